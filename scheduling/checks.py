@@ -179,6 +179,10 @@ def shared_values(domains: Collection[Domain], rank: int) -> list[str]:
     return sorted({value for (value, _), names in broader_values(domains, rank).items() if len(names) > 1})
 
 
+APART = frozenset({"no_gang", "gang_split"})
+"""Codes of notices that not all tasks of a group are placed together."""
+
+
 def _start_together(
     tree: ConstraintTree, capabilities: Capabilities, split_gangs: SplitGangs
 ) -> tuple[list[Fault], list[Notice]]:

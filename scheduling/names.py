@@ -37,6 +37,9 @@ GROUP_LABEL = "osmo.nvidia.com/task-group"
 CHANNEL_CLAIM = "channel"
 """Name by which a pod knows its claim on the ComputeDomain."""
 
+START_BARRIER = "osmo-start-barrier"
+"""The container and the volume of a pod's start barrier."""
+
 MAX_CREDENTIAL = 200
 """Characters of a credential's name: what a Secret's 253 leave beside the prefix, and some."""
 

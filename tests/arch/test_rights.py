@@ -151,6 +151,7 @@ CALLS = {
     ("workflows/reconcile/domains.py", "scan"): ([WORKER], lambda: [NODE]),
     ("workflows/reconcile/edit.py", "get"): ([WORKER], _editable),
     ("workflows/reconcile/edit.py", "patch"): ([WORKER], lambda: [POD, *_editable()]),
+    ("workflows/reconcile/start_barrier.py", "patch"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/group_reader.py", "scan"): (
         [WORKER],
         lambda: [*_made(), RESOURCE_CLAIM, *_bind_requests()],

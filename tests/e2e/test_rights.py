@@ -16,8 +16,12 @@ KEYS = [
 RARE = {
     ("worker", "get", "pods"): "whose a name is that is taken, and whether a delete met another object",
     ("worker", "get", "services"): "whose a name is that is taken, and whether a delete met another object",
-    ("worker", "patch", "pods"): "a waiting gang's sets get another order",
-    ("worker", "list", "bindrequests.scheduling.run.ai"): "the same",
+    (
+        "worker",
+        "patch",
+        "pods",
+    ): "a waiting gang's sets get another order, or a peer ends before a start barrier saw it",
+    ("worker", "list", "bindrequests.scheduling.run.ai"): "a waiting gang's sets get another order",
     ("worker", "get", "secrets"): "the same",
     ("worker", "get", "computedomains.resource.nvidia.com"): "the same",
     ("worker", "get", "podgroups.scheduling.k8s.io"): "the same",

@@ -22,6 +22,7 @@ from scheduling import names
 from scheduling.backends.base import Checked, SchedulerBackend
 from scheduling.backends.priorities import effective_priority
 from scheduling.capabilities import Capability
+from scheduling.checks import APART
 from scheduling.errors import Fault, Notice, Path, in_order
 from scheduling.levels import ranks
 from scheduling.nvlink import ChannelClaim, NvlinkTask, channel_claims, check_nvlink, claim_faults
@@ -29,12 +30,14 @@ from scheduling.requirements import Gang, GangTask, Requirement, SetPath, decide
 from scheduling.sentences import listing
 from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
+from workflows.admission.start_barrier import start_barrier
 from workflows.spec.syntax import MAX_NAME, quoted
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.values.placement import (
     FrozenTemplate,
     GroupPlacement,
     GroupValues,
+    StartBarrier,
     TaskPlacement,
     TaskTry,
     version_for,
@@ -175,7 +178,7 @@ class _Admission:
         gang = Gang(group.name, tuple(_member(task) for task in group.tasks), group.path, group.topology)
         if required := self.auto_types.get(group.name):
             gang = decided(gang, required, ranks(self.facts.levels))
-        self.check_topology(gang, queue_timeout=shared.queue_timeout)
+        starts_together = self.check_topology(gang, queue_timeout=shared.queue_timeout)
         in_force = {task.name: task.requirements for task in effective(gang).tasks}
         claims = self.claims(group, placed)
         nvlink = self.gets_domain(group, claims)
@@ -197,6 +200,7 @@ class _Admission:
             shared,
             nvlink=nvlink,
             claims=counts,
+            start_barrier=self.start_barrier(group, shared, starts_together=starts_together),
             free_preferences_after=self.free_preferences_after(tries),
             recovery=self.recovery(group),
             **_templates({p.name: p for _, p in placed}),
@@ -288,7 +292,18 @@ class _Admission:
             path=resource.path,
         )
 
-    def check_topology(self, gang: Gang, *, queue_timeout: float) -> None:
+    def start_barrier(
+        self, group: GroupSpec, shared: GroupPlacement, *, starts_together: bool
+    ) -> StartBarrier | None:
+        """The group's start barrier; a notice where its author asks for one and it is another."""
+        barrier, notice = start_barrier(
+            group, self.facts, start_timeout=shared.start_timeout, starts_together=starts_together
+        )
+        self.notices += [notice] if notice else []
+        return barrier
+
+    def check_topology(self, gang: Gang, *, queue_timeout: float) -> bool:
+        """Check what the scheduler can hold; returns whether it places all tasks together."""
         facts = self.facts
         checked = self.scheduler.check(
             gang,
@@ -301,6 +316,7 @@ class _Admission:
         )
         self.faults += checked.faults
         self.notices += checked.notices
+        return not any(notice.code in APART for notice in checked.notices)
 
     def check_quota(self, gang: Gang) -> None:
         most = self.facts.gpu_maximum

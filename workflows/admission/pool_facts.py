@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Case, Count, IntegerField, Max, Q, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
 from pools import conditions
 from pools.clusters.capabilities import capabilities_of
-from pools.documents.backend import queues_of, shard_label
+from pools.documents.backend import BarrierSettings, queues_of, shard_label, start_barrier_of
 from pools.documents.recovery import words_of
 from pools.documents.workflow import WorkflowLimits
 from pools.models import Node, Platform, Pool
@@ -86,6 +87,7 @@ class PoolFacts:
     scheduler_name: str
     scheduler_version: str
     queues: QueueSettings = field(default_factory=QueueSettings)
+    start_barrier: BarrierSettings | None = None
     shard_label: str = ""
     capabilities: Capabilities
     reachable: bool
@@ -127,6 +129,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         scheduler_name=backend.scheduler_name,
         scheduler_version=backend.scheduler_version,
         queues=queues_of(backend),
+        start_barrier=start_barrier_of(backend, default_image=settings.ENV.barrier_image),
         shard_label=backend.queue_settings.get("node_pool_label") or shard_label(backend.scheduler_type),
         capabilities=capabilities_of(backend),
         reachable=conditions.status_of(backend.conditions, "Reachable") == "True",

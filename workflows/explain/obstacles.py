@@ -74,6 +74,15 @@ class WaitingContainer:
         return self.reason in IMAGE_REASONS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarrierWait:
+    """Tasks whose start barrier is at work, of how many live ones, and live tasks without an address."""
+
+    tasks: tuple[str, ...]
+    live: int
+    without_address: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class TopologyDrift:
     """A Topology object that differs from the one the group's constraints were made for."""
@@ -102,6 +111,27 @@ def split_sentence(sets: Sequence[SplitSet]) -> str:
 def _sets(sets: Sequence[SplitSet]) -> str:
     names = [f"{part.name} ({count_of(part.tasks, 'task')})" for part in sets]
     return plain_listing(names, limit=MOST_NAMED)
+
+
+def barrier_sentence(wait: BarrierWait) -> str:
+    """Say who waits at the start barrier, and for whom as far as the pods show."""
+    number, lacking = len(wait.tasks), wait.without_address
+    verb = agree(number, "waits", "wait")
+    text = (
+        f"{number} of {count_of(wait.live, 'task')} {verb} at the start barrier for the addresses of "
+        f"{agree(number, 'its', 'their')} peers: "
+        f"{plain_listing(wait.tasks, limit=MOST_NAMED)}."
+    )
+    if not lacking:
+        return f"{text} All pods have addresses, which their DNS does not show yet."
+    return f"{text} Without an address yet: {plain_listing(lacking, limit=MOST_NAMED)}."
+
+
+def barrier_evidence(wait: BarrierWait) -> Json:
+    return {
+        "waiting": list(wait.tasks[:MOST_EVIDENCE]),
+        "without_address": list(wait.without_address[:MOST_EVIDENCE]),
+    }
 
 
 def split_evidence(sets: Sequence[SplitSet]) -> list[Json]:

@@ -27,10 +27,13 @@ from web.times import naive_utc
 from workflows.explain.levels import ADVICE
 from workflows.explain.obstacles import (
     MOST_EVIDENCE,
+    BarrierWait,
     OccupiedNode,
     SplitSet,
     TopologyDrift,
     WaitingContainer,
+    barrier_evidence,
+    barrier_sentence,
     drift_evidence,
     drift_sentence,
     evidence_of,
@@ -76,6 +79,7 @@ class Why(StrEnum):
     IMAGE = "image"
     NVLINK = "nvlink_domain"
     NODE_AWAY = "node_away"
+    BARRIER = "start_barrier"
     STARTING = "starting"
     RETRY = "retry"
     UNKNOWN_SCHEDULER = "unknown_scheduler"
@@ -141,6 +145,7 @@ HELP: Mapping[Why, str] = {
     Why.IMAGE: "Cancel, correct the image's name or its registry's credentials, and submit again.",
     Why.NVLINK: "Nothing to do for a minute; then an administrator looks at NVIDIA's daemon on these nodes.",
     Why.NODE_AWAY: "An administrator repairs or removes the node; if it comes back in time, work goes on.",
+    Why.BARRIER: "Nothing to do for a minute; then see why the named tasks or DNS in the pods are not there.",
     Why.STARTING: "Nothing to do while images are pulled; read the workflow's events if it takes long.",
     Why.RETRY: "Wait until a node for the retry is free.",
     Why.UNKNOWN_SCHEDULER: "An administrator installs the scheduler's package again.",
@@ -200,7 +205,7 @@ class ObservedGroup:
     ``split_sets`` are the sets of a gang that became several pod groups, ``occupied`` nodes with another
     group's ComputeDomain, ``domain`` is the health of its own. ``drift`` is a manual change of its Topology
     object. ``nodes_away`` are nodes of its pods that are not ready or unreachable, ``node_wait`` says which
-    nodes keep pods of earlier tries.
+    nodes keep pods of earlier tries. ``barrier`` says who waits at the start barrier.
     """
 
     status: str
@@ -222,6 +227,7 @@ class ObservedGroup:
     drift: TopologyDrift | None = None
     nodes_away: Sequence[NodeAway] = ()
     node_wait: str = ""
+    barrier: BarrierWait | None = None
 
 
 def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reason | None:
@@ -386,6 +392,8 @@ def _of_starting(group: ObservedGroup) -> Reason:
             f"All tasks have nodes and are starting. {group.domain.sentence}",
             evidence | {"nvlink_domain": domain},
         )
+    if group.barrier:
+        return _of_barrier(group.barrier, evidence)
     counts = Counter(container.reason for container in group.starting)
     return Reason(Why.STARTING, _starting_sentence(counts), evidence)
 
@@ -401,6 +409,12 @@ def away_reason(nodes: Sequence[NodeAway]) -> Reason:
     )
 
 
+def _of_barrier(wait: BarrierWait, evidence: Json) -> Reason:
+    """Tasks that are ready to begin and wait for their peers."""
+    own = {"start_barrier": barrier_evidence(wait)}
+    return Reason(Why.BARRIER, barrier_sentence(wait), evidence | own)
+
+
 def _of_running(group: ObservedGroup, scheduler: SchedulerBackend) -> Reason | None:
     """Why tasks of a running group wait."""
     if group.nodes_away:
@@ -408,7 +422,7 @@ def _of_running(group: ObservedGroup, scheduler: SchedulerBackend) -> Reason | N
     if images := [container for container in group.starting if container.is_image]:
         return Reason(Why.IMAGE, image_sentence(images), {"containers": evidence_of(images)})
     if group.waiting is None or group.waiting.placed:
-        return None
+        return _of_barrier(group.barrier, {}) if group.barrier else None
     if is_split(group.split_sets) and not group.retried:
         return _of_placement(group, group.waiting, scheduler)
     return _of_retries(group, group.waiting, scheduler)

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+import barrier
+from scheduling import names
 from scheduling.backends.base import Eviction, EvictionCause
 from scheduling.node_health import NodeHealth
 from web.times import read_instant
@@ -142,6 +144,8 @@ def _failed(pod: PodSeen, now: datetime) -> Reading | None:
         message = f"{pod.digest['reason']}: {pod_message}".strip(": ")
         return Reading(status=status, code=code, message=message)
     ended = [c for c in _containers(pod) if c.get("state") == "terminated"]
+    if (own := start_barrier_of(pod)) and own.get("state") == "terminated" and own.get("exit"):
+        return _barrier_failed(own)
     if killed := next((c for c in ended if c.get("reason") == "OOMKilled"), None):
         message = f"Container {killed.get('name')} ran out of memory."
         return Reading(status=TaskStatus.FAILED_EVICTED, code=EVICTED_CODE, message=message)
@@ -157,6 +161,27 @@ def _failed(pod: PodSeen, now: datetime) -> Reading | None:
         f": {detail}" if detail else "."
     )
     return Reading(status=TaskStatus.FAILED, code=code, message=message)
+
+
+def start_barrier_of(pod: PodSeen) -> Mapping[str, Any] | None:
+    """The container of a pod's start barrier; None without one."""
+    return next((c for c in _containers(pod) if c.get("init") and c.get("name") == names.START_BARRIER), None)
+
+
+def waits_at_barrier(pod: PodSeen) -> bool:
+    """Whether a pod's start barrier is at work."""
+    container = start_barrier_of(pod)
+    return container is not None and pod.phase == "Pending" and container.get("state") == "running"
+
+
+def _barrier_failed(container: Mapping[str, Any]) -> Reading:
+    """The end of a task that never began, because of its peers or of the barrier itself."""
+    code, detail = int(container["exit"]), str(container.get("message") or container.get("reason") or "")
+    if code == barrier.NO_ADDRESS:
+        message = f"Its start barrier ended without its peers. {detail}".strip()
+        return Reading(status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, message=message)
+    message = f"Its start barrier failed with exit code {code}" + (f": {detail}" if detail else ".")
+    return Reading(status=TaskStatus.FAILED_START_ERROR, code=START_ERROR_CODE, message=message)
 
 
 def _lost(pod: PodSeen, container: Mapping[str, Any], now: datetime) -> Reading:
@@ -207,6 +232,8 @@ def not_started(pod: PodSeen, start_timeout: timedelta) -> Reading:
     """The end of a task whose pod has not started in time, with what its containers wait for."""
     waits = [_wait(container) for container in _containers(pod) if container.get("state") == "waiting"]
     seconds = f"{start_timeout.total_seconds():g} seconds"
+    if waits_at_barrier(pod):
+        waits = ["Its start barrier still waits for the addresses of its peers."]
     message = " ".join([f"Its pod did not start within {seconds} on {pod.node_name}.", *waits[:3]])
     return Reading(status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, message=message)
 

@@ -5,7 +5,7 @@ of ten thousand. A scheduler whose pod groups cannot be edited gets one pod grou
 pods of a generation are those that ever joined it, so a later rendering gives its pod groups the same names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from pools.values.recovery import Loss, Response
@@ -16,6 +16,7 @@ from scheduling.capabilities import SchedulerVersion
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod import PodFrame, render_pod
+from workflows.manifests.start_barrier import add_barrier, ended_text, peers_text
 from workflows.manifests.tokens import Tokens
 from workflows.values.observation import (
     ORDER_ANNOTATION,
@@ -23,7 +24,7 @@ from workflows.values.observation import (
     PREFERENCE_LEVELS_ANNOTATION,
     STAGE_ANNOTATION,
 )
-from workflows.values.placement import RESTART_GROUP, GroupValues, TaskTry, gang_of
+from workflows.values.placement import RESTART_GROUP, File, GroupValues, TaskTry, gang_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,9 @@ class Renderer:
         for task in values.tasks:  # of every task, so that a retry finds its files in the same Secret
             for file in task.placement.files:
                 self._frame.files.put(file)
+        self._peers: tuple[str, str] | None = None
+        if placement.start_barrier and subdomain:
+            self._peers = self._frame.files.put(File(path="", contents=peers_text(values.tasks)))
         self._gangs = {
             generation: self._gang(generation, tasks) for generation, tasks in _generations(values).items()
         }
@@ -126,14 +130,22 @@ class Renderer:
     def parts(self, task: TaskTry) -> PodParts:
         return self._gangs[task.generation].pods[task.name]
 
-    def pod(self, task: TaskTry) -> Manifest:
+    def pod(self, task: TaskTry, *, ended: Collection[str] = ()) -> Manifest:
+        """The pod of a try; ``ended`` names tasks of the group whose addresses nobody waits for."""
         parts = self.parts(task)
         pod = render_pod(task, parts, frame=self._frame)
         if parts.node_labels:
             pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **parts.node_labels}
         if self.values.pins:
             pod["metadata"]["labels"][PINNED_SETS_ANNOTATION] = pins.digest_of(self.values.pins)
+        if (barrier := self.values.placement.start_barrier) is not None and self._peers is not None:
+            peers, domain = self._peers, service_domain(self.values)
+            add_barrier(pod, barrier, domain=domain, peers=peers, ended=self.ended_text(ended))
         return pod
+
+    def ended_text(self, ended: Collection[str]) -> str:
+        """The annotation by which start barriers learn which of the group's tasks have ended."""
+        return ended_text(task for task in self.values.tasks if task.name in ended)
 
     def secrets(self) -> tuple[Manifest, ...]:
         """The Secrets with the files of all tasks."""
@@ -231,8 +243,13 @@ def _variables(values: GroupValues) -> dict[str, str]:
 def _hosts(values: GroupValues, subdomain: str) -> dict[str, str]:
     if not subdomain:
         return {task.name: names.hostname(task.task_uuid) for task in values.tasks}
-    tail = f"{subdomain}.{values.placement.namespace}.svc"
+    tail = service_domain(values)
     return {task.name: f"{names.hostname(task.task_uuid)}.{tail}" for task in values.tasks}
+
+
+def service_domain(values: GroupValues) -> str:
+    """What stands behind the host names of a group's pods; the search domains of each pod complete it."""
+    return f"{names.headless_service(values.uuid)}.{values.placement.namespace}.svc"
 
 
 def _generations(values: GroupValues) -> dict[int, tuple[TaskTry, ...]]:

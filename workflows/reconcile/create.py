@@ -131,6 +131,7 @@ def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
     tries = [task_try for task_try in view.values.tasks if task_try.name in task_names]
     generations = {task_try.generation for task_try in tries}
     pins = Pins(view)
+    ended = ended_tasks(view)
     return DesiredGroup(
         secrets=renderer.secrets(),
         compute_domain=renderer.compute_domain(),
@@ -139,7 +140,9 @@ def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
             group for generation in sorted(generations) for group in renderer.gangs[generation].pod_groups
         ),
         service=renderer.service(),
-        pods=tuple(_pinned(renderer.pod(task_try), pins.of(task_try), task_try) for task_try in tries),
+        pods=tuple(
+            _pinned(renderer.pod(task_try, ended=ended), pins.of(task_try), task_try) for task_try in tries
+        ),
         replaced={
             names.pod(task_try.task_uuid, retry=task_try.retry_id): names.pod(
                 task_try.task_uuid, retry=task_try.retry_id - 1
@@ -148,6 +151,11 @@ def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
             if task_try.retry_id
         },
     )
+
+
+def ended_tasks(view: GroupView) -> frozenset[str]:
+    """The tasks that have ended: they leave the group's service, and no start barrier waits for them."""
+    return frozenset(task.name for task in view.tasks if not task.live)
 
 
 def _pinned(pod: Obj, pins: dict[str, str], task_try: TaskTry) -> Obj:

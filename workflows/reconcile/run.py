@@ -55,6 +55,7 @@ from workflows.reconcile.relaxing import advance_patience
 from workflows.reconcile.reordering import advance_order
 from workflows.reconcile.repin import repins
 from workflows.reconcile.resizing import resize
+from workflows.reconcile.start_barrier import name_ended_peers
 from workflows.reconcile.teardown import STUCK_AFTER, stuck_changes, take_down, waited_for
 from workflows.reconcile.unforeseen import note_recovery, note_unforeseen
 from workflows.services.lease import Lease, LeaseLost, release
@@ -231,6 +232,7 @@ class Reconciliation:
         record_placement_result(view, observed, self.lease)
         record_domain_health(view, observed, self.lease)
         record_node_health(view, observed, self.lease)
+        name_ended_peers(view, observed, self.cluster)
         edits = self._edit(view, observed, silent=silent)
         if edits is None or isinstance(edits, Retry | Failed):
             return edits

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pools.models import Node
+from scheduling import names
 from scheduling.backends.base import BindFailure, Waiting
 from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import LabelCoverage
@@ -20,8 +21,9 @@ from scheduling.kubernetes_syntax import selects
 from web.times import read_instant
 from workflows.explain import obstacles
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
-from workflows.explain.obstacles import OccupiedNode, SplitSet, TopologyDrift, WaitingContainer
+from workflows.explain.obstacles import BarrierWait, OccupiedNode, SplitSet, TopologyDrift, WaitingContainer
 from workflows.explain.reasons import NodeAway, ObservedGroup, Reason, Why, waiting_reason
+from workflows.lifecycle.pod_status import waits_at_barrier
 from workflows.lifecycle.statuses import CREATED, WORKFLOW_LIVE, TaskStatus
 from workflows.models import TaskGroup, Workflow
 from workflows.reconcile import observations
@@ -81,6 +83,7 @@ def reason_of(
         drift=levels.drift,
         nodes_away=_nodes_away(observed) if observed else (),
         node_wait=node_wait,
+        barrier=_barrier(view, observed) if observed and view.placement.start_barrier else None,
     )
     return waiting_reason(group, scheduler=scheduler)
 
@@ -324,12 +327,22 @@ def _bind_failures(pods: list[PodSeen]) -> tuple[BindFailure, ...]:
     return tuple(sorted(failures, key=lambda failure: failure.since, reverse=True)[:MOST_MESSAGES])
 
 
+def _barrier(view: GroupView, observed: ObservedPods) -> BarrierWait | None:
+    """Who waits at the start barrier, and which pods have no address yet; None if nobody does."""
+    live = [task.name for task in view.tasks if task.live]
+    pods = {task.name: observed.pods.get(task.pod_name) for task in view.tasks if task.live}
+    waiting = tuple(name for name, pod in pods.items() if pod and not pod.absent and waits_at_barrier(pod))
+    lacking = tuple(name for name, pod in pods.items() if pod is None or pod.absent or not pod.pod_ip)
+    return BarrierWait(tasks=waiting, live=len(live), without_address=lacking) if waiting else None
+
+
 def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer, ...]:
     """The containers on nodes that wait; with their image if it is the cause."""
     pods = {task.name: observed.pods.get(task.pod_name) for task in view.tasks if task.live}
     containers = [
         WaitingContainer(
             task=name,
+            image=_own_image(view, container),
             reason=str(container.get("reason") or "ContainerCreating"),
             message=str(container.get("message") or ""),
         )
@@ -338,9 +351,15 @@ def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer
         for container in pod.digest.get("containers") or ()
         if container.get("state") == "waiting"
     ]
-    with_bad_image = {container.task for container in containers if container.is_image}
+    with_bad_image = {obj.task for obj in containers if obj.is_image and not obj.image}
     if not with_bad_image:
         return tuple(containers)
     rows = view.row.tasks.filter(latest=True, name__in=sorted(with_bad_image)[: obstacles.MOST_EVIDENCE])
     images = dict(rows.values_list("name", "spec__image"))
-    return tuple(replace(obj, image=images.get(obj.task) or "") for obj in containers)
+    return tuple(obj if obj.image else replace(obj, image=images.get(obj.task) or "") for obj in containers)
+
+
+def _own_image(view: GroupView, container: Mapping[str, Any]) -> str:
+    """The image of a container that the service adds; empty for the user's."""
+    barrier = view.placement.start_barrier
+    return barrier.image if barrier and container.get("name") == names.START_BARRIER else ""

@@ -45,7 +45,6 @@ NOT_CARRIED_OUT = {
     "checkpoint": "checkpoints are not uploaded",
     "resources": "the resources of a task are those of the entry that `resource` names",
     "backend": "the pool of the request decides the backend",
-    "barrier": "tasks get their nodes together, but each command begins as soon as its container does",
     "hosts of other groups": "{{host:...}} stays as it is, since hosts have names only in their own group",
     "tokens of data": "{{input:...}} and {{output}} stay as they are, since no data is transferred",
     "tasks of other workflows": "a workflow waits only for tasks of its own",
@@ -207,13 +206,11 @@ class Resolver:
                 "`lead: true`."
             )
             self._fault((*leads[1], "lead") if leads else group.path, "lead", message)
-        asks_barrier = group.barrier and "barrier" in group.model_fields_set
-        if asks_barrier and len(group.tasks) > 1:
-            self._leave_out("barrier", (*group.path, "barrier"))
         return GroupSpec(
             name=group.name,
             path=group.path,
             barrier=group.barrier,
+            asks_barrier=group.barrier and "barrier" in group.model_fields_set,
             ignore_nonlead_status=group.ignoreNonleadStatus,
             tasks=tuple(
                 spec

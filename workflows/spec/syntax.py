@@ -16,7 +16,7 @@ from scheduling.sentences import listing
 
 NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9_-]*[a-zA-Z0-9])?")
 MAX_NAME = 64
-RESERVED_TASKS = frozenset({"osmo-ctrl"})
+RESERVED_TASKS = frozenset({"osmo-ctrl", names.START_BARRIER})
 MAX_LABELS = 16
 MAX_QUOTED = 63
 """Most characters of a user's text that a message repeats."""

@@ -62,11 +62,13 @@ class GroupSpec:
     ``bare``: it is one task written under ``tasks:``. ``nvlink``: False gives it no ComputeDomain, True
     makes all its tasks with GPUs claim a channel of it, None is ``auto``. ``topology`` binds every task
     that does not leave it. ``recovery`` is what the workflow and the group say of it, in this order.
+    ``asks_barrier``: the document itself says ``barrier: true``.
     """
 
     name: str
     path: Path
     barrier: bool
+    asks_barrier: bool = False
     ignore_nonlead_status: bool
     tasks: tuple[TaskSpec, ...]
     upstream: tuple[str, ...] = ()

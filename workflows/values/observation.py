@@ -7,6 +7,7 @@ reduce a pod the same way. Times stay as the cluster wrote them (RFC 3339).
 A digest leaves out empty fields. Texts come from outside and are cut.
 """
 
+import hashlib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
@@ -47,6 +48,9 @@ PINNED_SETS_ANNOTATION = "osmo.nvidia.com/pinned-sets"
 
 POD_GROUP = "PodGroup"
 """The kind of every scheduler's pod groups in rows; ``api`` in the digest names the scheduler's API."""
+
+ENDED_ANNOTATION = "osmo.nvidia.com/ended-peers"
+"""On a pod with a start barrier: the host names of tasks of its group that have ended."""
 
 _OWN_ANNOTATIONS = (
     MEMBERS_ANNOTATION,
@@ -187,7 +191,7 @@ class EventSeen:
 def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
     """Reduce a pod; None if it names no group."""
     metadata, status = obj["metadata"], obj.get("status") or {}
-    group = group_of(metadata)
+    group, notes = group_of(metadata), metadata.get("annotations") or {}
     if group is None:
         return None
     return PodSeen(
@@ -214,7 +218,8 @@ def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
                 for claim in status.get("resourceClaimStatuses") or ()
                 if claim.get("resourceClaimName")
             ],
-            pins=_short((metadata.get("annotations") or {}).get(PINS_ANNOTATION)),
+            pins=_short(notes.get(PINS_ANNOTATION)),
+            ended=text_digest(notes.get(ENDED_ANNOTATION)),
         ),
     )
 
@@ -422,6 +427,11 @@ def _filled(**values: Any) -> Json:
 def _short(pins: object) -> str | None:
     """Pins as they are; None for a text longer than any of ours."""
     return pins if isinstance(pins, str) and len(pins) <= MOST_PINS_TEXT else None
+
+
+def text_digest(text: object) -> str:
+    """A text that is only compared, in few characters; empty for none."""
+    return hashlib.sha256(str(text).encode()).hexdigest()[:16] if text else ""
 
 
 def _cut(text: object) -> str:

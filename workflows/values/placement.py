@@ -28,8 +28,7 @@ from scheduling.set_order import SetOrder
 VERSIONS = (1, 2, 3, 4, 5, 6)
 """Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
 the start timeout; 5 reasons for claims, preferences that give way, orders of sets, pinned sets, delays of
-preemption; 6 recovery, RESTART_GROUP, grace
-periods."""
+preemption; 6 recovery, RESTART_GROUP, grace periods, the start barrier."""
 
 ORDERED = 5
 """The version of a group whose sets have an order of their own or are pinned; its row has both."""
@@ -53,6 +52,15 @@ class FrozenTemplate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartBarrier:
+    """The program that lets no task of a group begin before all have addresses, for ``limit`` seconds."""
+
+    image: str
+    command: tuple[str, ...]
+    limit: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlacement:
     """A task group's share of its pool, backend and workflow. Levels run broadest first.
 
@@ -63,7 +71,7 @@ class GroupPlacement:
     that constraints name, empty if they name our own. ``free_preferences_after`` is after how many
     seconds its preferences may give way, 0 for never. ``recovery`` says what follows when it loses a task.
     ``templates`` are by platform, here and not with each of the tasks; ``template_revisions`` has the
-    revisions of their sources.
+    revisions of their sources. ``start_barrier`` is None where each task begins by itself.
     """
 
     version: int = VERSIONS[0]
@@ -91,6 +99,7 @@ class GroupPlacement:
     exec_timeout: float
     queue_timeout: float
     start_timeout: float = START_TIMEOUT
+    start_barrier: StartBarrier | None = None
     default_exit_actions: Mapping[str, str] = field(default_factory=dict)
     max_retry_per_task: int = 0
     recovery: RecoveryPolicy = NO_RECOVERY
@@ -112,6 +121,7 @@ class GroupPlacement:
             levels=[{"key": level.key, "label": level.label} for level in self.levels],
             templates={name: _without_defaults(template) for name, template in self.templates.items()},
             recovery=self.recovery.to_json(),
+            start_barrier=_without_defaults(self.start_barrier) if self.start_barrier else None,
         )
 
     @classmethod
@@ -129,6 +139,8 @@ class GroupPlacement:
         templates = read.get("templates", {})
         read["templates"] = {name: FrozenTemplate(**template) for name, template in templates.items()}
         read["recovery"] = RecoveryPolicy.from_json(read.get("recovery", {}))
+        if barrier := read.get("start_barrier"):
+            read["start_barrier"] = StartBarrier(**{**barrier, "command": tuple(barrier["command"])})
         return cls(**read)
 
 
@@ -280,6 +292,8 @@ def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> in
     actions = (placement.default_exit_actions, *(task.exit_actions for task in tasks))
     restarts = any(RESTART_GROUP in of_one for of_one in actions)
     if placement.recovery.recovers or restarts or any(task.grace_period for task in tasks):
+        return 6
+    if placement.start_barrier:
         return 6
     if placement.claims or placement.free_preferences_after or placement.preemption_delay:
         return 5

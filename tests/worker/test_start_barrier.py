@@ -1,0 +1,120 @@
+"""Tasks at the start barrier: what their group says, and how they learn who has ended meanwhile."""
+
+import pytest
+
+import barrier
+from cluster.kinds import POD
+from scheduling import names
+from tests.fakes import players
+from tests.worker.world import World, fresh, statuses
+from workflows.values.observation import ENDED_ANNOTATION
+from workflows.values.placement import StartBarrier
+
+BARRIER = StartBarrier(image="example.com/osmo:1", command=barrier.COMMAND, limit=60.0)
+RUNNING = {"running": {"startedAt": "2026-01-01T10:00:00Z"}}
+
+
+class AtBarrier(World):
+    """A world whose pods get nodes and stay at their barrier; those in ``late`` have no address."""
+
+    def __init__(self):
+        super().__init__(scheduled=False)
+        self.late = set()
+        self.cluster.players.remove(players.kubelet)
+        self.cluster.players.append(self._start)
+
+    def _start(self, cluster):
+        for pod in cluster.all(POD):
+            if "deletionTimestamp" in pod["metadata"]:
+                cluster.remove(POD, pod["metadata"]["name"], namespace="osmo")
+            elif not pod["spec"].get("nodeName"):
+                pod["spec"]["nodeName"] = "node-0"
+                self._set(pod, phase="Pending", init=RUNNING, main={"waiting": {"reason": "PodInitializing"}})
+
+    def _set(self, pod, *, phase, init, main):
+        address = {} if pod["metadata"]["name"] in self.late else {"podIP": "10.0.0.1"}
+        own, (task,) = pod["spec"]["initContainers"][-1]["name"], pod["spec"]["containers"]
+        pod["status"] = {
+            **address,
+            "phase": phase,
+            "initContainerStatuses": [{"name": own, "state": init}],
+            "containerStatuses": [{"name": task["name"], "state": main}],
+        }
+        self.cluster.put(POD, pod)
+
+    def pod(self, task):
+        return self.cluster.get(POD, task.pod_name, namespace="osmo")
+
+    def complete(self, task):
+        done = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+        self._set(self.pod(task), phase="Succeeded", init=done, main=done)
+
+    def fail(self, task, code, message):
+        end = {"terminated": {"exitCode": code, "reason": "Error", "message": message}}
+        self._set(self.pod(task), phase="Failed", init=end, main={"waiting": {"reason": "PodInitializing"}})
+
+
+@pytest.fixture
+def world(db):
+    return AtBarrier()
+
+
+@pytest.fixture
+def group(world):
+    return world.group(pods=3, pool=world.pool(), frozen={"start_barrier": BARRIER, "version": 6})
+
+
+def hosts(*tasks):
+    return sorted(names.hostname(task.task_uuid) for task in tasks)
+
+
+def test_a_group_at_its_barrier_names_who_waits_and_who_has_no_address(world, group):
+    _, _, third = group.tasks.order_by("position")
+    world.late = {third.pod_name}
+    world.settle()
+    row = fresh(group)
+    assert (row.status, row.waiting_why) == ("INITIALIZING", "start_barrier")
+    assert row.waiting_reason.endswith("Without an address yet: task-2.")
+    assert row.waiting_evidence["start_barrier"]["without_address"] == ["task-2"]
+
+
+def test_who_ended_before_its_peers_saw_it_is_named_on_their_pods(world, group):
+    lead, second, third = group.tasks.order_by("position")
+    world.settle()
+    world.complete(second)
+    world.settle()
+    assert statuses(group) == ["INITIALIZING", "COMPLETED", "INITIALIZING"]
+    for task in (lead, third):
+        assert world.pod(task)["metadata"]["annotations"][ENDED_ANNOTATION].split() == hosts(second)
+    assert ENDED_ANNOTATION not in world.pod(second)["metadata"].get("annotations", {})
+    world.complete(third)
+    world.settle()
+    assert world.pod(lead)["metadata"]["annotations"][ENDED_ANNOTATION].split() == hosts(second, third)
+
+
+def test_a_barrier_that_ends_without_its_peers_ends_the_group_with_its_message(world, group):
+    lead, *_ = group.tasks.order_by("position")
+    world.settle()
+    message = "After 1 min 1 of 2 peers had no address: task-2."
+    world.fail(lead, barrier.NO_ADDRESS, message)
+    world.settle()
+    lead.refresh_from_db()
+    assert (lead.status, lead.exit_code) == ("FAILED_START_TIMEOUT", 3005)
+    assert message in lead.failure_message
+    assert not world.pods()
+
+
+def test_a_replacement_is_made_with_the_tasks_that_have_ended(world):
+    frozen = {"start_barrier": BARRIER, "version": 6, "max_retry_per_task": 1}
+    group = world.group(
+        pods=3, pool=world.pool(), frozen=frozen | {"default_exit_actions": {"RESCHEDULE": "3005"}}
+    )
+    _, second, third = group.tasks.order_by("position")
+    world.settle()
+    world.complete(second)
+    world.settle()
+    world.fail(third, barrier.NO_ADDRESS, "late")
+    world.settle()
+    again = group.tasks.get(name=third.name, latest=True)
+    assert again.retry_id == 1
+    assert world.pod(again)["metadata"]["annotations"][ENDED_ANNOTATION].split() == hosts(second)
