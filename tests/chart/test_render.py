@@ -433,6 +433,20 @@ def test_rules_dashboard_and_processes_name_metrics_by_one_prefix(render):
         assert not re.findall(r"\bosmo_\w+", text)
 
 
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        ({}, "registry.example.com/osmo:9"),
+        ({"startBarrier": {"image": "registry.example.com/small:1"}}, "registry.example.com/small:1"),
+        ({"startBarrier": {"enabled": False}}, None),
+    ],
+)
+def test_the_start_barrier_of_tasks_has_the_services_image_unless_another_is_named(render, values, want):
+    made = render({"image": {"repository": "registry.example.com/osmo", "tag": "9"}, **values})
+    for workload in ours(made).values():
+        assert environment_of(workload).get("OSMO_BARRIER_IMAGE") == want
+
+
 def test_a_scrape_bears_the_token_on_every_port(render):
     (monitor,) = of_kind(render(TABLE["everything"]), "PodMonitor")
     endpoints = monitor["spec"]["podMetricsEndpoints"]

@@ -14,6 +14,7 @@ SHAPES = {
     "a port that is none": ({"database": {"port": 70000}}, "/database/port"),
     "an address in place of a host": ({"redis": {"host": "redis://redis:6379"}}, "/redis/host"),
     "a database's TLS that libpq does not know": ({"database": {"sslMode": "verify"}}, "/database/sslMode"),
+    "a start barrier's image with a blank": ({"startBarrier": {"image": "a b"}}, "/startBarrier/image"),
     "a digest that is cut": ({"image": {"digest": "sha256:abc"}}, "/image/digest"),
     "a url with a path": ({"url": "https://example.com/osmo"}, "/url"),
     "a url with a port that is none": ({"url": "https://osmo.example.com:99999"}, "/url"),

@@ -79,6 +79,9 @@ postgresql://{{ include "osmo.inAddress" (index . 1) }}:{{ index . 2 }}/{{ $root
 - {name: OSMO_METRICS_HOST, value: $(POD_IP)}
 - {name: OSMO_METRICS_PORT, value: "9100"}
 - {name: OSMO_METRICS_PREFIX, value: {{ $values.metrics.prefix }}}
+{{- if $values.startBarrier.enabled }}
+- {name: OSMO_BARRIER_IMAGE, value: {{ $values.startBarrier.image | default (include "osmo.image" $root) | quote }}}
+{{- end }}
 {{- with $values.metrics.existingSecret }}
 {{ include "osmo.fromSecret" (list "OSMO_METRICS_TOKEN" . $values.metrics.key) }}
 {{- end }}
