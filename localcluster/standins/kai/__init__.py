@@ -12,9 +12,8 @@ Not played, so nothing may be concluded from its absence here:
 - ``minSubGroup``, topology alias, NUMA, ``schedulingBackoff``, ``preemptionDelay``, minimum run times,
 - volumes, ConfigMaps, affinity between pods, host ports, nodes smaller than a pod as a condition of its own,
 - BindRequest objects and the back-off between failed bindings (a binding is made directly, through
-  ``pods/binding``; its failure stands in the pod), and pods that hang in their deletion (v0.15 and later no
-  longer wait for them),
-- GPU fractions and MIG, the limit of events that client-go sets,
+  ``pods/binding``; its failure stands in the pod),
+- GPU fractions and MIG,
 - ``status.resourcesStatus`` of pod groups, which another controller of KAI writes,
 - schedulers of node pools (shards): only the default one runs, which does not see objects of others.
 

@@ -25,12 +25,18 @@ def main() -> int:
         default=MOST_VICTIMS,
         help="as KAI's flag of that name: 0 switches consolidation off, -1 bounds nothing",
     )
+    parser.add_argument(
+        "--update-pod-eviction-condition", action="store_true", help="as KAI's flag of that name"
+    )
+    parser.add_argument("--no-event-limits", action="store_true", help="let every event arrive")
     options = parser.parse_args()
     settings = Settings(
         stale_grace=options.stale_grace,
         detailed_fit_errors=options.detailed_fit_errors,
         actions=tuple(action.strip() for action in options.actions.split(",")),
         max_consolidation_preemptees=options.max_consolidation_preemptees,
+        update_pod_eviction_condition=options.update_pod_eviction_condition,
+        event_limits=not options.no_event_limits,
     )
     access = Access.from_kubeconfig(options.kubeconfig)
     scheduler = Scheduler(access, version=options.version, settings=settings)

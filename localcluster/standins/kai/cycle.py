@@ -23,11 +23,15 @@ from localcluster.standins.kai.values import (
     Decisions,
     Event,
     Eviction,
+    EvictionMark,
     Snapshot,
     StaleMark,
     Version,
 )
+from localcluster.standins.kai.versions import VERSIONS
 
+STUCK_SECONDS = 120.0
+"""KAI's flag ``--stuck-in-releasing-threshold``."""
 ACTIONS = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
 """KAI's default, in its order; ``reclaim`` does nothing here."""
 
@@ -69,7 +73,8 @@ class _Failure:
 
 class _Cycle:
     def __init__(self, snapshot: Snapshot, *, version: Version, stale_grace: float, detailed: bool) -> None:
-        snapshot = _of_default_shard(snapshot)
+        self.wake_at: float | None = None
+        snapshot = self._without_patience(_of_default_shard(snapshot), version)
         self.snapshot, self.version, self.stale_grace = snapshot, version, stale_grace
         self.jobs = jobs_of(snapshot, version=version)
         self.board = Board(snapshot)
@@ -84,8 +89,25 @@ class _Cycle:
         self.marks: list[StaleMark] = []
         self.events: list[Event] = []
         self.report = Report(version=version, detailed=detailed, now=snapshot.now)
-        self.wake_at: float | None = None
         self.evicted: set[int] = set()
+
+    def _without_patience(self, snapshot: Snapshot, version: Version) -> Snapshot:
+        """Let pods long past their deletion be stuck, in versions that know the word."""
+        if not VERSIONS[version].gives_up_ending:
+            return snapshot
+        pods = []
+        for pod in snapshot.pods:
+            end = pod.deleted_at + STUCK_SECONDS if pod.deleted_at is not None else None
+            if pod.state == "releasing" and end is not None and end <= snapshot.now:
+                pods.append(replace(pod, state="stuck"))
+                continue
+            if pod.state == "releasing" and end is not None:
+                self._wake(end)
+            pods.append(pod)
+        return replace(snapshot, pods=tuple(pods))
+
+    def _wake(self, moment: float) -> None:
+        self.wake_at = min(moment, self.wake_at or moment)
 
     def allocate(self) -> None:
         """Place every group that is ready, in order."""
@@ -229,8 +251,19 @@ class _Cycle:
             if verdict.event:
                 self.events.append(verdict.event)
             if verdict.wake_at is not None:
-                self.wake_at = min(verdict.wake_at, self.wake_at or verdict.wake_at)
+                self._wake(verdict.wake_at)
             self.evictions.extend(verdict.evictions)
+
+    def _eviction_marks(self) -> tuple[EvictionMark, ...]:
+        """One for each group that lost pods to others; a stale gang gets none."""
+        if not VERSIONS[self.version].marks_evictions:
+            return ()
+        groups = {
+            eviction.group.uid: eviction.group
+            for eviction in self.evictions
+            if eviction.group.real and eviction.annotations["evictor-action-type"] != stale.ACTION
+        }
+        return tuple(EvictionMark(group, self.snapshot.now) for group in groups.values())
 
     def decisions(self) -> Decisions:
         """Add the reports and return everything decided."""
@@ -242,6 +275,7 @@ class _Cycle:
             evictions=tuple(self.evictions),
             group_conditions=tuple(self.report.conditions),
             stale_marks=tuple(self.marks),
+            eviction_marks=self._eviction_marks(),
             pod_conditions=tuple(self.report.pods),
             queue_statuses=tuple(queue_status.statuses(self.snapshot.queues, self.jobs)),
             events=(*self.events, *self.report.events),

@@ -98,7 +98,7 @@ class Job:
         succeeded = not forgets_finished and any(pod.state == "succeeded" for pod in pods)
         if succeeded or not any(pod.state == "active" for pod in pods):
             return []
-        counted = ("active", "releasing")
+        counted = ("active", "releasing", "stuck")
         counts = [
             (leaf, sum(p.state in counted for p in self.pods[leaf.name])) for leaf in self.tree.leaves()
         ]

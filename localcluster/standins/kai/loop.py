@@ -82,6 +82,9 @@ class Settings:
     detailed_fit_errors: bool = False
     actions: tuple[str, ...] = ACTIONS
     max_consolidation_preemptees: int = MOST_VICTIMS
+    update_pod_eviction_condition: bool = False
+    event_limits: bool = True
+    """Not a flag of KAI's: without it every event arrives."""
 
 
 class Scheduler:
@@ -107,7 +110,12 @@ class Scheduler:
         answers = Answers(
             pod=self.pods.put, group=self.groups.put, claim=self.claims.put, queue=self.queues.put
         )
-        self.writer = Writer(self.api, answers)
+        self.writer = Writer(
+            self.api,
+            answers,
+            event_limits=self.settings.event_limits,
+            evictions_on_pods=self.settings.update_pod_eviction_condition,
+        )
 
     def _mirror(self, path: str, read: Callable[[Json], T]) -> Mirror[T]:
         mirror = Mirror(api=self.api, path=path, read=read, changed=self.changed.set, stop=self.stop)
@@ -175,6 +183,7 @@ class Scheduler:
         self.memory.forget(unbound, unevicted)
         noted = self.writer.note(
             decisions.stale_marks,
+            decisions.eviction_marks,
             decisions.group_conditions,
             decisions.pod_conditions,
             decisions.queue_statuses,

@@ -38,6 +38,7 @@ SKIP_ANNOTATION = "kai.scheduler/skip-podgrouper"
 SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
 QUEUE_LABEL = "kai.scheduler/queue"
 STALE_ANNOTATION = "kai.scheduler/stale-podgroup-timestamp"
+EVICTION_ANNOTATION = "kai.scheduler/last-eviction-timestamp"
 
 _SUFFIXES = {
     "": Decimal(1),
@@ -97,6 +98,7 @@ def pod(body: Json) -> Pod:
         state=_state(meta, spec, status),
         shape=_shape(spec, is_kai=is_kai),
         node=spec.get("nodeName") or None,
+        deleted_at=_time(meta.get("deletionTimestamp")),
         group=annotations.get(GROUP_ANNOTATION) or None,
         subgroup=labels.get(SUBGROUP_LABEL) or None,
         queue_label=labels.get(QUEUE_LABEL) or None,

@@ -109,7 +109,8 @@ class Shape:
         return dict(self.requests)
 
 
-PodState = Literal["gated", "pending", "active", "releasing", "succeeded", "failed"]
+PodState = Literal["gated", "pending", "active", "releasing", "stuck", "succeeded", "failed"]
+"""``stuck``: being deleted for so long that nobody waits for its room any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ class Pod:
     state: PodState
     shape: Shape
     node: str | None = None
+    deleted_at: float | None = None
+    """When it was to be gone, in seconds since the epoch (``deletionTimestamp``)."""
     group: str | None = None
     subgroup: str | None = None
     queue_label: str | None = None
@@ -335,6 +338,14 @@ class StaleMark:
 
 
 @dataclass(frozen=True, slots=True)
+class EvictionMark:
+    """Write the time of its last eviction on the group."""
+
+    group: PodGroup
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class PodUnschedulable:
     pod: Pod
     message: str
@@ -346,6 +357,7 @@ class Decisions:
     evictions: tuple[Eviction, ...] = ()
     group_conditions: tuple[GroupCondition, ...] = ()
     stale_marks: tuple[StaleMark, ...] = ()
+    eviction_marks: tuple[EvictionMark, ...] = ()
     pod_conditions: tuple[PodUnschedulable, ...] = ()
     queue_statuses: tuple[QueueStatus, ...] = ()
     events: tuple[Event, ...] = ()

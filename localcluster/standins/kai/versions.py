@@ -23,6 +23,8 @@ class Rules:
     ``own_grace``: ``stalenessGracePeriod`` of the pod group counts.
     ``clears_conditions``: a pod group's conditions are removed once nothing of it is pending.
     ``own_claim_texts``: claims in use are worded by KAI and no longer by Kubernetes (dynamicresources.go).
+    ``marks_evictions``: an evicted group is annotated with the time, except for staleness.
+    ``gives_up_ending``: a pod long past its deletion is StuckInReleasing and no longer waited for.
     """
 
     schema: str
@@ -35,6 +37,8 @@ class Rules:
     own_grace: bool
     clears_conditions: bool
     own_claim_texts: bool
+    marks_evictions: bool
+    gives_up_ending: bool
 
 
 def _rules(
@@ -51,6 +55,8 @@ def _rules(
         own_grace=since_17,
         clears_conditions=since_17,
         own_claim_texts=texts,
+        marks_evictions=since_17,
+        gives_up_ending=since_15,
     )
 
 

@@ -2,7 +2,7 @@
 
 Bindings go first, each after the claims of its pod. A write that fails is logged and reported to the caller,
 who looks again soon: the next cycle decides anew from what is in the cluster. An object that is gone
-(404) needs nothing any more. Events are written behind the others' back and only once per text.
+(404) needs nothing any more. Events are written behind the others' back, as far as ``broadcast`` lets them.
 """
 
 import logging
@@ -17,7 +17,8 @@ from typing import TypeVar
 import urllib3
 
 from localcluster.api import STRATEGIC_PATCH, Api, ApiError, Json
-from localcluster.standins.kai.reader import SCHEDULER, STALE_ANNOTATION
+from localcluster.standins.kai.broadcast import QUEUE, Filter
+from localcluster.standins.kai.reader import EVICTION_ANNOTATION, SCHEDULER, STALE_ANNOTATION
 from localcluster.standins.kai.report import timestamp
 from localcluster.standins.kai.values import (
     NODE_POOL,
@@ -26,6 +27,7 @@ from localcluster.standins.kai.values import (
     ClaimAllocation,
     Event,
     Eviction,
+    EvictionMark,
     GroupCondition,
     Pod,
     PodUnschedulable,
@@ -34,7 +36,6 @@ from localcluster.standins.kai.values import (
 )
 
 THREADS = 8
-REMEMBERED_EVENTS = 50_000
 GROUPS = "/apis/scheduling.run.ai/v2alpha2"
 QUEUES = "/apis/scheduling.run.ai/v2/queues"
 RESOURCES = "/apis/resource.k8s.io/v1"
@@ -60,10 +61,16 @@ class Writer:
 
     api: Api
     answers: Answers
+    event_limits: bool = True
+    evictions_on_pods: bool = False
+    """KAI's flag ``--update-pod-eviction-condition``."""
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "write"))
-    _events: "queue.SimpleQueue[Event]" = field(default_factory=queue.SimpleQueue)
-    _reported: dict[tuple[str, str], str] = field(default_factory=dict)
+    _events: "queue.Queue[Event]" = field(default_factory=lambda: queue.Queue(QUEUE))
+    _filter: Filter = field(init=False)
     _number: int = 0
+
+    def __post_init__(self) -> None:
+        self._filter = Filter(time.time, limited=self.event_limits)
 
     def start(self) -> None:
         """Begin to write events."""
@@ -80,6 +87,7 @@ class Writer:
     def note(
         self,
         marks: Iterable[StaleMark],
+        evictions: Iterable[EvictionMark],
         conditions: Iterable[GroupCondition],
         pods: Iterable[PodUnschedulable],
         queues: Iterable[QueueStatus],
@@ -87,6 +95,7 @@ class Writer:
         """Write annotations and conditions; return whether all were written."""
         done = [
             *self._all(self._mark, marks),
+            *self._all(self._mark_eviction, evictions),
             *self._all(self._condition, conditions),
             *self._all(self._unschedulable, pods),
             *self._all(self._queue_status, queues),
@@ -94,14 +103,19 @@ class Writer:
         return all(ok for _, ok in done)
 
     def report(self, events: Iterable[Event]) -> None:
-        """Queue events whose text is new for their object and reason."""
-        if len(self._reported) > REMEMBERED_EVENTS:
-            self._reported.clear()
-        for event in events:
-            key = (event.uid or event.name, event.reason)
-            if event.annotations or self._reported.get(key) != event.message:
-                self._reported[key] = event.message
-                self._events.put(event)
+        """Queue what may be sent of the events of one cycle."""
+        for event in self._filter.cycle(events):
+            self._send(event)
+
+    def _once(self, event: Event) -> None:
+        if passed := self._filter.once(event):
+            self._send(passed)
+
+    def _send(self, event: Event) -> None:
+        try:
+            self._events.put_nowait(event)
+        except queue.Full:
+            log.warning("event dropped: %s of %s/%s", event.reason, event.namespace, event.name)
 
     def _all(self, write: Callable[[T], None], things: Iterable[T]) -> list[tuple[T, bool]]:
         things = list(things)
@@ -136,13 +150,13 @@ class Writer:
             raise
         where = f"node {binding.node} at node-pool {NODE_POOL}"
         text = f"Successfully assigned pod {pod.namespace}/{pod.name} to {where}"
-        self.report([Event("Pod", pod.namespace, pod.name, pod.uid, "Normal", "Scheduled", text)])
+        self._once(Event("Pod", pod.namespace, pod.name, pod.uid, "Normal", "Scheduled", text))
 
     def _binding_failed(self, binding: Binding, error: ApiError) -> None:
         pod = binding.pod
         self._try(self._bound, (pod, error.message))
         text = f"Failed to bind pod {pod.namespace}/{pod.name} to node {binding.node}. {error.message}"
-        self.report([Event("Pod", pod.namespace, pod.name, pod.uid, "Warning", "FailedBinding", text)])
+        self._once(Event("Pod", pod.namespace, pod.name, pod.uid, "Warning", "FailedBinding", text))
 
     def _allocate(self, allocation: ClaimAllocation, pod: Pod) -> None:
         status = {"allocation": _allocation(allocation), "reservedFor": [_user(pod)]}
@@ -159,7 +173,9 @@ class Writer:
         updated = Event(
             "PodGroup", group.namespace, group.name, group.uid, "Normal", "Evict", text, eviction.annotations
         )
-        self.report([updated])
+        self._once(updated)
+        if self.evictions_on_pods:
+            self._pod_condition(pod, "DisruptionTarget", "PreemptionByScheduler", text, status="True")
         log.info("evict %s/%s: %s", pod.namespace, pod.name, text)
         self.api.delete(
             f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}",
@@ -171,6 +187,12 @@ class Writer:
         body = {"metadata": {"uid": mark.group.uid, "annotations": {STALE_ANNOTATION: stamp}}}
         group = mark.group
         log.info("%s/%s is %s", group.namespace, group.name, "stale" if stamp else "no longer stale")
+        self.answers.group(self.api.patch(_group_path(group.namespace, group.name), body))
+
+    def _mark_eviction(self, mark: EvictionMark) -> None:
+        annotations = {EVICTION_ANNOTATION: timestamp(mark.at)}
+        body = {"metadata": {"uid": mark.group.uid, "annotations": annotations}}
+        group = mark.group
         self.answers.group(self.api.patch(_group_path(group.namespace, group.name), body))
 
     def _condition(self, condition: GroupCondition) -> None:
@@ -189,10 +211,12 @@ class Writer:
         pod, message = failure
         self._pod_condition(pod, "PodBound", "BindingError", message)
 
-    def _pod_condition(self, pod: Pod, kind: str, reason: str, message: str) -> None:
+    def _pod_condition(
+        self, pod: Pod, kind: str, reason: str, message: str, *, status: str = "False"
+    ) -> None:
         condition = {
             "type": kind,
-            "status": "False",
+            "status": status,
             "reason": reason,
             "message": message,
             "lastTransitionTime": timestamp(time.time()),
