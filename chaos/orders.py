@@ -1,7 +1,7 @@
-"""Orders proposed to waiting gangs, as the service's own search proposes them once capacity becomes free.
+"""Orders and pins proposed to waiting gangs, as the service's own search does once capacity becomes free.
 
-The search itself needs a cluster in which only another order has a place, which a storm does not keep still.
-What may break is the edit that follows a proposal, and that is the same.
+The search itself needs a cluster in which only another order, or only pins, have a place, which a storm does
+not keep still. What may break is the edit that follows a proposal, and that is the same.
 """
 
 import json
@@ -10,7 +10,7 @@ from contextlib import suppress
 import psycopg
 
 from chaos.site import Site
-from chaos.workload import ORDERED, SETS
+from chaos.workload import ORDERED, PINNED, SETS
 
 _ORDER = [{"set": [], "parts": [[{"key": "spine", "group": name}] for name in reversed(SETS)]}]
 
@@ -23,9 +23,25 @@ UPDATE workflows_taskgroup AS g
    AND g.proposed_order IS NULL AND NOT g.reordering AND g.set_order = '[]'
 """
 
+_PINS = [{"set": [{"key": "spine", "group": SETS[1]}], "domain": ["p1"]}]
+
+_PIN = """
+UPDATE workflows_taskgroup AS g
+   SET other_pins = %s::jsonb, nudges = nudges + 1, next_reconcile_at = clock_timestamp()
+  FROM workflows_workflow AS w
+ WHERE w.uuid = g.workflow_id AND w.base_name = %s AND g.status = 'SCHEDULING'
+   AND g.created_in_cluster_at IS NOT NULL AND g.released_at IS NULL
+   AND g.proposed_order IS NULL AND g.proposed_easing IS NULL AND NOT g.reordering
+   AND g.other_pins IS NULL AND NOT g.repinning AND g.pins = '[]'
+"""
+
 
 def propose(site: Site) -> None:
-    """Propose the other order of their two sets to all gangs that wait with two; a database may be away."""
+    """Propose the other order of two sets, or pins of one, to the gangs that wait for it.
+
+    The database may be away.
+    """
     with suppress(psycopg.Error), psycopg.connect(site.database_url, connect_timeout=2) as connection:
         connection.execute("SET lock_timeout = '500ms'")
         connection.execute(_PROPOSE, [json.dumps(_ORDER), ORDERED])
+        connection.execute(_PIN, [json.dumps(_PINS), PINNED])

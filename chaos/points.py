@@ -25,6 +25,8 @@ POINTS = (
     "reordered-podgroup",
     "half-of-labels",
     "before-order-recorded",
+    "after-pin-decision",
+    "deleted-pods-to-pin",
     "after-end-recorded",
     "deleted-pods",
     "deleted-podgroups",

@@ -28,8 +28,9 @@ CANCELLED = 0.12
 TRIES = 6
 PAUSE = 0.5
 MORE_SLOWLY = 2.0
-PATIENT = 8  # one workflow in so many waits for a place that cannot be had, and another one with two sets
-ORDERED = "ordered"  # its name
+PATIENT = 8  # one workflow in so many waits for a place that cannot be had, and two others with two sets
+ORDERED = "ordered"  # the name of the first of these two
+PINNED = "pinned"  # the other one: its second set requires a spine for good
 SETS = ("left", "right")  # in their usual order
 
 
@@ -63,7 +64,7 @@ def submissions(generator: random.Random, *, groups: int) -> list[Submission]:
 def endless(generator: random.Random, *, prefix: str) -> Iterator[Submission]:
     """Workflows for ever."""
     for number in itertools.count(1):
-        patient = number % PATIENT in (2, 6)
+        patient = {2: _patient, 4: _pinned, 6: _ordered}.get(number % PATIENT)
         pool = "split" if patient else generator.choice(POOLS)
         count = 1 if patient else generator.choices((1, 2), (5, 1))[0]
         cancel = generator.uniform(0.0, 2.5) if generator.random() < CANCELLED else None
@@ -71,11 +72,7 @@ def endless(generator: random.Random, *, prefix: str) -> Iterator[Submission]:
             key=f"{prefix}-{number}-{generator.randrange(10**9)}",
             pool=pool,
             groups=count,
-            text=_text(generator, pool=pool, groups=count)
-            if not patient
-            else _patient(generator)
-            if number % PATIENT == 2
-            else _ordered(generator),
+            text=patient(generator) if patient else _text(generator, pool=pool, groups=count),
             cancel_after=cancel,
             force=generator.random() < 0.3,
         )
@@ -121,23 +118,33 @@ def _patient(generator: random.Random) -> str:
 
 def _ordered(generator: random.Random) -> str:
     """Two sets, one larger than a spine, which are named in another order while they wait for it."""
+    wish = "requirementType: preferred, waitSeconds: 6"
+    return _two_sets(generator, name=ORDERED, second=wish)
+
+
+def _pinned(generator: random.Random) -> str:
+    """The same, but the second set is pinned to the spine that it requires."""
+    return _two_sets(generator, name=PINNED, second="requirementType: required")
+
+
+def _two_sets(generator: random.Random, *, name: str, second: str) -> str:
+    """The first set waits six seconds for the spine that cannot be had; ``second`` is what the other asks."""
     lines = [
         "workflow:",
-        f"  name: {ORDERED}",
+        f"  name: {name}",
         f"  labels: {{sim.osmo.local/run-for: {generator.choice((1, 2))}s}}",
         "  groups:",
         "  - name: g0",
         "    tasks:",
     ]
     for task in range(7):
-        lead, name = str(not task).lower(), SETS[task >= 5]
+        lead, own = str(not task).lower(), SETS[task >= 5]
         lines.append(
-            f"    - {{name: t{task}, lead: {lead}, image: busybox, command: [train], resource: {name}}}"
+            f"    - {{name: t{task}, lead: {lead}, image: busybox, command: [train], resource: {own}}}"
         )
     lines.append("  resources:")
-    for name in SETS:
-        wish = f"{{key: spine, group: {name}, requirementType: preferred, waitSeconds: 6}}"
-        lines.append(f"    {name}: {{gpu: 4, topology: [{wish}]}}")
+    for own, asks in zip(SETS, ("requirementType: preferred, waitSeconds: 6", second), strict=True):
+        lines.append(f"    {own}: {{gpu: 4, topology: [{{key: spine, group: {own}, {asks}}}]}}")
     return "\n".join(lines)
 
 

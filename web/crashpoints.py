@@ -30,6 +30,8 @@ POINTS = (
     "reordered-podgroup",
     "half-of-labels",
     "before-order-recorded",
+    "after-pin-decision",
+    "deleted-pods-to-pin",
     "after-end-recorded",
     "deleted-pods",
     "deleted-podgroups",
@@ -39,9 +41,6 @@ POINTS = (
     "before-lease-given-back",
 )
 """Every point that a full run of the harness must hit; ``reached`` of another name is harmless."""
-
-TESTED_ALONE = ("after-pin-decision", "deleted-pods-to-pin")
-"""Points that no workflow of the harness reaches; tests of their own die there."""
 
 
 def enabled() -> bool:

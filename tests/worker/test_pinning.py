@@ -13,7 +13,6 @@ from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
 from tests.worker.test_freeing import node
 from tests.worker.test_patience import RACK, ZONE, Killed, bind, lost, patient, pod_group
 from tests.worker.world import World, fresh, statuses
-from web import crashpoints
 from workflows.models import Event, ObservedPod, Task, TaskGroup
 from workflows.reconcile import pinning
 from workflows.reconcile.outcomes import Retry
@@ -121,7 +120,7 @@ def test_a_gang_that_is_bound_after_the_decision_keeps_its_pins(world, group, mo
     assert "domain" not in fresh(group).constraints[0]
 
 
-@pytest.mark.parametrize("point", crashpoints.TESTED_ALONE)
+@pytest.mark.parametrize("point", ["after-pin-decision", "deleted-pods-to-pin"])
 def test_a_worker_that_dies_on_the_way_is_taken_over_from(world, group, monkeypatch, point):
     world.cluster.players.insert(0, counting)
     seek(world)
