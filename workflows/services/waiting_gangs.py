@@ -22,6 +22,7 @@ from scheduling.backends.base import OrdersSets
 from scheduling.backends.registry import installed
 from scheduling.fit.snapshot import Snapshot
 from scheduling.levels import Level, Levels
+from workflows.explain.reasons import Why
 from workflows.feasibility.nodes import ObservedNodes, observed_nodes
 from workflows.lifecycle.ordering import REORDERED
 from workflows.lifecycle.patience import PREFERENCE_REASONS
@@ -80,7 +81,8 @@ def waiting() -> QuerySet[TaskGroup]:
     """
     tasks = Task.objects.filter(group=OuterRef("pk"), latest=True)
     placed, others = tasks.exclude(node_name=""), tasks.exclude(status=TaskStatus.SCHEDULING)
-    begun = Q(status__in=(TaskStatus.INITIALIZING, TaskStatus.RUNNING)) & ~Exists(others)
+    retries = Q(status=TaskStatus.INITIALIZING) | Q(status=TaskStatus.RUNNING, waiting_why=Why.RETRY)
+    begun = retries & ~Exists(others)
     groups = unanswered().filter(
         Q(status=TaskStatus.SCHEDULING) | begun,
         ~Exists(placed),
