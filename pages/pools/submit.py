@@ -1,5 +1,7 @@
 """Writing a workflow for a pool in the browser: checked with line numbers and a verdict, then submitted.
 
+It may be submitted to the best of several pools instead; a check shows the verdict of each.
+
 The page uses the same service as REST. The form carries an idempotency key, so a form that is sent twice
 submits once; each rendering carries a new key.
 """
@@ -26,6 +28,7 @@ from web.policy import Action
 from web.queries import NoQuery, valid_values
 from web.throttles import SubmitThrottle
 from workflows.models import Workflow
+from workflows.submission.choice import read_pools
 from workflows.submission.idempotency import checked_key
 from workflows.submission.request import Mode, SubmissionRequest
 from workflows.submission.submit import submit
@@ -37,6 +40,7 @@ class SubmitForm(Form):
     file = serializers.CharField(default="", allow_blank=True, trim_whitespace=False)
     priority = serializers.ChoiceField(choices=Workflow.Priority.choices, default=Workflow.Priority.NORMAL)
     force_infeasible = serializers.BooleanField(default=False)
+    pools = serializers.CharField(default="", allow_blank=True, max_length=2000)
     key = serializers.CharField(default="", allow_blank=True, max_length=255)
     do = serializers.ChoiceField(choices=(CHECK, SUBMIT), default=CHECK)
 
@@ -61,9 +65,9 @@ class SubmitPage(PageView):
         form = valid_values(SubmitForm(data=request.data))
         try:
             reply = submit(_submission_request(request, pool, form))
-        except NotFound:
-            raise
         except TopologyError as error:
+            if isinstance(error, NotFound) and not form["pools"]:
+                raise
             return self._refused(pool, form, error)
         if form["do"] == CHECK:
             return self._form(pool, form, reply=reply)
@@ -94,6 +98,7 @@ class SubmitPage(PageView):
             "priorities": Workflow.Priority.values,
             "reply": reply,
             "tone": _tone(reply["feasibility"]) if reply else "",
+            "pools": reply.get("pools") if reply else None,
             "error": error,
             "faults": faults,
             "infeasible": form.get("force_infeasible")
@@ -114,8 +119,10 @@ def _pool(request: Request, name: str) -> Pool:
 
 def _submission_request(request: Request, pool: Pool, form: dict[str, Any]) -> SubmissionRequest:
     submits = form["do"] == SUBMIT
+    pools = read_pools([form["pools"]]) if form["pools"] else ()
     return SubmissionRequest(
-        pool_name=pool.name,
+        pool_name="" if pools else pool.name,
+        pools=pools,
         text=form["file"].replace("\r\n", "\n"),  # as browsers send what stands in a text area
         variables=(),
         string_variables=(),

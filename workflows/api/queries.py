@@ -4,13 +4,10 @@ from typing import Any
 
 from rest_framework import serializers
 
-from scheduling.errors import Fault, InvalidSpec
 from web.queries import Query, StrictForm, flag, texts
 from workflows.lifecycle.statuses import WorkflowStatus
 from workflows.models import Workflow
 from workflows.selectors import MAX_PAGE, WorkflowFilter
-from workflows.submission.choice import MOST_POOLS
-from workflows.submission.request import ANY
 
 
 def _pairs(help_text: str) -> serializers.ListField:
@@ -111,22 +108,6 @@ def workflow_filter(query: dict[str, Any], *, user: str) -> WorkflowFilter:
         submitted_after=query["submitted_after"],
         submitted_before=query["submitted_before"],
     )
-
-
-def pools_to_choose_from(query: dict[str, Any]) -> tuple[str, ...]:
-    """The pools of a query, each once. Raises InvalidSpec for a list that cannot be meant."""
-    names = [name.strip() for text in query["pools"] for name in text.split(",")]
-    distinct = tuple(dict.fromkeys(names))
-    message = ""
-    if "" in distinct:
-        message = "A name is missing between the commas."
-    elif ANY in distinct and len(distinct) > 1:
-        message = f'"{ANY}" stands for all pools, so it is written alone.'
-    elif len(distinct) > MOST_POOLS:
-        message = f"There are {len(distinct)} pools; at most {MOST_POOLS} are accepted."
-    if message:
-        raise InvalidSpec(message, [Fault(("pools",), "value", message)])
-    return distinct
 
 
 def _pair(text: str) -> tuple[str, str | None]:

@@ -30,6 +30,7 @@ from workflows.explain.report import explain
 from workflows.models import Event, Workflow
 from workflows.nodes.health import live_nodes, unhealthy_nodes_of
 from workflows.services.stop import cancel_workflow
+from workflows.submission.choice import read_pools
 from workflows.submission.idempotency import checked_key
 from workflows.submission.request import Mode, SubmissionRequest
 from workflows.submission.restart import restart
@@ -203,7 +204,7 @@ class WorkflowListView(APIView):
     def post(self, request: Request) -> Response:
         """Check a workflow in several pools and accept it into the best; or in the pool that it names."""
         query = queries.ChoiceQuery.of(request)
-        pools = queries.pools_to_choose_from(query)
+        pools = read_pools(query["pools"])
         reply = submit(_submission(request, query, pools=pools))
         return Response(representations.submitted(reply, base=base_address(request)))
 

@@ -5,7 +5,7 @@ way ends first. A pool to which the caller may not submit is spoken of as one th
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
@@ -89,6 +89,25 @@ class _Candidate:
                 for report in self.reports
             ],
         }
+
+
+def read_pools(texts: Iterable[str]) -> tuple[str, ...]:
+    """The pools that texts name, with commas between them, each once.
+
+    Raises InvalidSpec for a list that cannot be meant.
+    """
+    names = [name.strip() for text in texts for name in text.split(",")]
+    distinct = tuple(dict.fromkeys(names))
+    message = ""
+    if "" in distinct:
+        message = "A name is missing between the commas."
+    elif ANY in distinct and len(distinct) > 1:
+        message = f'"{ANY}" stands for all pools, so it is written alone.'
+    elif len(distinct) > MOST_POOLS:
+        message = f"There are {len(distinct)} pools; at most {MOST_POOLS} are accepted."
+    if message:
+        raise InvalidSpec(message, [Fault(("pools",), "value", message)])
+    return distinct
 
 
 def named_pools(request: SubmissionRequest) -> list[Pool]:

@@ -83,6 +83,44 @@ def test_what_can_never_be_placed_is_submitted_only_if_it_is_said_so(browser, po
     assert (forced.status_code, Workflow.objects.count()) == (303, 1)
 
 
+@pytest.fixture
+def empty_pool():
+    """A pool whose only node is too small for what the form offers."""
+    small = PoolFactory(name="small", levels=LEVELS[:2])
+    labels = {level.label: f"{level.key}-1" for level in LEVELS}
+    NodeFactory(cluster=small.backend.cluster, name="s", labels=labels)
+    return small
+
+
+def rows(page):
+    """The pools of the table, each with its other columns as text."""
+    content = page.content.decode()
+    table = re.search(r"<caption>Pools, the best first</caption>.*?</table>", content, re.DOTALL)
+    parts = re.findall(r"<tr><th scope=\"row\">(.*?)</th>(.*?)</tr>", table[0], re.DOTALL)
+    return {re.sub(r"<.*?>", "", name): re.sub(r"<.*?>", " ", more).split() for name, more in parts}
+
+
+@pytest.mark.parametrize("named", ["small,h100", "any", " small , h100 "])
+def test_the_best_of_several_pools_is_shown_with_all_verdicts_and_taken(browser, pool, empty_pool, named):
+    spec = written(browser.get(ADDRESS))
+    checked = send(browser, {"file": spec, "do": "check", "pools": named})
+    assert checked.status_code == 200
+    assert rows(checked)["h100 (chosen)"][:2] == ["yes", "now"]
+    assert rows(checked)["small"][:2] == ["yes", "never"]
+    sent = send(browser, {"file": spec, "do": "submit", "pools": named, "key": key(checked)})
+    assert sent.status_code == 303
+    assert Workflow.objects.get().pool_name == "h100"
+
+
+@pytest.mark.parametrize(("named", "status"), [("h100,nope", 404), ("h100,,small", 400), ("any,h100", 400)])
+def test_pools_that_cannot_be_meant_are_refused_and_what_was_written_stays(browser, pool, named, status):
+    spec = written(browser.get(ADDRESS))
+    page = send(browser, {"file": spec, "do": "submit", "pools": named})
+    assert (page.status_code, written(page)) == (status, spec)
+    assert f'value="{named}"' in page.content.decode()
+    assert Workflow.objects.count() == 0
+
+
 @pytest.mark.parametrize(
     "said",
     [
