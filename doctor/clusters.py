@@ -27,7 +27,7 @@ from scheduling import names
 from web.times import read_instant
 from workflows.manifests.labels import RETRY, TASK
 from workflows.models import TaskGroup
-from workflows.services.record import database_now
+from workflows.services.steps import database_now
 from workflows.values.observation import DOMAIN_LABEL, group_of
 
 MADE_BY_OTHERS = (RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE)

@@ -19,7 +19,7 @@ from pools.services.sync import pool_objects
 from scheduling.backends.registry import installed
 from workflows.lifecycle.statuses import LIVE_ORDER
 from workflows.models import Task, TaskGroup
-from workflows.services.record import database_now
+from workflows.services.steps import database_now
 
 STATEMENT_SECONDS = 120  # more than a request has: it reads everything unfinished
 _ORDER = [str(status) for status in LIVE_ORDER]

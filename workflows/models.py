@@ -141,6 +141,31 @@ class TaskGroup(models.Model):
     generation = models.PositiveIntegerField(
         default=0, db_column="attempt", help_text="Counts generations of its pod groups, from 0."
     )
+    attempt_number = models.PositiveIntegerField(
+        default=1, db_default=1, help_text="Counts its attempts: how often it was begun as a whole."
+    )
+    progress = models.CharField(
+        max_length=32,
+        blank=True,
+        default="",
+        db_default="",
+        choices=TaskStatus,
+        help_text="How far its present attempt is; empty in the first one, where its status says so.",
+    )
+    attempt_began_at = models.DateTimeField(null=True, help_text="When its present attempt was decided on.")
+    attempt_not_before = models.DateTimeField(
+        null=True, help_text="Until then nothing of its present attempt is created."
+    )
+    clearing = models.BooleanField(
+        default=False, db_default=False, help_text="Whether objects of the attempt before may be left."
+    )
+    ran_seconds = models.FloatField(
+        default=0.0, db_default=0.0, help_text="For how long all its tasks had nodes, until the clock stood."
+    )
+    ran_since = models.DateTimeField(null=True, help_text="Since when all its tasks have nodes again.")
+    avoided_nodes = models.JSONField(
+        default=list, db_default=[], help_text="Nodes that its present attempt is kept from."
+    )
     stop_status = models.CharField(max_length=32, blank=True, default="", choices=TaskStatus)
     stop_message = models.TextField(blank=True, default="")
     force = models.BooleanField(default=False, help_text="Stop without grace.")
@@ -259,6 +284,44 @@ class TaskGroup(models.Model):
     def __str__(self) -> str:
         return f"{self.workflow_id}/{self.name}"
 
+    @property
+    def present_status(self) -> str:
+        """The status of its present attempt; ``status``, which users see, never goes back."""
+        return self.progress or self.status
+
+
+def in_status(*statuses: str) -> Q:
+    """Groups whose present attempt has one of these statuses."""
+    return Q(status__in=statuses, progress="") | Q(progress__in=statuses)
+
+
+class Attempt(models.Model):
+    """An attempt of a task group that ended and was followed by another one; the last is the group's row.
+
+    ``status`` is how the group would have ended; ``loss`` and ``evidence`` say why and from what that was
+    concluded (``pools.values.recovery``). ``nodes`` are those its tasks had.
+    """
+
+    group = models.ForeignKey(TaskGroup, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    status = models.CharField(max_length=32, choices=TaskStatus)
+    loss = models.CharField(max_length=16)
+    evidence = models.CharField(max_length=64, blank=True, default="")
+    message = models.TextField(blank=True, default="")
+    counted = models.BooleanField(help_text="Whether the policy's bound counts it.")
+    began_at = models.DateTimeField()
+    start_time = models.DateTimeField(null=True, help_text="When its first task ran.")
+    end_time = models.DateTimeField(help_text="When its end was decided.")
+    cleared_at = models.DateTimeField(null=True, help_text="When nothing of it was left in the cluster.")
+    nodes = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ["group_id", "number"]
+        constraints = [models.UniqueConstraint(fields=["group", "number"], name="attempt_number_once")]
+
+    def __str__(self) -> str:
+        return f"{self.group_id}#{self.number}"
+
 
 class Task(models.Model):
     """One try of one task. A retry is a new row with the next ``retry_id`` and the same ``task_uuid``.
@@ -281,6 +344,12 @@ class Task(models.Model):
         default=0,
         db_column="attempt",
         help_text="The generation of its group's pod groups that its pod joins.",
+    )
+    first_retry = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="The retry_id with which its group's attempt began."
+    )
+    uncounted = models.BooleanField(
+        default=False, db_default=False, help_text="Whether its end is none that bounds its retries."
     )
     lead = models.BooleanField(default=False)
     status = models.CharField(max_length=32, choices=TaskStatus, default=TaskStatus.SUBMITTING)

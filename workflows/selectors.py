@@ -291,6 +291,7 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
             retry_id=task.retry_id,
             placement=TaskPlacement.from_json(task.spec),
             generation=task.generation,
+            first_retry=task.first_retry,
         )
         (latest if task.latest else earlier).append(task_try)
     return GroupValues(

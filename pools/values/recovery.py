@@ -34,7 +34,8 @@ class RecoveryPolicy:
     preemption (None: without a bound). ``backoff_first`` and ``backoff_limit`` are seconds before the
     attempt after a loss that is no preemption: the first pause, doubled with each further one, and the
     longest. ``replace_patience`` is for how many seconds the replacement of one task of a lost node may wait
-    for a place beside its peers before the group is requeued.
+    for a place beside its peers before the group is requeued. ``avoid_nodes`` is of how many nodes, on which
+    the group lost a task last, the next attempt keeps off.
     """
 
     preempted: Response = Response.FAIL
@@ -45,6 +46,7 @@ class RecoveryPolicy:
     backoff_first: float = 30.0
     backoff_limit: float = 600.0
     replace_patience: float = 600.0
+    avoid_nodes: int = 0
 
     def response(self, loss: Loss) -> Response:
         return Response(getattr(self, loss.value))

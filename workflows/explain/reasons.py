@@ -57,6 +57,7 @@ class Why(StrEnum):
     """The kind of a reason; a group has one at a time, the first obstacle on its way."""
 
     UPSTREAM = "upstream"
+    ATTEMPT = "attempt_before"
     CLUSTER = "cluster_unreachable"
     LABELS = "labels"
     DRIFT = "drift"
@@ -123,6 +124,7 @@ _BEFORE_ROOM = {Why.POD, Why.NOT_SERVED}
 
 HELP: Mapping[Why, str] = {
     Why.UPSTREAM: "Nothing to do: it starts by itself.",
+    Why.ATTEMPT: "Nothing to do: the next attempt begins by itself.",
     Why.CLUSTER: "An administrator checks the backend; the group continues when the cluster answers.",
     Why.LABELS: "An administrator puts the labels back on the nodes, or corrects the pool's topology keys.",
     Why.DRIFT: "An administrator restores the Topology object, or corrects the pool's topology keys.",
@@ -195,7 +197,8 @@ class NodeAway:
 class ObservedGroup:
     """A task group as last observed.
 
-    ``upstream`` names the groups that it still waits for, ``trouble`` is the error of the last reconcile,
+    ``upstream`` names the groups that it still waits for, ``attempt_before`` says why its next attempt has
+    not begun yet, ``trouble`` is the error of the last reconcile,
     ``compute_domains_unserved`` says that the cluster does not serve ComputeDomains. ``template`` is the
     claim template that it waits for. ``missing_levels`` is the message on levels that its constraints need
     and no node has (``explain.levels``), ``coverage`` how far nodes carry the others (None: no known nodes).
@@ -210,6 +213,7 @@ class ObservedGroup:
 
     status: str
     upstream: Sequence[str] = ()
+    attempt_before: str = ""
     backend: str
     unreachable_since: datetime | None = None
     trouble: str = ""
@@ -259,7 +263,7 @@ def _before_the_cluster(group: ObservedGroup) -> Reason | None:
     if reason := upstream_reason(group.upstream):
         return reason
     if group.unreachable_since is None:
-        return None
+        return Reason(Why.ATTEMPT, group.attempt_before) if group.attempt_before else None
     since = naive_utc(group.unreachable_since, precision="seconds")
     return Reason(
         Why.CLUSTER,

@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import barrier
+from pools.values.recovery import Loss
 from scheduling import names
 from scheduling.backends.base import Eviction, EvictionCause
 from scheduling.node_health import NodeHealth
@@ -33,6 +34,10 @@ EVICTED_CODE = 3004
 START_TIMEOUT_CODE = 3005
 PREEMPTED_CODE = 3006
 UPSTREAM_CODE = 3000
+
+BY_CONDITION = "disruption_condition"
+BY_NODE = "node_away"
+UNEXPLAINED = "unexplained"
 
 CONFIG_ERROR_GRACE = timedelta(minutes=10)
 LOST_CONTAINER_GRACE = timedelta(minutes=30)
@@ -51,12 +56,17 @@ _POD_REASONS: Mapping[str, tuple[TaskStatus, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A task's status by its pod. ``code`` is None while it has not ended."""
+    """A task's status by its pod. ``code`` is None while it has not ended.
+
+    ``loss`` is the kind of loss if it ended and did not complete, ``evidence`` from what that was concluded.
+    """
 
     status: TaskStatus
     code: int | None = None
     message: str = ""
     recheck: datetime | None = None
+    loss: Loss = Loss.FAILED
+    evidence: str = "own_end"
 
 
 def read_pod(pod: PodSeen, *, now: datetime, start_timeout: timedelta) -> Reading | None:
@@ -72,6 +82,19 @@ def read_pod(pod: PodSeen, *, now: datetime, start_timeout: timedelta) -> Readin
     return _starting(pod, now) or _live(pod, now, start_timeout)
 
 
+def ended_by_deletion(pod: PodSeen) -> bool:
+    """Whether its containers ended only after somebody had asked for the pod's deletion.
+
+    Then their exit codes say how they took SIGTERM: one that saves its work ends with 0, not completed.
+    """
+    deadline = read_instant(pod.digest.get("deletion"))
+    if deadline is None or pod.phase not in ("Succeeded", "Failed"):
+        return False
+    requested_at = deadline - timedelta(seconds=float(pod.digest.get("grace") or 0))
+    times = [read_instant(c.get("finished")) for c in _containers(pod) if c.get("state") == "terminated"]
+    return any(time is not None and time >= requested_at for time in times)
+
+
 def read_gone(
     pod: PodSeen | None,
     *,
@@ -80,32 +103,39 @@ def read_gone(
     start_timeout: timedelta,
     node_gone: bool = False,
     node: NodeHealth | None = None,
+    deleted: bool = False,
 ) -> Reading:
     """Read a pod that is no longer there.
 
     ``eviction`` is how its scheduler evicted it, if it did; ``node_gone`` says that its node was removed,
-    ``node`` is the health of its node where that is not healthy.
+    ``node`` is the health of its node where that is not healthy, ``deleted`` says that its containers ended
+    by its deletion, so that their exit codes say nothing.
     """
     last = read_pod(pod, now=now, start_timeout=start_timeout) if pod is not None else None
-    if last is not None and last.code is not None:
+    if last is not None and last.code is not None and not deleted:
         return last
     if eviction:
         return _evicted(eviction)
     if pod is not None and (why := _disruption(pod)):
-        return _backend(f"Its pod was disrupted: {why}")
+        return _backend(f"Its pod was disrupted: {why}", loss=Loss.NODE_LOST, evidence=BY_CONDITION)
     if pod is not None and node_gone:
-        return _backend(f"Its node {pod.node_name} was removed from the cluster, and its pod with it.")
+        message = f"Its node {pod.node_name} was removed from the cluster, and its pod with it."
+        return _backend(message, loss=Loss.NODE_LOST, evidence="node_removed")
     if pod is not None and node is not None and node.is_away:
-        return _backend(f"Its pod was deleted from a node that is away. {node.sentence(pod.node_name)}")
+        message = f"Its pod was deleted from a node that is away. {node.sentence(pod.node_name)}"
+        return _backend(message, loss=Loss.NODE_LOST, evidence=BY_NODE)
     return _backend(
-        "Its pod vanished from the cluster: it was deleted from outside, or its node was removed."
+        "Its pod vanished from the cluster: it was deleted from outside, or its node was removed.",
+        loss=Loss.PREEMPTED,
+        evidence=UNEXPLAINED,
     )
 
 
 def read_lost(pod: PodSeen, node: NodeHealth, *, lost_after: timedelta) -> Reading:
     """Read a pod that has not ended on a node that is lost: nobody knows whether it still runs."""
     seconds = f"{lost_after.total_seconds():g} seconds"
-    return _backend(f"Its node is lost: it is away for longer than {seconds}. {node.sentence(pod.node_name)}")
+    message = f"Its node is lost: it is away for longer than {seconds}. {node.sentence(pod.node_name)}"
+    return _backend(message, loss=Loss.NODE_LOST, evidence=BY_NODE)
 
 
 def _evicted(eviction: Eviction) -> Reading:
@@ -115,6 +145,8 @@ def _evicted(eviction: Eviction) -> Reading:
         status=TaskStatus.FAILED_EVICTED if stale else TaskStatus.FAILED_PREEMPTED,
         code=EVICTED_CODE if stale else PREEMPTED_CODE,
         message=eviction.message,
+        loss=Loss.PREEMPTED,
+        evidence="eviction_event",
     )
 
 
@@ -122,9 +154,15 @@ def _disrupted(pod: PodSeen) -> Reading | None:
     for condition in _true_conditions(pod):
         if condition.get("reason") == PREEMPTED:
             message = condition.get("message") or "The scheduler preempted it."
-            return Reading(status=TaskStatus.FAILED_PREEMPTED, code=PREEMPTED_CODE, message=message)
+            return Reading(
+                status=TaskStatus.FAILED_PREEMPTED,
+                code=PREEMPTED_CODE,
+                message=message,
+                loss=Loss.PREEMPTED,
+                evidence=BY_CONDITION,
+            )
     if pod.phase == "Failed" and (why := _disruption(pod)):
-        return _backend(f"Its pod was disrupted: {why}")
+        return _backend(f"Its pod was disrupted: {why}", loss=Loss.NODE_LOST, evidence=BY_CONDITION)
     return None
 
 
@@ -189,7 +227,8 @@ def _lost(pod: PodSeen, container: Mapping[str, Any], now: datetime) -> Reading:
     since = read_instant(container.get("finished")) or read_instant(pod.digest.get("created")) or now
     if now - since < LOST_CONTAINER_GRACE:
         return Reading(status=TaskStatus.RUNNING, recheck=since + LOST_CONTAINER_GRACE)
-    return _backend(f"The node lost container {container.get('name')}.")
+    message = f"The node lost container {container.get('name')}."
+    return _backend(message, loss=Loss.NODE_LOST, evidence="container_lost")
 
 
 def _starting(pod: PodSeen, now: datetime) -> Reading | None:
@@ -260,5 +299,6 @@ def _containers(pod: PodSeen) -> Sequence[Mapping[str, Any]]:
     return pod.digest.get("containers") or ()
 
 
-def _backend(message: str) -> Reading:
-    return Reading(status=TaskStatus.FAILED_BACKEND_ERROR, code=BACKEND_CODE, message=message)
+def _backend(message: str, *, loss: Loss = Loss.FAILED, evidence: str = "own_end") -> Reading:
+    status = TaskStatus.FAILED_BACKEND_ERROR
+    return Reading(status=status, code=BACKEND_CODE, message=message, loss=loss, evidence=evidence)

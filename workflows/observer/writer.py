@@ -24,7 +24,7 @@ from workflows.models import Event, ObservedObject, ObservedPod, Task
 from workflows.observer.inbox import Batch, ForeignUsageChanges, key_of
 from workflows.observer.pod_usage import NO_USAGE
 from workflows.services.notify import mark_due
-from workflows.services.record import database_now
+from workflows.services.steps import database_now
 from workflows.values.observation import (
     OBJECT_COLUMNS,
     POD_COLUMNS,

@@ -148,7 +148,7 @@ def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
                 task_try.task_uuid, retry=task_try.retry_id - 1
             )
             for task_try in tries
-            if task_try.retry_id
+            if task_try.replaces
         },
     )
 
@@ -162,7 +162,7 @@ def _pinned(pod: Obj, pins: dict[str, str], task_try: TaskTry) -> Obj:
     """Hold a pod to its peers' domain; each that may be held says so, none as ``{}``."""
     if pins:
         pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **pins}
-    if task_try.retry_id or task_try.generation:
+    if task_try.replaces:
         annotations = pod["metadata"].get("annotations") or {}
         pod["metadata"]["annotations"] = {**annotations, PINS_ANNOTATION: pins_text(pins)}
     return pod
@@ -191,12 +191,14 @@ def check_cluster(view: GroupView, cluster: LeasedCluster) -> Retry | None:
 def created_changes(view: GroupView, tasks: tuple[TaskView, ...]) -> list[Change]:
     """What to record once the pods of these tasks are there."""
     changes: list[Change] = [TaskMove(pk=task.pk, status=str(TaskStatus.SCHEDULING)) for task in tasks]
-    if view.row.status == TaskStatus.PROCESSING:
+    if view.status == TaskStatus.PROCESSING:
         changes.append(GroupMove(status=str(TaskStatus.SCHEDULING)))
     changes.append(Creation())
     if view.row.created_in_cluster_at is None:
         message = f"All objects are in the cluster, {count_of(len(tasks), 'pod')}."
-        changes.append(Note(key="created", reason="Created", message=message))
+        number = view.row.attempt_number
+        key = "created" if number == 1 else f"created:{number}"
+        changes.append(Note(key=key, reason="Created", message=message))
     return changes
 
 

@@ -91,7 +91,7 @@ class Pins:
     def of(self, task: TaskTry) -> dict[str, str]:
         """The labels of one task; none for a first try, in its peers' own pod group, or without peers."""
         pins: dict[str, str] = {}
-        if task.generation or (task.retry_id and self._is_edited):
+        if task.replaces and (task.generation or self._is_edited):
             for path, requirement in self._sets(task):
                 if requirement.required and (node := self._peers.get(path)):
                     pins |= self._down_to(self._rank[requirement.key], node)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from pools.conditions import Condition
+from pools.values.recovery import Response
 from scheduling import names
 from scheduling.backends.base import Eviction
 from scheduling.backends.evictions import eviction_of
@@ -22,25 +23,22 @@ from workflows.lifecycle.exit_actions import ExitAction, exit_action
 from workflows.lifecycle.pod_status import (
     START_TIMEOUT_CODE,
     Reading,
+    ended_by_deletion,
     not_started,
     read_gone,
     read_lost,
     read_pod,
 )
+from workflows.lifecycle.recovery import History, LostTask, Recovery
 from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
+from workflows.reconcile.deadlines import start_deadline, start_timeout
 from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.reconcile.recovering import held_back, new_attempt, recovery_of, run_clock
 from workflows.services.record import Change, GroupMove, NewGeneration, NewTry, TaskMove
 from workflows.values.observation import PodSeen
 
 UNSEEN_GRACE = timedelta(seconds=10)
 VANISHED_GRACE = timedelta(seconds=2)
-WITHOUT_DEADLINE: Mapping[TaskStatus, str] = {
-    TaskStatus.SUBMITTING: "The next reconciliation moves it on, without any cluster.",
-    TaskStatus.WAITING: "It holds nothing and ends with its upstream groups, each of which has a deadline.",
-}
-"""Why a live status needs no deadline; every other one has one. A group that is PROCESSING gets its own with
-the first create that may have been sent: before, it holds nothing, and waits for its cluster to be back."""
-
 TEARING_DOWN = Condition(type="Released", status="False", reason="TearingDown")
 
 
@@ -82,10 +80,29 @@ class Assessment:
     lost: tuple[TaskView, ...] = ()
 
 
-def follow(view: GroupView, observed: ObservedPods, *, editable: Callable[[], bool]) -> Assessment:
-    """Derive the group's changes. ``editable`` says, on a retry, whether running pod groups can be edited."""
+def follow(
+    view: GroupView,
+    observed: ObservedPods,
+    *,
+    editable: Callable[[], bool],
+    history: Callable[[], History] = History,
+) -> Assessment:
+    """Derive the group's changes.
+
+    ``editable`` says, on a retry, whether running pod groups can be edited, ``history`` what the group
+    recovered from before.
+    """
     reader = _TaskReader(view, observed)
     moves = {task.pk: move for task in view.tasks if (move := reader.move(task)) is not None}
+    if (look_again := held_back(view, observed.pods, reader.losses)) is not None:
+        moves = {pk: move for pk, move in moves.items() if pk not in reader.losses}
+        reader.recheck_at(look_again)
+        recovery = None
+    else:
+        recovery = recovery_of(view, moves, reader.losses, history=history)
+    if recovery is not None and recovery.response == Response.REQUEUE:
+        return Assessment(changes=tuple(new_attempt(view, moves, recovery)), recheck=None)
+    moves |= _alone_again(moves, recovery)
     ends = ends_siblings(
         _latest_tries(view.tasks, moves), ignore_nonlead_status=view.row.ignore_nonlead_status
     )
@@ -94,11 +111,12 @@ def follow(view: GroupView, observed: ObservedPods, *, editable: Callable[[], bo
     tries, generation = ((), None) if ends is not None else _tries(view, moves, editable=editable)
     members = _latest_tries(view.tasks, moves)
     status = group_status(members, ignore_nonlead_status=view.row.ignore_nonlead_status)
-    changes: list[Change] = [*moves.values(), *tries]
+    changes: list[Change] = [*moves.values(), *tries, *run_clock(view, moves, status=status)]
     if generation is not None:
         changes.append(NewGeneration(generation))
-    if may_move(view.row.status, status):
+    if may_move(view.status, status):
         message = _message(view.tasks, moves) if status in TERMINAL else ""
+        message = f"{message} {recovery.refused}".strip() if recovery and message else message
         changes.append(GroupMove(status=str(status), message=message))
     if status in TERMINAL:
         changes.append(TEARING_DOWN)
@@ -108,67 +126,6 @@ def follow(view: GroupView, observed: ObservedPods, *, editable: Callable[[], bo
         unobserved=tuple(reader.unobserved),
         lost=tuple(reader.lost),
     )
-
-
-def timed_out(view: GroupView) -> tuple[TaskStatus, str] | None:
-    """The status and message of a timeout that has passed, if any."""
-    for status, message, deadline in _deadlines(view):
-        if deadline <= view.now:
-            return status, message
-    return None
-
-
-def next_deadline(view: GroupView) -> datetime | None:
-    """The next moment at which the group ends unless it moves on.
-
-    Deadlines of starts that passed are left out: ``follow`` has just decided on them by the pods.
-    """
-    limit = _start_timeout(view)
-    ends = (_start_deadline(task, limit) for task in view.tasks)
-    starts = (deadline for deadline in ends if deadline and deadline > view.now)
-    return min((*(deadline for _, _, deadline in _deadlines(view)), *starts), default=None)
-
-
-def _start_timeout(view: GroupView) -> timedelta:
-    return timedelta(seconds=view.placement.start_timeout)
-
-
-def _start_deadline(task: TaskView, limit: timedelta) -> datetime | None:
-    """When a task that is INITIALIZING ends, however its pod reads."""
-    if task.status != TaskStatus.INITIALIZING or task.initializing_start_time is None:
-        return None
-    return task.initializing_start_time + limit
-
-
-def _deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
-    row, placement = view.row, view.placement
-    queue_timeout = timedelta(seconds=placement.queue_timeout)
-    if row.status == TaskStatus.PROCESSING and row.touched_at:  # no gang stays created in part for good
-        message = f"It could not be created within its queue timeout of {placement.queue_timeout:g} seconds."
-        until = row.touched_at + queue_timeout
-        return [(TaskStatus.FAILED_QUEUE_TIMEOUT, f"{message} {row.waiting_reason}".strip(), until)]
-    if row.status == TaskStatus.SCHEDULING and row.scheduling_start_time:
-        message = f"It was not placed within its queue timeout of {placement.queue_timeout:g} seconds."
-        until = row.scheduling_start_time + queue_timeout
-        return [(TaskStatus.FAILED_QUEUE_TIMEOUT, message, until)]
-    if row.status == TaskStatus.INITIALIZING and row.initializing_start_time and not _has_starting(view):
-        tries = [task.scheduling_start_time for task in view.tasks if task.scheduling_start_time]
-        message = (
-            f"No task that is tried again was placed within its queue timeout of {placement.queue_timeout:g} "
-            "seconds."
-        )
-        until = max(row.initializing_start_time, *tries) + queue_timeout
-        return [(TaskStatus.FAILED_QUEUE_TIMEOUT, message, until)]
-    if row.status == TaskStatus.RUNNING and row.start_time:
-        message = f"It ran longer than its execution timeout of {placement.exec_timeout:g} seconds."
-        until = row.start_time + timedelta(seconds=placement.exec_timeout)
-        return [(TaskStatus.FAILED_EXEC_TIMEOUT, message, until)]
-    return []
-
-
-def _has_starting(view: GroupView) -> bool:
-    """Whether a task is starting on a node; its own deadline then ends the group's wait."""
-    return any(task.status == TaskStatus.INITIALIZING for task in view.tasks)
 
 
 def end_all(view: GroupView, *, status: TaskStatus, message: str, code: int | None = None) -> list[Change]:
@@ -189,8 +146,9 @@ class _TaskReader:
         self.recheck: datetime | None = None
         self.unobserved: list[str] = []
         self.lost: list[TaskView] = []
+        self.losses: dict[int, LostTask] = {}
         self._unplaced = not observed.observer_silent and _is_unplaced(view, observed)
-        self._start_timeout = _start_timeout(view)
+        self._start_timeout = start_timeout(view)
         self._pod_names = frozenset(task.pod_name for task in view.tasks)
 
     def move(self, task: TaskView) -> TaskMove | None:
@@ -202,8 +160,10 @@ class _TaskReader:
         if reading is None:
             return None
         if reading.recheck:
-            self._recheck(reading.recheck)
+            self.recheck_at(reading.recheck)
         status = self._status(task, reading)
+        if reading.code is not None and status != TaskStatus.COMPLETED:
+            self.losses[task.pk] = self._loss(task, reading, status)
         if status == task.status and (
             pod is None or (pod.node_name, pod.pod_ip) == (task.node_name, task.pod_ip)
         ):
@@ -217,13 +177,37 @@ class _TaskReader:
             pod_ip=pod.pod_ip if pod else "",
         )
 
+    def _loss(self, task: TaskView, reading: Reading, status: TaskStatus) -> LostTask:
+        pod = self._observed.pods.get(task.pod_name)
+        return LostTask(
+            pk=task.pk,
+            name=task.name,
+            lead=task.lead,
+            status=str(TaskStatus.FAILED if status == TaskStatus.RESCHEDULED else status),
+            message=reading.message,
+            loss=reading.loss,
+            evidence=reading.evidence,
+            node=task.node_name or (pod.node_name if pod else ""),
+            action=self._action(task, reading),
+            may_retry=status == TaskStatus.RESCHEDULED,
+        )
+
+    def _action(self, task: TaskView, reading: Reading) -> ExitAction | None:
+        if reading.code is None:
+            return None
+        task_actions = self._observed.exit_actions.get(task.pk, {})
+        return exit_action(reading.code, task_actions, self._view.placement.default_exit_actions)
+
     def _present(self, task: TaskView, pod: PodSeen) -> Reading | None:
         """Read the pod; one that cannot be read, or that never says since when it starts, ends in time."""
+        if self._view.placement.has_attempts and ended_by_deletion(pod):
+            self.recheck_at(self._view.now + VANISHED_GRACE)
+            return None  # why it was deleted is known once it is gone
         reading = read_pod(pod, now=self._view.now, start_timeout=self._start_timeout)
         if (reading is None or reading.code is None) and (lost := self._on_lost_node(pod)):
             return lost
         if reading is None or reading.status in (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING):
-            deadline = _start_deadline(task, self._start_timeout)
+            deadline = start_deadline(task, self._start_timeout)
             if deadline is not None and deadline <= self._view.now:
                 reading = not_started(pod, self._start_timeout)
         if reading is not None and reading.code == START_TIMEOUT_CODE and self._view.row.waiting_reason:
@@ -238,32 +222,41 @@ class _TaskReader:
             return None
         if lost_at <= self._view.now:
             return read_lost(pod, node, lost_after=lost_after)
-        self._recheck(lost_at)
+        self.recheck_at(lost_at)
         return None
 
     def _absent(self, task: TaskView, pod: PodSeen | None) -> Reading | None:
         now = self._view.now
         if pod is None and not self._observed.complete:
             self.unobserved.append(task.pod_name)
-            self._recheck((task.scheduling_start_time or now) + UNSEEN_GRACE)
+            self.recheck_at((task.scheduling_start_time or now) + UNSEEN_GRACE)
             return None
         eviction = self._eviction(task.pod_name)
         limit = self._start_timeout
-        last = read_pod(pod, now=now, start_timeout=limit) if pod is not None else None
+        deleted = self._view.placement.has_attempts and pod is not None and ended_by_deletion(pod)
+        last = read_pod(pod, now=now, start_timeout=limit) if pod is not None and not deleted else None
         explained = (last is not None and last.code is not None) or eviction is not None
         since = self._observed.gone_at.get(task.pod_name)
         if not explained and since is not None and now - since < VANISHED_GRACE:
-            self._recheck(since + VANISHED_GRACE)
+            self.recheck_at(since + VANISHED_GRACE)
             return None
         if not explained and self._view.row.repinning:  # deleted by this service, which makes it again
             return None
         if not explained and self._unplaced:
             self.lost.append(task)
-            self._recheck(now + VANISHED_GRACE)
+            self.recheck_at(now + VANISHED_GRACE)
             return None
         node_gone = pod is not None and pod.node_name in self._observed.nodes_gone
         node = self._observed.nodes.get(pod.node_name) if pod is not None else None
-        gone = read_gone(pod, eviction=eviction, now=now, start_timeout=limit, node_gone=node_gone, node=node)
+        gone = read_gone(
+            pod,
+            eviction=eviction,
+            now=now,
+            start_timeout=limit,
+            node_gone=node_gone,
+            node=node,
+            deleted=deleted,
+        )
         if explained or node_gone or self._observed.unfollowed is None:
             return gone
         return replace(gone, message=f"{gone.message} {self._unfollowed_sentence(self._observed.unfollowed)}")
@@ -284,15 +277,14 @@ class _TaskReader:
         scheduler = installed().get(self._view.placement.scheduler_type)
         return eviction_of(scheduler, pod, messages=self._observed.evictions, peers=self._pod_names)
 
-    def _recheck(self, at: datetime) -> None:
+    def recheck_at(self, at: datetime) -> None:
         self.recheck = at if self.recheck is None else min(self.recheck, at)
 
     def _status(self, task: TaskView, reading: Reading) -> TaskStatus:
         if reading.code is None:
             return reading.status
         placement = self._view.placement
-        task_actions = self._observed.exit_actions.get(task.pk, {})
-        action = exit_action(reading.code, task_actions, placement.default_exit_actions)
+        action = self._action(task, reading)
         if action == ExitAction.COMPLETE:
             return TaskStatus.COMPLETED
         retries = task.retry_id - self._observed.uncounted_tries.get(task.pk, 0)
@@ -303,10 +295,20 @@ class _TaskReader:
         return reading.status
 
 
+def _alone_again(moves: Mapping[int, TaskMove], recovery: Recovery | None) -> dict[int, TaskMove]:
+    """The moves of tasks that are tried again alone by the policy, which does not count them as retries."""
+    alone = recovery.alone if recovery is not None and recovery.response == Response.TASK else ()
+    return {
+        pk: replace(moves[pk], status=str(TaskStatus.RESCHEDULED), uncounted=True)
+        for pk in alone
+        if moves[pk].status != TaskStatus.RESCHEDULED
+    }
+
+
 def _is_unplaced(view: GroupView, observed: ObservedPods) -> bool:
     """Whether the gang waits and no task of it, finished ones included, ever had a node."""
     return (
-        view.row.status == TaskStatus.SCHEDULING
+        view.status == TaskStatus.SCHEDULING
         and not any(task.node_name for task in view.tasks)
         and not any(pod.node_name for pod in observed.pods.values())
     )
@@ -356,7 +358,13 @@ def next_try(task: TaskView, *, generation: int) -> NewTry:
     """The try that follows this one."""
     retry = task.retry_id + 1
     pod_name = names.pod(task.task_uuid, retry=retry)
-    return NewTry(after=task.pk, retry_id=retry, pod_name=pod_name, generation=generation)
+    return NewTry(
+        after=task.pk,
+        retry_id=retry,
+        pod_name=pod_name,
+        generation=generation,
+        first_retry=task.first_retry,
+    )
 
 
 def _is_complete(

@@ -11,18 +11,22 @@ from datetime import datetime
 from functools import cached_property
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef, Q
+
 from pools.models import Backend
+from pools.values.recovery import Loss
 from scheduling import set_order
 from scheduling.pins import Pins, from_json
 from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.set_order import SetOrder
 from scheduling.stages import stage_begins
+from workflows.lifecycle.recovery import History
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.manifests.group import Renderer
-from workflows.models import Task, TaskGroup
+from workflows.models import Attempt, Task, TaskGroup
 from workflows.selectors import group_values
 from workflows.services.lease import Lease, LeaseLost
-from workflows.services.record import database_now
+from workflows.services.steps import database_now
 from workflows.values.placement import Easing, GroupPlacement, GroupValues
 
 
@@ -35,6 +39,7 @@ class TaskView:
     name: str
     retry_id: int
     generation: int
+    first_retry: int
     lead: bool
     status: str
     pod_name: str
@@ -46,6 +51,11 @@ class TaskView:
     @property
     def live(self) -> bool:
         return self.status not in TERMINAL
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it follows another try in the same attempt, beside peers that may still run."""
+        return self.retry_id > self.first_retry
 
 
 _TASK_COLUMNS = tuple(field.name for field in fields(TaskView))
@@ -64,6 +74,11 @@ class GroupView:
     @property
     def uuid(self) -> UUID:
         return self.row.pk
+
+    @property
+    def status(self) -> str:
+        """The status of the present attempt."""
+        return self.row.present_status
 
     @property
     def ended(self) -> bool:
@@ -141,9 +156,26 @@ def exit_actions_of(row: TaskGroup, pks: list[int]) -> Mapping[int, Mapping[str,
 
 
 def uncounted_tries_of(row: TaskGroup, pks: list[int]) -> Mapping[int, int]:
-    """How many earlier tries of these ended without an exit code: they were replaced and had no place."""
+    """How many earlier tries of these did not end by an exit action of theirs."""
     latest = dict(Task.objects.filter(group=row, pk__in=pks, retry_id__gt=0).values_list("task_uuid", "pk"))
-    replaced = Task.objects.filter(
-        group=row, task_uuid__in=latest, status=TaskStatus.RESCHEDULED, exit_code=None, latest=False
+    replaced = Task.objects.filter(group=row, task_uuid__in=latest, latest=False).filter(
+        Q(uncounted=True) | Q(exit_code=None) | ~Q(status=TaskStatus.RESCHEDULED)
     )
     return Counter(latest[uuid] for uuid in replaced.values_list("task_uuid", flat=True))
+
+
+def history_of(row: TaskGroup) -> History:
+    """What the group recovered from before."""
+    attempts = Attempt.objects.filter(group=row).values_list("loss", "counted")
+    following = Task.objects.filter(
+        group=row,
+        task_uuid=OuterRef("task_uuid"),
+        retry_id=OuterRef("retry_id") + 1,
+        first_retry__lte=OuterRef("retry_id"),
+    )
+    alone = Task.objects.filter(group=row, latest=False, uncounted=True).exclude(exit_code=None)
+    return History(
+        counted=sum(counted for _, counted in attempts),
+        preemptions=sum(loss == Loss.PREEMPTED for loss, _ in attempts),
+        replaced=alone.filter(Exists(following)).count(),
+    )

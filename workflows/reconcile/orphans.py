@@ -27,7 +27,7 @@ from web.times import read_instant
 from workflows.homes import homes_of
 from workflows.metrics import ORPHANS_FOUND
 from workflows.models import TaskGroup
-from workflows.services.record import database_now
+from workflows.services.steps import database_now
 
 GRACE = timedelta(minutes=2)
 

@@ -68,7 +68,7 @@ def _recreate_pod_group(
     view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster
 ) -> Failed | Retry | None:
     """Create the pod group of a running gang again, if a task that is tried again needs it for its place."""
-    waiting = [task for task in view.tasks if task.retry_id and _waits_since(task, observed, view.now)]
+    waiting = [task for task in view.tasks if task.replaces and _waits_since(task, observed, view.now)]
     if not waiting or not edits_pod_groups(view) or observations.pod_groups(view):
         return None
     if edit.read(view, cluster) is not None:
@@ -96,7 +96,7 @@ def _waits_since(task: TaskView, observed: ObservedPods, now: datetime) -> bool:
 def next_missing_check(view: GroupView) -> datetime | None:
     """When a missing object of a new gang can first be told apart from one not observed yet."""
     created_at = view.row.created_in_cluster_at
-    if created_at is None or view.row.status != TaskStatus.SCHEDULING:
+    if created_at is None or view.status != TaskStatus.SCHEDULING:
         return None
     return created_at + UNSEEN_GRACE if view.now - created_at < UNSEEN_GRACE else None
 

@@ -60,7 +60,7 @@ def _facts(view: GroupView, observed: ObservedPods) -> OrderFacts:
         reordering=view.row.reordering,
         is_intact=len(existing) == len(pods)
         and not any(pod.deleting for pod in existing)
-        and all(task.live and not task.retry_id for task in view.tasks),
+        and all(task.live and not task.replaces for task in view.tasks),
         is_bound=any(pod.node_name for pod in existing) or any(task.node_name for task in view.tasks),
     )
 

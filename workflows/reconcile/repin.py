@@ -42,7 +42,7 @@ def repins(view: GroupView, observed: ObservedPods) -> list[Change]:
 
 
 def _is_pinnable(task: TaskView) -> bool:
-    return task.status == TaskStatus.SCHEDULING and bool(task.retry_id or task.generation)
+    return task.status == TaskStatus.SCHEDULING and task.replaces
 
 
 def _waits(task: TaskView, observed: ObservedPods) -> bool:

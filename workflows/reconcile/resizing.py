@@ -39,7 +39,7 @@ def resize(
     """
     live = [task for task in view.tasks if task.live]
     waiting = waiting_beside_others(live, observed)
-    if len(live) == len(view.tasks) and not waiting and not any(task.retry_id for task in live):
+    if len(live) == len(view.tasks) and not waiting and not any(task.replaces for task in live):
         return None
     if not live or not edits_pod_groups(view):
         return None
@@ -101,7 +101,7 @@ def waiting_beside_others(living: Sequence[TaskView], observed: ObservedPods) ->
     placed = {name for name, pod in pods.items() if pod is not None and pod.node_name} - ending
     if not placed:
         return []
-    return [t.name for t in living if t.name in ending or (t.retry_id and t.name not in placed)]
+    return [t.name for t in living if t.name in ending or (t.replaces and t.name not in placed)]
 
 
 def ending_among(living: Sequence[TaskView], observed: ObservedPods) -> set[str]:

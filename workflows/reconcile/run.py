@@ -33,6 +33,7 @@ from workflows.reconcile.create import (
     created_changes,
     edits_pod_groups,
 )
+from workflows.reconcile.deadlines import next_deadline, timed_out
 from workflows.reconcile.domain_health import record_domain_health
 from workflows.reconcile.follow import (
     UNSEEN_GRACE,
@@ -40,11 +41,9 @@ from workflows.reconcile.follow import (
     ObservedPods,
     end_all,
     follow,
-    next_deadline,
-    timed_out,
 )
 from workflows.reconcile.group_reader import GroupReader
-from workflows.reconcile.group_view import GroupView, load
+from workflows.reconcile.group_view import GroupView, history_of, load
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.node_health import record_node_health
 from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff
@@ -56,7 +55,7 @@ from workflows.reconcile.reordering import advance_order
 from workflows.reconcile.repin import repins
 from workflows.reconcile.resizing import resize
 from workflows.reconcile.start_barrier import name_ended_peers
-from workflows.reconcile.teardown import STUCK_AFTER, stuck_changes, take_down, waited_for
+from workflows.reconcile.teardown import STUCK_AFTER, clear, stuck_changes, take_down, waited_for
 from workflows.reconcile.unforeseen import note_recovery, note_unforeseen
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.notify import notify_on_commit
@@ -172,7 +171,13 @@ class Reconciliation:
             return retry
         if view.ended:
             return take_down(view, self.lease, self.cluster, self.archive)
-        return self._follow_and_create(view)
+        return self._between_attempts(view) if _is_between_attempts(view) else self._follow_and_create(view)
+
+    def _between_attempts(self, view: GroupView) -> Outcome | None:
+        """Clear the attempt before away, then wait until the pause is over."""
+        if view.row.clearing:
+            return clear(view, self.lease, self.cluster, self.archive)
+        return RequeueAfter(at=view.row.attempt_not_before)
 
     def _follow_and_create(self, view: GroupView) -> Outcome | None:
         """Follow the pods that exist, then create missing ones: a retry must not leave its peers unread."""
@@ -192,7 +197,7 @@ class Reconciliation:
         if timeout := timed_out(view):
             status, message = timeout
             return end_all(view, status=status, message=message)
-        if row.status in (TaskStatus.SUBMITTING, TaskStatus.WAITING):
+        if view.status in (TaskStatus.SUBMITTING, TaskStatus.WAITING):
             return _follow_upstream(view)
         return None
 
@@ -256,7 +261,9 @@ class Reconciliation:
         return progress.at, resize(view, observed, silent=silent, lease=lease, cluster=cluster)
 
     def _assess(self, view: GroupView, observed: ObservedPods) -> Assessment:
-        return follow(view, observed, editable=lambda: edits_pod_groups(view))
+        return follow(
+            view, observed, editable=lambda: edits_pod_groups(view), history=lambda: history_of(view.row)
+        )
 
     def _live_pods(self, view: GroupView, observed: ObservedPods, *, silent: bool) -> ObservedPods:
         """The pods in the cluster now, read because the observer has not reported all of them."""
@@ -280,7 +287,7 @@ class Reconciliation:
         view = self.view
         if view is None:
             return
-        status = view.row.status
+        status = view.status
         reason = waiting.reason_of(
             view,
             status=status,
@@ -301,6 +308,12 @@ class Reconciliation:
             record(self.lease, [not_released])
             if waited_for(view) >= STUCK_AFTER:
                 record(self.lease, stuck_changes("Retrying", message))
+
+
+def _is_between_attempts(view: GroupView) -> bool:
+    """Whether nothing of the present attempt may be created yet."""
+    begins_at = view.row.attempt_not_before
+    return view.row.clearing or (begins_at is not None and view.now < begins_at)
 
 
 def _outdates_view(changes: Iterable[Change]) -> bool:

@@ -22,6 +22,7 @@ from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.lost_pods import PodsAway, pods_away
 from workflows.reconcile.outcomes import RequeueAfter, Retry, Settled
 from workflows.reconcile.plan import GroupPlan, plan_pods_down, plan_rest_down
+from workflows.services.attempts import AttemptCleared
 from workflows.services.lease import Lease
 from workflows.services.record import Change, Note, Release, record
 
@@ -41,14 +42,38 @@ def take_down(
         return Settled()
     if (elsewhere := check_cluster(view, cluster)) is not None:
         return elsewhere
+    outcome = _delete_all(view, lease, cluster, archive)
+    if isinstance(outcome, Settled):
+        reached("before-released-recorded")
+        record(lease, release_changes(view, "None of its objects is left in the cluster."))
+    return outcome
+
+
+def clear(
+    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
+) -> RequeueAfter | Retry | None:
+    """Delete what is left of the attempt before; None once nothing is. Raises ClusterError, TopologyError."""
+    reached("after-attempt-recorded")
+    if (elsewhere := check_cluster(view, cluster)) is not None:
+        return elsewhere
+    outcome = _delete_all(view, lease, cluster, archive)
+    if not isinstance(outcome, Settled):
+        return outcome
+    reached("before-attempt-cleared")
+    record(lease, cleared_changes(view))
+    return None
+
+
+def _delete_all(
+    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
+) -> Settled | RequeueAfter | Retry:
+    """Delete as much as can be deleted now; Settled once nothing of the group is in the cluster."""
     reader = GroupReader(cluster, view.uuid, view.placement)
     grace = 0 if view.row.force else None
     for turn in range(ROUNDS):
         pods = reader.pods()
         plan = _plan(view, reader, pods, again=view.row.force and turn == 0)
         if plan.finished:
-            reached("before-released-recorded")
-            record(lease, release_changes(view, "None of its objects is left in the cluster."))
             return Settled()
         away = pods_away(view, pods)
         steps = (*plan.steps, *away.steps(namespace=view.placement.namespace))
@@ -87,15 +112,17 @@ def _wait(view: GroupView, lease: Lease, plan: GroupPlan, away: PodsAway) -> Req
     if waited < STUCK_AFTER and not away.needs_help:
         return RequeueAfter(seconds=1.0 if waited < timedelta(seconds=15) else 3.0)
     objects = plain_listing(plan.remaining)
-    message = f"Still in the cluster {int(waited.total_seconds())} seconds after the group's end: {objects}."
+    whose = "the attempt" if view.row.clearing and not view.ended else "the group"
+    message = f"Still in the cluster {int(waited.total_seconds())} seconds after {whose}'s end: {objects}."
     reason = "NodeLost" if away.needs_help else "StillThere"
     record(lease, stuck_changes(reason, f"{message} {away.sentence}".strip()))
     return RequeueAfter(seconds=STUCK_SECONDS)
 
 
 def waited_for(view: GroupView) -> timedelta:
-    """How long ago the group ended."""
-    return view.now - (view.row.end_time or view.now)
+    """How long ago the group, or the attempt that is cleared away, ended."""
+    begun = view.row.attempt_began_at if view.row.clearing else None
+    return view.now - (view.row.end_time or begun or view.now)
 
 
 def stuck_changes(reason: str, message: str) -> list[Change]:
@@ -104,6 +131,15 @@ def stuck_changes(reason: str, message: str) -> list[Change]:
         Condition(type="ReleaseStuck", status="True", reason=reason, message=message),
         Note(key="stuck", reason="ReleaseStuck", message=message, warning=True),
     ]
+
+
+def cleared_changes(view: GroupView) -> list[Change]:
+    """What to record once nothing of the attempt before is left."""
+    message = f"Nothing of attempt {view.row.attempt_number - 1} is left in the cluster."
+    changes: list[Change] = [AttemptCleared()]
+    if status_of(view.row.conditions, "ReleaseStuck") == "True":
+        changes.append(Condition(type="ReleaseStuck", status="False", reason="Released", message=message))
+    return changes
 
 
 def release_changes(view: GroupView, message: str) -> list[Change]:

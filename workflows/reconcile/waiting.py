@@ -18,14 +18,14 @@ from scheduling.coverage import LabelCoverage
 from scheduling.drift import InSync, compare
 from scheduling.errors import TopologyError
 from scheduling.kubernetes_syntax import selects
-from web.times import read_instant
+from web.times import naive_utc, read_instant
 from workflows.explain import obstacles
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
 from workflows.explain.obstacles import BarrierWait, OccupiedNode, SplitSet, TopologyDrift, WaitingContainer
 from workflows.explain.reasons import NodeAway, ObservedGroup, Reason, Why, waiting_reason
 from workflows.lifecycle.pod_status import waits_at_barrier
 from workflows.lifecycle.statuses import CREATED, WORKFLOW_LIVE, TaskStatus
-from workflows.models import TaskGroup, Workflow
+from workflows.models import TaskGroup, Workflow, in_status
 from workflows.reconcile import observations
 from workflows.reconcile.create import edits_pod_groups
 from workflows.reconcile.domain_health import observed_health
@@ -66,6 +66,7 @@ def reason_of(
     group = ObservedGroup(
         status=status,
         upstream=_upstream(view) if status == TaskStatus.WAITING else (),
+        attempt_before=_attempt_before(view),
         backend=view.placement.backend,
         unreachable_since=_unreachable_since(view) if trouble and trouble.unreachable else None,
         trouble=trouble.trouble if trouble else "",
@@ -99,7 +100,7 @@ def _nodes_away(observed: ObservedPods) -> tuple[NodeAway, ...]:
 
 def _tried_again(view: GroupView, observed: ObservedPods) -> list[str]:
     """The tasks that are tried again and have no node yet."""
-    retried = [task for task in view.tasks if task.retry_id and task.status == TaskStatus.SCHEDULING]
+    retried = [task for task in view.tasks if task.replaces and task.status == TaskStatus.SCHEDULING]
     pods = {task.name: observed.pods.get(task.pod_name) for task in retried}
     return [name for name, pod in pods.items() if pod is None or not pod.node_name]
 
@@ -119,9 +120,20 @@ def _queued_behind(view: GroupView) -> int:
         workflow__status__in=WORKFLOW_LIVE,
         workflow__priority__in=before,
         backend_id=view.row.backend_id,
-        status=TaskStatus.SCHEDULING,
-    )
+    ).filter(in_status(TaskStatus.SCHEDULING))
     return groups.exclude(pk=view.row.pk).count()
+
+
+def _attempt_before(view: GroupView) -> str:
+    """Why the present attempt has not begun yet; empty if it has."""
+    row = view.row
+    before, number = row.attempt_number - 1, row.attempt_number
+    if row.clearing:
+        return f"Attempt {number} begins when nothing of attempt {before} is left in the cluster."
+    if row.attempt_not_before is not None and view.now < row.attempt_not_before:
+        time = naive_utc(row.attempt_not_before, precision="seconds")
+        return f"Attempt {number} begins at {time} UTC, after a pause."
+    return ""
 
 
 def _upstream(view: GroupView) -> list[str]:

@@ -29,7 +29,7 @@ from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
 from workflows.models import Event, TaskGroup
 from workflows.services import timeline
 from workflows.services.notify import mark_due
-from workflows.services.record import database_now
+from workflows.services.steps import database_now
 from workflows.services.timeline import SOURCE
 from workflows.values.placement import GroupPlacement
 

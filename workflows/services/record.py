@@ -11,7 +11,6 @@ Each kind of change has one class and one writer below. Tasks are written by one
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -33,10 +32,11 @@ from workflows.lifecycle.statuses import (
     workflow_may_move,
 )
 from workflows.models import Event, Task, TaskGroup, Workflow
-from workflows.services import timeline
+from workflows.services import attempts, timeline
+from workflows.services.attempts import AttemptCleared, NewAttempt, RunClock
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.notify import mark_due
-from workflows.services.timeline import SOURCE
+from workflows.services.steps import Steps, database_now
 from workflows.values.placement import ORDERED
 
 
@@ -50,16 +50,18 @@ class TaskMove:
     message: str = ""
     node_name: str = ""
     pod_ip: str = ""
+    uncounted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTry:
-    """A try that follows another one, of task row ``after``."""
+    """A try that follows another one, of task row ``after``; its attempt began with ``first_retry``."""
 
     after: int
     retry_id: int
     pod_name: str
     generation: int
+    first_retry: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,9 @@ class Note:
 
 GroupChange = (
     NewGeneration
+    | NewAttempt
+    | AttemptCleared
+    | RunClock
     | GroupMove
     | NewWaitingReason
     | ClusterContact
@@ -212,9 +217,10 @@ def record(lease: Lease, changes: Sequence[Change]) -> None:
         ends = any(move.status in TERMINAL for move in group_moves)
         group, downstream = _lock_groups(lease, with_downstream=ends)
         before = group.status
-        steps = _Steps(group, database_now())
-        _move_tasks(moves, steps)
-        _add_tries(tries, steps)
+        steps = Steps(group, database_now(), replaced=[new.after for new in tries])
+        begins = any(isinstance(change, NewAttempt) for change in of_group)
+        _move_tasks(moves, steps, begins=begins)
+        _add_tries(tries, steps, begins=begins)
         for change in of_group:
             _write(change, steps)
         if steps.fields:
@@ -226,61 +232,6 @@ def record(lease: Lease, changes: Sequence[Change]) -> None:
         timeline.add(steps.notes)
         if moved and downstream:
             mark_due(downstream)
-
-
-class _Steps:
-    """What a record collects while it goes: fields of the group to save, and events."""
-
-    def __init__(self, group: TaskGroup, now: datetime) -> None:
-        self.group, self.now = group, now
-        self.fields: set[str] = set()
-        self.events: list[Event] = []
-        self.notes: list[Event] = []
-
-    def put(self, **values: object) -> None:
-        for name, value in values.items():
-            if getattr(self.group, name) != value:
-                setattr(self.group, name, value)
-                self.fields.add(name)
-
-    def event(
-        self, *, key: str, reason: str, message: str, warning: bool, task: str = "", retry: int | None = None
-    ) -> None:
-        self.events.append(
-            self._event(key=key, reason=reason, message=message, warning=warning, task=task, retry=retry)
-        )
-
-    def note(self, note: Note) -> None:
-        key = f"note:{self.group.pk.hex}:{note.key}"
-        self.notes.append(
-            self._event(
-                key=key, reason=note.reason, message=note.message, warning=note.warning, task="", retry=None
-            )
-        )
-
-    def _event(
-        self, *, key: str, reason: str, message: str, warning: bool, task: str, retry: int | None
-    ) -> Event:
-        return Event(
-            workflow_id=self.group.workflow_id,
-            group=self.group,
-            task_name=task,
-            retry_id=retry,
-            time=self.now,
-            source=SOURCE,
-            warning=warning,
-            reason=reason[:128],
-            message=message,
-            dedupe=key[:160],
-        )
-
-
-def database_now() -> datetime:
-    """The database's clock, the only one that rows are compared with."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        now: datetime = cursor.fetchone()[0]
-    return now
 
 
 def _lock_workflow(group_id: UUID) -> Workflow:
@@ -322,15 +273,17 @@ _MOVE_TASKS = """
              THEN coalesce(task.initializing_start_time, %(now)s) ELSE task.initializing_start_time END,
            start_time = CASE WHEN new.status = 'RUNNING' OR (new.code BETWEEN 0 AND 255)
              THEN coalesce(task.start_time, %(now)s) ELSE task.start_time END,
-           end_time = CASE WHEN new.ended THEN coalesce(task.end_time, %(now)s) ELSE task.end_time END
+           end_time = CASE WHEN new.ended THEN coalesce(task.end_time, %(now)s) ELSE task.end_time END,
+           uncounted = task.uncounted OR new.uncounted
       FROM unnest(%(pk)s::bigint[], %(status)s::text[], %(code)s::int[], %(message)s::text[],
-                  %(node)s::text[], %(ip)s::text[], %(ended)s::boolean[])
-        AS new(pk, status, code, message, node, ip, ended)
+                  %(node)s::text[], %(ip)s::text[], %(ended)s::boolean[], %(uncounted)s::boolean[])
+        AS new(pk, status, code, message, node, ip, ended, uncounted)
      WHERE task.id = new.pk
 """
 
 
-def _move_tasks(moves: Sequence[TaskMove], steps: _Steps) -> None:
+def _move_tasks(moves: Sequence[TaskMove], steps: Steps, *, begins: bool) -> None:
+    """Move tasks. Where an attempt ``begins``, its event speaks for the tasks that did not end themselves."""
     if not moves:
         return
     rows = {
@@ -351,12 +304,13 @@ def _move_tasks(moves: Sequence[TaskMove], steps: _Steps) -> None:
         "node": [m.node_name for m in allowed],
         "ip": [m.pod_ip for m in allowed],
         "ended": [m.status in TERMINAL for m in allowed],
+        "uncounted": [m.uncounted for m in allowed],
     }
     with connection.cursor() as cursor:
         cursor.execute(_MOVE_TASKS, columns)
     for move in allowed:
         row = rows[move.pk]
-        if row.status != move.status:
+        if row.status != move.status and not (begins and move.code is None):
             failed = _failed(move.status)
             steps.event(
                 key=f"task:{move.pk}:{move.status}",
@@ -382,8 +336,11 @@ def _failed(status: str) -> bool:
     return status in TERMINAL and status != TaskStatus.COMPLETED
 
 
-def _add_tries(tries: Sequence[NewTry], steps: _Steps) -> None:
-    """Add a row for each new try, unless another one followed already; the old one is no longer latest."""
+def _add_tries(tries: Sequence[NewTry], steps: Steps, *, begins: bool) -> None:
+    """Add a row for each new try, unless another one followed already; the old one is no longer latest.
+
+    Where an attempt ``begins``, its event speaks for all of them.
+    """
     group = steps.group
     olds = {
         row.pk: row for row in Task.objects.filter(group=group, pk__in=[t.after for t in tries], latest=True)
@@ -400,6 +357,7 @@ def _add_tries(tries: Sequence[NewTry], steps: _Steps) -> None:
             name=old.name,
             retry_id=new.retry_id,
             generation=new.generation,
+            first_retry=new.first_retry,
             lead=old.lead,
             status=TaskStatus.PROCESSING,
             spec=old.spec,
@@ -409,7 +367,7 @@ def _add_tries(tries: Sequence[NewTry], steps: _Steps) -> None:
         for new in fresh
         for old in (olds[new.after],)
     )
-    for new in fresh:
+    for new in () if begins else fresh:
         name = olds[new.after].name
         steps.event(
             key=f"retry:{new.after}",
@@ -429,11 +387,17 @@ _GROUP_TIMES = {
 }
 
 
-def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -- one case for each kind of change
+def _write(change: GroupChange, steps: Steps) -> None:  # noqa: PLR0912, C901 -- one case for each kind of change
     group, now = steps.group, steps.now
     match change:
         case NewGeneration(number):
             steps.put(generation=number)
+        case NewAttempt():
+            attempts.begin(change, steps)
+        case AttemptCleared():
+            attempts.note_cleared(steps)
+        case RunClock(since):
+            attempts.set_clock(steps, since=since)
         case GroupMove():
             _move_group(change, steps)
         case NewWaitingReason(reason):
@@ -470,15 +434,39 @@ def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -
             )
             steps.put(conditions=written)
         case Note():
-            steps.note(change)
+            steps.note(key=change.key, reason=change.reason, message=change.message, warning=change.warning)
         case _:
             assert_never(change)
 
 
-def _move_group(move: GroupMove, steps: _Steps) -> None:
+def _move_group(move: GroupMove, steps: Steps) -> None:
     group, status = steps.group, move.status
-    if group.status == status or not may_move(group.status, status):
+    if group.present_status == status or not may_move(group.present_status, status):
         return
+    if group.progress:
+        steps.put(progress="" if status in TERMINAL else status)
+    if may_move(group.status, status):
+        _move_status(move, steps)
+    if group.attempt_number > 1 and status not in TERMINAL:
+        number = group.attempt_number
+        steps.note(
+            key=f"attempt:{number}:{status}",
+            reason=f"Attempt{str(status).title()}",
+            message=f"Attempt {number} of group {group.name} is {status}.",
+            warning=False,
+        )
+        return
+    steps.event(
+        key=f"group:{group.pk.hex}:{status}",
+        reason=str(status),
+        message=f"Group {group.name} is {status}." + (f" {move.message}" if move.message else ""),
+        warning=_failed(status),
+    )
+
+
+def _move_status(move: GroupMove, steps: Steps) -> None:
+    """Move what users see, which never goes back."""
+    group, status = steps.group, move.status
     steps.put(status=status)
     if (column := _GROUP_TIMES.get(TaskStatus(status))) and getattr(group, column) is None:
         steps.put(**{column: steps.now})
@@ -493,15 +481,9 @@ def _move_group(move: GroupMove, steps: _Steps) -> None:
         )
         if move.message:
             steps.put(failure_message=move.message)
-    steps.event(
-        key=f"group:{group.pk.hex}:{status}",
-        reason=str(status),
-        message=f"Group {group.name} is {status}." + (f" {move.message}" if move.message else ""),
-        warning=_failed(status),
-    )
 
 
-def _explain(reason: Reason | None, steps: _Steps) -> None:
+def _explain(reason: Reason | None, steps: Steps) -> None:
     if steps.group.status in TERMINAL:
         return
     since = (steps.group.waiting_since or steps.now) if reason else None
@@ -509,35 +491,35 @@ def _explain(reason: Reason | None, steps: _Steps) -> None:
     steps.put(waiting_why=why, waiting_reason=text, waiting_evidence=evidence, waiting_since=since)
 
 
-def _reorder(order: SetOrder, steps: _Steps) -> None:
+def _reorder(order: SetOrder, steps: Steps) -> None:
     group = steps.group
     version = max(group.placement["version"], ORDERED)
     steps.put(set_order=set_order.to_json(order), reordering=True, proposed_order=None)
     steps.put(placement={**group.placement, "version": version})
 
 
-def _pin(pins: Pins, steps: _Steps) -> None:
+def _pin(pins: Pins, steps: Steps) -> None:
     group = steps.group
     version = max(group.placement["version"], ORDERED)
     steps.put(other_pins=group.pins, pins=to_json(pins), repinning=True)
     steps.put(placement={**group.placement, "version": version})
 
 
-def _note_contact(cluster_uid: str, steps: _Steps) -> None:
+def _note_contact(cluster_uid: str, steps: Steps) -> None:
     group = steps.group
     steps.put(touched_cluster=True, touched_at=group.touched_at or steps.now)
     if cluster_uid and not group.placement.get("cluster_uid"):
         steps.put(placement={**group.placement, "cluster_uid": cluster_uid})
 
 
-def _set_clock(steps: _Steps, *, running: bool) -> None:
+def _set_clock(steps: Steps, *, running: bool) -> None:
     if steps.group.status not in TERMINAL:
         steps.put(unplaced_since=(steps.group.unplaced_since or steps.now) if running else None)
         if not running:
             steps.put(proposed_easing=None)
 
 
-def _move_workflow(workflow: Workflow, steps: _Steps) -> None:
+def _move_workflow(workflow: Workflow, steps: Steps) -> None:
     rows: Iterable[tuple[UUID, str]] = TaskGroup.objects.filter(workflow=workflow).values_list("pk", "status")
     statuses = [steps.group.status if pk == steps.group.pk else status for pk, status in rows]
     status = workflow_status(statuses)

@@ -95,6 +95,7 @@ _REST = (
         """DELETE FROM workflows_taskgroup_upstream
             WHERE from_taskgroup_id = ANY(%(groups)s) OR to_taskgroup_id = ANY(%(groups)s)""",
     ),
+    ("", "DELETE FROM workflows_attempt WHERE group_id = ANY(%(groups)s)"),
     ("groups", "DELETE FROM workflows_taskgroup WHERE uuid = ANY(%(groups)s)"),
     ("workflows", "DELETE FROM workflows_workflow WHERE uuid = ANY(%(workflows)s)"),
 )

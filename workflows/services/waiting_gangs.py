@@ -30,7 +30,7 @@ from workflows.lifecycle.pinning import PINNED
 from workflows.lifecycle.repeated_changes import is_paused, may_change_again
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Event, Task, TaskGroup
-from workflows.services.record import database_now
+from workflows.services.steps import database_now
 from workflows.values.placement import VERSIONS
 
 _COLUMNS = {

@@ -206,6 +206,8 @@ def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
         resource_version=_version(metadata),
         digest=_filled(
             created=metadata.get("creationTimestamp"),
+            deletion=metadata.get("deletionTimestamp"),
+            grace=metadata.get("deletionGracePeriodSeconds"),
             reason=status.get("reason"),
             message=_cut(status.get("message")),
             conditions=[_condition(c) for c in status.get("conditions") or () if _matters(c)],

@@ -28,12 +28,15 @@ from scheduling.set_order import SetOrder
 VERSIONS = (1, 2, 3, 4, 5, 6)
 """Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
 the start timeout; 5 reasons for claims, preferences that give way, orders of sets, pinned sets, delays of
-preemption; 6 recovery, RESTART_GROUP, grace periods, the start barrier."""
+preemption; 6 recovery, exit actions for whole groups, grace periods, the start barrier."""
 
 ORDERED = 5
 """The version of a group whose sets have an order of their own or are pinned; its row has both."""
 
 RESTART_GROUP = "RESTART_GROUP"
+RESCHEDULE = "RESCHEDULE"
+TRIED_AGAIN = 6
+"""The version of a group that may be tried again as a whole; one accepted before ends as it always did."""
 """The exit action with which the whole group is tried again."""
 
 NO_RECOVERY = RecoveryPolicy()
@@ -110,6 +113,11 @@ class GroupPlacement:
     priority: str = "NORMAL"
     templates: Mapping[str, FrozenTemplate] = field(default_factory=dict)
     template_revisions: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def has_attempts(self) -> bool:
+        """Whether the group may be tried again as a whole."""
+        return self.version >= TRIED_AGAIN
 
     def to_json(self) -> dict[str, Any]:
         """Values of JSON alone; ``from_json`` is its inverse."""
@@ -212,7 +220,8 @@ class TaskPlacement:
 class TaskTry:
     """One try of one task, as rendering sees it: the row's own values and the frozen ones.
 
-    ``generation`` is that of the group's pod groups that its pod joins.
+    ``generation`` is that of the group's pod groups that its pod joins, ``first_retry`` the try with which
+    its group's attempt began.
     """
 
     task_uuid: UUID
@@ -220,6 +229,12 @@ class TaskTry:
     retry_id: int
     placement: TaskPlacement
     generation: int = 0
+    first_retry: int = 0
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it follows another try in the same attempt, beside peers that may still run."""
+        return self.retry_id > self.first_retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +305,7 @@ def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> in
     """The oldest version whose readers understand a group's placement and its tasks'."""
     tasks = tuple(tasks)
     actions = (placement.default_exit_actions, *(task.exit_actions for task in tasks))
-    restarts = any(RESTART_GROUP in of_one for of_one in actions)
+    restarts = any(RESTART_GROUP in of_one or RESCHEDULE in of_one for of_one in actions)
     if placement.recovery.recovers or restarts or any(task.grace_period for task in tasks):
         return 6
     if placement.start_barrier:

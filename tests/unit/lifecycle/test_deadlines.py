@@ -8,7 +8,9 @@ import pytest
 
 from tests.unit.lifecycle.values import placement
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
-from workflows.reconcile.follow import WITHOUT_DEADLINE, ObservedPods, follow, next_deadline, timed_out
+from workflows.models import TaskGroup
+from workflows.reconcile.deadlines import WITHOUT_DEADLINE, next_deadline, timed_out
+from workflows.reconcile.follow import ObservedPods, follow
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.values.observation import PodSeen
 
@@ -25,13 +27,8 @@ STARTS = {
 
 def view(group, *tasks, after=timedelta(seconds=1), reason="", **changes):
     """A group in a status since SINCE, its tasks in theirs, read so long after."""
-    row = SimpleNamespace(
-        pk=UUID(int=7),
-        status=str(group),
-        ignore_nonlead_status=True,
-        generation=0,
-        waiting_reason=reason,
-        **STARTS,
+    row = TaskGroup(
+        pk=UUID(int=7), status=str(group), ignore_nonlead_status=True, waiting_reason=reason, **STARTS
     )
     members = tuple(
         TaskView(
@@ -40,6 +37,7 @@ def view(group, *tasks, after=timedelta(seconds=1), reason="", **changes):
             name=f"t{number}",
             retry_id=0,
             generation=0,
+            first_retry=0,
             lead=number == 0,
             status=str(status),
             pod_name=f"p{number}",

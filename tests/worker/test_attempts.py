@@ -1,0 +1,217 @@
+"""A group that loses its place is tried again as a whole: one attempt after another, nothing left between."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import Q
+from django.utils import timezone
+
+from cluster.kinds import COMPUTE_DOMAIN, POD
+from pools.values.recovery import Loss, RecoveryPolicy, Response
+from tests.fakes import players
+from tests.fakes.kinds import KAI_POD_GROUP
+from tests.worker.world import fresh, statuses, workflow_of
+from workflows.models import Attempt, Event, ObservedPod, Task, TaskGroup
+from workflows.services.stop import request_stop
+
+REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE, backoff_first=0.001)
+
+
+class Killed(BaseException):
+    """The worker's process has died."""
+
+
+def gang(world, *, policy=REQUEUE, pods=3, **frozen):
+    group = world.group(pods=pods)
+    placement = {**group.placement, "version": 6, "recovery": policy.to_json(), **frozen}
+    TaskGroup.objects.filter(pk=group.pk).update(placement=placement)
+    world.settle()
+    return fresh(group)
+
+
+def preempt(world, group, number=0):
+    """Its scheduler deletes a pod; nothing says why."""
+    task = group.tasks.filter(latest=True).order_by("position")[number]
+    world.cluster.remove(POD, task.pod_name, namespace=group.placement["namespace"])
+    world.observe()
+    long_gone()
+
+
+def long_gone():
+    """The grace in which an explanation may still come is over."""
+    ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(seconds=30))
+
+
+def hold(world, group):
+    """Keep the pod of the second task in the cluster, whoever deletes it."""
+    mark(world, group, ["example.com/held"])
+
+
+def let_go(world, group):
+    mark(world, group, None)
+
+
+def mark(world, group, finalizers):
+    pod = group.tasks.get(position=1, retry_id=0).pod_name
+    namespace = group.placement["namespace"]
+
+    def change(obj):
+        obj["metadata"]["finalizers"] = finalizers or []
+
+    world.cluster.edit(POD, pod, change, namespace=namespace)
+
+
+def uids(world, kind):
+    return {obj["metadata"]["uid"] for obj in world.cluster.all(kind)}
+
+
+def test_a_preempted_gang_runs_again_with_objects_of_its_own(world):
+    group = gang(world)
+    before = {kind: uids(world, kind) for kind in (POD, KAI_POD_GROUP, COMPUTE_DOMAIN)}
+    preempt(world, group)
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 3
+    assert [task.retry_id for task in group.tasks.filter(latest=True)] == [1, 1, 1]
+    after = {kind: uids(world, kind) for kind in before}
+    assert [len(after[kind]) for kind in before] == [3, 1, 1]
+    assert not any(after[kind] & before[kind] for kind in before)
+    (attempt,) = Attempt.objects.filter(group=group)
+    assert (attempt.number, attempt.loss, attempt.evidence) == (1, "preempted", "unexplained")
+    assert attempt.cleared_at is not None
+
+
+def test_the_tries_of_an_attempt_that_ended_say_why(world):
+    group = gang(world)
+    preempt(world, group)
+    world.settle()
+    earlier = group.tasks.filter(latest=False)
+    assert {task.status for task in earlier} == {"RESCHEDULED"}
+    assert all("vanished" in task.failure_message for task in earlier)
+
+
+def test_no_pod_of_an_attempt_exists_before_the_last_one_of_the_attempt_before_is_gone(world):
+    group = gang(world)
+    hold(world, group)
+    preempt(world, group)
+    for _ in range(5):
+        world.step(group)
+    assert len(world.cluster.all(POD)) == 1
+    assert "Attempt 2 begins when nothing of attempt 1" in fresh(group).waiting_reason
+    let_go(world, group)
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 3
+
+
+def test_what_ran_stays_running_for_users_while_the_next_attempt_waits(world):
+    group = gang(world)
+    workflow, began = workflow_of(group), group.start_time
+    world.cluster.players.remove(players.scheduler)
+    preempt(world, group)
+    world.settle()
+    row = fresh(group)
+    assert (row.status, row.present_status, row.start_time) == ("RUNNING", "SCHEDULING", began)
+    assert workflow_of(group).status == workflow.status
+    assert statuses(group) == ["SCHEDULING"] * 3
+
+
+def test_the_timeline_never_goes_back(world):
+    group = gang(world)
+    preempt(world, group)
+    world.settle()
+    reasons = Event.objects.filter(group=group, task_name="").order_by("id").values_list("reason", flat=True)
+    assert [reason for reason in reasons if reason.isupper()] == ["SCHEDULING", "RUNNING"]
+    assert Event.objects.filter(group=group, reason="NewAttempt").count() == 1
+
+
+@pytest.mark.parametrize("point", ["after-attempt-recorded", "before-attempt-cleared"])
+def test_a_worker_that_dies_between_two_attempts_is_taken_over_from(world, monkeypatch, point):
+    group = gang(world)
+    preempt(world, group)
+
+    def die(name):
+        if name == point:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("workflows.reconcile.teardown.reached", die)
+        with pytest.raises(Killed):
+            world.settle()
+    TaskGroup.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 3
+    assert len(world.cluster.all(POD)) == 3
+    assert Attempt.objects.filter(group=group).count() == 1
+
+
+def test_a_cancel_between_two_attempts_leaves_nothing(world):
+    group = gang(world)
+    hold(world, group)
+    preempt(world, group)
+    world.step(group)
+    assert fresh(group).clearing
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled.", force=False)
+    let_go(world, group)
+    world.settle()
+    assert (fresh(group).status, fresh(group).released_at is not None) == ("FAILED_CANCELED", True)
+    assert [world.cluster.all(kind) for kind in (POD, KAI_POD_GROUP, COMPUTE_DOMAIN)] == [[], [], []]
+
+
+def test_the_bound_of_its_policy_ends_it_and_says_so(world):
+    policy = RecoveryPolicy(preempted=Response.REQUEUE, most_preemptions=1)
+    group = gang(world, policy=policy)
+    for _ in range(2):
+        preempt(world, group)
+        world.settle()
+    assert fresh(group).status.startswith("FAILED")
+    assert "tried again 1 time before" in fresh(group).failure_message
+
+
+def test_a_failure_ends_it_where_its_policy_says_so(world):
+    group = gang(world)
+    world.finish(group, code=7, tasks={group.tasks.get(lead=True).name})
+    world.settle()
+    assert fresh(group).status == "FAILED"
+    assert Attempt.objects.filter(group=group).count() == 0
+
+
+def test_restart_group_is_an_attempt(world):
+    group = gang(world, default_exit_actions={"RESTART_GROUP": "7"})
+    world.finish(group, code=7, tasks={group.tasks.get(lead=True).name})
+    world.ends.clear()
+    world.settle()
+    (attempt,) = Attempt.objects.filter(group=group)
+    assert (attempt.loss, attempt.counted) == (Loss.FAILED, True)
+    assert Task.objects.get(group=group, retry_id=0, lead=True).exit_code == 7
+    assert statuses(group) == ["RUNNING"] * 3
+
+
+def test_a_reschedule_of_the_lead_takes_its_peers_with_it(world):
+    group = gang(world, default_exit_actions={"RESCHEDULE": "7"}, max_retry_per_task=1)
+    lead = group.tasks.get(lead=True).name
+    world.finish(group, code=7, tasks={lead})
+    world.ends.clear()
+    world.settle()
+    assert [task.retry_id for task in group.tasks.filter(latest=True)] == [1, 1, 1]
+    world.finish(group, code=7, tasks={lead})
+    world.settle()
+    assert fresh(group).status == "FAILED"
+
+
+def test_the_run_clock_counts_only_while_all_tasks_have_nodes(world):
+    group = gang(world)
+    TaskGroup.objects.filter(pk=group.pk).update(ran_since=timezone.now() - timedelta(seconds=100))
+    world.cluster.players.remove(players.scheduler)
+    preempt(world, group)
+    world.settle()
+    row = fresh(group)
+    assert row.ran_since is None
+    assert 100 <= row.ran_seconds < 130
+
+
+def test_a_group_accepted_before_there_was_recovery_ends_as_it_did(world):
+    group = world.group(pods=2)
+    world.settle()
+    preempt(world, group)
+    world.settle()
+    assert fresh(group).status.startswith("FAILED")
+    assert fresh(group).released_at is not None

@@ -1,0 +1,134 @@
+"""What follows the losses of a group: nothing more than its end, a task alone again, or an attempt.
+
+Exit actions are asked first. RESCHEDULE retries a non-lead alone if its group ignores non-leads, otherwise
+its peers too, as OSMO means it: they would wait for it in a dead collective. RESTART_GROUP is an attempt. The
+policy rules what no action names: a preemption and a lost node whichever task they hit, a failure only where
+it decides the group. Where several tasks are lost at once, the loss that the cluster caused counts and not
+the failures of peers that it led to. Pure.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pools.values.recovery import Loss, RecoveryPolicy, Response
+from scheduling.sentences import count_of
+from workflows.lifecycle.exit_actions import ExitAction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostTask:
+    """A task that ended and did not complete; ``status`` is its status if nothing is tried again.
+
+    ``action`` is the exit action of its code, ``may_retry`` whether its tries allow RESCHEDULE.
+    """
+
+    pk: int
+    name: str
+    lead: bool
+    status: str
+    message: str
+    loss: Loss
+    evidence: str
+    node: str = ""
+    action: ExitAction | None = None
+    may_retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a group recovered from before: losses that the bound counts, preemptions, tasks replaced alone."""
+
+    counted: int = 0
+    preemptions: int = 0
+    replaced: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What follows ``cause``: an attempt (REQUEUE), the tasks ``alone`` again (TASK), or the end (FAIL).
+
+    ``counted`` says whether the policy's bound counts it. ``refused`` is why it is the end although the
+    policy would recover, empty otherwise. ``pause`` is in seconds.
+    """
+
+    response: Response
+    cause: LostTask
+    alone: tuple[int, ...] = ()
+    counted: bool = False
+    pause: float = 0.0
+    refused: str = ""
+
+
+def recover(
+    losses: Sequence[LostTask],
+    policy: RecoveryPolicy,
+    *,
+    tasks: int,
+    ignore_nonlead_status: bool,
+    history: Callable[[], History],
+) -> Recovery | None:
+    """What follows the losses of a group of so many tasks; None if they are ended as they are.
+
+    ``history`` is called only where the policy would recover.
+    """
+    responses = [
+        (response, lost)
+        for lost in losses
+        if (response := _response_to(lost, policy, tasks=tasks, ignored=ignore_nonlead_status)) is not None
+    ]
+    if not responses:
+        return None
+    response, cause = min(responses, key=lambda pair: _rank(*pair))
+    if response == Response.FAIL:
+        return None
+    alone = tuple(lost.pk for kind, lost in responses if kind == Response.TASK)
+    recovery = Recovery(response=response, cause=cause, alone=alone, counted=_is_counted(cause))
+    return _bounded(recovery, policy, history)
+
+
+def _response_to(lost: LostTask, policy: RecoveryPolicy, *, tasks: int, ignored: bool) -> Response | None:
+    """The response to one loss; None if the loss decides nothing."""
+    decides = lost.lead or not ignored
+    match lost.action:
+        case ExitAction.RESTART_GROUP:
+            return Response.REQUEUE
+        case ExitAction.RESCHEDULE if lost.may_retry:
+            return Response.TASK if tasks == 1 or not decides else Response.REQUEUE
+        case None if lost.loss != Loss.FAILED or decides:
+            return policy.response(lost.loss)
+        case _:
+            return Response.FAIL if decides else None
+
+
+_BY_CLUSTER = {Loss.NODE_LOST: 0, Loss.PREEMPTED: 1}
+_BY_RESPONSE = {Response.FAIL: 0, Response.REQUEUE: 1, Response.TASK: 2}
+
+
+def _rank(response: Response, lost: LostTask) -> tuple[bool, int, int, bool, str]:
+    """The first of several is the cause: the cluster's losses, then what ends the group, the lead first."""
+    by_cluster = lost.action is None and lost.loss in _BY_CLUSTER
+    kind = _BY_CLUSTER.get(lost.loss, 2)
+    return not by_cluster, _BY_RESPONSE[response], kind, not lost.lead, lost.name
+
+
+def _is_counted(lost: LostTask) -> bool:
+    """RESCHEDULE has its own bound, the task's; preemptions have theirs."""
+    return lost.loss != Loss.PREEMPTED and lost.action != ExitAction.RESCHEDULE
+
+
+def _bounded(recovery: Recovery, policy: RecoveryPolicy, history: Callable[[], History]) -> Recovery:
+    cause, before = recovery.cause, history()
+    if cause.action == ExitAction.RESCHEDULE:
+        return recovery
+    if cause.loss == Loss.PREEMPTED and cause.action is None:
+        bound, number = policy.most_preemptions, before.preemptions
+    else:
+        bound, number = policy.most, before.counted + before.replaced
+    if bound is not None and number >= bound:
+        times = count_of(number, "time")
+        refused = f"It was tried again {times} before, the most that its recovery policy allows."
+        return replace(recovery, response=Response.FAIL, refused=refused, alone=())
+    if recovery.response != Response.REQUEUE:
+        return recovery
+    loss = Loss.FAILED if cause.action is not None else cause.loss
+    return replace(recovery, pause=policy.pause(loss, earlier=before.counted))

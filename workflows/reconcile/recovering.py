@@ -1,0 +1,138 @@
+"""What a group's losses lead to, as changes of its rows. Pure.
+
+A loss that the cluster causes often reaches the service after the failures of peers that it led to. So a
+failure is held back for a while if a peer's pod is being deleted, until it is known why.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from pools.values.recovery import Loss
+from scheduling import names
+from web.times import read_instant
+from workflows.lifecycle.recovery import History, LostTask, Recovery, recover
+from workflows.lifecycle.statuses import TERMINAL, TaskStatus
+from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.services.attempts import NewAttempt, RunClock
+from workflows.services.record import Change, NewTry, TaskMove
+from workflows.values.observation import PodSeen
+
+HELD_BACK = timedelta(seconds=90)
+HELD_STEP = timedelta(seconds=1)
+MOST_AVOIDED = 64
+
+
+def held_back(
+    view: GroupView, pods: Mapping[str, PodSeen], losses: Mapping[int, LostTask]
+) -> datetime | None:
+    """When to look again before these failures count; None if they count now."""
+    if not view.placement.has_attempts or not losses:
+        return None
+    if any(lost.loss != Loss.FAILED for lost in losses.values()):
+        return None
+    peers = [task for task in view.tasks if task.live and task.pk not in losses]
+    if not any(pod.deleting and not pod.absent for task in peers if (pod := pods.get(task.pod_name))):
+        return None
+    lost_pods = [pods[task.pod_name] for task in view.tasks if task.pk in losses and task.pod_name in pods]
+    ends = [time for pod in lost_pods for time in _ends(pod)]
+    is_recent = bool(ends) and view.now < max(ends) + HELD_BACK
+    return view.now + HELD_STEP if is_recent else None
+
+
+def _ends(pod: PodSeen) -> list[datetime]:
+    """When its containers ended."""
+    finished = (read_instant(c.get("finished")) for c in pod.digest.get("containers") or ())
+    return [time for time in finished if time is not None]
+
+
+def recovery_of(
+    view: GroupView,
+    moves: Mapping[int, TaskMove],
+    losses: Mapping[int, LostTask],
+    *,
+    history: Callable[[], History],
+) -> Recovery | None:
+    """What follows the losses; None if nothing is tried again that exit actions do not already."""
+    if not view.placement.has_attempts or not losses or _lead_completed(view, moves):
+        return None
+    return recover(
+        list(losses.values()),
+        view.placement.recovery,
+        tasks=len(view.tasks),
+        ignore_nonlead_status=view.row.ignore_nonlead_status,
+        history=history,
+    )
+
+
+def _lead_completed(view: GroupView, moves: Mapping[int, TaskMove]) -> bool:
+    statuses = [moves[t.pk].status if t.pk in moves else t.status for t in view.tasks if t.lead]
+    return TaskStatus.COMPLETED in statuses
+
+
+def new_attempt(view: GroupView, moves: Mapping[int, TaskMove], recovery: Recovery) -> list[Change]:
+    """The changes that end the present attempt and begin the next one."""
+    cause = recovery.cause
+    reason = f"Task {cause.name}: {cause.message}"
+    ended = [_end_of_try(task, moves.get(task.pk), reason) for task in view.tasks if task.live]
+    tries = [_first_try(task, generation=view.row.generation + 1) for task in view.tasks]
+    attempt = NewAttempt(
+        loss=str(cause.loss),
+        evidence=cause.evidence,
+        status=cause.status,
+        message=reason,
+        counted=recovery.counted,
+        pause=recovery.pause,
+        avoided_nodes=_avoided(view, cause),
+    )
+    return [*ended, *tries, attempt]
+
+
+def _end_of_try(task: TaskView, move: TaskMove | None, reason: str) -> TaskMove:
+    """A try ends with its attempt; one that has just ended itself keeps its exit code and its words."""
+    status = str(TaskStatus.RESCHEDULED)
+    if move is None or move.status not in TERMINAL:
+        message = f"Its group is tried again as a whole. {reason}"
+        node, address = (move.node_name, move.pod_ip) if move else ("", "")
+        return TaskMove(
+            pk=task.pk, status=status, message=message, node_name=node, pod_ip=address, uncounted=True
+        )
+    return TaskMove(
+        pk=task.pk,
+        status=status,
+        code=move.code,
+        message=move.message,
+        node_name=move.node_name,
+        pod_ip=move.pod_ip,
+        uncounted=move.status != TaskStatus.RESCHEDULED,
+    )
+
+
+def _first_try(task: TaskView, *, generation: int) -> NewTry:
+    retry = task.retry_id + 1
+    pod_name = names.pod(task.task_uuid, retry=retry)
+    return NewTry(after=task.pk, retry_id=retry, pod_name=pod_name, generation=generation, first_retry=retry)
+
+
+def _avoided(view: GroupView, cause: LostTask) -> Sequence[str]:
+    """The nodes that the next attempt avoids, those of the last losses first."""
+    most = view.placement.recovery.avoid_nodes
+    is_blamed = cause.loss != Loss.PREEMPTED and bool(cause.node)
+    nodes = [*([cause.node] if is_blamed else []), *view.row.avoided_nodes]
+    return list(dict.fromkeys(nodes))[: min(most, MOST_AVOIDED)]
+
+
+def run_clock(view: GroupView, moves: Mapping[int, TaskMove], *, status: TaskStatus) -> list[Change]:
+    """Start the clock of the run once all live tasks have nodes, and stop it when one has none."""
+    if not view.placement.has_attempts:
+        return []
+    runs = status == TaskStatus.RUNNING and all(_has_node(t, moves.get(t.pk)) for t in view.tasks)
+    if runs == (view.row.ran_since is not None):
+        return []
+    return [RunClock(view.now if runs else None)]
+
+
+def _has_node(task: TaskView, move: TaskMove | None) -> bool:
+    if move is not None and move.status == TaskStatus.RESCHEDULED:
+        return False
+    is_over = (move.status if move else task.status) in TERMINAL
+    return is_over or bool(task.node_name or (move and move.node_name))

@@ -1,0 +1,120 @@
+"""The rows of attempts: how a group begins to be tried again as a whole, and the clock of its run.
+
+What belongs to one attempt is put back to where a group begins: its place, pins, order of sets and eased
+preferences. What users see stays: status, times of the first attempt, the stage of patience that was reached.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Min
+
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.models import Attempt, Task
+from workflows.services.steps import Steps
+
+MOST_NODES = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAttempt:
+    """The group is tried again as a whole; with it come a new try of each task and a new generation.
+
+    ``status`` is how the group would have ended. Nothing is created for ``pause`` seconds.
+    """
+
+    loss: str
+    evidence: str
+    status: str
+    message: str
+    counted: bool
+    pause: float
+    avoided_nodes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCleared:
+    """Nothing of the attempt before is left in the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunClock:
+    """All tasks have nodes from ``since`` on, or no longer (None)."""
+
+    since: datetime | None
+
+
+def begin(change: NewAttempt, steps: Steps) -> None:
+    """End the present attempt and begin the next one. Changes of the same record have ended its tasks."""
+    group, now = steps.group, steps.now
+    _store(change, steps)
+    set_clock(steps, since=None)
+    number = group.attempt_number + 1
+    steps.put(
+        attempt_number=number,
+        progress=TaskStatus.PROCESSING,
+        attempt_began_at=now,
+        attempt_not_before=now + timedelta(seconds=change.pause) if change.pause else None,
+        clearing=group.touched_cluster,
+        avoided_nodes=list(change.avoided_nodes),
+        generation=group.generation + 1,
+        created_in_cluster_at=None,
+        unplaced_since=None,
+        pins=[],
+        other_pins=None,
+        repinning=False,
+        set_order=[],
+        proposed_order=None,
+        reordering=False,
+        preference_levels=None,
+        proposed_easing=None,
+        placement_result=None,
+        searched_capacity="",
+    )
+    after = f" after {change.pause:g} seconds" if change.pause else ""
+    steps.note(
+        key=f"attempt:{number}",
+        reason="NewAttempt",
+        message=f"Group {group.name} is tried again as a whole{after}, attempt {number}: {change.message} "
+        "Its new pod group is the youngest of its queue.",
+        warning=True,
+    )
+
+
+def _store(change: NewAttempt, steps: Steps) -> None:
+    """Keep the attempt that ends."""
+    group = steps.group
+    tries = Task.objects.filter(pk__in=steps.replaced)
+    nodes = tries.exclude(node_name="").order_by("node_name").values_list("node_name", flat=True).distinct()
+    Attempt.objects.create(
+        group=group,
+        number=group.attempt_number,
+        status=change.status,
+        loss=change.loss,
+        evidence=change.evidence,
+        message=change.message,
+        counted=change.counted,
+        began_at=group.attempt_began_at or group.processing_start_time or group.submit_time,
+        start_time=tries.aggregate(first=Min("start_time"))["first"],
+        end_time=steps.now,
+        cleared_at=None if group.touched_cluster else steps.now,
+        nodes=list(nodes[:MOST_NODES]),
+    )
+
+
+def note_cleared(steps: Steps) -> None:
+    """From now on the cluster has nothing of the group, as before its first create."""
+    group = steps.group
+    steps.put(clearing=False, touched_cluster=False, touched_at=None)
+    Attempt.objects.filter(group=group, number=group.attempt_number - 1).update(cleared_at=steps.now)
+
+
+def set_clock(steps: Steps, *, since: datetime | None) -> None:
+    """Start the clock of the run, or stop it and keep what it counted."""
+    group = steps.group
+    if since is not None:
+        steps.put(ran_since=group.ran_since or since)
+    elif group.ran_since is not None:
+        ran = group.ran_seconds + (steps.now - group.ran_since).total_seconds()
+        steps.put(ran_seconds=ran, ran_since=None)
