@@ -142,6 +142,24 @@ def objects(reply: Json) -> Table:
     return Table(("KIND", "VERSION", "NAME"), tuple(rows), "Objects, in order of creation")
 
 
+def recovery(reply: Json) -> Table:
+    """What follows in each group when it loses a task; a dry run says it."""
+    rows = [
+        (
+            policy["group"],
+            policy["preempted"],
+            policy["node_lost"],
+            policy["failed"],
+            str(policy["max"]),
+            "no limit" if policy["max_preemptions"] is None else str(policy["max_preemptions"]),
+            f"{policy['backoff']['first']} to {policy['backoff']['limit']}",
+        )
+        for policy in reply.get("recovery", ())
+    ]
+    columns = ("GROUP", "PREEMPTED", "NODE LOST", "FAILED", "MAX", "PREEMPTIONS", "PAUSE")
+    return Table(columns, tuple(rows), "Recovery, in force for each group")
+
+
 def groups(reply: Json) -> Table:
     """A line for each group of a workflow, with the number of its tasks in each status."""
     rows = [

@@ -324,7 +324,7 @@ def _show_submitted(reply: Any, printer: Printer, *, dry_run: bool) -> None:
     requirements = tables.constraints(
         [(constraint["group"], constraint["constraints"]) for constraint in reply["constraints"]]
     )
-    for table in (requirements, tables.objects(reply)):
+    for table in (requirements, tables.recovery(reply), tables.objects(reply)):
         if table.rows:
             printer.line()
         printer.table(table)

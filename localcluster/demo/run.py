@@ -45,11 +45,18 @@ class Run:
         self.name = ""
         self.group = ""
 
-    def submit(self, example: str, *, priority: str = "NORMAL", **changed: str) -> None:
-        """Submit an example; ``changed`` replaces the value that stands behind a key in it."""
+    def submit(
+        self, example: str, *, priority: str = "NORMAL", comes_back: bool = True, **changed: str
+    ) -> None:
+        """Submit an example; ``changed`` replaces the value that stands behind a key in it.
+
+        Unless it ``comes_back``, it ends when it is preempted.
+        """
         text = (EXAMPLES / example).read_text()
         for key, value in changed.items():
             text = re.sub(rf"\b{key}: \w+", f"{key}: {value}", text)
+        if not comes_back:
+            text = text.replace("workflow:\n", "workflow:\n  recovery: {preempted: fail}\n", 1)
         reply = self.service.submit(self.pool, text, priority=priority)
         self.name = reply["name"]
         how = "" if priority == "NORMAL" else f" with priority {priority}"

@@ -148,7 +148,7 @@ def patience(make: MakeRun, report: Report) -> None:
 
 def preempted_and_restarted(make: MakeRun, report: Report) -> None:
     low, high = make("split"), make("split")
-    low.submit("use-case-4.yaml", priority="LOW")
+    low.submit("use-case-4.yaml", priority="LOW", comes_back=False)
     low.wait_until_placed(8)
     report.line("no node of the pool is free")
     high.submit("use-case-4.yaml", priority="HIGH")

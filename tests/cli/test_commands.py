@@ -71,6 +71,8 @@ def test_a_dry_run_shows_what_would_be_made_and_makes_nothing(command, world, po
         line.split()[0] for line in ended.lines[ended.lines.index("Objects, in order of creation:") + 2 :]
     ]
     assert kinds == ["Topology", "PodGroup", "Service", "Pod", "Pod"]
+    recovery = ended.lines[ended.lines.index("Recovery, in force for each group:") + 2]
+    assert recovery.split() == ["g", "fail", "fail", "fail", "3", "no", "limit", "30s", "to", "600s"]
     assert "no such workflow" in command("list", "--name", name).err
 
 

@@ -21,6 +21,10 @@ RACK = "osmo.local/rack"
 CLIQUE = "nvidia.com/gpu.clique"
 
 
+ENDS_WHEN_LOST = {"preempted": "fail", "node_lost": "fail"}
+"""The recovery of a pool whose groups end when they lose a task."""
+
+
 @dataclass
 class World:
     """What a test sees: the service as its user, the API server as its judge, and a pool of its own."""

@@ -1,6 +1,6 @@
 """Schedulers that take places back: what is lost to them, what is kept from them, and what is said of it."""
 
-from tests.e2e.conftest import workflow
+from tests.e2e.conftest import ENDS_WHEN_LOST, workflow
 
 PAIR = ("g", ["a", "b"])
 
@@ -20,7 +20,7 @@ def end(world, *names):
 
 def fill(world, *, scheduler):
     """A pool of two nodes, and a LOW gang on both."""
-    pool = world.make_pool(racks=1, scheduler=scheduler, topology_keys=[])
+    pool = world.make_pool(racks=1, scheduler=scheduler, topology_keys=[], recovery=ENDS_WHEN_LOST)
     low = world.submit(pool, workflow(PAIR, name="low"), priority="LOW")
     world.wait_group(low, "g", "RUNNING")
     return pool, low

@@ -4,7 +4,7 @@ import pytest
 
 from localcluster import nodes
 from localcluster.api import MERGE_PATCH
-from tests.e2e.conftest import workflow
+from tests.e2e.conftest import ENDS_WHEN_LOST, workflow
 
 PAIR = workflow(("g", ["a", "b"]), resources="one: {gpu: 4, topology: [{key: rack}]}")
 
@@ -14,7 +14,7 @@ def run(world):
     """Run a pair in a pool with these values; returns the workflow's name and the lead's node."""
 
     def start(**values):
-        pool = world.make_pool(racks=1, **values)
+        pool = world.make_pool(racks=1, recovery=ENDS_WHEN_LOST, **values)
         name = world.submit(pool, PAIR)
         world.wait_group(name, "g", "RUNNING")
         return name, lead(world, name)["node_name"]

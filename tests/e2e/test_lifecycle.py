@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from localcluster.rest import Refused
-from tests.e2e.conftest import RACK, workflow
+from tests.e2e.conftest import ENDS_WHEN_LOST, RACK, workflow
 
 PAIR = ("g", ["a", "b"])
 SAME_RACK = "one: {gpu: 4, topology: [{key: rack}]}"
@@ -100,7 +100,7 @@ def test_a_gang_that_runs_too_long_ends_at_its_execution_timeout(world):
 
 
 def test_a_pod_that_vanishes_is_a_fault_of_the_backend(world):
-    pool = world.make_pool()
+    pool = world.make_pool(recovery=ENDS_WHEN_LOST)
     name = world.submit(pool, workflow(("g", ["a"])))
     world.wait_group(name, "g", "RUNNING")
     (pod,) = world.pods(name)
