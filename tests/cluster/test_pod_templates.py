@@ -12,8 +12,9 @@ from cluster.kinds import NAMESPACE, POD
 from pools.pod_templates.merge import MERGE_KEYS
 from pools.pod_templates.rules import template_faults
 from tests.unit.workflows.test_placement import GROUP
-from workflows.manifests.group import render_group
-from workflows.values.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry
+from workflows.manifests.group import Renderer, render_group
+from workflows.values.observation import ENDED_ANNOTATION
+from workflows.values.placement import FrozenTemplate, GroupValues, StartBarrier, TaskPlacement, TaskTry
 
 TEMPLATE = {
     "metadata": {"annotations": {"example.com/task": "{{WF_TASK_NAME}}"}},
@@ -67,6 +68,37 @@ def test_the_api_server_takes_the_pod_with_the_template_in_it(real, namespace):
     assert container["env"] == [{"name": "CPUS", "value": "2"}]
     assert container["volumeMounts"] == [{"name": "shm", "mountPath": "/dev/shm"}]
     assert container["resources"]["limits"] == {"cpu": "2"}
+
+
+def test_the_api_server_takes_a_pod_with_a_start_barrier_as_it_is(real, namespace):
+    tasks = [
+        TaskTry(
+            task_uuid=UUID(int=number),
+            name=f"task-{number}",
+            retry_id=0,
+            placement=TaskPlacement(image="ubuntu", command=("sleep",), cpu=2, memory="1Gi"),
+        )
+        for number in (1, 2)
+    ]
+    barrier = StartBarrier(image="example.com/osmo:1", command=("wait",), limit=60.0)
+    placement = replace(
+        GROUP,
+        namespace=namespace,
+        nvlink=False,
+        priority_class="",
+        templates={"": FrozenTemplate(pod=TEMPLATE)},
+        start_barrier=barrier,
+        labels={},
+    )
+    values = GroupValues(uuid=UUID(int=9), name="g", generation=0, placement=placement, tasks=tuple(tasks))
+    pod = Renderer(values).pod(tasks[0], ended={"task-2"})
+    pod["spec"].pop("priorityClassName", None)
+    made = real.create(POD, pod, dry_run=True)
+    assert [one["name"] for one in made["spec"]["initContainers"]] == ["log", "osmo-start-barrier"]
+    sent, kept = pod["spec"]["initContainers"][-1], made["spec"]["initContainers"][-1]
+    assert sent.items() <= kept.items()
+    assert made["spec"]["volumes"][-1] == pod["spec"]["volumes"][-1]
+    assert made["metadata"]["annotations"][ENDED_ANNOTATION] == f"{2:032x}"
 
 
 def test_the_keys_of_lists_are_those_the_api_server_names(kubeconfig):

@@ -59,6 +59,35 @@ def test_a_pod_that_was_given_a_time_succeeds_after_it(run, cluster_api, place):
     until(cluster_api, path, lambda status: status["phase"] == "Succeeded")
 
 
+INIT = [{"name": name, "image": "any"} for name in ("first", "last")]
+
+
+def states(body):
+    return [next(iter(one["state"])) for one in body["status"]["initContainerStatuses"]]
+
+
+def test_a_pod_runs_when_its_last_init_container_has_ended(cluster_api, pods, namespace):
+    path = f"{pods}/p"
+    body = pod(labels={"sim.osmo.local/init-for": "1h"}, initContainers=INIT)
+    cluster_api.create(pods, {**body, "spec": {**body["spec"], "nodeSelector": {"corner": namespace}}})
+    held = until(cluster_api, path, lambda status: "initContainerStatuses" in status)
+    assert (held["status"]["phase"], states(held)) == ("Pending", ["terminated", "running"])
+    assert held["status"]["podIP"]
+    assert held["status"]["containerStatuses"][0]["state"] == {"waiting": {"reason": "PodInitializing"}}
+    cluster_api.patch(path, {"metadata": {"annotations": {"sim.osmo.local/init-for": "0s"}}})
+    started = until(cluster_api, path, lambda status: status["phase"] == "Running")
+    assert states(started) == ["terminated", "terminated"]
+
+
+def test_a_pod_whose_init_container_fails_never_begins(run, cluster_api):
+    orders = {"sim.osmo.local/init-exit-code": "75", "sim.osmo.local/init-message": "no address: b"}
+    failed = cluster_api.get(run(pod(annotations=orders, initContainers=INIT)))["status"]
+    assert failed["phase"] == "Failed"
+    ended = failed["initContainerStatuses"][-1]["state"]["terminated"]
+    assert (ended["exitCode"], ended["message"]) == (75, "no address: b")
+    assert failed["containerStatuses"][0]["state"] == {"waiting": {"reason": "PodInitializing"}}
+
+
 def test_a_deleted_pod_with_a_foreign_finalizer_waits_for_it(run, cluster_api):
     body = pod()
     body["metadata"]["finalizers"] = ["example.com/held"]

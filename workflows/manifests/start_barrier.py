@@ -48,15 +48,7 @@ def add_barrier(
         "image": barrier.image,
         "command": [*barrier.command, *_arguments(barrier, host=spec["hostname"], domain=domain)],
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-            "runAsGroup": USER,
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": _security(spec.get("securityContext", {})),
         "volumeMounts": [{"name": CONTAINER, "mountPath": FOLDER, "readOnly": True}],
     }
     if amounts := _amounts(spec["containers"]):
@@ -68,6 +60,19 @@ def add_barrier(
 def _arguments(barrier: StartBarrier, *, host: str, domain: str) -> list[str]:
     files = ["--peers", f"{FOLDER}/peers", "--ended", f"{FOLDER}/ended"]
     return [*files, "--host", host, "--domain", domain, "--limit", f"{barrier.limit:g}"]
+
+
+def _security(of_pod: Manifest) -> Manifest:
+    """No privileges. The user is the image's or the cluster's, unless a template gives the pod one."""
+    user = {"runAsUser": USER, "runAsGroup": USER} if "runAsUser" in of_pod else {}
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+        **user,
+    }
 
 
 def _amounts(containers: Collection[Manifest]) -> dict[str, str]:

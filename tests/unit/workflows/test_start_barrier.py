@@ -41,6 +41,13 @@ def test_each_pod_of_a_group_gets_it_last_and_bound_to_nothing():
     assert not security["allowPrivilegeEscalation"]
 
 
+def test_it_is_no_root_where_a_template_makes_the_pod_one():
+    template = FrozenTemplate(pod={"spec": {"securityContext": {"runAsUser": 0}}})
+    security = own(pods(templates={"": template})["b"])["securityContext"]
+    assert (security["runAsUser"], security["runAsNonRoot"]) == (65532, True)
+    assert "runAsUser" not in own(pods()["b"])["securityContext"]
+
+
 def test_it_is_started_with_what_it_compares():
     assert own(pods()["b"])["command"] == [
         *("python", "-S", "-m", "barrier"),
