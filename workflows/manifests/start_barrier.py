@@ -84,7 +84,7 @@ def _amounts(containers: Collection[Manifest]) -> dict[str, str]:
 
 def _volume(peers: tuple[str, str]) -> Manifest:
     secret, key = peers
-    field = {"fieldPath": f"metadata.annotations['{ENDED_ANNOTATION}']"}
+    field = {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{ENDED_ANNOTATION}']"}
     return {
         "name": CONTAINER,
         "projected": {
