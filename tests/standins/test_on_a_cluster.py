@@ -96,6 +96,30 @@ def test_a_running_pod_is_deleted_for_one_that_waits_and_finds_its_place_once_ma
     assert running["x0"] == running["y0"] != running["big0"]
 
 
+def test_a_pod_waits_for_its_config_map_and_says_so(standins, make_corner):
+    corner = make_corner(standins, {"a/r1": 1})
+    corner.pod_group("g", minMember=1)
+    container = {"name": "main", "image": "any", "envFrom": [{"configMapRef": {"name": "settings"}}]}
+    body = {
+        "metadata": {"name": "p0", "annotations": {"pod-group-name": f"{corner.name}-g"}},
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "nodeSelector": {"corner": corner.name},
+            "containers": [container],
+        },
+    }
+    corner.api.create(corner.path("pods"), body)
+
+    def refused():
+        conditions = corner.group("g").get("status", {}).get("schedulingConditions") or [{"message": ""}]
+        return "ConfigMap: Missing required configmaps: [settings]" in conditions[-1]["message"]
+
+    corner.until(refused)
+    config_maps = f"/api/v1/namespaces/{corner.name}/configmaps"
+    corner.api.create(config_maps, {"metadata": {"name": "settings"}})
+    corner.until(lambda: "p0" in corner.running())
+
+
 def test_v0_17_takes_the_conditions_back(standins_017, make_corner):
     corner = make_corner(standins_017, {"a/r1": 1, "b/r2": 1})
     corner.pod_group("blocker", minMember=1)

@@ -10,7 +10,7 @@ Not played, so nothing may be concluded from its absence here:
 - consolidation of a part of a running gang: here whole groups are moved, and the search ends after 24 trials,
 - preemption task by task (v0.13) and for a part of a running gang; here whole groups are evicted,
 - ``minSubGroup``, topology alias, NUMA, ``schedulingBackoff``, ``preemptionDelay``, minimum run times,
-- volumes, ConfigMaps, affinity between pods, host ports, nodes smaller than a pod as a condition of its own,
+- volumes that exist but are not bound or bound elsewhere, preferred terms of affinity,
 - BindRequest objects and the back-off between failed bindings (a binding is made directly, through
   ``pods/binding``; its failure stands in the pod),
 - GPU fractions and MIG,

@@ -107,6 +107,8 @@ class Scheduler:
         self.claims = self._mirror(f"{RESOURCES}/resourceclaims", reader.claim)
         self.slices = self._mirror(f"{RESOURCES}/resourceslices", reader.resource_slice)
         self.classes = self._mirror(f"{RESOURCES}/deviceclasses", reader.device_class)
+        self.volumes = self._mirror("/api/v1/persistentvolumeclaims", reader.volume_claim)
+        self.config_maps = self._mirror("/api/v1/configmaps", reader.config_map)
         answers = Answers(
             pod=self.pods.put, group=self.groups.put, claim=self.claims.put, queue=self.queues.put
         )
@@ -158,6 +160,8 @@ class Scheduler:
             devices=reader.newest(self.slices.values()),
             device_classes=dict(self.classes.values()),
             claims=self.claims.values(),
+            volume_claims=dict(self.volumes.values()),
+            config_maps=frozenset(self.config_maps.values()),
         )
 
     def cycle(self) -> float | None:

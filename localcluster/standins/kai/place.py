@@ -106,15 +106,16 @@ class Attempt:
         """Place a leaf's pods on these nodes; on failure the caller rolls back."""
         walks: dict[Hashable, _Walk] = {}
         for count, pod in enumerate(self.tasks.get(leaf.name, ())):
-            if problem := self.board.missing_claim(pod):
+            if problem := self.board.before_nodes(pod) or self.board.missing_claim(pod):
                 return self._failed(leaf, pod, count, problem)
-            kind = (pod.shape, self.board.demands(pod))
+            labels = pod.labels if self.board.picky(pod.shape) else ()
+            kind = (pod.shape, self.board.demands(pod), pod.namespace if labels else "", labels)
             walk = walks.get(kind)
             if walk is None:
                 own_texts = VERSIONS[self.version].own_claim_texts
                 walk = walks[kind] = _Walk(self.board, pod.shape, nodes, scores, own_texts=own_texts)
             if not walk.place(pod):
-                return self._failed(leaf, pod, count, messages.pod_message(walk.refusals()))
+                return self._failed(leaf, pod, count, messages.pod_message(walk.refusals(pod)))
         return True
 
     def _failed(self, leaf: Leaf, pod: Pod, count: int, why: str) -> bool:
@@ -140,7 +141,10 @@ class Attempt:
 
 
 class _Walk:
-    """The nodes one shape may go to, in order, with a cursor that never turns back."""
+    """The nodes one shape may go to, in order, with a cursor that never turns back.
+
+    Except where other pods matter: a node may come into question once a peer stands there.
+    """
 
     def __init__(
         self, board: Board, shape: Shape, nodes: Sequence[str], scores: Scores, *, own_texts: bool
@@ -161,9 +165,12 @@ class _Walk:
         return self._place(pod, releasing=False) or self._place(pod, releasing=True)
 
     def _place(self, pod: Pod, *, releasing: bool) -> bool:
+        if self.board.picky(self.shape):
+            self.cursor[releasing] = 0
         while self.cursor[releasing] < len(self.nodes):
             name = self.nodes[self.cursor[releasing]]
-            if not self.board.lacking(name, self.shape, releasing=releasing):
+            fits = not self.board.lacking(name, self.shape, releasing=releasing)
+            if fits and self.board.crowd(pod, name) is None:
                 allocations = self.board.allocate_claims(pod, name, releasing=releasing)
                 if allocations is not None:
                     self.board.place(pod, name, pipelined=releasing, allocations=allocations)
@@ -171,13 +178,15 @@ class _Walk:
             self.cursor[releasing] += 1
         return False
 
-    def refusals(self) -> Iterator[str]:
+    def refusals(self, pod: Pod) -> Iterator[str]:
         """Progress for every node why it cannot take one more."""
         for name in self.all:
             if refusal := self.board.refusal(name, self.shape):
                 yield refusal
             elif short := self.board.lacking(name, self.shape, releasing=True):
                 yield from short
+            elif crowd := self.board.crowd(pod, name):
+                yield crowd
             else:
                 own = f"cannot allocate all DRA claims on node {name}"
                 yield own if self.own_texts else "cannot allocate all claims"

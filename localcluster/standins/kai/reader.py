@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
+from localcluster.standins.kai import needs
 from localcluster.standins.kai.values import (
     SHARD_LABEL,
     UNIT,
@@ -103,6 +104,9 @@ def pod(body: Json) -> Pod:
         subgroup=labels.get(SUBGROUP_LABEL) or None,
         queue_label=labels.get(QUEUE_LABEL) or None,
         claims=tuple(_pod_claims(spec, status)),
+        labels=tuple(sorted(labels.items())),
+        volume_claims=tuple(needs.volume_claims(meta["name"], spec)) if is_kai else (),
+        config_maps=tuple(needs.config_maps(spec)) if is_kai else (),
         owned=bool(meta.get("ownerReferences")),
         skips_grouper=annotations.get(SKIP_ANNOTATION) == "true",
         is_kai=is_kai,
@@ -124,14 +128,17 @@ def _state(meta: Json, spec: Json, status: Json) -> PodState:
 def _shape(spec: Json, *, is_kai: bool) -> Shape:
     """What placement asks; of other schedulers' pods only the room they take matters."""
     requests = tuple(sorted(_requests(spec).items()))
+    ports, terms = tuple(needs.host_ports(spec)), tuple(needs.pod_terms(spec))
     if not is_kai:
-        return Shape(requests)
+        return Shape(requests, ports=ports, terms=terms)
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     ) or {}
     return Shape(
         requests=requests,
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
+        ports=ports,
+        terms=terms,
         affinity=tuple(_term(term) for term in required.get("nodeSelectorTerms") or ()),
         tolerations=tuple(_toleration(toleration) for toleration in spec.get("tolerations") or ()),
         claims=len(spec.get("resourceClaims") or ()),
@@ -311,6 +318,17 @@ def topology(body: Json) -> Topology:
 def priority_class(body: Json) -> tuple[str, int, bool]:
     """Name, value, and whether it is the default of the cluster."""
     return body["metadata"]["name"], body["value"], bool(body.get("globalDefault"))
+
+
+def volume_claim(body: Json) -> tuple[tuple[str, str], bool]:
+    """Namespace and name, and whether it is being deleted."""
+    meta = body["metadata"]
+    return (meta["namespace"], meta["name"]), bool(meta.get("deletionTimestamp"))
+
+
+def config_map(body: Json) -> tuple[str, str]:
+    """Namespace and name."""
+    return body["metadata"]["namespace"], body["metadata"]["name"]
 
 
 def device_class(body: Json) -> tuple[str, tuple[str, ...]]:

@@ -95,6 +95,17 @@ class PodClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class PodTerm:
+    """A required term of affinity to other pods, or of anti-affinity (``anti``)."""
+
+    anti: bool
+    topology_key: str
+    selector: tuple[Match, ...]
+    namespaces: tuple[str, ...] = ()
+    """None: the pod's own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """All that placement asks of a pod; equal shapes are interchangeable."""
 
@@ -103,6 +114,9 @@ class Shape:
     affinity: tuple[tuple[Match, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     claims: int = 0
+    ports: tuple[tuple[str, int], ...] = ()
+    """Host ports, each with its protocol."""
+    terms: tuple[PodTerm, ...] = ()
 
     def amounts(self) -> dict[str, int]:
         """Return the requests as a fresh mapping."""
@@ -128,6 +142,10 @@ class Pod:
     subgroup: str | None = None
     queue_label: str | None = None
     claims: tuple[PodClaim, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    volume_claims: tuple[str, ...] = ()
+    config_maps: tuple[str, ...] = ()
+    """Names of those that it cannot do without."""
     owned: bool = False
     """Whether it has ownerReferences, which makes KAI's podgrouper put it in a group of its own making."""
     skips_grouper: bool = False
@@ -276,6 +294,9 @@ class Snapshot:
     device_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """CEL selectors by DeviceClass."""
     claims: tuple[Claim, ...] = ()
+    volume_claims: Mapping[tuple[str, str], bool] = field(default_factory=dict)
+    """By namespace and name, whether a PersistentVolumeClaim is being deleted."""
+    config_maps: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,70 @@
+"""What a pod's spec asks for beyond resources and nodes: volumes, ConfigMaps, ports, other pods."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from localcluster.standins.kai.values import Match, PodTerm
+
+Json = Mapping[str, Any]
+
+ROOT_CA = "kube-root-ca.crt"
+"""KAI asks for it too; its publisher does not run on the local cluster."""
+
+
+def volume_claims(pod: str, spec: Json) -> Iterator[str]:
+    """Names of the PersistentVolumeClaims, those of ephemeral volumes included."""
+    for volume in spec.get("volumes") or ():
+        if claim := volume.get("persistentVolumeClaim"):
+            yield claim["claimName"]
+        elif "ephemeral" in volume:
+            yield f"{pod}-{volume['name']}"
+
+
+def config_maps(spec: Json) -> list[str]:
+    """Names of the ConfigMaps that are not optional, of mounted volumes and of environments."""
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    mounted = {mount["name"] for container in containers for mount in container.get("volumeMounts") or ()}
+    names = {
+        name for volume in spec.get("volumes") or () if volume["name"] in mounted for name in _of(volume)
+    }
+    for container in containers:
+        for source in container.get("envFrom") or ():
+            names.update(_required(source.get("configMapRef")))
+        for variable in container.get("env") or ():
+            names.update(_required((variable.get("valueFrom") or {}).get("configMapKeyRef")))
+    return sorted(names - {ROOT_CA})
+
+
+def _of(volume: Json) -> Iterator[str]:
+    yield from _required(volume.get("configMap"))
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        yield from _required(source.get("configMap"))
+
+
+def _required(reference: Json | None) -> Iterator[str]:
+    if reference and not reference.get("optional") and reference.get("name"):
+        yield reference["name"]
+
+
+def host_ports(spec: Json) -> list[tuple[str, int]]:
+    """Protocol and port of each host port."""
+    ports = (port for container in spec.get("containers") or () for port in container.get("ports") or ())
+    return sorted({(port.get("protocol", "TCP"), port["hostPort"]) for port in ports if port.get("hostPort")})
+
+
+def pod_terms(spec: Json) -> Iterator[PodTerm]:
+    """Required terms of affinity and anti-affinity to other pods; namespace selectors are not understood."""
+    affinity = spec.get("affinity") or {}
+    for name, anti in (("podAffinity", False), ("podAntiAffinity", True)):
+        terms = (affinity.get(name) or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        for term in terms:
+            namespaces = tuple(term.get("namespaces") or ())
+            yield PodTerm(anti, term["topologyKey"], tuple(_selector(term)), namespaces)
+
+
+def _selector(term: Json) -> Iterable[Match]:
+    selector = term.get("labelSelector") or {}
+    for key, value in sorted((selector.get("matchLabels") or {}).items()):
+        yield Match(key, "In", (value,))
+    for expression in selector.get("matchExpressions") or ():
+        yield Match(expression["key"], expression["operator"], tuple(expression.get("values") or ()))
