@@ -4,7 +4,10 @@ import dataclasses
 
 import pytest
 
+from localcluster.api import Access
 from localcluster.standins.computedomain import values
+from localcluster.standins.computedomain.actions import Action
+from localcluster.standins.computedomain.controller import Controller
 from localcluster.standins.computedomain.pace import REAL, Bucket
 from localcluster.standins.computedomain.plan import Faults, plan
 from localcluster.standins.computedomain.values import FINALIZER, Claimant, Domain, Machine, Owned, Use, View
@@ -238,6 +241,40 @@ def test_kubeclient_go_five_requests_a_second_and_ten_at_once():
     assert [bucket.take() for _ in range(6)] == [True] * 5 + [False]
     now[0] += 3600
     assert [bucket.take() for _ in range(11)] == [True] * 10 + [False]
+
+
+@pytest.fixture
+def controller(tmp_path, monkeypatch):
+    """A controller at its real pace that is not started, and what it has sent."""
+    sent = []
+    made = Controller(Access("https://127.0.0.1:1", tmp_path / "ca", "token"), pace=REAL)
+    monkeypatch.setattr(made, "_act", lambda action: sent.append(action.path) or True)
+    yield made, sent
+    made.pool.shutdown()
+
+
+def test_kubeclient_go_the_controller_sends_what_its_pace_allows_in_order_and_plugins_all(controller):
+    made, sent = controller
+    own = [Action("DELETE", f"/own/{number}") for number in range(12)]
+    plugins = [Action("DELETE", f"/plugin/{number}", by="plugin") for number in range(12)]
+
+    done = made._carry_out([*own, *plugins])
+
+    assert sorted(path for path in sent if "plugin" in path) == sorted(each.path for each in plugins)
+    assert [path for path in sent if "own" in path] == [each.path for each in own[:10]]
+    assert len(done) == 22
+
+
+def test_resourceclaimtemplate_go_only_a_template_that_was_there_counts_as_removed(controller):
+    made, _ = controller
+    whole, gone = one(), one(owned=owned()[1:])
+
+    assert made._missing(gone, 10.0) == {}, "it is new"
+    assert made._missing(whole, 20.0) == {}
+    assert made._missing(gone, 30.0) == {UID: 0.0}
+    assert made._missing(gone, 640.0) == {UID: 610.0}
+    assert made._missing(whole, 650.0) == {}
+    assert made._missing(View(), 660.0) == {}
 
 
 def test_nodes_go_what_the_plugins_do_on_their_nodes_is_not_held_up_by_the_controller():
