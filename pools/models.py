@@ -2,7 +2,8 @@
 
 ``services`` alone writes configuration (Backend, Pool, Platform, TopologyKey, PodTemplate, ServiceConfig) and
 records a ConfigRevision with each change; nothing else keeps history. The observer alone writes observation
-(Cluster, Node, ForeignUsage, ObservedTopology, ObservedQueue). Rejected: one history table per model, because
+(Cluster, Node, ForeignUsage, ObservedTopology, ObservedQueue); workers note what nodes did to task groups
+(NodeFailure, SuspectNode). Rejected: one history table per model, because
 a reader asks what changed, not in which table.
 """
 
@@ -191,6 +192,48 @@ class Node(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class NodeFailure(models.Model):
+    """A node that failed a task group: what suspicion rests on. Older ones than its window are deleted."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="node_failures")
+    node = models.CharField(max_length=253)
+    group_uuid = models.UUIDField()
+    username = models.CharField(max_length=150)
+    fault = models.CharField(max_length=16, help_text="node_lost, start_error or nvlink_fault.")
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster", "node", "group_uuid", "fault"], name="nodefailure_once_per_group"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.fault}"
+
+
+class SuspectNode(models.Model):
+    """A node on which groups of several users were lost lately (``scheduling.suspects``)."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="suspects")
+    node = models.CharField(max_length=253)
+    since = models.DateTimeField(help_text="When it became suspect.")
+    until = models.DateTimeField(help_text="When it is trusted again, unless it fails again.")
+    groups = models.PositiveIntegerField()
+    users = models.PositiveIntegerField()
+    faults = ArrayField(models.CharField(max_length=16))
+
+    class Meta:
+        ordering = ["cluster_id", "since", "node"]
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "node"], name="suspectnode_once_per_node"),
+        ]
+
+    def __str__(self) -> str:
+        return self.node
 
 
 class ForeignUsage(models.Model):
@@ -423,6 +466,11 @@ class Pool(models.Model):
         default=False,
         db_default=False,
         help_text="Delete pods of a lost node from the cluster although nobody can confirm their end.",
+    )
+    avoid_suspect_nodes = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="New workflows avoid nodes on which groups of several users were lost lately.",
     )
     topology_source = models.CharField(
         max_length=8,

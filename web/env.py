@@ -245,6 +245,18 @@ class Environment(BaseSettings):
         default="", description="A file that is the source of configuration; all other writes are refused."
     )
     config_seconds: float = Field(default=15.0, gt=0, description="How often that file is looked at.")
+    suspect_window_seconds: int = Field(
+        default=21_600,
+        ge=60,
+        le=2_592_000,
+        description="Seconds within which groups of two users must be lost on a node that becomes suspect.",
+    )
+    suspect_seconds: int = Field(
+        default=86_400,
+        ge=60,
+        le=31_536_000,
+        description="Seconds after which a suspect node that does not fail again is trusted.",
+    )
     lease_seconds: float = Field(
         default=45.0, ge=40, description="How long a worker owns a task group; a killed one's wait this long."
     )

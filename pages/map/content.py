@@ -28,6 +28,7 @@ from workflows.feasibility.fragmentation import PoolFragments, fragments_of, obs
 from workflows.feasibility.sentences import ANOTHER_WORKFLOW
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 from workflows.models import Task, Workflow
+from workflows.nodes.suspects import suspects_of
 
 MOST_LISTED = 200
 """Workflows to choose from, the newest."""
@@ -119,6 +120,7 @@ def _located_nodes(
     accepts = _accepted(pool)
     holders = {node.name: {holding.holder for holding in node.holdings} for node in nodes}
     known_names = selectors.names_known_to(user, set().union(*holders.values()))
+    suspects = suspects_of(pool.backend.cluster_id)
     marks = chosen.marks if chosen else {}
     located = []
     for node in nodes:
@@ -130,6 +132,7 @@ def _located_nodes(
             use=_use(node),
             shut=_shut(node, taint),
             taint=taint,
+            suspect=node.name in suspects,
             marks=marks.get(node.name, ()),
         )
         visible_holders = {

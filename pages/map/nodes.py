@@ -74,6 +74,8 @@ def _card_words(box: MapBox, node: MapNode, room: float) -> Iterator[str]:
     elif node.users:
         more = f" +{len(node.users) - 1}" if len(node.users) > 1 else ""
         sort, text = "small", f"{fitted(node.users[0], room - len(more) * SMALL_LETTER, SMALL_LETTER)}{more}"
+    elif node.suspect:
+        sort, text = "small", "⚠ suspect"
     else:
         sort, text = "small", f"{node.free} GPUs free" if node.gpus else "free"
     base, words = px(box.y + box.height - 8), escaped(fitted(text, room, SMALL_LETTER))

@@ -58,6 +58,8 @@ def about_node(node: MapNode) -> str:
     parts = [f"{node.name}: {has}"]
     if node.shut:
         parts.append(f"takes no new work: {node.shut}{f' ({node.taint})' if node.taint else ''}")
+    if node.suspect:
+        parts.append("suspect: groups of several users were lost on it")
     if node.users:
         parts.append(f"held by {named(node.users)}")
     parts += [f"set {mark.letter}: {count_of(mark.tasks, 'task')}" for mark in node.marks]

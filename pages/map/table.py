@@ -65,7 +65,7 @@ def _node(node: MapNode, depth: int) -> MapRow:
         name=node.name,
         is_free=node.is_open and not node.users,
         gpus=f"{node.free} of {node.gpus}" if node.gpus else "",
-        closed=f"{node.shut} {node.taint}".strip(),
+        closed=" ".join(filter(None, [node.shut, node.taint, "suspect" if node.suspect else ""])),
         holders=named(node.users),
         chosen=_sets(node.marks),
     )

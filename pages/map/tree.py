@@ -66,6 +66,7 @@ class MapNode:
     use: Use
     shut: Shut = Shut.NO
     taint: str = ""
+    suspect: bool = False
     users: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
 

@@ -25,6 +25,7 @@ from workflows.feasibility.pool_outcomes import PoolOutcomes, outcomes_in
 from workflows.feasibility.usage import PoolNode, nodes_of, placed_tasks, used_by_node
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import TaskGroup
+from workflows.nodes.suspects import suspects_of
 from workflows.values.amounts import NO_AMOUNTS
 
 MOST_WAITING = 20
@@ -99,6 +100,7 @@ class PoolContent:
     pool: Pool
     status: str
     room: PoolRoom
+    suspects: tuple[str, ...]
     synced_at: datetime | None
     keys: tuple[KeyLine, ...]
     snippet: str
@@ -136,6 +138,7 @@ def pool_content(pool: Pool, *, user: Caller) -> PoolContent:
         pool=pool,
         status=pool_status(pool, now=timezone.now()),
         room=_room(nodes),
+        suspects=tuple(sorted(suspects_of(pool.backend.cluster_id).keys() & {node.name for node in nodes})),
         synced_at=observed.synced_at,
         keys=tuple(map(_key_line, key_domains(levels, places))),
         snippet=snippet(_offer(pool, nodes)),

@@ -155,7 +155,15 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
         ),
         (  # the editor of keys comes after these
             "Nodes",
-            {"fields": ("node_selector", "tolerations", "node_lost_after", "force_lost_pods")},
+            {
+                "fields": (
+                    "node_selector",
+                    "tolerations",
+                    "node_lost_after",
+                    "force_lost_pods",
+                    "avoid_suspect_nodes",
+                )
+            },
         ),
         (
             "Topology",

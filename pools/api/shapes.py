@@ -133,6 +133,9 @@ class PoolShape(PoolBaseShape):
     force_lost_pods: bool = about(
         "Whether pods of a lost node are deleted although nobody can confirm their end."
     )
+    avoid_suspect_nodes: bool = about(
+        "Whether new workflows avoid nodes on which groups of several users were lost lately."
+    )
     topology_source: str = about("managed: this service makes the Topology objects; external: it uses one.")
     topology_name: str = about("Name of the external Topology object.")
     shared_credentials: list[str] = about(

@@ -36,6 +36,10 @@ urlpatterns = [
     ),
     path("api/configs/backend", views.BackendsView.as_view()),
     path("api/configs/backend/<config_name:name>", views.BackendView.as_view()),
+    path(
+        "api/configs/backend/<config_name:name>/suspect_nodes/<config_name:node>",
+        views.SuspectNodeView.as_view(),
+    ),
     path("api/configs/group_template", pod_templates.GroupTemplatesView.as_view()),
     path(
         "api/configs/group_template/<config_name:name>",

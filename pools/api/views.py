@@ -22,7 +22,7 @@ from pools.models import Backend, Pool
 from scheduling.errors import Fault, InvalidSpec
 from web.permissions import Needs
 from web.policy import Action
-from web.queries import boolean_parameter
+from web.queries import NoQuery, boolean_parameter
 
 READ = Needs(Action.CONFIG_READ, on=None)
 LIST = Needs(Action.POOL_LIST, on=None)
@@ -110,6 +110,18 @@ class BackendView(APIView):
     def _reply(self, backend: Backend, warnings: list[str] | None = None) -> Response:
         entry = show.backend_entry(backend, now=timezone.now(), warnings=warnings)
         return Response(entry, headers=etag(backend.revision))
+
+
+class SuspectNodeView(APIView):
+    access = {"DELETE": Needs(Action.CONFIG_UPDATE, on="backend/{name}")}
+
+    @extend_schema(operation_id="clear_suspect_node", responses={200: shapes.DeletedShape})
+    def delete(self, request: Request, name: str, node: str) -> Response:
+        """Trust a suspect node of the backend's cluster again."""
+        NoQuery.of(request)
+        backend = selectors.backend_visible_to(request.user, name)
+        services.clear_suspicion(backend, node=node, by=request.user.get_username())
+        return Response(shapes.DeletedShape(name=node))
 
 
 class PoolsConfigView(APIView):

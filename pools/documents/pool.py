@@ -121,6 +121,7 @@ class PoolDocument(Document):
     free_preferences_after: Annotated[int, Field(ge=0, le=31_536_000)] = 60
     node_lost_after: Annotated[int, Field(ge=0, le=31_536_000)] = 300
     force_lost_pods: bool = False
+    avoid_suspect_nodes: bool = False
     topology_source: Literal["managed", "external"] = "managed"
     topology_name: Line = ""
     shared_credentials: Annotated[list[Line], Field(max_length=64)] = []

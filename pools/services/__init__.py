@@ -12,6 +12,7 @@ from pools.services.pools import delete_pool, patch_pool, put_pool, put_pools
 from pools.services.preview import PoolPreview, preview_pool
 from pools.services.recording import ConfigChange, Saved, WriteMode
 from pools.services.renaming import put_platform, rename_platform, rename_pool
+from pools.services.suspects import clear_suspicion
 from pools.services.workflow_config import patch_workflow_config, put_workflow_config
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "PoolPreview",
     "Saved",
     "WriteMode",
+    "clear_suspicion",
     "delete_backend",
     "delete_pod_template",
     "delete_pool",

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from workflows.api import capacity, fit, listing, logs, outcomes, views
+from workflows.api import capacity, fit, listing, logs, nodes, outcomes, views
 
 urlpatterns = [
     path("api/pool_quota", capacity.PoolQuotaView.as_view()),
@@ -13,6 +13,7 @@ urlpatterns = [
     path("api/users", listing.UsersView.as_view()),
     path("api/workflow/<str:workflow_id>/tag", listing.WorkflowTagView.as_view()),
     path("api/pool/<str:pool>/fragmentation", fit.FragmentationView.as_view()),
+    path("api/pool/<str:pool>/nodes", nodes.PoolNodesView.as_view()),
     path("api/pool/<str:pool>/outcomes", outcomes.OutcomesView.as_view()),
     path("api/pool/<str:pool>/workflow", views.SubmitView.as_view()),
     path("api/pool/<str:pool>/workflow/<str:workflow_id>/restart", views.RestartView.as_view()),

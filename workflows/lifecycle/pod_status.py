@@ -23,6 +23,7 @@ from pools.values.recovery import Loss
 from scheduling import names
 from scheduling.backends.base import Eviction, EvictionCause
 from scheduling.node_health import NodeHealth
+from scheduling.suspects import NodeFault
 from web.times import read_instant
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.values.observation import DISRUPTION, PREEMPTED, PodSeen
@@ -53,12 +54,18 @@ _POD_REASONS: Mapping[str, tuple[TaskStatus, int]] = {
     "UnexpectedAdmissionError": (TaskStatus.FAILED_BACKEND_ERROR, BACKEND_CODE),
 }
 
+_START_FAULTS = {START_ERROR_CODE: NodeFault.START, BACKEND_CODE: NodeFault.START}
+"""Reasons of _POD_REASONS by which a node could not start a pod."""
+_NODE_DISRUPTIONS = ("DeletionByTaintManager", "DeletionByPodGC")
+"""Kubernetes took the pod because of its node: it was not ready, removed, or declared out of service."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """A task's status by its pod. ``code`` is None while it has not ended.
 
     ``loss`` is the kind of loss if it ended and did not complete, ``evidence`` from what that was concluded.
+    ``fault`` is what its node did, if anything.
     """
 
     status: TaskStatus
@@ -67,6 +74,7 @@ class Reading:
     recheck: datetime | None = None
     loss: Loss = Loss.FAILED
     evidence: str = "own_end"
+    fault: NodeFault | None = None
 
 
 def read_pod(pod: PodSeen, *, now: datetime, start_timeout: timedelta) -> Reading | None:
@@ -117,13 +125,18 @@ def read_gone(
     if eviction:
         return _evicted(eviction)
     if pod is not None and (why := _disruption(pod)):
-        return _backend(f"Its pod was disrupted: {why}", loss=Loss.NODE_LOST, evidence=BY_CONDITION)
+        return _backend(
+            f"Its pod was disrupted: {why}",
+            loss=Loss.NODE_LOST,
+            evidence=BY_CONDITION,
+            fault=_disruption_fault(why),
+        )
     if pod is not None and node_gone:
         message = f"Its node {pod.node_name} was removed from the cluster, and its pod with it."
-        return _backend(message, loss=Loss.NODE_LOST, evidence="node_removed")
+        return _backend(message, loss=Loss.NODE_LOST, evidence="node_removed", fault=NodeFault.LOST)
     if pod is not None and node is not None and node.is_away:
         message = f"Its pod was deleted from a node that is away. {node.sentence(pod.node_name)}"
-        return _backend(message, loss=Loss.NODE_LOST, evidence=BY_NODE)
+        return _backend(message, loss=Loss.NODE_LOST, evidence=BY_NODE, fault=NodeFault.LOST)
     return _backend(
         "Its pod vanished from the cluster: it was deleted from outside, or its node was removed.",
         loss=Loss.PREEMPTED,
@@ -135,7 +148,7 @@ def read_lost(pod: PodSeen, node: NodeHealth, *, lost_after: timedelta) -> Readi
     """Read a pod that has not ended on a node that is lost: nobody knows whether it still runs."""
     seconds = f"{lost_after.total_seconds():g} seconds"
     message = f"Its node is lost: it is away for longer than {seconds}. {node.sentence(pod.node_name)}"
-    return _backend(message, loss=Loss.NODE_LOST, evidence=BY_NODE)
+    return _backend(message, loss=Loss.NODE_LOST, evidence=BY_NODE, fault=NodeFault.LOST)
 
 
 def _evicted(eviction: Eviction) -> Reading:
@@ -162,7 +175,12 @@ def _disrupted(pod: PodSeen) -> Reading | None:
                 evidence=BY_CONDITION,
             )
     if pod.phase == "Failed" and (why := _disruption(pod)):
-        return _backend(f"Its pod was disrupted: {why}", loss=Loss.NODE_LOST, evidence=BY_CONDITION)
+        return _backend(
+            f"Its pod was disrupted: {why}",
+            loss=Loss.NODE_LOST,
+            evidence=BY_CONDITION,
+            fault=_disruption_fault(why),
+        )
     return None
 
 
@@ -175,12 +193,16 @@ def _disruption(pod: PodSeen) -> str:
     return ""
 
 
+def _disruption_fault(why: str) -> NodeFault | None:
+    return NodeFault.LOST if why.startswith(_NODE_DISRUPTIONS) else None
+
+
 def _failed(pod: PodSeen, now: datetime) -> Reading | None:
     pod_message = str(pod.digest.get("message") or "")
     if status_and_code := _POD_REASONS.get(str(pod.digest.get("reason") or "")):
         status, code = status_and_code
         message = f"{pod.digest['reason']}: {pod_message}".strip(": ")
-        return Reading(status=status, code=code, message=message)
+        return Reading(status=status, code=code, message=message, fault=_START_FAULTS.get(code))
     ended = [c for c in _containers(pod) if c.get("state") == "terminated"]
     if (own := start_barrier_of(pod)) and own.get("state") == "terminated" and own.get("exit"):
         return _barrier_failed(own)
@@ -299,6 +321,10 @@ def _containers(pod: PodSeen) -> Sequence[Mapping[str, Any]]:
     return pod.digest.get("containers") or ()
 
 
-def _backend(message: str, *, loss: Loss = Loss.FAILED, evidence: str = "own_end") -> Reading:
+def _backend(
+    message: str, *, loss: Loss = Loss.FAILED, evidence: str = "own_end", fault: NodeFault | None = None
+) -> Reading:
     status = TaskStatus.FAILED_BACKEND_ERROR
-    return Reading(status=status, code=BACKEND_CODE, message=message, loss=loss, evidence=evidence)
+    return Reading(
+        status=status, code=BACKEND_CODE, message=message, loss=loss, evidence=evidence, fault=fault
+    )

@@ -1,12 +1,14 @@
 """Recording the health of a group's ComputeDomain: a condition, and an event when it changes."""
 
 from pools import conditions
+from scheduling.suspects import NodeFault
 from workflows.lifecycle.domain_health import NVLINK_READY, DomainHealth, domain_nodes, health_of
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import observations
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView
 from workflows.services.lease import Lease
-from workflows.services.record import Change, Note, record
+from workflows.services.record import Change, NodeFailed, Note, record
 
 
 def observed_health(view: GroupView, observed: ObservedPods) -> DomainHealth | None:
@@ -44,4 +46,8 @@ def record_domain_health(view: GroupView, observed: ObservedPods, lease: Lease) 
                 warning=bool(health.unready),
             )
         )
+    if before == "True" and health.unready:
+        started = {task.node_name for task in view.tasks if task.status == TaskStatus.RUNNING}
+        failed = started.intersection(health.unready)
+        changes += [NodeFailed(node=node, fault=NodeFault.NVLINK) for node in sorted(failed)]
     record(lease, changes)

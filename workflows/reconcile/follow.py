@@ -34,7 +34,7 @@ from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
 from workflows.reconcile.deadlines import start_deadline, start_timeout
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.recovering import held_back, new_attempt, recovery_of, run_clock
-from workflows.services.record import Change, GroupMove, NewGeneration, NewTry, TaskMove
+from workflows.services.record import Change, GroupMove, NewGeneration, NewTry, NodeFailed, TaskMove
 from workflows.values.observation import PodSeen
 
 UNSEEN_GRACE = timedelta(seconds=10)
@@ -101,7 +101,8 @@ def follow(
     else:
         recovery = recovery_of(view, moves, reader.losses, history=history)
     if recovery is not None and recovery.response == Response.REQUEUE:
-        return Assessment(changes=tuple(new_attempt(view, moves, recovery)), recheck=None)
+        changes_of_attempt = (*new_attempt(view, moves, recovery), *reader.failures)
+        return Assessment(changes=changes_of_attempt, recheck=None)
     moves |= _alone_again(moves, recovery)
     ends = ends_siblings(
         _latest_tries(view.tasks, moves), ignore_nonlead_status=view.row.ignore_nonlead_status
@@ -112,6 +113,7 @@ def follow(
     members = _latest_tries(view.tasks, moves)
     status = group_status(members, ignore_nonlead_status=view.row.ignore_nonlead_status)
     changes: list[Change] = [*moves.values(), *tries, *run_clock(view, moves, status=status)]
+    changes += reader.failures
     if generation is not None:
         changes.append(NewGeneration(generation))
     if may_move(view.status, status):
@@ -147,6 +149,7 @@ class _TaskReader:
         self.unobserved: list[str] = []
         self.lost: list[TaskView] = []
         self.losses: dict[int, LostTask] = {}
+        self.failures: list[NodeFailed] = []
         self._unplaced = not observed.observer_silent and _is_unplaced(view, observed)
         self._start_timeout = start_timeout(view)
         self._pod_names = frozenset(task.pod_name for task in view.tasks)
@@ -161,6 +164,8 @@ class _TaskReader:
             return None
         if reading.recheck:
             self.recheck_at(reading.recheck)
+        if reading.fault is not None and pod is not None and pod.node_name:
+            self.failures.append(NodeFailed(node=pod.node_name, fault=reading.fault))
         status = self._status(task, reading)
         if reading.code is not None and status != TaskStatus.COMPLETED:
             self.losses[task.pk] = self._loss(task, reading, status)

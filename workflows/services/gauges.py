@@ -34,6 +34,7 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
         "Running task groups whose ComputeDomain has a node that is not ready.",
         ("backend",),
     ),
+    "osmo_suspect_nodes": ("Nodes on which groups of several users were lost lately.", ("cluster",)),
     "osmo_backlog_groups": ("Task groups that are accepted and not yet created in their cluster.", ("pool",)),
     "osmo_free_nodes": ("Nodes that take work and have no GPU in use.", ("pool",)),
     "osmo_free_slots": (
@@ -104,6 +105,9 @@ _QUERIES: dict[str, str] = {
         SELECT count(*), b.name FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
          WHERE g.released_at IS NULL AND g.end_time IS NULL AND g.status = 'RUNNING'
            AND g.conditions @> '[{"type": "NVLinkReady", "status": "False"}]' GROUP BY b.name""",
+    "osmo_suspect_nodes": """
+        SELECT count(*), cluster_id FROM pools_suspectnode
+         WHERE until > clock_timestamp() GROUP BY cluster_id""",
     "osmo_backlog_groups": f"""
         SELECT count(*), w.pool_name
           FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id

@@ -21,6 +21,7 @@ from pools.conditions import Condition
 from scheduling import set_order
 from scheduling.pins import Pins, to_json
 from scheduling.set_order import SetOrder
+from scheduling.suspects import NodeFault
 from workflows.explain.reasons import Reason
 from workflows.lifecycle.derive import workflow_status
 from workflows.lifecycle.statuses import (
@@ -32,6 +33,7 @@ from workflows.lifecycle.statuses import (
     workflow_may_move,
 )
 from workflows.models import Event, Task, TaskGroup, Workflow
+from workflows.nodes.suspects import note_failures
 from workflows.services import attempts, timeline
 from workflows.services.attempts import AttemptCleared, NewAttempt, RunClock
 from workflows.services.lease import Lease, LeaseLost
@@ -168,6 +170,14 @@ class NewPlacementResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFailed:
+    """A node failed a task of the group."""
+
+    node: str
+    fault: NodeFault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """An event that is no change of status. ``key`` makes it appear once; many of a reason are one line."""
 
@@ -200,7 +210,7 @@ GroupChange = (
     | Condition
     | Note
 )
-Change = TaskMove | NewTry | GroupChange
+Change = TaskMove | NewTry | NodeFailed | GroupChange
 
 
 def record(lease: Lease, changes: Sequence[Change]) -> None:
@@ -210,7 +220,8 @@ def record(lease: Lease, changes: Sequence[Change]) -> None:
     """
     moves = [change for change in changes if isinstance(change, TaskMove)]
     tries = [change for change in changes if isinstance(change, NewTry)]
-    of_group = [change for change in changes if not isinstance(change, TaskMove | NewTry)]
+    failed_nodes = [change for change in changes if isinstance(change, NodeFailed)]
+    of_group = [change for change in changes if not isinstance(change, TaskMove | NewTry | NodeFailed)]
     group_moves = [change for change in of_group if isinstance(change, GroupMove)]
     with transaction.atomic():
         workflow = _lock_workflow(lease.group_id) if group_moves else None
@@ -226,6 +237,8 @@ def record(lease: Lease, changes: Sequence[Change]) -> None:
         if steps.fields:
             group.save(update_fields=sorted(steps.fields))
         moved = group.status != before
+        if failed_nodes:
+            note_failures(group, {failed.node: failed.fault for failed in failed_nodes}, now=steps.now)
         if workflow is not None and moved:
             _move_workflow(workflow, steps)
         Event.objects.bulk_create(steps.events, ignore_conflicts=True, batch_size=1000)

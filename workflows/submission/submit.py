@@ -40,6 +40,7 @@ from workflows.manifests.labels import is_reserved
 from workflows.services.numbers import next_name
 from workflows.spec import SpecLimits, WorkflowSpec, is_expensive, read_workflow
 from workflows.submission.accepted import AcceptedSubmission
+from workflows.submission.avoidance import avoiding_suspects
 from workflows.submission.backpressure import check_backlog
 from workflows.submission.choice import choose, named_pools, pools_of_document
 from workflows.submission.idempotency import earlier_reply
@@ -142,8 +143,9 @@ def _accept_into(
     objects, object_bytes = _rendered(spec, groups, checked, facts=facts, user=request.user)
     limits = limits_on(user, pool, facts.limits)
     check_limits(limits, tasks=sum(len(group.tasks) for group in groups))
-    reports = _feasibility(request, pool, spec, groups)
-    placed = as_fits(groups, reports)
+    avoiding, avoided = avoiding_suspects(groups, pool, user=request.user, now=timezone.now())
+    reports = _feasibility(request, pool, spec, avoiding)
+    placed = as_fits(avoiding, reports)
     objects = tuple(
         rendered if group is usual else render_group(group)
         for usual, group, rendered in zip(groups, placed, objects, strict=True)
@@ -161,6 +163,7 @@ def _accept_into(
             *_label_warnings(spec.labels),
             *_warnings((*spec.warnings, *checked.notices), groups, facts, pool),
             *_infeasible_warnings(pool, reports),
+            *avoided,
         ],
     )
 

@@ -13,7 +13,7 @@ to the pool and its platforms, which a rename or a delete would break.
 Requirements are those in force: a task group's own topology is written into each task that inherits it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any
 from uuid import UUID
@@ -236,6 +236,11 @@ class TaskTry:
         """Whether it follows another try in the same attempt, beside peers that may still run."""
         return self.retry_id > self.first_retry
 
+    def avoiding(self, nodes: Iterable[str]) -> "TaskTry":
+        """The try with these nodes, by their label kubernetes.io/hostname, excluded too."""
+        excluded = tuple(dict.fromkeys((*self.placement.nodes_excluded, *nodes)))
+        return replace(self, placement=replace(self.placement, nodes_excluded=excluded))
+
 
 @dataclass(frozen=True, slots=True)
 class Easing:
@@ -288,6 +293,10 @@ class GroupValues:
         """The group with its sets in this order."""
         placement = replace(self.placement, version=max(self.placement.version, ORDERED))
         return replace(self, order=order, placement=placement)
+
+    def avoiding(self, nodes: Collection[str]) -> "GroupValues":
+        """The group with these nodes excluded for every task, beside those that the user excludes."""
+        return replace(self, tasks=tuple(task.avoiding(nodes) for task in self.tasks)) if nodes else self
 
     def pinned(self, pins: Pins) -> "GroupValues":
         """The group with these sets kept in a domain by node labels."""

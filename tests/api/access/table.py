@@ -41,6 +41,7 @@ GET    /api/resources/{name}                  403     ok       ok       403     
 GET    /api/pool                              403     ok       ok       403      403      ok     ok
 GET    /api/topology                          403     ok       ok       403      403      ok     ok
 GET    /api/pool/{pool}/fragmentation         403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+GET    /api/pool/{pool}/nodes                 403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 POST   /api/pool/{pool}/what-if               403     403/403  403/403  403/403  ok/404   ok/ok  ok/ok
 GET    /api/pool/{pool}/topology              403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 
@@ -63,6 +64,7 @@ GET    /api/configs/backend/{name}            403     403      403      403     
 POST   /api/configs/backend/{name}            403     403      403      403      403      403    ok
 PUT    /api/configs/backend/{name}            403     403      403      403      403      403    ok
 DELETE /api/configs/backend/{name}            403     403      403      403      403      403    ok
+DELETE /api/configs/backend/{name}/suspect_nodes/{node}  403  403  403      403      403      403    ok
 GET    /api/configs/workflow                  403     403      403      403      403      ok     ok
 PUT    /api/configs/workflow                  403     403      403      403      403      403    ok
 PATCH  /api/configs/workflow                  403     403      403      403      403      403    ok

@@ -21,6 +21,7 @@ FULL = {
     "free_preferences_after": 90,
     "node_lost_after": 600,
     "force_lost_pods": True,
+    "avoid_suspect_nodes": True,
     "topology_source": "external",
     "topology_name": "dgx-floor.example",
     "default_platform": "h100",

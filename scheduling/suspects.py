@@ -1,0 +1,51 @@
+"""Which nodes are suspect: several users' groups were lost on them lately. Pure.
+
+One user's groups may fail on a node because of what they do; groups of two users hardly do so by chance. Only
+what a node does counts: it was lost, could not start a container, or left its NVLink domain. How a container
+ended never counts.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+USERS = 2
+"""Users whose groups a node must fail before it is suspect."""
+
+
+class NodeFault(StrEnum):
+    """How a node failed a group."""
+
+    LOST = "node_lost"
+    START = "start_error"
+    NVLINK = "nvlink_fault"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedGroup:
+    """A group that a node failed, and its user."""
+
+    user: str
+    fault: NodeFault
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """Why a node is suspect: groups that it failed, their users, the faults; ``since`` is the last time."""
+
+    groups: int
+    users: int
+    faults: tuple[str, ...]
+    since: datetime
+
+
+def suspicion(failures: Iterable[FailedGroup], *, now: datetime, window: timedelta) -> Suspicion | None:
+    """The suspicion that the failures of one node within ``window`` give; None for too few users."""
+    recent = [failure for failure in failures if failure.at > now - window]
+    users = {failure.user for failure in recent}
+    if len(users) < USERS:
+        return None
+    faults = sorted({str(failure.fault) for failure in recent})
+    return Suspicion(len(recent), len(users), tuple(faults), max(failure.at for failure in recent))
