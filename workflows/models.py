@@ -469,6 +469,13 @@ class ObservedPod(models.Model):
                 fields=["cluster", "namespace", "name"], name="observedpod_once_per_name"
             ),
         ]
+        indexes = [  # who took the place of a pod that is gone
+            models.Index(
+                fields=["cluster", "node_name"],
+                condition=Q(absent=False),
+                name="observedpod_of_node",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

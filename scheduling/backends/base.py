@@ -93,8 +93,9 @@ class ReadBack:
     ``status`` names fields of their status, ``annotations`` those that the scheduler puts on them. ``events``
     are reasons of events that change the state of a gang: ``waiting`` explain why it waits, ``evicting`` why
     its pods were deleted. ``stale`` is the annotation with the time since when a gang is below its minimum,
-    for a scheduler that evicts such gangs. ``event_annotation`` is an event's annotation with the action that
-    evicted a pod; it is stored behind the event's message, as ``(action: …)``.
+    for a scheduler that evicts such gangs, after ``stale_grace`` seconds; ``evicted`` is the annotation with
+    the time of its last eviction. ``event_annotation`` is an event's annotation with the action that evicted
+    a pod; it is stored behind the event's message, as ``(action: …)``.
     """
 
     status: tuple[str, ...] = ("conditions",)
@@ -103,6 +104,8 @@ class ReadBack:
     waiting: tuple[str, ...] = ()
     evicting: tuple[str, ...] = ()
     stale: str = ""
+    stale_grace: float = 60.0
+    evicted: str = ""
     event_annotation: str = ""
 
 

@@ -25,6 +25,7 @@ from scheduling.backends.base import Eviction, EvictionCause
 from scheduling.node_health import NodeHealth
 from scheduling.suspects import NodeFault
 from web.times import read_instant
+from workflows.lifecycle.evidence import DISRUPTIONS, DeletionTraces, conclude, deletion_requested
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.values.observation import DISRUPTION, PREEMPTED, PodSeen
 
@@ -39,6 +40,7 @@ UPSTREAM_CODE = 3000
 BY_CONDITION = "disruption_condition"
 BY_NODE = "node_away"
 UNEXPLAINED = "unexplained"
+NO_TRACES = DeletionTraces()
 
 CONFIG_ERROR_GRACE = timedelta(minutes=10)
 LOST_CONTAINER_GRACE = timedelta(minutes=30)
@@ -95,10 +97,9 @@ def ended_by_deletion(pod: PodSeen) -> bool:
 
     Then their exit codes say how they took SIGTERM: one that saves its work ends with 0, not completed.
     """
-    deadline = read_instant(pod.digest.get("deletion"))
-    if deadline is None or pod.phase not in ("Succeeded", "Failed"):
+    requested_at = deletion_requested(pod)
+    if requested_at is None or pod.phase not in ("Succeeded", "Failed"):
         return False
-    requested_at = deadline - timedelta(seconds=float(pod.digest.get("grace") or 0))
     times = [read_instant(c.get("finished")) for c in _containers(pod) if c.get("state") == "terminated"]
     return any(time is not None and time >= requested_at for time in times)
 
@@ -112,35 +113,56 @@ def read_gone(
     node_gone: bool = False,
     node: NodeHealth | None = None,
     deleted: bool = False,
+    traces: DeletionTraces = NO_TRACES,
+    gone_at: datetime | None = None,
 ) -> Reading:
     """Read a pod that is no longer there.
 
     ``eviction`` is how its scheduler evicted it, if it did; ``node_gone`` says that its node was removed,
     ``node`` is the health of its node where that is not healthy, ``deleted`` says that its containers ended
-    by its deletion, so that their exit codes say nothing.
+    by its deletion, so that their exit codes say nothing. ``traces`` may explain a deletion that no event and
+    no condition does, ``gone_at`` is when it was first missed.
     """
     last = read_pod(pod, now=now, start_timeout=start_timeout) if pod is not None else None
     if last is not None and last.code is not None and not deleted:
         return last
     if eviction:
         return _evicted(eviction)
-    if pod is not None and (why := _disruption(pod)):
-        return _backend(
-            f"Its pod was disrupted: {why}",
-            loss=Loss.NODE_LOST,
-            evidence=BY_CONDITION,
-            fault=_disruption_fault(why),
-        )
-    if pod is not None and node_gone:
+    if pod is not None and (
+        reading := _disrupted(pod, gone=True)
+        or _with_node(pod, removed=node_gone, node=node)
+        or _by_traces(pod, traces, gone_at)
+    ):
+        return reading
+    message = (
+        "Its pod vanished from the cluster, and nothing there explains it: it was deleted from outside, or "
+        "its node was removed."
+    )
+    return _backend(message, loss=Loss.PREEMPTED, evidence=UNEXPLAINED)
+
+
+def _with_node(pod: PodSeen, *, removed: bool, node: NodeHealth | None) -> Reading | None:
+    """How a pod ended whose node is gone or away."""
+    if removed:
         message = f"Its node {pod.node_name} was removed from the cluster, and its pod with it."
         return _backend(message, loss=Loss.NODE_LOST, evidence="node_removed", fault=NodeFault.LOST)
-    if pod is not None and node is not None and node.is_away:
+    if node is not None and node.is_away:
         message = f"Its pod was deleted from a node that is away. {node.sentence(pod.node_name)}"
         return _backend(message, loss=Loss.NODE_LOST, evidence=BY_NODE, fault=NodeFault.LOST)
-    return _backend(
-        "Its pod vanished from the cluster: it was deleted from outside, or its node was removed.",
-        loss=Loss.PREEMPTED,
-        evidence=UNEXPLAINED,
+    return None
+
+
+def _by_traces(pod: PodSeen, traces: DeletionTraces, gone_at: datetime | None) -> Reading | None:
+    """How a pod ended that was deleted without a word."""
+    verdict = conclude(pod, traces, gone_at=gone_at)
+    if verdict is None:
+        return None
+    return Reading(
+        status=TaskStatus.FAILED_EVICTED if verdict.stale else TaskStatus.FAILED_PREEMPTED,
+        code=EVICTED_CODE if verdict.stale else PREEMPTED_CODE,
+        message=verdict.message,
+        loss=verdict.loss,
+        evidence=verdict.evidence,
     )
 
 
@@ -163,7 +185,8 @@ def _evicted(eviction: Eviction) -> Reading:
     )
 
 
-def _disrupted(pod: PodSeen) -> Reading | None:
+def _disrupted(pod: PodSeen, *, gone: bool = False) -> Reading | None:
+    """How a pod ended that has a condition for it; one that neither failed nor is gone may yet go on."""
     for condition in _true_conditions(pod):
         if condition.get("reason") == PREEMPTED:
             message = condition.get("message") or "The scheduler preempted it."
@@ -174,7 +197,7 @@ def _disrupted(pod: PodSeen) -> Reading | None:
                 loss=Loss.PREEMPTED,
                 evidence=BY_CONDITION,
             )
-    if pod.phase == "Failed" and (why := _disruption(pod)):
+    if (gone or pod.phase == "Failed") and (why := _disruption(pod)):
         return _backend(
             f"Its pod was disrupted: {why}",
             loss=Loss.NODE_LOST,
@@ -188,8 +211,9 @@ def _disruption(pod: PodSeen) -> str:
     """Why Kubernetes disrupted the pod; empty if it did not."""
     for condition in _true_conditions(pod):
         if condition.get("type") == DISRUPTION:
-            cause = f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
-            return cause or "no reason given"
+            reason, message = str(condition.get("reason", "")), str(condition.get("message", ""))
+            cause = f"{reason}: {message}".strip(": ") or "no reason given"
+            return f"{cause} ({DISRUPTIONS[reason]})" if reason in DISRUPTIONS else cause
     return ""
 
 

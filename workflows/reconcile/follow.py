@@ -19,9 +19,12 @@ from scheduling.backends.registry import installed
 from scheduling.node_health import NodeHealth
 from web.times import naive_utc
 from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
+from workflows.lifecycle.evidence import DeletionTraces, may_be_preempted
 from workflows.lifecycle.exit_actions import ExitAction, exit_action
 from workflows.lifecycle.pod_status import (
+    NO_TRACES,
     START_TIMEOUT_CODE,
+    UNEXPLAINED,
     Reading,
     ended_by_deletion,
     not_started,
@@ -39,6 +42,8 @@ from workflows.values.observation import PodSeen
 
 UNSEEN_GRACE = timedelta(seconds=10)
 VANISHED_GRACE = timedelta(seconds=2)
+SUCCESSOR_GRACE = timedelta(seconds=6)
+"""How long the pod of a group that preempted another may take to get its node, once that is free."""
 TEARING_DOWN = Condition(type="Released", status="False", reason="TearingDown")
 
 
@@ -51,7 +56,8 @@ class ObservedPods:
     ``nodes_gone`` nodes that were removed from the cluster. ``exit_actions`` are the tasks' own, by row;
     ``uncounted_tries`` are how many earlier tries of a task do not count as retries. ``unfollowed`` is the
     time in which nobody followed the cluster, if these pods were missed after it. ``nodes`` are those of its
-    pods that are not healthy; after ``lost_after`` one that is away is lost.
+    pods that are not healthy; after ``lost_after`` one that is away is lost. ``traces`` may explain why pods
+    were deleted.
     """
 
     pods: Mapping[str, PodSeen]
@@ -65,6 +71,7 @@ class ObservedPods:
     nodes: Mapping[str, NodeHealth] = field(default_factory=dict)
     lost_after: timedelta | None = None
     unfollowed: tuple[datetime, datetime] | None = None
+    traces: DeletionTraces = NO_TRACES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,20 +258,37 @@ class _TaskReader:
             self.lost.append(task)
             self.recheck_at(now + VANISHED_GRACE)
             return None
+        return self._gone(pod, eviction=eviction, deleted=deleted, since=since)
+
+    def _gone(
+        self, pod: PodSeen | None, *, eviction: Eviction | None, deleted: bool, since: datetime | None
+    ) -> Reading | None:
+        """How a pod ended that is gone and is not made again as the same try."""
         node_gone = pod is not None and pod.node_name in self._observed.nodes_gone
         node = self._observed.nodes.get(pod.node_name) if pod is not None else None
         gone = read_gone(
             pod,
             eviction=eviction,
-            now=now,
-            start_timeout=limit,
+            now=self._view.now,
+            start_timeout=self._start_timeout,
             node_gone=node_gone,
             node=node,
             deleted=deleted,
+            traces=self._observed.traces,
+            gone_at=since,
         )
-        if explained or node_gone or self._observed.unfollowed is None:
+        if gone.evidence == UNEXPLAINED and since is not None and self._may_be_preempted(pod, since):
+            self.recheck_at(since + SUCCESSOR_GRACE)
+            return None
+        if gone.evidence != UNEXPLAINED or self._observed.unfollowed is None:
             return gone
         return replace(gone, message=f"{gone.message} {self._unfollowed_sentence(self._observed.unfollowed)}")
+
+    def _may_be_preempted(self, pod: PodSeen | None, since: datetime) -> bool:
+        """Whether the group that took its place may get it in a moment."""
+        if pod is None or self._view.now - since >= SUCCESSOR_GRACE:
+            return False
+        return may_be_preempted(pod, self._observed.traces)
 
     def _unfollowed_sentence(self, period: tuple[datetime, datetime]) -> str:
         """What its scheduler may have done while nobody looked."""

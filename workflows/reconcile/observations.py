@@ -2,15 +2,19 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from pools.models import Cluster, Node
 from scheduling.backends.base import ReadBack
 from scheduling.backends.registry import installed
 from scheduling.node_health import NodeHealth
+from web.times import read_instant
 from workflows.explain.obstacles import OccupiedNode
 from workflows.feasibility.sentences import ANOTHER_WORKFLOW
 from workflows.homes import at_home
+from workflows.lifecycle.evidence import DeletionTraces, Successor
+from workflows.lifecycle.pod_status import NO_TRACES
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.nodes.health import node_policy, unhealthy_nodes
@@ -20,6 +24,9 @@ from workflows.values.observation import POD_COLUMNS, POD_GROUP, PodSeen
 
 EVICTION_AGE = timedelta(minutes=5)
 MOST_EVENTS = 20
+MOST_POD_GROUPS = 20
+MOST_NODES = 32
+MOST_PODS = 500
 OBSERVER_SILENCE = timedelta(seconds=60)
 
 
@@ -49,7 +56,59 @@ def observed_pods(view: GroupView) -> ObservedPods:
         unfollowed=_unfollowed(view, gone_at.values()) if gone_at else None,
         nodes=nodes,
         lost_after=node_policy(view.placement.pool).lost_after if away else None,
+        traces=_traces(view, pods) if gone_at else NO_TRACES,
     )
+
+
+def _traces(view: GroupView, pods: Mapping[str, PodSeen]) -> DeletionTraces:
+    """What may explain why pods are gone: marks on the pod groups, and who stands on their nodes since."""
+    read_back = _read_back(view)
+    rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, **_home(view))
+    marks = list(rows.values_list("digest__annotations", flat=True)[:MOST_POD_GROUPS])
+    never_stale = any(gang.never_stale for gang in view.renderer.gangs.values())
+    nodes = sorted({pod.node_name for pod in pods.values() if pod.absent} - {""})
+    return DeletionTraces(
+        priority=view.placement.priority,
+        evicted_at=_latest(marks, read_back.evicted),
+        stale_since=_latest(marks, read_back.stale),
+        stale_grace=None if never_stale else read_back.stale_grace,
+        successors=cache(lambda: _successors(view, nodes)),
+    )
+
+
+def _latest(marks: Iterable[Mapping[str, str] | None], annotation: str) -> datetime | None:
+    """The latest time in one annotation of several pod groups; None where there is none."""
+    times = (read_instant((of_one or {}).get(annotation)) for of_one in marks if annotation)
+    return max((time for time in times if time is not None), default=None)
+
+
+def _successors(view: GroupView, nodes: Sequence[str]) -> tuple[Successor, ...]:
+    """The pods of other groups on the first of these nodes. Two queries, each by an index."""
+    rows = ObservedPod.objects.filter(
+        cluster_id=cluster_of(view), absent=False, node_name__in=nodes[:MOST_NODES]
+    )
+    placed = [
+        (node, group, since)
+        for node, group, conditions in rows.exclude(group_uuid=view.uuid).values_list(
+            "node_name", "group_uuid", "digest__conditions"
+        )[:MOST_PODS]
+        if (since := _placed_at(conditions)) is not None
+    ]
+    priorities = dict(
+        TaskGroup.objects.filter(pk__in={group for _, group, _ in placed}).values_list(
+            "pk", "placement__priority"
+        )
+    )
+    return tuple(
+        Successor(node, since, priorities[group] or "NORMAL")
+        for node, group, since in placed
+        if group in priorities
+    )
+
+
+def _placed_at(conditions: Iterable[Mapping[str, Any]] | None) -> datetime | None:
+    scheduled = (c for c in conditions or () if c.get("type") == "PodScheduled" and c.get("status") == "True")
+    return next((read_instant(condition.get("since")) for condition in scheduled), None)
 
 
 def _unfollowed(view: GroupView, times: Iterable[datetime]) -> tuple[datetime, datetime] | None:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from scheduling.backends.base import Eviction, EvictionCause
 
 ACTION_ANNOTATION = "evictor-action-type"
+EVICTED_ANNOTATION = "kai.scheduler/last-eviction-timestamp"
+"""On a pod group, from v0.17 on: when its pods were last evicted, but for being too few."""
 
 _ACTION = re.compile(r"\(action: ([a-z]+)\)\s*$")
 _ACTIONS: Mapping[str, tuple[EvictionCause, str]] = {

@@ -86,12 +86,13 @@ class Kai(ByTable):
     scheduler_name = "kai-scheduler"
     read_back = ReadBack(
         status=("schedulingConditions",),
-        annotations=(minimum.STALE_ANNOTATION,),
+        annotations=(minimum.STALE_ANNOTATION, evictions.EVICTED_ANNOTATION),
         events=("Evict", "StaleJob", "NotReady"),
         waiting=("NotReady",),
         evicting=("Evict",),
         event_annotation=evictions.ACTION_ANNOTATION,
         stale=minimum.STALE_ANNOTATION,
+        evicted=evictions.EVICTED_ANNOTATION,
     )
     edits_pod_groups = True
     counts_largest = True
