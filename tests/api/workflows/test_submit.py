@@ -59,7 +59,7 @@ def same(key, group="default", kind="required"):
 
 def test_a_workflow_is_written_whole(submit, pool, ann):
     reply = accepted(submit(gang(4, topology=[same("clique")]), "?priority=HIGH&label=team%3Dvision"))
-    assert set(reply) == set(shapes.SubmissionShape.model_fields) - {"objects", "pool", "pools"}
+    assert set(reply) == set(shapes.SubmissionShape.model_fields) - {"objects", "pool", "pools", "recovery"}
     assert reply["name"] == "train-1"
     assert reply["overview"].endswith("/ui/workflows/train-1")
     assert reply["logs"].endswith("/api/workflow/train-1/logs")
