@@ -69,6 +69,7 @@ def scenes(
         ("Use case 3: the same, and all eight in one zone", lambda: runs.use_case_3(make, report)),
         ("Use case 4 where it can be given fully", lambda: runs.use_case_4_full(make, report)),
         ("Use case 4 where the spine cannot be given", lambda: runs.use_case_4_split(make, report)),
+        ("A node dies, and the gang comes back", lambda: runs.node_dies(make, report, view, service)),
         ("Use case 1 with too few free nodes", lambda: runs.waits_for_a_clique(make, report, view)),
         ("Use case 3 with its zone busy", lambda: runs.waits_for_a_zone(make, report, view)),
         ("A preference that waits, then is relaxed", lambda: runs.patience(make, report)),

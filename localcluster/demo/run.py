@@ -17,6 +17,7 @@ PICTURES = CHECKOUT / "artefacts" / "pictures"
 PLACED = 150.0
 NO_ROOM = re.compile(r"room for|tasks fit")
 RELEASED = 150.0
+RETRY = "osmo.nvidia.com/retry"
 LEVELS = "TopologyLevelsUnavailable"
 
 
@@ -45,18 +46,16 @@ class Run:
         self.name = ""
         self.group = ""
 
-    def submit(
-        self, example: str, *, priority: str = "NORMAL", comes_back: bool = True, **changed: str
-    ) -> None:
-        """Submit an example; ``changed`` replaces the value that stands behind a key in it.
+    def submit(self, example: str, *, priority: str = "NORMAL", recovery: str = "", **changed: str) -> None:
+        """Submit an example, with this policy of ``recovery``.
 
-        Unless it ``comes_back``, it ends when it is preempted.
+        ``changed`` replaces the value that stands behind a key in it.
         """
         text = (EXAMPLES / example).read_text()
         for key, value in changed.items():
             text = re.sub(rf"\b{key}: \w+", f"{key}: {value}", text)
-        if not comes_back:
-            text = text.replace("workflow:\n", "workflow:\n  recovery: {preempted: fail}\n", 1)
+        if recovery:
+            text = text.replace("workflow:\n", f"workflow:\n  recovery: {recovery}\n", 1)
         reply = self.service.submit(self.pool, text, priority=priority)
         self.name = reply["name"]
         how = "" if priority == "NORMAL" else f" with priority {priority}"
@@ -95,6 +94,48 @@ class Run:
             len(bound) == tasks, f"all {tasks} pods have a node", f"{len(bound)} of {len(pods)} pods"
         )
         return Placed(nodes=dict(sorted(bound.items())), view=self.view)
+
+    def wait_for_attempt(self, number: int, *, tasks: int) -> Placed:
+        """Wait until the pods of the group's next attempt are all placed; its status must not go back."""
+        statuses: set[str] = set()
+        retry = str(number - 1)
+
+        def of_attempt(pods: list[dict[str, Any]]) -> bool:
+            retries = {pod["metadata"]["labels"][RETRY] for pod in pods}
+            placed = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+            return retries == {retry} and len(placed) == tasks
+
+        def observe() -> list[dict[str, Any]]:
+            answer = self.service.workflow(self.name)
+            statuses.update((answer["status"], answer["groups"][0]["status"]))
+            return self.pods()
+
+        pods = wait_for(observe, until=of_attempt, seconds=PLACED)
+        self.report.check(of_attempt(pods), f"all {tasks} pods of attempt {number} have a node", len(pods))
+        self.report.check(
+            statuses == {"RUNNING"}, "group and workflow were RUNNING all the time", sorted(statuses)
+        )
+        lines = [line for line in self.service.events(self.name) if f"attempt {number}" in line]
+        self.report.check(bool(lines), "the timeline says why it is tried again", lines)
+        self.report.block("\n".join(lines[:1]))
+        bound = {_task(pod): pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
+        return Placed(nodes=dict(sorted(bound.items())), view=self.view)
+
+    def objects(self) -> dict[str, str]:
+        """The pods, pod groups and ComputeDomains of the group: uid to name."""
+        kinds = ("Pod", "PodGroup", "PodGroup (Kubernetes)", "ComputeDomain")
+        return {
+            obj["metadata"]["uid"]: f"{kind} {obj['metadata']['name']}"
+            for kind in kinds
+            for obj in self.view.of_group(self.namespace, kind, self.group)
+        }
+
+    def check_replaced(self, former: dict[str, str]) -> None:
+        """Nothing is left of the objects that an attempt had before."""
+        now = self.objects()
+        left = [name for uid, name in former.items() if uid in now]
+        self.report.check(not left, "no pod, pod group or ComputeDomain of attempt 1 is left", left)
+        self.report.check(len(now) == len(former), "attempt 2 has as many of its own", sorted(now.values()))
 
     def show(self, placed: Placed) -> None:
         for pod_group in self._pod_groups():

@@ -148,7 +148,7 @@ def patience(make: MakeRun, report: Report) -> None:
 
 def preempted_and_restarted(make: MakeRun, report: Report) -> None:
     low, high = make("split"), make("split")
-    low.submit("use-case-4.yaml", priority="LOW", comes_back=False)
+    low.submit("use-case-4.yaml", priority="LOW", recovery="{preempted: fail}")
     low.wait_until_placed(8)
     report.line("no node of the pool is free")
     high.submit("use-case-4.yaml", priority="HIGH")
@@ -158,6 +158,36 @@ def preempted_and_restarted(make: MakeRun, report: Report) -> None:
     low.restart()
     low.wait_until_placed(8)
     low.finish()
+
+
+def node_dies(make: MakeRun, report: Report, view: View, service: Rest) -> None:
+    """A node of a running gang dies: the gang is tried again as a whole, in the zone that alone holds it."""
+    spare = site.spare_node("zones", "z-a")
+    view.add_node(spare)
+    report.line(f"clique z-a gets a spare node, {spare.name}; the pool gives a node up after 2 seconds")
+    configure = partial(service.call, "PATCH", "/api/configs/pool/zones")
+    configure({"configs_dict": {"node_lost_after": 2, "force_lost_pods": True}})
+    run = make("zones")
+    run.submit("use-case-3.yaml", recovery="{node_lost: requeue, backoff: {first: 1s, limit: 5s}}")
+    placed = run.wait_until_placed(8)
+    first_objects = run.objects()
+    dead = placed.nodes["left-0"] if placed.domains(site.LABELS["clique"], "left") == {"z-a.1"} else ""
+    dead = dead or placed.nodes["right-0"]
+    view.stop_node(dead)
+    report.line(f"node {dead} dies")
+    again = run.wait_for_attempt(2, tasks=8)
+    run.show(again)
+    domains = again.domains(site.LABELS["zone"])
+    report.check(domains == placed.domains(site.LABELS["zone"]), "it is back in the same zone", domains)
+    for prefix in SETS:
+        _same_clique(report, again, prefix)
+    report.check(dead not in again.nodes.values(), f"node {dead} is not among its nodes", again.nodes)
+    run.check_replaced(first_objects)
+    run.check_compute_domain(claims=8)
+    view.start_node(dead)
+    run.finish()
+    view.remove_node(spare)
+    configure({"configs_dict": {"node_lost_after": 300, "force_lost_pods": False}})
 
 
 def level_disappears(make: MakeRun, report: Report, view: View) -> None:

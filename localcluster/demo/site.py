@@ -1,6 +1,6 @@
 """What the demo must know of the drawn cluster: labels, racks and which pool is under which scheduler."""
 
-from localcluster import scenario
+from localcluster import nodes, scenario
 
 LABELS = {
     "zone": scenario.ZONE,
@@ -31,6 +31,12 @@ def first_nodes(pool: str) -> list[str]:
 def all_nodes(pool: str) -> list[str]:
     """The names of the pool's nodes."""
     return [f"{rack}-{i}" for rack in scenario.PLACES[pool].racks for i in range(scenario.NODES_PER_RACK)]
+
+
+def spare_node(pool: str, rack: str) -> nodes.Node:
+    """One more node for a rack, as the others of it."""
+    labels = {scenario.POOL_LABEL: pool, **scenario.PLACES[pool].racks[rack]}
+    return nodes.Node(name=f"{rack}-{scenario.NODES_PER_RACK}", labels=labels, gpus=scenario.GPUS)
 
 
 def domain_counts(pool: str) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from urllib3.exceptions import HTTPError
 
-from localcluster import scenario
+from localcluster import nodes, scenario
 from localcluster.api import Api, ApiError
 
 GROUP = "osmo.nvidia.com/task-group"
@@ -170,6 +170,22 @@ class View:
             },
         }
         self.api.create(f"{CORE}/namespaces/{BLOCKERS}/pods", pod)
+
+    def add_node(self, node: nodes.Node) -> None:
+        nodes.create(self.api, [node])
+        nodes.wait_ready(self.api, [node])
+        self.load_nodes()
+
+    def remove_node(self, node: nodes.Node) -> None:
+        nodes.delete(self.api, [node])
+        self.load_nodes()
+
+    def stop_node(self, name: str) -> None:
+        """Let a machine die: nothing is heard of its kubelet any more."""
+        nodes.stop_kubelet(self.api, name)
+
+    def start_node(self, name: str) -> None:
+        nodes.start_kubelet(self.api, name)
 
     def take_label(self, label: str, nodes: Iterable[str]) -> None:
         """Take a label off nodes, as happens when the program that sets it is removed."""
