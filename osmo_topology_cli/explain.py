@@ -45,12 +45,15 @@ def _group(group: Json, waiting: Json | None) -> Explained:
     since = waiting["since"] if waiting else None
     waits = f", waits since {moment(since)} UTC" if since else ", waits" if waiting else ""
     group_tables = [tables.constraints([(group["name"], group["constraints"])])]
+    if len(group.get("attempts") or ()) > 1:
+        group_tables.append(tables.attempts(group["attempts"]))
     if placed := [task for task in group["tasks"] if task["node_name"] or has_ended(task["status"])]:
         group_tables.append(tables.places({"tasks": placed}))
     if troubles := [condition for condition in group["conditions"] if _is_trouble(condition)]:
         group_tables.append(tables.conditions(troubles))
+    counts = tables.task_counts(group["tasks"])
     return Explained(
-        heading=f"group {group['name']}: {group['status']} ({tables.task_counts(group['tasks'])}){waits}",
+        heading=f"group {group['name']}: {tables.group_status(group)} ({counts}){waits}",
         sentences=reasons(group, waiting),
         tables=tuple(group_tables),
     )

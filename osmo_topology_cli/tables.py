@@ -163,10 +163,38 @@ def recovery(reply: Json) -> Table:
 def groups(reply: Json) -> Table:
     """A line for each group of a workflow, with the number of its tasks in each status."""
     rows = [
-        (group["name"], group["status"], progress(group), task_counts(group["tasks"]))
+        (group["name"], group_status(group), progress(group), task_counts(group["tasks"]))
         for group in reply["groups"]
     ]
     return Table(("GROUP", "STATUS", "DONE", "TASKS"), tuple(rows))
+
+
+def attempts(entries: Sequence[Json]) -> Table:
+    """A group's attempts, the present one last."""
+    rows = [
+        (
+            str(entry["number"]),
+            entry["status"],
+            (entry["cause"] or NONE).replace("_", " "),
+            entry["evidence"].replace("_", " ") or NONE,
+            moment(entry["begin_time"]),
+            moment(entry["start_time"]),
+            moment(entry["end_time"]),
+            _listed(entry["nodes"]),
+            entry["message"] or NONE,
+        )
+        for entry in entries
+    ]
+    columns = ("ATTEMPT", "STATUS", "CAUSE", "EVIDENCE", "BEGAN AT", "RAN FROM", "ENDED AT", "NODES", "WHY")
+    return Table(columns, tuple(rows), "Attempts", wide=frozenset({"EVIDENCE", "NODES"}))
+
+
+def group_status(group: Json) -> str:
+    """The status that users follow, and the attempt behind it; an older service knows no attempts."""
+    if group.get("attempt", 1) == 1 or has_ended(group["status"]):
+        return str(group["status"])
+    present = group["attempts"][-1]
+    return f"{group['status']} (attempt {present['number']}: {present['status']})"
 
 
 def places(group: Json) -> Table:

@@ -13,7 +13,7 @@ from typing import Literal
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
+from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField, prefetch_related_objects
 
 from pools.selectors import Caller
 from scheduling import pins, set_order
@@ -183,12 +183,14 @@ def names_known_to(user: Caller, names: Iterable[str]) -> frozenset[str]:
 
 
 def groups_of(workflow: Workflow, *, every_try: bool) -> list[TaskGroup]:
-    """The groups in the user's order, with ``tasks``. Two queries."""
+    """The groups in the user's order, with ``tasks`` and ``attempts``. Two queries, three after a loss."""
     tasks = Task.objects.defer("spec").order_by("position", "-retry_id")
     groups = workflow.groups.order_by("position").prefetch_related(
         Prefetch("tasks", queryset=tasks if every_try else tasks.filter(latest=True))
     )
-    return list(groups)
+    rows = list(groups)
+    prefetch_related_objects([group for group in rows if group.attempt_number > 1], "attempts")
+    return rows
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from pages.workflows.attempts import AttemptLine, attempt_lines
 from pages.workflows.domains import ComputeDomainStatus, ComputeDomainView, Stage, compute_domain_view
 from pages.workflows.explanation_cache import cached_explanations
 from pages.workflows.groups import GraphView, GroupLine, graph_view, group_line
@@ -64,6 +65,7 @@ class WorkflowContent:
     run_time: str
     groups: tuple[GroupLine, ...]
     more_groups: bool
+    attempts: tuple[AttemptLine, ...]
     graph: GraphView | None
     waits: WaitsView
     domains: tuple[ComputeDomainView, ...]
@@ -125,6 +127,7 @@ def workflow_content(
         run_time=span(workflow.start_time, workflow.end_time, now=now),
         groups=group_views,
         more_groups=more_groups,
+        attempts=attempt_lines(groups),
         graph=None if more_groups else graph_view(group_views),
         waits=waits,
         domains=_domains(groups),

@@ -9,6 +9,7 @@ from typing import Any
 from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
 from pages.workflows.labels import Badge, span, status_badge
 from scheduling.sentences import count_of
+from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import TaskGroup
 
 Json = Mapping[str, Any]
@@ -28,6 +29,7 @@ class GroupLine:
     upstream: tuple[str, ...]
     constraints: tuple[str, ...]
     failure: str
+    attempt: str
     start_time: datetime | None
     end_time: datetime | None
     run_time: str
@@ -81,10 +83,21 @@ def group_line(
         upstream=tuple(upstream),
         constraints=_constraints(group.constraints),
         failure=group.failure_message,
+        attempt=_attempt(group),
         start_time=group.start_time,
         end_time=group.end_time,
         run_time=span(group.start_time, group.end_time, now=now),
     )
+
+
+def _attempt(group: TaskGroup) -> str:
+    """Which attempt it is at, once it is not the first one."""
+    if group.attempt_number == 1:
+        return ""
+    if group.status in TERMINAL:
+        return f"after {group.attempt_number} attempts"
+    word = status_badge(group.present_status).word.lower()
+    return f"attempt {group.attempt_number}: {word}"
 
 
 def _constraints(lines: Sequence[Json]) -> tuple[str, ...]:

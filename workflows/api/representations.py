@@ -13,6 +13,7 @@ from scheduling import names
 from scheduling.node_health import NodeHealth
 from scheduling.nvlink import ChannelClaim
 from workflows.api import shapes
+from workflows.api.attempts import attempts_of
 from workflows.explain.report import WaitExplanation, WorkflowExplanation
 from workflows.explain.summary import group_sentence, workflow_sentence
 from workflows.feasibility.placed import PlacementResult
@@ -150,6 +151,8 @@ def _group(
         name=group.name,
         uuid=group.uuid.hex,
         status=group.status,
+        attempt=group.attempt_number,
+        attempts=attempts_of(group),
         start_time=group.start_time,
         end_time=group.end_time,
         processing_start_time=group.processing_start_time,

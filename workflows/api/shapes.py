@@ -366,10 +366,29 @@ class GroupOutcomeShape(Shape):
     sets: list[SetOutcomeShape]
 
 
+class AttemptShape(Shape):
+    """One try of a group as a whole; the last of a group is the present one."""
+
+    number: int
+    status: TaskStatusText = about("How far it is, or how the group would have ended with it.")
+    cause: Literal["preempted", "node_lost", "failed"] | None = about("Null for the present one.")
+    evidence: str = about("From what the cause was concluded.")
+    message: str
+    counted: bool = about("Whether the bound of the recovery policy counts it.")
+    begin_time: Instant | None = about(TIME)
+    not_before: Instant | None = about("Until then nothing of it is created.")
+    start_time: Instant | None = about(TIME)
+    end_time: Instant | None = about(TIME)
+    cleared_at: Instant | None = about("When nothing of it was left in the cluster.")
+    nodes: list[str]
+
+
 class GroupShape(Shape):
     name: str
     uuid: str
-    status: TaskStatusText
+    status: TaskStatusText = about("It never goes back: that of the present attempt stands in `attempts`.")
+    attempt: int = about("The number of its present attempt, from 1.")
+    attempts: list[AttemptShape] = about("Its attempts in order, the present one last; at most 100.")
     start_time: Instant | None = about(TIME)
     end_time: Instant | None = about(TIME)
     processing_start_time: Instant | None = about(TIME)

@@ -86,7 +86,10 @@ def reason_of(
         node_wait=node_wait,
         barrier=_barrier(view, observed) if observed and view.placement.start_barrier else None,
     )
-    return waiting_reason(group, scheduler=scheduler)
+    reason = waiting_reason(group, scheduler=scheduler)
+    if reason is None or view.row.attempt_number == 1 or reason.why == Why.ATTEMPT:
+        return reason
+    return replace(reason, text=f"Attempt {view.row.attempt_number} waits. {reason.text}")
 
 
 def _nodes_away(observed: ObservedPods) -> tuple[NodeAway, ...]:

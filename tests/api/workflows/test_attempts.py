@@ -1,0 +1,66 @@
+"""A group in its second attempt: over REST, on its page, in the list."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from tests.factories import TaskGroupFactory
+from workflows.models import Attempt, TaskGroup
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def group():
+    """A group that ran, was preempted, and waits for room again."""
+    group = TaskGroupFactory(pods=2, status="RUNNING")
+    now = timezone.now()
+    Attempt.objects.create(
+        group=group,
+        number=1,
+        status="FAILED_PREEMPTED",
+        loss="preempted",
+        evidence="eviction_event",
+        message="Task t0: it was preempted.",
+        counted=False,
+        began_at=now - timedelta(minutes=3),
+        start_time=now - timedelta(minutes=2),
+        end_time=now - timedelta(minutes=1),
+        cleared_at=now,
+        nodes=["n0", "n1"],
+    )
+    TaskGroup.objects.filter(pk=group.pk).update(
+        attempt_number=2,
+        progress="SCHEDULING",
+        attempt_began_at=now - timedelta(minutes=1),
+        waiting_why="capacity",
+        waiting_reason="Attempt 2 waits. There is no room.",
+    )
+    return group
+
+
+def read(api, group):
+    answer = api.get(f"/api/workflow/{group.workflow.name}")
+    assert answer.status_code == 200, answer.json()
+    return answer.json()["groups"][0]
+
+
+def test_its_status_stays_and_its_attempts_tell_the_rest(api, group):
+    shown = read(api, group)
+    assert (shown["status"], shown["attempt"]) == ("RUNNING", 2)
+    first, second = shown["attempts"]
+    assert (first["number"], first["status"], first["cause"]) == (1, "FAILED_PREEMPTED", "preempted")
+    assert first["nodes"] == ["n0", "n1"]
+    assert (second["number"], second["status"], second["cause"]) == (2, "SCHEDULING", None)
+
+
+def test_a_group_in_its_first_attempt_has_one(api):
+    group = TaskGroupFactory(pods=1, status="RUNNING")
+    shown = read(api, group)
+    assert (shown["attempt"], [entry["number"] for entry in shown["attempts"]]) == (1, [1])
+
+
+def test_the_explanation_names_the_attempt(api, group):
+    answer = api.get(f"/api/workflow/{group.workflow.name}/explain").json()
+    assert "Attempt 2 waits." in answer["sentence"]
