@@ -1,4 +1,4 @@
-"""Which pods of a group have a node or are about to get one, read live.
+"""Which pods of a group have a node or are about to get one, and why a binder binds none, read live.
 
 Whoever edits a waiting gang asks here just before: the observer's rows lag, and KAI tells its binder a pod's
 node by a BindRequest before the pod has it.
@@ -6,15 +6,20 @@ node by a BindRequest before the pod has it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, timedelta
 
-from cluster.errors import RequestForbidden
+from cluster.errors import ClusterError, RequestForbidden
 from pools.clusters.kinds import as_kind
-from scheduling.backends.base import OrdersSets
+from scheduling.backends.base import BindFailure, OrdersSets
 from scheduling.backends.registry import scheduler_backend
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.values.observation import PodSeen
+
+UNANSWERED_AFTER = timedelta(seconds=10)
+"""How long a binder may take to answer a BindRequest before that is a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,26 @@ class BoundPods:
     @property
     def may_be_any(self) -> bool:
         return bool(self.names) or not self.is_complete
+
+
+def silent_failures(view: GroupView, cluster: LeasedCluster) -> tuple[BindFailure, ...]:
+    """Why a scheduler's binder has not bound pods of a gang on which the scheduler says nothing.
+
+    Read live, and only then: whoever waits for room costs no call. A scheduler that has chosen nodes reports
+    nothing more, and a binder that is not at work leaves no condition on the pods.
+    """
+    scheduler = scheduler_backend(view.placement.scheduler_type)
+    since, limit = view.row.created_in_cluster_at, view.now - UNANSWERED_AFTER
+    waits = view.status == TaskStatus.SCHEDULING and since is not None and since < limit
+    if not waits or not isinstance(scheduler, OrdersSets):
+        return ()
+    reader = GroupReader(cluster, view.uuid, view.placement)
+    pods = {task.pod_name for task in view.tasks}
+    before = limit.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    try:
+        return reader.bind_failures(as_kind(scheduler.bind_request), pods, before=before)
+    except ClusterError:
+        return ()
 
 
 def bound_pods(view: GroupView, cluster: LeasedCluster, pods: Mapping[str, PodSeen]) -> BoundPods:

@@ -4,7 +4,7 @@ Following uses the observer's rows instead. Here an old view could lead to a sec
 while objects are left. An object counts as the group's only if its labels say so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
@@ -22,7 +22,9 @@ from cluster.kinds import (
 )
 from pools.clusters import kinds
 from scheduling import names
+from scheduling.backends.base import BindFailure
 from scheduling.backends.registry import scheduler_backend
+from scheduling.sentences import count_of
 from workflows.reconcile.leased import LeasedCluster
 from workflows.values.observation import DOMAIN_LABEL, PodSeen, see_pod
 from workflows.values.placement import GroupPlacement
@@ -111,6 +113,11 @@ class GroupReader:
         except NotServed:
             return frozenset()
 
+    def bind_failures(self, kind: Kind, pods: Container[str], *, before: str) -> tuple[BindFailure, ...]:
+        """What binders report of these pods, or that requests from ``before`` have no answer; each once."""
+        failures = self._cluster.scan(kind, partial(_bind_failure, before=before), namespace=self._namespace)
+        return tuple(dict.fromkeys(failure for pod, failure in filter(None, failures) if pod in pods))
+
     def remaining_objects(self) -> LiveGroup:
         """All objects that are deleted after the pods. A kind that is no longer served has none."""
         domains = self._if_served(COMPUTE_DOMAIN) if self._placement.nvlink else {}
@@ -194,6 +201,17 @@ def _live_object(obj: Obj) -> LiveObject:
 def _labels(pod: Obj) -> tuple[str, Mapping[str, str]] | None:
     metadata = pod["metadata"]
     return None if "deletionTimestamp" in metadata else (metadata["name"], metadata.get("labels") or {})
+
+
+def _bind_failure(request: Obj, *, before: str) -> tuple[str, BindFailure] | None:
+    """The pod of a request that failed, or that no binder has answered, and why it is not bound."""
+    spec, status = request.get("spec") or {}, request.get("status") or {}
+    pod, since = str(spec.get("podName", "")), str(request["metadata"].get("creationTimestamp") or "")
+    if status.get("phase") == "Failed":
+        attempts = count_of(int(status.get("failedAttempts") or 0), "failed attempt")
+        return pod, BindFailure(f"{status.get('reason') or 'no reason is given'} ({attempts})")
+    is_old = bool(since) and since < before and not status.get("phase")
+    return (pod, BindFailure("no binder has answered the BindRequest")) if is_old else None
 
 
 def _pod_to_bind(request: Obj) -> str:

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -20,11 +21,13 @@ from pools import conditions
 from pools.conditions import Condition
 from scheduling.errors import TopologyError
 from web.crashpoints import reached
+from workflows.explain.reasons import Reason, Why
 from workflows.lifecycle.pod_status import UPSTREAM_CODE
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.metrics import UNRECOGNISED_REASONS
 from workflows.reconcile import observations, waiting
 from workflows.reconcile.apply import NameTaken, retry_for
+from workflows.reconcile.binding import silent_failures
 from workflows.reconcile.create import (
     Created,
     NodeWait,
@@ -282,20 +285,27 @@ class Reconciliation:
             lost_after=observed.lost_after,
         )
 
-    def _explain(self, trouble: Retry | None) -> None:
-        """Record why the group waits, if the reason has changed."""
-        view = self.view
-        if view is None:
-            return
-        status = view.status
-        reason = waiting.reason_of(
+    def _reason(self, view: GroupView, trouble: Retry | None) -> Reason | None:
+        reason_of = partial(
+            waiting.reason_of,
             view,
-            status=status,
+            status=view.status,
             observed=self.observed,
             trouble=trouble,
             template=self.claim_template,
             node_wait=self.node_wait,
         )
+        reason = reason_of()
+        if reason and reason.why is Why.SILENT and (failures := silent_failures(view, self.cluster)):
+            return reason_of(bind_failures=failures)
+        return reason
+
+    def _explain(self, trouble: Retry | None) -> None:
+        """Record why the group waits, if the reason has changed."""
+        view = self.view
+        if view is None:
+            return
+        status, reason = view.status, self._reason(view, trouble)
         recorded = (view.row.waiting_why, view.row.waiting_reason, view.row.waiting_evidence)
         current = (reason.why, reason.text, reason.evidence) if reason else ("", "", {})
         if status not in TERMINAL and recorded != current:

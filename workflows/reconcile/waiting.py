@@ -49,10 +49,12 @@ def reason_of(
     trouble: Retry | None,
     template: str,
     node_wait: str,
+    bind_failures: tuple[BindFailure, ...] = (),
 ) -> Reason | None:
     """Why the group waits, or None if it does not.
 
     ``template`` is a claim template waited for; ``node_wait`` says which nodes keep pods of earlier tries.
+    ``bind_failures`` are known beside those of the pods.
     """
     try:
         scheduler = scheduler_backend(view.placement.scheduler_type)
@@ -63,6 +65,8 @@ def reason_of(
     split_sets = _split_sets(view, observed) if observed and status in CREATED else ()
     unplaced = again or status in _STARTING or obstacles.is_split(split_sets)
     waiting = _waiting(view, observed) if observed and unplaced else None
+    if waiting is not None and bind_failures:
+        waiting = replace(waiting, bind_failures=bind_failures)
     group = ObservedGroup(
         status=status,
         upstream=_upstream(view) if status == TaskStatus.WAITING else (),

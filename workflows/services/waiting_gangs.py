@@ -29,7 +29,7 @@ from workflows.lifecycle.patience import PREFERENCE_REASONS
 from workflows.lifecycle.pinning import PINNED
 from workflows.lifecycle.repeated_changes import is_paused, may_change_again
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.models import Event, Task, TaskGroup
+from workflows.models import Event, Task, TaskGroup, in_status
 from workflows.services.steps import database_now
 from workflows.values.placement import VERSIONS
 
@@ -81,10 +81,9 @@ def waiting() -> QuerySet[TaskGroup]:
     """
     tasks = Task.objects.filter(group=OuterRef("pk"), latest=True)
     placed, others = tasks.exclude(node_name=""), tasks.exclude(status=TaskStatus.SCHEDULING)
-    retries = Q(status=TaskStatus.INITIALIZING) | Q(status=TaskStatus.RUNNING, waiting_why=Why.RETRY)
-    begun = retries & ~Exists(others)
+    retries = in_status(TaskStatus.INITIALIZING) | (in_status(TaskStatus.RUNNING) & Q(waiting_why=Why.RETRY))
     groups = unanswered().filter(
-        Q(status=TaskStatus.SCHEDULING) | begun,
+        in_status(TaskStatus.SCHEDULING) | (retries & ~Exists(others)),
         ~Exists(placed),
         released_at=None,
         stop_status="",
@@ -121,7 +120,7 @@ def waiting_gangs(cluster: str) -> list[UnplacedGang]:
         waiting()
         .filter(backend__cluster_id=cluster)
         .order_by(Coalesce("searched_at", "submit_time"), "pk")
-        .values("pk", "status", "searched_capacity", "stage", "unplaced_since", **_COLUMNS)
+        .values("pk", "status", "progress", "searched_capacity", "stage", "unplaced_since", **_COLUMNS)
     )
     groups = list(rows)
     if not groups:
@@ -158,7 +157,7 @@ def _gang(
     *,
     now: datetime,
 ) -> UnplacedGang:
-    has_begun = row["status"] != TaskStatus.SCHEDULING
+    has_begun = (row["progress"] or row["status"]) != TaskStatus.SCHEDULING
     ordered = [time for reason, time in changes if reason == REORDERED]
     pinned = [time for reason, time in changes if reason == PINNED]
     return UnplacedGang(

@@ -1,0 +1,81 @@
+"""What KAI's binder does with a gang is read where KAI itself says nothing of it any more."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from cluster.errors import RequestForbidden
+from tests.factories import LEVELS
+from tests.fakes.kinds import KAI_BIND_REQUEST
+from tests.worker.world import World, fresh
+from workflows.models import TaskGroup
+
+LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def world(db):
+    return World(scheduled=False, further=(KAI_BIND_REQUEST,))
+
+
+@pytest.fixture
+def group(world):
+    """A gang that was created, and of which its scheduler says nothing."""
+    group = world.group(pods=2, pool=world.pool(levels=LEVELS))
+    world.settle()
+    since = timezone.now() - timedelta(minutes=1)
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=since)
+    assert fresh(group).waiting_why == "scheduler_silent"
+    return group
+
+
+def request(world, pod, **more):
+    obj = {
+        "apiVersion": KAI_BIND_REQUEST.api_version,
+        "kind": "BindRequest",
+        "metadata": {"name": pod, "namespace": "osmo"},
+        "spec": {"podName": pod, "selectedNode": "node-0", "backoffLimit": 3},
+        **more,
+    }
+    world.cluster.create(KAI_BIND_REQUEST, obj)
+    return obj
+
+
+def test_a_binder_that_fails_is_the_reason(world, group):
+    failed = {"phase": "Failed", "reason": "resourceclaims/binding is forbidden", "failedAttempts": 1}
+    request(world, group.tasks.first().pod_name, status=failed)
+    world.look(group)
+    row = fresh(group)
+    assert row.waiting_why == "pod_not_placeable"
+    assert "its binder could not bind the pod: resourceclaims/binding is forbidden (1 failed" in (
+        row.waiting_reason
+    )
+
+
+def test_a_binder_that_never_answers_is_the_reason_after_a_while(world, group):
+    name = group.tasks.first().pod_name
+    request(world, name)
+    world.look(group)
+    assert fresh(group).waiting_why == "scheduler_silent"
+    world.cluster.edit(
+        KAI_BIND_REQUEST,
+        name,
+        lambda obj: obj["metadata"].update(creationTimestamp=LONG_AGO),
+        namespace="osmo",
+    )
+    world.look(group)
+    assert "no binder has answered" in fresh(group).waiting_reason
+
+
+def test_requests_of_other_pods_say_nothing(world, group):
+    request(world, "another", status={"phase": "Failed", "reason": "x"})
+    request(world, group.tasks.first().pod_name, status={"phase": "Succeeded"})
+    world.look(group)
+    assert fresh(group).waiting_why == "scheduler_silent"
+
+
+def test_without_the_right_the_scheduler_is_silent_as_before(world, group):
+    world.cluster.fail(RequestForbidden("no", status=403), verb="list", kind=KAI_BIND_REQUEST, times=9)
+    world.look(group)
+    assert fresh(group).waiting_why == "scheduler_silent"
