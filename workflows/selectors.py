@@ -23,7 +23,7 @@ from web.policy import Action, refusal
 from web.transactions import one_transaction
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.models import Event, ObservedObject, Task, TaskGroup, Workflow
+from workflows.models import Attempt, Event, ObservedObject, Task, TaskGroup, Workflow
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 MAX_PAGE = 1000
@@ -307,4 +307,14 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
         preference_levels=row.preference_levels,
         order=set_order.from_json(row.set_order),
         pins=pins.from_json(row.pins),
+        attempt_number=row.attempt_number,
+        last_end=_last_end(row),
     )
+
+
+def _last_end(row: TaskGroup) -> str:
+    """The loss that ended the attempt before; empty for the first attempt, without a query."""
+    if row.attempt_number == 1:
+        return ""
+    before = Attempt.objects.filter(group=row, number=row.attempt_number - 1)
+    return before.values_list("loss", flat=True).first() or ""

@@ -80,6 +80,23 @@ def test_a_preempted_gang_runs_again_with_objects_of_its_own(world):
     assert attempt.cleared_at is not None
 
 
+def test_a_program_is_told_which_attempt_it_runs_in_and_why_the_last_one_ended(world):
+    group = gang(world)
+
+    def variables():
+        (first, *others) = [
+            {entry["name"]: entry.get("value") for entry in obj["spec"]["containers"][0]["env"]}
+            for obj in world.cluster.all(POD)
+        ]
+        assert all(other == first for other in others)
+        return first["OSMO_ATTEMPT"], first["OSMO_MAX_ATTEMPTS"], first["OSMO_LAST_END"]
+
+    assert variables() == ("1", "4", "")
+    preempt(world, group)
+    world.settle()
+    assert variables() == ("2", "4", "preempted")
+
+
 def test_the_tries_of_an_attempt_that_ended_say_why(world):
     group = gang(world)
     preempt(world, group)
