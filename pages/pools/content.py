@@ -24,7 +24,7 @@ from workflows.feasibility.nodes import ObservedNodes, observed_nodes
 from workflows.feasibility.pool_outcomes import PoolOutcomes, outcomes_in
 from workflows.feasibility.usage import PoolNode, nodes_of, placed_tasks, used_by_node
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
-from workflows.models import TaskGroup
+from workflows.models import TaskGroup, in_status
 from workflows.nodes.suspects import suspects_of
 from workflows.values.amounts import NO_AMOUNTS
 
@@ -197,7 +197,7 @@ def _room(nodes: Sequence[FitNode]) -> PoolRoom:
 
 def _waiting(pool: Pool) -> list[TaskGroup]:
     waits = set(LIVE_ORDER) - {TaskStatus.RUNNING}
-    rows = TaskGroup.objects.filter(workflow__pool_name=pool.name, released_at=None, status__in=waits)
+    rows = TaskGroup.objects.filter(in_status(*waits), workflow__pool_name=pool.name, released_at=None)
     groups = rows.exclude(waiting_reason="").order_by("waiting_since", "pk").select_related("workflow")
     columns = ("name", "waiting_reason", "waiting_since", "workflow__name", "workflow__submitted_by")
     return list(groups.only(*columns)[: MOST_WAITING + 1])

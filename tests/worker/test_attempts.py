@@ -12,6 +12,7 @@ from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import fresh, statuses, workflow_of
 from workflows.models import Attempt, Event, ObservedPod, Task, TaskGroup
+from workflows.services import waiting_gangs
 from workflows.services.stop import request_stop
 
 REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE, backoff_first=0.001)
@@ -232,3 +233,28 @@ def test_a_group_accepted_before_there_was_recovery_ends_as_it_did(world):
     world.settle()
     assert fresh(group).status.startswith("FAILED")
     assert fresh(group).released_at is not None
+
+
+def test_a_replacement_that_finds_no_place_beside_its_peers_becomes_an_attempt(world):
+    policy = RecoveryPolicy(node_lost=Response.TASK, preempted=Response.TASK, backoff_first=0.001)
+    group = gang(world, policy=policy)
+    world.cluster.players.remove(players.scheduler)
+    preempt(world, group, number=1)
+    world.settle()
+    assert statuses(group) == ["RUNNING", "SCHEDULING", "RUNNING"]
+    assert fresh(group).attempt_number == 1
+    Task.objects.filter(group=group, latest=True, position=1).update(
+        scheduling_start_time=timezone.now() - timedelta(seconds=601)
+    )
+    world.settle()
+    assert (fresh(group).attempt_number, statuses(group)) == (2, ["SCHEDULING"] * 3)
+    assert Attempt.objects.get(group=group).evidence == "no_place_beside_peers"
+
+
+def test_a_waiting_attempt_is_among_the_gangs_whose_order_is_sought(world):
+    group = gang(world)
+    world.cluster.players.remove(players.scheduler)
+    preempt(world, group)
+    world.settle()
+    TaskGroup.objects.filter(pk=group.pk).update(constraints=[{"key": "rack"}])
+    assert list(waiting_gangs.waiting().values_list("pk", flat=True)) == [group.pk]

@@ -9,7 +9,7 @@ from django.db.models import Count, Q, QuerySet
 
 from scheduling import pins, set_order
 from workflows.lifecycle.statuses import BACKLOG, TaskStatus
-from workflows.models import Task, TaskGroup
+from workflows.models import Task, TaskGroup, in_status
 from workflows.values.placement import VERSIONS, GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 MOST_GROUPS = 50
@@ -87,7 +87,7 @@ def unplaced(pool: str) -> QuerySet[TaskGroup]:
     """The groups of a pool none of whose tasks has a node."""
     standing = Task.objects.filter(latest=True).exclude(node_name="").values("group_id")
     rows = TaskGroup.objects.filter(
-        workflow__pool_name=pool, released_at=None, stop_status="", status__in=_UNPLACED
+        in_status(*_UNPLACED), workflow__pool_name=pool, released_at=None, stop_status=""
     )
     return rows.exclude(pk__in=standing.filter(group__workflow__pool_name=pool, group__released_at=None))
 

@@ -36,7 +36,14 @@ from workflows.lifecycle.recovery import History, LostTask, Recovery
 from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
 from workflows.reconcile.deadlines import start_deadline, start_timeout
 from workflows.reconcile.group_view import GroupView, TaskView
-from workflows.reconcile.recovering import held_back, new_attempt, recovery_of, run_clock
+from workflows.reconcile.recovering import (
+    attributed,
+    held_back,
+    new_attempt,
+    next_patience_end,
+    recovery_of,
+    run_clock,
+)
 from workflows.services.record import Change, GroupMove, NewGeneration, NewTry, NodeFailed, TaskMove
 from workflows.values.observation import PodSeen
 
@@ -106,7 +113,8 @@ def follow(
         reader.recheck_at(look_again)
         recovery = None
     else:
-        recovery = recovery_of(view, moves, reader.losses, history=history)
+        losses = attributed(view, observed.nodes, reader.losses)
+        recovery = recovery_of(view, moves, losses, history=history)
     if recovery is not None and recovery.response == Response.REQUEUE:
         changes_of_attempt = (*new_attempt(view, moves, recovery), *reader.failures)
         return Assessment(changes=changes_of_attempt, recheck=None)
@@ -131,7 +139,7 @@ def follow(
         changes.append(TEARING_DOWN)
     return Assessment(
         changes=tuple(changes),
-        recheck=reader.recheck,
+        recheck=min(filter(None, (reader.recheck, next_patience_end(view))), default=None),
         unobserved=tuple(reader.unobserved),
         lost=tuple(reader.lost),
     )

@@ -5,10 +5,12 @@ failure is held back for a while if a peer's pod is being deleted, until it is k
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from pools.values.recovery import Loss
+from pools.values.recovery import Loss, Response
 from scheduling import names
+from scheduling.node_health import NodeHealth
 from web.times import read_instant
 from workflows.lifecycle.recovery import History, LostTask, Recovery, recover
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
@@ -20,6 +22,7 @@ from workflows.values.observation import PodSeen
 HELD_BACK = timedelta(seconds=90)
 HELD_STEP = timedelta(seconds=1)
 MOST_AVOIDED = 64
+PEER_AWAY = "peer_on_node_away"
 
 
 def held_back(
@@ -45,6 +48,67 @@ def _ends(pod: PodSeen) -> list[datetime]:
     return [time for time in finished if time is not None]
 
 
+def attributed(
+    view: GroupView, nodes: Mapping[str, NodeHealth], losses: Mapping[int, LostTask]
+) -> Mapping[int, LostTask]:
+    """The losses, with failures beside a peer on a node that is away as losses of that node."""
+    peers = [task for task in view.tasks if task.live and task.pk not in losses]
+    away = sorted({task.node_name for task in peers if (node := nodes.get(task.node_name)) and node.is_away})
+    if not view.placement.has_attempts or not away:
+        return losses
+    sentence = nodes[away[0]].sentence(away[0])
+    return {
+        pk: replace(
+            lost,
+            loss=Loss.NODE_LOST,
+            evidence=PEER_AWAY,
+            node=away[0],
+            message=f"{lost.message} A peer of it was on a node that is away. {sentence}",
+        )
+        if lost.loss == Loss.FAILED and lost.action is None
+        else lost
+        for pk, lost in losses.items()
+    }
+
+
+def replacement_overdue(view: GroupView) -> LostTask | None:
+    """The loss of a task whose replacement found no place beside its peers in time; None if none is."""
+    policy = view.placement.recovery
+    if policy.node_lost != Response.TASK:
+        return None
+    until = _patience_ends(view)
+    overdue = [task for task in view.tasks if (end := until.get(task.pk)) and end <= view.now]
+    if not overdue:
+        return None
+    task = overdue[0]
+    return LostTask(
+        pk=task.pk,
+        name=task.name,
+        lead=task.lead,
+        status=str(TaskStatus.FAILED_BACKEND_ERROR),
+        message=f"Its replacement got no place beside its peers in {policy.replace_patience:g} seconds.",
+        loss=Loss.NODE_LOST,
+        evidence="no_place_beside_peers",
+    )
+
+
+def next_patience_end(view: GroupView) -> datetime | None:
+    """When the next replacement will have waited too long; None if none waits."""
+    if view.placement.recovery.node_lost != Response.TASK:
+        return None
+    return min((end for end in _patience_ends(view).values() if end > view.now), default=None)
+
+
+def _patience_ends(view: GroupView) -> dict[int, datetime]:
+    limit = timedelta(seconds=view.placement.recovery.replace_patience)
+    waiting = [task for task in view.tasks if task.replaces and task.status == TaskStatus.SCHEDULING]
+    return {
+        task.pk: task.scheduling_start_time + limit
+        for task in waiting
+        if task.scheduling_start_time and not task.node_name
+    }
+
+
 def recovery_of(
     view: GroupView,
     moves: Mapping[int, TaskMove],
@@ -53,11 +117,17 @@ def recovery_of(
     history: Callable[[], History],
 ) -> Recovery | None:
     """What follows the losses; None if nothing is tried again that exit actions do not already."""
-    if not view.placement.has_attempts or not losses or _lead_completed(view, moves):
+    if not view.placement.has_attempts or _lead_completed(view, moves):
+        return None
+    policy = view.placement.recovery
+    lost_tasks = list(losses.values())
+    if not lost_tasks and (overdue := replacement_overdue(view)):
+        lost_tasks, policy = [overdue], replace(policy, node_lost=Response.REQUEUE)
+    if not lost_tasks:
         return None
     return recover(
-        list(losses.values()),
-        view.placement.recovery,
+        lost_tasks,
+        policy,
         tasks=len(view.tasks),
         ignore_nonlead_status=view.row.ignore_nonlead_status,
         history=history,

@@ -147,7 +147,9 @@ def _record(news: Mapping[UUID, Condition]) -> int:
         rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=news).order_by("pk")
         now = database_now()
         changed, events = [], []
-        for group in rows.only("uuid", "name", "workflow_id", "status", "generation", "conditions"):
+        for group in rows.only(
+            "uuid", "name", "workflow_id", "status", "progress", "generation", "conditions"
+        ):
             verdict = news[group.pk]
             if group.status in TERMINAL or not conditions.differs(group.conditions, verdict):
                 continue
@@ -160,7 +162,7 @@ def _record(news: Mapping[UUID, Condition]) -> int:
                 events.append(_event(group, verdict, now))
         TaskGroup.objects.bulk_update(changed, ["conditions"])
         timeline.add(events)
-        mark_due([group.pk for group in changed if group.status != TaskStatus.RUNNING])
+        mark_due([group.pk for group in changed if group.present_status != TaskStatus.RUNNING])
     return len(changed)
 
 
