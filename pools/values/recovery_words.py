@@ -25,8 +25,8 @@ PLACES: Mapping[str, Path] = {
 
 DURATIONS = frozenset({"replace_patience", "backoff_first", "backoff_limit"})
 
-POOL_DEFAULT = RecoveryPolicy()
-"""What a pool that says nothing does."""
+POOL_DEFAULT = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE)
+"""What a pool that says nothing does. A policy that says nothing ends the group: it is that of old groups."""
 
 
 @dataclass(frozen=True, slots=True)

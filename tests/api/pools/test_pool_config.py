@@ -87,8 +87,8 @@ def test_a_pool_that_says_nothing_of_recovery_shows_what_is_in_force(put, kai, a
     put("pool/train", POOL)
     shown = ann.get("/api/configs/pool/train").json()
     assert shown["recovery"] == {
-        "preempted": "fail",
-        "node_lost": "fail",
+        "preempted": "requeue",
+        "node_lost": "requeue",
         "failed": "fail",
         "max": 3,
         "max_preemptions": None,

@@ -169,7 +169,7 @@ def test_a_dry_run_shows_the_recovery_in_force(submit, pool):
     assert shown == {
         "group": "workers",
         "preempted": "requeue",
-        "node_lost": "fail",
+        "node_lost": "requeue",
         "failed": "task",
         "max": 7,
         "max_preemptions": None,
