@@ -40,6 +40,11 @@ UNRECOGNISED_REASONS = Counter(
     "Texts of schedulers about waiting groups that no pattern knows, whenever a group's reason changes.",
     ("scheduler",),
 )
+ATTEMPTS_ENDED = Counter(
+    "osmo_attempts_ended",
+    "Attempts of groups that were followed by another one: preempted, node_lost, failed.",
+    ("backend", "cause"),
+)
 ORDER_SEARCHES = Counter(
     "osmo_order_searches",
     "Waiting gangs for which another order of their sets was sought: proposed, none, and skipped where the "

@@ -24,7 +24,7 @@ from web.crashpoints import reached
 from workflows.explain.reasons import Reason, Why
 from workflows.lifecycle.pod_status import UPSTREAM_CODE
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
-from workflows.metrics import UNRECOGNISED_REASONS
+from workflows.metrics import ATTEMPTS_ENDED, UNRECOGNISED_REASONS
 from workflows.reconcile import observations, waiting
 from workflows.reconcile.apply import NameTaken, retry_for
 from workflows.reconcile.binding import silent_failures
@@ -60,6 +60,7 @@ from workflows.reconcile.resizing import resize
 from workflows.reconcile.start_barrier import name_ended_peers
 from workflows.reconcile.teardown import STUCK_AFTER, clear, stuck_changes, take_down, waited_for
 from workflows.reconcile.unforeseen import note_recovery, note_unforeseen
+from workflows.services.attempts import NewAttempt
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.notify import notify_on_commit
 from workflows.services.record import Change, GroupMove, NewTry, NewWaitingReason, Note, TaskMove, record
@@ -228,6 +229,8 @@ class Reconciliation:
         self.observed = observed
         if assessment.changes:
             record(self.lease, assessment.changes)
+            for attempt in (change for change in assessment.changes if isinstance(change, NewAttempt)):
+                ATTEMPTS_ENDED.labels(view.placement.backend, attempt.loss).inc()
         if _outdates_view(assessment.changes):
             return None
         if not silent and not view.row.repinning:
