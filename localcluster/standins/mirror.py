@@ -1,9 +1,9 @@
 """A local copy of one collection of the API server, kept up by list and watch.
 
 Objects are turned into values as they arrive; only values are kept, and ``changed`` is called only if one
-really differs, so a stand-in sleeps through heartbeats and its own echoes. A stream that ends is taken up
-where it stopped; anything else (410, a refused connection, a server that restarts) lists again, with
-growing pauses. A kind the server does not serve yet is asked for until it does.
+really differs, so a stand-in sleeps through heartbeats, its own echoes, and objects that it reads as None.
+A stream that ends is taken up where it stopped; anything else (410, a refused connection, a server that
+restarts) lists again, with growing pauses. A kind the server does not serve yet is asked for until it does.
 
 ``put`` enters the answer of a write at once; an older version that arrives later does not overwrite it.
 """
@@ -118,12 +118,16 @@ class Mirror(Generic[T]):
                 if cached is None or cached[1] != uid:
                     return
                 del self._items[key]
+                if cached[2] is None:
+                    return
             else:
                 if cached is not None and cached[1] == uid and cached[0] >= version:
                     return
                 value = self.read(body)
                 self._items[key] = (version, uid, value)
                 if cached is not None and cached[1:] == (uid, value):
+                    return
+                if value is None and (cached is None or cached[2] is None):
                     return
         self.changed()
 

@@ -9,7 +9,7 @@ Leftovers of domains that no longer exist are swept only when asked: the origina
 and whenever a domain is created.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from localcluster.standins.computedomain.values import (
     Machine,
     Member,
     Owned,
+    Use,
     View,
 )
 
@@ -50,16 +51,36 @@ def plan(view: View, *, sweep: bool = False, faults: Faults | None = None) -> tu
     """Return the actions that can be taken now; later ones follow once these are seen done."""
     faults = faults or Faults()
     actions: list[Action] = []
-    for domain in view.domains:
+    for domain, part in _parts(view):
         if domain.deleting:
-            actions.extend(_tear_down(domain, view, faults))
+            actions.extend(_tear_down(domain, part, faults))
         else:
-            actions.extend(_build(domain, view, faults))
+            actions.extend(_build(domain, part, faults))
     actions.extend(_slices(view))
     actions.extend(kubelet.prepare(view))
     if sweep:
         actions.extend(_sweep(view))
     return tuple(actions)
+
+
+def _parts(view: View) -> Iterator[tuple[Domain, View]]:
+    """Each domain with its own objects, claims and nodes; the whole is walked through once."""
+    owned: dict[str | None, list[Owned]] = {}
+    for obj in view.owned:
+        owned.setdefault(obj.domain, []).append(obj)
+    uses: dict[str | None, list[Use]] = {}
+    for use in view.uses:
+        uses.setdefault(use.domain, []).append(use)
+    by_name = {machine.name: machine for machine in view.machines}
+    labelled: dict[str | None, list[str]] = {}
+    for machine in view.machines:
+        labelled.setdefault(machine.domain, []).append(machine.name)
+    for domain in view.domains:
+        claims = uses.get(domain.uid, ())
+        names = {use.node for use in claims if use.node in by_name} | set(labelled.get(domain.uid, ()))
+        machines = tuple(machine for name, machine in by_name.items() if name in names) if names else ()
+        objects_of = tuple(owned.get(domain.uid, ()))
+        yield domain, replace(view, owned=objects_of, uses=tuple(claims), machines=machines)
 
 
 def _build(domain: Domain, view: View, faults: Faults) -> list[Action]:
