@@ -70,6 +70,7 @@ def test_no_label_carries_what_users_choose():
     few = {
         "asked",
         "backend",
+        "cause",
         "cluster",
         "key",
         "kind",
