@@ -283,7 +283,12 @@ def last_events(
 
 
 def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
-    """A group's rows as rendering takes them, earlier tries included."""
+    """A group's rows as rendering takes them, earlier tries and the nodes that it avoids included."""
+    return values_on_any_node(row, placement).avoiding(row.avoided_nodes)
+
+
+def values_on_any_node(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
+    """The same, without the nodes that its attempt avoids."""
     latest: list[TaskTry] = []
     earlier: list[TaskTry] = []
     for task in Task.objects.filter(group=row).order_by("position", "retry_id"):

@@ -77,6 +77,7 @@ class RecoveryShape(Shape):
     max: int = about("Losses by failure or node that are recovered from.")
     max_preemptions: int | None = about("Preemptions that are recovered from; null: no limit.")
     replace_patience: str = about("How long one task may wait for a place beside its peers.")
+    avoid_nodes: int = about("Nodes, on which the group lost a task last, that the next attempt avoids.")
     backoff: BackoffShape = about("Pauses before attempts that do not follow a preemption.")
 
 

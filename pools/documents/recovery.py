@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from pools.documents.reading import Document, Line
+from pools.values.recovery import MOST_AVOIDED
 from pools.values.recovery_words import POOL_DEFAULT, RecoveryWords, document_of, read_words
 
 ResponseWord = Literal["requeue", "task", "fail"]
@@ -29,6 +30,7 @@ class RecoveryDocument(Document):
     max: Annotated[int, Field(ge=0, le=1000)] = _DEFAULT["max"]
     max_preemptions: Annotated[int, Field(ge=0, le=1_000_000)] | None = _DEFAULT["max_preemptions"]
     replace_patience: Line = _DEFAULT["replace_patience"]
+    avoid_nodes: Annotated[int, Field(ge=0, le=MOST_AVOIDED)] = _DEFAULT["avoid_nodes"]
     backoff: BackoffDocument = BackoffDocument()
 
 

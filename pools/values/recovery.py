@@ -9,6 +9,9 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+MOST_AVOIDED = 64
+"""Nodes that an attempt can avoid."""
+
 
 class Loss(StrEnum):
     """Why a group lost a task."""

@@ -18,6 +18,7 @@ PLACES: Mapping[str, Path] = {
     "most": ("max",),
     "most_preemptions": ("max_preemptions",),
     "replace_patience": ("replace_patience",),
+    "avoid_nodes": ("avoid_nodes",),
     "backoff_first": ("backoff", "first"),
     "backoff_limit": ("backoff", "limit"),
 }

@@ -13,8 +13,8 @@ PAIR = workflow(("g", ["a", "b"]), resources="one: {gpu: 4, topology: [{key: rac
 def run(world):
     """Run a pair in a pool with these values; returns the workflow's name and the lead's node."""
 
-    def start(**values):
-        pool = world.make_pool(racks=1, recovery=ENDS_WHEN_LOST, **values)
+    def start(*, recovery=ENDS_WHEN_LOST, **values):
+        pool = world.make_pool(racks=1, recovery=recovery, **values)
         name = world.submit(pool, PAIR)
         world.wait_group(name, "g", "RUNNING")
         return name, lead(world, name)["node_name"]

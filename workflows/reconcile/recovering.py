@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from pools.values.recovery import Loss, Response
+from pools.values.recovery import MOST_AVOIDED, Loss, Response
 from scheduling import names
 from scheduling.node_health import NodeHealth
 from web.times import read_instant
@@ -21,7 +21,6 @@ from workflows.values.observation import PodSeen
 
 HELD_BACK = timedelta(seconds=90)
 HELD_STEP = timedelta(seconds=1)
-MOST_AVOIDED = 64
 PEER_AWAY = "peer_on_node_away"
 
 

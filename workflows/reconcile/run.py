@@ -27,6 +27,7 @@ from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.metrics import ATTEMPTS_ENDED, UNRECOGNISED_REASONS
 from workflows.reconcile import observations, waiting
 from workflows.reconcile.apply import NameTaken, retry_for
+from workflows.reconcile.avoiding import avoidance_changes
 from workflows.reconcile.binding import silent_failures
 from workflows.reconcile.create import (
     Created,
@@ -206,6 +207,9 @@ class Reconciliation:
         return None
 
     def _create(self, view: GroupView) -> Outcome | None:
+        if changes := avoidance_changes(view):
+            record(self.lease, changes)
+            return None
         outcome = create(view, self.lease, self.cluster, self.archive)
         if isinstance(outcome, Created):
             reached("before-created-recorded")

@@ -10,11 +10,13 @@ from datetime import datetime, timedelta
 
 from django.db.models import Min
 
+from scheduling.sentences import plain_listing
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Attempt, Task
 from workflows.services.steps import Steps
 
 MOST_NODES = 1000
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +79,13 @@ def begin(change: NewAttempt, steps: Steps) -> None:
         key=f"attempt:{number}",
         reason="NewAttempt",
         message=f"Group {group.name} is tried again as a whole{after}, attempt {number}: {change.message} "
-        "Its new pod group is the youngest of its queue.",
+        f"Its new pod group is the youngest of its queue.{_avoidance(change.avoided_nodes)}",
         warning=True,
     )
+
+
+def _avoidance(nodes: Sequence[str]) -> str:
+    return f" It avoids {plain_listing(sorted(nodes), limit=MOST_NAMED)}." if nodes else ""
 
 
 def _store(change: NewAttempt, steps: Steps) -> None:

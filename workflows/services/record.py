@@ -106,6 +106,13 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class NewAvoidedNodes:
+    """The nodes that the present attempt avoids, the newest loss first."""
+
+    nodes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class PatienceClock:
     """The clock of patience starts, or is reset."""
 
@@ -197,6 +204,7 @@ GroupChange = (
     | ClusterContact
     | Creation
     | Release
+    | NewAvoidedNodes
     | PatienceClock
     | NewStage
     | NewPreferenceLevels
@@ -421,6 +429,8 @@ def _write(change: GroupChange, steps: Steps) -> None:  # noqa: PLR0912, C901 --
             steps.put(created_in_cluster_at=group.created_in_cluster_at or now)
         case Release():
             steps.put(released_at=now, next_reconcile_at=None)
+        case NewAvoidedNodes(nodes):
+            steps.put(avoided_nodes=list(nodes))
         case PatienceClock(running):
             _set_clock(steps, running=running)
         case NewStage(number):

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from pools.documents.reading import FlagOrAuto
 from pools.values.durations import parse_duration
+from pools.values.recovery import MOST_AVOIDED
 from scheduling.errors import Fault, Path
 from web.expectations import EXPECTATIONS
 from workflows.spec.syntax import quoted
@@ -145,6 +146,7 @@ class RecoveryModel(GrammarModel):
     max: Count | None = None
     max_preemptions: Count | None = None
     replace_patience: Duration | None = None
+    avoid_nodes: Annotated[int, Field(ge=0, le=MOST_AVOIDED)] | None = None
     backoff: BackoffModel | None = None
 
 

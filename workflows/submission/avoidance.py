@@ -5,16 +5,14 @@ after all, as few as needed, and the reply says so. Bounded: with many suspects 
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from pools.models import Node, Pool
 from pools.pod_templates.applied import node_selection
-from pools.selectors import Caller
-from scheduling.fit.verdict import Answer
 from scheduling.kubernetes_syntax import selects
 from scheduling.levels import HOSTNAME_LABEL
 from scheduling.sentences import agree, plain_listing
-from workflows.feasibility.report import feasibility
+from scheduling.suspects import most_avoided
+from workflows.feasibility.avoidance import UsableNodes
 from workflows.nodes.suspects import suspects_of
 from workflows.values.placement import GroupValues
 
@@ -23,45 +21,27 @@ MOST_NAMED = 5
 
 
 def avoiding_suspects(
-    groups: tuple[GroupValues, ...], pool: Pool, *, user: Caller, now: datetime
+    groups: tuple[GroupValues, ...], pool: Pool
 ) -> tuple[tuple[GroupValues, ...], list[str]]:
     """The groups with their suspect nodes excluded, and what to tell the user."""
-    suspects = _suspects(pool)[-MOST_AVOIDED:] if pool.avoid_suspect_nodes else []
+    suspects = _suspects(pool)[:MOST_AVOIDED] if pool.avoid_suspect_nodes else []
     if not suspects or not groups:
         return groups, []
-
-    def fits_without(yielding: int) -> bool:
-        return not _never(_avoiding(groups, suspects[yielding:]), pool, user=user, now=now)
-
-    if fits_without(0):
-        return _avoiding(groups, suspects), [_avoided(suspects)]
-    if not fits_without(len(suspects)):  # it is not the suspects that it lacks
-        return _avoiding(groups, suspects), [_avoided(suspects)]
-    least, most = 1, len(suspects)
-    while least < most:
-        middle = (least + most) // 2
-        least, most = (least, middle) if fits_without(middle) else (middle + 1, most)
-    rest = suspects[least:]
-    return _avoiding(groups, rest), [*([_avoided(rest)] if rest else []), _used(suspects[:least])]
+    usable = UsableNodes(groups, cluster=pool.backend.cluster_id or "")
+    avoided = most_avoided(suspects, never=usable.never_without)
+    used = suspects[len(avoided) :]
+    texts = [*([_avoided(avoided)] if avoided else []), *([_used(used)] if used else [])]
+    return tuple(group.avoiding(avoided) for group in groups), texts
 
 
 def _suspects(pool: Pool) -> list[str]:
-    """The host names of the pool's suspect nodes, those suspect for longest first."""
+    """The host names of the pool's suspect nodes, the newest suspicion first."""
     suspects, selector = suspects_of(pool.backend.cluster_id), node_selection(pool)
     rows = Node.objects.filter(cluster_id=pool.backend.cluster_id, name__in=suspects) if suspects else []
     hosts = {
         row.name: row.labels.get(HOSTNAME_LABEL, row.name) for row in rows if selects(selector, row.labels)
     }
-    return [hosts[name] for name in suspects if name in hosts]
-
-
-def _avoiding(groups: Sequence[GroupValues], nodes: Sequence[str]) -> tuple[GroupValues, ...]:
-    return tuple(group.avoiding(nodes) for group in groups)
-
-
-def _never(groups: Sequence[GroupValues], pool: Pool, *, user: Caller, now: datetime) -> bool:
-    reports = feasibility(groups, cluster=pool.backend.cluster_id, user=user, now=now)
-    return any(report.answer is Answer.NEVER for report in reports)
+    return [hosts[name] for name in reversed(suspects) if name in hosts]
 
 
 def _avoided(nodes: Sequence[str]) -> str:

@@ -143,7 +143,7 @@ def _accept_into(
     objects, object_bytes = _rendered(spec, groups, checked, facts=facts, user=request.user)
     limits = limits_on(user, pool, facts.limits)
     check_limits(limits, tasks=sum(len(group.tasks) for group in groups))
-    avoiding, avoided = avoiding_suspects(groups, pool, user=request.user, now=timezone.now())
+    avoiding, avoided = avoiding_suspects(groups, pool)
     reports = _feasibility(request, pool, spec, avoiding)
     placed = as_fits(avoiding, reports)
     objects = tuple(

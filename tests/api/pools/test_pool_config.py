@@ -45,6 +45,7 @@ FULL = {
         "max": 5,
         "max_preemptions": 9,
         "replace_patience": "5m",
+        "avoid_nodes": 2,
         "backoff": {"first": "10s", "limit": "1m"},
     },
     "max_recoveries": 6,
@@ -93,6 +94,7 @@ def test_a_pool_that_says_nothing_of_recovery_shows_what_is_in_force(put, kai, a
         "max": 3,
         "max_preemptions": None,
         "replace_patience": "600s",
+        "avoid_nodes": 0,
         "backoff": {"first": "30s", "limit": "600s"},
     }
     assert (shown["max_recoveries"], shown["max_grace_period_seconds"]) == (10, 600)

@@ -174,6 +174,7 @@ def test_a_dry_run_shows_the_recovery_in_force(submit, pool):
         "max": 7,
         "max_preemptions": None,
         "replace_patience": "90s",
+        "avoid_nodes": 0,
         "backoff": {"first": "30s", "limit": "600s"},
     }
 

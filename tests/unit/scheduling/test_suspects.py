@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scheduling.suspects import FailedGroup, NodeFault, suspicion
+from scheduling.suspects import FailedGroup, NodeFault, most_avoided, suspicion
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 WINDOW = timedelta(hours=6)
@@ -36,3 +36,22 @@ def test_a_node_is_suspect_by_users_not_by_groups(case):
 def test_a_suspicion_lasts_from_its_last_failure():
     result = suspicion([failed("ann", hours=1), failed("bob", hours=3)], now=NOW, window=WINDOW)
     assert result.since == NOW - timedelta(hours=1)
+
+
+AVOIDED = {
+    "all can be avoided": (set(), "abcd"),
+    "the last is needed": ({"d"}, "abc"),
+    "a middle one is needed": ({"b", "d"}, "a"),
+    "the first is needed": ({"a"}, ""),
+    "it lacks more than these": ({"z"}, "abcd"),
+}
+
+
+@pytest.mark.parametrize("case", AVOIDED)
+def test_the_least_important_nodes_yield(case):
+    needed, want = AVOIDED[case]
+
+    def never(nodes):
+        return bool(needed.intersection(nodes)) or "z" in needed
+
+    assert "".join(most_avoided("abcd", never=never)) == want
