@@ -65,12 +65,13 @@ def _traces(view: GroupView, pods: Mapping[str, PodSeen]) -> DeletionTraces:
     read_back = _read_back(view)
     rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, **_home(view))
     marks = list(rows.values_list("digest__annotations", flat=True)[:MOST_POD_GROUPS])
-    never_stale = any(gang.never_stale for gang in view.renderer.gangs.values())
+    stale_since = _latest(marks, read_back.stale)
+    never_stale = stale_since is None or any(gang.never_stale for gang in view.renderer.gangs.values())
     nodes = sorted({pod.node_name for pod in pods.values() if pod.absent} - {""})
     return DeletionTraces(
         priority=view.placement.priority,
         evicted_at=_latest(marks, read_back.evicted),
-        stale_since=_latest(marks, read_back.stale),
+        stale_since=stale_since,
         stale_grace=None if never_stale else read_back.stale_grace,
         successors=cache(lambda: _successors(view, nodes)),
     )
