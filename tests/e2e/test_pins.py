@@ -53,23 +53,22 @@ def test_a_gang_whose_rack_is_lost_as_a_whole_runs_in_another_one(world):
     world.wait_group(name, "g", "RUNNING")
     assert all(pod["spec"]["nodeSelector"][RACK] == f"{world.prefix}r" for pod in world.pods(name))
 
+    before = {pod["metadata"]["name"] for pod in world.pods(name)}
     for number in range(4):
         world.api.patch(f"/api/v1/nodes/{pool}-n{number}-0", {"spec": {"unschedulable": True}})
     for pod in world.pods(name):
         world.annotate(pod, exit_code="3", run_for="0s")
-    world.wait(
-        lambda: world.service.events(name),
-        lambda lines: any(" SetsUnpinned: " in line for line in lines),
-    )
+
+    def tried_again(pods):
+        return len(pods) == 4 and not before & {pod["metadata"]["name"] for pod in pods}
+
+    world.wait(lambda: world.pods(name), tried_again)
     for number in range(4, 8):
         add_node(world, pool, number, 4, rack="s")
-
-    def second_tries():
-        tasks = world.groups(name)["g"]["tasks"]
-        return {(task["retry_id"], task["status"]) for task in tasks}
-
-    world.wait(second_tries, lambda tries: {status for _, status in tries} == {"RUNNING"})
-    (row,) = world.groups(name)["g"]["constraints"]
-    assert (row["requirementType"], row.get("domain")) == ("required", None)
+    nodes_of_rack = {f"{pool}-n{number}-0" for number in range(4, 8)}
+    world.wait(
+        lambda: {pod["spec"].get("nodeName") for pod in world.pods(name)},
+        lambda names: names == nodes_of_rack,
+    )
     world.service.cancel(name)
     world.wait_released(name)
