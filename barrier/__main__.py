@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         missing=dict(peers),
     )
     if barrier.wait(until=time.monotonic() + options.limit):
-        print(f"All {barrier.total} peers have had an address.", flush=True)
+        print(f"Every peer has had an address ({barrier.total}).", flush=True)
         return 0
     return _end(NO_ADDRESS, f"After {duration(options.limit)} {barrier.sentence()}", options.message)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from barrier import MISCONFIGURED, NO_ADDRESS
+from barrier import COMMAND, MISCONFIGURED, NO_ADDRESS
+from localcluster.kubelet.image import Image, build
 from localcluster.ports import LOOPBACK, free_ports
 from tests.servers.conftest import command
 
@@ -78,6 +79,10 @@ class Barrier:
         self.ended, self.message = directory / "ended", directory / "message"
         self.resolv = directory / "resolv.conf"
         self.resolve_with(LOOPBACK)
+        self.begin_with((sys.executable, *COMMAND[1:]), cwd=CHECKOUT)
+
+    def begin_with(self, command, **place):
+        self.command, self.place = command, place
 
     def resolve_with(self, *servers):
         lines = [f"nameserver {server}" for server in servers]
@@ -88,11 +93,11 @@ class Barrier:
         names.write_text("".join(f"{host} task-{host}\n" for host in ("own", *peers)))
         return subprocess.Popen(
             [
-                *(sys.executable, "-S", "-m", "barrier", "--peers", names, "--ended", self.ended),
+                *(*self.command, "--peers", names, "--ended", self.ended),
                 *("--host", self.host, "--domain", DOMAIN, "--limit", str(limit), "--message", self.message),
                 *("--resolv-conf", self.resolv, "--dns-port", str(self.port)),
             ],
-            cwd=CHECKOUT,
+            **self.place,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -111,8 +116,16 @@ def barrier(dns, tmp_path):
 
 def test_it_ends_when_all_peers_have_addresses(dns, barrier):
     dns.publish("own", "a", "b")
-    assert barrier.run("a", "b") == (0, "All 2 peers have had an address.\n")
+    assert barrier.run("a", "b") == (0, "Every peer has had an address (2).\n")
     assert not barrier.message.exists()
+
+
+def test_the_services_image_has_it(dns, barrier, tmp_path):
+    directory = build(CHECKOUT, tmp_path / "image")
+    image = Image.read(directory)
+    barrier.begin_with(COMMAND, cwd=image.workdir, env={**image.environment, "LC_ALL": "C.UTF-8"})
+    dns.publish("own", "a")
+    assert barrier.run("a") == (0, "Every peer has had an address (1).\n")
 
 
 def test_it_waits_for_a_peer_that_is_late(dns, barrier):
@@ -121,7 +134,7 @@ def test_it_waits_for_a_peer_that_is_late(dns, barrier):
     dns.await_question("late")
     assert process.poll() is None
     dns.publish("late")
-    assert process.communicate(timeout=2 * SECONDS)[0] == "All 2 peers have had an address.\n"
+    assert process.communicate(timeout=2 * SECONDS)[0] == "Every peer has had an address (2).\n"
     assert process.returncode == 0
 
 

@@ -145,7 +145,7 @@ class Renderer:
 
     def ended_text(self, ended: Collection[str]) -> str:
         """The annotation by which start barriers learn which of the group's tasks have ended."""
-        return ended_text(task for task in self.values.tasks if task.name in ended)
+        return ended_text(task for task in self.values.tasks if task.name in ended) if ended else ""
 
     def secrets(self) -> tuple[Manifest, ...]:
         """The Secrets with the files of all tasks."""

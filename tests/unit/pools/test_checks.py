@@ -210,3 +210,20 @@ def test_what_is_no_object_is_a_fault(written):
 def test_a_value_of_another_kind_is_refused_in_words_of_this_service(written, want):
     _, [fault] = read(PoolDocument, {"backend": "b", **written}, path=())
     assert fault.message == want
+
+
+@pytest.mark.parametrize(
+    ("settings", "want"),
+    [
+        ({"image": "example.com/osmo:1", "command": ["wait"], "limit": "5m"}, []),
+        ({"limit": "9s"}, [("start_barrier.limit", "limit_too_short")]),
+        ({"limit": "soon"}, [("start_barrier.limit", "invalid_duration")]),
+        ({"image": "a b"}, [("start_barrier.image", "image")]),
+        ({"command": [""]}, [("start_barrier.command[0]", "invalid_command")]),
+    ],
+    ids=str,
+)
+def test_a_start_barrier_has_an_image_a_program_and_some_time(settings, want):
+    document = BackendDocument(start_barrier=settings)
+    found = check_backend(document, schedulers=["kai"])
+    assert [(format_path(fault.path), fault.code) for fault in found] == want

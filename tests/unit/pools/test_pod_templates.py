@@ -237,6 +237,16 @@ REFUSED = {
         "metadata.annotations.gpu-fraction",
         "reserved",
     ),
+    "a container that is the start barrier's": (
+        {"spec": {"initContainers": [{"name": "osmo-start-barrier"}]}},
+        "spec.initContainers[0].name",
+        "reserved",
+    ),
+    "a volume that is the start barrier's": (
+        {"spec": {"volumes": [{"name": "osmo-start-barrier", "emptyDir": {}}]}},
+        "spec.volumes[0].name",
+        "reserved",
+    ),
     "a toleration no pod can have": (
         {"spec": {"tolerations": [{"key": "a", "operator": "Foo"}]}},
         "spec.tolerations[0].operator",

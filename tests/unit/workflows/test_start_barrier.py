@@ -15,6 +15,7 @@ from workflows.admission.start_barrier import MOST_TASKS, start_barrier
 from workflows.explain.obstacles import BarrierWait, barrier_sentence
 from workflows.lifecycle.pod_status import waits_at_barrier
 from workflows.manifests.group import Renderer, render_group
+from workflows.spec.syntax import RESERVED_TASKS, folded_name
 from workflows.spec.workflow_spec import GroupSpec
 from workflows.values.observation import ENDED_ANNOTATION, see_pod
 from workflows.values.placement import FrozenTemplate, GroupPlacement, StartBarrier, version_for
@@ -211,3 +212,7 @@ def test_the_observer_keeps_a_digest_of_the_peers_that_a_pod_knows_as_ended():
     first = Renderer(group(TASKS, start_barrier=BARRIER)).pod(TASKS[1], ended={"Lead"})
     first["metadata"]["uid"] = "u"
     assert len(see_pod(first).digest["ended"]) == 16
+
+
+def test_no_task_has_the_name_of_its_container():
+    assert folded_name("OSMO_start-barrier") in RESERVED_TASKS
