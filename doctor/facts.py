@@ -31,7 +31,10 @@ Repair = Literal["", "enqueue", "sweep", "sync"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TryRow:
-    """One try of a task. ``processing_since`` and ``scheduling_since`` are those of its steps."""
+    """One try of a task. ``processing_since`` and ``scheduling_since`` are those of its steps.
+
+    ``first_retry`` is the try with which its group's attempt began.
+    """
 
     task: UUID
     name: str
@@ -40,8 +43,26 @@ class TryRow:
     lead: bool
     status: str
     pod_name: str
+    first_retry: int = 0
     processing_since: datetime | None = None
     scheduling_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """The present attempt of a group that was tried before.
+
+    ``status`` is how far it is; what users see never goes back. It was decided on at ``since`` and creates
+    nothing before ``begins``. While ``clearing``, objects of the attempt before may be left; ``cleared_at``
+    is when none was.
+    """
+
+    number: int
+    status: str
+    since: datetime
+    begins: datetime
+    clearing: bool = False
+    cleared_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +70,8 @@ class GroupRow:
     """A task group. ``pod_group`` is its scheduler's kind as ``PodGroup.scheduling.run.ai``, or empty.
 
     ``tries`` are all of an unreleased group, and of a released one those that live (there should be none).
-    ``upstream`` has the status and end of each group that it waits for.
+    ``upstream`` has the status and end of each group that it waits for. ``attempt`` is None in the first one.
+    ``exec_since`` is from when its execution timeout counts, None while it does not.
     """
 
     uuid: UUID
@@ -68,7 +90,7 @@ class GroupRow:
     submitted: datetime
     processing_since: datetime | None = None
     scheduling_since: datetime | None = None
-    running_since: datetime | None = None
+    exec_since: datetime | None = None
     created_at: datetime | None = None
     ended_at: datetime | None = None
     released_at: datetime | None = None
@@ -80,6 +102,12 @@ class GroupRow:
     leased_until: datetime | None = None
     upstream: tuple[tuple[str, datetime | None], ...] = ()
     tries: tuple[TryRow, ...] = ()
+    attempt: AttemptRow | None = None
+
+    @property
+    def present_status(self) -> str:
+        """The status of the present attempt of a group that lives."""
+        return self.attempt.status if self.attempt else self.status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

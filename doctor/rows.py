@@ -9,21 +9,23 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 
-from doctor.facts import Backwards, GroupRow, PoolRow, TryRow, WorkflowRow
+from doctor.facts import AttemptRow, Backwards, GroupRow, PoolRow, TryRow, WorkflowRow
 from doctor.timelines import backwards
 from pools.clusters.kinds import as_kind, kind_of, topology_labels
 from pools.models import Pool
 from pools.services.sync import pool_objects
 from scheduling.backends.registry import installed
 from workflows.lifecycle.statuses import LIVE_ORDER
-from workflows.models import Task, TaskGroup
+from workflows.models import Attempt, Task, TaskGroup
 from workflows.services.steps import database_now
+from workflows.values.placement import TRIED_AGAIN
 
 STATEMENT_SECONDS = 120  # more than a request has: it reads everything unfinished
 _ORDER = [str(status) for status in LIVE_ORDER]
 _PLACED = (
+    "version",
     "cluster_uid",
     "namespace",
     "nvlink",
@@ -38,6 +40,10 @@ _TIMES = (
     "processing_start_time",
     "scheduling_start_time",
     "start_time",
+    "ran_since",
+    "ran_seconds",
+    "attempt_began_at",
+    "attempt_not_before",
     "touched_at",
     "created_in_cluster_at",
     "end_time",
@@ -107,11 +113,16 @@ def _chosen(
 def _groups(chosen: QuerySet[TaskGroup]) -> dict[UUID, GroupRow]:
     tries, upstream = _tries(chosen), _upstream(chosen)
     columns = {f"p_{name}": F(f"placement__{name}") for name in _PLACED}
-    rows = chosen.values(
+    former = Attempt.objects.filter(group=OuterRef("pk")).order_by("-number")
+    rows = chosen.annotate(cleared_at=Subquery(former.values("cleared_at")[:1])).values(
+        "cleared_at",
         "pk",
         "name",
         "status",
         "touched_cluster",
+        "attempt_number",
+        "progress",
+        "clearing",
         "conditions",
         "constraints",
         "waiting_reason",
@@ -147,7 +158,7 @@ def _group(
         submitted=row["submit_time"],
         processing_since=row["processing_start_time"],
         scheduling_since=row["scheduling_start_time"],
-        running_since=row["start_time"],
+        exec_since=_exec_since(row),
         created_at=row["created_in_cluster_at"],
         ended_at=row["end_time"],
         released_at=row["released_at"],
@@ -159,6 +170,30 @@ def _group(
         leased_until=row["lease_until"],
         upstream=tuple(upstream),
         tries=tuple(tries),
+        attempt=_attempt(row),
+    )
+
+
+def _exec_since(row: Mapping[str, Any]) -> datetime | None:
+    """From when the execution timeout counts; None while its clock stands."""
+    if (row["p_version"] or 0) < TRIED_AGAIN:
+        began: datetime | None = row["start_time"]
+        return began
+    return row["ran_since"] - timedelta(seconds=row["ran_seconds"]) if row["ran_since"] else None
+
+
+def _attempt(row: Mapping[str, Any]) -> AttemptRow | None:
+    """The present attempt, if it is not the first."""
+    since = row["attempt_began_at"]
+    if since is None:
+        return None
+    return AttemptRow(
+        number=row["attempt_number"],
+        status=row["progress"] or row["status"],
+        since=since,
+        begins=max(since, row["attempt_not_before"] or since),
+        clearing=row["clearing"],
+        cleared_at=row["cleared_at"],
     )
 
 
@@ -200,6 +235,7 @@ def _tries(chosen: QuerySet[TaskGroup]) -> dict[UUID, list[TryRow]]:
         "lead",
         "status",
         "pod_name",
+        "first_retry",
         "processing_start_time",
         "scheduling_start_time",
     )
@@ -212,6 +248,7 @@ def _tries(chosen: QuerySet[TaskGroup]) -> dict[UUID, list[TryRow]]:
         lead,
         status,
         pod,
+        first_retry,
         processing_since,
         scheduling_since,
     ) in rows.values_list(*columns).iterator():
@@ -224,6 +261,7 @@ def _tries(chosen: QuerySet[TaskGroup]) -> dict[UUID, list[TryRow]]:
                 lead=lead,
                 status=status,
                 pod_name=pod,
+                first_retry=first_retry,
                 processing_since=processing_since,
                 scheduling_since=scheduling_since,
             )

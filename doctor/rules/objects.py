@@ -52,7 +52,6 @@ def _unwanted(
     limits: Tolerances,
 ) -> Iterator[Finding]:
     """Objects without a row that needs them in that cluster and namespace."""
-    tries = {task_try.pod_name for task_try in group.tries} if group else set()
     for obj in objects:
         since = max(filter(None, (obj.created, group.released_at if group else None)), default=None)
         old = since is None or facts.now - since > limits.orphan
@@ -67,20 +66,39 @@ def _unwanted(
                 )
         elif group.released_at is not None:
             yield from _after_release(cluster, group, obj, since=since, old=old)
-        elif not group.touched:
-            if old:
-                yield _leaked(
-                    cluster, obj, "untouched", "its group was never created there", since=since, group=group
-                )
-        elif obj.kind == "Pod" and tries and obj.name not in tries and old:
-            yield _leaked(
-                cluster,
-                obj,
-                "stranger",
-                "no try of a task of its group has that name",
-                since=since,
-                group=group,
-            )
+        elif old and not _was_cleared_later(cluster, group) and (why := _why_unwanted(group, obj)):
+            yield _leaked(cluster, obj, *why, since=since, group=group)
+
+
+def _why_unwanted(group: GroupRow, obj: ClusterObject) -> tuple[str, str] | None:
+    """The rule and the reason by which a group that is not released does not need an object of its own."""
+    if not group.touched:
+        return "untouched", "its group was never created there"
+    if obj.kind != "Pod" or not group.tries:
+        return None
+    if obj.name in _earlier_pods(group):
+        return "earlier-attempt", "its attempt was cleared away"
+    if all(obj.name != task_try.pod_name for task_try in group.tries):
+        return "stranger", "no try of a task of its group has that name"
+    return None
+
+
+def _was_cleared_later(cluster: ObservedCluster, group: GroupRow) -> bool:
+    """Whether an attempt was cleared away after the cluster was listed: it may have been deleted between."""
+    cleared_at = group.attempt.cleared_at if group.attempt else None
+    return cleared_at is not None and cleared_at >= cluster.listed_at
+
+
+def _earlier_pods(group: GroupRow) -> set[str]:
+    """Names of pods whose attempt was cleared away."""
+    if group.attempt is None or group.attempt.clearing:
+        return set()
+    firsts = {task_try.task: task_try.first_retry for task_try in group.tries if task_try.latest}
+    return {
+        task_try.pod_name
+        for task_try in group.tries
+        if task_try.first_retry < firsts.get(task_try.task, task_try.first_retry)
+    }
 
 
 def _after_release(
@@ -246,6 +264,10 @@ def _fewer_pods(
     pod_names = {obj.name for obj in objects if obj.kind == "Pod"}
     unmade = [task_try for task_try in group.tries if task_try.latest and task_try.status == "PROCESSING"]
     began = [task_try.processing_since or group.processing_since or group.submitted for task_try in unmade]
+    if group.attempt is not None:
+        began.append(group.attempt.begins)
+        if group.attempt.clearing:
+            return
     if group.status not in LIVE or not unmade or facts.now - max(began) <= limits.half_made:
         return
     absent = [task_try for task_try in unmade if task_try.pod_name not in pod_names]

@@ -22,6 +22,7 @@ def row_rules(facts: Facts, limits: Tolerances) -> Iterator[Finding]:
             yield from _upstream_ended(group, facts.now, limits)
             yield from _overdue(group, facts.now, limits)
             yield from _not_released(group, facts.now, limits)
+            yield from _not_cleared(group, facts.now, limits)
         yield from _statuses_of(group)
         yield from _two_live_tries(group)
     for workflow in facts.workflows:
@@ -94,13 +95,16 @@ def _upstream_ended(group: GroupRow, now: datetime, limits: Tolerances) -> Itera
 
 
 def _overdue(group: GroupRow, now: datetime, limits: Tolerances) -> Iterator[Finding]:
+    if group.status not in LIVE:
+        return
+    begins = group.attempt.begins if group.attempt else None
     timers = (
-        ("PROCESSING", group.touched_at, group.queue_timeout, "queue timeout"),
-        ("SCHEDULING", group.scheduling_since, group.queue_timeout, "queue timeout"),
-        ("RUNNING", group.running_since, group.exec_timeout, "execution timeout"),
+        ("PROCESSING", begins or group.touched_at, group.queue_timeout, "queue timeout"),
+        ("SCHEDULING", begins or group.scheduling_since, group.queue_timeout, "queue timeout"),
+        ("RUNNING", group.exec_since, group.exec_timeout, "execution timeout"),
     )
     for status, began, seconds, timeout in timers:
-        if group.status != status or began is None or seconds is None:
+        if group.present_status != status or began is None or seconds is None:
             continue
         if now > (until := began + timedelta(seconds=seconds)) + limits.overdue:
             message = f"Group is {status}; its {timeout} of {seconds:g} s ended {_ago(now, until)} ago."
@@ -120,6 +124,20 @@ def _not_released(group: GroupRow, now: datetime, limits: Tolerances) -> Iterato
         if group.waiting:
             message += f" {group.waiting}"
         yield about(group, kind="stuck", rule="not-released", message=message, since=since, repair="enqueue")
+
+
+def _not_cleared(group: GroupRow, now: datetime, limits: Tolerances) -> Iterator[Finding]:
+    """An attempt begins when nothing of the one before is left."""
+    attempt = group.attempt
+    if group.status not in LIVE or attempt is None or not attempt.clearing:
+        return
+    rule, message = "release-stuck", group.stuck
+    if not message and now - attempt.since > limits.release:
+        number, ago = attempt.number - 1, _ago(now, attempt.since)
+        rule = "not-cleared"
+        message = f"Attempt {number} ended {ago} ago and is not cleared away. {group.waiting}".strip()
+    if message:
+        yield about(group, kind="stuck", rule=rule, message=message, since=attempt.since, repair="enqueue")
 
 
 def _statuses_of(group: GroupRow) -> Iterator[Finding]:

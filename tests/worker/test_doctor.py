@@ -15,11 +15,12 @@ from cluster.errors import ClusterUnreachable, NotServed, RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET
 from pools.clusters import connect
 from pools.services.sync import sync_cluster
+from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
 from tests.factories import LEVELS, BackendFactory, installation
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
 from tests.worker.world import World, chain, fresh
-from workflows.models import Event, Task, TaskGroup, Workflow
+from workflows.models import Event, ObservedPod, Task, TaskGroup, Workflow
 from workflows.services.stop import request_stop
 
 
@@ -88,6 +89,31 @@ def test_nothing_is_found_of_a_chain_and_of_tries_that_follow_another(world):
         rest(world)
         assert found() == []
     assert Task.objects.filter(retry_id=1).exists()
+
+
+def test_nothing_is_found_between_two_attempts(world):
+    group = world.group(pool=world.pool(nvlink=True, levels=LEVELS), pods=3)
+    recovery = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE)
+    placement = {**group.placement, "version": 6, "recovery": recovery.to_json(), "exec_timeout": 100.0}
+    TaskGroup.objects.filter(pk=group.pk).update(placement=placement)
+    world.settle()
+    TaskGroup.objects.update(start_time=timezone.now() - timedelta(hours=1))
+    doomed = group.tasks.get(position=0).pod_name
+    world.cluster.remove(POD, doomed, namespace=group.placement["namespace"])
+    world.observe()
+    ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(seconds=30))
+    for _ in range(10):
+        if fresh(group).attempt_number == 2:
+            break
+        world.step()
+    for _ in range(8):
+        rest(world)
+        assert ask()[0] == 0
+        world.step()
+    world.settle()
+    rest(world)
+    assert found() == []
+    assert (fresh(group).attempt_number, fresh(group).present_status) == (2, "RUNNING")
 
 
 DEEDS = {

@@ -8,6 +8,7 @@ import pytest
 
 from doctor.compare import compare, confirmed, counts
 from doctor.facts import (
+    AttemptRow,
     Backwards,
     ClusterObject,
     Facts,
@@ -64,7 +65,7 @@ def row(**changes):
         "submitted": ago(2000),
         "processing_since": ago(1900),
         "scheduling_since": ago(1000),
-        "running_since": ago(900),
+        "exec_since": ago(900),
         "created_at": ago(1000),
         "due": NOW + timedelta(seconds=60),
         "tries": (attempt(),),
@@ -75,6 +76,20 @@ def row(**changes):
 def ended(**changes):
     tries = (attempt(status="COMPLETED"),)
     return row(**{"status": "COMPLETED", "ended_at": ago(700), "tries": tries, **changes})
+
+
+def second(**changes):
+    """A group whose first attempt ran long ago; what users see of it is RUNNING."""
+    attempts = {"number": 2, "status": "SCHEDULING", "since": ago(60), "begins": ago(60), **changes}
+    tries = (
+        attempt(status="RESCHEDULED", latest=False),
+        attempt(
+            retry_id=1, first_retry=1, pod_name="pod-1", status=attempts["status"], processing_since=ago(60)
+        ),
+    )
+    return row(
+        attempt=AttemptRow(**attempts), tries=tries, queue_timeout=100.0, exec_timeout=1000.0, exec_since=None
+    )
 
 
 def released(**changes):
@@ -181,6 +196,22 @@ WELL = {
             shared(QUEUE, "above"),
             shared(TOPOLOGY, "t", levels=("zone",)),
         )
+    ),
+    "a second attempt that waits for room": facts(second(), (pod("pod-1"), POD_GROUP, COMPUTE_DOMAIN)),
+    "a second attempt that waits for the end of the first": facts(
+        second(status="PROCESSING", clearing=True), (pod(deleting_since=ago(50)), POD_GROUP, COMPUTE_DOMAIN)
+    ),
+    "a second attempt in its pause": facts(
+        replace(
+            second(status="PROCESSING", since=ago(900), begins=NOW + timedelta(seconds=60)), touched=False
+        ),
+        (),
+    ),
+    "a first attempt that was cleared away while it was listed": facts(
+        replace(second(status="PROCESSING", cleared_at=ago(2)), touched=False), WHOLE
+    ),
+    "a second attempt that runs": facts(
+        replace(second(status="RUNNING"), exec_since=ago(900)), (pod("pod-1"), POD_GROUP, COMPUTE_DOMAIN)
     ),
     "a workflow between two groups": facts(
         row(status="WAITING", tries=(), upstream=(("RUNNING", None),)), (), workflow="RUNNING"
@@ -310,6 +341,30 @@ WRONG = {
     "a workflow that does not follow from its groups": (
         facts(released(), (), workflow="RUNNING"),
         ("inconsistent", "workflow-status"),
+    ),
+    "a second attempt past its queue timeout": (
+        facts(second(since=ago(900), begins=ago(800)), (pod("pod-1"), POD_GROUP, COMPUTE_DOMAIN)),
+        ("stuck", "overdue"),
+    ),
+    "a first attempt that does not go": (
+        facts(
+            replace(
+                second(status="PROCESSING", clearing=True, since=ago(900), begins=ago(900)),
+                queue_timeout=None,
+            )
+        ),
+        ("stuck", "not-cleared"),
+    ),
+    "a first attempt that says that it is stuck": (
+        facts(replace(second(status="PROCESSING", clearing=True), stuck="Still there.")),
+        ("stuck", "release-stuck"),
+    ),
+    "a pod of an attempt that was cleared away": (
+        facts(
+            second(cleared_at=ago(50)),
+            (pod(phase="Failed"), pod("pod-1"), POD_GROUP, COMPUTE_DOMAIN),
+        ),
+        ("leaked", "earlier-attempt"),
     ),
     "a status that went back": (
         facts(backwards=(Backwards(workflow="w", subject="s", steps=("RUNNING", "WAITING"), since=NOW),)),
