@@ -120,7 +120,7 @@ def test_a_waiting_gang_says_why_and_starts_when_there_is_room(world):
     world.wait_group(name, "g", "RUNNING")
 
 
-def test_a_task_that_asks_to_be_rescheduled_runs_again_in_its_place(world):
+def test_a_lead_that_asks_to_be_rescheduled_runs_again_with_its_peers(world):
     world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
     pool = world.make_pool()
     lead = ("g", ["a", "b"], {"exitActions": '{RESCHEDULE: "3"}'})
@@ -137,7 +137,8 @@ def test_a_task_that_asks_to_be_rescheduled_runs_again_in_its_place(world):
             if p["metadata"]["name"] not in before and p["status"].get("phase") == "Running"
         ]
 
-    (again,) = world.wait(new_pods, lambda pods: len(pods) == 1)
+    pods = world.wait(new_pods, lambda pods: len(pods) == 2)
+    again = next(new for new in pods if new["metadata"]["labels"]["osmo.task_name"] == "a")
     subgroup = "kai.scheduler/subgroup-name"
     assert again["metadata"]["labels"].get(subgroup) == pod["metadata"]["labels"].get(subgroup)
     world.wait_group(name, "g", "RUNNING")
