@@ -13,6 +13,11 @@ MOST_AVOIDED = 64
 """Nodes that an attempt can avoid."""
 
 
+PREEMPTIONS_WITHOUT_PAUSE = 10
+MOST_ATTEMPTS = 1000
+"""Of one group, whatever its policy says: each attempt is kept until its workflow is removed."""
+
+
 class Loss(StrEnum):
     """Why a group lost a task."""
 
@@ -55,10 +60,15 @@ class RecoveryPolicy:
         return Response(getattr(self, loss.value))
 
     def pause(self, loss: Loss, *, earlier: int) -> float:
-        """Seconds before the attempt after a loss, with so many earlier ones that were no preemptions."""
-        if loss == Loss.PREEMPTED:
+        """Seconds before the attempt after a loss, with so many earlier ones of its sort.
+
+        Preemptions have a pause only after ``PREEMPTIONS_WITHOUT_PAUSE``, so that two groups which preempt
+        each other, or somebody who deletes every pod, do not keep a cluster busy.
+        """
+        doublings = earlier - PREEMPTIONS_WITHOUT_PAUSE if loss == Loss.PREEMPTED else earlier
+        if doublings < 0:
             return 0.0
-        return min(self.backoff_first * 2.0 ** min(earlier, 20), self.backoff_limit)
+        return min(self.backoff_first * 2.0 ** min(doublings, 20), self.backoff_limit)
 
     @property
     def recovers(self) -> bool:

@@ -100,8 +100,9 @@ def test_the_best_of_several_pools_is_chosen_and_all_verdicts_are_shown(command,
     assert ended.code == 0, ended.err
     assert ended.lines[0].endswith(f" would be accepted into pool {pool}")
     assert ended.lines[1] == "Pools, the best first:"
-    rows = [line.split()[:3] for line in ended.lines[2:5]]
-    assert rows == [["POOL", "CHOSEN", "VERDICT"], [pool, "yes", "now"], [small, "no", "never"]]
+    rows = [line.split()[:4] for line in ended.lines[2:5]]
+    columns = ["POOL", "CHOSEN", "ACCEPTS", "VERDICT"]
+    assert rows == [columns, [pool, "yes", "yes", "now"], [small, "no", "yes", "never"]]
     assert command("fits", "-", *pools, "-o", "name", given=spec(["a", "b"])).lines == ["now"]
     hidden = command("submit", "-", "--pool", f"{pool},nosuch", given=spec(["a"]))
     assert (hidden.code, hidden.out) == (1, "")

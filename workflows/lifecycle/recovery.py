@@ -10,7 +10,7 @@ the failures of peers that it led to. Pure.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pools.values.recovery import Loss, RecoveryPolicy, Response
+from pools.values.recovery import MOST_ATTEMPTS, Loss, RecoveryPolicy, Response
 from scheduling.sentences import count_of
 from workflows.lifecycle.exit_actions import ExitAction
 
@@ -38,6 +38,7 @@ class LostTask:
 class History:
     """What a group recovered from before: losses that the bound counts, preemptions, tasks replaced alone."""
 
+    attempts: int = 0
     counted: int = 0
     preemptions: int = 0
     replaced: int = 0
@@ -120,6 +121,9 @@ def _bounded(recovery: Recovery, policy: RecoveryPolicy, history: Callable[[], H
     cause, before = recovery.cause, history()
     if cause.action == ExitAction.RESCHEDULE:
         return recovery
+    if before.attempts >= MOST_ATTEMPTS:
+        refused = f"It was tried again {MOST_ATTEMPTS} times, the most that any group is."
+        return replace(recovery, response=Response.FAIL, refused=refused, alone=())
     if cause.loss == Loss.PREEMPTED and cause.action is None:
         bound, number = policy.most_preemptions, before.preemptions
     else:
@@ -131,4 +135,5 @@ def _bounded(recovery: Recovery, policy: RecoveryPolicy, history: Callable[[], H
     if recovery.response != Response.REQUEUE:
         return recovery
     loss = Loss.FAILED if cause.action is not None else cause.loss
-    return replace(recovery, pause=policy.pause(loss, earlier=before.counted))
+    earlier = before.preemptions if loss == Loss.PREEMPTED else before.counted
+    return replace(recovery, pause=policy.pause(loss, earlier=earlier))

@@ -175,6 +175,7 @@ def history_of(row: TaskGroup) -> History:
     )
     alone = Task.objects.filter(group=row, latest=False, uncounted=True).exclude(exit_code=None)
     return History(
+        attempts=len(attempts),
         counted=sum(counted for _, counted in attempts),
         preemptions=sum(loss == Loss.PREEMPTED for loss, _ in attempts),
         replaced=alone.filter(Exists(following)).count(),

@@ -27,3 +27,9 @@ def test_pauses_double_up_to_the_limit_and_a_preemption_has_none():
     policy = RecoveryPolicy(backoff_first=30.0, backoff_limit=100.0)
     assert [policy.pause(Loss.FAILED, earlier=n) for n in (0, 1, 2, 10_000)] == [30.0, 60.0, 100.0, 100.0]
     assert policy.pause(Loss.PREEMPTED, earlier=5) == 0.0
+
+
+def test_preemptions_that_do_not_end_have_pauses_too():
+    policy = RecoveryPolicy(backoff_first=30.0, backoff_limit=100.0)
+    pauses = [policy.pause(Loss.PREEMPTED, earlier=n) for n in (9, 10, 11, 12, 500)]
+    assert pauses == [0.0, 30.0, 60.0, 100.0, 100.0]
