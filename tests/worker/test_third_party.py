@@ -194,5 +194,5 @@ def test_what_it_says_of_evicting_is_told(world, admin, pool):
     )
     world.cluster.remove(POD, group.tasks.get().pod_name, namespace="osmo")
     world.settle()
-    assert fresh(group).status == "FAILED_PREEMPTED"
-    assert "wanted its bricks" in group.tasks.get().failure_message
+    assert group.attempts.get().status == "FAILED_PREEMPTED"
+    assert "wanted its bricks" in group.tasks.get(retry_id=0).failure_message
