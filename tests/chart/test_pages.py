@@ -5,6 +5,8 @@ import re
 import pytest
 import yaml
 
+from pools.values.recovery_words import read_words
+from scheduling.node_health import rule_fault
 from tests.chart.objects import of_kind
 from tests.chart.values import DEFAULTS, ROOT, merged
 
@@ -38,7 +40,18 @@ OTHERS = {
         block.keys() <= {"backends", "pools", "pod_templates", "workflow"}
     ),
     "a part of a workflow": lambda block: block.keys() <= {"resources", "groups", "tasks", "topology"},
+    "a recovery policy": lambda block: block.keys() == {"recovery"} and not recovery_faults(block),
+    "conditions of nodes": lambda block: block.keys() == {"node_conditions"} and not rule_faults(block),
 }
+
+
+def recovery_faults(block):
+    return read_words(block["recovery"], path=("recovery",))[1]
+
+
+def rule_faults(block):
+    rules = block["node_conditions"]["rules"]
+    return [fault for pattern, statuses in rules.items() if (fault := rule_fault(pattern, statuses))]
 
 
 @pytest.mark.parametrize("page", sorted(HOW_TO.glob("*.md")), ids=lambda page: page.stem)

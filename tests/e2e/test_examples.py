@@ -170,7 +170,7 @@ def test_groups_with_dependencies_run_one_after_another(world, pool):
     assert world.left(name) == []
 
 
-def test_a_task_that_is_retried_comes_back_to_its_rack_and_one_that_stops_early_has_succeeded(world, pool):
+def test_a_task_that_is_retried_comes_back_with_its_peers_and_one_that_stops_early_has_succeeded(world, pool):
     world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
     name = submit(world, pool, "retrying")
     placed(world, name, "training")
@@ -191,7 +191,8 @@ def test_a_task_that_is_retried_comes_back_to_its_rack_and_one_that_stops_early_
     )
     assert share(placed(world, name, "training"), "rack", "worker")
     assert pod_of("worker-1")["spec"]["hostname"] == first["spec"]["hostname"]
-    assert compute_domains(world, name, "training") == domains
+    again = compute_domains(world, name, "training")
+    assert (len(again), set(again) & set(domains)) == (1, set())
     for task in ("worker-1", "worker-0"):
         world.annotate(pod_of(task), exit_code="3", run_for="0s")
     answer = world.wait_released(name)

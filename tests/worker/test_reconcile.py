@@ -620,12 +620,13 @@ def test_a_pod_that_vanishes_beside_placed_ones_is_not_made_again(db):
     assert statuses(group) == ["RUNNING", "SCHEDULING", "FAILED_BACKEND_ERROR"]
 
 
-def test_a_domain_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):
-    """Without it there is no template for the pods' claims, and no scheduler places them."""
+def test_a_domain_that_somebody_deletes_of_a_waiting_gang_is_made_again_with_its_pods(db):
+    """Without it there is no template for the pods' claims, and claims made before name the former one."""
     world = World(scheduled=False)
     group = world.group(pods=2)
     world.settle()
     (before,) = world.cluster.all(COMPUTE_DOMAIN)
+    pods = {pod["metadata"]["uid"] for pod in world.cluster.all(POD)}
     world.cluster.delete(COMPUTE_DOMAIN, before["metadata"]["name"], uid=None, namespace="osmo")
     assert world.cluster.names(COMPUTE_DOMAIN) == world.cluster.names(RESOURCE_CLAIM_TEMPLATE) == []
     TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(minutes=1))
@@ -633,7 +634,10 @@ def test_a_domain_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):
     (after,) = world.cluster.all(COMPUTE_DOMAIN)
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
     assert len(world.cluster.names(RESOURCE_CLAIM_TEMPLATE)) == 1
-    assert fresh(group).status == "SCHEDULING"
+    ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(minutes=1))
+    world.settle()
+    again = {pod["metadata"]["uid"] for pod in world.cluster.all(POD)}
+    assert (len(again), again & pods, statuses(group)) == (2, set(), ["SCHEDULING"] * 2)
 
 
 def test_a_pod_group_that_somebody_deletes_of_a_running_gang_is_let_be(world):

@@ -3,7 +3,8 @@
 Its pods belong to a pod group by name, and without it no scheduler places them; without the ComputeDomain
 there is no template for their claims; and a gang of which a pod is missing is not placed at all. It would
 wait until its queue timeout, which may be two months away. So all three are created again, a pod under its
-own name and as the same try, since it never had a node and so cannot have run.
+own name and as the same try, since it never had a node and so cannot have run. With the ComputeDomain go the
+waiting pods: Kubernetes made their claims from the template of the former one.
 
 Once a pod has a node, neither a pod nor the ComputeDomain is created again: the end of a pod that may have
 run is the end of its task, and claims in use name the ComputeDomain that is gone. The pod group is, while a
@@ -19,11 +20,13 @@ harmless.
 from collections.abc import Sequence
 from datetime import datetime
 
+from cluster.interface import DeleteTarget
 from cluster.kinds import COMPUTE_DOMAIN, POD
 from scheduling.sentences import listing
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import edit, observations
-from workflows.reconcile.apply import create_objects
+from workflows.reconcile.apply import create_objects, retry_for
+from workflows.reconcile.binding import bound_pods
 from workflows.reconcile.create import desired_group, edits_pod_groups
 from workflows.reconcile.follow import UNSEEN_GRACE, ObservedPods
 from workflows.reconcile.group_reader import GroupReader, pod_group_kind
@@ -45,6 +48,8 @@ def recreate_missing(
         return _recreate_pod_group(view, observed, lease, cluster)
     steps: list[Create] = []
     if view.placement.nvlink and not observations.compute_domain_observed(view):
+        if unclear := _drop_pods(view, cluster):
+            return unclear
         domain = view.renderer.compute_domain()
         steps += [Create(COMPUTE_DOMAIN, (domain,))] if domain else []
     if not observations.pod_groups(view):
@@ -53,6 +58,26 @@ def recreate_missing(
         if failure := create_objects(step, cluster=cluster):
             return failure
     return _recreate_pods(view, observed, lost, lease, cluster) if lost else None
+
+
+def _drop_pods(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry | None:
+    """Delete the waiting pods of a ComputeDomain that is gone: their claims name it, so none would start.
+
+    They are created again once the next one has its template. Raises ClusterError.
+    """
+    pods = GroupReader(cluster, view.row.pk, view.placement).pod_observations()
+    if not pods:
+        return None
+    if bound_pods(view, cluster, pods).may_be_any:
+        return RequeueAfter(seconds=SOON)
+    targets = [
+        DeleteTarget(pod.name, pod.namespace, pod.uid, pod.resource_version)
+        for pod in pods.values()
+        if not pod.deleting
+    ]
+    errors = [deletion.error for deletion in cluster.delete_many(POD, targets, grace_seconds=0)]
+    refused = next((error for error in errors if error is not None), None)
+    return retry_for(refused) if refused else None
 
 
 def _pod_groups(view: GroupView) -> list[Create]:

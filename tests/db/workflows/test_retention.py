@@ -183,6 +183,7 @@ def test_every_row_that_names_a_workflow_is_removed_before_it():
         ("workflows_event", "workflow"),
         ("workflows_event", "group"),
         ("workflows_task", "group"),
+        ("workflows_attempt", "group"),
         ("workflows_keptlog", "task"),
         ("workflows_taskgroup", "upstream"),
         ("workflows_taskgroup_upstream", "from_taskgroup"),
