@@ -95,6 +95,14 @@ class Run:
         )
         return Placed(nodes=dict(sorted(bound.items())), view=self.view)
 
+    def wait_until_running(self) -> None:
+        """Wait until the service, which follows the pods, says that the workflow runs."""
+        wait_for(
+            lambda: self.service.workflow(self.name)["status"],
+            until=lambda status: status == "RUNNING",
+            seconds=PLACED,
+        )
+
     def wait_for_attempt(self, number: int, *, tasks: int) -> Placed:
         """Wait until the pods of the group's next attempt are all placed; its status must not go back."""
         statuses: set[str] = set()

@@ -170,6 +170,7 @@ def node_dies(make: MakeRun, report: Report, view: View, service: Rest) -> None:
     run = make("zones")
     run.submit("use-case-3.yaml", recovery="{node_lost: requeue, backoff: {first: 1s, limit: 5s}}")
     placed = run.wait_until_placed(8)
+    run.wait_until_running()
     first_objects = run.objects()
     dead = placed.nodes["left-0"] if placed.domains(site.LABELS["clique"], "left") == {"z-a.1"} else ""
     dead = dead or placed.nodes["right-0"]

@@ -72,10 +72,9 @@ def test_two_sets_are_two_gangs_where_the_pool_allows_it(world):
 
 def test_a_task_tried_again_after_a_peer_has_finished_runs_beside_the_one_that_is_left(world):
     world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
-    pool = world.make_pool(scheduler="kubernetes", racks=3)
-    lead = ("g", list("abc"), {"exitActions": '{RESCHEDULE: "3"}'})
+    pool = world.make_pool(scheduler="kubernetes", racks=3, default_exit_actions={"RESCHEDULE": "3"})
     resources = "one: {gpu: 2, topology: [{key: rack}]}"
-    name = world.submit(pool, workflow(lead, resources=resources))
+    name = world.submit(pool, workflow(("g", list("abc")), resources=resources))
     world.wait_group(name, "g", "RUNNING")
     of = {pod["metadata"]["labels"]["osmo.task_name"]: pod for pod in world.pods(name)}
     (rack,) = domains(world, of.values(), RACK)
@@ -86,7 +85,7 @@ def test_a_task_tried_again_after_a_peer_has_finished_runs_beside_the_one_that_i
         return [one["status"] for one in tasks if one["name"] == task]
 
     world.wait(lambda: status("b"), lambda found: found[-1] == "COMPLETED")
-    world.annotate(of["a"], exit_code="3", run_for="0s")
+    world.annotate(of["c"], exit_code="3", run_for="0s")
 
     def again():
         old = {pod["metadata"]["name"] for pod in of.values()}

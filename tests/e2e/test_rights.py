@@ -22,6 +22,8 @@ RARE = {
         "pods",
     ): "a waiting gang's sets get another order, or a peer ends before a start barrier saw it",
     ("worker", "list", "bindrequests.scheduling.run.ai"): "a waiting gang's sets get another order",
+    ("worker", "get", "podgroups.scheduling.run.ai"): "a task is tried again alone, or a preference relaxed",
+    ("worker", "patch", "podgroups.scheduling.run.ai"): "the same",
     ("worker", "get", "secrets"): "the same",
     ("worker", "get", "computedomains.resource.nvidia.com"): "the same",
     ("worker", "get", "podgroups.scheduling.k8s.io"): "the same",
