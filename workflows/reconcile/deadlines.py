@@ -2,7 +2,8 @@
 
 A group that may be tried again has its queue timeout for each attempt, from the moment the attempt was
 decided on and its pause is over, so a wait for the end of the attempt before counts to it. Its execution
-timeout counts only time in which all its tasks had nodes, over all attempts.
+timeout counts only time in which all its tasks had nodes, over all attempts; while a task of a running group
+has none, the rest of it bounds that wait, because its peers hold theirs.
 """
 
 from collections.abc import Mapping
@@ -62,10 +63,23 @@ def _deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
         tries = [task.scheduling_start_time for task in view.tasks if task.scheduling_start_time]
         message = f"No task that is tried again was placed within its queue timeout of {limit}."
         return [_queue_deadline(view, max(row.initializing_start_time, *tries), message)]
-    if view.status == TaskStatus.RUNNING and (until := _end_of_run(view)):
-        message = f"It ran longer than its execution timeout of {placement.exec_timeout:g} seconds."
-        return [(TaskStatus.FAILED_EXEC_TIMEOUT, message, until)]
-    return []
+    return _run_deadlines(view) if view.status == TaskStatus.RUNNING else []
+
+
+def _run_deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
+    """The end of a run, or of the wait of its tasks without nodes while its clock stands."""
+    limit = f"execution timeout of {view.placement.exec_timeout:g} seconds"
+    if until := _end_of_run(view):
+        return [(TaskStatus.FAILED_EXEC_TIMEOUT, f"It ran longer than its {limit}.", until)]
+    since = [
+        t.scheduling_start_time or t.processing_start_time for t in view.tasks if t.live and not t.node_name
+    ]
+    begun = min(filter(None, since), default=None)
+    if begun is None:
+        return []
+    message = f"It ran, and a task waited for a node, for longer than its {limit}."
+    rest = timedelta(seconds=max(0.0, view.placement.exec_timeout - view.row.ran_seconds))
+    return [(TaskStatus.FAILED_EXEC_TIMEOUT, message, begun + rest)]
 
 
 def _queued_since(view: GroupView, first: datetime | None) -> datetime | None:

@@ -47,6 +47,7 @@ class TaskView:
     pod_ip: str
     scheduling_start_time: datetime | None
     initializing_start_time: datetime | None
+    processing_start_time: datetime | None = None
 
     @property
     def live(self) -> bool:

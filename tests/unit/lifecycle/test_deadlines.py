@@ -78,6 +78,17 @@ def ends(group):
     return TaskStatus(statuses[0]) if statuses else None
 
 
+def test_a_running_group_whose_clock_stands_ends_all_the_same():
+    """Its peers hold nodes while a task has none, in a first attempt too."""
+    tasks = (TaskStatus.RUNNING, TaskStatus.SCHEDULING)
+    deadline = next_deadline(view(TaskStatus.RUNNING, *tasks, version=6))
+    assert deadline == SINCE + timedelta(seconds=placement().exec_timeout)
+    waiting = view(TaskStatus.RUNNING, *tasks, version=6, after=deadline - SINCE + timedelta(seconds=1))
+    assert timed_out(waiting)[0] == TaskStatus.FAILED_EXEC_TIMEOUT
+    waiting.row.ran_seconds = 10.0
+    assert next_deadline(waiting) == deadline - timedelta(seconds=10)
+
+
 @pytest.mark.parametrize("status", LIVE_ORDER)
 def test_every_live_status_has_a_deadline_or_a_reason_why_it_needs_none(status):
     deadline = next_deadline(view(status))
