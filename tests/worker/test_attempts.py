@@ -6,7 +6,7 @@ import pytest
 from django.db.models import Q
 from django.utils import timezone
 
-from cluster.kinds import COMPUTE_DOMAIN, POD
+from cluster.kinds import COMPUTE_DOMAIN, NODE, POD
 from pools.values.recovery import Loss, RecoveryPolicy, Response
 from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
@@ -249,6 +249,58 @@ def test_a_replacement_that_finds_no_place_beside_its_peers_becomes_an_attempt(w
     world.settle()
     assert (fresh(group).attempt_number, statuses(group)) == (2, ["SCHEDULING"] * 3)
     assert Attempt.objects.get(group=group).evidence == "no_place_beside_peers"
+
+
+def test_a_replacement_without_a_place_ends_its_group_where_nothing_may_be_tried_again(world):
+    policy = RecoveryPolicy(node_lost=Response.TASK, preempted=Response.TASK, most=0)
+    group = gang(world, policy=policy)
+    TaskGroup.objects.filter(pk=group.pk).update(ignore_nonlead_status=False)
+    world.cluster.players.remove(players.scheduler)
+    preempt(world, group, number=1)
+    world.settle()
+    assert statuses(group) == ["RUNNING", "SCHEDULING", "RUNNING"]
+    Task.objects.filter(group=group, latest=True, position=1).update(
+        scheduling_start_time=timezone.now() - timedelta(seconds=601)
+    )
+    world.settle()
+    row = fresh(group)
+    assert (row.status, row.released_at is not None) == ("FAILED_BACKEND_ERROR", True)
+    assert "got no place beside its peers" in row.failure_message
+    assert "the most that its recovery policy allows" in row.failure_message
+
+
+def test_a_pod_that_ended_while_it_was_deleted_is_lost_with_its_node(world):
+    """Nobody removes it any more: its kubelet is gone. A drained machine is often switched off at once."""
+    name = "node-that-dies"
+    group = gang(world)
+    world.cluster.players.remove(players.scheduler)
+    hold(world, group)
+    pod = group.tasks.get(position=1).pod_name
+    asked = timezone.now() - timedelta(seconds=400)
+
+    def end(obj):
+        obj["spec"]["nodeName"] = name
+        obj["metadata"] |= {"deletionTimestamp": text(asked), "deletionGracePeriodSeconds": 30}
+        ended = {"exitCode": 0, "finishedAt": text(asked)}
+        state = {"name": "user", "state": {"terminated": ended}}
+        obj["status"] |= {"phase": "Succeeded", "containerStatuses": [state]}
+
+    world.cluster.edit(POD, pod, end, namespace=group.placement["namespace"])
+    world.cluster.put(NODE, a_node(name, since=timezone.now() - timedelta(seconds=390), ready="Unknown"))
+    for _ in range(3):
+        world.step(group)
+    (attempt,) = Attempt.objects.filter(group=group)
+    assert (attempt.loss, attempt.evidence) == (Loss.NODE_LOST, "node_away")
+
+
+def text(time):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def a_node(name, *, since, ready):
+    condition = {"type": "Ready", "status": ready, "lastTransitionTime": text(since)}
+    status = {"conditions": [condition], "allocatable": {}}
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": {}}, "spec": {}, "status": status}
 
 
 def test_a_waiting_attempt_is_among_the_gangs_whose_order_is_sought(world):

@@ -22,6 +22,7 @@ from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
 from workflows.lifecycle.evidence import DeletionTraces, may_be_preempted
 from workflows.lifecycle.exit_actions import ExitAction, exit_action
 from workflows.lifecycle.pod_status import (
+    BACKEND_CODE,
     NO_TRACES,
     START_TIMEOUT_CODE,
     UNEXPLAINED,
@@ -118,7 +119,7 @@ def follow(
     if recovery is not None and recovery.response == Response.REQUEUE:
         changes_of_attempt = (*new_attempt(view, moves, recovery), *reader.failures)
         return Assessment(changes=changes_of_attempt, recheck=None)
-    moves |= _alone_again(moves, recovery)
+    moves |= _alone_again(moves, recovery) | _given_up(moves, recovery)
     ends = ends_siblings(
         _latest_tries(view.tasks, moves), ignore_nonlead_status=view.row.ignore_nonlead_status
     )
@@ -221,6 +222,8 @@ class _TaskReader:
     def _present(self, task: TaskView, pod: PodSeen) -> Reading | None:
         """Read the pod; one that cannot be read, or that never says since when it starts, ends in time."""
         if self._view.placement.has_attempts and ended_by_deletion(pod):
+            if lost := self._on_lost_node(pod):
+                return lost
             self.recheck_at(self._view.now + VANISHED_GRACE)
             return None  # why it was deleted is known once it is gone
         reading = read_pod(pod, now=self._view.now, start_timeout=self._start_timeout)
@@ -340,6 +343,14 @@ def _alone_again(moves: Mapping[int, TaskMove], recovery: Recovery | None) -> di
         for pk in alone
         if moves[pk].status != TaskStatus.RESCHEDULED
     }
+
+
+def _given_up(moves: Mapping[int, TaskMove], recovery: Recovery | None) -> dict[int, TaskMove]:
+    """The end of a task whose replacement got no place, where no attempt may follow."""
+    if recovery is None or recovery.response != Response.FAIL or recovery.cause.pk in moves:
+        return {}
+    cause = recovery.cause
+    return {cause.pk: TaskMove(pk=cause.pk, status=cause.status, code=BACKEND_CODE, message=cause.message)}
 
 
 def _is_unplaced(view: GroupView, observed: ObservedPods) -> bool:
