@@ -12,13 +12,14 @@ unless a rule is about it. Python's expressions can take exponential time: only 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
 READY = "Ready"
 STATUSES = ("True", "False", "Unknown")
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2262, 1, 1, tzinfo=UTC)
 MOST_CONDITIONS = 64
 MOST_TYPE = 128
 MOST_REPETITIONS = 2
@@ -176,9 +177,11 @@ def _type(condition: Mapping[str, Any]) -> str:
 
 
 def read_time(text: object) -> datetime | None:
-    """A time as Kubernetes writes it; None for anything else."""
+    """A time as Kubernetes writes it; None for anything else, and where sums with it could overflow."""
     try:
         time = datetime.fromisoformat(str(text)) if text else None
     except ValueError:
         return None
-    return time if time is not None and time.tzinfo is not None else None
+    if time is None or time.tzinfo is None:
+        return None
+    return time if EARLIEST <= time < LATEST else None

@@ -6,6 +6,9 @@ OSMO's client refuses a zone, so what is written is UTC without one, and what is
 from datetime import UTC, datetime
 from typing import Literal, overload
 
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2262, 1, 1, tzinfo=UTC)
+"""Times outside are none: Go writes year 1 for no time, and sums with others do not overflow."""
+
 Precision = Literal["auto", "seconds", "microseconds"]
 
 
@@ -25,9 +28,11 @@ def naive_utc(instant: datetime | None, *, precision: Precision = "auto") -> str
 
 
 def read_instant(text: object) -> datetime | None:
-    """Read an instant in ISO 8601 or RFC 3339; None for an empty or malformed one."""
+    """Read an instant in ISO 8601 or RFC 3339; None for an empty, malformed or impossible one."""
     try:
         instant = datetime.fromisoformat(str(text)) if text else None
     except ValueError:
         return None
-    return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
+    if instant is not None and instant.tzinfo is None:
+        instant = instant.replace(tzinfo=UTC)
+    return instant if instant is not None and EARLIEST <= instant < LATEST else None

@@ -14,6 +14,9 @@ CASES = {
     "empty": ("", None),
     "absent": (None, None),
     "malformed": ("yesterday", None),
+    "Go's zero time": ("0001-01-01T00:00:00Z", None),
+    "too early to reckon with": ("0001-01-01T00:00:00+14:00", None),
+    "too late to reckon with": ("9999-12-31T23:59:59Z", None),
 }
 
 

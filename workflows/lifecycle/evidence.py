@@ -28,6 +28,9 @@ DISRUPTIONS: Mapping[str, str] = {
 }
 """What the reasons of ``DisruptionTarget`` mean that are no preemption; each is the node's loss."""
 
+LONGEST_GRACE = 10 * 365 * 86_400.0
+"""Seconds; a cluster may write any number."""
+
 AT_ONCE = timedelta(seconds=10)
 """How far the time of an eviction may lie from the request to delete a pod that it was about."""
 
@@ -103,7 +106,7 @@ def deletion_requested(pod: PodSeen) -> datetime | None:
     deadline = read_instant(pod.digest.get("deletion"))
     if deadline is None:
         return None
-    return deadline - timedelta(seconds=float(pod.digest.get("grace") or 0))
+    return deadline - timedelta(seconds=min(float(pod.digest.get("grace") or 0), LONGEST_GRACE))
 
 
 def may_be_preempted(pod: PodSeen, traces: DeletionTraces) -> bool:

@@ -37,7 +37,7 @@ def held_back(
         return None
     lost_pods = [pods[task.pod_name] for task in view.tasks if task.pk in losses and task.pod_name in pods]
     ends = [time for pod in lost_pods for time in _ends(pod)]
-    is_recent = bool(ends) and view.now < max(ends) + HELD_BACK
+    is_recent = bool(ends) and abs(view.now - max(ends)) < HELD_BACK
     return view.now + HELD_STEP if is_recent else None
 
 

@@ -16,6 +16,7 @@ from workflows.lifecycle.evidence import (
     DeletionTraces,
     Successor,
     conclude,
+    deletion_requested,
 )
 from workflows.values.observation import see_pod
 
@@ -166,3 +167,8 @@ def test_the_digest_has_when_the_deletion_was_asked_for():
     assert conclude(seen, traces(), gone_at=None) is None
     assert (seen.digest["deletion"], seen.digest["grace"]) == ("2026-01-01T12:00:30Z", 30)
     assert datetime(2026, 1, 1, 12, tzinfo=UTC) == NOW
+
+
+def test_a_grace_period_of_any_length_can_be_reckoned_with():
+    digest = {"deletion": "2026-01-01T12:00:30Z", "grace": 2**63 - 1}
+    assert deletion_requested(replace(pod("Running"), digest=digest)) < NOW

@@ -116,3 +116,9 @@ def test_the_sentence_names_node_state_time_and_reason():
 def test_a_rule_that_cannot_be_used_is_explained(pattern, statuses, text):
     fault = rule_fault(pattern, statuses)
     assert text in fault if text else fault == ""
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59Z"])
+def test_a_time_that_nobody_can_reckon_with_is_none(text):
+    node = health(SILENT | {"since": text})
+    assert (node.since, node.lost_at(timedelta(minutes=5))) == (None, None)
