@@ -13,7 +13,17 @@ from typing import Literal
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField, prefetch_related_objects
+from django.db.models import (
+    Exists,
+    F,
+    Func,
+    OuterRef,
+    Prefetch,
+    Q,
+    QuerySet,
+    TextField,
+    prefetch_related_objects,
+)
 
 from pools.selectors import Caller
 from scheduling import pins, set_order
@@ -283,7 +293,7 @@ def last_events(
 
 
 def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
-    """A group's rows as rendering takes them, earlier tries and the nodes that it avoids included."""
+    """A group's rows as rendering takes them: earlier tries of its attempt and nodes that it avoids, too."""
     return values_on_any_node(row, placement).avoiding(row.avoided_nodes)
 
 
@@ -291,7 +301,7 @@ def values_on_any_node(row: TaskGroup, placement: GroupPlacement) -> GroupValues
     """The same, without the nodes that its attempt avoids."""
     latest: list[TaskTry] = []
     earlier: list[TaskTry] = []
-    for task in Task.objects.filter(group=row).order_by("position", "retry_id"):
+    for task in _tries_of_attempt(row).order_by("position", "retry_id"):
         task_try = TaskTry(
             task_uuid=task.task_uuid,
             name=task.name,
@@ -315,6 +325,15 @@ def values_on_any_node(row: TaskGroup, placement: GroupPlacement) -> GroupValues
         attempt_number=row.attempt_number,
         last_end=_last_end(row),
     )
+
+
+def _tries_of_attempt(row: TaskGroup) -> QuerySet[Task]:
+    """The tries of a group's present attempt: of those before there may be any number."""
+    tries = Task.objects.filter(group=row)
+    if row.attempt_number == 1:
+        return tries
+    latest = Task.objects.filter(group=row, latest=True, task_uuid=OuterRef("task_uuid"))
+    return tries.filter(Exists(latest.filter(first_retry__lte=OuterRef("retry_id"))))
 
 
 def _last_end(row: TaskGroup) -> str:

@@ -12,8 +12,10 @@ from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import fresh, statuses, workflow_of
 from workflows.models import Attempt, Event, ObservedPod, Task, TaskGroup
+from workflows.selectors import group_values
 from workflows.services import waiting_gangs
 from workflows.services.stop import request_stop
+from workflows.values.placement import GroupPlacement
 
 REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE, backoff_first=0.001)
 
@@ -301,6 +303,16 @@ def a_node(name, *, since, ready):
     condition = {"type": "Ready", "status": ready, "lastTransitionTime": text(since)}
     status = {"conditions": [condition], "allocatable": {}}
     return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": {}}, "spec": {}, "status": status}
+
+
+def test_what_an_attempt_costs_does_not_grow_with_those_before(world):
+    group = gang(world)
+    for _ in range(3):
+        preempt(world, group)
+        world.settle()
+    row = fresh(group)
+    assert row.attempt_number == 4
+    assert group_values(row, GroupPlacement.from_json(row.placement)).earlier == ()
 
 
 def test_a_waiting_attempt_is_among_the_gangs_whose_order_is_sought(world):
