@@ -82,7 +82,12 @@ def recover(
     response, cause = min(responses, key=lambda pair: _rank(*pair))
     if response == Response.FAIL:
         return None
-    alone = tuple(lost.pk for kind, lost in responses if kind == Response.TASK)
+    is_of_cluster = cause.action is None and cause.loss in _BY_CLUSTER
+    alone = tuple(
+        lost.pk
+        for kind, lost in responses
+        if kind == Response.TASK or (is_of_cluster and lost.action is None and lost.loss == Loss.FAILED)
+    )
     recovery = Recovery(response=response, cause=cause, alone=alone, counted=_is_counted(cause))
     return _bounded(recovery, policy, history)
 

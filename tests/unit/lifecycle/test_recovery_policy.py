@@ -3,6 +3,7 @@
 import pytest
 
 from pools.values.recovery import Loss, RecoveryPolicy, Response
+from workflows.lifecycle.recovery import History, LostTask, recover
 
 
 def test_a_group_accepted_before_there_was_recovery_ends_with_every_loss():
@@ -33,3 +34,17 @@ def test_preemptions_that_do_not_end_have_pauses_too():
     policy = RecoveryPolicy(backoff_first=30.0, backoff_limit=100.0)
     pauses = [policy.pause(Loss.PREEMPTED, earlier=n) for n in (9, 10, 11, 12, 500)]
     assert pauses == [0.0, 30.0, 60.0, 100.0, 100.0]
+
+
+def test_a_peer_that_failed_with_a_lost_task_is_tried_again_beside_it():
+    """The loss that the cluster caused counts, not the failures of peers that it led to."""
+    policy = RecoveryPolicy(node_lost=Response.TASK)
+    losses = [_lost(1, Loss.NODE_LOST), _lost(2, Loss.FAILED)]
+    recovery = recover(losses, policy, tasks=3, ignore_nonlead_status=False, history=History)
+    assert (recovery.response, recovery.cause.pk, recovery.alone) == (Response.TASK, 1, (1, 2))
+
+
+def _lost(pk, loss):
+    return LostTask(
+        pk=pk, name=f"t{pk}", lead=False, status="FAILED", message="", loss=loss, evidence="own_end"
+    )
