@@ -27,8 +27,6 @@ POINTS = (
     "before-order-recorded",
     "after-pin-decision",
     "deleted-pods-to-pin",
-    "after-attempt-recorded",
-    "before-attempt-cleared",
     "after-end-recorded",
     "deleted-pods",
     "deleted-podgroups",

@@ -11,6 +11,7 @@ from pools.values.recovery import Loss, RecoveryPolicy, Response
 from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import fresh, statuses, workflow_of
+from web import crashpoints
 from workflows.models import Attempt, Event, ObservedPod, Task, TaskGroup
 from workflows.selectors import group_values
 from workflows.services import waiting_gangs
@@ -143,7 +144,7 @@ def test_the_timeline_never_goes_back(world):
     assert Event.objects.filter(group=group, reason="NewAttempt").count() == 1
 
 
-@pytest.mark.parametrize("point", ["after-attempt-recorded", "before-attempt-cleared"])
+@pytest.mark.parametrize("point", crashpoints.TESTED_ALONE)
 def test_a_worker_that_dies_between_two_attempts_is_taken_over_from(world, monkeypatch, point):
     group = gang(world)
     preempt(world, group)
