@@ -147,6 +147,7 @@ CALLS = {
     ("workflows/reconcile/apply.py", "delete"): ([WORKER], _made),
     ("workflows/reconcile/apply.py", "delete_many"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/pinning.py", "delete_many"): ([WORKER], lambda: [POD]),
+    ("workflows/reconcile/recreate.py", "delete_many"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/create.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("workflows/reconcile/domains.py", "scan"): ([WORKER], lambda: [NODE]),
     ("workflows/reconcile/edit.py", "get"): ([WORKER], _editable),

@@ -620,7 +620,7 @@ def test_a_pod_that_vanishes_beside_placed_ones_is_not_made_again(db):
     assert statuses(group) == ["RUNNING", "SCHEDULING", "FAILED_BACKEND_ERROR"]
 
 
-def test_a_domain_that_somebody_deletes_of_a_waiting_gang_is_made_again_with_its_pods(db):
+def test_a_domain_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):
     """Without it there is no template for the pods' claims, and claims made before name the former one."""
     world = World(scheduled=False)
     group = world.group(pods=2)
