@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 
 from pools.conditions import Condition
 from pools.values.recovery import Response
-from scheduling import names
 from scheduling.backends.base import Eviction
 from scheduling.backends.evictions import eviction_of
 from scheduling.backends.registry import installed
@@ -42,6 +41,7 @@ from workflows.reconcile.recovering import (
     held_back,
     new_attempt,
     next_patience_end,
+    next_try,
     recovery_of,
     run_clock,
 )
@@ -400,19 +400,6 @@ def _tries(
     is_new = generation != view.row.generation
     tries = tuple(next_try(task, generation=generation if is_new else task.generation) for task in again)
     return tries, (generation if is_new else None)
-
-
-def next_try(task: TaskView, *, generation: int) -> NewTry:
-    """The try that follows this one."""
-    retry = task.retry_id + 1
-    pod_name = names.pod(task.task_uuid, retry=retry)
-    return NewTry(
-        after=task.pk,
-        retry_id=retry,
-        pod_name=pod_name,
-        generation=generation,
-        first_retry=task.first_retry,
-    )
 
 
 def _is_complete(

@@ -176,10 +176,23 @@ def _end_of_try(task: TaskView, move: TaskMove | None, reason: str) -> TaskMove:
     )
 
 
-def _first_try(task: TaskView, *, generation: int) -> NewTry:
+def next_try(task: TaskView, *, generation: int) -> NewTry:
+    """The try that follows this one."""
     retry = task.retry_id + 1
     pod_name = names.pod(task.task_uuid, retry=retry)
-    return NewTry(after=task.pk, retry_id=retry, pod_name=pod_name, generation=generation, first_retry=retry)
+    return NewTry(
+        after=task.pk,
+        retry_id=retry,
+        pod_name=pod_name,
+        generation=generation,
+        first_retry=task.first_retry,
+    )
+
+
+def _first_try(task: TaskView, *, generation: int) -> NewTry:
+    """The try that follows this one and begins an attempt."""
+    following = next_try(task, generation=generation)
+    return replace(following, first_retry=following.retry_id)
 
 
 def _avoided(view: GroupView, cause: LostTask) -> Sequence[str]:

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from scheduling.sentences import plain_listing
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.domains import Pins
-from workflows.reconcile.follow import ObservedPods, next_try
+from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.reconcile.recovering import next_try
 from workflows.services.record import Change, TaskMove
 
 
