@@ -71,7 +71,7 @@ class _PodReader:
     task: Task
     again: bool
     job: asyncio.Task[None] | None = None
-    opened: bool = False  # the cluster has answered
+    shown: bool = False  # some text of it has been queued
     ended_at: float | None = None
     late_at: float = float("inf")
 
@@ -100,13 +100,13 @@ class _Follower:
                 self._wait_for_the_last(
                     reader, ends=ends, seconds=RELEASED_SECONDS if is_released else LATE_SECONDS
                 )
-            elif reader is not None and reader.opened and ends:
+            elif reader is not None and reader.shown and ends:
                 self._end(task.pk)
             elif is_over(task):
                 self.finished.add(task.pk)
                 yield lambda task=task: self._kept_text(task)  # type: ignore[misc]  # the loop's task
             elif reader is None or now - (reader.ended_at or now) > AGAIN_SECONDS:
-                yield from self._begin(task, again=reader is not None and reader.opened)
+                yield from self._begin(task, again=reader is not None and reader.shown)
 
     def _kept_text(self, task: Task) -> bytes:
         return self._text(task, kept_lines(task, lines=self.request.lines))
@@ -126,12 +126,12 @@ class _Follower:
             yield bytes(piece)
 
     def _wait_for_the_last(self, reader: _PodReader, *, ends: bool, seconds: float) -> None:
-        """Leave a stream some time to end by itself once its task has."""
+        """Leave a stream some time to end by itself once its task has; one without text is not its log."""
         now = time.monotonic()
         if ends:
             reader.late_at = min(reader.late_at, now + seconds)
-        if now >= reader.late_at:
-            self._end(reader.task.pk)
+        if now >= reader.late_at and reader.job:
+            reader.job.cancel()
 
     def _begin(self, task: Task, *, again: bool) -> Iterator[Callable[[], bytes]]:
         read = sum(reader.ended_at is None for reader in self.readers.values())
@@ -162,7 +162,6 @@ class _Follower:
                 namespace=pod_namespace(task),
                 tail_lines=0 if reader.again else self.request.lines,
             ) as chunks:
-                reader.opened = True
                 async for chunk in chunks:
                     async with self.turn:
                         await self._queue(reader, cutter.lines(chunk))
@@ -180,6 +179,7 @@ class _Follower:
         if reader.again:
             reader.again = False
             lines = [b"(followed again; lines before this one may be missing)", *lines]
+        reader.shown = True
         for piece in self._marked_pieces(reader.task, lines):
             await self.pieces.put(piece)
 

@@ -5,6 +5,7 @@ import threading
 from contextlib import asynccontextmanager
 
 import pytest
+from django.utils import timezone
 
 from cluster.errors import ClusterUnreachable, Invalid
 from cluster.kinds import POD
@@ -188,6 +189,27 @@ def test_a_stream_that_breaks_is_taken_up_again_and_says_so(api, cluster, monkey
     text = text_of(ask(api, group))
     assert text == "before\n(followed again; lines before this one may be missing)\nafter\n"
     assert [tail for _, tail in cluster.opened][1:] == [0]
+
+
+def test_a_log_whose_stream_gave_nothing_before_its_group_was_released_is_read_from_the_store(
+    api, cluster, monkeypatch
+):
+    monkeypatch.setattr(follow, "RELEASED_SECONDS", 0.05)
+    group = TaskGroupFactory(status="RUNNING", pods=1)
+    task = group.tasks.get()
+    put(cluster, task, "last words\n")
+    monkeypatch.setattr(Spoken, "__iter__", lambda log: iter(lambda: log.closed.wait(0.01) or b"", None))
+
+    def release():
+        if not cluster.opened:
+            return False
+        keep_before_delete([task.pod_name], group=group.pk, cluster=cluster, forced=True)
+        end(group, cluster)
+        TaskGroup.objects.filter(pk=group.pk).update(released_at=timezone.now())
+        return True
+
+    before_each_update(monkeypatch, lambda: None, release)
+    assert text_of(ask(api, group)) == "last words\n"
 
 
 def test_who_follows_too_long_is_told_so(api, cluster, settings):
