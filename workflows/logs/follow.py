@@ -71,7 +71,7 @@ class _PodReader:
     task: Task
     again: bool
     job: asyncio.Task[None] | None = None
-    shown: bool = False  # some text of it has been queued
+    has_text: bool = False  # some text of it has been queued
     ended_at: float | None = None
     late_at: float = float("inf")
 
@@ -100,13 +100,13 @@ class _Follower:
                 self._wait_for_the_last(
                     reader, ends=ends, seconds=RELEASED_SECONDS if is_released else LATE_SECONDS
                 )
-            elif reader is not None and reader.shown and ends:
+            elif reader is not None and reader.has_text and ends:
                 self._end(task.pk)
             elif is_over(task):
                 self.finished.add(task.pk)
                 yield lambda task=task: self._kept_text(task)  # type: ignore[misc]  # the loop's task
             elif reader is None or now - (reader.ended_at or now) > AGAIN_SECONDS:
-                yield from self._begin(task, again=reader is not None and reader.shown)
+                yield from self._begin(task, again=reader is not None and reader.has_text)
 
     def _kept_text(self, task: Task) -> bytes:
         return self._text(task, kept_lines(task, lines=self.request.lines))
@@ -179,7 +179,7 @@ class _Follower:
         if reader.again:
             reader.again = False
             lines = [b"(followed again; lines before this one may be missing)", *lines]
-        reader.shown = True
+        reader.has_text = True
         for piece in self._marked_pieces(reader.task, lines):
             await self.pieces.put(piece)
 
