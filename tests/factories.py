@@ -198,6 +198,9 @@ class TaskGroupFactory(DjangoModelFactory):
     status = "PROCESSING"
     next_reconcile_at = factory.LazyFunction(timezone.now)
     placement = factory.LazyAttribute(lambda o: placement_of(o.workflow, o.pool, **o.frozen).to_json())
+    optional_placement = factory.LazyAttribute(
+        lambda o: placement_of(o.workflow, o.pool, **o.frozen).optional_json() if o.pool else None
+    )
 
     @factory.post_generation
     def pods(self, create, extracted, **kwargs):

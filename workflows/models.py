@@ -129,6 +129,10 @@ class TaskGroup(models.Model):
     ignore_nonlead_status = models.BooleanField(default=True)
     upstream = models.ManyToManyField("self", symmetrical=False, related_name="downstream")
     placement = models.JSONField(help_text="Frozen at submission; see workflows.values.placement.")
+    optional_placement = models.JSONField(
+        null=True,
+        help_text="What an older release may leave out of placement; null: accepted before there was any.",
+    )
     constraints = models.JSONField(
         default=list, help_text="Constraints applied: set, key, label, type, tasks."
     )

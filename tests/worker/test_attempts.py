@@ -27,8 +27,9 @@ class Killed(BaseException):
 
 def gang(world, *, policy=REQUEUE, pods=3, **frozen):
     group = world.group(pods=pods)
-    placement = {**group.placement, "version": 6, "recovery": policy.to_json(), **frozen}
-    TaskGroup.objects.filter(pk=group.pk).update(placement=placement)
+    optional = {"attempts": True, "recovery": policy.to_json()}
+    placement = {**group.placement, **frozen}
+    TaskGroup.objects.filter(pk=group.pk).update(placement=placement, optional_placement=optional)
     world.settle()
     return fresh(group)
 
@@ -82,6 +83,15 @@ def test_a_preempted_gang_runs_again_with_objects_of_its_own(world):
     (attempt,) = Attempt.objects.filter(group=group)
     assert (attempt.number, attempt.loss, attempt.evidence) == (1, "preempted", "unexplained")
     assert attempt.cleared_at is not None
+
+
+def test_older_workers_handle_the_first_attempt_and_none_after_it(world):
+    group = gang(world)
+    assert group.placement["version"] == 1
+    preempt(world, group)
+    world.step(group)
+    row = fresh(group)
+    assert (row.attempt_number, row.placement["version"]) == (2, 6)
 
 
 def test_a_program_is_told_which_attempt_it_runs_in_and_why_the_last_one_ended(world):
@@ -313,7 +323,7 @@ def test_what_an_attempt_costs_does_not_grow_with_those_before(world):
         world.settle()
     row = fresh(group)
     assert row.attempt_number == 4
-    assert group_values(row, GroupPlacement.from_json(row.placement)).earlier == ()
+    assert group_values(row, GroupPlacement.from_json(row.placement, row.optional_placement)).earlier == ()
 
 
 def test_a_waiting_attempt_is_among_the_gangs_whose_order_is_sought(world):

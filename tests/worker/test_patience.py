@@ -60,7 +60,7 @@ def patient(world, *requirements, sets=((), ()), **changes):
     for task, own in zip(group.tasks.order_by("position"), sets, strict=True):
         spec = {**task.spec, "requirements": [*requirements, *own]}
         Task.objects.filter(pk=task.pk).update(spec=spec)
-    values = group_values(group, GroupPlacement.from_json(group.placement))
+    values = group_values(group, GroupPlacement.from_json(group.placement, group.optional_placement))
     (gang,) = Renderer(values).gangs.values()
     TaskGroup.objects.filter(pk=group.pk).update(constraints=[line.as_json() for line in gang.constraints])
     return group

@@ -60,7 +60,9 @@ def group(world):
     pair = group.tasks.order_by("position")[:2]
     for task in pair:
         Task.objects.filter(pk=task.pk).update(spec={**task.spec, "requirements": required})
-    (gang,) = Renderer(group_values(group, GroupPlacement.from_json(group.placement))).gangs.values()
+    (gang,) = Renderer(
+        group_values(group, GroupPlacement.from_json(group.placement, group.optional_placement))
+    ).gangs.values()
     TaskGroup.objects.filter(pk=group.pk).update(constraints=[line.as_json() for line in gang.constraints])
     world.settle()
     assert statuses(group) == ["SCHEDULING"] * 5

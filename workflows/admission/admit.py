@@ -40,6 +40,7 @@ from workflows.values.placement import (
     StartBarrier,
     TaskPlacement,
     TaskTry,
+    may_be_tried_again,
     version_for,
 )
 
@@ -205,12 +206,13 @@ class _Admission:
             recovery=self.recovery(group),
             **_templates({p.name: p for _, p in placed}),
         )
-        version = version_for(placement, (task.placement for task in tries))
+        tasks = [task.placement for task in tries]
+        attempts = may_be_tried_again(placement, tasks)
         return GroupValues(
             uuid=self.new_uuid(),
             name=group.name,
             generation=0,
-            placement=replace(placement, version=version),
+            placement=replace(placement, version=version_for(placement, tasks), attempts=attempts),
             tasks=tries,
         )
 

@@ -178,7 +178,9 @@ def _group(
 
 
 def _recovery(group: TaskGroup) -> RecoveryShape:
-    policy = RecoveryPolicy.from_json(group.placement.get("recovery", {}))
+    policy = RecoveryPolicy.from_json(
+        {**group.placement, **(group.optional_placement or {})}.get("recovery", {})
+    )
     return RecoveryShape.model_validate(document_of(policy))
 
 

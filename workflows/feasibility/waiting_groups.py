@@ -22,6 +22,7 @@ _COLUMNS = (
     "set_order",
     "pins",
     "placement",
+    "optional_placement",
     "preference_levels",
     "workflow__name",
 )
@@ -116,7 +117,7 @@ def _group(row: TaskGroup, tasks: Sequence[TaskTry]) -> WaitingGroup:
         uuid=row.pk,
         name=row.name,
         generation=row.generation,
-        placement=GroupPlacement.from_json(row.placement),
+        placement=GroupPlacement.from_json(row.placement, row.optional_placement),
         tasks=tuple(tasks),
         stage=row.stage,
         preference_levels=row.preference_levels,

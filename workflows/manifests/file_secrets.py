@@ -3,6 +3,9 @@
 A file may contain a password, hence Secrets and not ConfigMaps. Tasks of one group mostly share their files,
 so contents are stored once, under their hash. A Secret holds at most 1 MiB, and contents are a third larger
 in JSON, so they are spread over several Secrets.
+
+A Secret that exists is not written again, so what an earlier release does not put into Secrets has Secrets of
+its own: ``purpose`` is in their names.
 """
 
 import base64
@@ -24,6 +27,7 @@ class FileSecrets:
     values: GroupValues
     tokens: Tokens
     labels: dict[str, str]
+    purpose: str = "files"
     secrets: list[Manifest] = field(default_factory=list)
     _by_hash: dict[str, tuple[str, str]] = field(default_factory=dict)
     _by_file: dict[File, tuple[str, str]] = field(default_factory=dict)
@@ -56,7 +60,7 @@ class FileSecrets:
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {
-                "name": names.secret(self.values.uuid, f"files-{number}"),
+                "name": names.secret(self.values.uuid, f"{self.purpose}-{number}"),
                 "namespace": self.values.placement.namespace,
                 "labels": self.labels,
             },

@@ -88,9 +88,10 @@ class Renderer:
         for task in values.tasks:  # of every task, so that a retry finds its files in the same Secret
             for file in task.placement.files:
                 self._frame.files.put(file)
+        self._peers_secrets = FileSecrets(values, tokens, self._labels, purpose="peers")
         self._peers: tuple[str, str] | None = None
         if placement.start_barrier and subdomain:
-            self._peers = self._frame.files.put(File(path="", contents=peers_text(values.tasks)))
+            self._peers = self._peers_secrets.put(File(path="", contents=peers_text(values.tasks)))
         self._gangs = {
             generation: self._gang(generation, tasks) for generation, tasks in _generations(values).items()
         }
@@ -148,8 +149,8 @@ class Renderer:
         return ended_text(task for task in self.values.tasks if task.name in ended) if ended else ""
 
     def secrets(self) -> tuple[Manifest, ...]:
-        """The Secrets with the files of all tasks."""
-        return tuple(self._frame.files.secrets)
+        """The Secrets with the files of all tasks and with the peers of start barriers."""
+        return (*self._frame.files.secrets, *self._peers_secrets.secrets)
 
     def compute_domain(self) -> Manifest | None:
         if not self.claim_template:

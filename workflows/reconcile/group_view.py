@@ -143,7 +143,7 @@ def load(lease: Lease) -> GroupView:
     tasks = Task.objects.filter(group=row, latest=True).order_by("position").values_list(*_TASK_COLUMNS)
     return GroupView(
         row=row,
-        placement=GroupPlacement.from_json(row.placement),
+        placement=GroupPlacement.from_json(row.placement, row.optional_placement),
         backend=lease.backend,
         tasks=tuple(TaskView(*columns) for columns in tasks),
         now=database_now(),

@@ -14,6 +14,7 @@ from scheduling.sentences import plain_listing
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Attempt, Task
 from workflows.services.steps import Steps
+from workflows.values.placement import TRIED_AGAIN
 
 MOST_NODES = 1000
 MOST_NAMED = 5
@@ -48,7 +49,10 @@ class RunClock:
 
 
 def begin(change: NewAttempt, steps: Steps) -> None:
-    """End the present attempt and begin the next one. Changes of the same record have ended its tasks."""
+    """End the present attempt and begin the next one. Changes of the same record have ended its tasks.
+
+    From now on older workers leave the group alone: they would take this attempt's tries for retries.
+    """
     group, now = steps.group, steps.now
     _store(change, steps)
     set_clock(steps, since=None)
@@ -73,6 +77,7 @@ def begin(change: NewAttempt, steps: Steps) -> None:
         proposed_easing=None,
         placement_result=None,
         searched_capacity="",
+        placement={**group.placement, "version": max(group.placement["version"], TRIED_AGAIN)},
     )
     after = f" after {change.pause:g} seconds" if change.pause else ""
     steps.note(

@@ -68,7 +68,7 @@ def _consider(gang: UnplacedGang, observed: ObservedNodes, circumstances: str) -
     row = TaskGroup.objects.filter(pk=gang.pk).first()
     if row is None:
         return
-    values = group_values(row, GroupPlacement.from_json(row.placement))
+    values = group_values(row, GroupPlacement.from_json(row.placement, row.optional_placement))
     changes = _proposal(values, observed, gang)
     if not changes and (gang.may_pin or values.pins):
         changes = _pins_proposal(values, observed, gang)

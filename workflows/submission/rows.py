@@ -227,6 +227,7 @@ def _group_row(
         barrier=spec.barrier,
         ignore_nonlead_status=spec.ignore_nonlead_status,
         placement=replace(group.placement, workflow_name=workflow.name).to_json(),
+        optional_placement=group.placement.optional_json(),
         constraints=[constraint.as_json() for constraint in objects.constraints],
         set_order=set_order.to_json(group.order),
         pins=pins.to_json(group.pins),

@@ -7,8 +7,11 @@ is ``TaskGroup.placement``, ``TaskPlacement`` is ``Task.spec``.
 The JSON leaves out defaults, since a workflow may have 10,000 tasks. ``version`` is the format of the JSON: a
 reader refuses a version it does not know instead of guessing, so a worker that is older than
 the web process leaves the group to a newer one. A writer sets the oldest version that can hold the values,
-so during an upgrade older workers go on with all groups that ask for nothing new. Rejected: foreign keys
-to the pool and its platforms, which a rename or a delete would break.
+so during an upgrade older workers go on with all groups that ask for nothing new. What they may leave out
+without harm is not in this JSON, which they read strictly, but in a column that they do not know
+(``TaskGroup.optional_placement``): a group with recovery runs under an older release, without recovery, until
+its first new attempt raises its version. Rejected: foreign keys to the pool and its platforms, which a rename
+or a delete would break.
 
 Requirements are those in force: a task group's own topology is written into each task that inherits it.
 """
@@ -28,16 +31,20 @@ from scheduling.set_order import SetOrder
 VERSIONS = (1, 2, 3, 4, 5, 6)
 """Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
 the start timeout; 5 reasons for claims, preferences that give way, orders of sets, pinned sets, delays of
-preemption; 6 recovery, exit actions for whole groups, grace periods, the start barrier."""
+preemption; 6 attempts after the first, exit actions for whole groups, grace periods."""
 
 ORDERED = 5
 """The version of a group whose sets have an order of their own or are pinned; its row has both."""
 
 RESTART_GROUP = "RESTART_GROUP"
+"""The exit action with which the whole group is tried again."""
+
 RESCHEDULE = "RESCHEDULE"
 TRIED_AGAIN = 6
-"""The version of a group that may be tried again as a whole; one accepted before ends as it always did."""
-"""The exit action with which the whole group is tried again."""
+"""The version of a group that is in a later attempt than its first; older workers would end it."""
+
+OPTIONAL = frozenset({"attempts", "recovery", "start_barrier"})
+"""Values of ``GroupPlacement`` without which an older release runs a group as it runs its own."""
 
 NO_RECOVERY = RecoveryPolicy()
 """The policy of groups accepted before there was one."""
@@ -73,8 +80,10 @@ class GroupPlacement:
     ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the name of an external Topology object
     that constraints name, empty if they name our own. ``free_preferences_after`` is after how many
     seconds its preferences may give way, 0 for never. ``recovery`` says what follows when it loses a task.
-    ``templates`` are by platform, here and not with each of the tasks; ``template_revisions`` has the
-    revisions of their sources. ``start_barrier`` is None where each task begins by itself.
+    ``attempts`` says whether it may be tried again as a whole; groups accepted before there was that end as
+    they always did. ``templates`` are by platform, here and not with each of the tasks;
+    ``template_revisions`` has the revisions of their sources. ``start_barrier`` is None where each task
+    begins by itself.
     """
 
     version: int = VERSIONS[0]
@@ -106,6 +115,7 @@ class GroupPlacement:
     default_exit_actions: Mapping[str, str] = field(default_factory=dict)
     max_retry_per_task: int = 0
     recovery: RecoveryPolicy = NO_RECOVERY
+    attempts: bool = False
     workflow_name: str
     workflow_uuid: UUID
     submitted_by: str
@@ -117,10 +127,17 @@ class GroupPlacement:
     @property
     def has_attempts(self) -> bool:
         """Whether the group may be tried again as a whole."""
-        return self.version >= TRIED_AGAIN
+        return self.attempts or self.version >= TRIED_AGAIN
 
     def to_json(self) -> dict[str, Any]:
-        """Values of JSON alone; ``from_json`` is its inverse."""
+        """What every reader must know, as values of JSON alone; ``optional_json`` is the rest."""
+        return {key: value for key, value in self._json().items() if key not in OPTIONAL}
+
+    def optional_json(self) -> dict[str, Any]:
+        """What an older release may leave out; a later one may add to it what this one leaves out."""
+        return {key: value for key, value in self._json().items() if key in OPTIONAL}
+
+    def _json(self) -> dict[str, Any]:
         return _without_defaults(
             self,
             version=self.version,
@@ -133,14 +150,17 @@ class GroupPlacement:
         )
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "GroupPlacement":
-        """Read a row's placement. Raises ValueError for a version this release does not know."""
+    def from_json(cls, value: Mapping[str, Any], optional: Mapping[str, Any] | None) -> "GroupPlacement":
+        """Read a row's placement and its optional part, None for a group accepted before there was one.
+
+        Raises ValueError for a version this release does not know.
+        """
         if value.get("version") not in VERSIONS:
             versions = " and ".join(map(str, VERSIONS))
             raise ValueError(
                 f"placement of version {value.get('version')!r}; this release reads versions {versions}"
             )
-        read = dict(value)
+        read = {**value, **{key: entry for key, entry in (optional or {}).items() if key in OPTIONAL}}
         read["installation"] = UUID(read["installation"])
         read["workflow_uuid"] = UUID(read["workflow_uuid"])
         read["levels"] = tuple(Level(**level) for level in read.get("levels", ()))
@@ -310,14 +330,23 @@ def gang_of(name: str, tasks: Iterable[TaskTry]) -> Gang:
     return Gang(name, tuple(members))
 
 
-def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> int:
-    """The oldest version whose readers understand a group's placement and its tasks'."""
+def may_be_tried_again(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> bool:
+    """Whether anything that is frozen of a group asks for attempts, or is new with them."""
     tasks = tuple(tasks)
     actions = (placement.default_exit_actions, *(task.exit_actions for task in tasks))
-    restarts = any(RESTART_GROUP in of_one or RESCHEDULE in of_one for of_one in actions)
-    if placement.recovery.recovers or restarts or any(task.grace_period for task in tasks):
-        return 6
-    if placement.start_barrier:
+    again = any(RESTART_GROUP in of_one or RESCHEDULE in of_one for of_one in actions)
+    graced = any(task.grace_period for task in tasks)
+    return placement.recovery.recovers or again or graced or placement.start_barrier is not None
+
+
+def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> int:
+    """The oldest version whose readers understand a group's placement and its tasks'.
+
+    The optional part counts only where its absence would do harm.
+    """
+    tasks = tuple(tasks)
+    actions = (placement.default_exit_actions, *(task.exit_actions for task in tasks))
+    if any(RESTART_GROUP in of_one for of_one in actions) or any(task.grace_period for task in tasks):
         return 6
     if placement.claims or placement.free_preferences_after or placement.preemption_delay:
         return 5

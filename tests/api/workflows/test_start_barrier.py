@@ -28,7 +28,8 @@ def submit(api, monkeypatch):
         workflow["groups"][0] |= fields
         reply = api.post("/api/pool/h100/workflow", {"file": text(workflow)}, format="json")
         assert reply.status_code == 200, reply.json()
-        frozen = GroupPlacement.from_json(TaskGroup.objects.get().placement).start_barrier
+        row = TaskGroup.objects.get()
+        frozen = GroupPlacement.from_json(row.placement, row.optional_placement).start_barrier
         return [w for w in reply.json()["warnings"] if "barrier" in w], frozen
 
     return post

@@ -71,7 +71,7 @@ def test_a_workflow_is_written_whole(submit, pool, ann):
     group = TaskGroup.objects.get()
     assert group.status == "PROCESSING"
     assert group.next_reconcile_at is not None
-    placement = GroupPlacement.from_json(group.placement)
+    placement = GroupPlacement.from_json(group.placement, group.optional_placement)
     assert (placement.levels, placement.nvlink, placement.workflow_name) == (LEVELS, True, "train-1")
     assert placement.labels == {"team": "vision"}
     tasks = list(group.tasks.all())
@@ -181,8 +181,11 @@ def test_a_dry_run_shows_the_recovery_in_force(submit, pool):
 
 def test_recovery_is_frozen_and_shown_with_the_group(submit, pool, api):
     reply = accepted(submit(alone(recovery={"failed": "requeue"})))
-    frozen = GroupPlacement.from_json(TaskGroup.objects.get().placement)
-    assert (frozen.recovery.failed, frozen.version) == (Response.REQUEUE, 6)
+    row = TaskGroup.objects.get()
+    frozen = GroupPlacement.from_json(row.placement, row.optional_placement)
+    assert (frozen.recovery.failed, frozen.has_attempts) == (Response.REQUEUE, True)
+    assert frozen.version < 6, "an older worker would leave it alone"
+    assert "recovery" not in row.placement, "an older worker refuses keys that it does not know"
     (group,) = api.get(f"/api/workflow/{reply['name']}").json()["groups"]
     assert group["recovery"]["failed"] == "requeue"
 
@@ -235,7 +238,7 @@ def test_what_is_frozen_does_not_follow_the_pool(submit, pool):
     accepted(submit(alone()))
     pool.topology_keys.all().delete()
     pool.delete()
-    assert GroupPlacement.from_json(TaskGroup.objects.get().placement).levels == LEVELS
+    assert GroupPlacement.from_json(TaskGroup.objects.get().placement, None).levels == LEVELS
 
 
 def test_timeouts_are_the_users_within_the_pools(submit, pool):

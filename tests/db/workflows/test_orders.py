@@ -39,7 +39,9 @@ def waiting(pool, *, age=0):
             group=group, name=f"{name}-{number}", position=position, status="SCHEDULING", placement__gpu=8
         )
         Task.objects.filter(pk=task.pk).update(spec={**task.spec, "requirements": [requirement]})
-    objects = render_group(group_values(group, GroupPlacement.from_json(group.placement)))
+    objects = render_group(
+        group_values(group, GroupPlacement.from_json(group.placement, group.optional_placement))
+    )
     rows = [constraint.as_json() for constraint in objects.constraints]
     TaskGroup.objects.filter(pk=group.pk).update(constraints=rows, submit_time=since)
     return group

@@ -18,7 +18,7 @@ from workflows.manifests.group import Renderer, render_group
 from workflows.spec.syntax import RESERVED_TASKS, folded_name
 from workflows.spec.workflow_spec import GroupSpec
 from workflows.values.observation import ENDED_ANNOTATION, see_pod
-from workflows.values.placement import FrozenTemplate, GroupPlacement, StartBarrier, version_for
+from workflows.values.placement import File, FrozenTemplate, GroupPlacement, StartBarrier, version_for
 
 BARRIER = StartBarrier(image="example.com/osmo:1", command=barrier.COMMAND, limit=1440.0)
 TASKS = [one_try("Lead", 0, cpu=4, memory="16Gi"), one_try("b", 1), one_try("c", 2)]
@@ -97,10 +97,21 @@ def test_a_replacement_does_not_wait_for_tasks_that_have_ended():
     assert later["spec"] == first["spec"]
 
 
-def test_a_placement_with_it_is_left_to_workers_that_know_it():
+def test_older_workers_run_a_group_with_it_and_make_pods_without():
     frozen = placement(start_barrier=BARRIER)
-    assert version_for(frozen, []) == 6
-    assert GroupPlacement.from_json(frozen.to_json()) == frozen
+    assert version_for(frozen, []) == version_for(placement(), [])
+    assert "start_barrier" not in frozen.to_json()
+    assert GroupPlacement.from_json(frozen.to_json(), frozen.optional_json()) == frozen
+
+
+def test_its_secret_is_none_that_an_older_worker_makes_without_it():
+    """A Secret that exists is not written again, and a pod waits for the keys that it mounts."""
+    tasks = [one_try("a", 0, files=(File(path="/a", contents="x"),)), *TASKS[1:]]
+    older = {secret["metadata"]["name"] for secret in render_group(group(tasks)).secrets}
+    objects = render_group(group(tasks, start_barrier=BARRIER))
+    source = objects.pods["c"]["spec"]["volumes"][-1]["projected"]["sources"][0]["secret"]
+    assert source["name"] not in older
+    assert older < {secret["metadata"]["name"] for secret in objects.secrets}
 
 
 class TestAdmission:
