@@ -5,6 +5,7 @@ name others are dropped.
 """
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -20,3 +21,9 @@ os.environ["OSMO_LOG_STORE"] = f"file://{kept_logs}"
 os.environ["OSMO_LOG_FOLLOW_SECONDS"] = "2"  # who follows what never ends is let go of soon
 for limit in ("STREAMS", "USER_STREAMS", "FOLLOWERS", "USER_FOLLOWERS"):
     os.environ[f"OSMO_LOG_{limit}"] = "1000"  # tests may leave some unread
+
+
+def pytest_collection_finish() -> None:
+    """Take the collected tests out of the garbage collector's rounds: a seventh of a worker's CPU time."""
+    gc.collect()
+    gc.freeze()
