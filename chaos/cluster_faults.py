@@ -105,7 +105,7 @@ def lose_a_task(storm: Storm) -> int:
     alive = {str(pod["metadata"]["uid"]) for pod in running(storm)}
     for pod in pods:
         if pod["metadata"]["uid"] in alive:
-            gangs.setdefault(_group(pod), []).append(pod)
+            gangs.setdefault(group_of(pod), []).append(pod)
     full_gangs = [gang for gang in gangs.values() if len(gang) > 2]
     if not full_gangs:
         if all(pod["metadata"]["uid"] in alive for pod in pods):  # none is on its way
@@ -137,11 +137,11 @@ def remove_node(storm: Storm) -> int:
     node = storm.generator.choice(scenario.all_nodes())
     if storm.site.api.delete(f"{nodes.PATH}/{node.name}") is None:
         return 0
-    storm.later(storm.pause(4, 10), partial(_put_node, storm, node))
+    storm.later(storm.pause(4, 10), partial(put_node, storm, node))
     return 1
 
 
-def _put_node(storm: Storm, node: nodes.Node) -> None:
+def put_node(storm: Storm, node: nodes.Node) -> None:
     if storm.site.api.find(f"{nodes.PATH}/{node.name}") is None:
         storm.site.api.create(nodes.PATH, nodes.manifest(node))
 
@@ -150,13 +150,13 @@ def hold_domains(storm: Storm) -> int:
     """Keep ComputeDomains from going, as a driver that hangs does, and start others on their nodes."""
     pods: dict[str, list[Json]] = {}
     for pod in running(storm):
-        pods.setdefault(_group(pod), []).append(pod)
+        pods.setdefault(group_of(pod), []).append(pod)
     living = [
         domain
         for domain in service_objects(storm, DOMAINS, "computedomains")
         if "deletionTimestamp" not in domain["metadata"]
     ]
-    first = [domain for domain in living if _group(domain) in pods][:1]
+    first = [domain for domain in living if group_of(domain) in pods][:1]
     if not first:
         return 0
     blocked = [*first, *(domain for domain in living if domain not in first)][:HELD_DOMAINS]
@@ -164,11 +164,11 @@ def hold_domains(storm: Storm) -> int:
     storm.later(LONGEST_HOLD, partial(_release, storm, blocked))
     for domain in blocked:
         _set_hold(storm, domain, hold=True)
-    _follow_up(storm, blocked[0], pods[_group(blocked[0])])
+    _follow_up(storm, blocked[0], pods[group_of(blocked[0])])
     return len(blocked)
 
 
-def _group(obj: Json) -> str:
+def group_of(obj: Json) -> str:
     return str(obj["metadata"]["labels"][GROUP_LABEL])
 
 
@@ -197,7 +197,9 @@ def _count_reused(storm: Storm, domain: Json, used: set[str], until: float) -> N
     now = storm.site.api.find(path_of(domain, DOMAINS, "computedomains"))
     ending = now is not None and "deletionTimestamp" in now["metadata"]
     reusing = [
-        pod for pod in running(storm) if pod["spec"].get("nodeName") in used and _group(pod) != _group(domain)
+        pod
+        for pod in running(storm)
+        if pod["spec"].get("nodeName") in used and group_of(pod) != group_of(domain)
     ]
     if ending and reusing:
         storm.counts[REUSED] += len(reusing)

@@ -17,6 +17,7 @@ from chaos.cluster_faults import DOMAINS, GROUP_LABEL, OWN
 from localcluster.api import Api, ApiError, Json
 from localcluster.controlplane import Plane
 
+TASK_LABEL = "osmo.nvidia.com/task"
 PODS = "/api/v1/pods"
 PATHS = {"pod": PODS, "domain": f"{DOMAINS}/computedomains"}
 WATCH_SECONDS = 60
@@ -25,12 +26,17 @@ PAUSE = 0.3
 
 @dataclass(slots=True)
 class Life:
-    """Versions at which an object came, was asked to end, and went; None where that was not seen."""
+    """Versions at which an object came, was asked to end, and went; None where that was not seen.
+
+    ``stopped`` is that at which all containers of a pod had ended.
+    """
 
     group: str
     name: str
     came: int
+    task: str = ""
     ending: int | None = None
+    stopped: int | None = None
     went: int | None = None
     in_a_list: bool = False  # its ``ending`` was found in a list, so it may be older
     last: int = 0
@@ -128,11 +134,18 @@ def _note(lives: dict[str, Life], event: str, obj: dict[str, Any]) -> None:
     version = int(metadata["resourceVersion"])
     life = lives.setdefault(
         str(metadata["uid"]),
-        Life(group=str(metadata["labels"][GROUP_LABEL]), name=str(metadata["name"]), came=version),
+        Life(
+            group=str(metadata["labels"][GROUP_LABEL]),
+            name=str(metadata["name"]),
+            came=version,
+            task=str(metadata["labels"].get(TASK_LABEL, "")),
+        ),
     )
     life.last = max(life.last, version)
     if "deletionTimestamp" in metadata and life.ending is None:
         life.ending = version
+    if obj.get("status", {}).get("phase") in ("Succeeded", "Failed") and life.stopped is None:
+        life.stopped = life.came if event == "LISTED" else version  # unseen, it counts as in time
     if event == "DELETED":
         life.went = version
         life.ending = life.ending or version

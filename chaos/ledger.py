@@ -14,8 +14,9 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from chaos import statuslog
+from chaos import attempts, statuslog
 from chaos.cluster_faults import DOMAINS, GROUP_LABEL, OWN, POD_GROUPS, STRANGER
+from chaos.domain_monitor import DomainMonitor
 from chaos.hostile import EXIT_CODE, MARK
 from chaos.site import Progress, Site
 from chaos.workload import Submission
@@ -49,15 +50,17 @@ DOCTOR_SECONDS = 200
 class Findings:
     """Each list names what is wrong; all of them must be empty.
 
-    ``unsafe`` are ComputeDomains that ended under pods. ``stuck`` are rows by which something lives that is
-    gone. ``strangers`` are rows with a trace of somebody else's pod or event. ``unwritten`` are pods that
-    the observer did not write beside poison. ``unguarded`` is what was written from a database that was put
-    back. ``doctor`` is what ``manage.py doctor`` found.
+    ``overlapping`` are groups of which two attempts had pods at once. ``unsafe`` are ComputeDomains that end
+    under pods. ``stuck`` are rows by which something lives that is gone. ``strangers`` are rows with a trace
+    of somebody else's pod or event. ``unwritten`` are pods that the observer did not write beside poison.
+    ``unguarded`` is what was written from a database that was put back. ``doctor`` is what
+    ``manage.py doctor`` found.
     """
 
     lost: list[str] = field(default_factory=list)
     leaked: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
+    overlapping: list[str] = field(default_factory=list)
     half_made: list[str] = field(default_factory=list)
     backwards: list[str] = field(default_factory=list)
     unsafe: list[str] = field(default_factory=list)
@@ -131,13 +134,16 @@ def check(
     site: Site,
     work: list[Submission],
     *,
-    unsafe: Iterable[str],
+    monitor: DomainMonitor,
     unguarded: Iterable[str],
     log: Path,
     excused: Callable[[float], bool],
 ) -> Findings:
     """Compare all three. What was accepted at an ``excused`` time may have gone with a restored database."""
-    findings = Findings(unsafe=list(unsafe), unguarded=list(unguarded))
+    findings = Findings(unsafe=list(monitor.violations()), unguarded=list(unguarded))
+    pods = list(monitor.pods.values())
+    findings.overlapping += attempts.overlapping(pods, attempts.of_pods(site.database_url))
+    findings.doubled += attempts.doubled(pods)
     workflows = _rows(site, "SELECT idempotency_key, name, uuid FROM workflows_workflow")
     by_key: dict[str, list[str]] = {}
     for key, name, _ in workflows:

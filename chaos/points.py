@@ -27,6 +27,8 @@ POINTS = (
     "before-order-recorded",
     "after-pin-decision",
     "deleted-pods-to-pin",
+    "after-attempt-recorded",
+    "before-attempt-cleared",
     "after-end-recorded",
     "deleted-pods",
     "deleted-podgroups",

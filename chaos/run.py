@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from chaos import cluster_faults, edits, hostile, ledger, orders, processes
+from chaos import attempts, cluster_faults, edits, hostile, ledger, orders, processes
 from chaos.domain_monitor import DomainMonitor
 from chaos.forking_worker import END_LEASES
 from chaos.messages import Meddler
 from chaos.points import POINTS, Points
 from chaos.restore import Restore
+from chaos.returning import Hitter
 from chaos.site import Progress, Site
 from chaos.storm import Sequence, Storm
 from chaos.workload import Submitter, endless, submissions
@@ -26,6 +27,7 @@ RESTORED_REST_SECONDS = 420  # what the backup does not know goes in three sweep
 REST_SECONDS_EACH = 1.0  # for each task group: the time until rest is the time until all of them have run
 BACKUP_AT = 0.5  # of the storm
 PROPOSE_SECONDS = 1.0  # about how often gangs that wait are proposed an order
+HIT_SECONDS = 1.0  # about how often gangs that come back are looked for
 AGAIN_SECONDS = 8.0  # about how often a crash point is armed once all were hit
 AFTER_A_LOSS = "before-minimum-set"  # a point that only the loss of a task leads to
 MORE_SECONDS = 400  # longest that the storm goes on for what has not happened yet
@@ -64,7 +66,9 @@ class Outcome:
 def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     """Do all of it on a site that has just been started."""
     seed = str(options.seed)
-    generators = {name: random.Random(f"{seed} {name}") for name in ("work", "faults", "points", "order")}
+    generators = {
+        name: random.Random(f"{seed} {name}") for name in ("work", "faults", "points", "order", "hits")
+    }
     work = submissions(generators["work"], groups=options.groups)
     outcome = Outcome(options=options)
     _add_processes(site, options)
@@ -78,6 +82,7 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     )
     storm = Storm(site, generators["faults"], progress, submit=submitter.one_more)
     points = Points(site.points, generators["points"], at_once=len(POINTS) if options.short else 2)
+    hitter = Hitter(storm, generators["hits"])
     monitor = DomainMonitor(site.plane, spared=storm.deleted)
     meddler = Meddler(site.redis_url, seed=seed)
     restore = Restore(site, progress)
@@ -90,7 +95,7 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     submitter.start()
     meddler.start()
     try:
-        _rage(storm, points, options, order=generators["order"])
+        _rage(storm, points, hitter, options, order=generators["order"])
     finally:
         submitter.stop()
         meddler.stop()
@@ -113,7 +118,7 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     outcome.findings = ledger.check(
         site,
         work,
-        unsafe=monitor.violations(),
+        monitor=monitor,
         unguarded=restore.faults,
         log=submissions_log,
         excused=restore.lost,
@@ -122,6 +127,7 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     outcome.submitted = len(work)
     outcome.missed = [f"crash point {point}" for point in points.missing()]
     outcome.missed += [name for name in (*FAULTS, cluster_faults.REUSED) if not storm.counts[name]]
+    outcome.missed += hitter.missing()
     outcome.missed += [] if options.short or restore.adopted else ["a database that was put back"]
     outcome.missed += [*site.proxy.weather.missing(), *monitor.blind()]
     outcome.ended = ledger.statuses(site)
@@ -133,6 +139,8 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
         "everything else": storm.counts,
         "crash points": points.hits,
         "submissions": submitter.counts,
+        "gangs that come back, seen running": hitter.counts(),
+        "attempts that another one followed": attempts.ended(site.database_url),
         "ends of ComputeDomains": Counter({"judged": monitor.judged, "not judged": monitor.not_judged}),
     }
     return outcome
@@ -149,7 +157,7 @@ def _add_processes(site: Site, options: Options) -> None:
         site.skew("worker-2", options.skew)
 
 
-def _rage(storm: Storm, points: Points, options: Options, *, order: random.Random) -> None:
+def _rage(storm: Storm, points: Points, hitter: Hitter, options: Options, *, order: random.Random) -> None:
     """Do harm until time is up, every point was hit and every kind of fault was there, if that comes soon."""
     ends = time.monotonic() + options.seconds
     kinds = Sequence(order, WEIGHTS)
@@ -157,13 +165,15 @@ def _rage(storm: Storm, points: Points, options: Options, *, order: random.Rando
     due = time.monotonic() + gap
     while (now := time.monotonic()) < ends or (
         now < ends + MORE_SECONDS
-        and (points.missing() or kinds.first or not storm.counts[cluster_faults.REUSED])
+        and (points.missing() or kinds.first or hitter.missing() or not storm.counts[cluster_faults.REUSED])
     ):
         storm.undo_due()
         _revive(storm, points, options)
         points.arm()
         if order.random() < TICK / PROPOSE_SECONDS:
             orders.propose(storm.site)
+        if order.random() < TICK / HIT_SECONDS:
+            hitter.strike()
         if not options.short and not points.missing() and order.random() < TICK / AGAIN_SECONDS:
             points.arm_any()
         while storm.again:

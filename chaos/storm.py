@@ -32,7 +32,7 @@ class Storm:
     site: Site
     generator: random.Random
     progress: Progress
-    submit: Callable[[str, str], None]  # one more workflow: pool and text
+    submit: Callable[..., None]  # one more workflow: pool and text, and its priority unless NORMAL
     counts: Counter[str] = field(default_factory=Counter)
     again: list[str] = field(default_factory=list)  # kinds that did not do what they are for
     deleted: set[str] = field(default_factory=set)  # uids of objects that the harness deleted itself

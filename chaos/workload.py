@@ -31,6 +31,11 @@ MORE_SLOWLY = 2.0
 PATIENT = 8  # one workflow in so many waits for a place that cannot be had, and two others with two sets
 ORDERED = "ordered"  # the name of the first of these two
 PINNED = "pinned"  # the other one: its second set requires a spine for good
+RETURNS = "chaos-returns"  # a label of the pods of gangs that come back
+RETURNING = 0.6
+SOON = "backoff: {first: 1s, limit: 4s}"
+RESTART_CODE = "75"  # a rank that ends with it has its whole gang tried again
+RESTART = f'RESTART_GROUP: "{RESTART_CODE}"'
 SETS = ("left", "right")  # in their usual order
 
 
@@ -44,6 +49,7 @@ class Submission:
     text: str = field(repr=False)
     cancel_after: float | None = None
     force: bool = False
+    priority: str = "NORMAL"
     name: str = ""
     refused: int = 0
     attempts: int = 0
@@ -68,33 +74,48 @@ def endless(generator: random.Random, *, prefix: str) -> Iterator[Submission]:
         pool = "split" if patient else generator.choice(POOLS)
         count = 1 if patient else generator.choices((1, 2), (5, 1))[0]
         cancel = generator.uniform(0.0, 2.5) if generator.random() < CANCELLED else None
+        returns = not patient and generator.random() < RETURNING
         yield Submission(
             key=f"{prefix}-{number}-{generator.randrange(10**9)}",
             pool=pool,
             groups=count,
-            text=patient(generator) if patient else _text(generator, pool=pool, groups=count),
+            text=patient(generator)
+            if patient
+            else _text(generator, pool=pool, groups=count, returns=returns),
             cancel_after=cancel,
             force=generator.random() < 0.3,
+            priority="LOW" if returns else "NORMAL",
         )
 
 
-def _text(generator: random.Random, *, pool: str, groups: int) -> str:
-    seconds = generator.choice((1, 1, 2, 4))
+def _text(generator: random.Random, *, pool: str, groups: int, returns: bool) -> str:
+    seconds = generator.choice((3, 5, 8) if returns else (1, 1, 2, 4))
     labels = f"sim.osmo.local/run-for: {seconds}s"
+    if returns:
+        labels += f', {RETURNS}: "yes"'
     if generator.random() < 0.1:
         labels += ', sim.osmo.local/exit-code: "3"'
-    lines = ["workflow:", "  name: chaos", f"  labels: {{{labels}}}", "  groups:"]
+    lines = ["workflow:", "  name: chaos", f"  labels: {{{labels}}}", _recovery(generator, returns=returns)]
+    lines.append("  groups:")
     for number in range(groups):
         lines += [f"  - name: g{number}", "    tasks:"]
-        for task in range(generator.choice((1, 2, 2, 3, 4))):
+        for task in range(generator.choice((2, 2, 3, 4) if returns else (1, 2, 2, 3, 4))):
             more = ", inputs: [{task: g0t0}]" if number and not task else ""
             lines.append(
                 f"    - {{name: g{number}t{task}, lead: {str(not task).lower()}, image: busybox, "
-                f'command: [train], resource: one, exitActions: {{RESCHEDULE: "137"}}{more}}}'
+                f'command: [train], resource: one, exitActions: {{RESCHEDULE: "137", {RESTART}}}{more}}}'
             )
     return "\n".join(
         [*lines, "  resources:", f"    one: {{gpu: {_gpus(generator)}{_topology(generator, pool)}}}"]
     )
+
+
+def _recovery(generator: random.Random, *, returns: bool) -> str:
+    """What follows when a group loses a task: it comes back as a whole, or it ends."""
+    if not returns:
+        return "  recovery: {preempted: fail, node_lost: fail}"
+    failed = generator.choice(("fail", "requeue"))
+    return f"  recovery: {{preempted: requeue, node_lost: requeue, failed: {failed}, {SOON}}}"
 
 
 def _patient(generator: random.Random) -> str:
@@ -102,7 +123,8 @@ def _patient(generator: random.Random) -> str:
     lines = [
         "workflow:",
         "  name: patient",
-        f"  labels: {{sim.osmo.local/run-for: {generator.choice((1, 2))}s}}",
+        f"  recovery: {{{SOON}}}",
+        _patient_labels(generator),
         "  groups:",
         "  - name: g0",
         "    tasks:",
@@ -110,7 +132,8 @@ def _patient(generator: random.Random) -> str:
     for task in range(5):
         lead = str(not task).lower()
         lines.append(
-            f"    - {{name: t{task}, lead: {lead}, image: busybox, command: [train], resource: one}}"
+            f"    - {{name: t{task}, lead: {lead}, image: busybox, command: [train], resource: one, "
+            f"exitActions: {{{RESTART}}}}}"
         )
     wish = "{key: spine, requirementType: preferred, waitSeconds: 1}"
     return "\n".join([*lines, "  resources:", f"    one: {{gpu: 4, topology: [{wish}]}}"])
@@ -132,7 +155,8 @@ def _two_sets(generator: random.Random, *, name: str, second: str) -> str:
     lines = [
         "workflow:",
         f"  name: {name}",
-        f"  labels: {{sim.osmo.local/run-for: {generator.choice((1, 2))}s}}",
+        f"  recovery: {{{SOON}}}",
+        _patient_labels(generator),
         "  groups:",
         "  - name: g0",
         "    tasks:",
@@ -140,12 +164,17 @@ def _two_sets(generator: random.Random, *, name: str, second: str) -> str:
     for task in range(7):
         lead, own = str(not task).lower(), SETS[task >= 5]
         lines.append(
-            f"    - {{name: t{task}, lead: {lead}, image: busybox, command: [train], resource: {own}}}"
+            f"    - {{name: t{task}, lead: {lead}, image: busybox, command: [train], resource: {own}, "
+            f"exitActions: {{{RESTART}}}}}"
         )
     lines.append("  resources:")
     for own, asks in zip(SETS, ("requirementType: preferred, waitSeconds: 6", second), strict=True):
         lines.append(f"    {own}: {{gpu: 4, topology: [{{key: spine, group: {own}, {asks}}}]}}")
     return "\n".join(lines)
+
+
+def _patient_labels(generator: random.Random) -> str:
+    return f'  labels: {{sim.osmo.local/run-for: {generator.choice((2, 4))}s, {RETURNS}: "yes"}}'
 
 
 def _gpus(generator: random.Random) -> int:
@@ -202,9 +231,10 @@ class Submitter:
             if submission.attempts and not submission.name and not submission.refused:
                 self._send(submission)
 
-    def one_more(self, pool: str, text: str) -> None:
+    def one_more(self, pool: str, text: str, priority: str = "NORMAL") -> None:
         """Submit one more at once, from the caller's thread."""
-        submission = Submission(key=f"extra-{pool}-{time.monotonic_ns()}", pool=pool, groups=1, text=text)
+        key = f"extra-{pool}-{time.monotonic_ns()}"
+        submission = Submission(key=key, pool=pool, groups=1, text=text, priority=priority)
         with self._lock:
             self._extras.append(submission)
         self._send(submission)
@@ -244,7 +274,8 @@ class Submitter:
         client = self.site.rest()
         client.headers["Idempotency-Key"] = submission.key
         try:
-            submission.name = str(client.submit(submission.pool, submission.text)["name"])
+            reply = client.submit(submission.pool, submission.text, priority=submission.priority)
+            submission.name = str(reply["name"])
             submission.answered_at = time.monotonic()
         except Refused as refusal:
             self.counts[f"answered {refusal.status}"] += 1

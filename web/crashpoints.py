@@ -32,6 +32,8 @@ POINTS = (
     "before-order-recorded",
     "after-pin-decision",
     "deleted-pods-to-pin",
+    "after-attempt-recorded",
+    "before-attempt-cleared",
     "after-end-recorded",
     "deleted-pods",
     "deleted-podgroups",
@@ -41,9 +43,6 @@ POINTS = (
     "before-lease-given-back",
 )
 """Every point that a full run of the harness must hit; ``reached`` of another name is harmless."""
-
-TESTED_ALONE = ("after-attempt-recorded", "before-attempt-cleared")
-"""Points that the harness reaches only by chance; tests of their own die there."""
 
 
 def enabled() -> bool:

@@ -11,7 +11,6 @@ from pools.values.recovery import Loss, RecoveryPolicy, Response
 from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import fresh, statuses, workflow_of
-from web import crashpoints
 from workflows.models import Attempt, Event, ObservedPod, Task, TaskGroup
 from workflows.selectors import group_values
 from workflows.services import waiting_gangs
@@ -154,7 +153,7 @@ def test_the_timeline_never_goes_back(world):
     assert Event.objects.filter(group=group, reason="NewAttempt").count() == 1
 
 
-@pytest.mark.parametrize("point", crashpoints.TESTED_ALONE)
+@pytest.mark.parametrize("point", ["after-attempt-recorded", "before-attempt-cleared"])
 def test_a_worker_that_dies_between_two_attempts_is_taken_over_from(world, monkeypatch, point):
     group = gang(world)
     preempt(world, group)

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from chaos import points
-from chaos.domain_monitor import DomainMonitor, _note
+from chaos import attempts, points
+from chaos.domain_monitor import DomainMonitor, Life, _note
 from chaos.proxy import KINDS, READS, WATCHES, WRITES, Weather
 from chaos.statuslog import Move, backwards
 from chaos.storm import Sequence
@@ -86,9 +86,43 @@ def test_a_monitor_that_broke_down_is_told():
     assert gap.startswith("the monitor of pods to the end: AttributeError")
 
 
-def seen(lives, event, metadata, version):
+def seen(lives, event, metadata, version, *, phase="Running"):
     labels = {"osmo.nvidia.com/task-group": "g"}
-    _note(lives, event, {"metadata": metadata | {"resourceVersion": str(version), "labels": labels}})
+    metadata = metadata | {"resourceVersion": str(version), "labels": labels}
+    _note(lives, event, {"metadata": metadata, "status": {"phase": phase}})
+
+
+ATTEMPTS = {"first": 1, "peer": 1, "second": 2}
+
+
+def life(name, came, *, went=None, stopped=None, task=""):
+    return Life(group="g", name=name, came=came, went=went, stopped=stopped, task=task)
+
+
+def test_two_attempts_with_pods_at_once_are_found():
+    pods = [life("first", 1, went=5), life("peer", 2, went=9), life("second", 7), life("unknown", 3)]
+    (line,) = attempts.overlapping(pods, ATTEMPTS)
+    assert line == "pods of attempt 2 of group g were there with peer of attempt 1"
+
+
+def test_attempts_one_after_another_are_well():
+    pods = [life("first", 1, went=5), life("peer", 2, went=6), life("second", 7, went=9), life("first", 9)]
+    assert list(attempts.overlapping(pods, ATTEMPTS)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "count"), [({}, 1), ({"went": 8}, 1), ({"went": 6}, 0), ({"stopped": 6}, 0)], ids=str
+)
+def test_two_pods_of_a_task_whose_containers_live_at_once_are_found(before, count):
+    pods = [life("first", 1, task="t", **before), life("second", 7, task="t"), life("peer", 1, task="other")]
+    assert len(list(attempts.doubled(pods))) == count
+
+
+def test_when_the_containers_of_a_pod_ended_is_noted():
+    lives = {}
+    for version, phase in ((3, "Running"), (5, "Failed"), (6, "Failed")):
+        seen(lives, "MODIFIED", {"uid": "p", "name": "pod"}, version, phase=phase)
+    assert (lives["p"].came, lives["p"].stopped, lives["p"].went) == (3, 5, None)
 
 
 def test_the_harness_knows_every_crash_point_of_the_service():
