@@ -6,7 +6,7 @@ in the database unless they are the answer.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -37,6 +37,9 @@ from workflows.models import Attempt, Event, ObservedObject, Task, TaskGroup, Wo
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 MAX_PAGE = 1000
+MOST_ATTEMPTS = 100
+"""Of one group, with the present one; each that ended may name 1,000 nodes."""
+
 _LOG_COLUMNS = (
     "name", "task_uuid", "retry_id", "status", "pod_name", "exit_code", "failure_message",
     "scheduling_start_time", "log_state", "log_note", "group__workflow_id", "group__released_at",
@@ -193,14 +196,23 @@ def names_known_to(user: Caller, names: Iterable[str]) -> frozenset[str]:
 
 
 def groups_of(workflow: Workflow, *, every_try: bool) -> list[TaskGroup]:
-    """The groups in the user's order, with ``tasks`` and ``attempts``. Two queries, three after a loss."""
+    """The groups in the user's order, with ``tasks`` and the last ``attempts``.
+
+    Two queries, three after a loss.
+    """
     tasks = Task.objects.defer("spec").order_by("position", "-retry_id")
     groups = workflow.groups.order_by("position").prefetch_related(
         Prefetch("tasks", queryset=tasks if every_try else tasks.filter(latest=True))
     )
     rows = list(groups)
-    prefetch_related_objects([group for group in rows if group.attempt_number > 1], "attempts")
+    read_attempts([group for group in rows if group.attempt_number > 1], most=MOST_ATTEMPTS - 1)
     return rows
+
+
+def read_attempts(groups: Sequence[TaskGroup], *, most: int) -> None:
+    """Read the last ended attempts of these groups, so many of each at most, unless they were read."""
+    last = Attempt.objects.filter(number__gte=F("group__attempt_number") - most)
+    prefetch_related_objects(groups, Prefetch("attempts", queryset=last))
 
 
 @dataclass(slots=True)

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import prefetch_related_objects
-
 from pages.workflows.labels import Badge, status_badge
 from workflows.models import Attempt, TaskGroup
+from workflows.selectors import read_attempts
 
 MOST_ATTEMPTS = 50
 MOST_NODES = 8
@@ -32,7 +31,7 @@ class AttemptLine:
 def attempt_lines(groups: Sequence[TaskGroup]) -> tuple[AttemptLine, ...]:
     """The last attempts of all groups, the newest first. A query if any group was tried again, else none."""
     again = [group for group in groups if group.attempt_number > 1]
-    prefetch_related_objects(again, "attempts")
+    read_attempts(again, most=MOST_ATTEMPTS)
     ended = [(group, attempt) for group in again for attempt in group.attempts.all()]
     ended.sort(key=_end, reverse=True)
     return tuple(_line(group, attempt) for group, attempt in ended[:MOST_ATTEMPTS])

@@ -3,13 +3,11 @@
 from workflows.api import shapes
 from workflows.models import Attempt, TaskGroup
 
-MOST_SHOWN = 100
-
 
 def attempts_of(group: TaskGroup) -> list[shapes.AttemptShape]:
-    """In order, the last ``MOST_SHOWN``; ``group`` was read with its attempts."""
+    """In order; ``group`` was read with the last ones of those that ended."""
     ended = sorted(group.attempts.all(), key=_number) if group.attempt_number > 1 else []
-    return [*(_ended(attempt) for attempt in ended), _present(group)][-MOST_SHOWN:]
+    return [*(_ended(attempt) for attempt in ended), _present(group)]
 
 
 def _number(attempt: Attempt) -> int:

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from tests.factories import TaskGroupFactory
 from workflows.models import Attempt, TaskGroup
+from workflows.selectors import groups_of
 
 pytestmark = pytest.mark.django_db
 
@@ -53,6 +54,17 @@ def test_its_status_stays_and_its_attempts_tell_the_rest(api, group):
     assert (first["number"], first["status"], first["cause"]) == (1, "FAILED_PREEMPTED", "preempted")
     assert first["nodes"] == ["n0", "n1"]
     assert (second["number"], second["status"], second["cause"]) == (2, "SCHEDULING", None)
+
+
+def test_of_many_attempts_the_last_hundred_are_read(api, group):
+    (first,) = Attempt.objects.filter(group=group)
+    values = {"group": group, "status": "FAILED", "loss": "failed", "counted": True}
+    times = {"began_at": first.began_at, "end_time": first.end_time}
+    Attempt.objects.bulk_create(Attempt(number=n, **values, **times) for n in range(2, 121))
+    TaskGroup.objects.filter(pk=group.pk).update(attempt_number=121)
+    (row,) = groups_of(group.workflow, every_try=False)
+    assert [attempt.number for attempt in row.attempts.all()] == list(range(22, 121))
+    assert [attempt["number"] for attempt in read(api, group)["attempts"]] == list(range(22, 122))
 
 
 def test_a_group_in_its_first_attempt_has_one(api):
