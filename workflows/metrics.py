@@ -58,7 +58,7 @@ ORPHANS_FOUND = Counter("osmo_orphans_found", "Deleted objects that no row neede
 ROWS_REMOVED = Counter(
     "osmo_removed_rows",
     "Rows removed by retention: workflows, groups, tasks, events, observations, revisions, sessions, tokens, "
-    "rate_buckets.",
+    "rate_buckets, node_failures, suspects.",
     ("kind",),
 )
 LOGS = Counter(

@@ -8,7 +8,7 @@ released, stays however old it is. A deleted pool's workflows follow the install
 *Revisions of configuration* go when another one replaced them longer ago than ``OSMO_REVISION_DAYS`` and no
 kept workflow was submitted while they were in force. So a revision that a kept workflow names stays, and so
 does the newest of each object. *Void rows*, which mean the same as no row, always go: expired sessions and
-tokens, buckets of rate limits that are empty again.
+tokens, buckets of rate limits that are empty again, failures of nodes and suspicions whose time is over.
 
 An idempotency key is a column of its workflow and lives as long, at least a day after the workflow's end.
 
@@ -123,6 +123,17 @@ _BUCKETS = f"""
          ORDER BY clear_at LIMIT {ROWS} FOR UPDATE SKIP LOCKED)
 """  # noqa: S608 -- constants
 
+_FAILURES = f"""
+    DELETE FROM pools_nodefailure WHERE id IN (
+        SELECT id FROM pools_nodefailure WHERE at < statement_timestamp() - make_interval(secs => %(seconds)s)
+         ORDER BY at LIMIT {ROWS} FOR UPDATE SKIP LOCKED)
+"""  # noqa: S608 -- constants
+_SUSPECTS = f"""
+    DELETE FROM pools_suspectnode WHERE id IN (
+        SELECT id FROM pools_suspectnode WHERE until < statement_timestamp()
+         ORDER BY until LIMIT {ROWS} FOR UPDATE SKIP LOCKED)
+"""  # noqa: S608 -- constants
+
 Removed = Counter[str]
 
 
@@ -177,6 +188,8 @@ def _counted(removed: Removed) -> Iterator[None]:
 def _remove_void(removed: Removed) -> None:
     removed["sessions"] += _delete(_SESSIONS)
     removed["rate_buckets"] += _delete(_BUCKETS)
+    removed["node_failures"] += _delete(_FAILURES, seconds=settings.ENV.suspect_window_seconds)
+    removed["suspects"] += _delete(_SUSPECTS)
     expired = PersonalToken.objects.filter(expiry__lt=Now() - TOKEN_GRACE, descendants=None).order_by("pk")
     tokens = list(expired.values_list("pk", flat=True)[:ROWS])
     removed["tokens"] += PersonalToken.objects.filter(pk__in=tokens).delete()[0] if tokens else 0

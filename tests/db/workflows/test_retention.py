@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -9,7 +10,7 @@ from django.contrib.sessions.models import Session
 from django.db import OperationalError, connection, connections, transaction
 from django.utils import timezone
 
-from pools.models import ConfigRevision, Installation
+from pools.models import ConfigRevision, Installation, NodeFailure, SuspectNode
 from pools.selectors import installation
 from tests.db.workflows.test_submission_at_once import request
 from tests.factories import PoolFactory, TaskGroupFactory
@@ -270,6 +271,19 @@ def test_rows_that_mean_nothing_any_more_always_go():
     retention.remove_old()
     assert list(Session.objects.values_list("pk", flat=True)) == ["new"]
     assert list(RateBucket.objects.values_list("pk", flat=True)) == ["new"]
+
+
+def test_failures_of_nodes_and_suspicions_go_when_their_time_is_over(settings):
+    cluster = ended(1).backend.cluster
+    now, window = timezone.now(), timedelta(seconds=settings.ENV.suspect_window_seconds)
+    failure = {"cluster": cluster, "username": "ann", "fault": "node_lost"}
+    suspect = {"cluster": cluster, "since": now, "groups": 2, "users": 2, "faults": []}
+    for name, shift in (("old", -timedelta(hours=1)), ("new", timedelta(hours=1))):
+        NodeFailure.objects.create(node=name, group_uuid=uuid4(), at=now - window + shift, **failure)
+        SuspectNode.objects.create(node=name, until=now + shift, **suspect)
+    retention.remove_old()
+    assert [row.node for row in NodeFailure.objects.filter(cluster=cluster)] == ["new"]
+    assert [row.node for row in SuspectNode.objects.filter(cluster=cluster)] == ["new"]
 
 
 def test_expired_tokens_go_and_those_that_others_were_made_with_stay():
