@@ -15,6 +15,7 @@ from workflows.admission.start_barrier import MOST_TASKS, start_barrier
 from workflows.explain.obstacles import BarrierWait, barrier_sentence
 from workflows.lifecycle.pod_status import waits_at_barrier
 from workflows.manifests.group import Renderer, render_group
+from workflows.manifests.start_barrier import ended_text
 from workflows.spec.syntax import RESERVED_TASKS, folded_name
 from workflows.spec.workflow_spec import GroupSpec
 from workflows.values.observation import ENDED_ANNOTATION, see_pod
@@ -112,6 +113,12 @@ def test_its_secret_is_none_that_an_older_worker_makes_without_it():
     source = objects.pods["c"]["spec"]["volumes"][-1]["projected"]["sources"][0]["secret"]
     assert source["name"] not in older
     assert older < {secret["metadata"]["name"] for secret in objects.secrets}
+
+
+def test_the_ended_tasks_of_the_largest_group_with_it_have_room_in_a_pod():
+    """All annotations of an object together have 256 KiB."""
+    tasks = [one_try(f"t{number}", number) for number in range(MOST_TASKS)]
+    assert len(ended_text(tasks)) < 128 * 1024
 
 
 class TestAdmission:
