@@ -14,6 +14,9 @@ MOST_AVOIDED = 64
 
 
 PREEMPTIONS_WITHOUT_PAUSE = 10
+LASTING = 600.0
+"""Seconds that an attempt runs of which nobody deletes the pods as soon as they are there."""
+
 MOST_ATTEMPTS = 1000
 """Of one group, whatever its policy says: each attempt is kept until its workflow is removed."""
 

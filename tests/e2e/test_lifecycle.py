@@ -122,7 +122,7 @@ def test_a_waiting_gang_says_why_and_starts_when_there_is_room(world):
 
 def test_a_lead_that_asks_to_be_rescheduled_runs_again_with_its_peers(world):
     world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
-    pool = world.make_pool()
+    pool = world.make_pool(recovery={"backoff": {"first": "1s"}})
     lead = ("g", ["a", "b"], {"exitActions": '{RESCHEDULE: "3"}'})
     name = world.submit(pool, workflow(lead, resources=SAME_RACK))
     world.wait_group(name, "g", "RUNNING")

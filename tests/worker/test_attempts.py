@@ -1,5 +1,6 @@
 """A group that loses its place is tried again as a whole: one attempt after another, nothing left between."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -184,6 +185,44 @@ def test_a_cancel_between_two_attempts_leaves_nothing(world):
     world.settle()
     assert (fresh(group).status, fresh(group).released_at is not None) == ("FAILED_CANCELED", True)
     assert [world.cluster.all(kind) for kind in (POD, KAI_POD_GROUP, COMPUTE_DOMAIN)] == [[], [], []]
+
+
+def test_a_group_whose_pods_somebody_deletes_again_and_again_pauses(world):
+    group = gang(world, policy=replace(REQUEUE, backoff_first=300.0))
+    preempt(world, group)
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 3
+    preempt(world, group)
+    world.step(group)
+    row = fresh(group)
+    assert row.attempt_not_before - row.attempt_began_at == timedelta(seconds=300)
+
+
+def test_a_group_that_ran_for_long_before_a_deletion_does_not_pause(world):
+    group = gang(world, policy=replace(REQUEUE, backoff_first=300.0))
+    preempt(world, group)
+    world.settle()
+    long_ago = timezone.now() - timedelta(seconds=601)
+    group.tasks.filter(latest=True).update(start_time=long_ago)
+    preempt(world, group)
+    world.step(group)
+    row = fresh(group)
+    assert (row.attempt_number, row.attempt_not_before) == (3, None)
+
+
+def test_tries_of_tasks_are_lines_of_the_timeline_for_the_first_attempts_alone(world):
+    group = gang(world)
+    number = group.tasks.count()
+    group.tasks.update(retry_id=8)
+    TaskGroup.objects.filter(pk=group.pk).update(attempt_number=9)
+    for _ in range(3):
+        preempt(world, group)
+        world.settle()
+    assert {task.retry_id for task in group.tasks.filter(latest=True)} == {11}
+    lines = Event.objects.filter(group=group).exclude(task_name="")
+    assert lines.filter(retry_id=9, reason="RUNNING").count() == number
+    assert not lines.filter(retry_id__gte=10).exists()
+    assert Event.objects.filter(group=group, task_name="", reason="AttemptRunning").count() == 3
 
 
 def test_the_bound_of_its_policy_ends_it_and_says_so(world):

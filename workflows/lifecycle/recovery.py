@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pools.values.recovery import MOST_ATTEMPTS, Loss, RecoveryPolicy, Response
 from scheduling.sentences import count_of
 from workflows.lifecycle.exit_actions import ExitAction
+from workflows.lifecycle.pod_status import UNEXPLAINED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +37,18 @@ class LostTask:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a group recovered from before: losses that the bound counts, preemptions, tasks replaced alone."""
+    """What a group recovered from before.
+
+    ``counted`` are the attempts that the bound counts, ``rescheduled`` those by RESCHEDULE, ``replaced`` the
+    tasks replaced alone. ``unexplained`` counts the last attempts in a row that ran less than ``LASTING``
+    until a deletion that nothing explains, 0 where the present one runs longer.
+    """
 
     attempts: int = 0
     counted: int = 0
     preemptions: int = 0
+    rescheduled: int = 0
+    unexplained: int = 0
     replaced: int = 0
 
 
@@ -124,11 +132,13 @@ def _is_counted(lost: LostTask) -> bool:
 
 def _bounded(recovery: Recovery, policy: RecoveryPolicy, history: Callable[[], History]) -> Recovery:
     cause, before = recovery.cause, history()
-    if cause.action == ExitAction.RESCHEDULE:
+    if cause.action == ExitAction.RESCHEDULE and recovery.response != Response.REQUEUE:
         return recovery
-    if before.attempts >= MOST_ATTEMPTS:
+    if before.attempts + before.replaced >= MOST_ATTEMPTS:
         refused = f"It was tried again {MOST_ATTEMPTS} times, the most that any group is."
         return replace(recovery, response=Response.FAIL, refused=refused, alone=())
+    if cause.action == ExitAction.RESCHEDULE:
+        return replace(recovery, pause=_pause(cause, policy, before))
     if cause.loss == Loss.PREEMPTED and cause.action is None:
         bound, number = policy.most_preemptions, before.preemptions
     else:
@@ -139,6 +149,15 @@ def _bounded(recovery: Recovery, policy: RecoveryPolicy, history: Callable[[], H
         return replace(recovery, response=Response.FAIL, refused=refused, alone=())
     if recovery.response != Response.REQUEUE:
         return recovery
-    loss = Loss.FAILED if cause.action is not None else cause.loss
-    earlier = before.preemptions if loss == Loss.PREEMPTED else before.counted
-    return replace(recovery, pause=policy.pause(loss, earlier=earlier))
+    return replace(recovery, pause=_pause(cause, policy, before))
+
+
+def _pause(cause: LostTask, policy: RecoveryPolicy, before: History) -> float:
+    """Seconds before the next attempt. Whoever deletes pods again and again keeps no cluster busy."""
+    if cause.action is not None or cause.loss != Loss.PREEMPTED:
+        loss = Loss.FAILED if cause.action is not None else cause.loss
+        return policy.pause(loss, earlier=before.counted + before.rescheduled)
+    pause = policy.pause(Loss.PREEMPTED, earlier=before.preemptions)
+    if cause.evidence != UNEXPLAINED or not before.unexplained:
+        return pause
+    return max(pause, policy.pause(Loss.FAILED, earlier=before.unexplained - 1))

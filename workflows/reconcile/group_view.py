@@ -7,19 +7,21 @@ rows under their locks.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import takewhile
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Count, Exists, Min, OuterRef, Q
 
 from pools.models import Backend
-from pools.values.recovery import Loss
+from pools.values.recovery import LASTING, Loss
 from scheduling import set_order
 from scheduling.pins import Pins, from_json
 from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.set_order import SetOrder
 from scheduling.stages import stage_begins
+from workflows.lifecycle.pod_status import UNEXPLAINED
 from workflows.lifecycle.recovery import History
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.manifests.group import Renderer
@@ -165,9 +167,14 @@ def uncounted_tries_of(row: TaskGroup, pks: list[int]) -> Mapping[int, int]:
     return Counter(latest[uuid] for uuid in replaced.values_list("task_uuid", flat=True))
 
 
-def history_of(row: TaskGroup) -> History:
+_MOST_IN_A_ROW = 16
+
+
+def history_of(row: TaskGroup, *, now: datetime) -> History:
     """What the group recovered from before."""
-    attempts = Attempt.objects.filter(group=row).values_list("loss", "counted")
+    kinds = Attempt.objects.filter(group=row).order_by().values_list("loss", "counted")
+    counts = {(loss, counted): rows for loss, counted, rows in kinds.annotate(rows=Count("pk"))}
+    preemptions = sum(rows for (loss, _), rows in counts.items() if loss == Loss.PREEMPTED)
     following = Task.objects.filter(
         group=row,
         task_uuid=OuterRef("task_uuid"),
@@ -176,8 +183,22 @@ def history_of(row: TaskGroup) -> History:
     )
     alone = Task.objects.filter(group=row, latest=False, uncounted=True).exclude(exit_code=None)
     return History(
-        attempts=len(attempts),
-        counted=sum(counted for _, counted in attempts),
-        preemptions=sum(loss == Loss.PREEMPTED for loss, _ in attempts),
+        attempts=sum(counts.values()),
+        counted=sum(rows for (_, counted), rows in counts.items() if counted),
+        preemptions=preemptions,
+        rescheduled=sum(rows for (_, counted), rows in counts.items() if not counted) - preemptions,
+        unexplained=_unexplained_in_a_row(row, now),
         replaced=alone.filter(Exists(following)).count(),
     )
+
+
+def _unexplained_in_a_row(row: TaskGroup, now: datetime) -> int:
+    """The last attempts that a deletion without an explanation ended soon; 0 where the present one lasts."""
+    lasting = timedelta(seconds=LASTING)
+    begun = Task.objects.filter(group=row, latest=True).aggregate(first=Min("start_time"))["first"]
+    if begun is not None and now - begun >= lasting:
+        return 0
+    attempts = Attempt.objects.filter(group=row).order_by("-number")
+    last = attempts.values_list("evidence", "start_time", "end_time")[:_MOST_IN_A_ROW]
+    soon = (e == UNEXPLAINED and (start is None or end - start < lasting) for e, start, end in last)
+    return sum(1 for _ in takewhile(bool, soon))

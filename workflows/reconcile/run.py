@@ -272,7 +272,10 @@ class Reconciliation:
 
     def _assess(self, view: GroupView, observed: ObservedPods) -> Assessment:
         return follow(
-            view, observed, editable=lambda: edits_pod_groups(view), history=lambda: history_of(view.row)
+            view,
+            observed,
+            editable=lambda: edits_pod_groups(view),
+            history=lambda: history_of(view.row, now=view.now),
         )
 
     def _live_pods(self, view: GroupView, observed: ObservedPods, *, silent: bool) -> ObservedPods:

@@ -39,6 +39,7 @@ from workflows.services.attempts import AttemptCleared, NewAttempt, RunClock
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.notify import mark_due
 from workflows.services.steps import Steps, database_now
+from workflows.services.timeline import MOST_ALIKE
 from workflows.values.placement import ORDERED
 
 
@@ -331,7 +332,7 @@ def _move_tasks(moves: Sequence[TaskMove], steps: Steps, *, begins: bool) -> Non
         cursor.execute(_MOVE_TASKS, columns)
     for move in allowed:
         row = rows[move.pk]
-        if row.status != move.status and not (begins and move.code is None):
+        if row.status != move.status and not _is_left_out(row, move, begins=begins):
             failed = _failed(move.status)
             steps.event(
                 key=f"task:{move.pk}:{move.status}",
@@ -341,6 +342,14 @@ def _move_tasks(moves: Sequence[TaskMove], steps: Steps, *, begins: bool) -> Non
                 task=row.name,
                 retry=row.retry_id,
             )
+
+
+def _is_left_out(row: Task, move: TaskMove, *, begins: bool) -> bool:
+    """Whether the events of the group say enough: tries of 10,000 tasks, again and again, fill tables."""
+    is_repeated = row.retry_id >= MOST_ALIKE
+    if begins:
+        return move.code is None or is_repeated
+    return is_repeated and (move.status not in TERMINAL or move.status == TaskStatus.RESCHEDULED)
 
 
 def _task_moves(row: Task, move: TaskMove) -> bool:
@@ -390,6 +399,10 @@ def _add_tries(tries: Sequence[NewTry], steps: Steps, *, begins: bool) -> None:
     )
     for new in () if begins else fresh:
         name = olds[new.after].name
+        if new.retry_id > MOST_ALIKE:
+            message = f"Task {name} is tried again, try {new.retry_id}."
+            steps.note(key=f"retry:{new.after}", reason="Retry", message=message, warning=False)
+            continue
         steps.event(
             key=f"retry:{new.after}",
             reason="Retry",

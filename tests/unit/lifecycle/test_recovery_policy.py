@@ -3,6 +3,7 @@
 import pytest
 
 from pools.values.recovery import Loss, RecoveryPolicy, Response
+from workflows.lifecycle.exit_actions import ExitAction
 from workflows.lifecycle.recovery import History, LostTask, recover
 
 
@@ -44,7 +45,38 @@ def test_a_peer_that_failed_with_a_lost_task_is_tried_again_beside_it():
     assert (recovery.response, recovery.cause.pk, recovery.alone) == (Response.TASK, 1, (1, 2))
 
 
-def _lost(pk, loss):
-    return LostTask(
-        pk=pk, name=f"t{pk}", lead=False, status="FAILED", message="", loss=loss, evidence="own_end"
-    )
+@pytest.mark.parametrize(("earlier", "want"), [(0, 0.0), (1, 30.0), (2, 60.0), (16, 600.0)])
+def test_deletions_that_nothing_explains_have_pauses_from_the_second_in_a_row_on(earlier, want):
+    policy = RecoveryPolicy(preempted=Response.REQUEUE)
+    lost = _lost(1, Loss.PREEMPTED, evidence="unexplained")
+    assert _recovered(lost, policy, History(unexplained=earlier)).pause == want
+
+
+def test_an_explained_preemption_has_no_pause_after_unexplained_ones():
+    policy = RecoveryPolicy(preempted=Response.REQUEUE)
+    lost = _lost(1, Loss.PREEMPTED, evidence="eviction_event")
+    assert _recovered(lost, policy, History(unexplained=3)).pause == 0.0
+
+
+def test_attempts_by_reschedule_have_the_pauses_of_the_policy():
+    policy = RecoveryPolicy()
+    lost = _lost(1, Loss.FAILED, lead=True, action=ExitAction.RESCHEDULE, may_retry=True)
+    pauses = [_recovered(lost, policy, History(rescheduled=n)).pause for n in (0, 1, 2)]
+    assert pauses == [30.0, 60.0, 120.0]
+
+
+def test_no_group_is_tried_again_without_end_by_reschedule_or_task_by_task():
+    lost = _lost(1, Loss.FAILED, lead=True, action=ExitAction.RESCHEDULE, may_retry=True)
+    assert _recovered(lost, RecoveryPolicy(), History(attempts=1000)).response == Response.FAIL
+    alone = RecoveryPolicy(preempted=Response.TASK)
+    recovery = _recovered(_lost(1, Loss.PREEMPTED), alone, History(attempts=1, replaced=999))
+    assert recovery.response == Response.FAIL
+
+
+def _recovered(lost, policy, history):
+    return recover([lost], policy, tasks=2, ignore_nonlead_status=False, history=lambda: history)
+
+
+def _lost(pk, loss, **values):
+    defaults = {"lead": False, "status": "FAILED", "message": "", "evidence": "own_end"}
+    return LostTask(pk=pk, name=f"t{pk}", loss=loss, **{**defaults, **values})
