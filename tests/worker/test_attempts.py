@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, NODE, POD
+from pools.models import Cluster
 from pools.values.recovery import Loss, RecoveryPolicy, Response
 from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
@@ -225,6 +226,34 @@ def test_tries_of_tasks_are_lines_of_the_timeline_for_the_first_attempts_alone(w
     assert Event.objects.filter(group=group, task_name="", reason="AttemptRunning").count() == 3
 
 
+@pytest.mark.parametrize(("ago", "attempts"), [(120, 1), (301, 2)])
+def test_a_pod_that_is_missed_while_no_observer_is_at_work_waits_for_one(world, ago, attempts):
+    group = gang(world)
+    task = group.tasks.get(position=1)
+    world.cluster.remove(POD, task.pod_name, namespace=group.placement["namespace"])
+    Cluster.objects.filter(pk=world.uid).update(heartbeat_at=timezone.now() - timedelta(seconds=ago))
+    world.look(group)
+    assert fresh(group).attempt_number == attempts
+
+
+def test_a_mark_on_the_pod_group_of_an_earlier_attempt_explains_nothing(world):
+    group = gang(world)
+    began_at = timezone.now() - timedelta(seconds=30)
+    TaskGroup.objects.filter(pk=group.pk).update(attempt_number=2, attempt_began_at=began_at)
+    stale = began_at - timedelta(seconds=60)
+
+    def mark_stale(obj):
+        annotations = obj["metadata"].setdefault("annotations", {})
+        annotations["kai.scheduler/stale-podgroup-timestamp"] = stale.isoformat()
+
+    (pod_group,) = world.cluster.all(KAI_POD_GROUP)
+    namespace = group.placement["namespace"]
+    world.cluster.edit(KAI_POD_GROUP, pod_group["metadata"]["name"], mark_stale, namespace=namespace)
+    preempt(world, group)
+    world.settle()
+    assert Attempt.objects.get(group=group).evidence == "unexplained"
+
+
 def test_the_bound_of_its_policy_ends_it_and_says_so(world):
     policy = RecoveryPolicy(preempted=Response.REQUEUE, most_preemptions=1)
     group = gang(world, policy=policy)
@@ -342,6 +371,26 @@ def test_a_pod_that_ended_while_it_was_deleted_is_lost_with_its_node(world):
         world.step(group)
     (attempt,) = Attempt.objects.filter(group=group)
     assert (attempt.loss, attempt.evidence) == (Loss.NODE_LOST, "node_away")
+
+
+@pytest.mark.parametrize(("ago", "attempts"), [(30, 0), (400, 1)])
+def test_a_pod_that_a_finalizer_holds_after_its_end_is_waited_for_for_a_while(world, ago, attempts):
+    group = gang(world)
+    hold(world, group)
+    ended_at = timezone.now() - timedelta(seconds=ago)
+
+    def end(obj):
+        obj["metadata"] |= {"deletionTimestamp": text(ended_at), "deletionGracePeriodSeconds": 0}
+        state = {"name": "user", "state": {"terminated": {"exitCode": 0, "finishedAt": text(ended_at)}}}
+        obj["status"] |= {"phase": "Succeeded", "containerStatuses": [state]}
+
+    pod = group.tasks.get(position=1).pod_name
+    world.cluster.edit(POD, pod, end, namespace=group.placement["namespace"])
+    for _ in range(3):
+        world.step(group)
+    ended = Attempt.objects.filter(group=group)
+    assert len(ended) == attempts
+    assert all("a finalizer holds it" in attempt.message for attempt in ended)
 
 
 def text(time):

@@ -104,6 +104,12 @@ def ended_by_deletion(pod: PodSeen) -> bool:
     return any(time is not None and time >= requested_at for time in times)
 
 
+def last_end(pod: PodSeen) -> datetime | None:
+    """When the last of its containers ended."""
+    times = (read_instant(c.get("finished")) for c in _containers(pod) if c.get("state") == "terminated")
+    return max((time for time in times if time is not None), default=None)
+
+
 def read_gone(
     pod: PodSeen | None,
     *,

@@ -27,6 +27,7 @@ from workflows.lifecycle.pod_status import (
     UNEXPLAINED,
     Reading,
     ended_by_deletion,
+    last_end,
     not_started,
     read_gone,
     read_lost,
@@ -51,6 +52,10 @@ from workflows.values.observation import PodSeen
 UNSEEN_GRACE = timedelta(seconds=10)
 VANISHED_GRACE = timedelta(seconds=2)
 SUCCESSOR_GRACE = timedelta(seconds=6)
+KEPT_GRACE = timedelta(minutes=5)
+"""For how long a pod that was deleted and has ended may stay; its group does not run meanwhile."""
+OBSERVER_GRACE = timedelta(minutes=5)
+"""After its last sign, for how long an observer may come back and explain what happened meanwhile."""
 """How long the pod of a group that preempted another may take to get its node, once that is free."""
 TEARING_DOWN = Condition(type="Released", status="False", reason="TearingDown")
 
@@ -60,7 +65,8 @@ class ObservedPods:
     """A group's pods by name as last observed, and since when each is absent.
 
     ``complete`` says that a pod that is not in ``pods`` is not in the cluster, ``observer_silent`` that no
-    observer is at work. ``evictions`` are the messages of the scheduler's evictions, oldest first,
+    observer is at work, since ``heartbeat_at`` if one ever was. ``evictions`` are the messages of the
+    scheduler's evictions, oldest first,
     ``nodes_gone`` nodes that were removed from the cluster. ``exit_actions`` are the tasks' own, by row;
     ``uncounted_tries`` are how many earlier tries of a task do not count as retries. ``unfollowed`` is the
     time in which nobody followed the cluster, if these pods were missed after it. ``nodes`` are those of its
@@ -72,6 +78,7 @@ class ObservedPods:
     gone_at: Mapping[str, datetime]
     complete: bool = False
     observer_silent: bool = False
+    heartbeat_at: datetime | None = None
     nodes_gone: Collection[str] = ()
     evictions: Sequence[str] = ()
     exit_actions: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
@@ -222,10 +229,7 @@ class _TaskReader:
     def _present(self, task: TaskView, pod: PodSeen) -> Reading | None:
         """Read the pod; one that cannot be read, or that never says since when it starts, ends in time."""
         if self._view.placement.has_attempts and ended_by_deletion(pod):
-            if lost := self._on_lost_node(pod):
-                return lost
-            self.recheck_at(self._view.now + VANISHED_GRACE)
-            return None  # why it was deleted is known once it is gone
+            return self._on_lost_node(pod) or self._ended_and_present(task, pod)
         reading = read_pod(pod, now=self._view.now, start_timeout=self._start_timeout)
         if (reading is None or reading.code is None) and (lost := self._on_lost_node(pod)):
             return lost
@@ -236,6 +240,16 @@ class _TaskReader:
         if reading is not None and reading.code == START_TIMEOUT_CODE and self._view.row.waiting_reason:
             return replace(reading, message=f"{reading.message} {self._view.row.waiting_reason}")
         return reading
+
+    def _ended_and_present(self, task: TaskView, pod: PodSeen) -> Reading | None:
+        """How a pod ended that was deleted; None for a while, for why is known once it is gone."""
+        now, ended_at = self._view.now, last_end(pod)
+        if ended_at is None or now - ended_at < KEPT_GRACE:
+            self.recheck_at(now + VANISHED_GRACE)
+            return None
+        gone = self._gone(pod, eviction=self._eviction(task.pod_name), deleted=True, since=None)
+        sentence = f"The pod has ended and is still there: a finalizer holds it, or node {pod.node_name}."
+        return replace(gone, message=f"{gone.message} {sentence}") if gone else None
 
     def _on_lost_node(self, pod: PodSeen) -> Reading | None:
         """How a pod ends whose node is lost, None while it is not; read again when it would be."""
@@ -263,6 +277,9 @@ class _TaskReader:
         if not explained and since is not None and now - since < VANISHED_GRACE:
             self.recheck_at(since + VANISHED_GRACE)
             return None
+        if not explained and (observer_until := self._observer_may_explain(since)):
+            self.recheck_at(observer_until)
+            return None
         if not explained and self._view.row.repinning:  # deleted by this service, which makes it again
             return None
         if not explained and self._unplaced:
@@ -270,6 +287,14 @@ class _TaskReader:
             self.recheck_at(now + VANISHED_GRACE)
             return None
         return self._gone(pod, eviction=eviction, deleted=deleted, since=since)
+
+    def _observer_may_explain(self, since: datetime | None) -> datetime | None:
+        """How long a pod that is missed while no observer is at work waits for one; None if not at all."""
+        observed = self._observed
+        if since is not None or not observed.observer_silent or not self._view.placement.has_attempts:
+            return None
+        until = observed.heartbeat_at + OBSERVER_GRACE if observed.heartbeat_at else None
+        return until if until is not None and until > self._view.now else None
 
     def _gone(
         self, pod: PodSeen | None, *, eviction: Eviction | None, deleted: bool, since: datetime | None

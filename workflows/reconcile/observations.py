@@ -65,7 +65,7 @@ def _traces(view: GroupView, pods: Mapping[str, PodSeen]) -> DeletionTraces:
     read_back = _read_back(view)
     rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, **_home(view))
     marks = list(rows.values_list("digest__annotations", flat=True)[:MOST_POD_GROUPS])
-    stale_since = _latest(marks, read_back.stale)
+    stale_since = _of_present_attempt(view, _latest(marks, read_back.stale))
     never_stale = stale_since is None or any(gang.never_stale for gang in view.renderer.gangs.values())
     nodes = sorted({pod.node_name for pod in pods.values() if pod.absent} - {""})
     return DeletionTraces(
@@ -75,6 +75,12 @@ def _traces(view: GroupView, pods: Mapping[str, PodSeen]) -> DeletionTraces:
         stale_grace=None if never_stale else read_back.stale_grace,
         successors=cache(lambda: _successors(view, nodes)),
     )
+
+
+def _of_present_attempt(view: GroupView, time: datetime | None) -> datetime | None:
+    """The time of a mark, None if the mark is on a pod group of the attempt before."""
+    began_at = view.row.attempt_began_at
+    return None if time is not None and began_at is not None and time < began_at else time
 
 
 def _latest(marks: Iterable[Mapping[str, str] | None], annotation: str) -> datetime | None:
@@ -167,8 +173,13 @@ def _live(view: GroupView) -> list[int]:
 
 def observer_is_silent(view: GroupView) -> bool:
     """Whether no observer has followed the group's cluster lately, so that its rows may be old."""
-    heartbeat_at = Cluster.objects.filter(pk=cluster_of(view)).values_list("heartbeat_at", flat=True).first()
-    return heartbeat_at is None or view.now - heartbeat_at > OBSERVER_SILENCE
+    last = heartbeat_at(view)
+    return last is None or view.now - last > OBSERVER_SILENCE
+
+
+def heartbeat_at(view: GroupView) -> datetime | None:
+    """When an observer last followed the group's cluster."""
+    return Cluster.objects.filter(pk=cluster_of(view)).values_list("heartbeat_at", flat=True).first()
 
 
 def evictions(view: GroupView) -> Sequence[str]:

@@ -287,6 +287,7 @@ class Reconciliation:
             gone_at=observed.gone_at,
             complete=True,
             observer_silent=silent,
+            heartbeat_at=observations.heartbeat_at(view),
             nodes_gone=observed.nodes_gone,
             evictions=observations.evictions(view),
             exit_actions=observations.exit_actions_of_live_tasks(view),
