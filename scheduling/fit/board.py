@@ -49,10 +49,11 @@ class Board:
         if kind in self._slots:
             return
         nodes, free = self.snapshot.nodes, self._free
-        slots = [times(free[i], kind.amounts) if kind.may_use(node) else 0 for i, node in enumerate(nodes)]
+        counts = {amounts: times(amounts, kind.amounts) for amounts in set(free)}  # most nodes are alike
+        slots = [counts[free[i]] if kind.may_use(node) else 0 for i, node in enumerate(nodes)]
         self._slots[kind] = slots
         self._rooms[kind] = [
-            [sum(slots[i] for i in domain.nodes) for domain in row] for row in self.snapshot.domains
+            [sum(map(slots.__getitem__, domain.nodes)) for domain in row] for row in self.snapshot.domains
         ] + [[sum(slots)]]  # at POOL_RANK, which is the last place too
 
     def room(self, kind: Demand, region: Region) -> int:
@@ -73,7 +74,7 @@ class Board:
         """What is free on all nodes of a region with a cut, nodes that take no new pods included."""
         if self._sums is None:
             self._sums = [
-                [_total(self._free[node] for node in domain.nodes) for domain in row]
+                [_total(map(self._free.__getitem__, domain.nodes)) for domain in row]
                 for row in self.snapshot.domains
             ]
         row = self._sums[region.cut]

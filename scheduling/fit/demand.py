@@ -45,10 +45,10 @@ class Demand:
         """Whether the pod may use the node, whatever is free there."""
         if node.name in self.excluded or (node.closed and not self.ignores_closed):
             return False
-        labels = node.labels
-        if any(labels.get(key) != value for key, value in self.selector):
-            return False
-        return all(self._tolerates(taint) for taint in node.taints)
+        for key, value in self.selector:
+            if node.labels.get(key) != value:
+                return False
+        return not node.taints or all(self._tolerates(taint) for taint in node.taints)
 
     def _tolerates(self, taint: Mapping[str, str]) -> bool:
         if taint.get("effect") not in _BARRING:
