@@ -368,6 +368,12 @@ class Task(models.Model):
     initializing_start_time = models.DateTimeField(null=True)
     start_time = models.DateTimeField(null=True)
     end_time = models.DateTimeField(null=True)
+    nvlink_joined_at = models.DateTimeField(
+        null=True, help_text="When its node was first ready in its group's ComputeDomain."
+    )
+    nvlink_left_at = models.DateTimeField(
+        null=True, help_text="Since when its node is not ready there any more, while it runs."
+    )
     log_state = models.CharField(max_length=8, choices=LogState, blank=True, default="", db_default="")
     log_note = models.CharField(
         max_length=300, blank=True, default="", db_default="", help_text="Why its log is not kept."

@@ -4,14 +4,18 @@ It is counted from the nodes of pods that hold a claim, never from the domain's 
 before any node has joined (ComputeDomain v1beta1: ``status.nodes`` with name, cliqueID and status). Pure.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from pools.conditions import Condition
 from scheduling.sentences import agree, count_of, plain_listing
 
 NVLINK_READY = "NVLinkReady"
 READY = "Ready"
+DOMAIN_LOST_NODE = "domain_lost_node"
+"""Evidence: the node of a running task was ready in its ComputeDomain, and is not for too long a time."""
+
 MOST_NAMED = 5
 
 
@@ -26,10 +30,14 @@ class DomainNode:
 
 @dataclass(frozen=True, slots=True)
 class DomainHealth:
-    """``expected`` counts the nodes of pods with claims; ``unready`` names those that are not ready."""
+    """``expected`` counts the nodes of pods with claims; ``unready`` names those that are not ready.
+
+    ``is_reported`` says that the domain lists nodes at all: else its controller may not report them.
+    """
 
     expected: int
     unready: tuple[str, ...]
+    is_reported: bool = True
 
     @property
     def sentence(self) -> str:
@@ -65,4 +73,39 @@ def health_of(nodes: Sequence[DomainNode], pod_nodes: Collection[str]) -> Domain
     """The health of a domain whose pods with claims are on ``pod_nodes``."""
     ready = {node.name for node in nodes if node.is_ready}
     expected = set(pod_nodes)
-    return DomainHealth(len(expected), tuple(sorted(expected - ready)))
+    return DomainHealth(len(expected), tuple(sorted(expected - ready)), is_reported=bool(nodes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelTask:
+    """A try whose pod claims a channel, its node, and when that joined the domain and left it."""
+
+    pk: int
+    node: str
+    runs: bool
+    joined_at: datetime | None
+    left_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Tries whose nodes are now in their domain, and tries that run on a node that has left it."""
+
+    joined: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()
+
+
+def membership(tasks: Iterable[ChannelTask], health: DomainHealth) -> Membership:
+    """What has changed since these times were written.
+
+    A node leaves only where it had joined, and only of a domain that reports nodes: so a controller that
+    reports none, or not yet, ends no task.
+    """
+    joined, left = [], []
+    for task in tasks:
+        if task.node not in health.unready:
+            if task.joined_at is None or task.left_at is not None:
+                joined.append(task.pk)
+        elif task.runs and health.is_reported and task.joined_at is not None and task.left_at is None:
+            left.append(task.pk)
+    return Membership(tuple(joined), tuple(left))

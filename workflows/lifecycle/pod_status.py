@@ -25,6 +25,7 @@ from scheduling.backends.base import Eviction, EvictionCause
 from scheduling.node_health import NodeHealth
 from scheduling.suspects import NodeFault
 from web.times import read_instant
+from workflows.lifecycle.domain_health import DOMAIN_LOST_NODE
 from workflows.lifecycle.evidence import DISRUPTIONS, DeletionTraces, conclude, deletion_requested
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.values.observation import DISRUPTION, PREEMPTED, PodSeen
@@ -177,6 +178,16 @@ def read_lost(pod: PodSeen, node: NodeHealth, *, lost_after: timedelta) -> Readi
     seconds = f"{lost_after.total_seconds():g} seconds"
     message = f"Its node is lost: it is away for longer than {seconds}. {node.sentence(pod.node_name)}"
     return _backend(message, loss=Loss.NODE_LOST, evidence=BY_NODE, fault=NodeFault.LOST)
+
+
+def read_out_of_domain(pod: PodSeen, *, since: datetime, lost_after: timedelta) -> Reading:
+    """Read a pod that runs on a node without its NVLink: the node has left the group's ComputeDomain."""
+    seconds = f"{lost_after.total_seconds():g} seconds"
+    message = (
+        f"Its node {pod.node_name} has left its NVLink domain: it is not ready there since "
+        f"{since:%Y-%m-%d %H:%M:%S} UTC, longer than {seconds}."
+    )
+    return _backend(message, loss=Loss.NODE_LOST, evidence=DOMAIN_LOST_NODE, fault=NodeFault.NVLINK)
 
 
 def _evicted(eviction: Eviction) -> Reading:

@@ -31,6 +31,7 @@ from workflows.lifecycle.pod_status import (
     not_started,
     read_gone,
     read_lost,
+    read_out_of_domain,
     read_pod,
 )
 from workflows.lifecycle.recovery import History, LostTask, Recovery
@@ -39,6 +40,7 @@ from workflows.reconcile.deadlines import start_deadline, start_timeout
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.recovering import (
     attributed,
+    avoided_by_replacement,
     held_back,
     new_attempt,
     next_patience_end,
@@ -70,8 +72,9 @@ class ObservedPods:
     ``nodes_gone`` nodes that were removed from the cluster. ``exit_actions`` are the tasks' own, by row;
     ``uncounted_tries`` are how many earlier tries of a task do not count as retries. ``unfollowed`` is the
     time in which nobody followed the cluster, if these pods were missed after it. ``nodes`` are those of its
-    pods that are not healthy; after ``lost_after`` one that is away is lost. ``traces`` may explain why pods
-    were deleted.
+    pods that are not healthy; after ``lost_after`` one that is away is lost. ``out_of_domain`` are pods by
+    name whose node has left the group's ComputeDomain, and since when. ``traces`` may explain why pods were
+    deleted.
     """
 
     pods: Mapping[str, PodSeen]
@@ -85,6 +88,7 @@ class ObservedPods:
     uncounted_tries: Mapping[int, int] = field(default_factory=dict)
     nodes: Mapping[str, NodeHealth] = field(default_factory=dict)
     lost_after: timedelta | None = None
+    out_of_domain: Mapping[str, datetime] = field(default_factory=dict)
     unfollowed: tuple[datetime, datetime] | None = None
     traces: DeletionTraces = NO_TRACES
 
@@ -121,7 +125,7 @@ def follow(
         reader.recheck_at(look_again)
         recovery = None
     else:
-        losses = attributed(view, observed.nodes, reader.losses)
+        losses = attributed(view, observed.nodes, reader.losses, out_of_domain=observed.out_of_domain)
         recovery = recovery_of(view, moves, losses, history=history)
     if recovery is not None and recovery.response == Response.REQUEUE:
         changes_of_attempt = (*new_attempt(view, moves, recovery), *reader.failures)
@@ -137,6 +141,8 @@ def follow(
     status = group_status(members, ignore_nonlead_status=view.row.ignore_nonlead_status)
     changes: list[Change] = [*moves.values(), *tries, *run_clock(view, moves, status=status)]
     changes += reader.failures
+    if recovery is not None and recovery.response == Response.TASK:
+        changes += avoided_by_replacement(view, recovery)
     if generation is not None:
         changes.append(NewGeneration(generation))
     if may_move(view.status, status):
@@ -231,7 +237,7 @@ class _TaskReader:
         if self._view.placement.has_attempts and ended_by_deletion(pod):
             return self._on_lost_node(pod) or self._ended_and_present(task, pod)
         reading = read_pod(pod, now=self._view.now, start_timeout=self._start_timeout)
-        if (reading is None or reading.code is None) and (lost := self._on_lost_node(pod)):
+        if (reading is None or reading.code is None) and (lost := self._lost(pod)):
             return lost
         if reading is None or reading.status in (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING):
             deadline = start_deadline(task, self._start_timeout)
@@ -250,6 +256,20 @@ class _TaskReader:
         gone = self._gone(pod, eviction=self._eviction(task.pod_name), deleted=True, since=None)
         sentence = f"The pod has ended and is still there: a finalizer holds it, or node {pod.node_name}."
         return replace(gone, message=f"{gone.message} {sentence}") if gone else None
+
+    def _lost(self, pod: PodSeen) -> Reading | None:
+        """How a pod ends that has not ended itself, but is lost; None while it is not."""
+        return self._on_lost_node(pod) or self._out_of_domain(pod)
+
+    def _out_of_domain(self, pod: PodSeen) -> Reading | None:
+        """How a pod ends whose node is out of its NVLink domain for as long as a lost one is away."""
+        since, lost_after = self._observed.out_of_domain.get(pod.name), self._observed.lost_after
+        if since is None or lost_after is None or pod.deleting:
+            return None
+        if since + lost_after <= self._view.now:
+            return read_out_of_domain(pod, since=since, lost_after=lost_after)
+        self.recheck_at(since + lost_after)
+        return None
 
     def _on_lost_node(self, pod: PodSeen) -> Reading | None:
         """How a pod ends whose node is lost, None while it is not; read again when it would be."""

@@ -50,6 +50,8 @@ class TaskView:
     scheduling_start_time: datetime | None
     initializing_start_time: datetime | None
     processing_start_time: datetime | None = None
+    nvlink_joined_at: datetime | None = None
+    nvlink_left_at: datetime | None = None
 
     @property
     def live(self) -> bool:

@@ -13,6 +13,7 @@ from web.times import read_instant
 from workflows.explain.obstacles import OccupiedNode
 from workflows.feasibility.sentences import ANOTHER_WORKFLOW
 from workflows.homes import at_home
+from workflows.lifecycle.domain_health import DomainNode, domain_nodes
 from workflows.lifecycle.evidence import DeletionTraces, Successor
 from workflows.lifecycle.pod_status import NO_TRACES
 from workflows.lifecycle.statuses import TERMINAL
@@ -45,7 +46,12 @@ def observed_pods(view: GroupView) -> ObservedPods:
         cluster_of(view), {pod.node_name for pod in pods.values()} - {""}, backend=view.backend
     )
     away = any(node.is_away for node in nodes.values())
-    ending = [t.pk for t in view.tasks if t.live and _has_ended(pods.get(t.pod_name), nodes)]
+    out_of_domain = _out_of_domain(view)
+    ending = [
+        t.pk
+        for t in view.tasks
+        if t.live and (t.pod_name in out_of_domain or _has_ended(pods.get(t.pod_name), nodes))
+    ]
     return ObservedPods(
         pods=pods,
         gone_at=gone_at,
@@ -55,9 +61,29 @@ def observed_pods(view: GroupView) -> ObservedPods:
         uncounted_tries=uncounted_tries_of(view.row, ending) if ending else {},
         unfollowed=_unfollowed(view, gone_at.values()) if gone_at else None,
         nodes=nodes,
-        lost_after=node_policy(view.placement.pool).lost_after if away else None,
+        lost_after=lost_after(view) if away or out_of_domain else None,
+        out_of_domain=out_of_domain,
         traces=_traces(view, pods) if gone_at else NO_TRACES,
     )
+
+
+def lost_after(view: GroupView) -> timedelta | None:
+    """How long a node may be away before it is lost, by its pool as it is now; None for ever."""
+    return node_policy(view.placement.pool).lost_after
+
+
+def _out_of_domain(view: GroupView) -> dict[str, datetime]:
+    """Pods whose node has left the group's ComputeDomain and is still not ready there, and since when."""
+    left = [task for task in view.tasks if task.live and task.nvlink_left_at is not None]
+    if not left or not view.placement.has_attempts:
+        return {}
+    domain = compute_domain_nodes(view) or ()
+    ready = {node.name for node in domain if node.is_ready}
+    return {
+        task.pod_name: task.nvlink_left_at
+        for task in left
+        if task.nvlink_left_at is not None and domain and task.node_name not in ready
+    }
 
 
 def _traces(view: GroupView, pods: Mapping[str, PodSeen]) -> DeletionTraces:
@@ -224,6 +250,12 @@ def compute_domain_digest(view: GroupView) -> Mapping[str, Any] | None:
         kind="ComputeDomain", group_uuid=view.uuid, deleting=False, **_home(view)
     )
     return rows.values_list("digest", flat=True).first()
+
+
+def compute_domain_nodes(view: GroupView) -> tuple[DomainNode, ...] | None:
+    """The nodes that the group's ComputeDomain lists; None if there is none or it is ending."""
+    digest = compute_domain_digest(view)
+    return None if digest is None else domain_nodes(digest.get("status"))
 
 
 def claim_template_observed(view: GroupView) -> bool:

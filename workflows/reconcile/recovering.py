@@ -4,7 +4,7 @@ A loss that the cluster causes often reaches the service after the failures of p
 failure is held back for a while if a peer's pod is being deleted, until it is known why.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -12,11 +12,12 @@ from pools.values.recovery import MOST_AVOIDED, Loss, Response
 from scheduling import names
 from scheduling.node_health import NodeHealth
 from web.times import read_instant
+from workflows.lifecycle.domain_health import DOMAIN_LOST_NODE
 from workflows.lifecycle.recovery import History, LostTask, Recovery, recover
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.services.attempts import NewAttempt, RunClock
-from workflows.services.record import Change, NewTry, TaskMove
+from workflows.services.record import Change, NewAvoidedNodes, NewTry, TaskMove
 from workflows.values.observation import PodSeen
 
 HELD_BACK = timedelta(seconds=90)
@@ -48,21 +49,41 @@ def _ends(pod: PodSeen) -> list[datetime]:
 
 
 def attributed(
-    view: GroupView, nodes: Mapping[str, NodeHealth], losses: Mapping[int, LostTask]
+    view: GroupView,
+    nodes: Mapping[str, NodeHealth],
+    losses: Mapping[int, LostTask],
+    *,
+    out_of_domain: Collection[str] = (),
 ) -> Mapping[int, LostTask]:
-    """The losses, with failures beside a peer on a node that is away as losses of that node."""
+    """The losses, with failures beside a peer on a node that fails as losses of that node.
+
+    It fails if it is away, or if it has left the group's NVLink domain (``out_of_domain``, by pod).
+    """
+    if not view.placement.has_attempts:
+        return losses
     peers = [task for task in view.tasks if task.live and task.pk not in losses]
     away = sorted({task.node_name for task in peers if (node := nodes.get(task.node_name)) and node.is_away})
-    if not view.placement.has_attempts or not away:
+    if away:
+        sentence = f"A peer of it was on a node that is away. {nodes[away[0]].sentence(away[0])}"
+        return _blamed(losses, away[0], evidence=PEER_AWAY, sentence=sentence)
+    left = sorted(task.node_name for task in peers if task.pod_name in out_of_domain)
+    if not left:
         return losses
-    sentence = nodes[away[0]].sentence(away[0])
+    sentence = f"The node {left[0]} of a peer had left the group's NVLink domain."
+    return _blamed(losses, left[0], evidence=DOMAIN_LOST_NODE, sentence=sentence)
+
+
+def _blamed(
+    losses: Mapping[int, LostTask], node: str, *, evidence: str, sentence: str
+) -> Mapping[int, LostTask]:
+    """The losses, with failures that no exit action names as losses of this node."""
     return {
         pk: replace(
             lost,
             loss=Loss.NODE_LOST,
-            evidence=PEER_AWAY,
-            node=away[0],
-            message=f"{lost.message} A peer of it was on a node that is away. {sentence}",
+            evidence=evidence,
+            node=node,
+            message=f"{lost.message} {sentence}",
         )
         if lost.loss == Loss.FAILED and lost.action is None
         else lost
@@ -196,11 +217,21 @@ def _first_try(task: TaskView, *, generation: int) -> NewTry:
 
 
 def _avoided(view: GroupView, cause: LostTask) -> Sequence[str]:
-    """The nodes that the next attempt avoids, those of the last losses first."""
-    most = view.placement.recovery.avoid_nodes
+    """The nodes that the next attempt avoids, those of the last losses first.
+
+    One that left the NVLink domain is avoided whatever the policy says: Kubernetes would use it again.
+    """
+    most = max(view.placement.recovery.avoid_nodes, int(cause.evidence == DOMAIN_LOST_NODE))
     is_blamed = cause.loss != Loss.PREEMPTED and bool(cause.node)
     nodes = [*([cause.node] if is_blamed else []), *view.row.avoided_nodes]
     return list(dict.fromkeys(nodes))[: min(most, MOST_AVOIDED)]
+
+
+def avoided_by_replacement(view: GroupView, recovery: Recovery) -> list[Change]:
+    """What a replacement avoids: Kubernetes would take the node again that left the NVLink domain alone."""
+    cause = recovery.cause
+    nodes = _avoided(view, cause) if cause.evidence == DOMAIN_LOST_NODE else ()
+    return [NewAvoidedNodes(nodes)] if nodes and list(nodes) != view.row.avoided_nodes else []
 
 
 def run_clock(view: GroupView, moves: Mapping[int, TaskMove], *, status: TaskStatus) -> list[Change]:

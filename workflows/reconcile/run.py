@@ -245,13 +245,13 @@ class Reconciliation:
             record(self.lease, changes)
             return None
         record_placement_result(view, observed, self.lease)
-        record_domain_health(view, observed, self.lease)
+        domain_check = record_domain_health(view, observed, self.lease)
         record_node_health(view, observed, self.lease)
         name_ended_peers(view, observed, self.cluster)
         edits = self._edit(view, observed, silent=silent)
         if edits is None or isinstance(edits, Retry | Failed):
             return edits
-        times = (assessment.recheck, *edits, next_missing_check(view), next_deadline(view))
+        times = (assessment.recheck, domain_check, *edits, next_missing_check(view), next_deadline(view))
         return _next_reconcile(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
 
     def _edit(

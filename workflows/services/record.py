@@ -15,6 +15,7 @@ from typing import Any, assert_never
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.db.models.functions import Coalesce
 
 from pools import conditions
 from pools.conditions import Condition
@@ -24,6 +25,7 @@ from scheduling.set_order import SetOrder
 from scheduling.suspects import NodeFault
 from workflows.explain.reasons import Reason
 from workflows.lifecycle.derive import workflow_status
+from workflows.lifecycle.domain_health import Membership
 from workflows.lifecycle.statuses import (
     TERMINAL,
     WORKFLOW_TERMINAL,
@@ -65,6 +67,13 @@ class NewTry:
     pod_name: str
     generation: int
     first_retry: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewMembership:
+    """Nodes of tasks joined the group's ComputeDomain, or left it."""
+
+    members: Membership
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +206,7 @@ class Note:
 
 GroupChange = (
     NewGeneration
+    | NewMembership
     | NewAttempt
     | AttemptCleared
     | RunClock
@@ -352,6 +362,15 @@ def _is_left_out(row: Task, move: TaskMove, *, begins: bool) -> bool:
     return is_repeated and (move.status not in TERMINAL or move.status == TaskStatus.RESCHEDULED)
 
 
+def _note_membership(members: Membership, steps: Steps) -> None:
+    """Note since when the nodes of these tries are in their group's ComputeDomain, or out of it."""
+    tasks, now = Task.objects.filter(group=steps.group), steps.now
+    tasks.filter(pk__in=members.joined).update(
+        nvlink_joined_at=Coalesce("nvlink_joined_at", now), nvlink_left_at=None
+    )
+    tasks.filter(pk__in=members.left, nvlink_left_at=None).update(nvlink_left_at=now)
+
+
 def _task_moves(row: Task, move: TaskMove) -> bool:
     """Whether a move is allowed and changes the row: a new status, or a new place of the pod."""
     if row.status == move.status:
@@ -421,11 +440,13 @@ _GROUP_TIMES = {
 }
 
 
-def _write(change: GroupChange, steps: Steps) -> None:  # noqa: PLR0912, C901 -- one case for each kind of change
+def _write(change: GroupChange, steps: Steps) -> None:  # noqa: PLR0912, PLR0915, C901 -- one case for each kind of change
     group, now = steps.group, steps.now
     match change:
         case NewGeneration(number):
             steps.put(generation=number)
+        case NewMembership(members):
+            _note_membership(members, steps)
         case NewAttempt():
             attempts.begin(change, steps)
         case AttemptCleared():

@@ -1,8 +1,12 @@
 """The health of a ComputeDomain is counted from the nodes of the group's pods."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from workflows.lifecycle.domain_health import domain_nodes, health_of
+from workflows.lifecycle.domain_health import ChannelTask, Membership, domain_nodes, health_of, membership
+
+BEFORE = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 def status(**nodes):
@@ -36,3 +40,30 @@ def test_a_long_list_of_nodes_is_cut():
     message = health_of((), [f"node-{n:02}" for n in range(72)]).sentence
     assert message.startswith("0 of 72 nodes")
     assert "node-04 and 67 more" in message
+
+
+def channel(*, node="a", runs=True, joined=True, left=False):
+    """One try of a task on a node, by what was written of it before."""
+    return ChannelTask(
+        pk=7, node=node, runs=runs, joined_at=BEFORE if joined else None, left_at=BEFORE if left else None
+    )
+
+
+MEMBERS = {
+    "a node joins": (channel(joined=False), status(a="Ready"), Membership(joined=(7,))),
+    "a node stays": (channel(), status(a="Ready"), Membership()),
+    "a node leaves": (channel(), status(a="NotReady"), Membership(left=(7,))),
+    "a node is not listed any more": (channel(), status(b="Ready"), Membership(left=(7,))),
+    "a node is still out": (channel(left=True), status(a="NotReady"), Membership()),
+    "a node is back": (channel(left=True), status(a="Ready"), Membership(joined=(7,))),
+    "a node never joined": (channel(joined=False), status(a="NotReady"), Membership()),
+    "a task does not run yet": (channel(runs=False), status(a="NotReady"), Membership()),
+    "a controller reports no node": (channel(), status(), Membership()),
+}
+
+
+@pytest.mark.parametrize("case", MEMBERS)
+def test_a_node_leaves_only_the_domain_that_it_had_joined(case):
+    task, written, want = MEMBERS[case]
+    health = health_of(domain_nodes(written), {"a", "b"} if "b" in str(written) else {"a"})
+    assert membership([task], health) == want
