@@ -200,7 +200,8 @@ class ObservedGroup:
     ``upstream`` names the groups that it still waits for, ``attempt_before`` says why its next attempt has
     not begun yet, ``trouble`` is the error of the last reconcile,
     ``compute_domains_unserved`` says that the cluster does not serve ComputeDomains. ``template`` is the
-    claim template that it waits for. ``missing_levels`` is the message on levels that its constraints need
+    claim template that it waits for, ``template_removed`` says that it was there before.
+    ``missing_levels`` is the message on levels that its constraints need
     and no node has (``explain.levels``), ``coverage`` how far nodes carry the others (None: no known nodes).
     ``waiting`` is for the scheduler backend, None before the pod group and pods exist. ``starting`` are
     containers on nodes that have not started. ``retried`` names tasks of a running group that are tried again
@@ -219,6 +220,7 @@ class ObservedGroup:
     trouble: str = ""
     compute_domains_unserved: bool = False
     template: str = ""
+    template_removed: bool = False
     missing_levels: str = ""
     coverage: LabelCoverage | None = None
     waiting: Waiting | None = None
@@ -241,7 +243,7 @@ def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reas
     if group.node_wait:
         return Reason(Why.NODE_AWAY, group.node_wait)
     if group.status == TaskStatus.RUNNING:
-        return _of_running(group, scheduler)
+        return _of_template(group) or _of_running(group, scheduler)
     if obstacle := _before_the_cluster(group) or _before_the_scheduler(group):
         return obstacle
     if group.waiting is None:
@@ -283,14 +285,19 @@ def _before_the_scheduler(group: ObservedGroup) -> Reason | None:
     if group.trouble:
         text = f"Its objects could not be created in the cluster; this is tried again: {group.trouble}"
         return Reason(Why.NOT_MADE, text, {"cluster": {"backend": group.backend, "said": group.trouble}})
-    if group.template:
-        return Reason(
-            Why.CLAIM_TEMPLATE,
-            f"It waits for claim template {group.template}, which the cluster's ComputeDomain controller "
-            "has not created yet.",
-            {"claim_template": {"name": group.template, "made": False}},
-        )
-    return None
+    return _of_template(group)
+
+
+def _of_template(group: ObservedGroup) -> Reason | None:
+    """Pods that wait for the template of their claims."""
+    if not group.template:
+        return None
+    evidence = {"claim_template": {"name": group.template, "made": False}}
+    text = f"It waits for claim template {group.template}, which the cluster's ComputeDomain controller "
+    if not group.template_removed:
+        return Reason(Why.CLAIM_TEMPLATE, f"{text}has not created yet.", evidence)
+    text += "made and somebody deleted. The controller makes it again only after 10 minutes to an hour."
+    return Reason(Why.CLAIM_TEMPLATE, text, {"claim_template": {"name": group.template, "made": True}})
 
 
 def _of_placement(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBackend) -> Reason:

@@ -6,6 +6,9 @@ wait until its queue timeout, which may be two months away. So all three are cre
 own name and as the same try, since it never had a node and so cannot have run. With the ComputeDomain go the
 waiting pods: Kubernetes made their claims from the template of the former one.
 
+NVIDIA's controller makes a claim template that somebody deleted again only after 10 minutes to an hour. While
+no claim of the group exists, the ComputeDomain is deleted, and so made again with its template at once.
+
 Once a pod has a node, neither a pod nor the ComputeDomain is created again: the end of a pod that may have
 run is the end of its task, and claims in use name the ComputeDomain that is gone. The pod group is, while a
 task that is tried again waits for a place: nothing else would ever give it one. KAI counts the pods that name
@@ -29,7 +32,7 @@ from workflows.reconcile.apply import create_objects, retry_for
 from workflows.reconcile.binding import bound_pods
 from workflows.reconcile.create import desired_group, edits_pod_groups
 from workflows.reconcile.follow import UNSEEN_GRACE, ObservedPods
-from workflows.reconcile.group_reader import GroupReader, pod_group_kind
+from workflows.reconcile.group_reader import GroupReader, LiveObject, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
@@ -46,6 +49,8 @@ def recreate_missing(
     """Create the missing objects of the gang again, ``lost`` pods last. Raises ClusterError."""
     if not _waits(view, observed, lost):
         return _recreate_pod_group(view, observed, lease, cluster)
+    if unclear := _drop_domain(view, lease, cluster):
+        return unclear
     steps: list[Create] = []
     if view.placement.nvlink and not observations.compute_domain_observed(view):
         if unclear := _drop_pods(view, cluster):
@@ -58,6 +63,48 @@ def recreate_missing(
         if failure := create_objects(step, cluster=cluster):
             return failure
     return _recreate_pods(view, observed, lost, lease, cluster) if lost else None
+
+
+def _drop_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> RequeueAfter | Retry | None:
+    """Delete a ComputeDomain whose template was removed, while no pod has a claim of it. Raises ClusterError.
+
+    It is made again once it is gone, as one that somebody else deleted.
+    """
+    domains = _domains_without_template(view, cluster)
+    if not domains:
+        return None
+    if not any(domain.deleting for domain in domains):
+        namespace = view.placement.namespace
+        targets = [DeleteTarget(domain.name, namespace, domain.uid) for domain in domains]
+        errors = [
+            deletion.error for deletion in cluster.delete_many(COMPUTE_DOMAIN, targets, grace_seconds=None)
+        ]
+        if refused := next((error for error in errors if error is not None), None):
+            return retry_for(refused)
+        message = (
+            "The claim template of its ComputeDomain was deleted from outside before any claim was made from "
+            "it: the ComputeDomain is made again."
+        )
+        note = Note(key=f"domain:{domains[0].uid}", reason="ComputeDomainMadeAgain", message=message)
+        record(lease, [note])
+    return RequeueAfter(seconds=SOON)
+
+
+def _domains_without_template(view: GroupView, cluster: LeasedCluster) -> Sequence[LiveObject]:
+    """The group's ComputeDomain if it has lost its template and no pod has a claim or a node; else nothing.
+
+    Rows may lack a template that was made since, so the cluster itself is asked.
+    """
+    if not view.placement.nvlink or observations.claim_template_observed(view):
+        return ()
+    if not observations.compute_domain_observed(view):
+        return ()
+    reader = GroupReader(cluster, view.row.pk, view.placement)
+    live = reader.before_create(())
+    if live.template is not None or any(pod.node for pod in live.pods.values()):
+        return ()
+    claims = reader.claims(frozenset(live.pods), claim_names=None) if live.domains else ()
+    return () if claims else list(live.domains.values())
 
 
 def _drop_pods(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry | None:

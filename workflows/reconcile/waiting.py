@@ -75,6 +75,7 @@ def reason_of(
         unreachable_since=_unreachable_since(view) if trouble and trouble.unreachable else None,
         trouble=trouble.trouble if trouble else "",
         template=template,
+        template_removed=bool(template) and view.row.created_in_cluster_at is not None,
         missing_levels=levels.lost,
         coverage=levels.coverage,
         waiting=waiting,

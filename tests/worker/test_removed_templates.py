@@ -1,0 +1,106 @@
+"""A claim template that somebody deletes: NVIDIA's controller makes it again only after a long time."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from cluster.kinds import COMPUTE_DOMAIN, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from tests.worker.test_attempts import gang
+from tests.worker.world import World, fresh, statuses
+from workflows.models import Event, ObservedPod, TaskGroup
+
+
+@pytest.fixture
+def world(db):
+    """A cluster that schedules nothing."""
+    return World(scheduled=False)
+
+
+@pytest.fixture
+def group(world):
+    """A gang that waits for its place, without the controller that would make its template again."""
+    group = world.group(pods=2)
+    world.settle()
+    world.controller = world.cluster.players.pop()
+    return group
+
+
+def remove_template(world, group):
+    (template,) = world.cluster.names(RESOURCE_CLAIM_TEMPLATE)
+    world.cluster.remove(RESOURCE_CLAIM_TEMPLATE, template, namespace="osmo")
+    long_ago = timezone.now() - timedelta(minutes=1)
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=long_ago)
+
+
+def uids(world, kind):
+    return {obj["metadata"]["uid"] for obj in world.cluster.all(kind)}
+
+
+def test_the_domain_of_a_gang_without_claims_is_made_again_with_it(world, group):
+    domains, pods = uids(world, COMPUTE_DOMAIN), uids(world, POD)
+    remove_template(world, group)
+    for _ in range(3):
+        world.step(group)
+    (ending,) = world.cluster.all(COMPUTE_DOMAIN)  # its controller has not let it go
+    assert "deletionTimestamp" in ending["metadata"]
+    world.cluster.players.append(world.controller)
+    world.cluster._play()
+    world.settle()
+    ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(minutes=1))
+    world.settle()
+    assert (len(uids(world, COMPUTE_DOMAIN)), uids(world, COMPUTE_DOMAIN) & domains) == (1, set())
+    assert len(world.cluster.names(RESOURCE_CLAIM_TEMPLATE)) == 1
+    assert (len(uids(world, POD)), uids(world, POD) & pods) == (2, set())
+    assert statuses(group) == ["SCHEDULING"] * 2
+    assert Event.objects.filter(group=group, reason="ComputeDomainMadeAgain").count() == 1
+
+
+def test_the_domain_of_a_gang_with_a_claim_is_left_alone(world, group):
+    pod = world.cluster.all(POD)[0]["metadata"]
+    owner = {"kind": "Pod", "name": pod["name"], "uid": pod["uid"]}
+    metadata = {"name": "claim-0", "namespace": "osmo", "uid": "claim-0", "ownerReferences": [owner]}
+    world.cluster.put(RESOURCE_CLAIM, {"metadata": metadata, "spec": {}})
+    remove_template(world, group)
+    before = uids(world, COMPUTE_DOMAIN)
+    for _ in range(3):
+        world.step(group)
+    (domain,) = world.cluster.all(COMPUTE_DOMAIN)
+    assert domain["metadata"]["uid"] in before
+    assert "deletionTimestamp" not in domain["metadata"]
+
+
+def test_a_template_that_the_observer_has_not_reported_is_looked_for_in_the_cluster(world, group):
+    remove_template(world, group)
+    world.observe()
+    world.cluster.players.append(world.controller)
+    world.cluster._play()
+    before = uids(world, COMPUTE_DOMAIN)
+    world.look(group)
+    (domain,) = world.cluster.all(COMPUTE_DOMAIN)
+    assert domain["metadata"]["uid"] in before
+    assert "deletionTimestamp" not in domain["metadata"]
+
+
+def test_a_task_tried_again_without_the_template_says_when_it_comes_back(db):
+    world = World()
+    group = gang(world)
+    controller = world.cluster.players.pop()
+    remove_template(world, group)
+    (lead,) = group.tasks.filter(latest=True, lead=True)
+    actions = {**lead.spec, "exit_actions": {"RESCHEDULE": "7"}}
+    group.tasks.exclude(pk=lead.pk).update(spec=actions)
+    other = group.tasks.exclude(pk=lead.pk).first()
+    TaskGroup.objects.filter(pk=group.pk).update(
+        placement={**fresh(group).placement, "max_retry_per_task": 2}, ignore_nonlead_status=True
+    )
+    world.finish(group, 7, tasks=[other.name])
+    for _ in range(3):
+        world.step(group)
+    assert fresh(group).status == "RUNNING"
+    assert fresh(group).waiting_why == "claim_template"
+    assert "somebody deleted" in fresh(group).waiting_reason
+    world.cluster.players.append(controller)
+    world.cluster._play()
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 3
