@@ -1,9 +1,11 @@
 """The health of a group's ComputeDomain, from what its controller reports of the pods' nodes."""
 
 import pytest
+from django.utils import timezone
 
-from cluster.kinds import COMPUTE_DOMAIN, POD
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, POD
 from pools import conditions
+from tests.fakes import players
 from tests.worker.world import fresh
 from workflows.models import Event
 from workflows.services.timeline import MOST_ALIKE
@@ -86,6 +88,30 @@ def test_a_domain_that_is_as_before_is_not_written_again(report, group):
     report(node_0="Ready", node_1="Ready", node_2="Ready")
     assert fresh(group).conditions == before
     assert len(events(group)) == 1
+
+
+def test_a_pod_that_a_kubelet_cannot_start_has_its_words(world):
+    world.cluster.players.remove(players.kubelet)
+    group = world.group(pods=2)
+    world.settle()
+    for number, pod in enumerate(world.cluster.all(POD)):
+        pod["spec"]["nodeName"] = f"node-{number}"
+        pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "True"}]
+        world.cluster.put(POD, pod)
+    task = group.tasks.order_by("position").first()
+    refused = {
+        "metadata": {"name": "refused.1", "namespace": "osmo", "uid": "event-1"},
+        "involvedObject": {"kind": "Pod", "namespace": "osmo", "name": task.pod_name},
+        "type": "Warning",
+        "reason": "FailedPrepareDynamicResources",
+        "message": "Failed to prepare dynamic resources: label already exists for a different ComputeDomain",
+        "lastTimestamp": timezone.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    world.cluster.put(EVENT, refused)
+    world.settle()
+    row = fresh(group)
+    assert (row.status, row.waiting_why) == ("INITIALIZING", "nvlink_domain")
+    assert f"cannot prepare the claims of task {task.name}: label already exists" in row.waiting_reason
 
 
 def test_a_group_without_claims_has_no_such_condition(world):

@@ -18,6 +18,8 @@ Json = dict[str, Any]
 
 MOST_NAMED = 3
 MOST_EVIDENCE = 20
+MOST_MESSAGE = 300
+_PREPARING = "Failed to prepare dynamic resources: "
 
 IMAGE_REASONS = frozenset(
     {
@@ -75,6 +77,15 @@ class WaitingContainer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnpreparedClaim:
+    """A task on a node whose kubelet cannot prepare its claims, and the kubelet's last message of it."""
+
+    task: str
+    node: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BarrierWait:
     """Tasks whose start barrier is at work, of how many live ones, and live tasks without an address."""
 
@@ -89,6 +100,16 @@ class TopologyDrift:
 
     name: str
     state: TopologyState
+
+
+def unprepared_sentence(claims: Sequence[UnpreparedClaim]) -> str:
+    """Say in the kubelets' own words why claims are not prepared; the first stands for all."""
+    first = claims[0]
+    message = first.message.removeprefix(_PREPARING).strip().rstrip(".")
+    if len(message) > MOST_MESSAGE:
+        message = f"{message[:MOST_MESSAGE]}..."
+    more = f" The same holds for {count_of(len(claims) - 1, 'more task')}." if len(claims) > 1 else ""
+    return f"The kubelet of {first.node} cannot prepare the claims of task {first.task}: {message}.{more}"
 
 
 def is_split(sets: Sequence[SplitSet]) -> bool:
@@ -215,5 +236,5 @@ def drift_evidence(drift: TopologyDrift) -> Json:
     return {"topology": drift.name, "found": None}
 
 
-def evidence_of(values: Sequence[OccupiedNode | WaitingContainer]) -> list[Json]:
+def evidence_of(values: Sequence[OccupiedNode | UnpreparedClaim | WaitingContainer]) -> list[Json]:
     return [asdict(value) for value in values[:MOST_EVIDENCE]]

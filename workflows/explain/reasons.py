@@ -31,6 +31,7 @@ from workflows.explain.obstacles import (
     OccupiedNode,
     SplitSet,
     TopologyDrift,
+    UnpreparedClaim,
     WaitingContainer,
     barrier_evidence,
     barrier_sentence,
@@ -42,6 +43,7 @@ from workflows.explain.obstacles import (
     occupied_sentence,
     split_evidence,
     split_sentence,
+    unprepared_sentence,
 )
 from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
@@ -209,7 +211,8 @@ class ObservedGroup:
     ``split_sets`` are the sets of a gang that became several pod groups, ``occupied`` nodes with another
     group's ComputeDomain, ``domain`` is the health of its own. ``drift`` is a manual change of its Topology
     object. ``nodes_away`` are nodes of its pods that are not ready or unreachable, ``node_wait`` says which
-    nodes keep pods of earlier tries. ``barrier`` says who waits at the start barrier.
+    nodes keep pods of earlier tries. ``barrier`` says who waits at the start barrier, ``unprepared``
+    which kubelets report that they cannot prepare claims; nothing rests on such a report having come.
     """
 
     status: str
@@ -234,6 +237,7 @@ class ObservedGroup:
     nodes_away: Sequence[NodeAway] = ()
     node_wait: str = ""
     barrier: BarrierWait | None = None
+    unprepared: Sequence[UnpreparedClaim] = ()
 
 
 def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reason | None:
@@ -387,6 +391,7 @@ def _of_starting(group: ObservedGroup) -> Reason:
     if group.nodes_away:
         return away_reason(group.nodes_away)
     evidence: Json = {"containers": evidence_of(group.starting)} if group.starting else {}
+    evidence |= {"unprepared_claims": evidence_of(group.unprepared)} if group.unprepared else {}
     if images := [container for container in group.starting if container.is_image]:
         return Reason(Why.IMAGE, image_sentence(images), evidence)
     if former := [node for node in group.occupied if node.ended]:
@@ -395,18 +400,24 @@ def _of_starting(group: ObservedGroup) -> Reason:
             f"All tasks have nodes and cannot start there yet. {occupied_sentence(former)}",
             evidence | {"nodes_held": evidence_of(former)},
         )
-    if group.domain and group.domain.unready:
-        unready = list(group.domain.unready[:MOST_EVIDENCE])
-        domain = {"nodes": group.domain.expected, "unready": unready}
-        return Reason(
-            Why.NVLINK,
-            f"All tasks have nodes and are starting. {group.domain.sentence}",
-            evidence | {"nvlink_domain": domain},
-        )
+    if reason := _of_preparing(group, evidence):
+        return reason
     if group.barrier:
         return _of_barrier(group.barrier, evidence)
     counts = Counter(container.reason for container in group.starting)
     return Reason(Why.STARTING, _starting_sentence(counts), evidence)
+
+
+def _of_preparing(group: ObservedGroup, evidence: Json) -> Reason | None:
+    """Tasks whose claims are not prepared yet: what the domain lists, and what kubelets report of it."""
+    reports = f" {unprepared_sentence(group.unprepared)}" if group.unprepared else ""
+    begin = "All tasks have nodes and are starting."
+    if group.domain and group.domain.unready:
+        unready = list(group.domain.unready[:MOST_EVIDENCE])
+        domain = {"nodes": group.domain.expected, "unready": unready}
+        text = f"{begin} {group.domain.sentence}{reports}"
+        return Reason(Why.NVLINK, text, evidence | {"nvlink_domain": domain})
+    return Reason(Why.NVLINK, f"{begin}{reports}", evidence) if reports else None
 
 
 def away_reason(nodes: Sequence[NodeAway]) -> Reason:

@@ -25,6 +25,11 @@ from workflows.values.observation import POD_COLUMNS, POD_GROUP, PodSeen
 
 EVICTION_AGE = timedelta(minutes=5)
 MOST_EVENTS = 20
+MOST_CLAIM_EVENTS = 200
+UNPREPARED = "FailedPrepareDynamicResources"
+UNPREPARED_AGE = timedelta(hours=1)
+"""The kubelet counts repeated events up, and only each doubling is a row: the last may be old."""
+
 MOST_POD_GROUPS = 20
 MOST_NODES = 32
 MOST_PODS = 500
@@ -238,6 +243,20 @@ def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:
         workflow_id=view.row.workflow_id, group=view.row, task_name="", reason__in=_read_back(view).waiting
     ).order_by("-time", "-id")
     return tuple({"reason": row.reason, "message": row.message} for row in rows[:MOST_EVENTS])
+
+
+def claim_events(view: GroupView) -> dict[tuple[str, int | None], str]:
+    """The last message of kubelets that cannot prepare a pod's claims, by task and try, newest first."""
+    rows = Event.objects.filter(
+        workflow_id=view.row.workflow_id,
+        group=view.row,
+        reason=UNPREPARED,
+        time__gte=view.now - UNPREPARED_AGE,
+    ).order_by("-time", "-id")
+    messages: dict[tuple[str, int | None], str] = {}
+    for task, retry, message in rows.values_list("task_name", "retry_id", "message")[:MOST_CLAIM_EVENTS]:
+        messages.setdefault((task, retry), message)
+    return messages
 
 
 def compute_domain_observed(view: GroupView) -> bool:

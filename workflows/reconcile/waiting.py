@@ -21,7 +21,14 @@ from scheduling.kubernetes_syntax import selects
 from web.times import naive_utc, read_instant
 from workflows.explain import obstacles
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
-from workflows.explain.obstacles import BarrierWait, OccupiedNode, SplitSet, TopologyDrift, WaitingContainer
+from workflows.explain.obstacles import (
+    BarrierWait,
+    OccupiedNode,
+    SplitSet,
+    TopologyDrift,
+    UnpreparedClaim,
+    WaitingContainer,
+)
 from workflows.explain.reasons import NodeAway, ObservedGroup, Reason, Why, waiting_reason
 from workflows.lifecycle.pod_status import waits_at_barrier
 from workflows.lifecycle.statuses import CREATED, WORKFLOW_LIVE, TaskStatus
@@ -90,6 +97,7 @@ def reason_of(
         nodes_away=_nodes_away(observed) if observed else (),
         node_wait=node_wait,
         barrier=_barrier(view, observed) if observed and view.placement.start_barrier else None,
+        unprepared=_unprepared(view, observed) if observed and status in _STARTING else (),
     )
     reason = waiting_reason(group, scheduler=scheduler)
     if reason is None or view.row.attempt_number == 1 or reason.why == Why.ATTEMPT:
@@ -377,6 +385,24 @@ def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer
     rows = view.row.tasks.filter(latest=True, name__in=sorted(with_bad_image)[: obstacles.MOST_EVIDENCE])
     images = dict(rows.values_list("name", "spec__image"))
     return tuple(obj if obj.image else replace(obj, image=images.get(obj.task) or "") for obj in containers)
+
+
+def _unprepared(view: GroupView, observed: ObservedPods) -> tuple[UnpreparedClaim, ...]:
+    """The tasks whose kubelets report that they cannot prepare claims, as long as their pods do not run."""
+    pods = {task: observed.pods.get(task.pod_name) for task in view.tasks if task.live}
+    nodes = {
+        (task.name, task.retry_id): pod.node_name
+        for task, pod in pods.items()
+        if pod is not None and pod.node_name and pod.phase == "Pending" and not pod.absent
+    }
+    if not nodes or not view.placement.nvlink:
+        return ()
+    reports = observations.claim_events(view)
+    return tuple(
+        UnpreparedClaim(task=task[0], node=nodes[task], message=message)
+        for task, message in reports.items()
+        if task in nodes
+    )
 
 
 def _own_image(view: GroupView, container: Mapping[str, Any]) -> str:

@@ -16,11 +16,13 @@ from workflows.explain.obstacles import (
     OccupiedNode,
     SplitSet,
     TopologyDrift,
+    UnpreparedClaim,
     WaitingContainer,
     is_split,
     occupied_sentence,
 )
 from workflows.explain.reasons import HELP, ObservedGroup, Why, of_one_cause, uncovered, waiting_reason
+from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.statuses import TERMINAL
 
 KAI = scheduler_backend("kai")
@@ -275,3 +277,35 @@ def test_what_no_room_cures_is_stated_before_a_lack_of_room():
     assert of_one_cause([of_room, of_pod]) == [of_pod]
     closed = WaitingReason("NodesClosed", "Nodes are cordoned.")
     assert of_one_cause([of_room, closed]) == [of_room, closed]
+
+
+PREPARING = "Failed to prepare dynamic resources: "
+OTHER = "label already exists for a different ComputeDomain"
+PREPARED = {
+    "the domain lists it": (DomainHealth(2, ("n1",)), (), "1 of 2 nodes of its NVLink domain is ready."),
+    "the kubelet reports it": (
+        None,
+        (UnpreparedClaim(task="a", node="n1", message=f"{PREPARING}{OTHER}"),),
+        f"The kubelet of n1 cannot prepare the claims of task a: {OTHER}.",
+    ),
+    "both do": (
+        DomainHealth(2, ("n1",)),
+        (UnpreparedClaim(task="a", node="n1", message=OTHER),) * 3,
+        f"Not ready: n1. The kubelet of n1 cannot prepare the claims of task a: {OTHER}. The same holds",
+    ),
+    "a message is endless": (
+        None,
+        (UnpreparedClaim(task="a", node="n", message="x" * 999),),
+        f"{'x' * 300}...",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PREPARED)
+def test_a_task_whose_claims_are_not_prepared_says_what_is_known(case):
+    domain, unprepared, want = PREPARED[case]
+    group = seen(waiting=waiting(placed=True), domain=domain, unprepared=unprepared)
+    reason = waiting_reason(group, scheduler=KAI)
+    assert reason.why == Why.NVLINK
+    assert want in reason.text
+    assert len(reason.evidence.get("unprepared_claims", ())) == len(unprepared)
