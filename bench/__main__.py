@@ -15,12 +15,14 @@ from typing import Any
 
 from bench import (
     command,
+    compute_domains,
     create_rate,
     environment,
     expensive_documents,
     feasibility,
     fit,
     hostile_mix,
+    idle_gpus,
     load,
     log_followers,
     memory,
@@ -53,6 +55,8 @@ PARTS: dict[str, Part] = {
     "feasibility": lambda small: feasibility.measure(small=small, progress=progress),
     "status_delay": lambda small: status_delay.measure(small=small, progress=progress),
     "recovery": lambda small: recovery.measure(small=small, progress=progress),
+    "compute_domains": lambda small: compute_domains.measure(small=small, progress=progress),
+    "idle_gpus": lambda small: idle_gpus.measure(small=small),
     "queries": lambda small: queries.measure(small=small, progress=progress),
     "retention": lambda small: retention.measure(small=small, progress=progress),
     "memory": lambda small: memory.measure(small=small, progress=progress),
