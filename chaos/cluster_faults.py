@@ -188,7 +188,9 @@ def _follow_up(storm: Storm, domain: Json, pods: list[Json]) -> None:
     for pod in pods:
         note = {f"{SIM}/run-for": "0s", f"{SIM}/exit-code": "0"}
         storm.site.api.patch(path_of(pod, "/api/v1", "pods"), {"metadata": {"annotations": note}})
-    storm.submit(pool, FOLLOW_UP.format(others=", ".join(others)))
+    storm.submit(
+        pool, FOLLOW_UP.format(others=", ".join(others)), "HIGH"
+    )  # before what waits for these nodes
     storm.later(0.5, partial(_count_reused, storm, domain, used, time.monotonic() + FOLLOW_SECONDS))
 
 

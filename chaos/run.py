@@ -24,7 +24,7 @@ TICK = 0.1
 HEAL_SECONDS = 150
 REST_SECONDS = 240
 RESTORED_REST_SECONDS = 420  # what the backup does not know goes in three sweeps, the first after two minutes
-REST_SECONDS_EACH = 1.0  # for each task group: the time until rest is the time until all of them have run
+REST_SECONDS_EACH = 1.0  # for each workflow: the time until rest is the time until all of them have run
 BACKUP_AT = 0.5  # of the storm
 PROPOSE_SECONDS = 1.0  # about how often gangs that wait are proposed an order
 HIT_SECONDS = 1.0  # about how often gangs that come back are looked for
@@ -109,7 +109,7 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     outcome.rest = ledger.wait_for_rest(
         site,
         seconds=(REST_SECONDS if options.short else RESTORED_REST_SECONDS)
-        + REST_SECONDS_EACH * options.groups,
+        + REST_SECONDS_EACH * len(submitter.everything()),
         progress=progress,
         wake_driver=lambda: submitter.one_more("nvlink", cluster_faults.FOLLOW_UP.format(others="")),
     )

@@ -174,7 +174,7 @@ def _two_sets(generator: random.Random, *, name: str, second: str) -> str:
 
 
 def _patient_labels(generator: random.Random) -> str:
-    return f'  labels: {{sim.osmo.local/run-for: {generator.choice((2, 4))}s, {RETURNS}: "yes"}}'
+    return f'  labels: {{sim.osmo.local/run-for: {generator.choice((1, 2))}s, {RETURNS}: "yes"}}'
 
 
 def _gpus(generator: random.Random) -> int:
