@@ -34,7 +34,7 @@ LASTING = """workflow:
     one: {gpu: 1}
 """
 POOL = "spines"
-PROGRAM_SECONDS = 120
+PROGRAM_SECONDS = 300  # adopting compares each cluster, which takes minutes on a busy machine
 RUNNING_SECONDS = 240.0
 REFUSAL_SECONDS = 120.0
 SETTLE_SECONDS = 10.0  # a worker may act on what it read a few seconds ago
