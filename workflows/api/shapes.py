@@ -159,6 +159,10 @@ class GroupFeasibilityShape(Shape):
     )
     another_order: bool = about("It would fit if its sets were placed in another order; none was found.")
     order: list[PartsOrderShape] = about("The order of sets that `now` needs; empty for the usual one.")
+    workable_spec: str | None = about(
+        "YAML of a topology with which it would fit now, where its scheduler passes over a place as it is "
+        "written; empty if none is known, null if no place is passed over."
+    )
     preferences_met: bool | None = about("Whether every set would have what it prefers; null unless now.")
     broken_nodes: int | None = about(
         "Wholly free nodes of which it would use a part and leave the rest; null unless now."

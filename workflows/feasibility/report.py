@@ -17,6 +17,7 @@ from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, SetVerdict, Verdict
 from scheduling.sentences import count_of
 from web.times import naive_utc
+from workflows.feasibility.alternatives import sentence_of, workable_spec
 from workflows.feasibility.forecast import NO_FORECAST, Forecast, forecast
 from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
 from workflows.feasibility.queue_order import judge_in_queue, read_groups_before
@@ -47,6 +48,7 @@ class FeasibilityReport:
 
     ``nodes`` counts the nodes that the group may use, as listed at ``synced_at`` (None: never).
     ``others_known`` False: the usage of other tenants' pods is unknown, so it counts as free.
+    ``workable_spec``: see there.
     """
 
     group: str
@@ -59,6 +61,7 @@ class FeasibilityReport:
     others_known: bool
     made_at: datetime
     forecast: Forecast = NO_FORECAST
+    workable_spec: str | None = None
 
     @property
     def answer(self) -> Answer | None:
@@ -103,6 +106,7 @@ class FeasibilityReport:
             "proven": verdict.proven,
             "another_order": verdict.another_order,
             "order": set_order.to_json(verdict.order),
+            "workable_spec": self.workable_spec,
             "preferences_met": self.forecast.preferences_met,
             "broken_nodes": self.forecast.broken_nodes,
             "free_at": naive_utc(self.forecast.free_at),
@@ -182,7 +186,14 @@ def feasibility(
         )
         for group, demand, verdict, hides in zip(groups, demands, verdicts, hidden, strict=True)
     ]
-    return [replace(report, forecast=of) for report, of in zip(reports, forecasts, strict=True)]
+    specs = [
+        None if hides else workable_spec(group, demand, verdict, observed.snapshot)
+        for group, demand, verdict, hides in zip(groups, demands, verdicts, hidden, strict=True)
+    ]
+    return [
+        replace(report, forecast=of, workable_spec=spec, sentence=report.sentence + sentence_of(spec))
+        for report, of, spec in zip(reports, forecasts, specs, strict=True)
+    ]
 
 
 def demands_of(groups: Sequence[GroupValues], *, capabilities: Capabilities) -> Iterator[GangDemand]:

@@ -33,6 +33,7 @@ from workflows.admission.admit import admit, capability_faults, oversized_object
 from workflows.admission.overrides import with_overrides
 from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
 from workflows.admission.size import oversized_workflow
+from workflows.feasibility.alternatives import advice
 from workflows.feasibility.auto_types import auto_types
 from workflows.feasibility.report import FeasibilityReport, as_fits, feasibility, infeasible
 from workflows.manifests.group import GroupObjects, render_group
@@ -163,6 +164,7 @@ def _accept_into(
             *_label_warnings(spec.labels),
             *_warnings((*spec.warnings, *checked.notices), groups, facts, pool),
             *_infeasible_warnings(pool, reports),
+            *_passed_over_warnings(reports),
             *avoided,
         ],
     )
@@ -306,6 +308,15 @@ def _infeasible_warnings(pool: Pool, reports: Sequence[FeasibilityReport]) -> li
     if pool.infeasible == Pool.Infeasible.ACCEPT:
         return []
     return [f'Task group "{report.group}": {report.sentence}' for report in infeasible(reports)]
+
+
+def _passed_over_warnings(reports: Sequence[FeasibilityReport]) -> list[str]:
+    """The groups that their scheduler passes over as they are written, with what would work."""
+    return [
+        f'Task group "{report.group}": {report.sentence} {advice(report.workable_spec)}'
+        for report in reports
+        if report.workable_spec is not None
+    ]
 
 
 def _warnings(
