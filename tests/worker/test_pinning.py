@@ -10,8 +10,8 @@ from cluster.errors import RequestForbidden
 from cluster.kinds import NODE, POD
 from pools.models import Cluster
 from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
-from tests.worker.test_freeing import node
-from tests.worker.test_patience import RACK, ZONE, Killed, bind, lost, patient, pod_group
+from tests.worker.test_freeing import SOON, node, waited
+from tests.worker.test_patience import RACK, ZONE, Killed, asks, bind, lost, patient, pod_group
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Event, ObservedPod, Task, TaskGroup
 from workflows.reconcile import pinning
@@ -45,10 +45,14 @@ def mixed(world, **changes):
     for number, gpus in enumerate((4, 2, 4, 2)):
         node(world, f"n{number}", zone="a", rack="r1", gpus=gpus)
     group = patient(world, TOGETHER, sets=((), (), (), ()), **changes)
-    for task, gpus in zip(group.tasks.order_by("position"), (4, 2, 2, 2), strict=True):
-        Task.objects.filter(pk=task.pk).update(spec={**task.spec, "gpu": gpus})
+    _sizes(group)
     world.settle()
     return group
+
+
+def _sizes(group):
+    for task, gpus in zip(group.tasks.order_by("position"), (4, 2, 2, 2), strict=True):
+        Task.objects.filter(pk=task.pk).update(spec={**task.spec, "gpu": gpus})
 
 
 def seek(world):
@@ -91,6 +95,25 @@ def test_its_pods_are_made_again_with_the_labels_of_the_place(world, group):
     assert notes(group) == ["SetsPinned"]
     (row,) = fresh(group).constraints
     assert (row["requirementType"], row["domain"]) == ("required", ["a", "r1"])
+
+
+def test_its_preferences_give_way_and_then_it_is_pinned(world):
+    """No node carries the rack that it prefers, and KAI passes over its zone by the largest task."""
+    for number, gpus in enumerate((4, 2, 4, 2)):
+        node(world, f"n{number}", zone="a", gpus=gpus)
+    world.cluster.players.insert(0, counting)
+    zone = {"key": "zone", "group": "z", "required": True}
+    group = patient(world, zone, asks("rack"), sets=((), (), (), ()), frozen=SOON)
+    _sizes(group)
+    world.settle()
+    waited(world)
+    world.settle()
+    assert (fresh(group).preference_levels, fresh(group).pins) == (1, [])
+    assert statuses(group) == ["SCHEDULING"] * 4
+    seek(world)
+    world.settle()
+    assert [pod["spec"]["nodeSelector"][ZONE] for pod in world.cluster.all(POD)] == ["a"] * 4
+    assert (statuses(group), notes(group)) == (["RUNNING"] * 4, ["SetsPinned"])
 
 
 def test_nothing_is_made_again_while_there_is_no_such_place(world, group):

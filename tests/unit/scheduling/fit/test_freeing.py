@@ -4,13 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduling.fit.board import Board
 from scheduling.fit.freeing import freed_levels
+from scheduling.fit.pinning import pins_for
 from scheduling.fit.snapshot import Snapshot
 from scheduling.free_preferences import at_preference_levels
 from tests.unit.scheduling import build, gangs
 from tests.unit.scheduling.fit.played import played
 from tests.unit.scheduling.fit.test_agreement import with_gpus
-from tests.unit.scheduling.fit.worlds import POOL, clusters, draw, gang_demand
+from tests.unit.scheduling.fit.worlds import POOL, RACK, ZONE, clusters, draw, gang_demand, node
 
 SIX = build.gang("a1 a2 a3*8: zone? z, rack? r1", "b1 b2 b3*8: zone? z, rack? r2")
 FOUR = build.gang("a b c d*8: rack? r")
@@ -55,3 +57,30 @@ def test_kai_places_the_gang_once_its_preferences_gave_way_and_not_before(case, 
     assert not played([gang], nodes, version)
     assert len(played([gang], nodes, version, preference_levels=depth)) == len(gang.tasks)
     assert at_preference_levels(demand.tree, depth) != demand.tree
+
+
+MIXED = build.gang("driver*4: zone! z, rack? r", "w1 w2 w3*2: zone! z, rack? r")
+BLIND = [node(f"n{i}", {ZONE: "a"}, gpus=gpus) for i, gpus in enumerate((4, 2, 4, 2))]
+"""A zone with room for each task, of which no node carries a rack."""
+LABELLED = [node(n.name, {ZONE: "a", RACK: "r1"}, gpus=n.gpus) for n in BLIND]
+
+
+def test_preferences_give_way_to_a_place_to_which_the_sets_are_then_pinned():
+    world, demand = Snapshot.of(BLIND, POOL, paths=True), gang_demand(MIXED, pinnable=True)
+
+    count = freed_levels(world, demand)
+
+    pins = pins_for(Board(world), demand.at_preference_levels(count))
+    assert (count, [pin.domain for pin in pins]) == (1, [("a",)])
+    for version in ("0.13", "0.17"):
+        assert not played([MIXED], BLIND, version)
+        assert not played([MIXED], BLIND, version, preference_levels=count)
+        assert len(played([MIXED], BLIND, version, preference_levels=count, pins=pins)) == 4
+    assert freed_levels(world, demand.pinned(pins)) is None, "nothing more gives way"
+
+
+def test_preferences_stay_where_pins_alone_lead_to_a_place():
+    world = Snapshot.of(LABELLED, POOL, paths=True)
+    demand = gang_demand(MIXED, pinnable=True)
+    assert pins_for(Board(world), demand)
+    assert freed_levels(world, demand) is None
