@@ -134,7 +134,7 @@ def read_gone(
     if last is not None and last.code is not None and not deleted:
         return last
     if eviction:
-        return _evicted(eviction)
+        return _of_unknown_cause(eviction, pod, traces, gone_at) or _evicted(eviction)
     if pod is not None and (
         reading := _disrupted(pod, gone=True)
         or _with_node(pod, removed=node_gone, node=node)
@@ -200,6 +200,15 @@ def _evicted(eviction: Eviction) -> Reading:
         loss=Loss.PREEMPTED,
         evidence="eviction_event",
     )
+
+
+def _of_unknown_cause(
+    eviction: Eviction, pod: PodSeen | None, traces: DeletionTraces, gone_at: datetime | None
+) -> Reading | None:
+    """What objects say of an eviction whose event names no cause; None for others, or if they say nothing."""
+    if eviction.cause != EvictionCause.UNKNOWN or pod is None:
+        return None
+    return _disrupted(pod) or _by_traces(pod, traces, gone_at)
 
 
 def _disrupted(pod: PodSeen, *, gone: bool = False) -> Reading | None:

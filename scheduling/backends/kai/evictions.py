@@ -1,8 +1,10 @@
 """Why KAI evicted a pod.
 
 KAI deletes a pod without a condition. The cause is in an event on the pod group: a text with the pod's name,
-and the action in an annotation, which follows the text in the stored event. Source: events observed on KAI
-v0.13 and v0.17; actions preempt, reclaim, consolidation, stalegangeviction.
+and the action in an annotation, which follows the text in the stored event. From the tenth similar event on,
+client-go merges events and drops the annotation; the text has an action of its own, so it is read then.
+Source: events observed on KAI v0.13 and v0.17; actions preempt, reclaim, consolidation, stalegangeviction;
+the text of reclaim by the source.
 """
 
 import re
@@ -23,8 +25,24 @@ _ACTIONS: Mapping[str, tuple[EvictionCause, str]] = {
 }
 
 
+_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"was preempted by higher priority workload "), "preempt"),
+    (re.compile(r"was preempted by workload "), "reclaim"),
+    (re.compile(r"was preempted and rescheduled due to bin packing"), "consolidation"),
+    (re.compile(r"Workload doesn't (?:have|meet) the minimum required number of pods"), "stalegangeviction"),
+)
+
+
 def read_eviction(message: str) -> Eviction:
-    """Read the stored message of an event, with its action at the end."""
-    match = _ACTION.search(message)
-    cause, why = _ACTIONS.get(match[1] if match else "", (EvictionCause.UNKNOWN, ""))
-    return Eviction(cause, f"The scheduler evicted it{f' {why}' if why else ''}: {message}")
+    """Read the stored message of an event, which has its action at the end unless it was merged."""
+    cause, why = _ACTIONS.get(_action(message), (EvictionCause.UNKNOWN, ""))
+    if not why:
+        return Eviction(cause, f"It was evicted by KAI, cause unknown: {message}")
+    return Eviction(cause, f"The scheduler evicted it {why}: {message}")
+
+
+def _action(message: str) -> str:
+    """The action in an event's annotation, else in its text; empty if neither has one that is known."""
+    if match := _ACTION.search(message):
+        return match[1]
+    return next((action for pattern, action in _TEXTS if pattern.search(message)), "")

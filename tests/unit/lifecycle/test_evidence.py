@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pools.values.recovery import Loss
+from scheduling.backends.base import Eviction, EvictionCause
 from scheduling.node_health import NodeHealth, NodeState
-from tests.unit.lifecycle.test_pod_status import NOW, ended, pod, read_gone
+from tests.unit.lifecycle.test_pod_status import NOW, PREEMPTED, ended, pod, read_gone
 from workflows.lifecycle.evidence import (
     DISRUPTIONS,
     EVICTION_MARK,
@@ -21,6 +22,7 @@ from workflows.lifecycle.evidence import (
 from workflows.values.observation import see_pod
 
 GONE = NOW
+NO_CAUSE = Eviction(EvictionCause.UNKNOWN, "It was evicted, cause unknown.")
 
 
 def before(seconds):
@@ -82,6 +84,34 @@ def test_a_deletion_without_events_is_explained_by_objects(case):
     evidence, want = EXPLAINED[case]
     reading = read(pod("Running"), evidence)
     assert (reading.status, reading.code, reading.loss, reading.evidence) == want
+
+
+@pytest.mark.parametrize("case", EXPLAINED)
+def test_objects_name_the_cause_that_an_event_of_the_scheduler_does_not(case):
+    evidence, want = EXPLAINED[case]
+    reading = read_gone(pod("Running"), eviction=NO_CAUSE, now=NOW, traces=evidence, gone_at=GONE)
+    assert (reading.status, reading.code, reading.loss, reading.evidence) == want
+
+
+def test_a_condition_of_the_scheduler_names_it_too():
+    reading = read_gone(pod("Running", conditions=[PREEMPTED]), eviction=NO_CAUSE, now=NOW)
+    assert (reading.status, reading.evidence) == ("FAILED_PREEMPTED", "disruption_condition")
+
+
+@pytest.mark.parametrize("case", UNEXPLAINED)
+def test_an_eviction_of_which_nothing_names_the_cause_is_said_to_be_one(case):
+    reading = read_gone(pod("Running"), eviction=NO_CAUSE, now=NOW, traces=UNEXPLAINED[case], gone_at=GONE)
+    assert (reading.message, reading.loss, reading.evidence) == (
+        NO_CAUSE.message,
+        Loss.PREEMPTED,
+        "eviction_event",
+    )
+
+
+def test_the_cause_that_an_event_names_goes_before_all_objects():
+    stale = Eviction(EvictionCause.STALE_GANG, "It had to go.")
+    reading = read_gone(pod("Running"), eviction=stale, now=NOW, traces=traces(successor(2)), gone_at=GONE)
+    assert (reading.message, reading.status) == ("It had to go.", "FAILED_EVICTED")
 
 
 @pytest.mark.parametrize("case", UNEXPLAINED)

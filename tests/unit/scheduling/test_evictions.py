@@ -37,7 +37,7 @@ ACTIONS = {
     "reclaim": (EvictionCause.RECLAIM, "another queue reclaimed its share: "),
     "consolidation": (EvictionCause.CONSOLIDATION, "to pack running work closer together: "),
     "stalegangeviction": (EvictionCause.STALE_GANG, "too few tasks of its gang were running: "),
-    "something new": (EvictionCause.UNKNOWN, "The scheduler evicted it: why"),
+    "something new": (EvictionCause.UNKNOWN, "It was evicted by KAI, cause unknown: why"),
 }
 
 
@@ -47,6 +47,32 @@ def test_kai_says_in_its_action_why_a_pod_had_to_go(action, want):
     cause, words = want
     assert eviction.cause == cause
     assert words in eviction.message
+
+
+POD = f"osmo/{PEER}"
+MERGED = {
+    f"Pod {POD} was preempted by higher priority workload osmo/g": EvictionCause.PREEMPTION,
+    f"Pod {POD} was preempted by workload osmo/g. Queue a uses <...>": EvictionCause.RECLAIM,
+    f"Pod {POD} was preempted and rescheduled due to bin packing (resource consolidation) procedure": (
+        EvictionCause.CONSOLIDATION
+    ),
+    f"Workload doesn't have the minimum required number of pods (4), evicting remaining pod: {POD}": (
+        EvictionCause.STALE_GANG
+    ),
+    "Workload doesn't meet the minimum required number of pods (2) in sub-group 00-a, currently 1 exist": (
+        EvictionCause.STALE_GANG
+    ),
+    f"Pod {POD} had to go": EvictionCause.UNKNOWN,
+}
+
+
+@pytest.mark.parametrize(("text", "want"), MERGED.items())
+def test_a_merged_event_without_its_action_is_read_by_its_text(text, want):
+    messages = [f"(combined from similar events): {text}"]
+    eviction = eviction_of(Kai(), OWN, messages=messages, peers={OWN, PEER})
+    assert eviction.cause == want
+    assert ("cause unknown" in eviction.message) == (want == EvictionCause.UNKNOWN)
+    assert eviction.message.endswith(messages[0])
 
 
 @pytest.mark.parametrize(
