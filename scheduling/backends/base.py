@@ -486,6 +486,9 @@ class OrdersSets(Protocol):
     orders_sets: bool
     bind_request: ResourceKind
 
+    def last_report(self, pod_groups: Sequence[Mapping[str, Any]]) -> str:
+        """When it last reported on these pod groups, as Kubernetes writes times; empty if never."""
+
 
 @runtime_checkable
 class TopologyOwner(Protocol):
@@ -536,6 +539,16 @@ class AdmitsByQueue(Protocol):
         self, queues: Sequence[QueueState], requested: QueueAmounts, *, priority: str
     ) -> tuple[QueueShortage, ...]:
         """The bounds in a chain of queues that a gang exceeds, in the scheduler's order."""
+
+
+@runtime_checkable
+class Consolidates(Protocol):
+    """A scheduler that may move running work to make room for a gang.
+
+    With ``consolidates`` it moves work that may be preempted, of any queue, for a gang that may be, too.
+    """
+
+    consolidates: bool
 
 
 @runtime_checkable

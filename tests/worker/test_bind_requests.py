@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from cluster.errors import RequestForbidden
 from tests.factories import LEVELS
-from tests.fakes.kinds import KAI_BIND_REQUEST
+from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
 from tests.worker.world import World, fresh
 from workflows.models import TaskGroup
 
@@ -66,6 +66,40 @@ def test_a_binder_that_never_answers_is_the_reason_after_a_while(world, group):
     )
     world.look(group)
     assert "no binder has answered" in fresh(group).waiting_reason
+
+
+def reported(world, group, since):
+    """Let KAI have reported a lack of room, and the service have read it."""
+    text = "Resources were found for 1 pods while 2 are required for gang scheduling"
+    condition = {"reasons": [{"message": text}], "transitionID": "1", "lastTransitionTime": since}
+    world.cluster.edit(
+        KAI_POD_GROUP,
+        group.uuid.hex,
+        lambda obj: obj.update(status={"schedulingConditions": [condition]}),
+        namespace="osmo",
+    )
+    world.settle()
+
+
+def test_a_binder_that_fails_after_the_last_report_is_the_reason(world, group):
+    reported(world, group, LONG_AGO)
+    assert fresh(group).waiting_why == "capacity"
+    failed = {"phase": "Failed", "reason": "resourceclaims/binding is forbidden", "failedAttempts": 1}
+    made = request(world, group.tasks.first().pod_name, status=failed)
+    made["metadata"].setdefault("creationTimestamp", "2020-01-01T00:00:01Z")
+    world.look(group)
+    row = fresh(group)
+    assert row.waiting_why == "pod_not_placeable"
+    assert "its binder could not bind the pod" in row.waiting_reason
+    assert "room" not in row.waiting_reason
+
+
+def test_a_report_after_the_binder_failed_is_the_reason(world, group):
+    failed = {"phase": "Failed", "reason": "x", "failedAttempts": 1}
+    request(world, group.tasks.first().pod_name, status=failed)
+    reported(world, group, "2199-01-01T00:00:00Z")
+    world.look(group)
+    assert fresh(group).waiting_why == "capacity"
 
 
 def test_requests_of_other_pods_say_nothing(world, group):

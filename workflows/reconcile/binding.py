@@ -6,17 +6,21 @@ node by a BindRequest before the pod has it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 
 from cluster.errors import ClusterError, RequestForbidden
 from pools.clusters.kinds import as_kind
 from scheduling.backends.base import BindFailure, OrdersSets
 from scheduling.backends.registry import scheduler_backend
 from workflows.lifecycle.statuses import TaskStatus
+from workflows.reconcile import observations
 from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.values.observation import PodSeen
+
+SILENT_AFTER = timedelta(seconds=60)
+"""How old a scheduler's last report is when it may have chosen nodes since."""
 
 UNANSWERED_AFTER = timedelta(seconds=10)
 """How long a binder may take to answer a BindRequest before that is a reason."""
@@ -38,10 +42,11 @@ class BoundPods:
 
 
 def silent_failures(view: GroupView, cluster: LeasedCluster) -> tuple[BindFailure, ...]:
-    """Why a scheduler's binder has not bound pods of a gang on which the scheduler says nothing.
+    """Why a scheduler's binder has not bound pods of a gang on which the scheduler says nothing more.
 
-    Read live, and only then: whoever waits for room costs no call. A scheduler that has chosen nodes reports
-    nothing more, and a binder that is not at work leaves no condition on the pods.
+    Read live, and only then: whoever waits for room is reported on again and again, and costs no call. A
+    scheduler that has chosen nodes reports nothing, its last report may remain, and a binder that is not at
+    work leaves no condition on the pods.
     """
     scheduler = scheduler_backend(view.placement.scheduler_type)
     since, limit = view.row.created_in_cluster_at, view.now - UNANSWERED_AFTER
@@ -50,11 +55,18 @@ def silent_failures(view: GroupView, cluster: LeasedCluster) -> tuple[BindFailur
         return ()
     reader = GroupReader(cluster, view.uuid, view.placement)
     pods = {task.pod_name for task in view.tasks}
-    before = limit.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    before = _written(limit)
+    if scheduler.last_report(observations.pod_groups(view)) > _written(view.now - SILENT_AFTER):
+        return ()
     try:
         return reader.bind_failures(as_kind(scheduler.bind_request), pods, before=before)
     except ClusterError:
         return ()
+
+
+def _written(time: datetime) -> str:
+    """A time as Kubernetes writes it."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def bound_pods(view: GroupView, cluster: LeasedCluster, pods: Mapping[str, PodSeen]) -> BoundPods:

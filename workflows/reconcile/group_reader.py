@@ -114,7 +114,10 @@ class GroupReader:
             return frozenset()
 
     def bind_failures(self, kind: Kind, pods: Container[str], *, before: str) -> tuple[BindFailure, ...]:
-        """What binders report of these pods, or that requests from ``before`` have no answer; each once."""
+        """What binders report of these pods, or that requests from ``before`` have no answer; each once.
+
+        ``since`` is when the scheduler made the request, which it does once it has chosen a node.
+        """
         failures = self._cluster.scan(kind, partial(_bind_failure, before=before), namespace=self._namespace)
         return tuple(dict.fromkeys(failure for pod, failure in filter(None, failures) if pod in pods))
 
@@ -209,9 +212,9 @@ def _bind_failure(request: Obj, *, before: str) -> tuple[str, BindFailure] | Non
     pod, since = str(spec.get("podName", "")), str(request["metadata"].get("creationTimestamp") or "")
     if status.get("phase") == "Failed":
         attempts = count_of(int(status.get("failedAttempts") or 0), "failed attempt")
-        return pod, BindFailure(f"{status.get('reason') or 'no reason is given'} ({attempts})")
+        return pod, BindFailure(f"{status.get('reason') or 'no reason is given'} ({attempts})", since)
     is_old = bool(since) and since < before and not status.get("phase")
-    return (pod, BindFailure("no binder has answered the BindRequest")) if is_old else None
+    return (pod, BindFailure("no binder has answered the BindRequest", since)) if is_old else None
 
 
 def _pod_to_bind(request: Obj) -> str:

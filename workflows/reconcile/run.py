@@ -72,6 +72,9 @@ WAITING_SECONDS = 300.0  # the end of a group makes its downstream groups due in
 TEMPLATE_SECONDS = 2.0
 NODE_SECONDS = 10.0  # a person must act, or a node come back
 RECHECK_AFTER = timedelta(seconds=1)
+
+_HIDES_BINDING = frozenset({Why.SILENT, Why.SCHEDULER, Why.TOPOLOGY, Why.CAPACITY, Why.NODES})
+"""Reasons that may be a scheduler's last report, from before it chose nodes."""
 SILENT_SECONDS = 10.0  # as SAFETY_SECONDS, while no observer is at work
 TRY_EVERY = 4  # failures, while a cluster is known not to answer
 
@@ -307,7 +310,8 @@ class Reconciliation:
             node_wait=self.node_wait,
         )
         reason = reason_of()
-        if reason and reason.why is Why.SILENT and (failures := silent_failures(view, self.cluster)):
+        may_hide = reason is not None and reason.why in _HIDES_BINDING
+        if may_hide and (failures := silent_failures(view, self.cluster)):
             return reason_of(bind_failures=failures)
         return reason
 

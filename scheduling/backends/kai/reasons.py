@@ -8,7 +8,7 @@ about pods and nodes.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,10 +30,13 @@ def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
     """All reasons, each sentence once, those of the newest condition first.
 
     Reasons about all domains come before reasons about one: KAI reports each domain and adds its summary
-    last.
+    last. The newest report counts: a binder that fails later does so on nodes that KAI has chosen since.
     """
     if waiting.placed:
         return ()
+    failures = _present_failures(waiting)
+    if any(failure.since for failure in failures):
+        return _once([*_missing(waiting), *(_not_bound(failure.message) for failure in failures)])
     reasons = list(_missing(waiting))
     for messages in _conditions(waiting):
         translated = [reason for message in messages for reason in _translate(message, waiting)]
@@ -43,8 +46,14 @@ def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
             reasons += _translate(str(event.get("message", "")), waiting)
     of_pods = [reason for message in waiting.pod_messages for reason in _translate(message, waiting)]
     reasons += [reason for reason in of_pods if reason.code in _OF_PODS] if reasons else of_pods
-    reasons += [_not_bound(failure.message) for failure in _present_failures(waiting)]
+    reasons += [_not_bound(failure.message) for failure in failures]
     return _once(reasons)
+
+
+def last_report(pod_groups: Iterable[Mapping[str, Any]]) -> str:
+    """When KAI last reported on these pod groups, as Kubernetes writes times; empty if never."""
+    conditions = [entry for group in pod_groups for entry in _scheduling_conditions(group)]
+    return max((str(entry.get("lastTransitionTime") or "") for entry in conditions), default="")
 
 
 def _present_failures(waiting: Waiting) -> list[BindFailure]:
@@ -53,8 +62,7 @@ def _present_failures(waiting: Waiting) -> list[BindFailure]:
     A binder's failure stays on the pod. Once KAI has reported on the group again, it has looked for another
     place, and what it reports is what the group waits for.
     """
-    conditions = [entry for group in waiting.pod_groups for entry in _scheduling_conditions(group)]
-    last = max((str(entry.get("lastTransitionTime") or "") for entry in conditions), default="")
+    last = last_report(waiting.pod_groups)
     return [failure for failure in waiting.bind_failures if not failure.since or failure.since > last]
 
 

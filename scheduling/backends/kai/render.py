@@ -98,6 +98,7 @@ class Kai(ByTable):
     counts_largest = True
     pins_sets = True
     orders_sets = True
+    consolidates = True
     bind_request = BIND_REQUEST
     spares_normal = True
     queue = QUEUE
@@ -180,6 +181,9 @@ class Kai(ByTable):
         self, queues: Sequence[QueueState], requested: QueueAmounts, *, priority: str
     ) -> tuple[QueueShortage, ...]:
         return queue_rules.shortages(queues, requested, priority=priority)
+
+    def last_report(self, pod_groups: Sequence[Mapping[str, Any]]) -> str:
+        return reasons.last_report(pod_groups)
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return reasons.read(waiting)

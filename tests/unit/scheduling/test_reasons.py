@@ -306,7 +306,7 @@ def test_of_domains_that_are_all_other_pools_it_is_said_once_that_none_of_ours_h
     [
         ("2026-11-22T21:00:04Z", ["TopologyNotSatisfied"]),
         ("2026-11-22T21:00:05Z", ["TopologyNotSatisfied"]),
-        ("2026-11-22T21:00:06Z", ["TopologyNotSatisfied", "BindFailed"]),
+        ("2026-11-22T21:00:06Z", ["BindFailed"]),
         ("", ["TopologyNotSatisfied", "BindFailed"]),
     ],
 )
