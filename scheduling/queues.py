@@ -28,13 +28,18 @@ NO_BOUND = QueueBound()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """A queue. ``used`` is by everything below it, ``fixed`` the part of it that nothing may preempt."""
+    """A queue. ``used`` is by everything below it, ``fixed`` the part of it that nothing may preempt.
+
+    ``preempt_min_runtime``: for so many seconds its work runs before work of higher priority preempts it;
+    None where the queue above decides.
+    """
 
     name: str
     parent: str = ""
     bounds: Mapping[str, QueueBound] = field(default_factory=dict)
     used: QueueAmounts = field(default_factory=dict)
     fixed: QueueAmounts = field(default_factory=dict)
+    preempt_min_runtime: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Without its name; ``from_json`` is its inverse."""
@@ -43,12 +48,20 @@ class QueueState:
             "bounds": {name: [bound.quota, bound.limit] for name, bound in self.bounds.items()},
             "used": dict(self.used),
             "fixed": dict(self.fixed),
+            "preempt_min_runtime": self.preempt_min_runtime,
         }
 
     @classmethod
     def from_json(cls, name: str, value: Mapping[str, Any]) -> "QueueState":
         bounds = {resource: QueueBound(*bound) for resource, bound in value["bounds"].items()}
-        return cls(name=name, parent=value["parent"], bounds=bounds, used=value["used"], fixed=value["fixed"])
+        return cls(
+            name=name,
+            parent=value["parent"],
+            bounds=bounds,
+            used=value["used"],
+            fixed=value["fixed"],
+            preempt_min_runtime=value.get("preempt_min_runtime"),
+        )
 
     def bound(self, resource: str) -> QueueBound:
         return self.bounds.get(resource, NO_BOUND)

@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from django.utils import timezone
+
 from pools.clusters.capabilities import capabilities_of
 from pools.documents.backend import queues_of
 from pools.models import Backend, Pool
@@ -210,6 +212,7 @@ def _queues(pool: Pool, observed: ObservedNodes) -> QueueReading | None:
         priority="NORMAL",
         cluster=pool.backend.cluster_id or "",
         in_use=observed.in_use,
+        now=timezone.now(),
     )
 
 

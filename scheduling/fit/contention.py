@@ -1,12 +1,14 @@
-"""Other work of a gang's queue: what is placed before it, and what could be preempted for it. Pure.
+"""Other work beside a gang: what is placed before it, and what could be preempted or moved for it. Pure.
 
 A scheduler takes the groups of one queue in its order and gives each what room there is, so a gang that would
-fit alone may come too late. Room that preemptible work has may become free for it.
+fit alone may come too late. Room that preemptible work has may become free for it: the scheduler ends such
+work (preemption), or moves it elsewhere where that gives the gang a place (consolidation).
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 
 from scheduling.fit.board import Board
@@ -16,9 +18,13 @@ from scheduling.fit.snapshot import Holding, Snapshot
 
 
 class PreemptionAnswer(StrEnum):
-    """Whether preempting the work below a gang would give it a place; NONE: there is no such work."""
+    """Whether preempting the work below a gang would give it a place; NONE: there is no such work.
+
+    LATER: it would, once that work has run for the time for which its queue spares it.
+    """
 
     HELPS = "helps"
+    LATER = "later"
     DOES_NOT_HELP = "does_not_help"
     NONE = "none"
     NOT_NEEDED = "not_needed"
@@ -27,9 +33,36 @@ class PreemptionAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """``workflows`` are those that the scheduler may preempt for the gang, by name."""
+    """``workflows`` are those that the scheduler may preempt for the gang, by name.
+
+    ``spared_until`` is when the last of them has run for its minimum time, for LATER. ``delay`` is for how
+    many seconds the gang waits before any work is preempted for it.
+    """
 
     answer: PreemptionAnswer
+    workflows: tuple[str, ...] = ()
+    spared_until: datetime | None = None
+    delay: float = 0
+
+
+class ConsolidationAnswer(StrEnum):
+    """Whether moving running work may give a gang a place; NONE: the scheduler moves nothing for it.
+
+    POSSIBLE: if what is moved finds another place, which is not known.
+    """
+
+    POSSIBLE = "possible"
+    DOES_NOT_HELP = "does_not_help"
+    NONE = "none"
+    NOT_NEEDED = "not_needed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidation:
+    """``workflows`` are those that the scheduler may move for the gang, by name."""
+
+    answer: ConsolidationAnswer
     workflows: tuple[str, ...] = ()
 
 
@@ -52,6 +85,7 @@ class Contention:
 
     preemption: Preemption
     place: QueuePlace | None
+    consolidation: Consolidation = Consolidation(ConsolidationAnswer.UNKNOWN)
 
 
 UNKNOWN_CONTENTION = Contention(Preemption(PreemptionAnswer.UNKNOWN), None)

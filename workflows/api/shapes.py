@@ -113,7 +113,20 @@ class QuotaVerdictShape(Shape):
 class PreemptionShape(Shape):
     """Work of lower priority in the group's queue that its scheduler may preempt for it."""
 
-    answer: Literal["helps", "does_not_help", "none", "not_needed", "unknown"]
+    answer: Literal["helps", "later", "does_not_help", "none", "not_needed", "unknown"] = about(
+        "later: once that work has run for the time for which its queue spares it."
+    )
+    workflows: list[str] = about("At most 20 of them.")
+    spared_until: str | None = about(f"For later: when the last of them has run for so long. {TIME}")
+    delay_seconds: float = about("For how long the group waits before other work is preempted for it.")
+
+
+class ConsolidationShape(Shape):
+    """Running work, of any queue, that the scheduler may move to make room for the group."""
+
+    answer: Literal["possible", "does_not_help", "none", "not_needed", "unknown"] = about(
+        "possible: if that work finds another place, which is not known; none: it moves nothing for it."
+    )
     workflows: list[str] = about("At most 20 of them.")
 
 
@@ -151,6 +164,7 @@ class GroupFeasibilityShape(Shape):
     )
     quota: QuotaVerdictShape
     preemption: PreemptionShape
+    consolidation: ConsolidationShape
     before: GroupsBeforeShape | None = about("Null where nothing is known of its queue.")
     not_examined: list[UnexaminedShape] = about("What may be in its way and was not looked at.")
     proven: bool = about(

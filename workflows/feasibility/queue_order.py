@@ -1,9 +1,10 @@
-"""Other work of a group's queue: what the scheduler takes first, and what it could preempt.
+"""Other work beside a group: what the scheduler takes first, and what it could preempt or move.
 
 Within a queue a scheduler with queues takes groups of higher priority first, then older ones. A group that
 is submitted now is the youngest. The first of those before it are placed in thought, each where there is room
 for it; of the others only the number is known. What may be preempted is work of lower priority in the same
-queue, where the scheduler may preempt it at all.
+queue, where the scheduler may preempt it at all. Work that may be preempted may be moved too, in any queue,
+for a group that may be preempted itself; whether it finds another place is not looked at.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,8 @@ from scheduling.backends.priorities import PRIORITIES
 from scheduling.capabilities import Capabilities
 from scheduling.fit.admission import admitted
 from scheduling.fit.contention import (
+    Consolidation,
+    ConsolidationAnswer,
     Contention,
     Preemption,
     PreemptionAnswer,
@@ -114,7 +117,9 @@ def judge_in_queue(
     workflows = tuple(group.workflow for group in before.first)
     place = QueuePlace(before.groups, before.younger, workflows, takes_room)
     verdict = admitted(verdict, reading.verdict(demand))
-    return replace(verdict, contention=Contention(_preemption(snapshot, demand, verdict, reading), place))
+    preemption = _preemption(snapshot, demand, verdict, reading)
+    consolidation = _consolidation(snapshot, demand, verdict, reading)
+    return replace(verdict, contention=Contention(preemption, place, consolidation))
 
 
 def _placeable(
@@ -137,10 +142,46 @@ def _preemption(
     victims = reading.victims
     if not victims:
         return Preemption(PreemptionAnswer.NONE)
-    names = tuple(sorted(victims)[:MOST_VICTIMS])
+    spared = reading.spared
+    for answer, workflows in (
+        (PreemptionAnswer.HELPS, victims - spared.keys()),
+        (PreemptionAnswer.LATER, victims if spared else frozenset[str]()),
+    ):
+        if workflows and verdict.answer is Answer.NOT_NOW and _helps(snapshot, demand, reading, workflows):
+            until = max(spared.values()) if answer is PreemptionAnswer.LATER else None
+            return Preemption(answer, _first_names(workflows), until, reading.preemption_delay)
+    return Preemption(PreemptionAnswer.DOES_NOT_HELP, _first_names(victims))
+
+
+def _helps(snapshot: Snapshot, demand: GangDemand, reading: QueueReading, victims: frozenset[str]) -> bool:
+    """Whether the gang has a place, and its queues admit it, once these workflows are gone."""
+    admits = not reading.without(victims).verdict(demand).shortages
+    return admits and has_place(preempted(snapshot, victims), demand)
+
+
+def _first_names(workflows: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(workflows)[:MOST_VICTIMS])
+
+
+def _consolidation(
+    snapshot: Snapshot, demand: GangDemand, verdict: Verdict, reading: QueueReading
+) -> Consolidation:
+    """What the scheduler may move for the gang, before it preempts anything."""
+    movable = reading.movable
+    if verdict.answer is Answer.NOW:
+        return Consolidation(ConsolidationAnswer.NOT_NEEDED)
+    if not movable or verdict.answer is Answer.NEVER:
+        return Consolidation(ConsolidationAnswer.NONE)
     helps = (
-        verdict.answer is Answer.NOT_NOW
-        and not reading.without(victims).verdict(demand).shortages
-        and has_place(preempted(snapshot, victims), demand)
+        not verdict.quota.shortages
+        and _has_free_gpus(snapshot, demand)
+        and has_place(preempted(snapshot, movable), demand)
     )
-    return Preemption(PreemptionAnswer.HELPS if helps else PreemptionAnswer.DOES_NOT_HELP, names)
+    answer = ConsolidationAnswer.POSSIBLE if helps else ConsolidationAnswer.DOES_NOT_HELP
+    return Consolidation(answer, _first_names(movable) if helps else ())
+
+
+def _has_free_gpus(snapshot: Snapshot, demand: GangDemand) -> bool:
+    """Whether as many GPUs are free in all as the gang asks for, on nodes of the pool or on others."""
+    gpus = demand.set_demand(demand.tree.root).gpus
+    return not snapshot.is_complete or sum(node.free_gpus for node in snapshot.nodes) >= gpus

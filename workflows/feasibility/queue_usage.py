@@ -8,13 +8,14 @@ the least that the scheduler counts: a bound that this alone exceeds is certain,
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from operator import add
 from uuid import UUID
 
 from pools.models import ObservedQueue, Pool
 from pools.selectors import installation
 from pools.services.sync import pool_request
-from scheduling.backends.base import AdmitsByQueue
+from scheduling.backends.base import AdmitsByQueue, Consolidates
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.registry import installed
 from scheduling.fit.gang_demand import GangDemand
@@ -25,12 +26,18 @@ from workflows.models import TaskGroup
 MOST_ABOVE = 32
 """Queues of a chain that are read; a longer one, or one in a circle, is cut."""
 
+_LONGEST = 10 * 365 * 86_400.0
+"""Seconds; a queue may be written with any number."""
+
 _COUNTED = tuple(RESOURCES.index(name) for name in QUEUE_RESOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupUsage:
-    """What a live group of ours uses; ``counts`` False: the verdict is on it."""
+    """What a live group of ours uses; ``counts`` False: the verdict is on it.
+
+    ``started`` is when all its tasks ran, None if they do not yet.
+    """
 
     workflow: str
     queue: str
@@ -38,20 +45,26 @@ class GroupUsage:
     amounts: Amounts
     is_fixed: bool
     counts: bool
+    started: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueReading:
     """A chain of queues, from the groups' own up, and our work in the groups' own.
 
-    ``is_complete``: all usage of the chain is known.
+    ``is_complete``: all usage of the chain is known. ``movable`` are the workflows, of any queue, that the
+    scheduler may move for a gang of this priority, None if it moves nothing for it. ``preemption_delay`` is
+    for how many seconds such a gang waits before others are preempted for it.
     """
 
     scheduler: AdmitsByQueue
     priority: str
     queues: tuple[QueueState, ...]
     is_complete: bool
+    now: datetime
     beside: tuple[GroupUsage, ...] = ()
+    movable: frozenset[str] | None = None
+    preemption_delay: float = 0
 
     @property
     def victims(self) -> frozenset[str]:
@@ -61,6 +74,21 @@ class QueueReading:
             for own in self.beside
             if not own.is_fixed and PRIORITIES[own.priority] < PRIORITIES[self.priority]
         )
+
+    @property
+    def spared(self) -> dict[str, datetime]:
+        """Those victims that have not run for their queue's minimum time, and until when they are spared."""
+        runtimes = (queue.preempt_min_runtime for queue in self.queues)
+        least = next((seconds for seconds in runtimes if seconds is not None), 0.0)
+        if not least:
+            return {}
+        victims = self.victims
+        until: dict[str, datetime] = {}
+        for own in self.beside:
+            end = (own.started or self.now) + timedelta(seconds=min(least, _LONGEST))
+            if own.workflow in victims and end > self.now:
+                until[own.workflow] = max(end, until.get(own.workflow, end))
+        return until
 
     def without(self, workflows: Collection[str]) -> "QueueReading":
         """The reading once these workflows beside the gang are gone."""
@@ -88,7 +116,9 @@ def read_queues(
     priority: str,
     cluster: str,
     in_use: Mapping[UUID, Amounts],
+    now: datetime,
     without: Sequence[UUID] = (),
+    preemption_delay: float = 0,
 ) -> QueueReading | None:
     """The queue of a pool and those above it; None for a scheduler without queues.
 
@@ -107,8 +137,19 @@ def read_queues(
         priority=priority,
         queues=tuple(_with_exact_usage(chain, observed, usage)),
         is_complete=is_followed,
+        now=now,
         beside=tuple(own for own in usage if own.queue == queue and own.counts),
+        movable=_movable(scheduler, priority, usage),
+        preemption_delay=preemption_delay,
     )
+
+
+def _movable(scheduler: AdmitsByQueue, priority: str, usage: Sequence[GroupUsage]) -> frozenset[str] | None:
+    """The workflows that the scheduler may move for a gang of this priority; None if it moves nothing."""
+    moves = isinstance(scheduler, Consolidates) and scheduler.consolidates
+    if not moves or not scheduler.is_preemptible(priority):
+        return None
+    return frozenset(own.workflow for own in usage if own.counts and not own.is_fixed)
 
 
 def _observed(scheduler: AdmitsByQueue, cluster: str) -> dict[str, QueueState]:
@@ -143,8 +184,8 @@ def _own_usage(
     scheduler: AdmitsByQueue, in_use: Mapping[UUID, Amounts], without: frozenset[UUID]
 ) -> Iterator[GroupUsage]:
     rows = TaskGroup.objects.filter(pk__in=list(in_use)).order_by()
-    for group, workflow, queue, priority in rows.values_list(
-        "pk", "workflow__name", "placement__queue", "workflow__priority"
+    for group, workflow, queue, priority, started in rows.values_list(
+        "pk", "workflow__name", "placement__queue", "workflow__priority", "start_time"
     ):
         yield GroupUsage(
             workflow=workflow,
@@ -153,6 +194,7 @@ def _own_usage(
             amounts=in_use[group],
             is_fixed=not scheduler.is_preemptible(priority),
             counts=group not in without,
+            started=started,
         )
 
 

@@ -10,7 +10,7 @@ from pools.clusters.capabilities import capabilities_at
 from pools.selectors import Caller
 from scheduling import set_order
 from scheduling.capabilities import Capabilities
-from scheduling.fit.contention import Preemption, QueuePlace
+from scheduling.fit.contention import Consolidation, Preemption, QueuePlace
 from scheduling.fit.freeing import freed_levels
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import Snapshot
@@ -99,6 +99,7 @@ class FeasibilityReport:
             "obstacle": obstacle.value if obstacle else None,
             "quota": verdict.quota.as_json(),
             "preemption": _preemption(verdict.contention.preemption),
+            "consolidation": _consolidation(verdict.contention.consolidation),
             "before": _queue_place(verdict.contention.place),
             "not_examined": [
                 {"code": code.value, "message": NOT_EXAMINED[code]} for code in self.not_examined
@@ -123,7 +124,16 @@ class FeasibilityReport:
 
 
 def _preemption(preemption: Preemption) -> Json:
-    return {"answer": preemption.answer.value, "workflows": list(preemption.workflows)}
+    return {
+        "answer": preemption.answer.value,
+        "workflows": list(preemption.workflows),
+        "spared_until": naive_utc(preemption.spared_until),
+        "delay_seconds": preemption.delay,
+    }
+
+
+def _consolidation(consolidation: Consolidation) -> Json:
+    return {"answer": consolidation.answer.value, "workflows": list(consolidation.workflows)}
 
 
 def _queue_place(place: QueuePlace | None) -> Json | None:
@@ -168,7 +178,7 @@ def feasibility(
     if reason := no_nodes_reason(observed, reached=bool(cluster)):
         return [_report(group, None, reason, observed=observed, now=now) for group in groups]
     demands = list(demands_of(groups, capabilities=capabilities))
-    verdicts = _verdicts(groups, demands, observed, cluster=cluster or "", capabilities=capabilities)
+    verdicts = _verdicts(groups, demands, observed, cluster=cluster or "", capabilities=capabilities, now=now)
     visible = names_known_to(user, {name for verdict in verdicts for name in workflows_in(verdict)})
     hidden = [
         _hides_room(group, demand, verdict, observed.snapshot)
@@ -238,6 +248,7 @@ def _verdicts(
     *,
     cluster: str,
     capabilities: Capabilities,
+    now: datetime,
 ) -> list[Verdict]:
     """The verdict on each group, of one placement, among the other work of its queue."""
     placement, without = groups[0].placement, [group.uuid for group in groups]
@@ -248,7 +259,9 @@ def _verdicts(
         priority=placement.priority,
         cluster=cluster,
         in_use=observed.in_use,
+        now=now,
         without=without,
+        preemption_delay=placement.preemption_delay,
     )
     before = None
     if queues:
@@ -312,7 +325,8 @@ def workflows_in(verdict: Verdict) -> set[str]:
     """All workflows that a verdict names, those of its queue included."""
     contention = verdict.contention
     ahead = contention.place.workflows if contention.place else ()
-    return holders_of(verdict).union(contention.preemption.workflows, ahead)
+    movable = contention.consolidation.workflows
+    return holders_of(verdict).union(contention.preemption.workflows, movable, ahead)
 
 
 def infeasible(reports: Sequence[FeasibilityReport]) -> list[FeasibilityReport]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 
 from scheduling import pins, set_order
-from scheduling.fit.contention import PreemptionAnswer, QueuePlace
+from scheduling.fit.contention import ConsolidationAnswer, PreemptionAnswer, QueuePlace
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainCapacity, Obstacle, Occupant, SetVerdict, Verdict
@@ -54,11 +54,31 @@ def _queue_around(verdict: Verdict) -> str:
 
 
 def _preemptible(verdict: Verdict) -> str:
-    preemption = verdict.contention.preemption
-    if preemption.answer is not PreemptionAnswer.HELPS:
+    return _movable(verdict) + _to_preempt(verdict)
+
+
+def _movable(verdict: Verdict) -> str:
+    consolidation = verdict.contention.consolidation
+    if consolidation.answer is not ConsolidationAnswer.POSSIBLE:
         return ""
+    workflows = listing(consolidation.workflows, limit=3)
+    return (
+        " The scheduler may place it after moving running pods of preemptible work, if those find another "
+        f"place: {workflows}."
+    )
+
+
+def _to_preempt(verdict: Verdict) -> str:
+    preemption = verdict.contention.preemption
+    if preemption.answer not in (PreemptionAnswer.HELPS, PreemptionAnswer.LATER):
+        return ""
+    time = ""
+    if preemption.spared_until is not None:
+        until = _time(preemption.spared_until)
+        time = f" once that has run for its queue's minimum time, by {until} at the latest"
+    delay = f", after a delay of {preemption.delay:g} seconds" if preemption.delay else ""
     workflows = listing(preemption.workflows, limit=3)
-    return f" The scheduler may preempt work of lower priority for it: {workflows}."
+    return f" The scheduler may preempt work of lower priority for it{time}{delay}: {workflows}."
 
 
 def _nodes_too(verdict: Verdict) -> str:
@@ -128,8 +148,10 @@ def redacted(verdict: Verdict, visible: Container[str]) -> Verdict:
         for entry in verdict.sets
     )
     place = verdict.contention.place
+    movable = verdict.contention.consolidation
     contention = replace(
         verdict.contention,
+        consolidation=replace(movable, workflows=_names(movable.workflows, visible)),
         preemption=replace(
             verdict.contention.preemption, workflows=_names(verdict.contention.preemption.workflows, visible)
         ),

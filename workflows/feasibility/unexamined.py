@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from scheduling.fit.contention import PreemptionAnswer
+from scheduling.fit.contention import ConsolidationAnswer, PreemptionAnswer
 from scheduling.fit.verdict import Verdict
 from scheduling.queues import QuotaAnswer
 
@@ -15,6 +15,7 @@ class Unexamined(StrEnum):
     FAIR_SHARE = "fair_share"
     PRIORITY = "priority"
     PREEMPTION = "preemption"
+    CONSOLIDATION = "consolidation"
     RUN_TIMES = "run_times"
     OTHER_TENANTS = "other_tenants"
     CLAIMS = "claims"
@@ -26,7 +27,8 @@ NOT_EXAMINED: Mapping[Unexamined, str] = {
     Unexamined.FAIR_SHARE: "Fair share: which queue the scheduler serves first, and what a queue reclaims.",
     Unexamined.PRIORITY: "Other work that waits, and which of it the scheduler places first.",
     Unexamined.PREEMPTION: "Work that the scheduler may preempt for the group.",
-    Unexamined.RUN_TIMES: "Minimum run times, which spare running work, and a delay of preemption.",
+    Unexamined.CONSOLIDATION: "Whether running work that the scheduler would move finds another place.",
+    Unexamined.RUN_TIMES: "Minimum run times, which spare running work from being reclaimed or preempted.",
     Unexamined.OTHER_TENANTS: "Other tenants' pods: what they use counts as free.",
     Unexamined.CLAIMS: "Devices by resource claims of others, and NVLink channels of pods that are ending.",
     Unexamined.POD_CONDITIONS: (
@@ -43,11 +45,16 @@ def unexamined(verdict: Verdict | None, *, others_known: bool) -> tuple[Unexamin
     if verdict.quota.answer is not QuotaAnswer.UNKNOWN:
         examined.add(Unexamined.QUOTA)
     if verdict.quota.answer is QuotaAnswer.NONE:
-        examined |= {Unexamined.FAIR_SHARE, Unexamined.RUN_TIMES}
+        examined |= {Unexamined.FAIR_SHARE, Unexamined.RUN_TIMES, Unexamined.CONSOLIDATION}
     if verdict.contention.place is not None:
         examined.add(Unexamined.PRIORITY)
     if verdict.contention.preemption.answer is not PreemptionAnswer.UNKNOWN:
         examined.add(Unexamined.PREEMPTION)
+    if verdict.contention.consolidation.answer not in (
+        ConsolidationAnswer.UNKNOWN,
+        ConsolidationAnswer.POSSIBLE,
+    ):
+        examined.add(Unexamined.CONSOLIDATION)
     if others_known:
         examined.add(Unexamined.OTHER_TENANTS)
     return tuple(entry for entry in Unexamined if entry not in examined)

@@ -8,6 +8,7 @@ order of queues and what is reclaimed.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -39,8 +40,23 @@ def configured(manifest: Mapping[str, Any]) -> QueueState:
     """A Queue as it is written, without a status."""
     spec = manifest["spec"]
     return QueueState(
-        name=manifest["metadata"]["name"], parent=spec.get("parentQueue") or "", bounds=_bounds(spec)
+        name=manifest["metadata"]["name"],
+        parent=spec.get("parentQueue") or "",
+        bounds=_bounds(spec),
+        preempt_min_runtime=_seconds(str(spec.get("preemptMinRuntime") or "")),
     )
+
+
+_DURATION = re.compile(r"(?:\d{1,12}(?:\.\d{1,9})?(?:h|m|s|ms|us|µs|ns))+", re.ASCII)
+_PART = re.compile(r"([\d.]+)([a-zµ]+)")
+_SECONDS: Mapping[str, float] = {"h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+def _seconds(duration: str) -> float | None:
+    """A duration as Go writes it (``1h30m``); None for anything else."""
+    if not _DURATION.fullmatch(duration):
+        return None
+    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(duration))
 
 
 _STATUS_NAMES: Mapping[str, str] = {"gpu": GPU, "cpu": "cpu", "memory": "memory"}

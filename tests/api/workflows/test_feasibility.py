@@ -1,5 +1,7 @@
 """Whether a workflow would ever fit, fits now, and where: told at submission, asked without one."""
 
+from datetime import timedelta
+
 import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
@@ -352,10 +354,36 @@ def test_work_that_may_be_preempted_is_named(api, pool):
 
     entry = verdict(post(api, pool, 3, "?feasibility=only"))
 
-    assert entry["preemption"] == {"answer": "helps", "workflows": [cheap.name]}
+    assert (entry["preemption"]["answer"], entry["preemption"]["workflows"]) == ("helps", [cheap.name])
+    assert entry["consolidation"] == {"answer": "none", "workflows": []}
     assert f'The scheduler may preempt work of lower priority for it: "{cheap.name}".' in entry["sentence"]
     low = verdict(post(api, pool, 3, "?feasibility=only&priority=LOW"))
-    assert low["preemption"] == {"answer": "none", "workflows": []}
+    assert low["preemption"]["answer"] == "none"
+
+
+def test_work_that_may_be_moved_is_named_for_a_group_that_may_be_moved_too(api, pool):
+    """KAI consolidates before it preempts, and only for and with groups of priority LOW."""
+    observe_queues(pool, own=(-1, 0))
+    cheap = hold_cheaply(pool, "n0")
+    low = verdict(post(api, pool, 3, "?feasibility=only&priority=LOW"))
+    assert low["consolidation"] == {"answer": "possible", "workflows": [cheap.name]}
+    assert f'if those find another place: "{cheap.name}".' in low["sentence"]
+    assert "consolidation" in {line["code"] for line in low["not_examined"]}
+
+
+@pytest.mark.parametrize(("seconds", "answer"), [(3600.0, "later"), (60.0, "helps")])
+def test_work_that_has_not_run_for_its_minimum_time_is_spared(api, pool, seconds, answer):
+    own = observe_queues(pool, own=(-1, 0), above=(-1, 0))
+    cheap = hold_cheaply(pool, "n0")
+    cheap.groups.update(start_time=timezone.now() - timedelta(minutes=10))
+    queue = ObservedQueue.objects.get(name="above")
+    queue.reading |= {"preempt_min_runtime": seconds}
+    queue.save()
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert own != "above"
+    assert entry["preemption"]["answer"] == answer
+    assert (entry["preemption"]["spared_until"] is not None) == (answer == "later")
+    assert ("minimum time" in entry["sentence"]) == (answer == "later")
 
 
 def test_preemption_does_not_help_where_other_work_stands_in_the_way_too(api, pool):
@@ -376,7 +404,7 @@ def test_preemption_makes_room_below_a_limit(api, pool):
 def test_without_the_queues_preemption_is_unknown(api, pool):
     hold_cheaply(pool, "n0")
     entry = verdict(post(api, pool, 3, "?feasibility=only"))
-    assert entry["preemption"] == {"answer": "unknown", "workflows": []}
+    assert (entry["preemption"]["answer"], entry["consolidation"]["answer"]) == ("unknown", "none")
 
 
 def test_work_that_the_caller_may_not_list_is_not_named(as_user, pool):

@@ -88,3 +88,27 @@ def test_amounts_beyond_every_number_are_no_bounds_and_no_usage():
     reading = read({"spec": spec, "status": {"allocated": {"cpu": "1e400", "memory": "9e999"}}})
     assert reading.bound("memory") == QueueBound(-1, -1)
     assert (reading.used["cpu"], reading.used["memory"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "want"),
+    [
+        ("5m0s", 300.0),
+        ("1h30m", 5400.0),
+        ("500ms", 0.5),
+        ("0s", 0.0),
+        (None, None),
+        ("soon", None),
+        ("5", None),
+    ],
+)
+def test_a_queue_says_for_how_long_its_work_is_spared(written, want):
+    spec = {"resources": {}} | ({"preemptMinRuntime": written} if written else {})
+    state = Kai().read_queue({"metadata": {"name": "q"}, "spec": spec}, quantity=quantity)
+    assert state.preempt_min_runtime == want
+    assert QueueState.from_json("q", state.to_json()) == state
+
+
+def test_a_reading_of_an_older_observer_says_nothing_of_it():
+    reading = {"parent": "", "bounds": {}, "used": {}, "fixed": {}}
+    assert QueueState.from_json("q", reading).preempt_min_runtime is None

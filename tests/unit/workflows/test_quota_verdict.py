@@ -74,7 +74,7 @@ def test_never_is_for_topology_where_the_empty_pool_would_hold_it():
 def test_of_many_workflows_that_may_be_preempted_only_the_first_are_named():
     gang, snapshot = gang_demand(FOUR), draw(TAKEN)
     victims = frozenset(f"w-{n:03}" for n in range(500))
-    reading = SimpleNamespace(is_complete=True, victims=victims)
+    reading = SimpleNamespace(is_complete=True, victims=victims, spared={}, preemption_delay=0)
     reading.without = lambda workflows: SimpleNamespace(
         verdict=lambda demand: QuotaVerdict(QuotaAnswer.ADMITS)
     )
