@@ -13,6 +13,7 @@ from django.db.models import F, Q
 from django.db.models.fields.json import KeyTextTransform
 
 from pools.models import Backend, Cluster, Pool
+from pools.values.recovery import RecoveryPolicy
 from workflows.lifecycle.statuses import BACKLOG, LIVE_ORDER, TaskStatus, WorkflowStatus
 
 
@@ -292,6 +293,12 @@ class TaskGroup(models.Model):
     def present_status(self) -> str:
         """The status of its present attempt; ``status``, which users see, never goes back."""
         return self.progress or self.status
+
+    @property
+    def recovery(self) -> RecoveryPolicy:
+        """What follows when it loses a task, as frozen when it was accepted."""
+        values = {**self.placement, **(self.optional_placement or {})}
+        return RecoveryPolicy.from_json(values.get("recovery", {}))
 
 
 def in_status(*statuses: str) -> Q:

@@ -30,6 +30,7 @@ class GroupLine:
     constraints: tuple[str, ...]
     failure: str
     attempt: str
+    recovery: str
     start_time: datetime | None
     end_time: datetime | None
     run_time: str
@@ -84,6 +85,7 @@ def group_line(
         constraints=_constraints(group.constraints),
         failure=group.failure_message,
         attempt=_attempt(group),
+        recovery=group.recovery.summary,
         start_time=group.start_time,
         end_time=group.end_time,
         run_time=span(group.start_time, group.end_time, now=now),

@@ -74,6 +74,13 @@ class RecoveryPolicy:
         return min(self.backoff_first * 2.0 ** min(doublings, 20), self.backoff_limit)
 
     @property
+    def summary(self) -> str:
+        """The responses in a line: ``preempted: requeue, node lost: requeue, failed: fail, at most 3``."""
+        responses = ", ".join(f"{loss.value.replace('_', ' ')}: {self.response(loss)}" for loss in Loss)
+        bounded = any(self.response(loss) != Response.FAIL for loss in (Loss.NODE_LOST, Loss.FAILED))
+        return f"{responses}, at most {self.most}" if bounded else responses
+
+    @property
     def recovers(self) -> bool:
         """Whether any loss is recovered from."""
         return any(self.response(loss) != Response.FAIL for loss in Loss)

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from pools.api.shapes import RecoveryShape
-from pools.values.recovery import RecoveryPolicy
 from pools.values.recovery_words import document_of
 from scheduling import names
 from scheduling.node_health import NodeHealth
@@ -169,19 +168,12 @@ def _group(
         got=_placement(group.placement_result),
         conditions=group.conditions,
         compute_domain=_compute_domain(group, domain),
-        recovery=_recovery(group),
+        recovery=RecoveryShape.model_validate(document_of(group.recovery)),
         template_revisions=group.placement.get("template_revisions", {}),
         created_in_cluster_at=group.created_in_cluster_at,
         released_at=group.released_at,
         tasks=[_task(task, nodes=nodes, address=address) for task in group.tasks.all()],
     )
-
-
-def _recovery(group: TaskGroup) -> RecoveryShape:
-    policy = RecoveryPolicy.from_json(
-        {**group.placement, **(group.optional_placement or {})}.get("recovery", {})
-    )
-    return RecoveryShape.model_validate(document_of(policy))
 
 
 def explained(explanation: WorkflowExplanation) -> shapes.ExplanationShape:

@@ -96,6 +96,15 @@ def test_a_workflow_is_shown_with_its_groups_tasks_and_spec(browser, pool):
     assert f'href="/api/workflow/{workflow.name}/spec"' in page
 
 
+def test_a_group_shows_what_follows_a_loss(browser, pool):
+    workflow = workflow_in(pool)
+    workflow.groups.update(
+        optional_placement={"attempts": True, "recovery": {"preempted": "requeue", "node_lost": "task"}}
+    )
+    groups = section(page_of(browser, workflow), "groups")
+    assert "<td>preempted: requeue, node lost: task, failed: fail, at most 3</td>" in groups
+
+
 def test_a_group_that_lacks_a_place_is_told_with_the_nearest_domains(browser, pool):
     workflow = workflow_in(pool, pods=3)
     requires_a_rack(workflow)

@@ -41,6 +41,13 @@ def test_a_policy_in_words_reads_as_the_same_policy():
     assert policy_of([read_words(document_of(policy), path=())[0]]) == policy
 
 
+def test_a_line_says_each_response_and_the_bound_that_matters():
+    preempted_alone = RecoveryPolicy(preempted=Response.REQUEUE)
+    assert preempted_alone.summary == "preempted: requeue, node lost: fail, failed: fail"
+    policy = policy_of([POOL, said("group", node_lost="task")])
+    assert policy.summary == "preempted: requeue, node lost: task, failed: fail, at most 2"
+
+
 def test_a_fault_of_two_places_points_at_the_narrower():
     workflow, group = said("workflow", max=9), said("group", backoff={"first": "6m"})
     found = [*check_amounts([POOL, workflow, group], most=8)]
