@@ -347,6 +347,13 @@ class Backend(models.Model):
         blank=True,
         help_text="What lets the tasks of a group begin together.",
     )
+    imex_dns_names = models.BooleanField(
+        "IMEX DNS names",
+        default=True,
+        db_default=True,
+        help_text="Whether daemons of NVIDIA's driver know each other by DNS names (its gate "
+        "IMEXDaemonsWithDNSNames). If not, each ComputeDomain says how many nodes it has.",
+    )
     dashboard_url = models.CharField(max_length=1024, blank=True, default="")
     grafana_url = models.CharField(max_length=1024, blank=True, default="")
     router_address = models.CharField(max_length=1024, blank=True, default="")

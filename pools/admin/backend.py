@@ -98,7 +98,7 @@ class BackendAdmin(ConfigurationAdmin):
                 "fields": (
                     *("name", "description", "enabled", "kubeconfig", "context", "namespace"),
                     *SETTINGS,
-                    *("queue_settings", "start_barrier"),
+                    *("queue_settings", "start_barrier", "imex_dns_names"),
                 )
             },
         ),

@@ -224,6 +224,9 @@ class BackendShape(Shape):
     scheduler_settings: SchedulerSettingsShape
     queue_settings: QueueSettingsShape
     start_barrier: Annotated[StartBarrierShape, AsStored()]
+    imex_dns_names: bool = about(
+        "Whether the driver's gate IMEXDaemonsWithDNSNames is on, as it is by default; no API shows it."
+    )
     dashboard_url: str
     grafana_url: str
     router_address: str

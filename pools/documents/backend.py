@@ -89,6 +89,7 @@ class BackendDocument(Document):
     scheduler_settings: SchedulerDocument = SchedulerDocument()
     queue_settings: QueueDocument = QueueDocument()
     start_barrier: BarrierDocument = BarrierDocument()
+    imex_dns_names: bool = True
     dashboard_url: Line = ""
     grafana_url: Line = ""
     router_address: Line = ""

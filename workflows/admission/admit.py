@@ -201,6 +201,7 @@ class _Admission:
             shared,
             nvlink=nvlink,
             claims=counts,
+            domain_nodes=0 if self.facts.imex_dns_names else sum(claim.is_made for claim in claims.values()),
             start_barrier=self.start_barrier(group, shared, starts_together=starts_together),
             free_preferences_after=self.free_preferences_after(tries),
             recovery=self.recovery(group),

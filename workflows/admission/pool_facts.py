@@ -96,6 +96,7 @@ class PoolFacts:
     places: Mapping[Domain, int]
     nvlink: bool
     domain_for_every_group: bool
+    imex_dns_names: bool = True
     split_gangs: SplitGangs
     unsupported_preferred: UnsupportedPreferred
     free_preferences_after: int
@@ -138,6 +139,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         places=pool_places(pool, levels),
         nvlink=pool.nvlink,
         domain_for_every_group=pool.compute_domains == Pool.DomainsFor.EVERY_GROUP,
+        imex_dns_names=backend.imex_dns_names,
         split_gangs="warn" if pool.split_gangs == Pool.SplitGangs.WARN else "refuse",
         unsupported_preferred=(
             "warn" if pool.unsupported_preferred == Pool.UnsupportedPreferred.WARN else "refuse"

@@ -160,7 +160,7 @@ class Renderer:
             "kind": "ComputeDomain",
             "metadata": self._metadata(names.compute_domain(self.values.uuid)),
             "spec": {
-                "numNodes": 0,
+                "numNodes": self.values.placement.domain_nodes,
                 "channel": {
                     "resourceClaimTemplate": {"name": self.claim_template},
                     "allocationMode": "Single",

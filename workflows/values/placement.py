@@ -43,7 +43,7 @@ RESCHEDULE = "RESCHEDULE"
 TRIED_AGAIN = 6
 """The version of a group that is in a later attempt than its first; older workers would end it."""
 
-OPTIONAL = frozenset({"attempts", "recovery", "start_barrier"})
+OPTIONAL = frozenset({"attempts", "domain_nodes", "recovery", "start_barrier"})
 """Values of ``GroupPlacement`` without which an older release runs a group as it runs its own."""
 
 NO_RECOVERY = RecoveryPolicy()
@@ -76,7 +76,8 @@ class GroupPlacement:
 
     ``queue`` and ``priority_class`` are names in the cluster; timeouts are seconds. ``nvlink`` says
     whether this group gets a ComputeDomain; ``claims`` then counts its tasks by
-    ``scheduling.nvlink.ChannelClaim``. ``default_exit_actions`` are the pool's, applied after a task's own:
+    ``scheduling.nvlink.ChannelClaim``. ``domain_nodes`` is how many nodes the domain waits for, 0 where the
+    driver's daemons need no number. ``default_exit_actions`` are the pool's, applied after a task's own:
     ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the name of an external Topology object
     that constraints name, empty if they name our own. ``free_preferences_after`` is after how many
     seconds its preferences may give way, 0 for never. ``recovery`` says what follows when it loses a task.
@@ -101,6 +102,7 @@ class GroupPlacement:
     levels: Levels = ()
     nvlink: bool = False
     claims: Mapping[str, int] = field(default_factory=dict)
+    domain_nodes: int = 0
     split_gangs: SplitGangs = "refuse"
     unsupported_preferred: UnsupportedPreferred = "refuse"
     free_preferences_after: int = 0

@@ -47,6 +47,13 @@ def test_a_backend_is_posted_as_osmo_writes_it(admin, cluster):
     assert (revision.description, revision.tags, revision.username) == ("first", ["new"], "root")
 
 
+def test_a_backend_says_whether_its_drivers_daemons_have_dns_names(admin):
+    assert post(admin, "a", {})[1]["imex_dns_names"] is True
+    assert post(admin, "a", {"imex_dns_names": False})[1]["imex_dns_names"] is False
+    status, reply = post(admin, "a", {"imex_dns_names": "perhaps"})
+    assert (status, {path for path, _ in faults(reply)}) == (400, {"configs.imex_dns_names"})
+
+
 def test_the_list_has_every_backend(admin, ann):
     post(admin, "b", {})
     post(admin, "a", {})

@@ -349,6 +349,24 @@ def test_a_pool_may_make_compute_domains_for_claiming_groups_alone(submit, pool)
     assert "ComputeDomain" in objects_by_kind(accepted(submit(gang(2, gpu=4), "?dry_run=True")))
 
 
+def test_a_compute_domain_counts_its_nodes_where_daemons_have_no_dns_names(submit, pool):
+    def nodes(workflow):
+        reply = accepted(submit(workflow, "?dry_run=True"))
+        (domain,) = objects_by_kind(reply)["ComputeDomain"]
+        return domain["spec"]["numNodes"]
+
+    assert nodes(gang(3, gpu=4)) == 0
+    pool.backend.imex_dns_names = False
+    pool.backend.save()
+    workflow = gang(3, gpu=4)
+    workflow["groups"][0]["tasks"][2]["nvlink"] = False
+    assert nodes(workflow) == 2
+    accepted(submit(workflow))
+    group = TaskGroup.objects.get()
+    assert GroupPlacement.from_json(group.placement, group.optional_placement).domain_nodes == 2
+    assert GroupPlacement.from_json(group.placement, None).domain_nodes == 0
+
+
 def test_who_claims_and_why_is_shown_with_the_group(submit, api, two_platforms):
     name = accepted(submit(mixed(two_platforms)))["name"]
     (group,) = api.get(f"/api/workflow/{name}").json()["groups"]
