@@ -7,7 +7,8 @@ own name and as the same try, since it never had a node and so cannot have run. 
 waiting pods: Kubernetes made their claims from the template of the former one.
 
 NVIDIA's controller makes a claim template that somebody deleted again only after 10 minutes to an hour. While
-no claim of the group exists, the ComputeDomain is deleted, and so made again with its template at once.
+no claim of the group exists, the ComputeDomain is deleted, and so made again with its template at once. One
+without waiting pods is left alone: it was made again just now, and its controller has not come to it yet.
 
 Once a pod has a node, neither a pod nor the ComputeDomain is created again: the end of a pod that may have
 run is the end of its task, and claims in use name the ComputeDomain that is gone. The pod group is, while a
@@ -102,6 +103,8 @@ def _domains_without_template(view: GroupView, cluster: LeasedCluster) -> Sequen
     reader = GroupReader(cluster, view.row.pk, view.placement)
     live = reader.before_create(())
     if live.template is not None or any(pod.node for pod in live.pods.values()):
+        return ()
+    if all(pod.deleting for pod in live.pods.values()):
         return ()
     claims = reader.claims(frozenset(live.pods), claim_names=None) if live.domains else ()
     return () if claims else list(live.domains.values())
