@@ -1,12 +1,16 @@
 """Tasks at the start barrier: what their group says, and how they learn who has ended meanwhile."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 import barrier
-from cluster.kinds import POD
+from cluster.kinds import POD, SECRET
 from scheduling import names
 from tests.fakes import players
 from tests.worker.world import World, fresh, statuses
+from workflows.models import ObservedPod, TaskGroup
 from workflows.values.observation import ENDED_ANNOTATION
 from workflows.values.placement import StartBarrier
 
@@ -118,3 +122,25 @@ def test_a_replacement_is_made_with_the_tasks_that_have_ended(world):
     again = group.tasks.get(name=third.name, latest=True)
     assert again.retry_id == 1
     assert world.pod(again)["metadata"]["annotations"][ENDED_ANNOTATION].split() == hosts(second)
+
+
+def test_a_pod_made_again_finds_its_peers_though_an_earlier_release_kept_them_elsewhere(db):
+    """It put them among the group's files, so the Secret that a pod names now does not exist."""
+    world = World(scheduled=False)
+    group = world.group(pods=2, pool=world.pool(), frozen={"start_barrier": BARRIER, "version": 6})
+    world.settle()
+    for name in world.cluster.names(SECRET):
+        world.cluster.remove(SECRET, name, namespace="osmo")
+    pod = group.tasks.first().pod_name
+    long_ago = timezone.now() - timedelta(minutes=1)
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=long_ago)
+    world.cluster.remove(POD, pod, namespace="osmo")
+    world.observe()
+    ObservedPod.objects.filter(absent=True).update(seen_at=long_ago)
+    world.settle()
+    volumes = world.cluster.get(POD, pod, namespace="osmo")["spec"]["volumes"]
+    sources = [source for volume in volumes for source in volume.get("projected", {}).get("sources", ())]
+    named = {source["secret"]["name"] for source in sources if "secret" in source}
+    named |= {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
+    assert named
+    assert named <= set(world.cluster.names(SECRET))

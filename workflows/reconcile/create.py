@@ -5,24 +5,26 @@ its end needs no call. A gang that was created in part is completed by the next 
 if the group was stopped meanwhile.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cluster.errors import NotServed
 from cluster.interface import Obj
+from cluster.kinds import POD, SECRET
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError, UnsupportedCapability
 from scheduling.sentences import count_of
 from web.crashpoints import reached
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.reconcile.apply import apply
+from workflows.reconcile.apply import apply, create_objects
 from workflows.reconcile.domains import Pins, check_domains, pins_text
 from workflows.reconcile.group_reader import GroupReader, LiveGroup, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.lost_pods import PodsAway, pods_away
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
-from workflows.reconcile.plan import DesiredGroup, GroupPlan, plan_create
+from workflows.reconcile.plan import Create, DesiredGroup, GroupPlan, plan_create
 from workflows.services.lease import Lease
 from workflows.services.record import Change, ClusterContact, Creation, GroupMove, Note, TaskMove, record
 from workflows.values.observation import PINS_ANNOTATION
@@ -151,6 +153,16 @@ def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
             if task_try.replaces
         },
     )
+
+
+def create_pods_again(
+    view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluster
+) -> Retry | Failed | None:
+    """Create pods after their Secrets, of which a pod of an earlier release may have had others."""
+    desired = desired_group(view, tuple(tasks))
+    if failure := create_objects(Create(SECRET, desired.secrets), cluster=cluster):
+        return failure
+    return create_objects(Create(POD, desired.pods), cluster=cluster)
 
 
 def ended_tasks(view: GroupView) -> frozenset[str]:

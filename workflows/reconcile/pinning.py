@@ -18,15 +18,14 @@ from web.crashpoints import reached
 from workflows.lifecycle.pinning import PINNED, UNPINNED, pins_message, unpinned_message
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import edit
-from workflows.reconcile.apply import create_objects, retry_for
+from workflows.reconcile.apply import retry_for
 from workflows.reconcile.binding import bound_pods
-from workflows.reconcile.create import desired_group
+from workflows.reconcile.create import create_pods_again
 from workflows.reconcile.edit import EditProgress
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
-from workflows.reconcile.plan import Create
 from workflows.services.lease import Lease
 from workflows.services.record import Change, NewConstraints, NewPins, Note, PinsSettled, record
 from workflows.values.observation import PINNED_SETS_ANNOTATION, PodSeen
@@ -87,7 +86,7 @@ def _finish(view: GroupView, observed: ObservedPods, lease: Lease, cluster: Leas
         return EditProgress(unfinished=True)
     missing = tuple(task for task in view.tasks if task.pod_name not in pods)
     if missing:
-        failure = create_objects(Create(POD, desired_group(view, missing).pods), cluster=cluster)
+        failure = create_pods_again(view, missing, cluster)
         return EditProgress(unfinished=True, failure=failure)
     if not _are_observed(pods, observed):
         return EditProgress(unfinished=True)

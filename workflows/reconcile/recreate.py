@@ -31,7 +31,7 @@ from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import edit, observations
 from workflows.reconcile.apply import create_objects, retry_for
 from workflows.reconcile.binding import bound_pods
-from workflows.reconcile.create import desired_group, edits_pod_groups
+from workflows.reconcile.create import create_pods_again, edits_pod_groups
 from workflows.reconcile.follow import UNSEEN_GRACE, ObservedPods
 from workflows.reconcile.group_reader import GroupReader, LiveObject, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
@@ -193,8 +193,7 @@ def _recreate_pods(
     lost = [task for task in lost if task.pod_name not in present]  # another may not be observed yet
     if not lost or any(pod.node_name for pod in present.values()):
         return RequeueAfter(seconds=SOON)
-    pods = desired_group(view, tuple(lost)).pods
-    if failure := create_objects(Create(POD, pods), cluster=cluster):
+    if failure := create_pods_again(view, lost, cluster):
         return failure
     times = sorted(str(observed.gone_at.get(task.pod_name)) for task in lost)
     message = (
