@@ -14,7 +14,9 @@ from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.greedy import is_placed
 from scheduling.fit.pinning import pins_for
 from scheduling.fit.snapshot import Snapshot
-from scheduling.requirements import Gang, Requirement
+from scheduling.levels import Levels, ranks
+from scheduling.requirements import Gang, GangTask, Requirement, SetPath, broadest_first
+from scheduling.soundness import check_requirements
 from scheduling.tree import build_tree
 
 _Change = Callable[[Requirement], Requirement | None]
@@ -33,18 +35,37 @@ def alternative(snapshot: Snapshot, gang: GangDemand, written: Gang) -> Gang | N
     ``written`` are the requirements that ``gang`` was made of. Call it for a gang that is passed over.
     """
     board = Board(snapshot)
-    for candidate in _candidates(written):
+    for candidate in _candidates(written, gang.tree.levels):
         demand = replace(gang, tree=build_tree(candidate, gang.tree.levels), last=None)
         if is_placed(board, demand) or (gang.is_pinnable and pins_for(board, demand)):
             return candidate
     return None
 
 
-def _candidates(written: Gang) -> Iterator[Gang]:
+def _candidates(written: Gang, levels: Levels) -> Iterator[Gang]:
     for change in (_for_good, _without_preference, _required_alone):
         candidate = _changed(written, change)
-        if candidate != written:
+        if candidate != written and _keeps_sets(candidate, written, levels):
             yield candidate
+
+
+def _keeps_sets(candidate: Gang, written: Gang, levels: Levels) -> bool:
+    """Whether sets of one name stay apart: without the preference above them, two may become one."""
+    if check_requirements(candidate, levels):
+        return False
+    former: dict[SetPath, SetPath] = {}
+    for task, before in zip(candidate.tasks, written.tasks, strict=True):
+        paths = {path[-1]: path for path in _paths(before, levels)}
+        for path in _paths(task, levels):
+            if former.setdefault(path, paths[path[-1]]) != paths[path[-1]]:
+                return False
+    return True
+
+
+def _paths(task: GangTask, levels: Levels) -> list[SetPath]:
+    """The task's sets, the broadest first."""
+    pairs = tuple((r.key, r.group) for r in broadest_first(task, ranks(levels)))
+    return [pairs[: i + 1] for i in range(len(pairs))]
 
 
 def _for_good(requirement: Requirement) -> Requirement:

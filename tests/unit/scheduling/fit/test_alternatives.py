@@ -2,13 +2,15 @@
 
 import pytest
 
+from scheduling.fit import alternatives
 from scheduling.fit.alternatives import alternative, is_passed_over
 from scheduling.fit.board import Board
 from scheduling.fit.pinning import pins_for
 from scheduling.requirements import effective
+from scheduling.tree import build_tree
 from tests.unit.scheduling import build
 from tests.unit.scheduling.fit.played import played
-from tests.unit.scheduling.fit.test_pinning import DRIVER_AND_WORKERS, MIXED, snapshot
+from tests.unit.scheduling.fit.test_pinning import DRIVER_AND_WORKERS, MIXED, rack, snapshot
 from tests.unit.scheduling.fit.worlds import gang_demand
 
 FOR_A_WHILE = build.gang("driver*4: rack? r ~90", "w1 w2 w3*2: rack? r ~90")
@@ -63,3 +65,32 @@ def test_a_gang_that_pins_place_is_passed_over_only_as_long_as_it_has_none():
     world = snapshot(MIXED)
     assert is_passed_over(Board(world), demand)
     assert not is_passed_over(Board(world), demand.pinned(pins_for(Board(world), demand)))
+
+
+@pytest.mark.parametrize(
+    ("first", "others"),
+    [
+        pytest.param("zone? a, rack! r", "zone! b, rack! r", id="could not be read"),
+        pytest.param("zone? a, rack? r ~90", "zone? b, rack? r ~90", id="would be one set"),
+    ],
+)
+def test_no_form_is_given_in_which_sets_of_one_name_do_not_stay_apart(first, others):
+    """Racks called r below two zones are two sets; without the zones above them they are not."""
+    gang = build.gang(f"driver*4: {first}", f"w1 w2 w3*2: {first}", f"o1 o2*1: {others}")
+    levels = gang_demand(gang).tree.levels
+    paths = {
+        tuple((r.key, r.group) for r in task.requirements)
+        for candidate in alternatives._candidates(effective(gang), levels)
+        for task in build_tree(candidate, levels).root.all_tasks()
+        if task.requirements
+    }
+    assert (("rack", "r"),) not in paths
+
+
+def test_a_gang_whose_other_forms_cannot_be_read_has_none():
+    nodes = [*MIXED, *rack("b", "r1", 1, 1)]
+    first = "zone? a, rack! r"
+    gang = build.gang(f"driver*4: {first}", f"w1 w2 w3*2: {first}", "o1 o2*1: zone! b, rack! r")
+    demand = gang_demand(gang, pinnable=False)
+    assert is_passed_over(Board(snapshot(nodes)), demand)
+    assert alternative(snapshot(nodes), demand, effective(gang)) is None
