@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, POD
-from pools.models import NodeFailure, Pool
+from pools.models import Cluster, NodeFailure, Pool
 from pools.values.recovery import RecoveryPolicy, Response
 from tests.worker.test_attempts import REQUEUE, gang
 from tests.worker.world import fresh, statuses
@@ -157,3 +157,16 @@ def test_a_failure_in_a_whole_domain_is_the_tasks_own(world, run):
     world.step(group)
     assert not Attempt.objects.filter(group=group).exists()
     assert fresh(group).status == "FAILED"
+
+
+def test_what_was_not_ready_before_an_observer_was_away_counts_from_its_return(world, run):
+    group = run()
+    report(world, group, "Ready", "NotReady", "Ready")
+    pass_time()
+    now = timezone.now()
+    Cluster.objects.update(unobserved_from=now - timedelta(minutes=4), unobserved_until=now)
+    world.step(group)
+    assert statuses(group) == ["RUNNING"] * 3
+    Cluster.objects.update(unobserved_until=timezone.now() - timedelta(seconds=301))
+    world.step(group)
+    assert Attempt.objects.get(group=group).evidence == "domain_lost_node"

@@ -78,14 +78,19 @@ def lost_after(view: GroupView) -> timedelta | None:
 
 
 def _out_of_domain(view: GroupView) -> dict[str, datetime]:
-    """Pods whose node has left the group's ComputeDomain and is still not ready there, and since when."""
+    """Pods whose node has left the group's ComputeDomain and is still not ready there, and since when.
+
+    After a time in which nobody followed the cluster it counts anew: the domain's row may be from before.
+    """
     left = [task for task in view.tasks if task.live and task.nvlink_left_at is not None]
     if not left or not view.placement.has_attempts:
         return {}
     domain = compute_domain_nodes(view) or ()
     ready = {node.name for node in domain if node.is_ready}
+    cluster = Cluster.objects.filter(pk=cluster_of(view))
+    followed_from = cluster.values_list("unobserved_until", flat=True).first()
     return {
-        task.pod_name: task.nvlink_left_at
+        task.pod_name: max(task.nvlink_left_at, followed_from or task.nvlink_left_at)
         for task in left
         if task.nvlink_left_at is not None and domain and task.node_name not in ready
     }
