@@ -114,17 +114,17 @@ def test_a_domain_made_again_is_left_alone_until_its_controller_makes_the_templa
     world.cluster._play()  # the former one goes
     assert not world.cluster.names(COMPUTE_DOMAIN)
     world.cluster.players.remove(world.controller)  # and does not come to the next one yet
-    seen = set()
+    domain_uids = set()
     for _ in range(8):
         ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(minutes=1))
         world.step(group)
-        seen |= uids(world, COMPUTE_DOMAIN)
-    assert len(seen) == 1
+        domain_uids |= uids(world, COMPUTE_DOMAIN)
+    assert len(domain_uids) == 1
     assert Event.objects.filter(group=group, reason="ComputeDomainMadeAgain").count() == 1
     world.cluster.players.append(world.controller)
     world.cluster._play()
     world.settle()
     ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(minutes=1))
     world.settle()
-    assert uids(world, COMPUTE_DOMAIN) == seen
+    assert uids(world, COMPUTE_DOMAIN) == domain_uids
     assert len(uids(world, POD)) == 2

@@ -54,11 +54,11 @@ from workflows.values.observation import PodSeen
 UNSEEN_GRACE = timedelta(seconds=10)
 VANISHED_GRACE = timedelta(seconds=2)
 SUCCESSOR_GRACE = timedelta(seconds=6)
+"""How long the pod of a group that preempted another may take to get its node, once that is free."""
 KEPT_GRACE = timedelta(minutes=5)
 """For how long a pod that was deleted and has ended may stay; its group does not run meanwhile."""
 OBSERVER_GRACE = timedelta(minutes=5)
 """After its last sign, for how long an observer may come back and explain what happened meanwhile."""
-"""How long the pod of a group that preempted another may take to get its node, once that is free."""
 TEARING_DOWN = Condition(type="Released", status="False", reason="TearingDown")
 
 
