@@ -181,6 +181,29 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
         return _may_write(request)
 
 
+class StaffReading:
+    """Rows that all staff may view, and that change through buttons alone."""
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return _is_staff(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        del obj
+        return _is_staff(request)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        del request
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        del request, obj
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        del request, obj
+        return False
+
+
 class StaffInline:
     """Rows of an object that staff may edit; permissions are the object's."""
 

@@ -16,6 +16,7 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from pools import history, selectors, services
+from pools.admin.base import StaffReading
 from pools.admin.noscript import NoScript
 from pools.admin.pages import AdminPage, error_lines, render_diff, row_or_404
 from pools.models import ConfigRevision, PodTemplate, Pool
@@ -76,7 +77,7 @@ def render_history(config_type: str, name: str) -> SafeString:
 
 
 @admin.register(ConfigRevision)
-class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
+class ConfigRevisionAdmin(StaffReading, ModelAdmin):  # type: ignore[misc]  # unfold has no types
     list_display = ("config_type", "revision", "name", "username", "created_at", "description", "tags")
     list_filter = ("config_type", "username", "created_at")
     search_fields = ("name", "username", "description")
@@ -230,25 +231,6 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
             faults=faults,
         )
         return page.response(request, self.opts)
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del obj
-        return bool(request.user.is_active and request.user.is_staff)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        del request
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del request, obj
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del request, obj
-        return False
 
 
 def _write_tags(request: HttpRequest, revision: ConfigRevision, written: str) -> None:

@@ -11,6 +11,7 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action
 
 from pools import selectors, services
+from pools.admin.base import StaffReading
 from pools.admin.noscript import NoScript
 from pools.admin.pages import AdminPage, error_lines, row_or_404
 from pools.admin.revision import ConfirmForm
@@ -19,7 +20,7 @@ from scheduling.errors import TopologyError
 
 
 @admin.register(SuspectNode)
-class SuspectNodeAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
+class SuspectNodeAdmin(StaffReading, ModelAdmin):  # type: ignore[misc]  # unfold has no types
     list_display = ("node", "backends", "since", "until", "groups", "users", "faults")
     search_fields = ("node",)
     fields = list_display
@@ -65,22 +66,3 @@ class SuspectNodeAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
             faults=faults,
         )
         return page.response(request, self.opts)
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del obj
-        return bool(request.user.is_active and request.user.is_staff)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        del request
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del request, obj
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del request, obj
-        return False
