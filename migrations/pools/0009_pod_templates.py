@@ -25,21 +25,6 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.AddField(
-            model_name='platform',
-            name='applied_template',
-            field=models.JSONField(db_default={}, default=dict, editable=False, help_text="What its and its pool's templates make."),
-        ),
-        migrations.AddField(
-            model_name='platform',
-            name='default_variables',
-            field=models.JSONField(blank=True, db_default={}, default=dict, help_text="Go over the pool's defaults."),
-        ),
-        migrations.AddField(
-            model_name='platform',
-            name='override_pod_template',
-            field=django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=63), blank=True, db_default=[], default=list, help_text="Pod templates laid over the pool's, in this order.", size=None),
-        ),
-        migrations.AddField(
             model_name='pool',
             name='applied_template',
             field=models.JSONField(db_default={}, default=dict, editable=False, help_text='What its templates make together.'),
@@ -53,6 +38,21 @@ class Migration(migrations.Migration):
             model_name='pool',
             name='common_pod_template',
             field=django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=63), blank=True, db_default=[], default=list, help_text='Pod templates laid over its pods, in this order.', size=None),
+        ),
+        migrations.AddField(
+            model_name='platform',
+            name='applied_template',
+            field=models.JSONField(db_default={}, default=dict, editable=False, help_text="What its and its pool's templates make."),
+        ),
+        migrations.AddField(
+            model_name='platform',
+            name='default_variables',
+            field=models.JSONField(blank=True, db_default={}, default=dict, help_text="Go over the pool's defaults."),
+        ),
+        migrations.AddField(
+            model_name='platform',
+            name='override_pod_template',
+            field=django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=63), blank=True, db_default=[], default=list, help_text="Pod templates laid over the pool's, in this order.", size=None),
         ),
         migrations.AlterField(
             model_name='configrevision',

@@ -11,13 +11,13 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AddField(
-            model_name='platform',
-            name='nvlink',
-            field=models.BooleanField(blank=True, help_text='Whether its hardware has multi-node NVLink; unknown: as its pool says.', null=True),
-        ),
-        migrations.AddField(
             model_name='pool',
             name='compute_domains',
             field=models.CharField(choices=[('every_group', 'Every Group'), ('claiming_groups', 'Claiming Groups')], db_default='every_group', default='every_group', help_text='With NVLink, which task groups get one: all, or those with a task that claims a channel.', max_length=16),
+        ),
+        migrations.AddField(
+            model_name='platform',
+            name='nvlink',
+            field=models.BooleanField(blank=True, help_text='Whether its hardware has multi-node NVLink; unknown: as its pool says.', null=True),
         ),
     ]

@@ -11,11 +11,6 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AddField(
-            model_name='node',
-            name='conditions',
-            field=models.JSONField(db_default=[], default=list, help_text='type, status, reason and since of each; empty: not known.'),
-        ),
-        migrations.AddField(
             model_name='pool',
             name='force_lost_pods',
             field=models.BooleanField(db_default=False, default=False, help_text='Delete pods of a lost node from the cluster although nobody can confirm their end.'),
@@ -24,5 +19,10 @@ class Migration(migrations.Migration):
             model_name='pool',
             name='node_lost_after',
             field=models.PositiveIntegerField(db_default=300, default=300, help_text='Seconds for which a node may be not ready or unreachable before it is lost; 0: for ever.'),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='conditions',
+            field=models.JSONField(db_default=[], default=list, help_text='type, status, reason and since of each; empty: not known.'),
         ),
     ]

@@ -12,16 +12,6 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AddField(
-            model_name='task',
-            name='first_retry',
-            field=models.PositiveIntegerField(db_default=0, default=0, help_text="The retry_id with which its group's attempt began."),
-        ),
-        migrations.AddField(
-            model_name='task',
-            name='uncounted',
-            field=models.BooleanField(db_default=False, default=False, help_text='Whether its end is none that bounds its retries.'),
-        ),
-        migrations.AddField(
             model_name='taskgroup',
             name='attempt_began_at',
             field=models.DateTimeField(help_text='When its present attempt was decided on.', null=True),
@@ -60,6 +50,16 @@ class Migration(migrations.Migration):
             model_name='taskgroup',
             name='ran_since',
             field=models.DateTimeField(help_text='Since when all its tasks have nodes again.', null=True),
+        ),
+        migrations.AddField(
+            model_name='task',
+            name='first_retry',
+            field=models.PositiveIntegerField(db_default=0, default=0, help_text="The retry_id with which its group's attempt began."),
+        ),
+        migrations.AddField(
+            model_name='task',
+            name='uncounted',
+            field=models.BooleanField(db_default=False, default=False, help_text='Whether its end is none that bounds its retries.'),
         ),
         migrations.CreateModel(
             name='Attempt',

@@ -75,6 +75,28 @@ def test_the_previous_release_survives_every_migration():
     assert EXEMPT.keys() <= said.keys(), "exemptions that nothing needs"
 
 
+LOCKED = ("pool", "platform", "node", "workflow", "taskgroup", "task")
+"""Tables in the order in which a submission locks them."""
+
+
+def altered_tables():
+    """By migration that came after the first release, the tables that its operations lock, in order."""
+    tables = {}
+    for app, name, operation, *_ in later_operations():
+        if isinstance(operation, migrations.AddField | migrations.RemoveField):
+            tables.setdefault((app, name), []).append(operation.model_name_lower)
+    return tables
+
+
+def test_a_migration_locks_tables_in_the_order_of_a_submission():
+    """Otherwise each may wait for the other, and PostgreSQL ends one of them: a user's request."""
+    ranks = {
+        key: [LOCKED.index(table) for table in tables if table in LOCKED]
+        for key, tables in altered_tables().items()
+    }
+    assert {key: order for key, order in ranks.items() if order != sorted(order)} == {}
+
+
 CHAR = models.CharField(max_length=64)
 OPERATIONS = {
     "a column that may be empty": (migrations.AddField("task", "x", models.TextField(null=True)), 0),
