@@ -4,12 +4,15 @@
 alone, so that text has the first faults too. A 5xx never shows the exception.
 """
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import psycopg
 import structlog
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.db import InterfaceError, OperationalError
+from django.db import Error as DatabaseFault
+from django.db import InterfaceError, OperationalError, ProgrammingError
 from django.http import Http404, HttpRequest, JsonResponse
 from rest_framework import exceptions, status
 from rest_framework.response import Response
@@ -44,6 +47,12 @@ HTTP_STATUS: dict[type[TopologyError], int] = {
     TopologyError: 400,
 }
 """The only place where an error gets its HTTP status."""
+
+_SOON = {"Retry-After": "2"}
+
+_SERVER_STATES = frozenset({"25006", "25P03", "25P04"})
+"""SQLSTATEs that come from a server's state and that drivers do not count as operational: a standby that
+takes no writes, and transactions that the server ended because they idled or lasted too long."""
 
 
 def details(faults: Iterable[Fault]) -> list[dict[str, Any]]:
@@ -100,8 +109,8 @@ def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(exc, RequestDataTooBig):
         content = body(message=str(exc), error_code="USER", request=request)
         return Response(content, status=status.HTTP_413_REQUEST_ENTITY_TOO_LARGE)
-    if isinstance(exc, (InterfaceError, OperationalError)):
-        return _database_away(exc, request)
+    if is_database_away(exc):
+        return Response(_database_away(exc, request), status=503, headers=_SOON)
     if isinstance(exc, Http404):
         exc = exceptions.NotFound()
     if isinstance(exc, PermissionDenied):
@@ -117,15 +126,42 @@ def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
     return None  # Django's handler500 answers; the exception is logged with its trace
 
 
-def _database_away(error: Exception, request: Any) -> Response:
-    """Answer 503 while the database restarts: the caller can try again."""
+def is_database_away(error: BaseException | None) -> bool:
+    """Whether an error means that the database cannot serve at the moment, and the caller can try again.
+
+    Drivers have no class of their own for it. An error that libpq makes itself has no SQLSTATE and no class
+    beside the general one ("lost synchronization with server", a failed write). After one that was caught
+    inside a transaction, Django refuses what follows as an error of the program.
+    """
+    return any(_is_outage(link) for link in _chain(error))
+
+
+def _is_outage(error: BaseException) -> bool:
+    cause = error.__cause__
+    if isinstance(error, (InterfaceError, OperationalError)):
+        return True
+    if not isinstance(error, DatabaseFault) or not isinstance(cause, psycopg.DatabaseError):
+        return False
+    is_of_libpq = type(cause) is psycopg.DatabaseError and cause.sqlstate is None
+    return is_of_libpq or cause.sqlstate in _SERVER_STATES
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, and what came before it if Django refused a statement without asking the server."""
+    while error is not None:
+        yield error
+        is_refusal = isinstance(error, ProgrammingError) and error.__cause__ is None
+        error = error.__context__ if is_refusal else None
+
+
+def _database_away(error: BaseException, request: Any) -> dict[str, Any]:
+    """The body of the 503 while the database restarts: the caller can try again."""
     log.warning("database_away", error=str(error))
     message = (
         "The database does not answer at the moment. Try again; a submission repeated with its "
         "Idempotency-Key is accepted once, whatever became of the first try."
     )
-    content = body(message=message, error_code="SERVER", request=request)
-    return Response(content, status=503, headers={"Retry-After": "2"})
+    return body(message=message, error_code="SERVER", request=request)
 
 
 def summary(faults: Iterable[Fault]) -> str:
@@ -202,6 +238,13 @@ def method_not_allowed(request: HttpRequest, *, allowed: Iterable[str]) -> JsonR
 
 
 def server_error(request: HttpRequest) -> JsonResponse:
-    """The 5xx: an id to look for in the logs, and nothing about the inside."""
+    """The 5xx: an id to look for in the logs, and nothing about the inside.
+
+    Django calls it while it handles the exception, also one of a middleware or of a page that is no view of
+    REST. While the database is away it is the 503 of every other request.
+    """
+    error = sys.exception()
+    if error is not None and is_database_away(error):
+        return JsonResponse(_database_away(error, request), status=503, headers=_SOON)
     content = body(message="Internal server error", error_code="SERVER", request=request)
     return JsonResponse(content, status=500)
