@@ -17,4 +17,5 @@ class WebConfig(AppConfig):
         for sentence in former_names():
             log.warning("setting_renamed", reason=sentence)
         import_module("web.schema")
+        import_module("web.timestamps").register()
         import_module("web.rollout").register_readiness()
