@@ -1,8 +1,8 @@
 """``python -m bench``: measure the main job and print one JSON report.
 
-Progress goes to standard error. Parts run one at a time, each on servers that it starts and stops itself;
-there is no way to name others. Exit code 1 if a part could not be measured; a figure that is worse than
-wanted is not an error, it is in the report.
+Progress and a table for people go to standard error. Parts run one at a time, each on servers that it starts
+and stops itself; there is no way to name others. Exit code 1 if a part could not be measured; a figure that
+is worse than wanted is not an error, it is in the report.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from bench import (
@@ -33,6 +34,7 @@ from bench import (
     slow_clients,
     status_delay,
     submission,
+    table,
     web_workers,
 )
 from localcluster.build import BuildFailed, binaries
@@ -73,6 +75,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the main job.")
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="NAME", help=f"of: {', '.join(PARTS)}")
     parser.add_argument("--small", action="store_true", help="a tenth of the size, for a quick look")
+    parser.add_argument(
+        "--compare", type=_report, metavar="OLD.JSON", help="show what moved since an earlier report"
+    )
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, _leave)
     binaries()
@@ -89,7 +94,20 @@ def main() -> int:
         seconds = round(time.monotonic() - began, 1)
         report["parts"][name] = measured | {"took_seconds": seconds, "machine_before": before}
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
+    sys.stderr.write(f"\n{table.table(report)}\n")
+    if options.compare:
+        sys.stderr.write(f"\n{table.comparison(report, options.compare)}\n")
     return int(failed)
+
+
+def _report(path: str) -> dict[str, Any]:
+    """A report that was written earlier; what is none is refused before anything is measured."""
+    try:
+        report: dict[str, Any] = json.loads(Path(path).read_text())
+        table.figures(report)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise argparse.ArgumentTypeError(f"{path} is no report of the bench: {error}") from error
+    return report
 
 
 def _leave(*_: object) -> None:

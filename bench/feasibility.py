@@ -4,6 +4,9 @@ Asked in a process of its own that loads the service's Django with the settings 
 nothing but reading the nodes and judging them makes the difference. Their rows are written there, each with
 as many labels as nodes carry, since nobody needs 5,000 machines for it; the other processes are stopped. CPU
 time of the service, which a busy machine changes little, and the clock, which has PostgreSQL's time in it.
+
+The mix is a gang of 4 tasks and one of 64, each with topology and without. Every node is free, since what is
+in use is read by task, not by node; the first submission of each size, which reads all nodes, is apart.
 """
 
 import json
@@ -12,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from itertools import count
 from typing import Any
 
 from bench.site import POOL_LABEL, RACK, RACK_SIZE, ZONE, Progress, started_site
@@ -22,9 +26,13 @@ from localcluster.supervisor import clean_environment
 SIZES = (0, 5_000, 20_000)
 ROUNDS = 15
 LABELS = 60
-TASKS = 4
+MIX = {"4": (4, 4), "4 without topology": (4, 0), "64": (64, 8), "64 without topology": (64, 0)}
+"""Tasks of a gang, and of each of its sets."""
 MOST_SECONDS = 900
 POOL = BACKEND = "feasibility"
+
+Figures = dict[str, dict[str, float]]
+"""Milliseconds of each submission of the mix, by CPU and by the clock."""
 
 
 def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
@@ -44,20 +52,22 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
             timeout=MOST_SECONDS,
             check=True,
         )
-        figures: dict[str, dict[str, float]] = json.loads(done.stdout)
+        figures: dict[str, Figures] = json.loads(done.stdout)
         servers = site.servers()
-    base = figures[str(sizes[0])]
-    return {
-        "servers": servers,
-        "tasks": TASKS,
-        "nodes": {
-            size: times | {f"{unit}_ratio": round(times[unit] / base[unit], 2) for unit in ("cpu_ms", "ms")}
-            for size, times in figures.items()
-        },
+    return {"servers": servers, "nodes": figures, "verdict_cpu_ms": _added(figures, base=str(sizes[0]))}
+
+
+def _added(figures: dict[str, Figures], *, base: str) -> dict[str, dict[str, float]]:
+    """What the nodes add to each submission, and the median of the mix."""
+    added = {
+        size: {name: round(cpu - figures[base]["cpu_ms"][name], 1) for name, cpu in of["cpu_ms"].items()}
+        for size, of in figures.items()
+        if size != base
     }
+    return {size: of | {"p50": round(statistics.median(of.values()), 1)} for size, of in added.items()}
 
 
-def _measured(sizes: list[int], token: str) -> dict[str, dict[str, float]]:
+def _measured(sizes: list[int], token: str) -> dict[str, Figures]:
     from django.test import Client  # noqa: PLC0415 -- after django.setup
 
     from web.garbage_collector import settle  # noqa: PLC0415 -- the same
@@ -67,23 +77,33 @@ def _measured(sizes: list[int], token: str) -> dict[str, dict[str, float]]:
     figures = {}
     for size in sizes:
         _write(size)
-        spent, elapsed = [], []
-        for number in range(ROUNDS):
-            text = one_group(TASKS, name=f"f{number}", gpu=8, sets_of=TASKS)
-            began, cpu = time.perf_counter(), time.process_time()
-            answer = client.post(
-                f"/api/pool/{POOL}/workflow", json.dumps({"file": text}), content_type="application/json"
-            )
-            spent.append((time.process_time() - cpu) * 1000)
-            elapsed.append((time.perf_counter() - began) * 1000)
-            verdict = answer.json()["feasibility"][0]["verdict"]
-            if verdict != ("now" if size else "unknown"):
-                raise RuntimeError(f"with {size} nodes the verdict is {verdict}")
-        figures[str(size)] = {
-            "cpu_ms": round(statistics.median(spent), 1),
-            "ms": round(statistics.median(elapsed), 1),
+        first, _ = _submit(client, MIX["4"], size=size)
+        rounds = {
+            name: [_submit(client, gang, size=size) for _ in range(ROUNDS)] for name, gang in MIX.items()
         }
+        figures[str(size)] = {
+            unit: {name: round(statistics.median(of[at] for of in rounds[name]), 1) for name in MIX}
+            for at, unit in enumerate(("cpu_ms", "ms"))
+        } | {"first": {"cpu_ms": round(first, 1)}}
     return figures
+
+
+def _submit(client: Any, gang: tuple[int, int], *, size: int) -> tuple[float, float]:
+    """Milliseconds of one submission, of CPU and by the clock."""
+    tasks, sets_of = gang
+    text = one_group(tasks, name=f"f{tasks}-{sets_of}-{next(_NUMBERS)}", gpu=8, sets_of=sets_of)
+    began, cpu = time.perf_counter(), time.process_time()
+    answer = client.post(
+        f"/api/pool/{POOL}/workflow", json.dumps({"file": text}), content_type="application/json"
+    )
+    spent, elapsed = time.process_time() - cpu, time.perf_counter() - began
+    verdict = answer.json()["feasibility"][0]["verdict"]
+    if verdict != ("now" if size else "unknown"):
+        raise RuntimeError(f"with {size} nodes the verdict is {verdict}")
+    return spent * 1000, elapsed * 1000
+
+
+_NUMBERS = count()
 
 
 def _write(size: int) -> None:

@@ -40,21 +40,26 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
         site.add_nodes(POOL, count=NODES)
         site.add_backend(BACKEND, "default")
         site.add_pool(POOL, backend=BACKEND, topology=False)
-        text = one_group(pods // GROUPS + 1, name="delay")
-        workflows = [site.submit(POOL, text) for _ in range(GROUPS)]
-        site.wait(
-            lambda: (
-                all(
-                    site.rest.get(f"/api/workflow/{w}?skip_groups=true")["status"] == "RUNNING"
-                    for w in workflows
-                )
-                and _count_shown(site, workflows, "RUNNING") == pods + GROUPS
-            ),
-            seconds=PATIENCE_SECONDS,
-            awaited="all tasks to run",
-        )
-        progress(f"status_delay: {pods + GROUPS} pods run in {GROUPS} groups; {pods} of them end now")
-        return _measure(site, workflows, pods=pods)
+        gangs = _of_gangs(site, GROUPS, pods=pods, progress=progress)
+        return {**gangs, "in_one_gang": _of_gangs(site, 1, pods=pods, progress=progress)}
+
+
+def _of_gangs(site: Site, groups: int, *, pods: int, progress: Progress) -> dict[str, Any]:
+    """Let so many pods of so many gangs end; their leads run on, so that nothing is torn down meanwhile."""
+    text = one_group(pods // groups + 1, name=f"delay-{groups}")
+    workflows = [site.submit(POOL, text) for _ in range(groups)]
+    site.wait(
+        lambda: (
+            all(
+                site.rest.get(f"/api/workflow/{w}?skip_groups=true")["status"] == "RUNNING" for w in workflows
+            )
+            and _count_shown(site, workflows, "RUNNING") == pods + groups
+        ),
+        seconds=PATIENCE_SECONDS,
+        awaited="all tasks to run",
+    )
+    progress(f"status_delay: {pods + groups} pods run in {groups} groups; {pods} of them end now")
+    return _measure(site, workflows, pods=pods)
 
 
 def _count_shown(site: Site, workflows: list[str], status: str) -> int:
@@ -67,12 +72,14 @@ def _tasks(site: Site, workflow: str, status: str) -> list[str]:
 
 
 def _measure(site: Site, workflows: list[str], *, pods: int) -> dict[str, Any]:
-    leads = set()
-    for workflow in workflows:
-        groups = site.rest.get(f"/api/workflow/{workflow}")["groups"]
-        leads |= {task["pod_name"] for group in groups for task in group["tasks"] if task["lead"]}
-    listed, version = site.api.list(PATH)
-    ending = [pod["metadata"]["name"] for pod in listed if pod["metadata"]["name"] not in leads]
+    ending = [
+        task["pod_name"]
+        for workflow in workflows
+        for group in site.rest.get(f"/api/workflow/{workflow}")["groups"]
+        for task in group["tasks"]
+        if not task["lead"]
+    ]
+    _, version = site.api.list(PATH)
     if len(ending) != pods:
         raise RuntimeError(f"{len(ending)} pods are there to end instead of {pods}")
     watch = _Watch(site, version, count=pods)
@@ -95,6 +102,9 @@ def _measure(site: Site, workflows: list[str], *, pods: int) -> dict[str, Any]:
         "polling_interval_ms": round(statistics.median(poll.rounds) * 1000, 1),
         "polls": poll.requests,
         "cpu_seconds": used,
+        "cpu_ms_per_pod": {
+            name: round(1000 * used.get(name, 0.0) / pods, 2) for name in ("observer", "worker")
+        },
     }
 
 
