@@ -347,6 +347,43 @@ def test_nothing_is_evicted_where_it_would_not_help_or_is_not_allowed():
     assert run(dataclasses.replace(protected, groups=groups)).evictions == ()
 
 
+def other_queue(name, *, quota):
+    return Queue(name, cpu=UNLIMITED, memory=UNLIMITED, gpu=QueueLimit(quota=quota * UNIT, limit=-1))
+
+
+def claim_of_a_queue(*, theirs=2, ours=2, count=2):
+    """As before, but the gang that waits has no priority, and a queue with a quota of its own."""
+    snapshot = contest(count=count, queue="ours", priority_class="")
+    return dataclasses.replace(
+        snapshot, queues=(other_queue("q", quota=theirs), other_queue("ours", quota=ours))
+    )
+
+
+def test_a_queue_takes_back_the_room_that_it_deserves():
+    snapshot = claim_of_a_queue()
+
+    decisions = run(snapshot)
+
+    assert sorted(each.pod.name for each in decisions.evictions) == ["y3", "y4"]
+    assert decisions.evictions[0].annotations["evictor-action-type"] == "reclaim"
+    assert decisions.evictions[0].message == "Pod ns/y3 was preempted by workload ns/urgent"
+    assert placed(run(after(snapshot, decisions))) == {"z000": "n3", "z001": "n4"}
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        claim_of_a_queue(theirs=4),
+        claim_of_a_queue(theirs=-1),
+        claim_of_a_queue(ours=1),
+        claim_of_a_queue(theirs=3, count=3, ours=4),
+    ],
+    ids=["they keep within theirs", "theirs is unlimited", "ours is too small", "too few are above it"],
+)
+def test_nothing_is_reclaimed(snapshot):
+    assert run(snapshot).evictions == ()
+
+
 DRIVER = "compute-domain.nvidia.com"
 CHANNEL = "compute-domain-default-channel.nvidia.com"
 CLASSES = {

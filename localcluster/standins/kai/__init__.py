@@ -6,7 +6,7 @@ The core is one pure function, ``cycle.schedule``: a ``Snapshot`` in, ``Decision
 
 Not played, so nothing may be concluded from its absence here:
 
-- fair shares of queues and reclaim between them, their use over time, queue order by share of a guarantee,
+- fair shares of queues, reclaim above a guarantee, use over time, queue order by share of a guarantee,
 - consolidation of a part of a running gang: here whole groups are moved, and the search ends after 24 trials,
 - preemption task by task (v0.13) and for a part of a running gang; here whole groups are evicted,
 - ``minSubGroup``, topology alias, NUMA, ``schedulingBackoff``, ``preemptionDelay``, minimum run times,

@@ -1,13 +1,13 @@
 """One scheduling cycle, as a pure function.
 
-Groups are taken queue by queue (queue priority, then smallest share of the cluster), within a queue by
-priority, age and name. Each is placed whole or not at all; what is left above its minimum follows pod by
-pod. For groups that found no room others may then be packed more tightly, or preempted; stale gangs are
-judged, and what still waits is reported.
+Groups are taken queue by queue (those that stay within their quota of GPUs, queue priority, then smallest
+share of the cluster), within a queue by priority, age and name. Each is placed whole or not at all; what is
+left above its minimum follows pod by pod. For groups that found no room others may then be packed more
+tightly, or preempted; stale gangs are judged, and what still waits is reported.
 A group with a pipelined pod keeps its places for this cycle but binds nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from localcluster.standins.kai import consolidate, preempt, queue_status, stale, topology
@@ -15,7 +15,7 @@ from localcluster.standins.kai.board import Board, Placement
 from localcluster.standins.kai.jobs import Job, by_priority, jobs_of
 from localcluster.standins.kai.messages import NO_QUEUE, FitError
 from localcluster.standins.kai.place import Attempt
-from localcluster.standins.kai.queues import Books
+from localcluster.standins.kai.queues import Books, gpus_of
 from localcluster.standins.kai.report import Report
 from localcluster.standins.kai.values import (
     SHARD_LABEL,
@@ -33,7 +33,7 @@ from localcluster.standins.kai.versions import VERSIONS
 STUCK_SECONDS = 120.0
 """KAI's flag ``--stuck-in-releasing-threshold``."""
 ACTIONS = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
-"""KAI's default, in its order; ``reclaim`` does nothing here."""
+"""KAI's default, in its order."""
 
 
 def schedule(
@@ -50,7 +50,7 @@ def schedule(
     steps = {
         "allocate": cycle.allocate,
         "consolidation": lambda: cycle.pack(max_consolidation_preemptees),
-        "reclaim": lambda: None,
+        "reclaim": cycle.reclaim,
         "preempt": cycle.preempt,
         "stalegangeviction": cycle.judge_stale,
     }
@@ -120,11 +120,20 @@ class _Cycle:
             elif self.books.is_leaf(job.group.queue):
                 waiting.setdefault(job.group.queue, []).append(job)
         while waiting:
-            queue = min(waiting, key=lambda name: (*self.books.share(name, capacity), name))
+            firsts = {name: by_priority(jobs)[0] for name, jobs in waiting.items()}
+            queue = min(
+                waiting,
+                key=lambda name: (self._exceeds_quota(firsts[name]), *self.books.share(name, capacity), name),
+            )
             first, *others = by_priority(waiting[queue])
             waiting[queue] = [first, *others] if self._allocate(first) else others
             if not waiting[queue]:
                 del waiting[queue]
+
+    def _exceeds_quota(self, job: Job) -> bool:
+        """Whether a group would take its queue above its quota; such queues come last (queue_order.go)."""
+        pods = (pod for leaf_pods in job.to_place().values() for pod in leaf_pods)
+        return not self.books.deserves(job.group.queue, gpus_of(pods))
 
     def _ready(self) -> list[Job]:
         return [
@@ -192,30 +201,42 @@ class _Cycle:
         self.report.pipelined([(placement.pod, placement.node) for placement in move.moved])
         self._accept(job, [replace(placement, pipelined=True) for placement in move.placements])
 
+    def reclaim(self) -> None:
+        """Let groups whose queues are within their quota evict groups of queues that are above theirs."""
+        self._evict_for("reclaim", lambda job, jobs: preempt.reclaimable_for(job, jobs, self.books))
+
     def preempt(self) -> None:
         """Let groups that found no room evict groups of lower priority in their queue."""
+        self._evict_for("preempt", preempt.preemptible_for)
+
+    def _evict_for(self, action: str, candidates_for: Callable[[Job, Sequence[Job]], list[Job]]) -> None:
         for job in by_priority(self._ready()):
-            failure = self.failures.get(id(job))
-            if failure is None or job.any_active() or not self._may_run(job):
+            if id(job) not in self.failures or job.any_active() or not self._may_run(job):
+                continue
+            if not job.to_place():  # it was given a place by an action before
                 continue
             others = [other for other in self.jobs if id(other) not in self.evicted and not other.placed]
             victims = preempt.victims_for(
                 job,
-                jobs=others,
+                candidates=candidates_for(job, others),
                 books=self.books,
                 trees=self.trees,
                 version=self.version,
                 board_without=self._board_without,
             )
-            if not victims:
-                continue
-            for victim in victims:
-                self.evicted.add(id(victim))
-                self.evictions.extend(preempt.evictions(victim, preemptor=job))
-                self.books.enter(victim, [p for p in victim.all_pods() if p.state == "active"], sign=-1)
-                self.board.release(p for p in victim.all_pods() if p.state == "active")
-            placements = Attempt(job, self.board, self.trees, job.to_place(), self.version).run()
-            self._accept(job, placements)
+            if victims:
+                self._evict(victims, job, action)
+
+    def _evict(self, victims: Sequence[Job], job: Job, action: str) -> None:
+        """Evict the victims, and keep their room for the group."""
+        for victim in victims:
+            running = [pod for pod in victim.all_pods() if pod.state == "active"]
+            self.evicted.add(id(victim))
+            self.evictions.extend(preempt.evictions(victim, preemptor=job, action=action))
+            self.books.enter(victim, running, sign=-1)
+            self.board.release(running)
+        placements = Attempt(job, self.board, self.trees, job.to_place(), self.version).run()
+        self._accept(job, placements)
 
     def _may_run(self, job: Job) -> bool:
         return self.books.exists(job.group.queue) and self.books.is_leaf(job.group.queue)

@@ -3,25 +3,62 @@
 Victims are whole groups: preemptible, of lower priority, with pods on nodes; the lowest priority goes first,
 among equals the youngest. They are added one by one until the group would fit, then each that turns out not
 to be needed is spared. The group itself is pipelined: it is bound in a later cycle, when the room is free.
-Reclaim across queues is left out.
+
+Reclaim does the same across queues. Of KAI's two rules only the one that guarantees what a queue deserves is
+played: a group whose queue keeps within its quota of GPUs takes the room of preemptible groups of any
+priority in queues that use more than theirs. Source: KAI ``plugins/proportion/reclaimable/strategies``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from localcluster.standins.kai.board import Board, Placement
 from localcluster.standins.kai.jobs import Job
 from localcluster.standins.kai.place import Attempt
-from localcluster.standins.kai.queues import Books
+from localcluster.standins.kai.queues import Books, gpus_of
 from localcluster.standins.kai.topology import Tree
 from localcluster.standins.kai.values import Eviction, Pod, Version
 
 MakeBoard = Callable[[Sequence[Job]], Board]
 
 
+def preemptible_for(job: Job, jobs: Sequence[Job]) -> list[Job]:
+    """Running groups of lower priority in its queue, in the order in which they would go."""
+    return _in_order(
+        other
+        for other in jobs
+        if other is not job
+        and other.group.queue == job.group.queue
+        and other.preemptible
+        and other.priority < job.priority
+        and _running(other)
+    )
+
+
+def reclaimable_for(job: Job, jobs: Sequence[Job], books: Books) -> list[Job]:
+    """Running groups of queues that use more than their quota, as long as they do, in the same order."""
+    gpus = gpus_of(pod for leaf_pods in job.to_place().values() for pod in leaf_pods)
+    has_quota = books.queues[job.group.queue].gpu.quota >= 0
+    if not gpus or not has_quota or not books.deserves(job.group.queue, gpus):
+        return []
+    surplus = {queue: books.surplus(queue) for queue in books.queues if queue != job.group.queue}
+    chosen = []
+    for other in _in_order(other for other in jobs if other.preemptible and _running(other)):
+        if surplus.get(other.group.queue, 0) > 0:
+            surplus[other.group.queue] -= gpus_of(_running(other))
+            chosen.append(other)
+    return chosen
+
+
+def _in_order(jobs: Iterable[Job]) -> list[Job]:
+    """The lowest priority first, among equals the youngest."""
+    youngest_first = sorted(jobs, key=lambda job: job.group.created, reverse=True)
+    return sorted(youngest_first, key=lambda job: job.priority)
+
+
 def victims_for(
     job: Job,
     *,
-    jobs: Sequence[Job],
+    candidates: Sequence[Job],
     books: Books,
     trees: Mapping[str, Tree],
     version: Version,
@@ -31,17 +68,6 @@ def victims_for(
 
     ``board_without(groups)`` gives a fresh board on which those groups are leaving.
     """
-    candidates = [
-        other
-        for other in jobs
-        if other is not job
-        and other.group.queue == job.group.queue
-        and other.preemptible
-        and other.priority < job.priority
-        and _running(other)
-    ]
-    candidates.sort(key=lambda other: other.group.created, reverse=True)
-    candidates.sort(key=lambda other: other.priority)
 
     def fits(chosen: Sequence[Job]) -> bool:
         return bool(_try(job, chosen, books=books, trees=trees, version=version, board=board_without(chosen)))
@@ -89,12 +115,13 @@ def _running(job: Job) -> list[Pod]:
     return [pod for pod in job.all_pods() if pod.state == "active"]
 
 
-def evictions(victim: Job, *, preemptor: Job) -> list[Eviction]:
-    """Progress which pods go, and for whom."""
+def evictions(victim: Job, *, preemptor: Job, action: str) -> list[Eviction]:
+    """Which pods go, for whom, and by which action: ``preempt`` or ``reclaim``."""
     pods = _running(victim)
+    rank = "higher priority workload" if action == "preempt" else "workload"
     notes = {
         "num-evicted-pods": str(len(pods)),
-        "evictor-action-type": "preempt",
+        "evictor-action-type": action,
         "evictor-pod-group-name": preemptor.group.name,
         "evictor-pod-group-namespace": preemptor.group.namespace,
     }
@@ -102,7 +129,7 @@ def evictions(victim: Job, *, preemptor: Job) -> list[Eviction]:
         Eviction(
             pod,
             victim.group,
-            f"Pod {pod.namespace}/{pod.name} was preempted by higher priority workload {preemptor.name}",
+            f"Pod {pod.namespace}/{pod.name} was preempted by {rank} {preemptor.name}",
             notes,
         )
         for pod in pods

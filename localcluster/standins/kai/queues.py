@@ -54,6 +54,19 @@ class Books:
                 return error
         return None
 
+    def deserves(self, name: str, gpus: int) -> bool:
+        """Whether a queue keeps within its quota of GPUs with so many more; without a quota it does."""
+        quota = self.queues[name].gpu.quota
+        return quota < 0 or self._used_gpus(name) + gpus <= quota
+
+    def surplus(self, name: str) -> int:
+        """By how many GPUs a queue is above its quota; an unlimited one never is."""
+        quota = self.queues[name].gpu.quota
+        return self._used_gpus(name) - quota if quota >= 0 else 0
+
+    def _used_gpus(self, name: str) -> int:
+        return self.used.get(name, {}).get(GPU, 0)
+
     def exists(self, name: str) -> bool:
         """Whether the queue and all its ancestors exist."""
         return name in self.queues
@@ -111,6 +124,10 @@ def _bounds(queue: Queue, resource: str) -> QueueLimit:
 
 def _details(queue: Queue) -> dict[str, object]:
     return {"queueDetails": {"name": queue.name}}
+
+
+def gpus_of(pods: Iterable[Pod]) -> int:
+    return total(pods).get(GPU, 0)
 
 
 def total(pods: Iterable[Pod]) -> dict[str, int]:
