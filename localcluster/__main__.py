@@ -5,6 +5,8 @@ import sys
 import time
 
 from localcluster import build, controlplane, directories, stack, up
+from localcluster.api import Api
+from localcluster.standins.commands import kueue_command
 from localcluster.supervisor import ServerFailed, Supervisor
 
 COMMANDS = {
@@ -25,6 +27,7 @@ def main() -> int:
     )
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--kai-version", choices=("0.13", "0.17"), default="0.13")
+    parser.add_argument("--kueue", action="store_true", help="`cluster` with Kueue's kinds and stand-in too")
     options = parser.parse_args()
     match options.command:
         case "build":
@@ -38,7 +41,7 @@ def main() -> int:
         case "own":
             return own()
         case _:
-            return cluster(options.kai_version)
+            return cluster(options.kai_version, kueue=options.kueue)
 
 
 def own() -> int:
@@ -53,7 +56,7 @@ def own() -> int:
     return 0
 
 
-def cluster(kai_version: str) -> int:
+def cluster(kai_version: str, *, kueue: bool) -> int:
     """Run a control plane until Ctrl-C."""
     with (
         directories.run_directory("cluster") as directory,
@@ -65,6 +68,11 @@ def cluster(kai_version: str) -> int:
             binaries=build.binaries(),
             kai_version="0.17" if kai_version == "0.17" else "0.13",
         )
+        if kueue:
+            api = Api(plane.access())
+            controlplane.install_kueue(api)
+            api.close()
+            supervisor.start(kueue_command(plane))
         print(f"export KUBECONFIG={plane.kubeconfig('admin')}", flush=True)
         try:
             while True:

@@ -25,7 +25,7 @@ import json
 import secrets
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ import yaml
 
 from localcluster.api import Access, Api, ApiError
 from localcluster.build import Binaries
-from localcluster.crds import kai, nvidia
+from localcluster.crds import kai, kueue, nvidia
 from localcluster.nodes import KUBELET_LABEL
 from localcluster.ports import LOOPBACK, free_ports
 from localcluster.supervisor import Command, Supervisor
@@ -51,6 +51,7 @@ WORKLOAD_CONTROLLERS = (
     "deployment-controller,replicaset-controller,job-controller,endpointslice-controller,"
     "root-ca-certificate-publisher-controller"
 )
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 LEASE_SECONDS = 120  # kwok renews a quarter before
 NODE_GRACE_SECONDS = 240
@@ -129,16 +130,27 @@ def start(
 def install_definitions(api: Api, *, kai_version: kai.Version) -> None:
     """Install KAI's and NVIDIA's kinds and wait until the API server serves them."""
     definitions = [*kai.definitions(kai_version), *nvidia.definitions()]
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     for definition in definitions:
-        api.apply(f"{crds}/{definition['metadata']['name']}", definition, manager=MANAGER)
+        api.apply(f"{DEFINITIONS}/{definition['metadata']['name']}", definition, manager=MANAGER)
     for device_class in nvidia.device_classes():
         name = device_class["metadata"]["name"]
         api.apply(f"/apis/resource.k8s.io/v1/deviceclasses/{name}", device_class, manager=MANAGER)
     set_kai_webhook(api, kai_version=kai_version, enabled=True)
+    _wait_for_definitions(api, definitions)
+
+
+def install_kueue(api: Api) -> None:
+    """Install Kueue's kinds beside the others, and wait until they are served; for who asks for Kueue."""
+    definitions = kueue.definitions()
+    for definition in definitions:
+        api.apply(f"{DEFINITIONS}/{definition['metadata']['name']}", definition, manager=MANAGER)
+    _wait_for_definitions(api, definitions)
+
+
+def _wait_for_definitions(api: Api, definitions: Iterable[dict[str, Any]]) -> None:
     for definition in definitions:
         name = definition["metadata"]["name"]
-        _wait(partial(_established, api, f"{crds}/{name}"), state=f"{name} to be served")
+        _wait(partial(_established, api, f"{DEFINITIONS}/{name}"), state=f"{name} to be served")
         _wait(partial(_listed, api, definition), state=f"objects of {name} to be listed")
 
 

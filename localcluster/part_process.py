@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from localcluster import build, controlplane, servers, stack
+from localcluster.api import Api
 from localcluster.directories import CHECKOUT, OWNER, note_home
 from localcluster.kubelet import image
 from localcluster.processes import Process
 from localcluster.shared import POLL_SECONDS, REDIS_DATABASES, Part, join, plane_of
-from localcluster.standins.commands import commands
+from localcluster.standins.commands import commands, kueue_command
 from localcluster.supervisor import Command, ServerFailed, Supervisor
 
 SERVICE_DATABASE = "service"
@@ -42,6 +43,8 @@ def hold(part: Part, *, directory: Path) -> None:
                 record = _service(supervisor, directory)
             elif part == "workloads":
                 record = _workloads(supervisor, directory)
+            elif part == "kueue":
+                record = _kueue(supervisor, directory)
             elif part.startswith("standins"):
                 record = _standins(supervisor, directory, part)
             else:
@@ -100,6 +103,16 @@ def _standins(supervisor: Supervisor, directory: Path, part: Part) -> dict[str, 
     plane = plane_of(join("cluster-0.17" if newer else "cluster-0.13", directory=directory))
     for command in commands(plane, kai_version="0.17" if newer else "0.13"):
         supervisor.start(command)
+    return {}
+
+
+def _kueue(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
+    """Kueue's kinds and its stand-in on the cluster of KAI 0.13, for the tests that ask for them."""
+    plane = plane_of(join("cluster-0.13", directory=directory))
+    api = Api(plane.access())
+    controlplane.install_kueue(api)
+    api.close()
+    supervisor.start(kueue_command(plane))
     return {}
 
 

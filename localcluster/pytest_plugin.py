@@ -31,6 +31,7 @@ SERVER_FIXTURES = {
     "plane_017",
     "standins",
     "standins_017",
+    "kueue",
     "running_service",
     "workloads",
 }
@@ -102,6 +103,13 @@ def standins_017(plane_017: controlplane.Plane) -> controlplane.Plane:
     """The same as ``plane_017``, with the stand-ins for KAI 0.17 and NVIDIA's controller at work."""
     shared.join("standins-0.17", directory=_directory())
     return plane_017
+
+
+@pytest.fixture(scope="session")
+def kueue(plane: controlplane.Plane) -> controlplane.Plane:
+    """The same cluster as ``plane``, with Kueue's kinds and the stand-in for its controllers."""
+    shared.join("kueue", directory=_directory())
+    return plane
 
 
 @pytest.fixture(scope="session")

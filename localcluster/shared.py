@@ -23,7 +23,14 @@ from localcluster.supervisor import ServerFailed
 
 # in the order of their end: who reads before what is read
 Part = Literal[
-    "service", "databases", "standins-0.13", "standins-0.17", "cluster-0.13", "cluster-0.17", "workloads"
+    "service",
+    "databases",
+    "kueue",
+    "standins-0.13",
+    "standins-0.17",
+    "cluster-0.13",
+    "cluster-0.17",
+    "workloads",
 ]
 REDIS_DATABASES = 64  # one for each worker of a run
 START_SECONDS = 270

@@ -1,8 +1,8 @@
 """Where the real CustomResourceDefinitions of KAI and NVIDIA's driver are, if somebody has them.
 
 The repository holds none of them: its own definitions (``localcluster/crds``) say what must hold. To compare
-the two, set OSMO_REAL_DEFINITIONS to a folder with ``kai-v0.13``, ``kai-v0.17`` and ``nvidia-dra``, each with
-the project's ``GROUP_PLURAL.yaml`` files.
+the two, set OSMO_REAL_DEFINITIONS to a folder with ``kai-v0.13``, ``kai-v0.17``, ``kueue-v0.19`` and
+``nvidia-dra``, each with the project's ``GROUP_PLURAL.yaml`` files.
 """
 
 import os

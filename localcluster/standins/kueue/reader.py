@@ -1,0 +1,256 @@
+"""Objects of the API server, as JSON, to the values the stand-in decides on."""
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Mapping
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+from localcluster.standins.kueue import encoding, place
+from localcluster.standins.kueue.values import (
+    UNIT,
+    Admission,
+    ClusterQueue,
+    Condition,
+    Flavor,
+    FlavorQuota,
+    LocalQueue,
+    Node,
+    Pod,
+    PodSet,
+    PodSetAdmission,
+    Request,
+    Taint,
+    Toleration,
+    Topology,
+    Workload,
+)
+
+Json = Mapping[str, Any]
+
+TOPOLOGY_ANNOTATIONS = frozenset(
+    f"kueue.x-k8s.io/podset-{name}"
+    for name in (
+        "required-topology",
+        "preferred-topology",
+        "unconstrained-topology",
+        "slice-required-topology",
+        "slice-required-topology-constraints",
+    )
+)
+JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
+
+_SUFFIXES = {
+    "": Decimal(1),
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", start=1)},
+    **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
+}
+_QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)$")
+
+
+def amount(quantity: Any) -> int:
+    """A Kubernetes quantity in thousandths, rounded up."""
+    match = _QUANTITY.match(str(quantity))
+    if match is None or match[2] not in _SUFFIXES:
+        raise ValueError(f"{quantity!r} is no Kubernetes quantity")
+    exact = Decimal(match[1]) * _SUFFIXES[match[2]] * UNIT
+    return int(exact.to_integral_value(rounding=ROUND_CEILING))
+
+
+def node(body: Json) -> Node:
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    ready = next((each for each in status.get("conditions") or () if each["type"] == "Ready"), None)
+    is_ready = ready is None or ready["status"] == "True"
+    since = None if ready is None or is_ready else _seconds(ready.get("lastTransitionTime"))
+    return Node(
+        name=body["metadata"]["name"],
+        labels=body["metadata"].get("labels") or {},
+        allocatable=_amounts(status.get("allocatable")),
+        taints=_taints(spec.get("taints")),
+        ready=is_ready,
+        unready_since=since,
+        unschedulable=bool(spec.get("unschedulable")),
+    )
+
+
+def pod(body: Json) -> Pod | None:
+    """A pod that takes room on a node; None for one that has none or has ended."""
+    meta, spec, phase = body["metadata"], body["spec"], (body.get("status") or {}).get("phase")
+    if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+        return None
+    annotations = meta.get("annotations") or {}
+    return Pod(spec["nodeName"], _requests(spec), not TOPOLOGY_ANNOTATIONS.isdisjoint(annotations))
+
+
+def namespace(body: Json) -> tuple[str, Mapping[str, str]]:
+    return body["metadata"]["name"], body["metadata"].get("labels") or {}
+
+
+def topology(body: Json) -> Topology:
+    return Topology(body["metadata"]["name"], tuple(each["nodeLabel"] for each in body["spec"]["levels"]))
+
+
+def flavor(body: Json) -> Flavor:
+    spec = body.get("spec") or {}
+    return Flavor(
+        name=body["metadata"]["name"],
+        labels=spec.get("nodeLabels") or {},
+        taints=_taints(spec.get("nodeTaints")),
+        tolerations=_tolerations(spec.get("tolerations")),
+        topology=spec.get("topologyName"),
+    )
+
+
+def cluster_queue(body: Json) -> ClusterQueue:
+    spec = body.get("spec") or {}
+    selector = spec.get("namespaceSelector")
+    return ClusterQueue(
+        name=body["metadata"]["name"],
+        groups=tuple(
+            (tuple(group["coveredResources"]), tuple(_quota(each) for each in group["flavors"]))
+            for group in spec.get("resourceGroups") or ()
+        ),
+        strict=spec.get("queueingStrategy") == "StrictFIFO",
+        within=(spec.get("preemption") or {}).get("withinClusterQueue", "Never"),
+        stop=spec.get("stopPolicy", "None"),
+        namespaces=None if selector is None else selector.get("matchLabels") or {},
+        status=_queue_status(body),
+    )
+
+
+def local_queue(body: Json) -> LocalQueue:
+    meta, spec = body["metadata"], body.get("spec") or {}
+    return LocalQueue(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        queue=spec.get("clusterQueue", ""),
+        stop=spec.get("stopPolicy", "None"),
+        status=_queue_status(body),
+    )
+
+
+def workload(body: Json) -> Workload:
+    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    conditions = status.get("conditions") or ()
+    return Workload(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        uid=meta["uid"],
+        version=meta["resourceVersion"],
+        created=meta["creationTimestamp"],
+        priority=spec.get("priority", 0),
+        queue=spec.get("queueName", ""),
+        pod_sets=tuple(_pod_set(each) for each in spec.get("podSets") or ()),
+        conditions=tuple(
+            Condition(each["type"], each["status"] == "True", each["reason"], each["message"])
+            for each in conditions
+        ),
+        admission=_admission(status.get("admission")),
+        active=spec.get("active", True),
+        deleting=bool(meta.get("deletionTimestamp")),
+        evicted_at=max(
+            (each["lastTransitionTime"] for each in conditions if _is_true(each, "Evicted")), default=""
+        ),
+        job_uid=(meta.get("labels") or {}).get(JOB_UID_LABEL, "UNKNOWN"),
+    )
+
+
+def _is_true(condition: Json, kind: str) -> bool:
+    return (condition["type"], condition["status"]) == (kind, "True")
+
+
+def _pod_set(body: Json) -> PodSet:
+    spec = (body["template"] or {}).get("spec") or {}
+    return PodSet(
+        name=body.get("name", "main"),
+        count=body.get("count", 1),
+        requests=_requests(spec),
+        request=_request(body.get("topologyRequest")),
+        selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
+        tolerations=_tolerations(spec.get("tolerations")),
+    )
+
+
+def _request(body: Json | None) -> Request | None:
+    if not body:
+        return None
+    return Request(
+        required=body.get("required"),
+        preferred=body.get("preferred"),
+        unconstrained=bool(body.get("unconstrained")),
+        slice_level=body.get("podSetSliceRequiredTopology"),
+        slice_size=body.get("podSetSliceSize"),
+        group=body.get("podSetGroupName"),
+    )
+
+
+def _admission(body: Json | None) -> Admission | None:
+    if not body:
+        return None
+    return Admission(body["clusterQueue"], tuple(map(_pod_set_admission, body["podSetAssignments"])))
+
+
+def _pod_set_admission(body: Json) -> PodSetAdmission:
+    assignment = body.get("topologyAssignment")
+    return PodSetAdmission(
+        name=body.get("name", "main"),
+        count=body.get("count", 0),
+        flavors=tuple(sorted((body.get("flavors") or {}).items())),
+        usage=tuple(sorted(_amounts(body.get("resourceUsage")).items())),
+        assignment=encoding.decode(assignment) if assignment else None,
+    )
+
+
+def _quota(body: Json) -> FlavorQuota:
+    return FlavorQuota(
+        body["name"], tuple((each["name"], amount(each["nominalQuota"])) for each in body["resources"])
+    )
+
+
+def _queue_status(body: Json) -> dict[str, Any]:
+    """A queue's status without the times of its conditions."""
+    status = dict(body.get("status") or {})
+    names = ("type", "status", "reason", "message")
+    conditions = [{name: each[name] for name in names} for each in status.pop("conditions", None) or ()]
+    return status | ({"conditions": conditions} if conditions else {})
+
+
+def _requests(spec: Json) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for container in spec.get("containers") or ():
+        total = place.add(total, _of(container))
+    for container in spec.get("initContainers") or ():
+        total |= {name: max(total.get(name, 0), most) for name, most in _of(container).items()}
+    return place.add(total, _amounts(spec.get("overhead")))
+
+
+def _of(container: Json) -> dict[str, int]:
+    resources = container.get("resources") or {}
+    return _amounts(resources.get("limits")) | _amounts(resources.get("requests"))
+
+
+def _amounts(body: Json | None) -> dict[str, int]:
+    return {name: amount(quantity) for name, quantity in (body or {}).items()}
+
+
+def _taints(body: Iterable[Json] | None) -> tuple[Taint, ...]:
+    return tuple(Taint(each["key"], each.get("value", ""), each["effect"]) for each in body or ())
+
+
+def _tolerations(body: Iterable[Json] | None) -> tuple[Toleration, ...]:
+    return tuple(
+        Toleration(
+            key=each.get("key", ""),
+            exists=each.get("operator") == "Exists",
+            value=each.get("value", ""),
+            effect=each.get("effect", ""),
+        )
+        for each in body or ()
+    )
+
+
+def _seconds(text: str | None) -> float | None:
+    return dt.datetime.fromisoformat(text).timestamp() if text else None
