@@ -13,7 +13,7 @@ from scheduling.fit.edits import Edits, in_domain
 from scheduling.fit.snapshot import FitNode, Snapshot
 from scheduling.levels import HOSTNAME_LABEL, Levels, check_levels
 from web.policy import Action
-from workflows.feasibility.nodes import fit_node
+from workflows.feasibility.known_nodes import fit_node
 
 MOST_ADDED = 20_000
 _MOST_ALLOWED = 20

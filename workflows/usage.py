@@ -61,7 +61,7 @@ class WorkflowUsage:
     ) -> Mapping[Domain, Room]:
         nodes = nodes_with_usage(cluster_uid, selectors=[selector], labels=labels, with_others=True)
         by_place: dict[Domain, Room] = {}
-        for node, is_free in zip(nodes, free_nodes(nodes), strict=True):
+        for node, is_free in zip(nodes, free_nodes(nodes, among=nodes), strict=True):
             place = tuple(node.labels.get(label) for label in labels)
             room = Room(int(is_free), node.gpus, node.free_gpus)
             by_place[place] = by_place.get(place, Room()) + room

@@ -2,14 +2,16 @@
 
 A *kind* is one distinct demand. ``room(kind, region)`` answers in one sum how many tasks of a kind still fit
 in a region; placing a task, or taking it back, changes only the counts of its node's domains. A board belongs
-to one calculation; the snapshot is never written.
+to one calculation; the snapshot is never written. It begins as a copy of what the ``NodeIndex`` has.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import heapq
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduling.fit.demand import Demand
-from scheduling.fit.snapshot import NO_AMOUNTS, POOL_RANK, Amounts, Snapshot
+from scheduling.fit.node_index import Fullness, KindRoom, NodeIndex, Wants, fullness, share, times, total
+from scheduling.fit.snapshot import POOL_RANK, Amounts, Snapshot
 
 ANY = -1
 """A cut that hides no node."""
@@ -33,28 +35,36 @@ POOL = Region()
 class Board:
     """Room for kinds of tasks, while they are placed and taken back."""
 
-    __slots__ = ("_free", "_rooms", "_slots", "_spans", "_sums", "journal", "snapshot")
+    __slots__ = ("_counted", "_free", "_index", "_rooms", "_slots", "_spans", "_sums", "journal", "snapshot")
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.journal: list[tuple[int, Demand]] = []
-        self._free: list[Amounts] = [node.free for node in snapshot.nodes]
+        self._index = NodeIndex.of(snapshot.base or snapshot)
+        self._free = list(self._index.free)
+        for at in snapshot.changed:
+            self._free[at] = snapshot.nodes[at].free
         self._slots: dict[Demand, list[int]] = {}
         self._rooms: dict[Demand, list[list[int]]] = {}
+        self._counted: dict[Demand, KindRoom] = {}
         self._spans: dict[Region, range] = {}
-        self._sums: list[list[list[int]]] | None = None
+        self._sums: list[list[Amounts]] | None = None
 
     def know(self, kind: Demand) -> None:
         """Count room for a kind, once."""
         if kind in self._slots:
             return
-        nodes, free = self.snapshot.nodes, self._free
-        counts = {amounts: times(amounts, kind.amounts) for amounts in set(free)}  # most nodes are alike
-        slots = [counts[free[i]] if kind.may_use(node) else 0 for i, node in enumerate(nodes)]
-        self._slots[kind] = slots
-        self._rooms[kind] = [
-            [sum(map(slots.__getitem__, domain.nodes)) for domain in row] for row in self.snapshot.domains
-        ] + [[sum(slots)]]  # at POOL_RANK, which is the last place too
+        counted = self._index.room(kind)
+        self._counted[kind] = counted
+        self._slots[kind] = list(counted.slots)
+        self._rooms[kind] = [list(row) for row in counted.rooms]
+        for node in self._different():
+            usable = kind.may_use(self.snapshot.nodes[node])
+            self._set_slots(kind, node, times(self._free[node], kind.amounts) if usable else 0)
+
+    def _different(self) -> frozenset[int]:
+        """The nodes that differ from those of the index, or may."""
+        return self.snapshot.changed.union(node for node, _ in self.journal)
 
     def room(self, kind: Demand, region: Region) -> int:
         """How many tasks of one kind fit in a region, if no other kind goes there."""
@@ -70,17 +80,41 @@ class Board:
     def free(self, node: int) -> Amounts:
         return self._free[node]
 
-    def free_in(self, region: Region) -> Amounts:
+    def free_in(self, rank: int, at: int, *, cut: int) -> Amounts:
         """What is free on all nodes of a region with a cut, nodes that take no new pods included."""
         if self._sums is None:
-            self._sums = [
-                [_total(map(self._free.__getitem__, domain.nodes)) for domain in row]
-                for row in self.snapshot.domains
-            ]
-        row = self._sums[region.cut]
-        if region.cut == region.rank:
-            return tuple(row[region.at])
-        return tuple(_total(row[at] for at in self._span(region)))
+            self._sums = self._counted_sums()
+        row = self._sums[cut]
+        if cut == rank:
+            return row[at]
+        return total(row[below] for below in self._span(Region(rank, at, cut)))
+
+    def shares(self, wants: Wants, rank: int, *, cut: int) -> list[float]:
+        """For each domain of a rank, seen under a cut, the part of what is free that is wanted."""
+        shares = list(self._index.shares(wants, rank, cut=cut))
+        for at in {self.snapshot.places[node][rank] for node in self._different()}:
+            if at is not None:
+                shares[at] = share(self.free_in(rank, at, cut=cut), wants)
+        return shares
+
+    def _counted_sums(self) -> list[list[Amounts]]:
+        sums = [list(row) for row in self._index.domains_free]
+        for node in self._different():
+            pairs = zip(self._free[node], self._index.free[node], strict=True)
+            _add(sums, self.snapshot.places[node], [now - before for now, before in pairs])
+        return sums
+
+    def in_order(self, kind: Demand) -> Iterator[int]:
+        """All nodes with room for a kind as they are now, in the order in which they are filled."""
+        different, slots = self._different(), self._slots[kind]
+        free, nodes = self._free, self.snapshot.nodes
+
+        def order(at: int) -> Fullness:
+            return fullness(kind, at, has=nodes[at].allocatable, free=free[at])
+
+        changed = sorted((at for at in different if slots[at]), key=order)
+        same = (at for at in self._counted[kind].order if at not in different)
+        return heapq.merge(same, changed, key=order)
 
     def nodes(self, region: Region) -> Sequence[int]:
         """The nodes of a region, by name."""
@@ -112,21 +146,22 @@ class Board:
         free = self._free[node] = tuple(
             have + sign * amount for have, amount in zip(self._free[node], by, strict=True)
         )
-        places = self.snapshot.places[node]
-        for row, at in zip(self._sums or (), places, strict=False):
-            if at is not None:
-                row[at] = [have + sign * amount for have, amount in zip(row[at], by, strict=True)]
+        if self._sums is not None:
+            _add(self._sums, self.snapshot.places[node], [sign * amount for amount in by])
         for kind, slots in self._slots.items():
             if not slots[node] and not kind.may_use(self.snapshot.nodes[node]):
                 continue
-            now = times(free, kind.amounts)
-            if change := now - slots[node]:
-                slots[node] = now
-                rooms = self._rooms[kind]
-                rooms[POOL_RANK][0] += change
-                for rank, at in enumerate(places):
-                    if at is not None:
-                        rooms[rank][at] += change
+            self._set_slots(kind, node, times(free, kind.amounts))
+
+    def _set_slots(self, kind: Demand, node: int, now: int) -> None:
+        slots = self._slots[kind]
+        if change := now - slots[node]:
+            slots[node] = now
+            rooms = self._rooms[kind]
+            rooms[POOL_RANK][0] += change  # the last place too
+            for rank, at in enumerate(self.snapshot.places[node]):
+                if at is not None:
+                    rooms[rank][at] += change
 
     def _span(self, region: Region) -> range:
         span = self._spans.get(region)
@@ -135,10 +170,8 @@ class Board:
         return span
 
 
-def _total(every: Iterable[Sequence[int]]) -> list[int]:
-    return [sum(amounts) for amounts in zip(NO_AMOUNTS, *every, strict=True)]
-
-
-def times(free: Amounts, amounts: Amounts) -> int:
-    """How often ``amounts`` fits in ``free``. Every task asks for at least one pod slot."""
-    return min((have // want for have, want in zip(free, amounts, strict=True) if want), default=1 << 30)
+def _add(sums: list[list[Amounts]], places: Sequence[int | None], by: Sequence[int]) -> None:
+    """Add amounts to every domain of a node."""
+    for row, at in zip(sums, places, strict=False):
+        if at is not None:
+            row[at] = tuple(have + amount for have, amount in zip(row[at], by, strict=True))

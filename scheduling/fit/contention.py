@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from itertools import groupby
 
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
@@ -100,9 +101,19 @@ class WaitingGang:
 
 
 def after(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> Snapshot:
-    """The snapshot once each of these gangs that finds a place has it; they are tried in order."""
-    if not gangs:
-        return snapshot
+    """The snapshot once each of these gangs that finds a place has it; they are tried in order.
+
+    A gang that was accepted before its pool's levels changed is tried on its own levels. Of those the nodes
+    of the snapshot may lack labels, and then it finds no place.
+    """
+    left = snapshot
+    for levels, alike in groupby(gangs, key=lambda gang: gang.demand.tree.levels):
+        left = _after(left if levels == left.levels else left.by_levels(levels), list(alike))
+    return left if left.levels == snapshot.levels else replace(snapshot, nodes=left.nodes)
+
+
+def _after(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> Snapshot:
+    """The same for gangs of the snapshot's levels."""
     board = Board(snapshot)
     holdings: dict[int, list[Holding]] = defaultdict(list)
     for gang in gangs:
@@ -110,24 +121,23 @@ def after(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> Snapshot:
         if placer.run():
             for task, node in placer.where:
                 holdings[node].append(Holding(gang.workflow, gang.demand.demands[task].amounts))
-    if not holdings:
-        return snapshot
-    nodes = tuple(
-        replace(node, holdings=(*node.holdings, *holdings[at])) if at in holdings else node
-        for at, node in enumerate(snapshot.nodes)
+    return snapshot.with_nodes(
+        {
+            at: replace(snapshot.nodes[at], holdings=(*snapshot.nodes[at].holdings, *more))
+            for at, more in holdings.items()
+        }
     )
-    return replace(snapshot, nodes=nodes)
 
 
 def preempted(snapshot: Snapshot, workflows: Collection[str]) -> Snapshot:
     """The snapshot without the work of these workflows."""
-    nodes = tuple(
-        replace(node, holdings=tuple(each for each in node.holdings if each.holder not in workflows))
-        if any(holding.holder in workflows for holding in node.holdings)
-        else node
-        for node in snapshot.nodes
+    return snapshot.with_nodes(
+        {
+            at: replace(node, holdings=tuple(each for each in node.holdings if each.holder not in workflows))
+            for at, node in enumerate(snapshot.nodes)
+            if any(holding.holder in workflows for holding in node.holdings)
+        }
     )
-    return replace(snapshot, nodes=nodes)
 
 
 def has_place(snapshot: Snapshot, gang: GangDemand) -> bool:

@@ -34,15 +34,15 @@ class LevelSlots:
     domain: tuple[str, ...]
 
 
-def free_nodes(nodes: Sequence[FitNode]) -> list[bool]:
-    """For each of a pool's nodes, whether it counts as wholly free."""
-    with_gpus = any(node.allocatable[_GPU] for node in nodes)
+def free_nodes(nodes: Sequence[FitNode], *, among: Sequence[FitNode]) -> list[bool]:
+    """For each of these nodes, whether it counts as wholly free among a pool's nodes."""
+    with_gpus = any(node.allocatable[_GPU] for node in among)
     return [_is_free(node, with_gpus=with_gpus) for node in nodes]
 
 
 def fragmentation(snapshot: Snapshot) -> tuple[LevelSlots, ...]:
     """Count slots for every level, broadest first."""
-    free_flags = free_nodes(snapshot.nodes)
+    free_flags = free_nodes(snapshot.nodes, among=snapshot.nodes)
     return tuple(_level(snapshot, rank, free_flags) for rank in range(len(snapshot.levels)))
 
 

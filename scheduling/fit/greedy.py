@@ -15,18 +15,17 @@ The rules are KAI's (v0.13 and v0.17, observed on running schedulers):
 Where the scheduler makes each set a pod group of its own, the same rules hold set by set.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand, SetDemand
+from scheduling.fit.node_index import Fullness, fullness
 from scheduling.fit.snapshot import POOL_RANK, RESOURCES, amounts
 from scheduling.requirements import GangTask, SetPath
 from scheduling.tree import ConstraintNode
 
-_GPU, _CPU = RESOURCES.index("gpu"), RESOURCES.index("cpu")
 _UNCOUNTED = {RESOURCES.index("pods"), RESOURCES.index("channels")}
-_NOTHING_FREE = 1000.0
 Score = Callable[[int], int]
 
 
@@ -107,14 +106,15 @@ class Placer:
                 return True
         return not left
 
-    def _in_order(self, kind: Demand, region: Region, score: Score | None) -> list[int]:
+    def _in_order(self, kind: Demand, region: Region, score: Score | None) -> Iterable[int]:
         """Nodes with room: best score, those without GPUs for a task without, the fullest, by name."""
         board, nodes = self.board, self.board.snapshot.nodes
-        measure = _GPU if kind.amounts[_GPU] else _CPU
+        if region == POOL and score is None:
+            return board.in_order(kind)
 
-        def order(node: int) -> tuple[int, bool, int, int]:
-            spare = not kind.amounts[_GPU] and nodes[node].allocatable[_GPU] > 0
-            return (-score(node) if score else 0, spare, board.free(node)[measure], node)
+        def order(at: int) -> tuple[int, Fullness]:
+            rest = fullness(kind, at, has=nodes[at].allocatable, free=board.free(at))
+            return -score(at) if score else 0, rest
 
         return sorted((node for node in board.nodes(region) if board.slots(kind, node)), key=order)
 
@@ -125,12 +125,12 @@ class Placer:
             return None
         labelled = Region(region.rank, region.at, max(region.cut, cut))
         ranked = [
-            domain
-            for domain in _levels(self.board, self.set_demand(node), labelled, down_to=preferred)[-1][1]
-            if self.board.nodes(domain)
+            at
+            for at in _levels(self.board, self.set_demand(node), labelled, down_to=preferred)[-1][1]
+            if self.board.nodes(Region(preferred, at, labelled.cut))
         ]
         scores: dict[int | None, int] = {
-            domain.at: rank * 10 // len(ranked) for rank, domain in enumerate(ranked, start=1)
+            at: rank * 10 // len(ranked) for rank, at in enumerate(ranked, start=1)
         }
         places = self.board.snapshot.places
         return lambda index: scores.get(places[index][preferred], 0)
@@ -160,35 +160,29 @@ def offered(
     cut = max(region.cut, cut)
     broadest = constraint.required if constraint.required is not None else POOL_RANK
     levels = _levels(board, demand, Region(region.rank, region.at, cut), down_to=narrowest)
-    for rank, regions in reversed(levels):
+    for rank, places in reversed(levels):
         if rank < max(broadest, region.rank):
             return
-        yield from (domain for domain in regions if fits(board, demand, domain))
+        yield from (domain for at in places if fits(board, demand, domain := Region(rank, at, cut)))
 
 
-def _levels(
-    board: Board, demand: SetDemand, region: Region, *, down_to: int
-) -> list[tuple[int, list[Region]]]:
-    """The region and its domains of each narrower rank, within a parent the fullest first.
+def _levels(board: Board, demand: SetDemand, region: Region, *, down_to: int) -> list[tuple[int, list[int]]]:
+    """The places of the region and of its domains of each narrower rank, within a parent the fullest first.
 
     Where domains are no paths none lies in another, so nothing stands between the region and the last rank.
     """
-    levels = [(region.rank, [region])]
-    wants = [(i, want) for i, want in enumerate(demand.totals) if want and i not in _UNCOUNTED]
+    levels = [(region.rank, [region.at])]
+    wants = tuple((i, want) for i, want in enumerate(demand.totals) if want and i not in _UNCOUNTED)
     between = range(region.rank + 1, down_to + 1)
     for rank in between if board.snapshot.paths else between[-1:]:
-        row: list[Region] = []
-        for above in levels[-1][1]:
-            below = board.below(above, rank, region.cut)
-            row += sorted(below, key=lambda domain: (-_share(board, wants, domain), domain.at))
+        shares = board.shares(wants, rank, cut=region.cut)
+        row: list[int] = []
+        above_rank, above = levels[-1]
+        for place in above:
+            domains = board.snapshot.span(above_rank, place, below=rank)
+            row += sorted(domains, key=shares.__getitem__, reverse=True)
         levels.append((rank, row))
     return levels
-
-
-def _share(board: Board, wants: Sequence[tuple[int, int]], region: Region) -> float:
-    """The part of what is free in a region that is wanted, of the scarcest resource."""
-    free = board.free_in(region)
-    return max((want / free[i] if free[i] > 0 else _NOTHING_FREE for i, want in wants), default=0.0)
 
 
 ONE_GPU = Demand(amounts(gpu=1), tolerations=((("operator", "Exists"),),))

@@ -12,7 +12,7 @@ and counting the nodes of a domain that are visible under a cut is summing that 
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from scheduling.levels import Levels, domain_of
@@ -26,6 +26,10 @@ _GPU = RESOURCES.index("gpu")
 
 POOL_RANK = -1
 """The rank of the pool itself, which is broader than every level."""
+
+_FEW, _FEW_OF = 16, 32
+"""A snapshot derives from another while at most 16 of its nodes differ, or one in 32: to count all nodes anew
+costs as much as to recount many more."""
 
 
 def amounts(**by_name: int) -> Amounts:
@@ -106,6 +110,10 @@ class Snapshot:
     ``is_complete``: these are all nodes of the cluster. A scheduler that counts room in a domain counts its
     other nodes too, which selectors hide from the tasks (KAI does), so a domain is never proven too small by
     that count alone.
+
+    ``base`` is the snapshot that became this one by ``with_nodes``, and ``changed`` are the places of the
+    nodes that may differ; None and empty for others. ``derived`` is what was worked out of a snapshot that
+    has no base, by its class.
     """
 
     levels: Levels
@@ -114,6 +122,9 @@ class Snapshot:
     domains: tuple[tuple[Domain, ...], ...] = field(repr=False)
     places: tuple[tuple[int | None, ...], ...] = field(repr=False)
     is_complete: bool = True
+    base: "Snapshot | None" = field(default=None, init=False, repr=False, compare=False)
+    changed: frozenset[int] = field(default=frozenset(), init=False, repr=False, compare=False)
+    derived: dict[type, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -161,13 +172,78 @@ class Snapshot:
         nodes = (changed for node in self.nodes if (changed := change(node)) is not None)
         return Snapshot.of([*nodes, *added], self.levels, paths=self.paths, is_complete=self.is_complete)
 
+    def by_levels(self, levels: Levels) -> "Snapshot":
+        """The same nodes, in the same order, indexed by other levels."""
+        return Snapshot.of(self.nodes, levels, paths=self.paths, is_complete=self.is_complete)
+
+    def with_nodes(self, changes: Mapping[int, FitNode]) -> "Snapshot":
+        """The snapshot with other nodes in these places; they keep their names and labels.
+
+        While few differ, what was worked out of the first such snapshot serves this one too.
+        """
+        if not changes:
+            return self
+        nodes = list(self.nodes)
+        for at, node in changes.items():
+            nodes[at] = node
+        snapshot = replace(self, nodes=tuple(nodes))
+        changed = self.changed.union(changes)
+        if len(changed) <= max(_FEW, len(nodes) // _FEW_OF):
+            object.__setattr__(snapshot, "base", self.base or self)
+            object.__setattr__(snapshot, "changed", changed)
+        return snapshot
+
+    def with_usage(
+        self,
+        holdings: Mapping[str, Sequence[Holding]],
+        others: Mapping[str, Amounts],
+        *,
+        used: Collection[str],
+    ) -> "Snapshot":
+        """The snapshot with these holdings and this usage of others, by node; other names are ignored.
+
+        ``used`` are the nodes that have usage already; what is not named again is free.
+        """
+        changes: dict[int, FitNode] = {}
+        for name in {*holdings, *others, *used}:
+            at = self.place(name)
+            if at is None:
+                continue
+            node = self.nodes[at]
+            usage = (tuple(holdings.get(name, ())), others.get(name, NO_AMOUNTS))
+            if usage != (node.holdings, node.others):
+                changes[at] = replace(node, holdings=usage[0], others=usage[1])
+        return self.with_nodes(changes)
+
+    def place(self, name: str) -> int | None:
+        """The place of a node, None if there is none of this name."""
+        base = self.base or self
+        places = base.derived.get(dict)
+        if not isinstance(places, dict):
+            places = base.derived[dict] = {node.name: at for at, node in enumerate(base.nodes)}
+        return places.get(name)
+
+    def node(self, name: str) -> FitNode:
+        """The node of this name; raises KeyError."""
+        at = self.place(name)
+        if at is None:
+            raise KeyError(name)
+        return self.nodes[at]
+
     def usable(self) -> "Snapshot":
         """The snapshot without any pods, and without the nodes that are closed."""
         return self.edited(lambda node: None if node.closed else _emptied(node))
 
     def emptied(self) -> "Snapshot":
         """The snapshot without any pods and with every node open."""
-        return replace(self, nodes=tuple(_emptied(node) for node in self.nodes))
+        if self.base is not None:
+            base = self.base.emptied()
+            return base.with_nodes({at: _emptied(self.nodes[at]) for at in self.changed})
+        empty = self.derived.get(Snapshot)
+        if not isinstance(empty, Snapshot):
+            empty = replace(self, nodes=tuple(_emptied(node) for node in self.nodes))
+            self.derived[Snapshot] = empty
+        return empty
 
 
 _PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
@@ -175,5 +251,7 @@ _PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
 def _emptied(node: FitNode) -> FitNode:
+    if not (node.holdings or node.closed or node.taints) and node.others == NO_AMOUNTS:
+        return node
     taints = tuple(t for t in node.taints if not t.get("key", "").startswith(_PASSING_TAINTS))
     return replace(node, holdings=(), others=NO_AMOUNTS, closed="", taints=taints)

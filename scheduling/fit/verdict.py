@@ -16,10 +16,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from scheduling.fit.board import POOL, Board, Region, times
+from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.contention import UNKNOWN_CONTENTION, Contention
 from scheduling.fit.gang_demand import GangDemand, SetDemand
 from scheduling.fit.greedy import ONE_GPU, Placer, holds
+from scheduling.fit.node_index import times
 from scheduling.fit.order import is_placed_in_any_order
 from scheduling.fit.order import regions as regions_of
 from scheduling.fit.pinning import pins_for

@@ -22,7 +22,8 @@ from scheduling.fit.snapshot import Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
 from scheduling.levels import Level
 from scheduling.requirements import Requirement
-from workflows.feasibility.nodes import demand_of, fit_node
+from workflows.feasibility.known_nodes import fit_node
+from workflows.feasibility.nodes import demand_of
 from workflows.manifests.group import render_group
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 

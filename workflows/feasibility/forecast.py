@@ -52,7 +52,8 @@ def forecast(
 
 def _preferences_met(snapshot: Snapshot, gang: GangDemand, verdict: Verdict) -> bool:
     levels = gang.tree.levels
-    places = {node.name: domain_of(node.labels, levels) for node in snapshot.nodes}
+    nodes = {name: snapshot.node(name) for name in set(verdict.places.values())}
+    places = {name: domain_of(node.labels, levels) for name, node in nodes.items()}
     by_task = {task: places[name] for task, name in verdict.places.items()}
     return worst(outcomes(gang.tree, by_task, paths=snapshot.paths)) is PlacementOutcome.MATCH
 
@@ -62,11 +63,9 @@ def _broken_nodes(snapshot: Snapshot, gang: GangDemand, verdict: Verdict) -> int
     used: Counter[str] = Counter()
     for task, name in verdict.places.items():
         used[name] += gang.demands[task].amounts[_GPU]
-    flags = zip(snapshot.nodes, free_nodes(snapshot.nodes), strict=True)
-    return sum(
-        is_free and node.name in used and (not node.gpus or 0 < used[node.name] < node.gpus)
-        for node, is_free in flags
-    )
+    nodes = [snapshot.node(name) for name in used]
+    flags = zip(nodes, free_nodes(nodes, among=snapshot.nodes), strict=True)
+    return sum(is_free and (not node.gpus or 0 < used[node.name] < node.gpus) for node, is_free in flags)
 
 
 def _free_at(verdict: Verdict) -> datetime | None:

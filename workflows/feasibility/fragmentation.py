@@ -39,7 +39,7 @@ def fragments_of(observed: ObservedNodes) -> PoolFragments:
 def of_snapshot(snapshot: Snapshot, *, synced_at: datetime | None) -> PoolFragments:
     return PoolFragments(
         nodes=len(snapshot.nodes),
-        free=sum(free_nodes(snapshot.nodes)),
+        free=sum(free_nodes(snapshot.nodes, among=snapshot.nodes)),
         keys=fragmentation(snapshot),
         synced_at=synced_at,
     )

@@ -1,26 +1,22 @@
 """A snapshot of nodes, and the demand of a task group on them, from rows and frozen values.
 
-One query each: the nodes, with only those labels that are needed; the live tasks on them; the usage of
-other tenants' pods. A group holds its room until its execution timeout at the latest; the end of other
-tenants' pods is unknown.
+One query each: the nodes, with only those labels that are needed (``known_nodes``); the live tasks on them;
+the usage of other tenants' pods. A group holds its room until its execution timeout at the latest; the end of
+other tenants' pods is unknown.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from operator import add
-from typing import Any
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import F
 
 from pools.models import Cluster, ForeignUsage
 from scheduling.backends.base import CountsLargest, OrdersSets
-from scheduling.backends.registry import installed
+from scheduling.backends.registry import hides_unlabelled, installed
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.fit import snapshot as fit
 from scheduling.fit.demand import Demand
@@ -30,15 +26,12 @@ from scheduling.levels import Levels
 from scheduling.set_order import ordered
 from scheduling.stages import at_stage, stage_begins
 from scheduling.tree import build_tree, grow
+from workflows.feasibility.known_nodes import AMOUNTS, amounts_of, selected_nodes
 from workflows.lifecycle.statuses import LIVE_ORDER
 from workflows.manifests.requests import Requests, requests_of
 from workflows.models import Task
-from workflows.values.amounts import STORAGE, Amounts, allocatable, requested
-from workflows.values.placement import GroupValues, TaskPlacement
-
-_AMOUNTS = ("cpu", "memory", STORAGE, GPU, "pods")
-_PODS = 110
-"""kubelet's default, for a node that reports none."""
+from workflows.values.amounts import STORAGE, requested
+from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +64,17 @@ def observed_nodes(
     """
     row = Cluster.objects.filter(pk=cluster).first()
     others_known = row is not None and row.others_synced_at is not None
-    nodes, is_complete, in_use = _nodes(
+    holdings, in_use = _holdings(cluster, frozenset(without))
+    others = _others(cluster) if others_known else {}
+    snapshot = selected_nodes(
         cluster,
         selectors=selectors,
         labels={level.label for level in levels}.union(labels),
-        without=without,
-        with_others=others_known,
+        levels=levels,
+        paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
+        holdings=holdings,
+        others=others,
     )
-    paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
-    snapshot = fit.Snapshot.of(nodes, levels, paths=paths, is_complete=is_complete)
     return ObservedNodes(snapshot, row.nodes_synced_at if row else None, others_known, in_use)
 
 
@@ -92,111 +87,18 @@ def nodes_with_usage(
     with_others: bool,
 ) -> list[fit.FitNode]:
     """The nodes alone, with these labels and those of the selectors. Two queries, three with others."""
-    return _nodes(cluster, selectors=selectors, labels=labels, without=without, with_others=with_others)[0]
-
-
-def _nodes(
-    cluster: str,
-    *,
-    selectors: Sequence[Mapping[str, str]],
-    labels: Iterable[str],
-    without: Sequence[UUID],
-    with_others: bool,
-) -> tuple[list[fit.FitNode], bool, dict[UUID, fit.Amounts]]:
-    """The nodes that a selector matches, whether those are all of the cluster's, and usage by group."""
-    columns = sorted({key for selector in selectors for key in selector}.union(labels))
-    holdings, in_use = _holdings(cluster, frozenset(without))
+    holdings, _ = _holdings(cluster, frozenset(without))
     others = _others(cluster) if with_others else {}
-    places = {label: _FIRST_LABEL + place for place, label in enumerate(columns)}
-    pairs_of_selectors = [[(places[key], value) for key, value in selector.items()] for selector in selectors]
-    rows = _rows(cluster, columns)
-    nodes = [
-        _node(node, columns, holdings, others)
-        for node in rows
-        if any(all(node[place] == value for place, value in selector) for selector in pairs_of_selectors)
-    ]
-    return nodes, len(nodes) == len(rows), in_use
-
-
-def _rows(cluster: str, labels: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Name, flags, taints as text, amounts and labels of each node, in that order.
-
-    Models would take five times as long, and a submission reads every node of its cluster.
-    """
-    amounts = ", ".join(["allocatable ->> (%s::text)"] * len(_AMOUNTS))
-    label_values = "".join([", labels ->> (%s::text)"] * len(labels))
-    columns = f"name, ready, unschedulable, taints::text, {amounts}{label_values}"
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT {columns} FROM pools_node WHERE cluster_id = %s",  # noqa: S608 -- placeholders alone
-            [*_AMOUNTS, *labels, cluster],
-        )
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-    return rows
-
-
-@lru_cache(maxsize=1024)
-def _taints(text: str) -> tuple[Mapping[str, str], ...]:
-    return tuple(json.loads(text))
-
-
-_FIRST_LABEL = 4 + len(_AMOUNTS)
-
-
-def _node(
-    row: Sequence[Any],
-    labels: Sequence[str],
-    holdings: Mapping[str, list[fit.Holding]],
-    others: Mapping[str, fit.Amounts],
-) -> fit.FitNode:
-    name, ready, unschedulable, taints = row[:4]
-    label_values = zip(labels, row[_FIRST_LABEL:], strict=True)
-    return fit.FitNode(
-        name=name,
-        labels={label: value for label, value in label_values if value is not None},
-        allocatable=_allocatable(row[4:_FIRST_LABEL]),
-        holdings=tuple(holdings.get(name, ())),
-        others=others.get(name, fit.NO_AMOUNTS),
-        taints=_taints(taints),
-        closed="not ready" if not ready else "cordoned" if unschedulable else "",
-    )
-
-
-def fit_node(
-    name: str,
-    labels: Mapping[str, str],
-    written: Mapping[str, str],
-    taints: Sequence[Mapping[str, str]],
-) -> fit.FitNode:
-    """An open, empty node; ``written`` is its allocatable in Kubernetes' notation."""
-    return fit.FitNode(
-        name=name,
+    snapshot = selected_nodes(
+        cluster,
+        selectors=selectors,
         labels=labels,
-        allocatable=_allocatable(tuple(written.get(name) for name in _AMOUNTS)),
-        taints=tuple(taints),
+        levels=(),
+        paths=False,
+        holdings=holdings,
+        others=others,
     )
-
-
-@lru_cache(maxsize=1024)
-def _allocatable(texts: tuple[str | None, ...]) -> fit.Amounts:
-    """Parse the texts of _AMOUNTS; thousands of nodes have the same."""
-    written = {key: text for key, text in zip(_AMOUNTS, texts, strict=True) if text}
-    return _amounts(allocatable(written), pods=_pods(written.get("pods")), channels=1)
-
-
-def _pods(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else _PODS
-
-
-def _amounts(of: Amounts, *, pods: int, channels: int) -> fit.Amounts:
-    return fit.amounts(
-        gpu=of.gpu,
-        cpu=int(of.cpu * 1000),
-        memory=of.memory,
-        storage=of.storage,
-        pods=pods,
-        channels=channels,
-    )
+    return list(snapshot.nodes)
 
 
 def _holdings(
@@ -220,7 +122,7 @@ def _holdings(
         "spec__storage",
         "spec__claims_channel",
     ):
-        amounts = _amounts(requested(gpu, cpu, memory, storage), pods=1, channels=int(bool(claims)))
+        amounts = amounts_of(requested(gpu, cpu, memory, storage), pods=1, channels=int(bool(claims)))
         before = by_group.get(group)
         by_group[group] = tuple(map(add, before, amounts)) if before else amounts
         if group not in without:
@@ -252,11 +154,16 @@ def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
         _demands(group),
         counts_largest=_counts_largest(group.placement.scheduler_type),
         last=at_stage(tree, count - 1) if group.stage < count - 1 else None,
-        cut=len(levels) - 1 if group.placement.external_topology and levels else None,
+        cut=len(levels) - 1 if levels and _is_read_whole(group.placement) else None,
         is_orderable=_orders_sets(group.placement.scheduler_type),
         is_pinnable=_pins_sets(group.placement.scheduler_type),
     )
     return demand.at_preference_levels(group.preference_levels).pinned(group.pins)
+
+
+def _is_read_whole(placement: GroupPlacement) -> bool:
+    """Whether each constraint sees only nodes with the labels of all levels."""
+    return bool(placement.external_topology) or hides_unlabelled(placement.scheduler_type)
 
 
 def _counts_largest(scheduler: str) -> bool:
@@ -316,7 +223,7 @@ def _demand(placement: TaskPlacement, requests: Requests) -> Demand:
         selector=placement.node_selector,
         tolerations=placement.tolerations,
         excluded=placement.nodes_excluded,
-        others=[resource for resource in requests if resource not in _AMOUNTS],
+        others=[resource for resource in requests if resource not in AMOUNTS],
     )
 
 

@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from operator import add
 from uuid import UUID
 
+from django.db.models import Case, F, When
+
 from pools.models import ObservedQueue, Pool
 from pools.selectors import installation
 from pools.services.sync import pool_request
@@ -180,12 +182,16 @@ def _configured(scheduler: AdmitsByQueue, pool: str, queue: str) -> list[QueueSt
     return [own] if own.name == queue else []
 
 
+START_OF_ATTEMPT = Case(When(attempt_number=1, then=F("start_time")), default=F("ran_since"))
+"""When all tasks of a group's present attempt ran; a scheduler counts minimum run times from there."""
+
+
 def _own_usage(
     scheduler: AdmitsByQueue, in_use: Mapping[UUID, Amounts], without: frozenset[UUID]
 ) -> Iterator[GroupUsage]:
     rows = TaskGroup.objects.filter(pk__in=list(in_use)).order_by()
     for group, workflow, queue, priority, started in rows.values_list(
-        "pk", "workflow__name", "placement__queue", "workflow__priority", "start_time"
+        "pk", "workflow__name", "placement__queue", "workflow__priority", START_OF_ATTEMPT
     ):
         yield GroupUsage(
             workflow=workflow,

@@ -75,6 +75,56 @@ def removed_nodes(cluster: str, names: Collection[str]) -> frozenset[str]:
     return missing if missing and nodes.exists() else frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class TaskNode:
+    """A node as a task has it; ``backend`` is the key of the backend's row."""
+
+    backend: int
+    pool: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnhealthyNode:
+    """A node that is not healthy; away for ``lost_after`` it is lost, None: never."""
+
+    health: NodeHealth
+    lost_after: timedelta | None
+
+
+def unhealthy_nodes_of_tasks(nodes: Collection[TaskNode]) -> dict[TaskNode, UnhealthyNode]:
+    """Which nodes of any workflows' tasks are not healthy. Two queries if all are, however many backends."""
+    backends = Backend.objects.in_bulk({node.backend for node in nodes}) if nodes else {}
+    rules = {pk: rules_for(backend) for pk, backend in backends.items()}
+    keys = {node: (backends[node.backend].cluster_id or "", node.name) for node in nodes}
+    rows = _rows_of(set(keys.values()))
+    health = {node: health_of(rows[key], rules[node.backend]) for node, key in keys.items() if key in rows}
+    removed = _removed(set(keys.values()) - rows.keys(), of_clusters={cluster for cluster, _ in rows})
+    health |= {node: NodeHealth(NodeState.REMOVED) for node, key in keys.items() if key in removed}
+    unhealthy = {node: state for node, state in health.items() if not state.is_healthy}
+    away = {node.pool for node, state in unhealthy.items() if state.is_away}
+    limits = {pool: node_policy(pool).lost_after for pool in away}
+    return {node: UnhealthyNode(state, limits.get(node.pool)) for node, state in unhealthy.items()}
+
+
+def _rows_of(keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """The rows of nodes by cluster and name, and some of other nodes."""
+    if not keys:
+        return {}
+    clusters, names = ({key[index] for key in keys} for index in (0, 1))
+    nodes = Node.objects.filter(cluster_id__in=clusters, name__in=names)
+    return {
+        (row["cluster_id"], row["name"]): row for row in nodes.values("cluster_id", "name", *HEALTH_FIELDS)
+    }
+
+
+def _removed(missing: Collection[tuple[str, str]], *, of_clusters: Collection[str]) -> set[tuple[str, str]]:
+    """Which of these nodes, by cluster and name, are of clusters of which some node is known."""
+    others = {cluster for cluster, _ in missing}.difference(of_clusters)
+    present = {cluster for cluster in others if Node.objects.filter(cluster_id=cluster).exists()}
+    return {key for key in missing if key[0] in of_clusters or key[0] in present}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnhealthyNodes:
     """Nodes of a workflow that are not healthy, by name; ``lost_after`` is its pool's."""

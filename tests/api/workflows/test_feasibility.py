@@ -386,6 +386,17 @@ def test_work_that_has_not_run_for_its_minimum_time_is_spared(api, pool, seconds
     assert ("minimum time" in entry["sentence"]) == (answer == "later")
 
 
+def test_the_minimum_time_counts_from_the_start_of_the_present_attempt(api, pool):
+    observe_queues(pool, own=(-1, 0), above=(-1, 0))
+    now = timezone.now()
+    changes = {"attempt_number": 2, "start_time": now - timedelta(days=1), "ran_since": now}
+    hold_cheaply(pool, "n0").groups.update(**changes)
+    queue = ObservedQueue.objects.get(name="above")
+    queue.reading |= {"preempt_min_runtime": 3600.0}
+    queue.save()
+    assert verdict(post(api, pool, 3, "?feasibility=only"))["preemption"]["answer"] == "later"
+
+
 def test_preemption_does_not_help_where_other_work_stands_in_the_way_too(api, pool):
     observe_queues(pool, own=(-1, 0))
     hold_cheaply(pool, "n0")

@@ -4,6 +4,8 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -133,6 +135,37 @@ def test_a_task_whose_node_was_removed_says_so(api, pool, running):
     assert [(task["node_condition"] or {}).get("state") for task in group["tasks"]] == [None, "removed", None]
 
 
+def test_the_list_of_tasks_says_what_is_wrong_with_their_nodes(api, pool, running):
+    silence(pool, "n0")
+    pool.backend.cluster.nodes.filter(name="n1").delete()
+    elsewhere = PoolFactory(name="elsewhere")
+    NodeFactory(cluster=elsewhere.backend.cluster, name="n0")
+    group = TaskGroupFactory(pool=elsewhere, workflow=WorkflowFactory(pool=elsewhere), pods=0)
+    TaskFactory(group=group, name="other", node_name="n0", status="RUNNING")
+
+    entries = api.get("/api/task?order=ASC&all_pools=True").json()["tasks"]
+
+    by_task = {entry["task_name"]: entry["node_condition"] for entry in entries}
+    (whole,) = api.get(f"/api/workflow/{running.name}").json()["groups"]
+    assert by_task == {task["name"]: task["node_condition"] for task in whole["tasks"]} | {"other": None}
+    assert by_task["t0"]["lost_at"] == "2026-11-22T12:05:00"
+    assert (by_task["t1"]["state"], by_task["t2"]) == ("removed", None)
+
+
+def test_a_list_over_many_pools_reads_their_nodes_at_once(api):
+    def entries(pools):
+        for name in pools:
+            pool = PoolFactory(name=name)
+            NodeFactory(cluster=pool.backend.cluster, name=name)
+            group = TaskGroupFactory(pool=pool, workflow=WorkflowFactory(pool=pool), pods=0)
+            TaskFactory(group=group, name=name, node_name=name, status="RUNNING")
+        with CaptureQueriesContext(connection) as queries:
+            assert len(api.get("/api/task?all_pools=True").json()["tasks"]) >= len(pools)
+        return len(queries)
+
+    assert entries(["a"]) == entries(["b", "c", "d"])
+
+
 def test_the_page_of_a_workflow_says_it_too(client, pool, running, ann):
     silence(pool, "n0")
     client.force_login(ann)
@@ -145,6 +178,14 @@ def test_the_pages_of_a_pool_name_suspect_nodes(client, pool, ann):
     client.force_login(ann)
     assert "lost on them: n1." in client.get(f"/ui/pools/{pool.name}").content.decode()
     assert "suspect" in client.get(f"/ui/pools/{pool.name}/map").content.decode()
+
+
+def test_the_page_of_a_pool_says_what_follows_a_loss(client, pool, ann):
+    pool.recovery = {"failed": "requeue", "max": 5}
+    pool.save()
+    client.force_login(ann)
+    page = client.get(f"/ui/pools/{pool.name}").content.decode()
+    assert "preempted: requeue, node lost: requeue, failed: requeue, at most 5." in page
 
 
 def test_the_nodes_of_a_pool_say_what_is_wrong_with_them(api, pool):

@@ -27,6 +27,22 @@ def test_gangs_go_first_in_order_and_one_without_a_place_takes_none():
     assert after(draw("a/r1: n1"), first_two) == draw("a/r1: n1")
 
 
+def test_a_gang_of_the_levels_before_an_edit_of_the_pool_goes_first_on_its_own_levels():
+    old = gang_demand(build.gang("a b c d*8: zone? z, rack! r"))
+    snapshot = draw("a/r1: n1 n2 n3\na/r2: n4 n5 n6 n7").by_levels(build.levels("rack"))
+    rack = gang_demand(build.gang("a b c d*8: rack! r"), build.levels("rack"))
+    left = after(snapshot, [WaitingGang("early", old), WaitingGang("late", rack)])
+    assert {holding.holder for node in left.nodes for holding in node.holdings} == {"early"}
+    assert (left.levels, left.domains, left.places) == (snapshot.levels, snapshot.domains, snapshot.places)
+    assert not has_place(left, rack)
+
+
+def test_a_gang_of_levels_whose_labels_are_not_known_takes_no_room():
+    block = gang_demand(build.gang("a*8: block! b"), build.levels("block"))
+    snapshot = draw("a/r1: n1 n2 n3\na/r2: n4 n5 n6 n7")
+    assert after(snapshot, [WaitingGang("early", block)]) == snapshot
+
+
 def test_without_preempted_work_its_nodes_are_free_and_no_others():
     snapshot = draw("a/r1: n1x n2x n3\na/r2: n4x")
     assert not has_place(snapshot, THREE)

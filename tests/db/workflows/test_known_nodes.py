@@ -1,0 +1,181 @@
+"""The nodes that a process keeps are those that PostgreSQL has, whoever wrote them and however."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from pools.models import Node
+from scheduling.fit.snapshot import Holding, amounts
+from scheduling.levels import Level
+from tests.factories import ClusterFactory, NodeFactory
+from workflows.feasibility import known_nodes
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+RACK = Level("rack", "example.com/rack")
+POOL = {"example.com/pool": "a"}
+USED = amounts(gpu=1, pods=1)
+HELD = Holding("w", USED, 5.0)
+
+
+@pytest.fixture(autouse=True)
+def clear_before():
+    clear()
+
+
+def clear():
+    known_nodes.tables.clear()
+    known_nodes.snapshots.clear()
+
+
+@pytest.fixture
+def cluster():
+    cluster = ClusterFactory(uid="known-nodes")
+    for number in range(6):
+        labels = POOL | {RACK.label: f"r{number // 2}"}
+        NodeFactory(cluster=cluster, name=f"n{number}", labels=labels)
+    NodeFactory(cluster=cluster, name="other", labels={RACK.label: "r9"})
+    return cluster
+
+
+def snapshot(cluster, *, labels=(), levels=(RACK,), holdings=(), others=()):
+    return known_nodes.selected_nodes(
+        cluster.pk,
+        selectors=[POOL],
+        labels=labels,
+        levels=levels,
+        paths=True,
+        holdings=dict(holdings),
+        others=dict(others),
+    )
+
+
+def fresh(cluster, **usage):
+    clear()
+    return snapshot(cluster, **usage)
+
+
+CHANGES = {
+    "nothing": lambda nodes: None,
+    "a node that is cordoned": lambda nodes: nodes.filter(name="n1").update(unschedulable=True),
+    "a node that moves to another rack": lambda nodes: nodes.filter(name="n1").update(
+        labels=POOL | {RACK.label: "r2"}
+    ),
+    "a node that leaves the pool": lambda nodes: nodes.filter(name="n1").update(labels={RACK.label: "r0"}),
+    "a node that joins the pool": lambda nodes: nodes.filter(name="other").update(
+        labels=POOL | {RACK.label: "r0"}
+    ),
+    "a node that is gone": lambda nodes: nodes.filter(name="n1").delete(),
+    "a node that is new": lambda nodes: NodeFactory(cluster_id="known-nodes", name="n00", labels=POOL),
+    "a node that is gone and another in its place": lambda nodes: (
+        nodes.filter(name="n1").delete(),
+        NodeFactory(cluster_id="known-nodes", name="n10", labels=POOL),
+    ),
+    "all nodes written again by one statement": lambda nodes: nodes.update(taints=[{"key": "k"}]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_is_kept_equals_what_is_read_anew(cluster, change):
+    snapshot(cluster)
+    change(Node.objects.filter(cluster=cluster))
+    assert snapshot(cluster) == fresh(cluster)
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_usage_is_that_of_the_last_reading_whatever_else_changed(cluster, change):
+    before = {"holdings": {"n1": [HELD], "n2": [HELD]}, "others": {"n3": USED, "gone": USED}}
+    after = {"holdings": {"n2": [HELD, HELD], "n4": [HELD]}, "others": {"n1": USED}}
+    snapshot(cluster, **before)
+    change(Node.objects.filter(cluster=cluster))
+    kept = snapshot(cluster, **after)
+    assert kept == fresh(cluster, **after)
+    assert kept != fresh(cluster)
+
+
+def test_the_same_usage_changes_no_snapshot(cluster):
+    usage = {"holdings": {"n1": [HELD]}, "others": {"n3": USED}}
+    assert snapshot(cluster, **usage) is snapshot(cluster, **usage)
+
+
+def test_a_change_of_no_label_keeps_every_node_in_its_place(cluster):
+    first = snapshot(cluster)
+    Node.objects.filter(name="n1").update(unschedulable=True)
+    changed = snapshot(cluster)
+    assert changed.nodes[1].closed == "cordoned"
+    assert changed.domains is first.domains
+
+
+def test_a_heartbeat_changes_no_snapshot(cluster):
+    first = snapshot(cluster)
+    Node.objects.filter(name="n1").update(resource_version="2")
+    assert snapshot(cluster) is first
+
+
+def test_one_statement_reads_what_changed(cluster):
+    snapshot(cluster)
+    with CaptureQueriesContext(connection) as queries:
+        snapshot(cluster)
+    assert len(queries) == 1
+
+
+def test_a_transaction_that_is_rolled_back_leaves_nothing(cluster):
+    before = snapshot(cluster)
+    with transaction.atomic():
+        Node.objects.filter(name="n1").update(unschedulable=True)
+        assert snapshot(cluster).nodes[1].closed == "cordoned"
+        transaction.set_rollback(True)
+    assert snapshot(cluster) == before == fresh(cluster)
+
+
+def test_a_server_that_counts_transactions_anew_is_read_whole(cluster):
+    """A database that is put back to a backup begins again at a transaction that is past already."""
+    snapshot(cluster)
+    for key in known_nodes.tables.used():
+        table = known_nodes.tables.find(key)
+        later = str(int(table.horizon) + 10**6)
+        known_nodes.tables.keep(key, replace(table, server="earlier", horizon=later))
+    Node.objects.filter(name="n1").update(unschedulable=True)
+    assert snapshot(cluster) == fresh(cluster)
+
+
+def test_a_transaction_that_began_before_a_reading_and_ends_after_is_noticed(cluster):
+    """Its number is lower than that of others that the reading knows."""
+    written, read = threading.Event(), threading.Event()
+
+    def write():
+        try:
+            with transaction.atomic():
+                Node.objects.filter(name="n1").update(unschedulable=True)
+                written.set()
+                assert read.wait(60)
+        finally:
+            connection.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert written.wait(60)
+        Node.objects.filter(name="n2").update(unschedulable=True)
+        between = snapshot(cluster)
+    finally:
+        read.set()
+        writer.join(60)
+    assert [node.name for node in between.nodes if node.closed] == ["n2"]
+    assert [node.name for node in snapshot(cluster).nodes if node.closed] == ["n1", "n2"]
+
+
+def test_what_was_used_longest_ago_is_dropped_beyond_the_limit(cluster, monkeypatch):
+    monkeypatch.setattr(known_nodes, "MOST_NODES", 20)
+    for label in ("a", "b", "c"):
+        snapshot(cluster, labels=[label], levels=())
+    assert [key[2] for key in known_nodes.tables.used()] == [
+        ("b", "example.com/pool"),
+        ("c", "example.com/pool"),
+    ]
+    monkeypatch.setattr(known_nodes, "MOST_NODES", 1)
+    snapshot(cluster)
+    assert len(known_nodes.tables.used()) == 1
