@@ -35,6 +35,7 @@ KEPT_LISTS = 4
 START_SECONDS = 60
 LONG_SECONDS = 24.0  # longer than the service waits for a reply
 CHUNK = 65536
+REVIEWS = "reviews"  # the ending of what is posted to ask for an answer; nothing is written by it
 
 READS = {"500": 0.01, "429": 0.01, "timeout": 0.004, "stale list": 0.05}
 WRITES = {"500": 0.015, "429": 0.015, "409": 0.015, "timeout": 0.004, "reply lost": 0.02}
@@ -76,6 +77,7 @@ class Proxy:
         self.plane = plane
         (self.port,) = free_ports(1)
         self.weather = Weather(random.Random(seed))
+        self.writes: list[str] = []  # method and path of every request that may change something
         self._lists: dict[str, deque[tuple[str, bytes]]] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
@@ -141,6 +143,9 @@ class Proxy:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         watching = request.query.get("watch") == "true"
+        is_write = request.method != "GET" and "dryRun" not in request.query
+        if is_write and not request.path.endswith(REVIEWS):
+            self.writes.append(f"{request.method} {request.path}")
         rates = WATCHES if watching else READS if request.method == "GET" else WRITES
         kind = self.weather.strike(rates)
         if kind == "stale list" and not self._stale(request):

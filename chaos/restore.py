@@ -2,7 +2,7 @@
 
 The backup is taken in the middle of the storm. When everything is healed and one more workflow runs, which
 the backup does not know, the database is replaced by the backup under all processes, which go on. From then
-on the service must write nothing in the cluster: what is there is compared over some time. Then an operator
+on the service must write nothing in the cluster: the proxy may see no write for some time. Then an operator
 adopts the cluster, and the service must come to rest as ever: with what the backup knows, and with nothing
 left of what it does not know.
 """
@@ -10,7 +10,7 @@ left of what it does not know.
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,10 +18,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from chaos.cluster_faults import OWN
-from chaos.ledger import KINDS
 from chaos.site import Progress, Site
-from localcluster.api import ApiError
 from localcluster.directories import CHECKOUT
 from localcluster.servers import postgres_program
 from localcluster.supervisor import clean_environment
@@ -45,8 +42,6 @@ REFUSED = (
     "jsonb_array_elements(conditions) AS c WHERE c->>'type' = 'WritesAllowed' AND c->>'status' = 'False')"
 )
 RUNNING = "SELECT status FROM workflows_workflow WHERE base_name = 'lasting'"
-
-Place = tuple[str, str, str]
 
 
 @dataclass(slots=True)
@@ -87,9 +82,9 @@ class Restore:
         configure()
         _until(lambda: self._answer(REFUSED) == 0, REFUSAL_SECONDS, awaited="every backend to refuse writes")
         time.sleep(SETTLE_SECONDS)
-        before = dict(self._objects())
+        before = len(self.site.proxy.writes)
         time.sleep(QUIET_SECONDS)
-        self.faults += _written(before, dict(self._objects()))
+        self.faults += self.site.proxy.writes[before:]
         self._adopt()
         self.adopted = True
 
@@ -121,19 +116,6 @@ class Restore:
         self.progress(f"adopted: {done.stdout.strip().splitlines()[-1:]}")
         if done.returncode:
             self.faults.append(f"it could not adopt: {done.stdout[-500:]}{done.stderr[-500:]}")
-
-    def _objects(self) -> Iterator[tuple[Place, bool]]:
-        """What the service made in the cluster, each with whether its deletion was requested."""
-        for kind, path in KINDS.items():
-            try:
-                objects, _ = self.site.api.list(path.format(""), query={"labelSelector": OWN})
-            except ApiError as error:
-                if error.code != 404:
-                    raise
-                continue
-            for obj in objects:
-                metadata = obj["metadata"]
-                yield (kind, str(metadata["name"]), str(metadata["uid"])), "deletionTimestamp" in metadata
 
     def _run(self, program: str, *arguments: str) -> None:
         parts = conninfo_to_dict(self.site.database_url)
@@ -168,14 +150,6 @@ class Restore:
         except psycopg.OperationalError:
             return None
         return row[0] if row else None
-
-
-def _written(before: dict[Place, bool], after: dict[Place, bool]) -> Iterator[str]:
-    """What differs although nobody but the service would have written it."""
-    yield from (f"{kind} {name} was created" for kind, name, uid in after.keys() - before.keys())
-    for place, deleting in before.items():
-        if not deleting and after.get(place, True):
-            yield f"{place[0]} {place[1]} was deleted"
 
 
 def _until(condition: Callable[[], bool], seconds: float, *, awaited: str) -> None:
