@@ -24,6 +24,9 @@ class Capability(StrEnum):
     GANG_REPLACE_TASK = "gang.replace_task"
     TOPOLOGY_REQUIRED = "topology.required"
     TOPOLOGY_PREFERRED = "topology.preferred"
+    TOPOLOGY_BOTH_TYPES = "topology.both_types"
+    TOPOLOGY_MIXED_PODS = "topology.mixed_pods"
+    TOPOLOGY_EQUAL_SETS = "topology.equal_sets"
     TOPOLOGY_NESTED = "topology.nested"
     TOPOLOGY_PATH_DOMAINS = "topology.path_domains"
     TOPOLOGY_RELAX_PENDING = "topology.relax_pending"
@@ -41,7 +44,13 @@ MEANING: Mapping[Capability, str] = {
     Capability.GANG_REPLACE_TASK: "places one task again while its peers go on, within their domain",
     Capability.TOPOLOGY_REQUIRED: "keeps a co-location set in one domain of a topology key",
     Capability.TOPOLOGY_PREFERRED: "tries to keep a co-location set in one domain before spreading it",
-    Capability.TOPOLOGY_NESTED: "holds a co-location set inside another one",
+    Capability.TOPOLOGY_BOTH_TYPES: "prefers a narrower domain for tasks that require a broader one",
+    Capability.TOPOLOGY_MIXED_PODS: "keeps tasks that ask for different resources in one domain",
+    Capability.TOPOLOGY_EQUAL_SETS: (
+        "holds co-location sets of equal size, all of whose tasks ask for the same resources, inside another "
+        "one"
+    ),
+    Capability.TOPOLOGY_NESTED: "holds any co-location sets inside another one",
     Capability.TOPOLOGY_PATH_DOMAINS: (
         "tells apart domains of the same name under different broader domains, and so holds several "
         "required keys on the same tasks"

@@ -18,6 +18,7 @@ from scheduling.errors import Fault, Notice, Path, in_order
 from scheduling.levels import Domain, Level
 from scheduling.requirements import Gang, Requirement, describe, effective, place_of
 from scheduling.sentences import listing
+from scheduling.slices import slices_of
 from scheduling.soundness import check_requirements
 from scheduling.stages import check_patience
 from scheduling.tree import ConstraintNode, ConstraintTree, NodeRequirement, dropped_preferences, grow
@@ -61,6 +62,7 @@ def check_gang(
     placed_by_topology = places_by_topology(capabilities)
     if placed_by_topology:
         faults += _nesting(tree, capabilities)
+        faults += _mixed_sets(tree, capabilities)
     if placed_by_topology and Capability.TOPOLOGY_PATH_DOMAINS not in capabilities:
         path_faults, path_notices = _single_values(tree, capabilities, domains)
         faults += path_faults
@@ -114,11 +116,20 @@ def _requirements(gang: Gang) -> Iterator[tuple[Path, Requirement]]:
 
 
 def _nesting(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fault]:
-    """Sets inside other sets, on a scheduler that cannot nest them."""
+    """Sets inside other sets, on a scheduler that cannot nest them, or only equal ones."""
     if Capability.TOPOLOGY_NESTED in capabilities:
         return
     for outer in tree.root.walk():
-        if not outer.members:
+        if not outer.members or not outer.sets:
+            continue
+        if Capability.TOPOLOGY_EQUAL_SETS in capabilities:
+            if isinstance(unequal := slices_of(outer), str):
+                yield lacking(
+                    Capability.TOPOLOGY_NESTED,
+                    capabilities,
+                    path=(*_written_at(outer.members[0]), "key"),
+                    because=f"The sets inside {describe(outer.path)} are not equal: {unequal}.",
+                )
             continue
         for inner in outer.sets:
             yield lacking(
@@ -127,6 +138,33 @@ def _nesting(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fault
                 path=(*_written_at(inner.members[0]), "key"),
                 because=f"{describe(inner.path[len(outer.path) :])} lies inside {describe(outer.path)}.",
             )
+
+
+def _mixed_sets(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fault]:
+    """Sets of tasks of several shapes, or of both types, on a scheduler that cannot hold such a set."""
+    for node in tree.root.walk():
+        constraint = node.constraint
+        if not constraint:
+            continue
+        where = (*_written_at(node.members[0]), "key")
+        shapes = {task.shape for task in node.tasks}
+        if len(shapes) > 1 and Capability.TOPOLOGY_MIXED_PODS not in capabilities:
+            because = (
+                f"The tasks of {describe(node.path)} ask for {len(shapes)} different amounts of resources or "
+                "nodes."
+            )
+            yield lacking(Capability.TOPOLOGY_MIXED_PODS, capabilities, path=where, because=because)
+        if (
+            constraint.required is not None
+            and constraint.preferred is not None
+            and Capability.TOPOLOGY_PREFERRED in capabilities
+            and Capability.TOPOLOGY_BOTH_TYPES not in capabilities
+        ):
+            because = (
+                f"The same tasks require one {tree.levels[constraint.required].key} and prefer one "
+                f"{tree.levels[constraint.preferred].key} ({describe(node.path)}): keep one."
+            )
+            yield lacking(Capability.TOPOLOGY_BOTH_TYPES, capabilities, path=where, because=because)
 
 
 def _single_values(

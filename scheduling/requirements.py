@@ -55,7 +55,8 @@ class GangTask:
     """A task as the core sees it.
 
     ``gpus`` counts whole GPUs. ``path`` is the task's place in the user's document. ``inherits`` is False for
-    a task that leaves its task group's topology (``topology: []`` in its resource spec).
+    a task that leaves its task group's topology (``topology: []`` in its resource spec). Tasks of one
+    ``shape`` ask for the same resources on the same nodes, so their pods can stand in for each other.
     """
 
     name: str
@@ -63,6 +64,7 @@ class GangTask:
     requirements: tuple[Requirement, ...] = ()
     path: Path = ()
     inherits: bool = True
+    shape: str = ""
 
 
 @dataclass(frozen=True, slots=True)

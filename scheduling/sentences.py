@@ -42,3 +42,8 @@ def plural(number: int, noun: str) -> str:
 def agree(number: int, singular: str, several: str) -> str:
     """The form of a verb or pronoun that goes with a number: ``waits`` or ``wait``."""
     return singular if number == 1 else several
+
+
+def as_sentence(text: str) -> str:
+    """The text as a sentence; a scheduler's words come without a full stop."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."

@@ -172,7 +172,7 @@ class VerbosePoolShape(PoolShape):
 
 
 class SchedulerSettingsShape(Shape):
-    scheduler_type: str = about("Name of a scheduler backend: kai, kubernetes, default.")
+    scheduler_type: str = about("Name of a scheduler backend: kai, kubernetes, kueue, default.")
     scheduler_name: str = about("schedulerName of pods.")
     scheduler_timeout: int = about("Seconds.")
 

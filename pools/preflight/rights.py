@@ -50,7 +50,7 @@ class Rule:
 
 _DEFINITIONS = (
     "podgroups.scheduling.run.ai podgroups.scheduling.k8s.io queues.scheduling.run.ai "
-    "topologies.kai.scheduler computedomains.resource.nvidia.com"
+    "topologies.kai.scheduler workloads.kueue.x-k8s.io computedomains.resource.nvidia.com"
 )
 _OWN = "get list create patch delete"
 
@@ -73,6 +73,7 @@ RULES = (
     Rule((WORKER,), "scheduling.run.ai", "podgroups", _OWN, in_namespace=True),
     Rule((WORKER,), "scheduling.run.ai", "bindrequests", "list", in_namespace=True),
     Rule((WORKER,), "scheduling.k8s.io", "podgroups", "get list create delete", in_namespace=True),
+    Rule((WORKER,), "kueue.x-k8s.io", "workloads", "get list create delete", in_namespace=True),
     Rule((WORKER,), "resource.nvidia.com", "computedomains", "get list create delete", in_namespace=True),
     Rule(
         (WORKER,), "resource.k8s.io", "resourceclaimtemplates resourceclaims", "get list", in_namespace=True
@@ -81,10 +82,12 @@ RULES = (
     Rule((OBSERVER,), "", "pods events", "list watch", in_namespace=True),
     Rule((OBSERVER,), "scheduling.run.ai", "podgroups", "list watch", in_namespace=True),
     Rule((OBSERVER,), "scheduling.k8s.io", "podgroups", "list watch", in_namespace=True),
+    Rule((OBSERVER,), "kueue.x-k8s.io", "workloads", "list watch", in_namespace=True),
     Rule((OBSERVER,), "resource.nvidia.com", "computedomains", "list watch", in_namespace=True),
     Rule((OBSERVER,), "resource.k8s.io", "resourceclaimtemplates", "list watch", in_namespace=True),
     Rule((WEB,), "scheduling.run.ai", "podgroups", "create", in_namespace=True),
     Rule((WEB,), "scheduling.k8s.io", "podgroups", "create", in_namespace=True),
+    Rule((WEB,), "kueue.x-k8s.io", "workloads", "create", in_namespace=True),
 )
 
 

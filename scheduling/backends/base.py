@@ -157,7 +157,9 @@ class GangRequest:
     ``version`` is the scheduler's version at which the gang was checked; None, if it was not known, counts as
     the oldest supported. ``queue_label``, ``shard`` and ``preemption_delay`` are those of ``QueueSettings``.
     ``order`` is the order of the gang's sets, for a scheduler that ``OrdersSets``; ``pins`` are the sets that
-    node labels keep in a domain, for one that ``CountsLargest``.
+    node labels keep in a domain, for one that ``CountsLargest``. ``pod_specs``, for one that
+    ``AdmitsBeforePods``, are the specs of pods by the shape of their tasks; ``nodes`` are the nodes that it
+    assigned, by task, empty before.
     """
 
     group: UUID
@@ -181,6 +183,8 @@ class GangRequest:
     preemption_delay: float = 0
     order: SetOrder = ()
     pins: Pins = ()
+    pod_specs: Mapping[str, Manifest] = field(default_factory=dict)
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,6 +477,48 @@ class CountsLargest(Protocol):
 
     counts_largest: bool
     pins_sets: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The answer of a scheduler that admits a gang before its pods exist.
+
+    With ``evicted``, the reason, it took the room back: the pods have to go before it admits the gang again.
+    """
+
+    admitted: bool = False
+    evicted: str = ""
+
+
+@runtime_checkable
+class AdmitsBeforePods(Protocol):
+    """A scheduler that decides from the pod group alone, and names the node of each pod before it exists.
+
+    The pod group asks for the room of the whole gang and keeps it until it is deleted, so a task that is
+    tried again joins the same one.
+    """
+
+    def admission(self, pod_group: Mapping[str, Any]) -> Admission:
+        """Read its answer from the status of a pod group."""
+
+    def nodes(
+        self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, Domain]
+    ) -> Mapping[str, str]:
+        """The node of each task, by its label kubernetes.io/hostname, in a gang that is admitted.
+
+        ``domains`` are the places of the pool's nodes; the tasks of ``request.nodes`` keep theirs. Raises
+        InvalidSpec for an answer that does not hold the gang.
+        """
+
+
+@runtime_checkable
+class HidesUnlabelled(Protocol):
+    """A scheduler that reads one object of levels for all gangs, and sees no node that lacks one's label.
+
+    With ``hides_unlabelled`` a constraint of a broad level does not reach nodes without narrower labels.
+    """
+
+    hides_unlabelled: bool
 
 
 @runtime_checkable

@@ -4,14 +4,12 @@ It lets a cluster without KAI and older than Kubernetes 1.36 run workflows. The 
 that gangs are not guaranteed there.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from scheduling.backends.base import (
     GangRequest,
-    Manifest,
     PodParts,
-    PoolRequest,
     ReadBack,
     RenderedGang,
     ResourceKind,
@@ -19,13 +17,14 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
+from scheduling.backends.unedited import Unedited
 from scheduling.capabilities import Capability, SchedulerVersion
 
 OLDEST = SchedulerVersion(1, 34)
 
 
-class Default(ByTable):
-    """Any scheduler that only places pods."""
+class Default(Unedited, ByTable):
+    """Any scheduler that only places pods: it has no pod groups, queues or topology."""
 
     name = "default"
     oldest = OLDEST
@@ -48,28 +47,6 @@ class Default(ByTable):
         spec = {"priorityClassName": request.priority_class} if request.priority_class else {}
         parts = PodParts({}, {}, request.scheduler_name, spec)
         return RenderedGang((), {task.name: parts for task in request.gang.tasks}, (), (), {})
-
-    def resized(
-        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool
-    ) -> Manifest:
-        """Change nothing: there are no pod groups."""
-        del gang, living, waiting, rest
-        return {}
-
-    def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
-        """None: there are no pod groups."""
-        del before, after
-        return None
-
-    def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
-        """None: there are no queues and no topology."""
-        del request
-        return ()
-
-    def above(self, pool_object: Mapping[str, Any]) -> str:
-        """Empty: there are no pool objects."""
-        del pool_object
-        return ""
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         """Pass on what the pods' own conditions say."""

@@ -19,7 +19,7 @@ another. Source for 1.37: the types of ``k8s.io/api`` v0.37.2, never run; so no 
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,6 @@ from scheduling.backends.base import (
     GangRequest,
     Manifest,
     PodParts,
-    PoolRequest,
     Purpose,
     ReadBack,
     RenderedGang,
@@ -40,6 +39,7 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
+from scheduling.backends.unedited import Unedited
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 from scheduling.levels import MAX_LEVELS
@@ -56,8 +56,11 @@ UNPLACED = {"PodGroupScheduled", "PodGroupInitiallyScheduled"}
 SET_ANNOTATION = "osmo.topology_set"
 
 
-class Kubernetes(ByTable):
-    """The scheduler of Kubernetes itself."""
+class Kubernetes(Unedited, ByTable):
+    """The scheduler of Kubernetes itself.
+
+    Specs of its pod groups are immutable. It has no queues and reads node labels directly.
+    """
 
     name = "kubernetes"
     oldest = OLDEST
@@ -65,6 +68,7 @@ class Kubernetes(ByTable):
         Capability.GANG: OLDEST,
         Capability.GANG_REPLACE_TASK: OLDEST,
         Capability.TOPOLOGY_REQUIRED: OLDEST,
+        Capability.TOPOLOGY_MIXED_PODS: OLDEST,
     }
     pod_group = ResourceKind(ALPHA_API, "PodGroup", "podgroups", other_versions=("v1beta1",))
     max_levels = MAX_LEVELS
@@ -106,28 +110,6 @@ class Kubernetes(ByTable):
             sets={piece.name: piece.words for piece in pieces},
             members={task.name: piece.name for piece in pieces if len(pieces) > 1 for task in piece.tasks},
         )
-
-    def resized(
-        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool
-    ) -> Manifest:
-        """Nothing: specs are immutable."""
-        del gang, living, waiting, rest
-        return {}
-
-    def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
-        """None: specs are immutable, so no preference is applied as required for a time."""
-        del before, after
-        return None
-
-    def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
-        """None: this scheduler has no queues and reads node labels directly."""
-        del request
-        return ()
-
-    def above(self, pool_object: Mapping[str, Any]) -> str:
-        """Empty: there are no pool objects."""
-        del pool_object
-        return ""
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return () if waiting.placed else tuple(dict.fromkeys(_reasons(waiting)))

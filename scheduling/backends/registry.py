@@ -10,15 +10,16 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from scheduling.backends.base import PodKeyReader, SchedulerBackend
+from scheduling.backends.base import HidesUnlabelled, PodKeyReader, SchedulerBackend
 from scheduling.backends.default import Default
 from scheduling.backends.kai import Kai
 from scheduling.backends.kubernetes import Kubernetes
+from scheduling.backends.kueue import Kueue
 from scheduling.errors import Conflict, NotFound
 
 GROUP = "osmo_topology.schedulers"
 
-BUILT_IN = (Kai, Kubernetes, Default)
+BUILT_IN = (Kai, Kubernetes, Kueue, Default)
 
 
 def collect(points: Iterable[EntryPoint]) -> Mapping[str, SchedulerBackend]:
@@ -52,6 +53,12 @@ def scheduler_backend(name: str) -> SchedulerBackend:
     if name not in backends:
         raise NotFound(f'There is no scheduler backend "{name}"; there are {", ".join(sorted(backends))}.')
     return backends[name]
+
+
+def hides_unlabelled(name: str) -> bool:
+    """Whether this scheduler sees no node that lacks the label of any level."""
+    backend = installed().get(name)
+    return isinstance(backend, HidesUnlabelled) and backend.hides_unlabelled
 
 
 def is_read_label(key: str) -> bool:

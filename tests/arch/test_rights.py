@@ -27,7 +27,7 @@ from pools.clusters.guard import CONFIG_MAP_NAME
 from pools.clusters.kinds import as_kind, pod_group_kinds, pool_kinds, scheduler_pool_kinds
 from pools.preflight.checks import CHANNEL_CLASS
 from pools.preflight.rights import ACCOUNTS, rights_of
-from scheduling.backends.base import AdmitsByQueue
+from scheduling.backends.base import AdmitsBeforePods, AdmitsByQueue
 from scheduling.backends.registry import installed
 from tests.e2e import rights
 from workflows.reconcile import orphans
@@ -65,6 +65,10 @@ def _of_schedulers(test):
 
 def _editable():
     return _of_schedulers(lambda scheduler: scheduler.edits_pod_groups)
+
+
+def _admitting():
+    return _of_schedulers(lambda scheduler: isinstance(scheduler, AdmitsBeforePods))
 
 
 def _bind_requests():
@@ -150,6 +154,7 @@ CALLS = {
     ("workflows/reconcile/recreate.py", "delete_many"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/create.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("workflows/reconcile/domains.py", "scan"): ([WORKER], lambda: [NODE]),
+    ("workflows/reconcile/room.py", "get"): ([WORKER], _admitting),
     ("workflows/reconcile/edit.py", "get"): ([WORKER], _editable),
     ("workflows/reconcile/edit.py", "patch"): ([WORKER], lambda: [POD, *_editable()]),
     ("workflows/reconcile/start_barrier.py", "patch"): ([WORKER], lambda: [POD]),
@@ -161,6 +166,7 @@ CALLS = {
         [WORKER],
         lambda: [RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, *_topologies()],
     ),
+    ("workflows/reconcile/orphans.py", "discover"): ([WORKER], list),
     ("workflows/reconcile/orphans.py", "scan"): ([WORKER], orphans.kinds_to_sweep),
     ("workflows/reconcile/orphans.py", "delete"): ([WORKER], orphans.kinds_to_sweep),
     ("workflows/tasks.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),

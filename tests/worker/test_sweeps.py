@@ -24,7 +24,7 @@ from tests.factories import (
 )
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.kai import reached_through
-from tests.fakes.kinds import KAI_TOPOLOGY
+from tests.fakes.kinds import KAI_TOPOLOGY, WORKLOAD
 from tests.worker.world import World, fresh
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.reconcile import orphans
@@ -99,6 +99,28 @@ def test_no_message_is_sent_while_many_wait_already(world, redis_url, monkeypatc
     assert sent == []
 
 
+def test_queries_share_a_connection_until_redis_closes_it(redis_url, monkeypatch):
+    opened = []
+
+    def connect(**_):
+        opened.append(Connection(redis_url))
+        return opened[-1]
+
+    monkeypatch.setattr(current_app, "connection_for_write", connect)
+    queue.forget()
+    opened.clear()
+    try:
+        assert None not in (queue.length(), queue.length())
+        assert len(opened) == 1
+        with Connection(redis_url) as other:
+            closed = opened[0].default_channel.client.client_id()
+            other.default_channel.client.client_kill_filter(_id=closed)
+        assert queue.length() is not None
+    finally:
+        monkeypatch.undo()
+        queue.forget()
+
+
 def test_nothing_is_sent_to_a_broker_that_does_not_answer(world, monkeypatch):
     """Each message would keep its request waiting; the sweep finds the group all the same."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
@@ -124,9 +146,9 @@ def test_nudging_counts_even_while_somebody_looks(world):
     assert fresh(group).notifications == lease.notifications + 1
 
 
-def old_cluster():
+def old_cluster(**changes):
     """A cluster in which everything was made some minutes ago."""
-    return FakeCluster(now=lambda: datetime.now(UTC) - timedelta(minutes=5))
+    return FakeCluster(now=lambda: datetime.now(UTC) - timedelta(minutes=5), **changes)
 
 
 def orphan(cluster, kind, name, *, group, owner=None, namespace="osmo"):
@@ -254,6 +276,14 @@ def test_pods_that_could_not_be_listed_keep_the_rest_of_their_namespace(db, erro
     cluster.fail(error, verb="list", kind=POD)
     assert orphans.sweep(cluster, uid="c", namespaces=["osmo"]) == 0
     assert cluster.names(COMPUTE_DOMAIN) == ["d"]
+
+
+@pytest.mark.parametrize(("unserved", "swept"), [([WORKLOAD], 1), ([], 0)])
+def test_a_kind_without_rights_keeps_no_orphan_where_the_cluster_does_not_serve_it(db, unserved, swept):
+    cluster = old_cluster(unserved=unserved)
+    orphan(cluster, SECRET, "s", group="0" * 32)
+    cluster.fail(RequestForbidden("no right to it"), verb="list", kind=WORKLOAD, times=10)
+    assert orphans.sweep(cluster, uid="c", namespaces=["osmo"]) == swept
 
 
 def test_orphans_are_swept_through_whichever_backend_of_the_cluster_answers(db):

@@ -41,6 +41,7 @@ from workflows.values.placement import (
     TaskPlacement,
     TaskTry,
     may_be_tried_again,
+    shape_of,
     version_for,
 )
 
@@ -176,7 +177,8 @@ class _Admission:
             for task, platform in zip(group.tasks, platforms, strict=True)
             if platform is not None
         ]
-        gang = Gang(group.name, tuple(_member(task) for task in group.tasks), group.path, group.topology)
+        members = tuple(map(_member, group.tasks, platforms))
+        gang = Gang(group.name, members, group.path, group.topology)
         if required := self.auto_types.get(group.name):
             gang = decided(gang, required, ranks(self.facts.levels))
         starts_together = self.check_topology(gang, queue_timeout=shared.queue_timeout)
@@ -410,10 +412,16 @@ def _templates(used: Mapping[str, PlatformFacts]) -> dict[str, Any]:
     return {"templates": templates, "template_revisions": dict(sorted(revisions.items()))}
 
 
-def _member(task: TaskSpec) -> GangTask:
+def _member(task: TaskSpec, platform: PlatformFacts | None) -> GangTask:
     resource = task.resource
-    inherits = not resource.leaves_group_topology
-    return GangTask(task.name, resource.gpu, resource.topology, task.path, inherits)
+    return GangTask(
+        task.name,
+        resource.gpu,
+        resource.topology,
+        task.path,
+        inherits=not resource.leaves_group_topology,
+        shape=shape_of(resource, platform=platform.name if platform else None),
+    )
 
 
 def _elsewhere(spec: WorkflowSpec, facts: PoolFacts) -> Iterator[Notice]:

@@ -25,6 +25,7 @@ from pools.selectors import installation, pool_levels, pool_nodes, pool_places, 
 from pools.values.durations import parse_duration
 from pools.values.recovery_words import RecoveryWords
 from scheduling.backends.base import QueueSettings
+from scheduling.backends.registry import hides_unlabelled
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.coverage import LevelCoverage, count, levels_named
@@ -232,7 +233,7 @@ def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> li
         return []
     keys = {r.key for gang in gangs for task in effective(gang).tasks for r in task.requirements}
     named = [level.label for level in needed if level.key in keys]
-    if facts.external_topology:  # it cannot be cut, so each constraint sees no other nodes
+    if facts.external_topology or hides_unlabelled(facts.scheduler_type):  # it is read whole
         needed, named = facts.levels, [facts.levels[-1].label]
     paths = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
     counted = count(facts.places, facts.levels, paths=paths)

@@ -10,12 +10,20 @@ from dataclasses import dataclass
 
 from pools.values.recovery import Loss, Response
 from scheduling import names, pins, set_order
-from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
+from scheduling.backends.base import (
+    AdmitsBeforePods,
+    AppliedConstraint,
+    GangRequest,
+    Manifest,
+    PodParts,
+    RenderedGang,
+)
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import SchedulerVersion
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod import PodFrame, render_pod
+from workflows.manifests.requests import part_for_node
 from workflows.manifests.start_barrier import add_barrier, ended_text, peers_text
 from workflows.manifests.tokens import Tokens
 from workflows.values.observation import (
@@ -24,7 +32,7 @@ from workflows.values.observation import (
     PREFERENCE_LEVELS_ANNOTATION,
     STAGE_ANNOTATION,
 )
-from workflows.values.placement import RESTART_GROUP, File, GroupValues, TaskTry, gang_of
+from workflows.values.placement import RESTART_GROUP, File, GroupValues, TaskTry, gang_of, shape_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +100,17 @@ class Renderer:
         self._peers: tuple[str, str] | None = None
         if placement.start_barrier and subdomain:
             self._peers = self._peers_secrets.put(File(path="", contents=peers_text(values.tasks)))
+        self._scheduler = scheduler_backend(placement.scheduler_type)
+        self.requests = {
+            generation: self._request(generation, tasks) for generation, tasks in _generations(values).items()
+        }
         self._gangs = {
-            generation: self._gang(generation, tasks) for generation, tasks in _generations(values).items()
+            generation: self._scheduler.render(request) for generation, request in self.requests.items()
         }
 
-    def _gang(self, generation: int, tasks: tuple[TaskTry, ...]) -> RenderedGang:
+    def _request(self, generation: int, tasks: tuple[TaskTry, ...]) -> GangRequest:
         values, placement = self.values, self.values.placement
-        request = GangRequest(
+        return GangRequest(
             group=values.uuid,
             gang=gang_of(values.name, tasks),
             levels=placement.levels,
@@ -120,8 +132,20 @@ class Renderer:
             preemption_delay=placement.preemption_delay,
             order=values.order,
             pins=values.pins,
+            pod_specs=self._pod_specs(tasks) if isinstance(self._scheduler, AdmitsBeforePods) else {},
+            nodes=values.nodes,
         )
-        return scheduler_backend(placement.scheduler_type).render(request)
+
+    def _pod_specs(self, tasks: tuple[TaskTry, ...]) -> dict[str, Manifest]:
+        """What the pods of each shape ask of their nodes."""
+        parts = PodParts({}, {}, self.values.placement.scheduler_name, {})
+        first: dict[str, TaskTry] = {}
+        for task in tasks:
+            first.setdefault(shape_of(task.placement), task)
+        return {
+            shape: part_for_node(render_pod(task, parts, frame=self._frame)["spec"])
+            for shape, task in first.items()
+        }
 
     @property
     def gangs(self) -> Mapping[int, RenderedGang]:
@@ -233,7 +257,7 @@ def _variables(values: GroupValues) -> dict[str, str]:
     policy = placement.recovery
     actions = (placement.default_exit_actions, *(task.placement.exit_actions for task in values.tasks))
     again = any(policy.response(loss) != Response.FAIL for loss in (Loss.NODE_LOST, Loss.FAILED))
-    again = again or any(RESTART_GROUP in of_one for of_one in actions)
+    again = again or any(RESTART_GROUP in table for table in actions)
     return {
         "OSMO_ATTEMPT": str(values.attempt_number),
         "OSMO_MAX_ATTEMPTS": str(policy.most + 1 if again else 1),

@@ -32,6 +32,25 @@ def requests_of(placement: TaskPlacement, template: FrozenTemplate | None, *, su
     return {resource: amount for resource, amount in _total(spec).items() if amount}
 
 
+def part_for_node(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a pod's spec by which a node is chosen, without claims: only nodes count those."""
+    part = {key: spec[key] for key in _OF_NODE if key in spec}
+    for kind in ("initContainers", "containers"):
+        if containers := spec.get(kind):
+            part[kind] = [_container(container) for container in containers]
+    return part
+
+
+_OF_NODE = ("restartPolicy", "nodeSelector", "affinity", "tolerations", "overhead", "runtimeClassName")
+
+
+def _container(container: Mapping[str, Any]) -> dict[str, Any]:
+    part = {key: container[key] for key in ("name", "image", "restartPolicy") if key in container}
+    resources = container.get("resources") or {}
+    amounts = {kind: resources[kind] for kind in ("requests", "limits") if resources.get(kind)}
+    return {**part, **({"resources": amounts} if amounts else {})}
+
+
 def _total(spec: Mapping[str, Any]) -> Requests:
     total, sidecars, peak = _sum(spec.get("containers") or ()), Requests(), Requests()
     for container in spec.get("initContainers") or ():

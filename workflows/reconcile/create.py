@@ -5,7 +5,7 @@ its end needs no call. A gang that was created in part is completed by the next 
 if the group was stopped meanwhile.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster.errors import NotServed
@@ -17,6 +17,7 @@ from scheduling.errors import TopologyError, UnsupportedCapability
 from scheduling.sentences import count_of
 from web.crashpoints import reached
 from workflows.lifecycle.statuses import TaskStatus
+from workflows.manifests.group import Renderer
 from workflows.reconcile.apply import apply, create_objects
 from workflows.reconcile.domains import Pins, check_domains, pins_text
 from workflows.reconcile.group_reader import GroupReader, LiveGroup, pod_group_kind
@@ -24,7 +25,8 @@ from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.lost_pods import PodsAway, pods_away
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
-from workflows.reconcile.plan import Create, DesiredGroup, GroupPlan, plan_create
+from workflows.reconcile.plan import Create, DesiredGroup, GroupPlan, plan_create, plan_return
+from workflows.reconcile.room import RoomWait, asks_first, read_room, waits_by_rows
 from workflows.services.lease import Lease
 from workflows.services.record import Change, ClusterContact, Creation, GroupMove, Note, TaskMove, record
 from workflows.values.observation import PINS_ANNOTATION
@@ -57,9 +59,11 @@ class NodeWait:
 
 def create(
     view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
-) -> Created | TemplateWait | NodeWait | RequeueAfter | Retry | Failed:
+) -> Created | TemplateWait | RoomWait | NodeWait | RequeueAfter | Retry | Failed:
     """Create the missing objects. Raises ClusterError."""
-    tasks = tuple(task for task in view.tasks if task.status == TaskStatus.PROCESSING)
+    if waits_by_rows(view):
+        return RoomWait()
+    tasks = tuple(task for task in view.tasks if _lacks_pod(view, task))
     try:
         desired = desired_group(view, tasks)
     except TopologyError as error:
@@ -67,11 +71,16 @@ def create(
     if (elsewhere := check_cluster(view, cluster)) is not None:
         return elsewhere
     try:
-        return _in_rounds(view, desired, lease, cluster, archive) or Created(tasks)
+        return _in_rounds(view, _Desired(tasks, desired), lease, cluster, archive) or Created(tasks)
     except NotServed:
         if message := _missing_api(view, cluster):
             return Retry(trouble=message, slow=True)
         raise
+
+
+def _lacks_pod(view: GroupView, task: TaskView) -> bool:
+    """Whether a task's pod is still to be created."""
+    return task.live if view.awaits_room else task.status == TaskStatus.PROCESSING
 
 
 def _missing_api(view: GroupView, cluster: LeasedCluster) -> str:
@@ -88,27 +97,39 @@ def _missing_api(view: GroupView, cluster: LeasedCluster) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Desired:
+    """The tasks whose pods are to be created, and the objects of the group before they have nodes."""
+
+    tasks: tuple[TaskView, ...]
+    group: DesiredGroup
+
+
 def _in_rounds(
-    view: GroupView, desired: DesiredGroup, lease: Lease, cluster: LeasedCluster, archive: LogArchive
-) -> TemplateWait | NodeWait | RequeueAfter | Retry | Failed | None:
+    view: GroupView,
+    desired: _Desired,
+    lease: Lease,
+    cluster: LeasedCluster,
+    archive: LogArchive,
+) -> TemplateWait | RoomWait | NodeWait | RequeueAfter | Retry | Failed | None:
     """Plan and apply until all objects exist (None) or a round has to wait."""
     reader = GroupReader(cluster, view.uuid, view.placement)
     fresh = not view.row.touched_cluster
-    if fresh:
+    if fresh or view.row.touched_at is None:
         record(lease, [ClusterContact(cluster_uid(view, cluster))])
         view.row.touched_cluster = True
         reached("after-touched-cluster")
     if (unclear := check_domains(view, cluster)) is not None:
         return unclear
     for _ in range(ROUNDS):
-        topologies = desired.topologies
+        topologies = desired.group.topologies
         observed = (
             LiveGroup(topologies=reader.topologies(topologies)) if fresh else reader.before_create(topologies)
         )
         fresh = False
         if observed.template is not None:
             reached("after-template-seen")
-        plan = plan_create(desired, observed)
+        plan = _plan(view, desired, observed, cluster)
         away = pods_away(view, {name: pod for name, pod in observed.pods.items() if name in plan.remaining})
         steps = (*plan.steps, *away.steps(namespace=view.placement.namespace))
         if failure := apply(steps, cluster=cluster, archive=archive, grace_seconds=None):
@@ -120,15 +141,38 @@ def _in_rounds(
     return RequeueAfter(seconds=POLL_SECONDS)
 
 
-def _wait(plan: GroupPlan, away: PodsAway) -> TemplateWait | NodeWait | RequeueAfter:
+def _plan(view: GroupView, desired: _Desired, observed: LiveGroup, cluster: LeasedCluster) -> GroupPlan:
+    """The next steps; with the pods once the scheduler has given them room."""
+    scheduler = asks_first(view.placement)
+    if scheduler is None or not observed.pod_groups:
+        return plan_create(desired.group, observed)
+    room = read_room(view, scheduler, observed.pods, cluster=cluster)
+    if room.evicted and view.row.created_in_cluster_at is None:
+        kind = pod_group_kind(view.placement)
+        return plan_return(observed, namespace=view.placement.namespace, pod_group=kind)
+    if not all(task.name in room.nodes for task in desired.tasks):
+        return plan_create(desired.group, observed)
+    return plan_create(desired_group(view, desired.tasks, nodes=room.nodes), observed)
+
+
+def _wait(plan: GroupPlan, away: PodsAway) -> TemplateWait | RoomWait | NodeWait | RequeueAfter:
     if plan.wait == "template":
         return TemplateWait(plan.remaining[0])
+    if plan.wait == "room":
+        return RoomWait()
     return NodeWait(away.sentence) if away.sentence else RequeueAfter(seconds=POLL_SECONDS)
 
 
-def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
-    """The objects that these tasks need. Raises TopologyError for a gang that no scheduler can place."""
-    renderer = view.renderer
+def desired_group(
+    view: GroupView, tasks: tuple[TaskView, ...], *, nodes: Mapping[str, str] | None = None
+) -> DesiredGroup:
+    """The objects that these tasks need. Raises TopologyError for a gang that no scheduler can place.
+
+    ``nodes`` are those that the scheduler assigned to the tasks. Without them there are no pods of a gang
+    whose scheduler admits it before its pods.
+    """
+    renderer = view.renderer if nodes is None else Renderer(view.values.assigned(nodes))
+    awaits_room = nodes is None and asks_first(view.placement) is not None
     task_names = {task.name for task in tasks}
     tries = [task_try for task_try in view.values.tasks if task_try.name in task_names]
     generations = {task_try.generation for task_try in tries}
@@ -143,7 +187,8 @@ def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
         ),
         service=renderer.service(),
         pods=tuple(
-            _pinned(renderer.pod(task_try, ended=ended), pins.of(task_try), task_try) for task_try in tries
+            _pinned(renderer.pod(task_try, ended=ended), pins.of(task_try), task_try)
+            for task_try in ([] if awaits_room else tries)
         ),
         replaced={
             names.pod(task_try.task_uuid, retry=task_try.retry_id): names.pod(
@@ -152,6 +197,8 @@ def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
             for task_try in tries
             if task_try.replaces
         },
+        awaits_room=awaits_room,
+        present_pods=frozenset(task.pod_name for task in view.tasks),
     )
 
 
@@ -159,7 +206,13 @@ def create_pods_again(
     view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluster
 ) -> Retry | Failed | None:
     """Create pods after their Secrets, of which a pod of an earlier release may have had others."""
-    desired = desired_group(view, tuple(tasks))
+    nodes = None
+    if (scheduler := asks_first(view.placement)) is not None:
+        present = GroupReader(cluster, view.uuid, view.placement).pods()
+        nodes = read_room(view, scheduler, present, cluster=cluster).nodes
+        if not all(task.name in nodes for task in tasks):
+            return Retry(trouble="Its scheduler has taken back the room of pods that were deleted.")
+    desired = desired_group(view, tuple(tasks), nodes=nodes)
     if failure := create_objects(Create(SECRET, desired.secrets), cluster=cluster):
         return failure
     return create_objects(Create(POD, desired.pods), cluster=cluster)
@@ -212,6 +265,11 @@ def created_changes(view: GroupView, tasks: tuple[TaskView, ...]) -> list[Change
         key = "created" if number == 1 else f"created:{number}"
         changes.append(Note(key=key, reason="Created", message=message))
     return changes
+
+
+def rejoins_pod_group(view: GroupView) -> bool:
+    """Whether a task that is tried again after a peer has finished joins the pod group that exists."""
+    return edits_pod_groups(view) or asks_first(view.placement) is not None
 
 
 def edits_pod_groups(view: GroupView) -> bool:

@@ -117,7 +117,8 @@ def form_of(view: GroupView, live: Obj) -> PodGroupForm:
 def easing_of(view: GroupView, pod_group: Obj) -> Easing:
     """How far the preferences of a pod group are eased, by its marks."""
     annotations = _annotations(pod_group)
-    stage = min(patience.stage_of(annotations), len(view.begins) - 1)
+    stage = patience.stage_of(annotations)
+    stage = min(stage, len(view.begins) - 1) if stage else 0
     return Easing(stage, patience.preference_levels_of(annotations, most=len(view.placement.levels)))
 
 
@@ -153,7 +154,7 @@ def resized_spec(view: GroupView, easing: Easing, minimums: Minimums) -> Obj:
 
 def gang_of(view: GroupView, easing: Easing) -> RenderedGang:
     """The gang with its preferences eased so far."""
-    (gang,) = view.eased(easing).gangs.values()
+    (gang,) = view.gangs_eased(easing).values()
     return gang
 
 

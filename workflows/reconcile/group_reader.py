@@ -24,6 +24,7 @@ from pools.clusters import kinds
 from scheduling import names
 from scheduling.backends.base import BindFailure
 from scheduling.backends.registry import scheduler_backend
+from scheduling.levels import HOSTNAME_LABEL
 from scheduling.sentences import count_of
 from workflows.reconcile.leased import LeasedCluster
 from workflows.values.observation import DOMAIN_LABEL, PodSeen, see_pod
@@ -32,12 +33,16 @@ from workflows.values.placement import GroupPlacement
 
 @dataclass(frozen=True, slots=True)
 class LiveObject:
-    """An object of the group. ``deleting`` says that its deletion has begun; ``node`` is a pod's."""
+    """An object of the group. ``deleting`` says that its deletion has begun; ``node`` is a pod's.
+
+    ``assigned`` is the node that a pod was made for, by its label kubernetes.io/hostname.
+    """
 
     name: str
     uid: str
     deleting: bool
     node: str = ""
+    assigned: str = ""
 
 
 ObjectsByName = Mapping[str, LiveObject]
@@ -198,7 +203,13 @@ def _owned(claim: Obj, pods: frozenset[str]) -> str:
 def _live_object(obj: Obj) -> LiveObject:
     metadata, spec = obj["metadata"], obj.get("spec") or {}
     deleting = "deletionTimestamp" in metadata
-    return LiveObject(str(metadata["name"]), str(metadata["uid"]), deleting, str(spec.get("nodeName") or ""))
+    return LiveObject(
+        str(metadata["name"]),
+        str(metadata["uid"]),
+        deleting,
+        node=str(spec.get("nodeName") or ""),
+        assigned=str((spec.get("nodeSelector") or {}).get(HOSTNAME_LABEL) or ""),
+    )
 
 
 def _labels(pod: Obj) -> tuple[str, Mapping[str, str]] | None:

@@ -17,6 +17,8 @@ from django.db.models import Count, Exists, Min, OuterRef, Q
 from pools.models import Backend
 from pools.values.recovery import LASTING, Loss
 from scheduling import set_order
+from scheduling.backends.base import AdmitsBeforePods, RenderedGang
+from scheduling.backends.registry import installed
 from scheduling.pins import Pins, from_json
 from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.set_order import SetOrder
@@ -26,9 +28,9 @@ from workflows.lifecycle.recovery import History
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.models import Attempt, Task, TaskGroup
-from workflows.selectors import group_values
+from workflows.selectors import gang_values, group_values
 from workflows.services.lease import Lease, LeaseLost
-from workflows.services.steps import database_now
+from workflows.services.steps import ClockTimestamp
 from workflows.values.placement import Easing, GroupPlacement, GroupValues
 
 
@@ -89,6 +91,11 @@ class GroupView:
     def ended(self) -> bool:
         return self.row.status in TERMINAL
 
+    @property
+    def awaits_room(self) -> bool:
+        """Whether its pod group waits for room, before it has pods (``reconcile.room``)."""
+        return self.status == TaskStatus.SCHEDULING and self.row.created_in_cluster_at is None
+
     @cached_property
     def values(self) -> GroupValues:
         """All that rendering needs; read on first use."""
@@ -121,12 +128,27 @@ class GroupView:
         """How far its preferences are eased by its row."""
         return Easing(self.row.stage, self.row.preference_levels)
 
-    def eased(self, easing: Easing) -> Renderer:
-        """The group rendered with its preferences eased differently than by its row."""
+    @cached_property
+    def _gang_values(self) -> GroupValues:
+        """What its pod groups depend on; read on first use, unless all of the group was.
+
+        That is all of the group where the scheduler judges the pods before they exist.
+        """
+        if isinstance(installed().get(self.placement.scheduler_type), AdmitsBeforePods):
+            return self.values
+        return self.__dict__.get("values") or gang_values(self.row, self.placement)
+
+    @cached_property
+    def gangs(self) -> Mapping[int, RenderedGang]:
+        """The rendered gang of each generation."""
+        return Renderer(self._gang_values).gangs
+
+    def gangs_eased(self, easing: Easing) -> Mapping[int, RenderedGang]:
+        """The same with its preferences eased so far."""
         if easing == self.easing:
-            return self.renderer
-        values = replace(self.values, stage=easing.stage, preference_levels=easing.preference_levels)
-        return Renderer(values)
+            return self.gangs
+        values = replace(self._gang_values, stage=easing.stage, preference_levels=easing.preference_levels)
+        return Renderer(values).gangs
 
     @cached_property
     def begins(self) -> tuple[float, ...]:
@@ -141,7 +163,8 @@ class GroupView:
 
 def load(lease: Lease) -> GroupView:
     """Read the group. Raises LeaseLost if it is gone, ValueError for a placement of another release."""
-    row = TaskGroup.objects.select_related("workflow").filter(pk=lease.group_id).first()
+    rows = TaskGroup.objects.select_related("workflow").annotate(now=ClockTimestamp())
+    row = rows.filter(pk=lease.group_id).first()
     if row is None:
         raise LeaseLost(f"group {lease.group_id} is gone")
     tasks = Task.objects.filter(group=row, latest=True).order_by("position").values_list(*_TASK_COLUMNS)
@@ -150,7 +173,7 @@ def load(lease: Lease) -> GroupView:
         placement=GroupPlacement.from_json(row.placement, row.optional_placement),
         backend=lease.backend,
         tasks=tuple(TaskView(*columns) for columns in tasks),
-        now=database_now(),
+        now=row.now,
     )
 
 

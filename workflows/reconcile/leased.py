@@ -49,14 +49,17 @@ class LeasedCluster:
             return self._cluster.scan(kind, reduce, namespace=namespace, label_selector=label_selector).items
 
     def create(self, kind: Kind, obj: Obj) -> Obj:
+        self._lease.acts += 1
         with self._call(kind):
             return self._cluster.create(kind, obj)
 
     def patch(self, kind: Kind, name: str, body: Obj, *, patch_type: PatchType, namespace: str) -> Obj:
+        self._lease.acts += 1
         with self._call(kind):
             return self._cluster.patch(kind, name, body, patch_type=patch_type, namespace=namespace)
 
     def delete(self, kind: Kind, name: str, *, namespace: str, uid: str) -> Deletion:
+        self._lease.acts += 1
         with self._call(kind):
             return self._cluster.delete(kind, name, namespace=namespace, uid=uid)
 
@@ -106,5 +109,6 @@ class LeasedCluster:
 
     def _deadline(self) -> float:
         """An instant of ``boot_seconds`` before which a portion of writes must have ended."""
+        self._lease.acts += 1
         extend(self._lease)
         return boot_seconds() + self._lease.left() - MARGIN

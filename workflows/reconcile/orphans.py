@@ -17,9 +17,17 @@ from uuid import UUID
 import structlog
 from django.db import connection
 
-from cluster.errors import ClusterError, ClusterUnreachable, NotServed, WritesSuspended, WritesUnconfirmed
+from cluster.errors import (
+    ClusterError,
+    ClusterUnreachable,
+    NotServed,
+    RequestForbidden,
+    WritesSuspended,
+    WritesUnconfirmed,
+)
 from cluster.interface import ClusterApi, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
+from cluster.versions import first_served
 from pools.clusters.kinds import pod_group_kinds
 from pools.models import Backend, Installation
 from scheduling import names
@@ -133,6 +141,9 @@ def _labelled(cluster: ClusterApi, namespace: str, label: str) -> Iterator[Orpha
             if kind == POD:  # every cluster serves pods: the answer came from a proxy
                 raise
             continue  # then it has no object of the kind
+        except RequestForbidden:  # said before the cluster looks whether it serves the kind
+            if kind not in pod_group_kinds() or first_served(kind, cluster.discover):
+                raise
 
 
 def _orphan(kind: Kind, obj: Obj) -> Orphan:

@@ -1,8 +1,10 @@
 """The next steps for a group's objects: pure functions from desired and observed objects to a plan.
 
 A plan is a list of steps, done in order, and what must be waited for before the next plan. Creating:
-Secrets and ComputeDomain, then wait for its claim template; then Topologies, pod groups and service; then
-pods. A pod created before its template would sit in the claim controller's backoff for minutes. Taking down:
+Secrets and ComputeDomain, then wait for its claim template; then Topologies, pod groups and service; then,
+where the scheduler admits a gang before its pods, wait for its room; then pods. A pod created before its
+template would sit in the claim controller's backoff for minutes. The ComputeDomain comes before the room: a
+gang that waits with one holds no GPU, and one that is admitted holds GPUs until its pods run. Taking down:
 pods, then wait until none is left; then the other objects and the ComputeDomain, which NVIDIA's controller
 ends at once even under running pods; then wait until all are gone.
 
@@ -18,7 +20,7 @@ from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
 from pools.clusters.kinds import kind_of
 from workflows.reconcile.group_reader import LiveGroup, LiveObject, ObjectsByName
 
-Wait = Literal["", "template", "ending", "old pods", "pods", "objects"]
+Wait = Literal["", "template", "room", "ending", "old pods", "pods", "objects"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,15 @@ Step = Create | Delete
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
-    """``remaining`` names, for people, the objects that ``wait`` waits for."""
+    """``remaining`` names, for people, the objects that ``wait`` waits for.
+
+    ``notifies`` says that the observer, while it is at work, reports the end of some of them.
+    """
 
     steps: tuple[Step, ...] = ()
     wait: Wait = ""
     remaining: tuple[str, ...] = ()
+    notifies: bool = False
 
     @property
     def finished(self) -> bool:
@@ -54,7 +60,11 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredGroup:
-    """The objects a group should have now. ``replaced`` maps pods to those of the try before, gone first."""
+    """The objects a group should have now. ``replaced`` maps pods to those of the try before, gone first.
+
+    ``awaits_room``: there are further pods, which may be created once the scheduler has given them room.
+    ``present_pods`` are the pods of its tasks' present tries, also of those that need no object now.
+    """
 
     secrets: tuple[Obj, ...]
     compute_domain: Obj | None
@@ -63,12 +73,23 @@ class DesiredGroup:
     service: Obj | None
     pods: tuple[Obj, ...]
     replaced: dict[str, str]
+    present_pods: frozenset[str]
+    awaits_room: bool = False
 
 
 def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
-    """The next steps towards all desired objects."""
+    """The next steps towards all desired objects.
+
+    Pods of tries that the rows do not know come from a later state of the database, which was put back since:
+    they go first, or two attempts would live at once.
+    """
     if ending := _ending(desired, observed):
         return GroupPlan(wait="ending", remaining=ending)
+    namespace = next((obj["metadata"]["namespace"] for obj in (*desired.pods, *desired.pod_groups)), "")
+    if unknown := observed.pods.keys() - desired.present_pods - set(desired.replaced.values()):
+        targets = _not_deleting(observed.pods[name] for name in sorted(unknown))
+        deletions = _deletes(POD, targets, namespace=namespace)
+        return GroupPlan(steps=deletions, wait="old pods", remaining=tuple(sorted(unknown)))
     steps: tuple[Step, ...] = _missing(desired.secrets, observed.secrets)
     if desired.compute_domain is not None:
         domain = _missing((desired.compute_domain,), observed.domains)
@@ -80,12 +101,19 @@ def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
     steps += _missing(desired.pod_groups, observed.pod_groups)
     steps += _missing((desired.service,) if desired.service else (), observed.services)
     blocked = {pod: old for pod, old in desired.replaced.items() if old in observed.pods}
-    namespace = desired.pods[0]["metadata"]["namespace"] if desired.pods else ""
     old_pods = _not_deleting(observed.pods[old] for old in blocked.values())
     ready = tuple(pod for pod in desired.pods if pod["metadata"]["name"] not in blocked)
     steps += (*_deletes(POD, old_pods, namespace=namespace), *_missing(ready, observed.pods))
-    wait: Wait = "old pods" if blocked else ""
+    wait: Wait = "old pods" if blocked else "room" if desired.awaits_room else ""
     return GroupPlan(steps=steps, wait=wait, remaining=tuple(sorted(blocked.values())))
+
+
+def plan_return(observed: LiveGroup, *, namespace: str, pod_group: Kind | None) -> GroupPlan:
+    """Give back room that the scheduler took from a gang without places: pods, then what asks for it."""
+    if observed.pods or pod_group is None:
+        return plan_pods_down(observed.pods, namespace=namespace, again=False)
+    steps = _deletes(pod_group, _not_deleting(observed.pod_groups.values()), namespace=namespace)
+    return GroupPlan(steps=steps, wait="ending", remaining=tuple(sorted(observed.pod_groups)))
 
 
 def _ending(desired: DesiredGroup, observed: LiveGroup) -> tuple[str, ...]:
@@ -115,6 +143,7 @@ def plan_pods_down(pods: ObjectsByName, *, namespace: str, again: bool) -> Group
     return GroupPlan(
         steps=_deletes(POD, targets, namespace=namespace),
         wait="pods" if pods else "",
+        notifies=bool(pods),
         remaining=tuple(f"pod {name}" for name in sorted(pods)),
     )
 
@@ -135,7 +164,12 @@ def plan_rest_down(
     if observed.template is not None:
         remaining.append(f"ResourceClaimTemplate {observed.template.name}")
     remaining += [f"ResourceClaim {name}" for name in sorted(claims)]
-    return GroupPlan(steps=tuple(steps), wait="objects" if remaining else "", remaining=tuple(remaining))
+    return GroupPlan(
+        steps=tuple(steps),
+        wait="objects" if remaining else "",
+        remaining=tuple(remaining),
+        notifies=bool(observed.domains or observed.pod_groups or observed.template),
+    )
 
 
 def _deletes(kind: Kind, objs: Iterable[LiveObject], *, namespace: str) -> tuple[Delete, ...]:

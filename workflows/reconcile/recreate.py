@@ -36,12 +36,13 @@ from workflows.reconcile.follow import UNSEEN_GRACE, ObservedPods
 from workflows.reconcile.group_reader import GroupReader, LiveObject, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster
-from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
+from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry, look_again
 from workflows.reconcile.plan import Create
 from workflows.services.lease import Lease
 from workflows.services.record import Note, record
 
 SOON = 2.0
+SELDOM = 60.0
 
 
 def recreate_missing(
@@ -88,7 +89,8 @@ def _drop_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Reque
         )
         note = Note(key=f"domain:{domains[0].uid}", reason="ComputeDomainMadeAgain", message=message)
         record(lease, [note])
-    return RequeueAfter(seconds=SOON)
+    waited = view.now - (view.row.created_in_cluster_at or view.now)
+    return look_again(waited, first=SOON, most=SELDOM)
 
 
 def _domains_without_template(view: GroupView, cluster: LeasedCluster) -> Sequence[LiveObject]:
@@ -133,9 +135,7 @@ def _drop_pods(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry 
 def _pod_groups(view: GroupView) -> list[Create]:
     kind = pod_group_kind(view.placement)
     generations = sorted({task.generation for task in view.tasks})
-    groups = tuple(
-        group for generation in generations for group in view.renderer.gangs[generation].pod_groups
-    )
+    groups = tuple(group for generation in generations for group in view.gangs[generation].pod_groups)
     return [Create(kind, groups)] if kind is not None and groups else []
 
 
@@ -191,7 +191,8 @@ def _recreate_pods(
     reader = GroupReader(cluster, view.row.pk, view.placement)
     present = reader.pod_observations()
     lost = [task for task in lost if task.pod_name not in present]  # another may not be observed yet
-    if not lost or any(pod.node_name for pod in present.values()):
+    of_other_tries = present.keys() - {task.pod_name for task in view.tasks}  # a sweep deletes them
+    if not lost or of_other_tries or any(pod.node_name for pod in present.values()):
         return RequeueAfter(seconds=SOON)
     if failure := create_pods_again(view, lost, cluster):
         return failure

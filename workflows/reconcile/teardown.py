@@ -20,7 +20,7 @@ from workflows.reconcile.group_reader import GroupReader, ObjectsByName, pod_gro
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.lost_pods import PodsAway, pods_away
-from workflows.reconcile.outcomes import RequeueAfter, Retry, Settled
+from workflows.reconcile.outcomes import RequeueAfter, Retry, Settled, look_again
 from workflows.reconcile.plan import GroupPlan, plan_pods_down, plan_rest_down
 from workflows.services.attempts import AttemptCleared
 from workflows.services.lease import Lease
@@ -28,6 +28,7 @@ from workflows.services.record import Change, Note, Release, record
 
 STUCK_AFTER = timedelta(seconds=120)
 STUCK_SECONDS = 30.0
+UNNOTIFIED_SECONDS = 3.0  # while no observer would report the end of anything that is left
 ROUNDS = 4
 MOST_READ = 50  # claims that are read by name; listing the namespace costs less for more of them
 
@@ -110,7 +111,8 @@ def _wait(view: GroupView, lease: Lease, plan: GroupPlan, away: PodsAway) -> Req
     """Requeue, sooner at first; report it once it takes too long, or at once where a person must help."""
     waited = waited_for(view)
     if waited < STUCK_AFTER and not away.needs_help:
-        return RequeueAfter(seconds=1.0 if waited < timedelta(seconds=15) else 3.0)
+        is_notified = plan.notifies and not observations.observer_is_silent(view)
+        return look_again(waited, first=1.0, most=STUCK_SECONDS if is_notified else UNNOTIFIED_SECONDS)
     objects = plain_listing(plan.remaining)
     whose = "the attempt" if view.row.clearing and not view.ended else "the group"
     message = f"Still in the cluster {int(waited.total_seconds())} seconds after {whose}'s end: {objects}."

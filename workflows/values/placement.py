@@ -18,7 +18,7 @@ Requirements are those in force: a task group's own topology is written into eac
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from pools.values.recovery import RecoveryPolicy
@@ -287,7 +287,8 @@ class GroupValues:
     all), ``order`` is that of its sets (``scheduling.set_order``), ``pins`` are the sets that node labels
     keep in a domain (``scheduling.pins``); all objects of the group are rendered at them.
     ``attempt_number`` counts from 1 how often the group is tried as a whole, ``last_end`` is the loss that
-    ended the attempt before, empty for the first.
+    ended the attempt before, empty for the first. ``nodes`` are those that its scheduler assigned to tasks
+    before they have pods.
     """
 
     uuid: UUID
@@ -302,6 +303,7 @@ class GroupValues:
     pins: Pins = ()
     attempt_number: int = 1
     last_end: str = ""
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def easing(self) -> Easing:
@@ -325,18 +327,48 @@ class GroupValues:
         placement = replace(self.placement, version=max(self.placement.version, ORDERED))
         return replace(self, pins=pins, placement=placement)
 
+    def assigned(self, nodes: Mapping[str, str]) -> "GroupValues":
+        """The group with the nodes that its scheduler assigned to these tasks."""
+        return replace(self, nodes=nodes)
+
 
 def gang_of(name: str, tasks: Iterable[TaskTry]) -> Gang:
     """These tries as one gang of the scheduling core."""
-    members = (GangTask(task.name, task.placement.gpu, task.placement.requirements) for task in tasks)
+    members = (
+        GangTask(task.name, task.placement.gpu, task.placement.requirements, shape=shape_of(task.placement))
+        for task in tasks
+    )
     return Gang(name, tuple(members))
+
+
+class Shaped(Protocol):
+    """What a task asks of its node, in a spec or frozen."""
+
+    @property
+    def cpu(self) -> int: ...
+    @property
+    def gpu(self) -> int: ...
+    @property
+    def memory(self) -> str: ...
+    @property
+    def storage(self) -> str: ...
+    @property
+    def nodes_excluded(self) -> tuple[str, ...]: ...
+    @property
+    def platform(self) -> str: ...
+
+
+def shape_of(task: Shaped, *, platform: str | None = None) -> str:
+    """A text that is the same for tasks whose pods can stand in for each other (``GangTask.shape``)."""
+    hardware = task.platform if platform is None else platform
+    return f"{hardware} {task.gpu} {task.cpu} {task.memory} {task.storage} {','.join(task.nodes_excluded)}"
 
 
 def may_be_tried_again(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> bool:
     """Whether anything that is frozen of a group asks for attempts, or is new with them."""
     tasks = tuple(tasks)
     actions = (placement.default_exit_actions, *(task.exit_actions for task in tasks))
-    again = any(RESTART_GROUP in of_one or RESCHEDULE in of_one for of_one in actions)
+    again = any(RESTART_GROUP in table or RESCHEDULE in table for table in actions)
     graced = any(task.grace_period for task in tasks)
     return placement.recovery.recovers or again or graced or placement.start_barrier is not None
 
@@ -348,7 +380,7 @@ def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> in
     """
     tasks = tuple(tasks)
     actions = (placement.default_exit_actions, *(task.exit_actions for task in tasks))
-    if any(RESTART_GROUP in of_one for of_one in actions) or any(task.grace_period for task in tasks):
+    if any(RESTART_GROUP in table for table in actions) or any(task.grace_period for task in tasks):
         return 6
     if placement.claims or placement.free_preferences_after or placement.preemption_delay:
         return 5

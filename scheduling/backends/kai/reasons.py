@@ -10,6 +10,7 @@ about pods and nodes.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from scheduling.backends.base import UNRECOGNISED, BindFailure, Waiting, WaitingReason
@@ -17,6 +18,9 @@ from scheduling.backends.kai import texts
 
 _Match = re.Match[str]
 _MAX_RAW = 1000
+
+CLOCKS = timedelta(seconds=2)
+"""What the clocks of two components may differ by, with times in whole seconds."""
 
 DOMAIN = "DomainTooSmall"
 ELSEWHERE = "OtherDomainTooSmall"
@@ -34,8 +38,9 @@ def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
     """
     if waiting.placed:
         return ()
-    failures = _present_failures(waiting)
-    if any(failure.since for failure in failures):
+    last = read_since(last_report(waiting.pod_groups))
+    failures = [f for f in waiting.bind_failures if _is_newer(f, last, by=-CLOCKS)]
+    if any(read_since(f.since) and _is_newer(f, last, by=CLOCKS) for f in failures):
         return _once([*_missing(waiting), *(_not_bound(failure.message) for failure in failures)])
     reasons = list(_missing(waiting))
     for messages in _conditions(waiting):
@@ -56,14 +61,24 @@ def last_report(pod_groups: Iterable[Mapping[str, Any]]) -> str:
     return max((str(entry.get("lastTransitionTime") or "") for entry in conditions), default="")
 
 
-def _present_failures(waiting: Waiting) -> list[BindFailure]:
-    """The failures since KAI's last word on the group.
+def _is_newer(failure: BindFailure, last: datetime | None, *, by: timedelta) -> bool:
+    """Whether a binder failed after KAI's last report on the group, by more than so much.
 
     A binder's failure stays on the pod. Once KAI has reported on the group again, it has looked for another
-    place, and what it reports is what the group waits for.
+    place, and what it reports is what the group waits for. The two times are of two clocks and in whole
+    seconds: within ``CLOCKS`` neither is known to be the newer one, and both are shown.
     """
-    last = last_report(waiting.pod_groups)
-    return [failure for failure in waiting.bind_failures if not failure.since or failure.since > last]
+    since = read_since(failure.since)
+    return since is None or last is None or since - last > by
+
+
+def read_since(text: str) -> datetime | None:
+    """A time as Kubernetes writes it; None for none, or for what is no time."""
+    try:
+        time = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return time if time is None or time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _not_bound(message: str) -> WaitingReason:

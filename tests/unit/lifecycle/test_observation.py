@@ -11,7 +11,7 @@ from django.db import DataError, OperationalError
 from cluster.kinds import POD
 from cluster.storable import storable_text
 from workflows.models import ObservedObject, ObservedPod
-from workflows.observer.inbox import Batch, Inbox, key_of
+from workflows.observer.inbox import BATCH, Batch, Inbox, key_of
 from workflows.observer.quarantine import Quarantine, write_apart
 from workflows.observer.streams import Memory, Source, guarded
 from workflows.values.observation import (
@@ -124,6 +124,25 @@ def test_the_newest_of_an_object_wins_and_each_comes_once():
     assert {pod.name: pod.phase for pod in batch.pods} == {"a": "Running", "b": "Pending"}
     assert batch.listed == {key_of(seen("b"))}
     assert inbox.take(timeout=0.0, linger=0.0) == Batch()
+
+
+def test_what_follows_closely_comes_in_the_same_batch():
+    inbox = Inbox()
+    inbox.put(seen("a"), listed=False)
+    taken = []
+    taking = threading.Thread(target=lambda: taken.append(inbox.take(timeout=1.0, linger=60.0, quiet=60.0)))
+    taking.start()
+    inbox.put(seen("b"), listed=False)
+    inbox.close()
+    taking.join(30)
+    assert [[pod.name for pod in batch.pods] for batch in taken] == [["a", "b"]]
+
+
+def test_a_full_batch_waits_for_nothing():
+    inbox = Inbox()
+    for number in range(BATCH):
+        inbox.put(seen(f"p{number}"), listed=False)
+    assert len(inbox.take(timeout=1.0, linger=60.0, quiet=60.0).pods) == BATCH
 
 
 def test_that_a_cluster_answers_is_said_once():

@@ -1,5 +1,6 @@
 """What is done next about a group's objects, from what is there."""
 
+from datetime import timedelta
 from itertools import accumulate, count, takewhile
 
 import pytest
@@ -10,7 +11,7 @@ from tests.unit.lifecycle.values import group, one_try
 from workflows.manifests.group import render_group
 from workflows.reconcile.apply import retry_for
 from workflows.reconcile.group_reader import LiveGroup, LiveObject
-from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry, Settled, backoff
+from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry, Settled, backoff, look_again
 from workflows.reconcile.plan import DesiredGroup, plan_create, plan_pods_down, plan_rest_down
 
 OBJECTS = render_group(group([one_try("a", 0, claims_channel=True), one_try("b", 1)], nvlink=True))
@@ -30,6 +31,7 @@ def wanted(**changes):
         "service": OBJECTS.service,
         "pods": tuple(OBJECTS.pods.values()),
         "replaced": {},
+        "present_pods": frozenset(PODS),
     }
     return DesiredGroup(**{**base, **changes})
 
@@ -49,6 +51,7 @@ CREATING = {
     "the service is missing": ({**ALL, "services": {}}, ["Service"], ""),
     "everything is there": (ALL, [], ""),
     "somebody deletes the domain": ({**ALL, "domains": there(DOMAIN, deleting=[DOMAIN])}, [], "ending"),
+    "a pod is of a try that no row knows": ({**ALL, "pods": there(PODS[0], "later-1")}, ["Pod"], "old pods"),
     "somebody deletes a pod": ({**ALL, "pods": there(*PODS, deleting=PODS[:1])}, [], "ending"),
 }
 
@@ -116,3 +119,18 @@ def test_a_definition_that_is_missing_for_an_hour_is_asked_for_at_most_twice_a_m
 def test_outcomes_are_counted_under_the_labels_that_dashboards_name():
     labels = [outcome.label for outcome in (Settled, RequeueAfter, Retry, Failed)]
     assert labels == ["done", "again", "retry", "failed"]
+
+
+@pytest.mark.parametrize(("waited", "seconds"), [(0, 2.0), (9, 2.0), (100, 20.0), (3600, 60.0)])
+def test_the_longer_a_group_waits_the_seldomer_it_looks(waited, seconds):
+    assert look_again(timedelta(seconds=waited), first=2.0, most=60.0) == RequeueAfter(seconds=seconds)
+
+
+def test_the_end_of_a_service_is_not_reported_and_so_looked_for():
+    left = LiveObject("peers", "1", deleting=True)
+
+    def down(**objects):
+        return plan_rest_down(LiveGroup(**objects), namespace="osmo", pod_group=None, claims=())
+
+    assert not down(services={"peers": left}).notifies
+    assert down(services={"peers": left}, domains={"domain": left}).notifies

@@ -6,6 +6,7 @@ prefer one rack called ``r1``; ``c`` asks for nothing. ``*8`` behind the names g
 ``topology="zone! z"`` is the task group's own, which ``"c: -"`` leaves.
 """
 
+from dataclasses import replace
 from uuid import UUID
 
 from scheduling.backends.base import GangRequest
@@ -62,3 +63,8 @@ def request(gang: Gang, levels: Levels, **changes) -> GangRequest:
         "installation": INSTALLATION,
     }
     return GangRequest(**{**fields, **changes})
+
+
+def shaped(gang, **shapes):
+    """The gang with the shapes of these tasks."""
+    return replace(gang, tasks=tuple(replace(task, shape=shapes.get(task.name, "")) for task in gang.tasks))

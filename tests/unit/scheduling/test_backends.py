@@ -187,9 +187,9 @@ def test_the_default_scheduler_gets_pods_and_nothing_else():
 
 
 def test_the_built_in_backends_are_there_without_an_installed_package():
-    assert set(registry.collect(())) == {"kai", "kubernetes", "default"}
+    assert set(registry.collect(())) == {"kai", "kueue", "kubernetes", "default"}
     assert registry.scheduler_backend("kai").name == "kai"
-    with pytest.raises(NotFound, match="default, kai, kubernetes"):
+    with pytest.raises(NotFound, match="default, kai, kubernetes, kueue"):
         registry.scheduler_backend("slurm")
 
 
@@ -210,7 +210,7 @@ def test_an_entry_point_adds_a_backend(monkeypatch):
 
 def test_an_installed_package_may_name_the_built_in_ones_again():
     points = [EntryPoint("kai", "scheduling.backends.kai:Kai", registry.GROUP)]
-    assert set(registry.collect(points)) == {"kai", "kubernetes", "default"}
+    assert set(registry.collect(points)) == {"kai", "kueue", "kubernetes", "default"}
 
 
 @pytest.mark.parametrize("name", ["kai", "other"])

@@ -57,6 +57,7 @@ def test_kai_holds_everything_and_default_nothing():
     assert Kubernetes().capabilities(SchedulerVersion(1, 36)).held == {
         "gang",
         "gang.replace_task",
+        "topology.mixed_pods",
         "topology.required",
     }
 

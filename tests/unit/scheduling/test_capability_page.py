@@ -17,5 +17,10 @@ def test_the_page_is_the_one_that_is_generated():
 def test_there_is_a_row_for_everything_that_can_refuse():
     table = {row.capability: row.since for row in rows(tuple(collect(()).values()))}
     assert list(table) == [*(str(one) for one in Capability), "max_levels"]
-    assert table["topology.relax_pending"] == {"kai": "0.13", "kubernetes": "no", "default": "no"}
-    assert table["max_levels"] == {"kai": "16", "kubernetes": "16", "default": "0"}
+    assert table["topology.relax_pending"] == {
+        "kai": "0.13",
+        "kubernetes": "no",
+        "kueue": "no",
+        "default": "no",
+    }
+    assert table["max_levels"] == {"kai": "16", "kubernetes": "16", "kueue": "15", "default": "0"}

@@ -304,9 +304,12 @@ def test_of_domains_that_are_all_other_pools_it_is_said_once_that_none_of_ours_h
 @pytest.mark.parametrize(
     ("bound_at", "want"),
     [
-        ("2026-11-22T21:00:04Z", ["TopologyNotSatisfied"]),
-        ("2026-11-22T21:00:05Z", ["TopologyNotSatisfied"]),
-        ("2026-11-22T21:00:06Z", ["BindFailed"]),
+        ("2026-11-22T21:00:02Z", ["TopologyNotSatisfied"]),
+        ("2026-11-22T21:00:04Z", ["TopologyNotSatisfied", "BindFailed"]),
+        ("2026-11-22T21:00:05.000001Z", ["TopologyNotSatisfied", "BindFailed"]),
+        ("2026-11-22T21:00:07Z", ["TopologyNotSatisfied", "BindFailed"]),
+        ("2026-11-22T21:00:08Z", ["BindFailed"]),
+        ("no time", ["TopologyNotSatisfied", "BindFailed"]),
         ("", ["TopologyNotSatisfied", "BindFailed"]),
     ],
 )

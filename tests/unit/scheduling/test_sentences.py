@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.sentences import agree, count_of, first, listing, plain_listing, plural
+from scheduling.sentences import agree, as_sentence, count_of, first, listing, plain_listing, plural
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,8 @@ def test_nouns_and_verbs_agree_with_their_number():
     ]
     assert (plural(1, "node"), plural(2, "node")) == ("node", "nodes")
     assert (agree(1, "waits", "wait"), agree(3, "waits", "wait")) == ("waits", "wait")
+
+
+@pytest.mark.parametrize(("text", "want"), [("a", "a."), ("a.", "a."), ("a?", "a?"), ("a (b)", "a (b).")])
+def test_words_of_others_end_as_a_sentence(text, want):
+    assert as_sentence(text) == want

@@ -31,8 +31,14 @@ def test_the_table_has_a_line_for_each_and_names_capabilities_in_full():
 def test_every_capability_decides_something(capability):
     """Without it some request is answered differently, so the list holds nothing that no check reads."""
 
+    class Flat(Kai):
+        needs = {one: since for one, since in Kai.needs.items() if one != Capability.TOPOLOGY_NESTED}
+
     class Less(Kai):
         needs = {one: since for one, since in Kai.needs.items() if one != capability}
+
+    class LessFlat(Flat):
+        needs = {one: since for one, since in Flat.needs.items() if one != capability}
 
     shares = dict.fromkeys(SHARE_CAPABILITIES, 7)
     settings = dict.fromkeys(QUEUE_CAPABILITIES, "5m")
@@ -47,5 +53,6 @@ def test_every_capability_decides_something(capability):
         )
 
     answers = [(configured(Kai()), configured(Less()))]
-    answers += [(verdict(Kai(), *asked[:2]), verdict(Less(), *asked[:2])) for asked in ASKED.values()]
+    for whole, part in ((Kai(), Less()), (Flat(), LessFlat())):
+        answers += [(verdict(whole, *asked[:2]), verdict(part, *asked[:2])) for asked in ASKED.values()]
     assert any(with_it != without for with_it, without in answers)

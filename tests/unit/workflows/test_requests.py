@@ -80,3 +80,11 @@ def test_an_external_topology_is_read_whole_and_the_last_stage_is_known():
 
     assert demand.cut == len(GROUP.levels) - 1
     assert demand.last is None
+
+
+def test_a_scheduler_that_hides_unlabelled_nodes_is_counted_so():
+    placement = replace(GROUP, scheduler_type="kueue", scheduler_version="")
+
+    demand = demand_of(group(placement, TASK), capabilities=capabilities_at("kueue", ""))
+
+    assert demand.cut == len(GROUP.levels) - 1

@@ -1,0 +1,103 @@
+"""A constraint tree as Kueue's pod sets.
+
+Kueue places each pod set by itself: a list of equal pods with at most one topology request. So a leaf set is
+one pod set; a set with equal sub-sets is one pod set cut into slices; free tasks are one pod set for each
+shape of theirs, ``unconstrained``. Source: seen on a running Kueue (main of August 2026).
+
+``podSetGroupName`` is never used: Kueue means a leader of one pod beside its workers by it, and gives every
+other second pod set a single node for a single pod.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scheduling import names
+from scheduling.errors import UnsupportedCapability
+from scheduling.requirements import GangTask, SetPath, describe
+from scheduling.slices import slices_of
+from scheduling.tree import Constraint, ConstraintNode, ConstraintTree
+
+MAX_POD_SETS = 18
+"""Of one Workload, by its definition (v0.19)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Equal pods, in the order of their tasks. ``path`` is their set, ``words`` its name for people.
+
+    ``slice_level`` is the rank of the level that each run of ``slice_size`` tasks shares; None: no slices.
+    """
+
+    name: str
+    path: SetPath
+    words: str
+    tasks: tuple[GangTask, ...]
+    constraint: Constraint
+    slice_level: int | None = None
+    slice_size: int = 0
+
+    @property
+    def shape(self) -> str:
+        return self.tasks[0].shape
+
+
+def pod_sets(tree: ConstraintTree) -> tuple[PodSet, ...]:
+    """The pod sets, in placement order. Raises UnsupportedCapability for what Kueue cannot hold."""
+    sets = tuple(_of_node(tree.root))
+    if len(sets) > MAX_POD_SETS:
+        raise UnsupportedCapability(too_many(len(sets)))
+    return sets
+
+
+def too_many(count: int) -> str:
+    """Why so many pod sets are refused."""
+    return (
+        f"The task group needs {count} pod sets, one for each co-location set and each kind of free task; a "
+        f"Workload of Kueue has at most {MAX_POD_SETS}. Equal sets inside one broader domain count once."
+    )
+
+
+def count_of_pod_sets(tree: ConstraintTree) -> int:
+    return sum(1 for _ in _of_node(tree.root))
+
+
+def _of_node(node: ConstraintNode) -> Iterator[PodSet]:
+    if node.sets and node.constraint:
+        yield _sliced(node)
+        return
+    for part in node.parts:
+        if part is None:
+            yield from _alike(node.path, node.tasks, node.constraint)
+        else:
+            yield from _of_node(part)
+
+
+def _sliced(node: ConstraintNode) -> PodSet:
+    slices = slices_of(node)
+    if isinstance(slices, str):
+        raise UnsupportedCapability(f"The sets inside {describe(node.path)} are not equal: {slices}.")
+    return PodSet(
+        _name(node.path, 0),
+        node.path,
+        describe(node.path),
+        slices.tasks,
+        node.constraint,
+        slices.level,
+        slices.size,
+    )
+
+
+def _alike(path: SetPath, tasks: Sequence[GangTask], constraint: Constraint) -> Iterator[PodSet]:
+    """One pod set for each shape of these tasks; more than one only where nothing binds them."""
+    by_shape: dict[str, list[GangTask]] = {}
+    for task in tasks:
+        by_shape.setdefault(task.shape, []).append(task)
+    if constraint and len(by_shape) > 1:
+        raise UnsupportedCapability(f"The tasks of {describe(path)} are not alike.")
+    for place, alike in enumerate(by_shape.values()):
+        words = describe(path) if constraint or not path else f"the remaining tasks of {describe(path)}"
+        yield PodSet(_name(path, place), path, words, tuple(alike), constraint)
+
+
+def _name(path: SetPath, place: int) -> str:
+    return f"s-{names.digest(path, place, length=16)}"

@@ -1,0 +1,218 @@
+"""Kueue: a Workload of ours is admitted first and names the node of each pod; pods come after.
+
+The Workload has no owner and no pods of Kueue's own making; none of its webhooks or pod integrations is
+needed. It is admitted as a whole, with the nodes of all its pods, or not at all. Then each pod is
+made with its node as selector and bound by Kubernetes' own scheduler. Its annotation says that it is Kueue's:
+otherwise its use would count twice, once as the Workload's and once as somebody else's.
+
+Kueue holds no tree: see ``pod_sets`` for what becomes of sets inside sets.
+Source: Kueue's main of August 2026 (after v0.19.2), seen running; its definitions of v0.19.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from scheduling import names
+from scheduling.backends.applied import applied
+from scheduling.backends.base import (
+    Admission,
+    Feature,
+    GangRequest,
+    Manifest,
+    PodParts,
+    Purpose,
+    ReadBack,
+    RenderedGang,
+    ResourceKind,
+    Waiting,
+    WaitingReason,
+)
+from scheduling.backends.by_table import ByTable
+from scheduling.backends.kueue import reasons
+from scheduling.backends.kueue.assignment import nodes_of_tasks, read_assignment
+from scheduling.backends.kueue.pod_sets import PodSet, pod_sets
+from scheduling.backends.priorities import PRIORITIES
+from scheduling.backends.unedited import Unedited
+from scheduling.capabilities import Capability, SchedulerVersion
+from scheduling.errors import InvalidSpec, UnsupportedCapability
+from scheduling.levels import HOSTNAME_LABEL, MAX_LEVELS, Domain
+
+OLDEST = SchedulerVersion(0, 15)
+"""The first that serves ``kueue.x-k8s.io/v1beta2``, whose assignments are read here."""
+
+WORKLOAD = ResourceKind("kueue.x-k8s.io/v1beta2", "Workload", "workloads")
+
+_TAS = "kueue.x-k8s.io/podset-"
+REQUIRED_ANNOTATION = f"{_TAS}required-topology"
+PREFERRED_ANNOTATION = f"{_TAS}preferred-topology"
+UNCONSTRAINED_ANNOTATION = f"{_TAS}unconstrained-topology"
+
+
+class Kueue(Unedited, ByTable):
+    """Kueue, with topology-aware scheduling.
+
+    A Workload that is admitted keeps its pods' places, and its pod sets cannot be edited once it has reserved
+    quota. Queues, flavors and Topologies belong to the cluster's administrators.
+    """
+
+    name = "kueue"
+    oldest = OLDEST
+    needs: Mapping[Capability, SchedulerVersion] = {
+        Capability.GANG: OLDEST,
+        Capability.GANG_MULTI_SET: OLDEST,
+        Capability.GANG_REPLACE_TASK: OLDEST,
+        Capability.TOPOLOGY_REQUIRED: OLDEST,
+        Capability.TOPOLOGY_PREFERRED: OLDEST,
+        Capability.TOPOLOGY_EQUAL_SETS: OLDEST,
+        Capability.TOPOLOGY_PATH_DOMAINS: OLDEST,
+    }
+    pod_group = WORKLOAD
+    max_levels = MAX_LEVELS - 1  # the Topology ends with the host, which may be none of the pool's keys
+    scheduler_name = "default-scheduler"
+    read_back = ReadBack(status=("conditions", "admission", "requeueState"))
+    pool_kinds: tuple[ResourceKind, ...] = ()
+    features = (
+        Feature(WORKLOAD, (), Purpose.SCHEDULER),
+        Feature(WORKLOAD, ("spec", "podSets", "topologyRequest", "required"), Purpose.TOPOLOGY),
+        Feature(WORKLOAD, ("spec", "podSets", "topologyRequest", "preferred"), Purpose.TOPOLOGY),
+        Feature(
+            WORKLOAD, ("spec", "podSets", "topologyRequest", "podSetSliceRequiredTopology"), Purpose.TOPOLOGY
+        ),
+        Feature(WORKLOAD, ("spec", "podSets", "topologyRequest", "podSetSliceSize"), Purpose.TOPOLOGY),
+    )
+    edits_pod_groups = False
+    spares_normal = False
+    hides_unlabelled = True
+
+    def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
+        """Infer the version from what the cluster serves alone; Kubernetes' own says nothing about Kueue."""
+        del kubernetes
+        if pod_group_schema is None:
+            raise UnsupportedCapability(
+                f"Kueue {OLDEST} or later is needed: the cluster does not serve {WORKLOAD.crd} in "
+                f"{WORKLOAD.api_version}."
+            )
+        return OLDEST
+
+    def render(self, request: GangRequest) -> RenderedGang:
+        tree = self.tree(request)
+        sets = pod_sets(tree)
+        return RenderedGang(
+            pod_groups=(_workload(request, sets),),
+            pods={
+                task.name: _parts(request, pod_set, task.name) for pod_set in sets for task in pod_set.tasks
+            },
+            topologies=(),
+            constraints=applied(tree, {pod_set.path: pod_set.name for pod_set in sets if pod_set.constraint}),
+            sets={pod_set.name: pod_set.words for pod_set in sets},
+        )
+
+    def admission(self, pod_group: Mapping[str, Any]) -> Admission:
+        """Read its conditions; a Workload that is evicted stays admitted until its pods are gone."""
+        conditions = {str(c.get("type")): c for c in (pod_group.get("status") or {}).get("conditions") or ()}
+        evicted = conditions.get("Evicted") or {}
+        if evicted.get("status") == "True":
+            return Admission(evicted=f"{evicted.get('reason')}: {evicted.get('message')}")
+        return Admission(admitted=(conditions.get("Admitted") or {}).get("status") == "True")
+
+    def nodes(
+        self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, Domain]
+    ) -> Mapping[str, str]:
+        """Spread the tasks of each pod set over the nodes that Kueue assigned to it."""
+        admission = (pod_group.get("status") or {}).get("admission") or {}
+        assigned = {str(entry.get("name")): entry for entry in admission.get("podSetAssignments") or ()}
+        nodes: dict[str, str] = {}
+        for pod_set in pod_sets(self.tree(request)):
+            entry = assigned.get(pod_set.name)
+            if entry is None or "topologyAssignment" not in entry:
+                raise InvalidSpec(
+                    f"Kueue admitted {pod_set.words} without naming nodes: the flavor of queue "
+                    f'"{request.queue}" has no Topology that ends with {HOSTNAME_LABEL}.'
+                )
+            counts = read_assignment(entry["topologyAssignment"])
+            nodes |= nodes_of_tasks(pod_set, counts, domains, present=request.nodes)
+        return nodes
+
+    def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
+        return () if waiting.placed else reasons.read(waiting)
+
+    def reads_label(self, key: str) -> bool:
+        """Labels by which Kueue's own integrations would take the pod."""
+        return key.startswith("kueue.x-k8s.io/")
+
+    def reads_annotation(self, key: str) -> bool:
+        return key.startswith("kueue.x-k8s.io/")
+
+
+def _workload(request: GangRequest, sets: tuple[PodSet, ...]) -> Manifest:
+    spec: Manifest = {
+        "queueName": request.queue,
+        "podSets": [_pod_set(request, pod_set) for pod_set in sets],
+    }
+    if request.priority_class:
+        spec |= {
+            "priority": PRIORITIES[request.priority_class.rpartition("-")[2].upper()],
+            "priorityClassRef": {
+                "group": "scheduling.k8s.io",
+                "kind": "PriorityClass",
+                "name": request.priority_class,
+            },
+        }
+    return {
+        "apiVersion": WORKLOAD.api_version,
+        "kind": WORKLOAD.kind,
+        "metadata": {
+            "name": names.split_pod_group(request.group, generation=request.generation),
+            "namespace": request.namespace,
+            "labels": {
+                **request.labels,
+                names.INSTALLATION_LABEL: request.installation.hex,
+                names.GROUP_LABEL: request.group.hex,
+            },
+            "annotations": dict(request.annotations),
+        },
+        "spec": spec,
+    }
+
+
+def _pod_set(request: GangRequest, pod_set: PodSet) -> Manifest:
+    return {
+        "name": pod_set.name,
+        "count": len(pod_set.tasks),
+        "template": {"spec": request.pod_specs.get(pod_set.shape) or _empty_spec()},
+        "topologyRequest": _topology_request(request, pod_set),
+    }
+
+
+def _empty_spec() -> Manifest:
+    """The least that a template may be: of tasks that ask for nothing."""
+    return {"restartPolicy": "Never", "containers": [{"name": "task"}]}
+
+
+def _topology_request(request: GangRequest, pod_set: PodSet) -> Manifest:
+    constraint, levels = pod_set.constraint, request.levels
+    entry: Manifest = {}
+    if constraint.required is not None:
+        entry["required"] = levels[constraint.required].label
+    elif constraint.preferred is not None:
+        entry["preferred"] = levels[constraint.preferred].label
+    else:
+        entry["unconstrained"] = True
+    if pod_set.slice_level is not None:
+        entry["podSetSliceRequiredTopology"] = levels[pod_set.slice_level].label
+        entry["podSetSliceSize"] = pod_set.slice_size
+    return entry
+
+
+def _parts(request: GangRequest, pod_set: PodSet, task: str) -> PodParts:
+    entry = _topology_request(request, pod_set)
+    if "required" in entry:
+        annotations = {REQUIRED_ANNOTATION: str(entry["required"])}
+    elif "preferred" in entry:
+        annotations = {PREFERRED_ANNOTATION: str(entry["preferred"])}
+    else:
+        annotations = {UNCONSTRAINED_ANNOTATION: "true"}
+    node = request.nodes.get(task)
+    spec: Manifest = {"priorityClassName": request.priority_class} if request.priority_class else {}
+    node_labels = {HOSTNAME_LABEL: node} if node else {}
+    return PodParts({}, annotations, request.scheduler_name, spec, node_labels)

@@ -1,0 +1,205 @@
+"""Kueue admits a group before it has pods; the stand-in answers on the run's cluster."""
+
+import re
+
+import pytest
+
+from localcluster import nodes
+from localcluster.rest import Refused
+from localcluster.standins.kueue.values import HOSTNAME
+from scheduling import names
+from tests.e2e.conftest import CLIQUE, RACK, workflow
+from tests.standins.conftest import deleted
+
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+GPU = "nvidia.com/gpu"
+ZONE = "osmo.local/zone"
+
+
+@pytest.fixture(scope="session")
+def backend(stack, kueue):
+    """A backend of Kueue on the run's cluster, once for all tests of a worker."""
+    content = {
+        "kubeconfig": str(stack.kubeconfig),
+        "k8s_namespace": stack.namespace,
+        "scheduler_settings": {"scheduler_type": "kueue"},
+    }
+    stack.service.call("POST", f"/api/configs/backend/{stack.backend}-kueue", {"configs": content})
+
+
+class Queues:
+    """Queues on the nodes of pools, as an administrator makes them."""
+
+    def __init__(self, world):
+        self._world, self._paths = world, []
+
+    def make(self, pool, *labels, within="Never"):
+        levels = [{"nodeLabel": label} for label in (*labels, HOSTNAME)]
+        self._create("topologies", "Topology", pool, {"levels": levels})
+        flavor = {"nodeLabels": {"osmo.local/pool": pool}, "topologyName": pool}
+        self._create("resourceflavors", "ResourceFlavor", pool, flavor)
+        quota = [{"name": GPU, "nominalQuota": 1000}]
+        spec = {
+            "namespaceSelector": {},
+            "resourceGroups": [{"coveredResources": [GPU], "flavors": [{"name": pool, "resources": quota}]}],
+            "preemption": {"withinClusterQueue": within},
+        }
+        self._create("clusterqueues", "ClusterQueue", pool, spec)
+        namespace = self._world.namespace
+        queue = names.queue(namespace, pool)
+        self._create(f"namespaces/{namespace}/localqueues", "LocalQueue", queue, {"clusterQueue": pool})
+
+    def _create(self, plural, kind, name, spec):
+        body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
+        self._world.api.create(f"{KUEUE}/{plural}", body | {"spec": spec})
+        self._paths.append(f"{KUEUE}/{plural}/{name}")
+
+    def clear(self):
+        for path in reversed(self._paths):
+            self._world.wait(lambda path=path: deleted(self._world.api, path), bool)
+
+
+@pytest.fixture
+def queues(world, backend):
+    queues = Queues(world)
+    yield queues
+    queues.clear()
+
+
+def workloads(world, name):
+    (group,) = world.service.workflow(name)["groups"]
+    selector = f"{names.GROUP_LABEL}={group['uuid'].replace('-', '')}"
+    path = f"{KUEUE}/namespaces/{world.namespace}/workloads"
+    return world.api.list(path, query={"labelSelector": selector})[0]
+
+
+def places(world, pods, label):
+    world.view.load_nodes()
+    return [world.view.domain(pod["spec"]["nodeName"], label) for pod in pods]
+
+
+def in_rank(pods):
+    return sorted(pods, key=lambda pod: pod["metadata"]["labels"]["osmo.task_name"])
+
+
+def of_sets(**resources):
+    """Four tasks, each of the resource spec that names it."""
+    text = workflow(
+        ("g", list("abcd")),
+        resources="\n    ".join(
+            f"{name}: {{gpu: 4, topology: {topology}}}" for name, topology in resources.items()
+        ),
+    )
+    for task in "cd":
+        text = re.sub(rf"(name: {task}, .*resource: )one", r"\1two", text)
+    return text
+
+
+def complete(world, name):
+    (group,) = world.service.workflow(name)["groups"]
+    world.view.finish(world.namespace, group["uuid"])
+    world.wait_group(name, "g", "COMPLETED")
+    world.wait_released(name)
+    assert (world.left(name), workloads(world, name)) == ([], [])
+
+
+def test_four_tasks_share_a_clique_and_a_compute_domain(world, queues):
+    pool = world.make_pool(scheduler="kueue", nvlink=True, size=4)
+    queues.make(pool, RACK, CLIQUE)
+    resources = "one: {gpu: 4, topology: [{key: clique}]}"
+    name = world.submit(pool, workflow(("g", list("abcd")), resources=resources))
+    world.wait_group(name, "g", "RUNNING")
+    pods = in_rank(world.pods(name))
+    assert len(set(places(world, pods, CLIQUE))) == 1
+    hosts = [pod["spec"]["nodeName"] for pod in pods]
+    assert (hosts, len(set(hosts))) == (sorted(hosts), 4)
+    assert [pod["spec"]["nodeSelector"][HOSTNAME] for pod in pods] == hosts
+    assert all(pod["status"]["resourceClaimStatuses"] for pod in pods)
+    complete(world, name)
+
+
+def test_a_gang_that_no_rack_can_hold_waits_without_pods_and_says_so(world, queues):
+    """Three whole nodes fit into the pool, but not into one of its racks of two."""
+    pool = world.make_pool(scheduler="kueue")
+    queues.make(pool, RACK)
+    resources = "one: {gpu: 4, topology: [{key: rack}]}"
+    name = world.submit(pool, workflow(("g", list("abc")), resources=resources))
+    reason = world.wait(
+        lambda: world.groups(name)["g"]["waiting_reason"] or "", lambda text: "No domain has room" in text
+    )
+    assert "3 tasks" in reason
+    assert (world.groups(name)["g"]["status"], world.pods(name)) == ("SCHEDULING", [])
+    world.service.cancel(name)
+    world.wait_released(name)
+    assert (world.left(name), workloads(world, name)) == ([], [])
+
+
+def test_work_of_higher_priority_takes_the_room_and_the_lower_one_comes_back(world, queues):
+    pool = world.make_pool(scheduler="kueue", racks=1, size=1)
+    queues.make(pool, RACK, within="LowerPriority")
+    text = workflow(("g", ["a"]))
+    low = world.submit(pool, text, priority="LOW")
+    world.wait_group(low, "g", "RUNNING")
+    high = world.submit(pool, text, priority="HIGH")
+    world.wait_group(high, "g", "RUNNING")
+    (ended, *_) = world.wait(lambda: world.groups(low)["g"]["attempts"], lambda found: len(found) == 2)
+    assert "Preempted" in ended["message"]
+    assert world.pods(low) == []
+    complete(world, high)
+    world.wait(
+        lambda: world.pods(low), lambda pods: [pod["status"].get("phase") for pod in pods] == ["Running"]
+    )
+    complete(world, low)
+
+
+def test_two_sets_get_a_clique_each(world, queues):
+    pool = world.make_pool(scheduler="kueue", nvlink=True, racks=3)
+    queues.make(pool, RACK, CLIQUE)
+    text = of_sets(one="[{key: clique, group: x}]", two="[{key: clique, group: y}]")
+    name = world.submit(pool, text)
+    world.wait_group(name, "g", "RUNNING")
+    a, b, c, d = places(world, in_rank(world.pods(name)), CLIQUE)
+    assert (a == b, c == d, a != c) == (True, True, True)
+    complete(world, name)
+
+
+def zoned(world, **zones):
+    """A pool of racks of two nodes, each in a zone, with both as its keys."""
+    keys = [{"key": "zone", "label": ZONE}, {"key": "rack", "label": RACK}]
+    pool = world.make_pool(scheduler="kueue", racks=len(zones), topology_keys=[])
+    for number, zone in enumerate(zones.values()):
+        for node in world.api.list(nodes.PATH)[0]:
+            if node["metadata"]["name"].startswith(f"{pool}-r{number}"):
+                path = f"{nodes.PATH}/{node['metadata']['name']}"
+                world.api.patch(path, {"metadata": {"labels": {ZONE: zone}}})
+    config = world.service.call("GET", f"/api/configs/pool/{pool}")
+    world.service.call("PUT", f"/api/configs/pool/{pool}", {"configs": {**config, "topology_keys": keys}})
+    return pool
+
+
+IN_ONE_ZONE = {
+    "one": "[{key: zone}, {key: rack, group: x}]",
+    "two": "[{key: zone}, {key: rack, group: y}]",
+}
+
+
+def test_two_sets_get_a_rack_each_in_the_one_zone_that_is_large_enough(world, queues):
+    pool = zoned(world, r0="b", r1="a", r2="a")
+    queues.make(pool, ZONE, RACK)
+    name = world.submit(pool, of_sets(**IN_ONE_ZONE))
+    world.wait_group(name, "g", "RUNNING")
+    pods = in_rank(world.pods(name))
+    assert set(places(world, pods, ZONE)) == {"a"}
+    a, b, c, d = places(world, pods, RACK)
+    assert (a == b, c == d, a != c) == (True, True, True)
+    (workload,) = workloads(world, name)
+    assert [pod_set["count"] for pod_set in workload["spec"]["podSets"]] == [4]
+    complete(world, name)
+
+
+def test_preferences_inside_a_preference_are_refused_by_capability(world, queues):
+    pool = zoned(world, r0="a", r1="a")
+    preferred = "requirementType: preferred"
+    sets = {name: text.replace("}", f", {preferred}}}") for name, text in IN_ONE_ZONE.items()}
+    with pytest.raises(Refused, match=r"topology\.nested"):
+        world.submit(pool, of_sets(**sets))

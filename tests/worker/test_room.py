@@ -1,0 +1,252 @@
+"""A gang that its scheduler admits before it has pods: no pod without room, no room without a group."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import Q
+from django.utils import timezone
+
+from cluster.kinds import NODE, POD
+from pools.values.recovery import RecoveryPolicy, Response
+from tests.fakes import players
+from tests.fakes.kinds import WORKLOAD
+from tests.worker.world import World, fresh, statuses
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.models import Attempt, ObservedPod, TaskGroup
+from workflows.services.stop import request_stop
+
+HOSTNAME = "kubernetes.io/hostname"
+REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, backoff_first=0.001)
+
+
+class Killed(BaseException):
+    """The worker's process has died."""
+
+
+def binder(cluster):
+    """Kubernetes' scheduler: a pod gets the node that its selector names, and no other."""
+    for pod in cluster.all(POD):
+        node = pod["spec"].get("nodeSelector", {}).get(HOSTNAME)
+        if node and not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
+            pod["spec"]["nodeName"] = node
+            cluster.put(POD, pod)
+
+
+@pytest.fixture
+def world(db):
+    world = World(scheduled=False)
+    world.cluster.players += [binder, players.kubelet]
+    for number in range(1, 5):
+        name = f"n-{number}"
+        world.cluster.put(NODE, {"metadata": {"name": name, "labels": {HOSTNAME: name}}})
+    return world
+
+
+def gang(world, *, pods=2, policy=REQUEUE, **frozen):
+    backend = {"scheduler_type": "kueue", "scheduler_name": "default-scheduler", "scheduler_version": "0.15"}
+    group = world.group(pods=pods, pool=world.pool(backend=backend, nvlink=True))
+    optional = {"attempts": True, "recovery": policy.to_json()}
+    placement = {**group.placement, "queue": "train", **frozen}
+    TaskGroup.objects.filter(pk=group.pk).update(placement=placement, optional_placement=optional)
+    world.settle()
+    return fresh(group)
+
+
+def workload(world):
+    (only,) = world.cluster.all(WORKLOAD)
+    return only
+
+
+def condition(kind, status="True", reason="", message=""):
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def write_status(world, status):
+    name = workload(world)["metadata"]["name"]
+
+    def change(obj):
+        obj["status"] = status
+
+    world.cluster.edit(WORKLOAD, name, change, namespace="osmo")
+
+
+def admit(world, *nodes):
+    """Kueue admits the gang, with one pod on each of these nodes."""
+    (pod_set,) = workload(world)["spec"]["podSets"]
+    part = {
+        "domainCount": len(nodes),
+        "podCounts": {"universal": 1},
+        "valuesPerLevel": [{"individual": {"roots": list(nodes)}}],
+    }
+    assigned = {"name": pod_set["name"], "topologyAssignment": {"levels": [HOSTNAME], "slices": [part]}}
+    conditions = [condition("QuotaReserved"), condition("Admitted")]
+    write_status(
+        world, {"conditions": conditions, "admission": {"clusterQueue": "q", "podSetAssignments": [assigned]}}
+    )
+
+
+def evict(world):
+    status = workload(world).get("status") or {}
+    evicted = condition("Evicted", reason="Preempted", message="Preempted to accommodate a workload")
+    write_status(world, {**status, "conditions": [*status.get("conditions", ()), evicted]})
+
+
+def hosts(world):
+    """The node of each task of the present attempt, in their order."""
+    group = TaskGroup.objects.get()
+    tasks = group.tasks.filter(latest=True).order_by("position")
+    return [task.node_name for task in tasks]
+
+
+def test_no_pod_exists_before_its_gang_has_room(world):
+    group = gang(world)
+    assert (group.status, world.pods()) == ("SCHEDULING", [])
+    assert statuses(group) == ["SCHEDULING"] * 2
+    spec = workload(world)["spec"]
+    assert (spec["queueName"], [pod_set["count"] for pod_set in spec["podSets"]]) == ("train", [2])
+    (container,) = spec["podSets"][0]["template"]["spec"]["containers"]
+    assert container["resources"]["requests"]["nvidia.com/gpu"] == "1"
+    assert "claims" not in container["resources"]
+    assert group.waiting_reason == "Kueue has not considered it yet."
+
+
+def test_a_group_that_waits_for_room_costs_no_call(world):
+    group = gang(world)
+    before = len(world.cluster.calls)
+    world.look(group)
+    assert world.cluster.calls[before:] == []
+
+
+def test_pods_are_made_for_the_nodes_that_were_assigned(world):
+    group = gang(world)
+    admit(world, "n-3", "n-1")
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 2
+    assert hosts(world) == ["n-1", "n-3"]
+    for pod in world.cluster.all(POD):
+        assert pod["metadata"]["annotations"]["kueue.x-k8s.io/podset-unconstrained-topology"] == "true"
+    world.finish(group)
+    world.settle()
+    assert (fresh(group).status, fresh(group).released_at is not None) == ("COMPLETED", True)
+    assert {kind for kind in world.cluster.kinds() if kind != "Node"} == set()
+
+
+def test_a_worker_that_dies_between_room_and_pods_leaves_the_next_to_go_on(world, monkeypatch):
+    group = gang(world)
+    admit(world, "n-1", "n-2")
+    create = world.cluster.create_many
+
+    def die(*args, **more):
+        raise Killed
+
+    monkeypatch.setattr(world.cluster, "create_many", die)
+    with pytest.raises(Killed):
+        world.step()
+    monkeypatch.setattr(world.cluster, "create_many", create)
+    TaskGroup.objects.exclude(lease_token=None).update(lease_until=timezone.now())
+    world.settle()
+    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-1", "n-2"])
+    assert len(world.cluster.all(WORKLOAD)) == 1
+
+
+def test_an_evicted_gang_is_tried_again_with_a_workload_of_its_own(world):
+    group = gang(world)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    before = workload(world)["metadata"]["name"]
+    evict(world)
+    world.settle()
+    assert (fresh(group).attempt_number, world.pods()) == (2, [])
+    after = workload(world)
+    assert (after["metadata"]["name"] != before, after.get("status")) == (True, None)
+    (attempt,) = Attempt.objects.filter(group=group)
+    assert (attempt.loss, attempt.evidence) == ("preempted", "room_taken_back")
+    assert "Preempted to accommodate a workload" in attempt.message
+    admit(world, "n-3", "n-4")
+    world.settle()
+    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-3", "n-4"])
+
+
+def test_an_evicted_gang_ends_where_its_policy_says_so(world):
+    group = gang(world, policy=RecoveryPolicy())
+    admit(world, "n-1", "n-2")
+    world.settle()
+    evict(world)
+    world.settle()
+    assert (fresh(group).status, world.cluster.all(WORKLOAD)) == ("FAILED_PREEMPTED", [])
+
+
+def test_room_that_is_taken_back_before_there_are_pods_is_asked_for_again(world):
+    group = gang(world)
+    before = workload(world)["metadata"]["uid"]
+    evict(world)
+    world.settle()
+    assert workload(world)["metadata"]["uid"] != before
+    assert (fresh(group).status, fresh(group).attempt_number) == ("SCHEDULING", 1)
+
+
+def test_a_group_that_is_stopped_while_it_waits_leaves_no_workload(world):
+    group = gang(world)
+    canceled = TaskStatus.FAILED_CANCELED
+    request_stop(Q(pk=group.pk), status=canceled, message="cancelled", force=False)
+    world.settle()
+    assert fresh(group).released_at is not None
+    assert {kind for kind in world.cluster.kinds() if kind != "Node"} == set()
+
+
+def test_the_wait_for_room_has_the_queue_timeout(world):
+    group = gang(world)
+    TaskGroup.objects.filter(pk=group.pk).update(scheduling_start_time=timezone.now() - timedelta(days=1))
+    world.settle()
+    assert fresh(group).status == "FAILED_QUEUE_TIMEOUT"
+    assert world.cluster.all(WORKLOAD) == []
+
+
+def test_a_task_that_is_tried_again_takes_its_place(world):
+    group = gang(world, default_exit_actions={"RESCHEDULE": "3"}, max_retry_per_task=1)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    second = group.tasks.get(position=1).name
+    world.finish(group, 3, tasks=[second])
+    world.ends.clear()
+    world.settle()
+    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-1", "n-2"])
+    assert len(world.cluster.all(WORKLOAD)) == 1
+
+
+def test_a_task_of_a_lost_node_waits_for_the_node_that_replaces_it(world):
+    policy = RecoveryPolicy(node_lost=Response.TASK, backoff_first=0.001)
+    group = gang(world, policy=policy)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    lost = group.tasks.get(position=1)
+    world.cluster.remove(NODE, "n-2")
+    world.cluster.remove(POD, lost.pod_name, namespace="osmo")
+    world.observe()
+    ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(seconds=30))
+    world.settle()
+    assert len(world.pods()) == 1
+    admit(world, "n-1", "n-4")
+    world.settle()
+    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-1", "n-4"])
+    assert fresh(group).attempt_number == 1
+
+
+def test_nodes_that_do_not_hold_the_gang_make_no_pod(world):
+    group = gang(world)
+    admit(world, "n-1")
+    world.settle()
+    assert world.pods() == []
+    assert "Kueue assigned 1 pod to" in fresh(group).waiting_reason
+
+
+def test_a_workload_that_somebody_deleted_is_made_again_as_it_was(world):
+    world.cluster.players.remove(binder)
+    group = gang(world)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    before = workload(world)["spec"]
+    world.cluster.remove(WORKLOAD, workload(world)["metadata"]["name"], namespace="osmo")
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(hours=1))
+    world.settle()
+    assert workload(world)["spec"] == before

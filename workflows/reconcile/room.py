@@ -1,0 +1,121 @@
+"""Room before pods: a gang whose scheduler admits it, and assigns nodes, before it has pods.
+
+The pod group asks for the room of the whole gang. Until the scheduler's answer the group waits without pods
+(``GroupView.awaits_room``); then each pod is made for the node that its task was assigned. The answer is
+kept nowhere but in the pod group, which is read live before pods are made, so a worker that dies in between
+loses nothing and no pod is made for room that was taken back meanwhile. While the observer's rows show no
+answer, a reconciliation costs no call to the cluster.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cluster.interface import Obj
+from scheduling.backends.base import Admission, AdmitsBeforePods
+from scheduling.backends.registry import scheduler_backend
+from scheduling.levels import HOSTNAME_LABEL
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.manifests.group import Renderer
+from workflows.reconcile import observations
+from workflows.reconcile.group_reader import ObjectsByName, pod_group_kind
+from workflows.reconcile.group_view import GroupView
+from workflows.reconcile.leased import LeasedCluster
+from workflows.services.record import Change, GroupMove, TaskMove
+from workflows.values.placement import GroupPlacement
+
+
+@dataclass(frozen=True, slots=True)
+class RoomWait:
+    """The scheduler has not given the gang, or a task that is tried again, its place yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The scheduler's answer: the ``nodes`` of tasks, by name; none before the gang is admitted.
+
+    ``evicted`` says why the scheduler took the room back, empty if it has not.
+    """
+
+    nodes: Mapping[str, str]
+    evicted: str = ""
+
+
+def asks_first(placement: GroupPlacement) -> AdmitsBeforePods | None:
+    """The group's scheduler, if it admits a gang before its pods; None for any other."""
+    scheduler = scheduler_backend(placement.scheduler_type)
+    return scheduler if isinstance(scheduler, AdmitsBeforePods) else None
+
+
+def waits_by_rows(view: GroupView) -> bool:
+    """Whether the observer's rows show every pod group of the gang, and no answer on any."""
+    scheduler = asks_first(view.placement)
+    if scheduler is None or not view.awaits_room or observations.observer_is_silent(view):
+        return False
+    answers = {
+        str(row["metadata"]["name"]): scheduler.admission(row) for row in observations.pod_groups(view)
+    }
+    expected = {str(manifest["metadata"]["name"]) for manifest in view.renderer.pod_groups()}
+    return expected <= answers.keys() and all(answers[name] == Admission() for name in expected)
+
+
+def read_room(
+    view: GroupView, scheduler: AdmitsBeforePods, pods: ObjectsByName, *, cluster: LeasedCluster
+) -> Reservation:
+    """Read the answer from the cluster; tasks with ``pods`` keep their nodes. Raises ClusterError.
+
+    A node that is not there any more is nobody's: its task waits until the scheduler has replaced it.
+    """
+    nodes: dict[str, str] = {}
+    for generation, pod_group in _pod_groups(view, cluster).items():
+        answer = scheduler.admission(pod_group)
+        if answer.evicted:
+            return Reservation({}, answer.evicted)
+        if answer.admitted:
+            values = view.values.assigned(_present_nodes(view, pods))
+            request = Renderer(values).requests[generation]
+            domains = _domains(view)
+            assigned = scheduler.nodes(request, pod_group, domains=domains)
+            nodes |= {task: node for task, node in assigned.items() if node in domains or not domains}
+    return Reservation(nodes)
+
+
+def _pod_groups(view: GroupView, cluster: LeasedCluster) -> dict[int, Obj]:
+    """The pod groups that exist and are not being deleted, by generation."""
+    kind, namespace = pod_group_kind(view.placement), view.placement.namespace
+    live: dict[int, Obj] = {}
+    for generation, gang in view.renderer.gangs.items():
+        for manifest in gang.pod_groups if kind is not None else ():
+            obj = cluster.get(kind, manifest["metadata"]["name"], namespace=namespace) if kind else None
+            if obj is not None and "deletionTimestamp" not in obj["metadata"]:
+                live[generation] = obj
+    return live
+
+
+def _present_nodes(view: GroupView, pods: ObjectsByName) -> dict[str, str]:
+    """The nodes for which the present pods were made."""
+    return {
+        task.name: pod.assigned
+        for task in view.tasks
+        if (pod := pods.get(task.pod_name)) is not None and pod.assigned
+    }
+
+
+def _domains(view: GroupView) -> dict[str, tuple[str | None, ...]]:
+    """The places of the cluster's nodes, by their label kubernetes.io/hostname."""
+    labels = [level.label for level in view.placement.levels]
+    return {
+        carried.get(HOSTNAME_LABEL, name): tuple(carried.get(label) for label in labels)
+        for name, carried in observations.node_labels(view).items()
+    }
+
+
+def queued_changes(view: GroupView) -> list[Change]:
+    """What to record once the pod group waits for room; nothing if that is recorded."""
+    if view.status != TaskStatus.PROCESSING or view.row.created_in_cluster_at is not None:
+        return []
+    moves = [
+        TaskMove(pk=task.pk, status=str(TaskStatus.SCHEDULING))
+        for task in view.tasks
+        if task.status == TaskStatus.PROCESSING
+    ]
+    return [*moves, GroupMove(status=str(TaskStatus.SCHEDULING))]
