@@ -18,6 +18,7 @@ from pools.clusters.connect import guard_for
 from pools.clusters.guard import Guard
 from pools.interfaces import usage
 from pools.models import Backend
+from workflows.services.adoption import expect_other_forms
 
 HISTORY = timedelta(hours=24)
 DUE = timedelta(minutes=1)
@@ -91,6 +92,8 @@ def _candidate(backend: Backend, namespace: str, *, reason: str, message: str) -
 def adopt(candidate: Candidate) -> int:
     """Take over, and enqueue the groups that waited for it; returns the new epoch. Raises ClusterError."""
     backend = candidate.backend
+    if backend.cluster_id is not None:
+        expect_other_forms(backend.cluster_id, candidate.namespace)
     epoch = _guard(backend).adopt(candidate.namespace).epoch
     for pk in Backend.objects.filter(cluster_id=backend.cluster_id).values_list("pk", flat=True):
         usage().notify_backend(pk)

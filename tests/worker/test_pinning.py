@@ -17,6 +17,7 @@ from workflows.models import Event, ObservedPod, Task, TaskGroup
 from workflows.reconcile import pinning
 from workflows.reconcile.outcomes import Retry
 from workflows.services import orders
+from workflows.services.adoption import expect_other_forms
 
 MARK = "osmo.nvidia.com/pinned-sets"
 RETRY = {"max_retry_per_task": 2, "default_exit_actions": {"RESCHEDULE": "2"}}
@@ -71,7 +72,7 @@ def is_pinned(world, rack="r1"):
 
 def notes(group):
     rows = Event.objects.filter(
-        group=group, reason__in=["SetsPinned", "SetsUnpinned", "PinsLeftOut"]
+        group=group, reason__in=["SetsPinned", "SetsUnpinned", "PinsLeftOut", "PinsForgotten"]
     ).order_by("id")
     return list(rows.values_list("reason", flat=True))
 
@@ -364,3 +365,42 @@ def test_after_three_times_pins_stay(world, group):
     world.settle()
     assert selectors(world) == [{}] * 4
     assert TaskGroup.objects.get(pk=group.pk).other_pins is None
+
+
+def test_pods_with_pins_that_a_backup_does_not_know_are_made_again_without_them(world, group):
+    columns = ("pins", "constraints")
+    before = TaskGroup.objects.filter(pk=group.pk).values(*columns).get()
+    seek(world)
+    world.settle()
+    assert is_pinned(world)
+    TaskGroup.objects.filter(pk=group.pk).update(**before)
+    expect_other_forms(world.uid, "osmo")
+    world.settle()
+    row = fresh(group)
+    assert (row.pins, row.repinning, row.reordering) == ([], False, False)
+    assert (selectors(world), notes(group)[-1]) == ([{}] * 4, "PinsForgotten")
+    assert MARK not in pod_group(world)["metadata"]["annotations"]
+    assert pod_group(world)["spec"]["topologyConstraint"]
+    assert [task.retry_id for task in group.tasks.all()] == [0] * 4
+
+
+def test_a_gang_that_runs_keeps_pins_that_a_backup_does_not_know(world, group):
+    before = TaskGroup.objects.filter(pk=group.pk).values("pins", "constraints").get()
+    seek(world)
+    world.settle()
+    bind(world.cluster, group.uuid.hex)
+    world.settle()
+    TaskGroup.objects.filter(pk=group.pk).update(**before)
+    expect_other_forms(world.uid, "osmo")
+    world.settle()
+    assert is_pinned(world)
+    assert (statuses(group), fresh(group).repinning) == (["RUNNING"] * 4, False)
+
+
+def test_a_group_of_an_earlier_release_with_two_pod_groups_is_taken_over(world, group):
+    last = group.tasks.order_by("position").last()
+    Task.objects.filter(pk=last.pk).update(generation=last.generation + 1)
+    expect_other_forms(world.uid, "osmo")
+    world.settle()
+    row = fresh(group)
+    assert (row.repinning, row.reordering, row.failures) == (False, False, 0)

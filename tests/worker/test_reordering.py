@@ -13,6 +13,7 @@ from web import crashpoints
 from workflows.manifests.group import Renderer
 from workflows.models import Event, Task, TaskGroup
 from workflows.selectors import group_values
+from workflows.services.adoption import expect_other_forms
 from workflows.values.placement import GroupPlacement
 
 ORDER = "osmo.nvidia.com/order"
@@ -198,3 +199,31 @@ def test_it_is_not_begun(world, group, obstacle):
     assert (row.set_order, row.reordering, row.proposed_order) == ([], False, None)
     assert [name.endswith("-free") for name in leaves(world)] == [False, True]
     assert (events(group), patches(world)) == ([], 0)
+
+
+def test_a_group_of_a_backup_is_brought_back_to_the_order_that_its_row_has(world, group):
+    world.cluster.players.remove(picky)
+    before = TaskGroup.objects.filter(pk=group.pk).values("set_order", "constraints").get()
+    propose(group)
+    world.settle()
+    assert [name.endswith("-free") for name in leaves(world)] == [True, False]
+    TaskGroup.objects.filter(pk=group.pk).update(**before)
+    assert expect_other_forms(world.uid, "osmo") == 1
+    world.settle()
+    row = fresh(group)
+    assert (row.set_order, row.reordering, row.repinning) == ([], False, False)
+    assert [name.endswith("-free") for name in leaves(world)] == [False, True]
+    assert sorted(set(labels_of(world.cluster, group.uuid.hex).values())) == leaves(world)
+    assert ORDER not in live(world)["metadata"]["annotations"]
+    world.cluster.players.insert(0, picky)
+    propose(group)
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 5
+
+
+def test_a_group_of_a_backup_whose_objects_are_as_its_row_has_them_is_only_looked_at(world, group):
+    patched = patches(world)
+    expect_other_forms(world.uid, "osmo")
+    world.settle()
+    row = fresh(group)
+    assert (row.reordering, row.repinning, events(group), patches(world)) == (False, False, [], patched)

@@ -72,12 +72,19 @@ def _may_be_bound(view: GroupView, cluster: LeasedCluster) -> bool:
 
 
 def _finish(view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster) -> EditProgress:
-    """Replace the pods that have other pins than the row, and bring the pod group to the row's."""
+    """Replace the pods that have other pins than the row, and bring the pod group to the row's.
+
+    A row without pins of before was put back from a backup: its pods may have pins that it does not know.
+    """
     reader = GroupReader(cluster, view.uuid, view.placement)
     expected = {task.pod_name for task in view.tasks}
     digest, labels = pinning.digest_of(view.pins), reader.pod_labels()
-    pods = {name: pod for name, pod in reader.pod_observations().items() if name in expected}
+    present = reader.pod_observations()
+    pods = {name: pod for name, pod in present.items() if name in expected}
     old = {name: pod for name, pod in pods.items() if _mark(labels, name) != digest}
+    if view.row.other_pins is None:
+        record(lease, _compared(view, observed, present, old, cluster=cluster))
+        return EditProgress(moved=True)
     if old:
         return _delete(view, old, lease, cluster)
     try:
@@ -92,6 +99,36 @@ def _finish(view: GroupView, observed: ObservedPods, lease: Lease, cluster: Leas
         return EditProgress(unfinished=True)
     record(lease, [PinsSettled()])
     return EditProgress(moved=True)
+
+
+def _compared(
+    view: GroupView,
+    observed: ObservedPods,
+    present: Mapping[str, PodSeen],
+    old: Mapping[str, PodSeen],
+    *,
+    cluster: LeasedCluster,
+) -> list[Change]:
+    """Replace pods with pins that the row does not know if all wait for a node; else leave them alone.
+
+    So are those beside pods of tries that the row does not know either, and a group of several pod groups,
+    whose sets were never pinned.
+    """
+    if len(view.gangs) != 1:
+        return [PinsSettled()]
+    live, digest = edit.read(view, cluster), pinning.digest_of(view.pins)
+    differs = live is not None and (old or edit.pins_mark(live) != digest)
+    is_known = present.keys() <= {task.pod_name for task in view.tasks}
+    if not (differs and is_known and _waits(view, observed)) or bound_pods(view, cluster, present).may_be_any:
+        return [PinsSettled()]
+    message = (
+        "Its pods are kept in a place that this state of the database does not know of. They have no node "
+        "and are made again."
+    )
+    return [
+        NewPins(view.pins),
+        Note(key=f"pins:{view.now.isoformat()}", reason="PinsForgotten", message=message),
+    ]
 
 
 def _delete(
@@ -133,6 +170,8 @@ def _bring_pod_group(view: GroupView, digest: str, cluster: LeasedCluster) -> No
 def _reverted(view: GroupView) -> list[Change]:
     """The pins of before again: pods that were deleted meanwhile are made for them."""
     before = pinning.from_json(view.row.other_pins or [])
+    if before == view.pins:  # decided because of a backup: no other pins are known
+        return [PinsSettled()]
     (gang,) = view.pinned(before).gangs.values()
     message = (
         "A pod of the group got a node just before its pods were to be replaced: its pins stay as they were."

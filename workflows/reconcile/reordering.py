@@ -95,28 +95,36 @@ def _may_begin(view: GroupView, cluster: LeasedCluster) -> bool:
 
 def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> EditProgress:
     """Bring the pod group, then its pods, to the row's order, whatever is bound by now."""
+    if len(view.renderer.gangs) != 1:  # its sets were never named in another order
+        record(lease, [OrderReached()])
+        return EditProgress(moved=True)
     try:
-        _reorder_pod_group(view, cluster)
+        is_edited = _reorder_pod_group(view, cluster)
     except (WriteConflict, ObjectNotFound):
         return EditProgress(unfinished=True)
-    _relabel(view, cluster)
+    relabelled = _relabel(view, cluster)
     reached("before-order-recorded")
+    if not (view.order or is_edited or relabelled):  # looked at only because its database was put back
+        record(lease, [OrderReached()])
+        return EditProgress(moved=True)
     message = "The pod group and all its pods are named in that order now."
     note = Note(key=f"ordered:{view.now.isoformat()}", reason=REORDERED, message=message)
     record(lease, [OrderReached(), note])
     return EditProgress(moved=True)
 
 
-def _reorder_pod_group(view: GroupView, cluster: LeasedCluster) -> None:
+def _reorder_pod_group(view: GroupView, cluster: LeasedCluster) -> bool:
+    """Bring the pod group to the row's order; whether it had another."""
     live, order = edit.read(view, cluster), set_order.digest_of(view.order)
     if live is None or edit.order_mark(live) == order:  # one that is gone is made again in the row's order
-        return
+        return False
     edit.bring(view, live, replace(edit.form_of(view, live), order=order), cluster=cluster)
     reached("reordered-podgroup")
+    return True
 
 
-def _relabel(view: GroupView, cluster: LeasedCluster) -> None:
-    """Give each pod the labels of the row's order."""
+def _relabel(view: GroupView, cluster: LeasedCluster) -> int:
+    """Give each pod the labels of the row's order; returns how many had others."""
     behind = _behind(view, GroupReader(cluster, view.uuid, view.placement).pod_labels())
     for number, (pod, labels) in enumerate(behind.items()):
         if number == (len(behind) + 1) // 2:
@@ -125,11 +133,12 @@ def _relabel(view: GroupView, cluster: LeasedCluster) -> None:
             edit.relabel(view, pod, labels, cluster=cluster)
         except ObjectNotFound:
             continue  # whatever replaces it is made in the row's order
+    return len(behind)
 
 
 def _behind(view: GroupView, pods: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
     """The labels of the row's order that a pod lacks, by pod."""
-    (gang,) = view.renderer.gangs.values()
+    (gang,) = view.gangs.values()
     behind: dict[str, Mapping[str, str]] = {}
     for task in view.tasks:
         rendered, present = gang.pods[task.name].labels, pods.get(task.pod_name)
