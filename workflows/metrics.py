@@ -30,6 +30,10 @@ RECONCILES_SKIPPED = Counter(
     "Messages without a reconcile: not_due (or leased), no_seat (the cluster's concurrency limit).",
     ("reason",),
 )
+RECONCILES_IDLE = Counter(
+    "osmo_reconciles_idle",
+    "Reconciles that had nothing to record and nothing to write to the cluster: the group was woken in vain.",
+)
 PLACED = Counter(
     "osmo_placed_groups",
     "Placed groups with requirements, by strictness (required, preferred) and outcome.",

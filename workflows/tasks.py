@@ -27,7 +27,7 @@ from workflows import metrics
 from workflows.feasibility import measured_fragmentation
 from workflows.logs.archive import HOLD_SECONDS, keep_before_delete, keep_ended
 from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle_released
-from workflows.metrics import RECONCILES_SKIPPED
+from workflows.metrics import RECONCILES_IDLE, RECONCILES_SKIPPED
 from workflows.models import TaskGroup
 from workflows.reconcile import orphans, run
 from workflows.services import levels, orders, queue, retention, sweep
@@ -79,17 +79,12 @@ def _reconcile(group_id: UUID) -> None:
     if lease is None:
         RECONCILES_SKIPPED.labels("not_due").inc()
         return
-    _bind(lease.group_id)
+    structlog.contextvars.bind_contextvars(**lease.names)
     with metrics.reconcile() as ending:
         outcome = run.run(lease, cluster=cluster_for(lease.backend), archive=keep_before_delete)
         ending.outcome = outcome.label if outcome else "lease_lost"
-
-
-def _bind(group_id: UUID) -> None:
-    """Put the workflow and the request that submitted it on every log line of this task."""
-    row = TaskGroup.objects.filter(pk=group_id).values_list("workflow__name", "workflow__request_id", "name")
-    for workflow, request_id, name in row:
-        structlog.contextvars.bind_contextvars(workflow=workflow, request_id=request_id, task_group=name)
+    if not lease.acts:
+        RECONCILES_IDLE.inc()
 
 
 @shared_task(base=Periodic, name="workflows.tasks.sweep_due_groups", ignore_result=True)

@@ -199,6 +199,47 @@ def test_a_group_whose_pods_somebody_deletes_again_and_again_pauses(world):
     assert row.attempt_not_before - row.attempt_began_at == timedelta(seconds=300)
 
 
+def test_what_was_said_of_the_nodes_of_an_attempt_ends_with_it(world):
+    group = gang(world)
+    since = {"lastTransitionTime": "2026-01-01T00:00:00"}
+    others = [entry for entry in group.conditions if entry["type"] not in ("NVLinkReady", "NodesHealthy")]
+    health = [
+        {"type": kind, "status": "True", "reason": "Well", "message": "", "observedRevision": 0, **since}
+        for kind in ("NVLinkReady", "NodesHealthy")
+    ]
+    TaskGroup.objects.filter(pk=group.pk).update(conditions=[*others, *health])
+    hold(world, group)
+    preempt(world, group)
+    world.step(group)
+    row = fresh(group)
+    assert row.attempt_number == 2
+    assert {"NVLinkReady", "NodesHealthy"}.isdisjoint(entry["type"] for entry in row.conditions)
+    assert Attempt.objects.get(group=group).message.endswith(".")
+
+
+def test_a_group_that_is_preempted_again_and_again_pauses_and_says_so(world):
+    """As two groups do that take the same room from each other: from the eleventh time on."""
+    group = gang(world, policy=replace(REQUEUE, backoff_first=300.0))
+    ended_at = timezone.now() - timedelta(hours=1)
+    earlier = {
+        "status": "FAILED_PREEMPTED",
+        "loss": "preempted",
+        "evidence": "eviction_event",
+        "counted": False,
+        "began_at": ended_at,
+        "end_time": ended_at,
+    }
+    Attempt.objects.bulk_create(Attempt(group=group, number=number, **earlier) for number in range(1, 11))
+    TaskGroup.objects.filter(pk=group.pk).update(attempt_number=11)
+    preempt(world, group)
+    world.settle()
+    row = fresh(group)
+    assert row.attempt_number == 12
+    assert row.attempt_not_before - row.attempt_began_at == timedelta(seconds=300)
+    assert "Attempt 12 begins at " in row.waiting_reason
+    assert " UTC, after a pause." in row.waiting_reason
+
+
 def test_a_group_that_ran_for_long_before_a_deletion_does_not_pause(world):
     group = gang(world, policy=replace(REQUEUE, backoff_first=300.0))
     preempt(world, group)

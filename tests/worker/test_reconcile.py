@@ -18,6 +18,7 @@ from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import World, chain, fresh, statuses, workflow_of
 from workflows.models import Event, ObservedPod, Task, TaskGroup
 from workflows.reconcile import run, unforeseen
+from workflows.reconcile.outcomes import RequeueAfter
 from workflows.services.stop import cancel_workflow, request_stop
 from workflows.values.observation import PINS_ANNOTATION
 
@@ -73,6 +74,46 @@ def test_pods_wait_for_the_claim_template(world):
     world.cluster._play()
     world.settle()
     assert len(world.pods()) == 2
+
+
+def test_a_group_that_waits_long_for_its_template_looks_seldom_and_is_notified(world):
+    """NVIDIA's controller makes two templates a second: a burst must not fill the worker with looks."""
+    controller = world.cluster.players.pop()
+    group = world.group(pods=2)
+    world.settle()
+    long_ago = timezone.now() - timedelta(seconds=600)
+    TaskGroup.objects.filter(pk=group.pk).update(processing_start_time=long_ago, attempt_began_at=long_ago)
+    world.observe()
+    assert world.look(group) == RequeueAfter(seconds=60.0)
+    assert fresh(group).next_reconcile_at > timezone.now()
+    world.cluster.players.append(controller)
+    world.cluster._play()
+    world.observe()
+    assert fresh(group).next_reconcile_at <= timezone.now()
+
+
+def test_a_group_whose_domain_hangs_in_deletion_looks_seldom_and_is_notified(world):
+    group = world.group(pods=2)
+    world.settle()
+    controller = world.cluster.players.pop()
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled by ann.", force=False)
+    for _ in range(3):
+        world.step(group)
+    assert world.cluster.kinds() == {"ComputeDomain", "ResourceClaimTemplate"}
+    TaskGroup.objects.filter(pk=group.pk).update(end_time=timezone.now() - timedelta(seconds=100))
+    outcome = world.look(group)
+    assert 19 < outcome.seconds < 25
+    assert fresh(group).next_reconcile_at > timezone.now()
+    Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+    assert world.look(group) == RequeueAfter(seconds=3.0)
+    Cluster.objects.update(heartbeat_at=timezone.now())
+    assert world.look(group).seconds > 19
+    world.cluster.players.append(controller)
+    world.cluster._play()
+    world.observe()
+    assert fresh(group).next_reconcile_at <= timezone.now()
+    world.settle()
+    assert released(group)
 
 
 def test_a_template_of_a_former_domain_is_not_taken_for_ours(world):

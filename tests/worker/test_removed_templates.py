@@ -56,6 +56,20 @@ def test_the_domain_of_a_gang_without_claims_is_made_again_with_it(world, group)
     assert Event.objects.filter(group=group, reason="ComputeDomainMadeAgain").count() == 1
 
 
+def test_a_domain_that_does_not_go_is_looked_at_more_and_more_seldom(world, group):
+    remove_template(world, group)
+    for _ in range(3):
+        world.step(group)
+    long_ago = timezone.now() - timedelta(seconds=200)
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=long_ago)
+    world.observe()
+    assert 39 < world.look(group).seconds <= 60
+    world.cluster.players.append(world.controller)
+    world.cluster._play()
+    world.observe()
+    assert fresh(group).next_reconcile_at <= timezone.now()
+
+
 def test_the_domain_of_a_gang_with_a_claim_is_left_alone(world, group):
     pod = world.cluster.all(POD)[0]["metadata"]
     owner = {"kind": "Pod", "name": pod["name"], "uid": pod["uid"]}
@@ -99,7 +113,7 @@ def test_a_task_tried_again_without_the_template_says_when_it_comes_back(db):
         world.step(group)
     assert fresh(group).status == "RUNNING"
     assert fresh(group).waiting_why == "claim_template"
-    assert "somebody deleted" in fresh(group).waiting_reason
+    assert "by what is not known" in fresh(group).waiting_reason
     world.cluster.players.append(controller)
     world.cluster._play()
     world.settle()

@@ -41,6 +41,7 @@ UPSTREAM_CODE = 3000
 BY_CONDITION = "disruption_condition"
 BY_NODE = "node_away"
 UNEXPLAINED = "unexplained"
+ROOM_TAKEN = "room_taken_back"
 NO_TRACES = DeletionTraces()
 
 CONFIG_ERROR_GRACE = timedelta(minutes=10)
@@ -199,6 +200,17 @@ def _evicted(eviction: Eviction) -> Reading:
         message=eviction.message,
         loss=Loss.PREEMPTED,
         evidence="eviction_event",
+    )
+
+
+def read_without_room(reason: str) -> Reading:
+    """Read a pod that has not ended and has to go, because its scheduler took the gang's room back."""
+    return Reading(
+        status=TaskStatus.FAILED_PREEMPTED,
+        code=PREEMPTED_CODE,
+        message=f"Its scheduler took the room of its gang back: {reason}",
+        loss=Loss.PREEMPTED,
+        evidence=ROOM_TAKEN,
     )
 
 

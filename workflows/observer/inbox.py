@@ -25,7 +25,10 @@ from workflows.values.observation import (
 Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | QueueSeen | EventSeen | UnreadableObject
 
 MOST = 5000
-LINGER_SECONDS = 0.1
+LINGER_SECONDS = 0.25
+"""How long changes are collected at most while more of them come."""
+QUIET_SECONDS = 0.05
+"""After so long without another change what has come is written."""
 BATCH = 500
 FOREIGN_USAGE_SECONDS = 1.0
 """How long the usage of other tenants' pods is collected before it is written."""
@@ -132,6 +135,7 @@ class Inbox:
         self._foreign_usage_waits = False
         self._foreign_usage_taken_at = float("-inf")
         self._closed = False
+        self._ended = threading.Event()
 
     def put(self, change: Change, *, listed: bool) -> None:
         """Add a change, waiting while there is no room. After ``close`` changes are dropped.
@@ -199,6 +203,7 @@ class Inbox:
                 lane.complete, lane.problem = changes.complete, changes.problem
 
     def close(self) -> None:
+        self._ended.set()
         with self._news:
             self._closed = True
             self._news.notify_all()
@@ -208,20 +213,29 @@ class Inbox:
         with self._news:
             return len(self._changes) + len(self._foreign_usage.usage)
 
-    def take(self, *, timeout: float, linger: float = LINGER_SECONDS) -> Batch:
-        """What has come: waits for the first change, then a moment for more of them."""
+    def take(self, *, timeout: float, linger: float = LINGER_SECONDS, quiet: float = QUIET_SECONDS) -> Batch:
+        """What has come: waits for the first change, then as long as more of them follow closely.
+
+        Each batch makes its groups due, so of a thousand pods that end together few batches are made.
+        """
         until = time.monotonic() + timeout
         with self._news:
             while not (self._changes or self._foreign_usage_due() or self._closed):
                 if (left := until - time.monotonic()) <= 0:
                     break
                 self._news.wait(left)
-            lingering = time.monotonic() + linger
-            while self._changes and len(self._changes) < BATCH and not self._closed:
-                if (left := lingering - time.monotonic()) <= 0:
-                    break
-                self._news.wait(left)
+        self._gather(linger=linger, quiet=quiet)
+        with self._news:
             return self._drain()
+
+    def _gather(self, *, linger: float, quiet: float) -> None:
+        """Wait until nothing has come for ``quiet``, at most for ``linger``; no change wakes the writer."""
+        until, size = time.monotonic() + linger, 0
+        while (left := until - time.monotonic()) > 0:
+            with self._news:
+                before, size = size, len(self._changes)
+            if size == before or size >= BATCH or self._ended.wait(min(quiet, left)):
+                return
 
     def _drain(self) -> Batch:
         keys = list(self._changes)[: 4 * BATCH]

@@ -6,7 +6,7 @@ and checked again: a pod that the observer has not reported (``unobserved``), or
 ago, about which an event of its scheduler may still come.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -33,6 +33,7 @@ from workflows.lifecycle.pod_status import (
     read_lost,
     read_out_of_domain,
     read_pod,
+    read_without_room,
 )
 from workflows.lifecycle.recovery import History, LostTask, Recovery
 from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
@@ -74,11 +75,14 @@ class ObservedPods:
     time in which nobody followed the cluster, if these pods were missed after it. ``nodes`` are those of its
     pods that are not healthy; after ``lost_after`` one that is away is lost. ``out_of_domain`` are pods by
     name whose node has left the group's ComputeDomain, and since when. ``traces`` may explain why pods were
-    deleted.
+    deleted. ``room_taken`` says why the scheduler took the room of the gang back, empty if it has not.
+    ``settled`` are running pods of which the rows of their tasks say all that there is: there is nothing to
+    read from them.
     """
 
     pods: Mapping[str, PodSeen]
     gone_at: Mapping[str, datetime]
+    settled: Collection[str] = ()
     complete: bool = False
     observer_silent: bool = False
     heartbeat_at: datetime | None = None
@@ -91,6 +95,11 @@ class ObservedPods:
     out_of_domain: Mapping[str, datetime] = field(default_factory=dict)
     unfollowed: tuple[datetime, datetime] | None = None
     traces: DeletionTraces = NO_TRACES
+    room_taken: str = ""
+
+    def of(self, pods: Iterable[str]) -> "ObservedPods":
+        """The same of these pods alone."""
+        return replace(self, pods={name: self.pods[name] for name in pods if name in self.pods})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +193,7 @@ class _TaskReader:
         self._pod_names = frozenset(task.pod_name for task in view.tasks)
 
     def move(self, task: TaskView) -> TaskMove | None:
-        if task.status not in CREATED:
+        if task.status not in CREATED or task.pod_name in self._observed.settled:
             return None
         pod = self._observed.pods.get(task.pod_name)
         present = pod if pod is not None and not pod.absent else None
@@ -259,6 +268,8 @@ class _TaskReader:
 
     def _lost(self, pod: PodSeen) -> Reading | None:
         """How a pod ends that has not ended itself, but is lost; None while it is not."""
+        if self._observed.room_taken:
+            return read_without_room(self._observed.room_taken)
         return self._on_lost_node(pod) or self._out_of_domain(pod)
 
     def _out_of_domain(self, pod: PodSeen) -> Reading | None:
@@ -293,6 +304,7 @@ class _TaskReader:
         deleted = self._view.placement.has_attempts and pod is not None and ended_by_deletion(pod)
         last = read_pod(pod, now=now, start_timeout=limit) if pod is not None and not deleted else None
         explained = (last is not None and last.code is not None) or eviction is not None
+        explained = explained or bool(self._observed.room_taken)
         since = self._observed.gone_at.get(task.pod_name)
         if not explained and since is not None and now - since < VANISHED_GRACE:
             self.recheck_at(since + VANISHED_GRACE)
@@ -333,6 +345,8 @@ class _TaskReader:
             traces=self._observed.traces,
             gone_at=since,
         )
+        if gone.evidence == UNEXPLAINED and self._observed.room_taken:
+            return read_without_room(self._observed.room_taken)
         if gone.evidence == UNEXPLAINED and since is not None and self._may_be_preempted(pod, since):
             self.recheck_at(since + SUCCESSOR_GRACE)
             return None

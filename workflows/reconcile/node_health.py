@@ -8,10 +8,10 @@ from scheduling.node_health import NodeHealth, NodeState
 from scheduling.sentences import plain_listing
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView
+from workflows.services.attempts import NODES_HEALTHY
 from workflows.services.lease import Lease
 from workflows.services.record import Change, Note, record
 
-NODES_HEALTHY = "NodesHealthy"
 MOST_NAMED = 5
 _REASONS = {
     NodeState.CORDONED: "NodeCordoned",

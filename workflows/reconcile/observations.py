@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from pools.models import Cluster, Node
-from scheduling.backends.base import ReadBack
+from scheduling.backends.base import AdmitsBeforePods, ReadBack
 from scheduling.backends.registry import installed
 from scheduling.node_health import NodeHealth
 from web.times import read_instant
@@ -16,12 +16,12 @@ from workflows.homes import at_home
 from workflows.lifecycle.domain_health import DomainNode, domain_nodes
 from workflows.lifecycle.evidence import DeletionTraces, Successor
 from workflows.lifecycle.pod_status import NO_TRACES
-from workflows.lifecycle.statuses import TERMINAL
+from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.nodes.health import node_policy, unhealthy_nodes
 from workflows.reconcile.follow import ObservedPods
-from workflows.reconcile.group_view import GroupView, exit_actions_of, uncounted_tries_of
-from workflows.values.observation import POD_COLUMNS, POD_GROUP, PodSeen
+from workflows.reconcile.group_view import GroupView, TaskView, exit_actions_of, uncounted_tries_of
+from workflows.values.observation import DISRUPTION, POD_COLUMNS, POD_GROUP, PREEMPTED, PodSeen
 
 EVICTION_AGE = timedelta(minutes=5)
 MOST_EVENTS = 20
@@ -38,38 +38,118 @@ OBSERVER_SILENCE = timedelta(seconds=60)
 
 def observed_pods(view: GroupView) -> ObservedPods:
     """The pods of the group's live tasks as the observer last saw them."""
-    names = [task.pod_name for task in view.tasks if task.live]
-    rows = ObservedPod.objects.filter(**_home(view), group_uuid=view.uuid, name__in=names)
-    pods: dict[str, PodSeen] = {}
-    gone_at: dict[str, datetime] = {}
-    for *columns, seen_at in rows.values_list(*POD_COLUMNS, "seen_at"):
-        pod = PodSeen(**dict(zip(POD_COLUMNS, columns, strict=True)))
-        pods[pod.name] = pod
-        if pod.absent:
-            gone_at[pod.name] = seen_at
-    nodes = unhealthy_nodes(
-        cluster_of(view), {pod.node_name for pod in pods.values()} - {""}, backend=view.backend
-    )
-    away = any(node.is_away for node in nodes.values())
+    settled = _settled_pods(view)
+    others = [task.pod_name for task in view.tasks if task.live and task.pod_name not in settled]
+    pods, gone_at = _read_pods(view, others)
+    names = {pod.node_name for pod in pods.values()} | {pod.node_name for pod in settled.values()}
+    nodes = unhealthy_nodes(cluster_of(view), names - {""}, backend=view.backend)
     out_of_domain = _out_of_domain(view)
+    room_taken = _room_taken(view)
+    doubtful = {
+        pod.name
+        for pod in settled.values()
+        if room_taken or pod.node_name in nodes or pod.name in out_of_domain
+    }
+    if doubtful:
+        again, gone_meanwhile = _read_pods(view, doubtful)
+        pods, gone_at = pods | again, gone_at | gone_meanwhile
+    pods = settled | pods
+    away = any(node.is_away for node in nodes.values())
     ending = [
-        t.pk
+        t
         for t in view.tasks
-        if t.live and (t.pod_name in out_of_domain or _has_ended(pods.get(t.pod_name), nodes))
+        if t.live
+        and (t.pod_name not in settled or t.pod_name in doubtful)
+        and (t.pod_name in out_of_domain or _has_ended(pods.get(t.pod_name), nodes))
     ]
     return ObservedPods(
         pods=pods,
+        settled=settled.keys() - doubtful,
         gone_at=gone_at,
         nodes_gone=_nodes_gone(view, pods) if gone_at else (),
         evictions=evictions(view) if gone_at else (),
-        exit_actions=exit_actions_of(view.row, ending) if ending else {},
-        uncounted_tries=uncounted_tries_of(view.row, ending) if ending else {},
+        exit_actions=_exit_actions(view, ending),
+        uncounted_tries=_uncounted_tries(view, ending),
         unfollowed=_unfollowed(view, gone_at.values()) if gone_at else None,
         nodes=nodes,
         lost_after=lost_after(view) if away or out_of_domain else None,
         out_of_domain=out_of_domain,
         traces=_traces(view, pods) if gone_at else NO_TRACES,
+        room_taken=room_taken,
     )
+
+
+def _room_taken(view: GroupView) -> str:
+    """Why the scheduler took the gang's room back; empty if it has not, or is not one that gives it."""
+    scheduler = installed().get(view.placement.scheduler_type)
+    if not isinstance(scheduler, AdmitsBeforePods):
+        return ""
+    evicted = {
+        str(row["metadata"]["name"]): answer.evicted
+        for row in pod_groups(view)
+        if (answer := scheduler.admission(row)).evicted
+    }
+    if not evicted:
+        return ""
+    present = (manifest["metadata"]["name"] for manifest in view.renderer.pod_groups())
+    return next((evicted[name] for name in present if name in evicted), "")  # not of an earlier attempt
+
+
+_MARKS = (
+    {"containers": [{"state": "waiting"}]},
+    {"conditions": [{"type": DISRUPTION}]},
+    {"conditions": [{"reason": PREEMPTED}]},
+)
+"""What the digest of a running pod may have that its task's row says nothing of."""
+
+
+def _settled_pods(view: GroupView) -> dict[str, PodSeen]:
+    """The running pods of which the rows of their tasks say all that there is, without their digests.
+
+    When one pod of a gang of 1,000 changes, these are the other 999. Of their digests the claims are read,
+    and only where pods have some.
+    """
+    running = {t.pod_name: (t.node_name, t.pod_ip) for t in view.tasks if t.status == TaskStatus.RUNNING}
+    if not running:
+        return {}
+    rows = ObservedPod.objects.filter(
+        **_home(view), group_uuid=view.uuid, phase="Running", absent=False, deleting=False
+    )
+    for mark in _MARKS:
+        rows = rows.exclude(digest__contains=mark)
+    claims = ("digest__claims",) if view.placement.nvlink else ()
+    columns = rows.values_list("name", "uid", "node_name", "pod_ip", "resource_version", *claims)
+    namespace = view.placement.namespace
+    return {
+        name: PodSeen(
+            namespace=namespace,
+            name=name,
+            uid=uid,
+            group_uuid=view.uuid,
+            phase="Running",
+            node_name=node,
+            pod_ip=address,
+            digest={"claims": claimed[0]} if claimed and claimed[0] else {},
+            resource_version=version,
+        )
+        for name, uid, node, address, version, *claimed in columns
+        if running.get(name) == (node, address)
+    }
+
+
+def _read_pods(view: GroupView, names: Collection[str]) -> tuple[dict[str, PodSeen], dict[str, datetime]]:
+    """These pods in full by name, and since when each that is gone is missed."""
+    pods: dict[str, PodSeen] = {}
+    gone_at: dict[str, datetime] = {}
+    if not names:
+        return pods, gone_at
+    rows = ObservedPod.objects.filter(**_home(view), group_uuid=view.uuid, name__in=names)
+    for *columns, seen_at in rows.values_list(*POD_COLUMNS, "seen_at"):
+        pod = PodSeen(**dict(zip(POD_COLUMNS, columns, strict=True)))
+        pods[pod.name] = pod
+        if pod.absent:
+            gone_at[pod.name] = seen_at
+    return pods, gone_at
 
 
 def lost_after(view: GroupView) -> timedelta | None:
@@ -102,7 +182,7 @@ def _traces(view: GroupView, pods: Mapping[str, PodSeen]) -> DeletionTraces:
     rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, **_home(view))
     marks = list(rows.values_list("digest__annotations", flat=True)[:MOST_POD_GROUPS])
     stale_since = _of_present_attempt(view, _latest(marks, read_back.stale))
-    never_stale = stale_since is None or any(gang.never_stale for gang in view.renderer.gangs.values())
+    never_stale = stale_since is None or any(gang.never_stale for gang in view.gangs.values())
     nodes = sorted({pod.node_name for pod in pods.values() if pod.absent} - {""})
     return DeletionTraces(
         priority=view.placement.priority,
@@ -195,16 +275,26 @@ def _unstartable(pod: PodSeen) -> bool:
 
 def exit_actions_of_live_tasks(view: GroupView) -> Mapping[int, Mapping[str, str]]:
     """The exit actions of every live task."""
-    return exit_actions_of(view.row, _live(view))
+    return _exit_actions(view, _live(view))
 
 
 def uncounted_tries_of_live_tasks(view: GroupView) -> Mapping[int, int]:
     """The same of their tries that do not count as retries."""
-    return uncounted_tries_of(view.row, _live(view))
+    return _uncounted_tries(view, _live(view))
 
 
-def _live(view: GroupView) -> list[int]:
-    return [task.pk for task in view.tasks if task.live]
+def _exit_actions(view: GroupView, tasks: Sequence[TaskView]) -> Mapping[int, Mapping[str, str]]:
+    return exit_actions_of(view.row, [task.pk for task in tasks]) if tasks else {}
+
+
+def _uncounted_tries(view: GroupView, tasks: Sequence[TaskView]) -> Mapping[int, int]:
+    """No query for tasks that were not tried before."""
+    retried = [task.pk for task in tasks if task.retry_id]
+    return uncounted_tries_of(view.row, retried) if retried else {}
+
+
+def _live(view: GroupView) -> list[TaskView]:
+    return [task for task in view.tasks if task.live]
 
 
 def observer_is_silent(view: GroupView) -> bool:

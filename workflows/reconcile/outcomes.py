@@ -1,7 +1,7 @@
 """How one reconciliation of a group ends: a small closed set, each with its label in metrics."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from workflows.lifecycle.statuses import TaskStatus
@@ -59,10 +59,20 @@ class Unforeseen(Retry):
 
 Outcome = Settled | RequeueAfter | Failed | Retry
 
+LOOK_SHARE = 0.2
 RETRY_FIRST = 1.0
 RETRY_MOST = 60.0
 RETRY_MOST_UNFORESEEN = 600.0
 RETRY_SLOW = 30.0
+
+
+def look_again(waited: timedelta, *, first: float, most: float) -> RequeueAfter:
+    """Look again after a share of the time that was waited so far.
+
+    The observer notifies the group as soon as what it waits for has happened; a look makes up for what was
+    missed. A thousand groups that wait for one slow controller must not all look every second.
+    """
+    return RequeueAfter(seconds=min(max(waited.total_seconds() * LOOK_SHARE, first), most))
 
 
 def backoff(outcome: Retry, *, failures: int, spread: float) -> float:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pools.values.recovery import MOST_AVOIDED, Loss, Response
 from scheduling import names
 from scheduling.node_health import NodeHealth
+from scheduling.sentences import as_sentence
 from web.times import read_instant
 from workflows.lifecycle.domain_health import DOMAIN_LOST_NODE
 from workflows.lifecycle.recovery import History, LostTask, Recovery, recover
@@ -162,7 +163,7 @@ def _lead_completed(view: GroupView, moves: Mapping[int, TaskMove]) -> bool:
 def new_attempt(view: GroupView, moves: Mapping[int, TaskMove], recovery: Recovery) -> list[Change]:
     """The changes that end the present attempt and begin the next one."""
     cause = recovery.cause
-    reason = f"Task {cause.name}: {cause.message}"
+    reason = as_sentence(f"Task {cause.name}: {cause.message}")
     ended = [_end_of_try(task, moves.get(task.pk), reason) for task in view.tasks if task.live]
     tries = [_first_try(task, generation=view.row.generation + 1) for task in view.tasks]
     attempt = NewAttempt(

@@ -43,7 +43,7 @@ def resize(
         return None
     if not live or not edits_pod_groups(view):
         return None
-    if edit.gang_of(view, view.easing).never_stale:
+    if waiting and edit.gang_of(view, view.easing).never_stale:
         waiting = [name for name in waiting if name in ending_among(live, observed)]
     minimums = Minimums(tuple(task.name for task in live), tuple(waiting))
     return _set_minimums(view, minimums, silent=silent, lease=lease, cluster=cluster)
@@ -75,11 +75,13 @@ def _pause(view: GroupView, pod_group: Obj, minimums: Minimums) -> tuple[Minimum
     period, and put back once the scheduler has removed its mark, they are tried again and again while the
     rest of the gang runs. A gang that is never stale does without them for as long as their pods end.
     """
+    if not minimums.waiting:
+        return minimums, None
     if edit.gang_of(view, view.easing).never_stale:
-        return replace(minimums, paused=bool(minimums.waiting)), None
+        return replace(minimums, paused=True), None
     mark = scheduler_backend(view.placement.scheduler_type).read_back.stale
     annotations = pod_group["metadata"].get("annotations") or {}
-    since = read_instant(annotations.get(mark)) if mark and minimums.waiting else None
+    since = read_instant(annotations.get(mark)) if mark else None
     if since is None:
         return minimums, None
     if view.now < since + REST_AFTER:

@@ -35,7 +35,7 @@ from workflows.reconcile.create import (
     TemplateWait,
     create,
     created_changes,
-    edits_pod_groups,
+    rejoins_pod_group,
 )
 from workflows.reconcile.deadlines import next_deadline, timed_out
 from workflows.reconcile.domain_health import record_domain_health
@@ -50,7 +50,7 @@ from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView, history_of, load
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.node_health import record_node_health
-from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff
+from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff, look_again
 from workflows.reconcile.pinning import advance_pins
 from workflows.reconcile.placement_result import record_placement_result
 from workflows.reconcile.recreate import next_missing_check, recreate_missing
@@ -58,6 +58,7 @@ from workflows.reconcile.relaxing import advance_patience
 from workflows.reconcile.reordering import advance_order
 from workflows.reconcile.repin import repins
 from workflows.reconcile.resizing import resize
+from workflows.reconcile.room import RoomWait, queued_changes
 from workflows.reconcile.start_barrier import name_ended_peers
 from workflows.reconcile.teardown import STUCK_AFTER, clear, stuck_changes, take_down, waited_for
 from workflows.reconcile.unforeseen import note_recovery, note_unforeseen
@@ -70,6 +71,7 @@ TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is reconciled this often even without a notification
 WAITING_SECONDS = 300.0  # the end of a group makes its downstream groups due in the same transaction
 TEMPLATE_SECONDS = 2.0
+MOST_TEMPLATE_SECONDS = 60.0
 NODE_SECONDS = 10.0  # a person must act, or a node come back
 RECHECK_AFTER = timedelta(seconds=1)
 
@@ -193,7 +195,7 @@ class Reconciliation:
         outcome = self._follow(view) if created else None
         if created and outcome is None:
             return None
-        if any(task.status == TaskStatus.PROCESSING for task in view.tasks):
+        if view.awaits_room or any(task.status == TaskStatus.PROCESSING for task in view.tasks):
             return self._create(view)
         return outcome
 
@@ -220,11 +222,23 @@ class Reconciliation:
             return None
         if isinstance(outcome, TemplateWait):
             self.claim_template = outcome.name
-            return RequeueAfter(seconds=TEMPLATE_SECONDS)
+            most = SILENT_SECONDS if observations.observer_is_silent(view) else MOST_TEMPLATE_SECONDS
+            return look_again(view.now - _waits_since(view), first=TEMPLATE_SECONDS, most=most)
+        if isinstance(outcome, RoomWait):
+            return self._wait_for_room(view)
         if isinstance(outcome, NodeWait):
             self.node_wait = outcome.sentence
             return RequeueAfter(seconds=NODE_SECONDS)
         return outcome
+
+    def _wait_for_room(self, view: GroupView) -> Outcome | None:
+        """Wait until the observer reports the scheduler's answer; a silent one is not waited for."""
+        if changes := queued_changes(view):
+            record(self.lease, changes)
+            return None
+        self.observed = self.observed or ObservedPods(pods={}, gone_at={}, complete=True)
+        silent = observations.observer_is_silent(view)
+        return _next_reconcile(view, (next_deadline(view),), SILENT_SECONDS if silent else SAFETY_SECONDS)
 
     def _follow(self, view: GroupView) -> Outcome | None:
         observed = observations.observed_pods(view)
@@ -240,6 +254,9 @@ class Reconciliation:
                 ATTEMPTS_ENDED.labels(view.placement.backend, attempt.loss).inc()
         if _outdates_view(assessment.changes):
             return None
+        if _ends_tasks(assessment.changes):  # the gang's minimum must follow at once when fewer tasks live
+            self.view = view = load(self.lease)
+            self.observed = observed = observed.of(task.pod_name for task in view.tasks if task.live)
         if not silent and not view.row.repinning:
             outcome = recreate_missing(view, observed, assessment.lost, self.lease, self.cluster)
             if outcome is not None:
@@ -277,7 +294,7 @@ class Reconciliation:
         return follow(
             view,
             observed,
-            editable=lambda: edits_pod_groups(view),
+            editable=lambda: rejoins_pod_group(view),
             history=lambda: history_of(view.row, now=view.now),
         )
 
@@ -341,15 +358,20 @@ def _is_between_attempts(view: GroupView) -> bool:
     return view.row.clearing or (begins_at is not None and view.now < begins_at)
 
 
-def _outdates_view(changes: Iterable[Change]) -> bool:
-    """Whether the rest of the turn must start from the new rows.
+def _waits_since(view: GroupView) -> datetime:
+    """Since when objects of the present attempt may be created."""
+    row = view.row
+    times = (row.processing_start_time, row.attempt_began_at, row.attempt_not_before)
+    return max((time for time in times if time is not None), default=view.now)
 
-    Timers follow from a group's status, and the gang's minimum must follow at once when fewer tasks live.
-    """
-    return any(
-        isinstance(change, GroupMove | NewTry) or (isinstance(change, TaskMove) and change.status in TERMINAL)
-        for change in changes
-    )
+
+def _outdates_view(changes: Iterable[Change]) -> bool:
+    """Whether the turn must start anew: timers follow from a group's status, a new try has another pod."""
+    return any(isinstance(change, GroupMove | NewTry) for change in changes)
+
+
+def _ends_tasks(changes: Iterable[Change]) -> bool:
+    return any(isinstance(change, TaskMove) and change.status in TERMINAL for change in changes)
 
 
 def _follow_upstream(view: GroupView) -> list[Change] | None:

@@ -127,7 +127,7 @@ def _queued_behind(view: GroupView) -> int:
     A gang without the task has its minimum, and gangs below theirs go first, unless this one keeps the task
     in its minimum ("Retried tasks queue behind younger gangs").
     """
-    if not edits_pod_groups(view) or any(gang.never_stale for gang in view.renderer.gangs.values()):
+    if not edits_pod_groups(view) or any(gang.never_stale for gang in view.gangs.values()):
         return 0
     ranks = list(Workflow.Priority)
     before = ranks[: ranks.index(Workflow.Priority(view.placement.priority)) + 1]
@@ -206,7 +206,7 @@ def _split_sets(view: GroupView, observed: ObservedPods) -> tuple[SplitSet, ...]
     names = view.renderer.sets()
     members = {
         (generation, name): group
-        for generation, gang in view.renderer.gangs.items()
+        for generation, gang in view.gangs.items()
         for name, group in gang.members.items()
     }
     by_set: dict[str, list[TaskView]] = {}

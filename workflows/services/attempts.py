@@ -1,7 +1,8 @@
 """The rows of attempts: how a group begins to be tried again as a whole, and the clock of its run.
 
-What belongs to one attempt is put back to where a group begins: its place, pins, order of sets and eased
-preferences. What users see stays: status, times of the first attempt, the stage of patience that was reached.
+What belongs to one attempt is put back to where a group begins: its place, what is said of its nodes, pins,
+order of sets and eased preferences. What users see stays: status, times of the first attempt, the stage of
+patience that was reached.
 """
 
 from collections.abc import Sequence
@@ -10,12 +11,15 @@ from datetime import datetime, timedelta
 
 from django.db.models import Min
 
+from pools import conditions
 from scheduling.sentences import plain_listing
+from workflows.lifecycle.domain_health import NVLINK_READY
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Attempt, Task
 from workflows.services.steps import Steps
 from workflows.values.placement import TRIED_AGAIN
 
+NODES_HEALTHY = "NodesHealthy"
 MOST_NODES = 1000
 MOST_NAMED = 5
 
@@ -76,6 +80,7 @@ def begin(change: NewAttempt, steps: Steps) -> None:
         preference_levels=None,
         proposed_easing=None,
         placement_result=None,
+        conditions=conditions.without(group.conditions, (NVLINK_READY, NODES_HEALTHY)),
         searched_capacity="",
         placement={**group.placement, "version": max(group.placement["version"], TRIED_AGAIN)},
     )

@@ -11,7 +11,7 @@ Rejected: advisory locks (lost with a connection, unknown to PgBouncer) and SELE
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -27,11 +27,12 @@ from pools.models import Backend
 Clock = Callable[[], float]
 
 _TAKE = """
-    UPDATE workflows_taskgroup
+    UPDATE workflows_taskgroup AS g
        SET lease_token = %(token)s, lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
-     WHERE uuid = %(group)s AND released_at IS NULL AND next_reconcile_at <= clock_timestamp()
-       AND (lease_until IS NULL OR lease_until < clock_timestamp())
- RETURNING nudges AS notifications, failures, backend_id
+      FROM workflows_workflow AS w
+     WHERE g.uuid = %(group)s AND g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
+       AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp()) AND w.uuid = g.workflow_id
+ RETURNING g.nudges AS notifications, g.failures, g.backend_id, g.name, w.name, w.request_id
 """
 _EXTEND = """
     UPDATE workflows_taskgroup SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
@@ -57,7 +58,11 @@ class LeaseLost(Exception):
 
 @dataclass(slots=True)
 class Lease:
-    """A group that this worker may act for until ``ends`` of its own clock."""
+    """A group that this worker may act for until ``ends`` of its own clock.
+
+    ``acts`` counts what was done under it: records of changes, and writes to the cluster. ``names`` are for
+    log lines: the group, its workflow, and the request that submitted it.
+    """
 
     group_id: UUID
     token: UUID
@@ -66,6 +71,8 @@ class Lease:
     backend: Backend
     ends: float
     clock: Clock = field(default=boot_seconds)
+    acts: int = 0
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def left(self) -> float:
         """Seconds that are left at least."""
@@ -80,10 +87,11 @@ def take_lease(group_id: UUID, *, clock: Clock = boot_seconds) -> Lease | None:
         row = cursor.fetchone()
     if row is None:
         return None
-    notifications, failures, backend_id = row
+    notifications, failures, backend_id, group, workflow, request_id = row
     backend = selectors.way_to_cluster(backend_id)
     ends = began + settings.ENV.lease_seconds
-    return Lease(group_id, token, notifications, failures, backend, ends, clock)
+    names = {"task_group": group, "workflow": workflow, "request_id": request_id}
+    return Lease(group_id, token, notifications, failures, backend, ends, clock, names=names)
 
 
 def extend(lease: Lease) -> None:

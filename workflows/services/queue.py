@@ -3,12 +3,15 @@
 A queue is taken in the order of its messages, and the sweep in fair turns. So the queue is as short as keeps
 the workers busy: a new group waits for a few dozen reconciliations of other groups and not for thousands. Its
 length is read from Redis, cached for a moment, and raised by the messages that this process sends, so that a
-burst of notifications costs one query. A broker that does not answer is *silent* for a while: no message is
-sent to it, since a request would wait for each message as long as a connection lasts.
+burst of notifications costs one query. Queries share a connection: to open one costs more than the query. A
+broker that does not answer is *silent* for a while: no message is sent to it, since a request would wait for
+each message as long as a connection lasts.
 """
 
 import threading
 import time
+from functools import cache
+from typing import Any
 
 import structlog
 from celery import current_app
@@ -23,12 +26,13 @@ CACHED_SECONDS = 0.25
 SILENT_SECONDS = 5.0
 """The same after a query without an answer."""
 QUERY_TIMEOUTS = {"socket_timeout": 1, "socket_connect_timeout": 1}
-"""Timeouts of a query in seconds, on a connection of its own."""
+"""Timeouts of a query in seconds, on a connection for queries alone."""
 SLOW_SECONDS = 0.3
 """While a query takes longer than this, the broker counts as silent."""
 
 log = structlog.get_logger(__name__)
 
+_connected = threading.Lock()
 _measuring = threading.Lock()
 _until = float("-inf")  # when to query again
 _queried_at: float | None = None  # when the running query began
@@ -39,14 +43,27 @@ _waiting = 0  # messages by the last query, and those sent since
 def length() -> int | None:
     """Messages that wait; None if the broker does not answer."""
     queue = settings.CELERY_TASK_DEFAULT_QUEUE
-    with current_app.connection_for_write(transport_options=QUERY_TIMEOUTS) as broker:
+    with _connected:
+        broker = _broker()
         try:
             return int(broker.default_channel.queue_declare(queue, passive=True).message_count)
         except ChannelError:  # a queue that is empty is not there
             return 0
         except (*broker.connection_errors, *broker.channel_errors, KombuError, OSError) as error:
             log.debug("queue_not_measured", error=str(error))
+            _disconnect()
             return None
+
+
+@cache
+def _broker() -> Any:
+    """The connection for queries. It lasts until one has no answer; Redis may close it meanwhile."""
+    return current_app.connection_for_write(transport_options=QUERY_TIMEOUTS)
+
+
+def _disconnect() -> None:
+    _broker().release()
+    _broker.cache_clear()
 
 
 def waiting() -> int:
@@ -82,6 +99,8 @@ def sent(messages: int) -> None:
 
 
 def forget() -> None:
-    """Query the broker again at the next call."""
+    """Query the broker again at the next call, on a new connection."""
     global _until  # noqa: PLW0603 -- as above
     _until = float("-inf")
+    with _connected:
+        _disconnect()

@@ -11,6 +11,7 @@ Each kind of change has one class and one writer below. Tasks are written by one
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -40,7 +41,7 @@ from workflows.services import attempts, timeline
 from workflows.services.attempts import AttemptCleared, NewAttempt, RunClock
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.notify import mark_due
-from workflows.services.steps import Steps, database_now
+from workflows.services.steps import Steps
 from workflows.services.timeline import MOST_ALIKE
 from workflows.values.placement import ORDERED
 
@@ -237,6 +238,7 @@ def record(lease: Lease, changes: Sequence[Change]) -> None:
 
     Raises LeaseLost if another worker may have the group; then nothing is written.
     """
+    lease.acts += 1
     moves = [change for change in changes if isinstance(change, TaskMove)]
     tries = [change for change in changes if isinstance(change, NewTry)]
     failed_nodes = [change for change in changes if isinstance(change, NodeFailed)]
@@ -245,9 +247,9 @@ def record(lease: Lease, changes: Sequence[Change]) -> None:
     with transaction.atomic():
         workflow = _lock_workflow(lease.group_id) if group_moves else None
         ends = any(move.status in TERMINAL for move in group_moves)
-        group, downstream = _lock_groups(lease, with_downstream=ends)
+        group, downstream, now = _lock_groups(lease, with_downstream=ends)
         before = group.status
-        steps = Steps(group, database_now(), replaced=[new.after for new in tries])
+        steps = Steps(group, now, replaced=[new.after for new in tries])
         begins = any(isinstance(change, NewAttempt) for change in of_group)
         _move_tasks(moves, steps, begins=begins)
         _add_tries(tries, steps, begins=begins)
@@ -271,23 +273,30 @@ def _lock_workflow(group_id: UUID) -> Workflow:
     return rows.only("uuid", "status", "start_time", "end_time").get(groups=group_id)
 
 
-def _lock_groups(lease: Lease, *, with_downstream: bool) -> tuple[TaskGroup, list[UUID]]:
+def _lock_groups(lease: Lease, *, with_downstream: bool) -> tuple[TaskGroup, list[UUID], datetime]:
+    """Lock the group and those downstream of it; returns them with the time at which the lease still held."""
     ids = {lease.group_id}
     if with_downstream:
         ids |= set(TaskGroup.objects.filter(upstream=lease.group_id).values_list("pk", flat=True))
     rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
     locked = {row.pk: row for row in rows.defer("constraints", "placement_result")}
     group = locked.pop(lease.group_id, None)
-    if group is None or group.lease_token != lease.token or not _holds(lease):
+    now = _time_under_lease(lease) if group is not None and group.lease_token == lease.token else None
+    if group is None or now is None:
         raise LeaseLost(f"group {lease.group_id}")
-    return group, [pk for pk, row in locked.items() if row.released_at is None]
+    return group, [pk for pk, row in locked.items() if row.released_at is None], now
 
 
-def _holds(lease: Lease) -> bool:
-    query = "SELECT lease_until > clock_timestamp() FROM workflows_taskgroup WHERE uuid = %s"
+def _time_under_lease(lease: Lease) -> datetime | None:
+    """The database's time, read once the row is locked; None if the lease is over by then."""
+    query = """
+        SELECT clock.now FROM workflows_taskgroup CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
+         WHERE uuid = %s AND lease_until > clock.now
+    """
     with connection.cursor() as cursor:
         cursor.execute(query, [lease.group_id])
-        return bool(cursor.fetchone()[0])
+        row = cursor.fetchone()
+    return row[0] if row else None
 
 
 _MOVE_TASKS = """

@@ -89,7 +89,7 @@ def waiting() -> QuerySet[TaskGroup]:
         stop_status="",
         created_in_cluster_at__isnull=False,
         placement__version__in=VERSIONS,
-        placement__scheduler_type__in=_ordering_schedulers(),
+        placement__scheduler_type__in=ordering_schedulers(),
     )
     return groups.exclude(constraints=[])
 
@@ -109,7 +109,8 @@ def unanswered() -> QuerySet[TaskGroup]:
     )
 
 
-def _ordering_schedulers() -> list[str]:
+def ordering_schedulers() -> list[str]:
+    """The schedulers for which the sets of a waiting gang may be named in another order."""
     schedulers = installed().items()
     return [name for name, each in schedulers if isinstance(each, OrdersSets) and each.orders_sets]
 
