@@ -65,6 +65,7 @@ def reasons(group: Json, waiting: Json | None) -> tuple[str, ...]:
     sentences += _evidence(waiting.get("evidence") or {}) if waiting else []
     sentences.append(group["failure_message"])
     sentences += _failures(group)
+    sentences += _recovery(group)
     if has_ended(group["status"]) and group["created_in_cluster_at"] and not group["released_at"]:
         sentences.append("It has ended, and its objects in the cluster are being deleted.")
     return tuple(dict.fromkeys(filter(None, sentences)))
@@ -82,6 +83,22 @@ def _evidence(evidence: Json) -> list[str]:
         for set_evidence in evidence.get("sets", [])
     ]
     return [*sets, *messages]
+
+
+def _recovery(group: Json) -> list[str]:
+    """What follows when a group that has not ended loses a task; an older service does not say it."""
+    policy = group.get("recovery")
+    if not policy or has_ended(group["status"]):
+        return []
+    responses = {loss: policy[loss] for loss in ("preempted", "node_lost", "failed")}
+    text = ", ".join(f"{loss.replace('_', ' ')}: {response}" for loss, response in responses.items())
+    is_bounded = any(responses[loss] != "fail" for loss in ("node_lost", "failed"))
+    bound = f", at most {policy['max']}" if is_bounded else ""
+    avoided = group.get("avoided_nodes") or ()
+    return [
+        f"When it loses a task: {text}{bound}.",
+        f"Attempt {group['attempt']} avoids {_few(avoided)}, where tasks were lost." if avoided else "",
+    ]
 
 
 def _line(text: str) -> str:

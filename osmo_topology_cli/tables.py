@@ -103,6 +103,7 @@ def workflows(reply: Json) -> Table:
             workflow["priority"],
             moment(workflow["submit_time"]),
             seconds(workflow["duration"]),
+            workflow.get("waiting_reason") or NONE,
             moment(workflow.get("start_time")),
             moment(workflow.get("end_time")),
             _listed(f"{name}={value}" for name, value in (workflow.get("labels") or {}).items()),
@@ -111,7 +112,10 @@ def workflows(reply: Json) -> Table:
         for workflow in reply["workflows"]
     ]
     more = ("BEGAN AT", "ENDED AT", "LABELS", "UUID")
-    columns = ("WORKFLOW", "STATUS", "POOL", "SUBMITTED BY", "PRIORITY", "SUBMITTED AT", "RUN TIME", *more)
+    columns = (
+        *("WORKFLOW", "STATUS", "POOL", "SUBMITTED BY", "PRIORITY", "SUBMITTED AT", "RUN TIME", "WAITS FOR"),
+        *more,
+    )
     return Table(columns, tuple(rows), wide=frozenset(more))
 
 

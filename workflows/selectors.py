@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from django.db import connection
@@ -28,11 +28,12 @@ from django.db.models import (
 from pools.selectors import Caller
 from scheduling import pins, set_order
 from scheduling.errors import NotFound
+from scheduling.requirements import Requirement
 from web.access import grants_of
 from web.policy import Action, refusal
 from web.transactions import one_transaction
 from workflows.homes import at_home
-from workflows.lifecycle.statuses import TaskStatus
+from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus
 from workflows.models import Attempt, Event, ObservedObject, Task, TaskGroup, Workflow
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
@@ -113,6 +114,16 @@ def workflow_page(
     )
     workflows = list(rows[offset : offset + limit + 1])
     return WorkflowPage(workflows[:limit], more=len(workflows) > limit)
+
+
+def waiting_reasons(workflows: Sequence[Workflow]) -> dict[UUID, str]:
+    """The reason of each workflow's first waiting group, by workflow. A query if any of them is live."""
+    live = [workflow.pk for workflow in workflows if workflow.status not in WORKFLOW_TERMINAL]
+    if not live:
+        return {}
+    rows = TaskGroup.objects.filter(workflow__in=live, status__in=LIVE_ORDER).exclude(waiting_reason="")
+    first = rows.order_by("workflow_id", "position").distinct("workflow_id")
+    return dict(first.values_list("workflow_id", "waiting_reason"))
 
 
 def _condition(filters: WorkflowFilter) -> Q:
@@ -311,25 +322,34 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
 
 def values_on_any_node(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
     """The same, without the nodes that its attempt avoids."""
-    latest: list[TaskTry] = []
-    earlier: list[TaskTry] = []
-    for task in _tries_of_attempt(row).order_by("position", "retry_id"):
-        task_try = TaskTry(
-            task_uuid=task.task_uuid,
-            name=task.name,
-            retry_id=task.retry_id,
-            placement=TaskPlacement.from_json(task.spec),
-            generation=task.generation,
-            first_retry=task.first_retry,
+    tries = [
+        (
+            task.latest,
+            TaskTry(
+                task_uuid=task.task_uuid,
+                name=task.name,
+                retry_id=task.retry_id,
+                placement=TaskPlacement.from_json(task.spec),
+                generation=task.generation,
+                first_retry=task.first_retry,
+            ),
         )
-        (latest if task.latest else earlier).append(task_try)
+        for task in _tries_of_attempt(row).order_by("position", "retry_id")
+    ]
+    return _group_values(row, placement, tries)
+
+
+def _group_values(
+    row: TaskGroup, placement: GroupPlacement, tries: Sequence[tuple[bool, TaskTry]]
+) -> GroupValues:
+    """The values of a group with these tries, each with whether it is the latest of its task."""
     return GroupValues(
         uuid=row.pk,
         name=row.name,
         generation=row.generation,
         placement=placement,
-        tasks=tuple(latest),
-        earlier=tuple(earlier),
+        tasks=tuple(task_try for is_latest, task_try in tries if is_latest),
+        earlier=tuple(task_try for is_latest, task_try in tries if not is_latest),
         stage=row.stage,
         preference_levels=row.preference_levels,
         order=set_order.from_json(row.set_order),
@@ -337,6 +357,28 @@ def values_on_any_node(row: TaskGroup, placement: GroupPlacement) -> GroupValues
         attempt_number=row.attempt_number,
         last_end=_last_end(row),
     )
+
+
+def gang_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
+    """A group's rows as far as its pod groups depend on them: of its tasks without what is their pods' own.
+
+    A pod group is edited while its pods run, perhaps each time that one of a thousand ends.
+    """
+    columns = ("task_uuid", "name", "retry_id", "generation", "first_retry")
+    rows = _tries_of_attempt(row).order_by("position", "retry_id")
+    tries = [
+        (latest, TaskTry(placement=_member(gpu, needs), **dict(zip(columns, entries, strict=True))))
+        for latest, gpu, needs, *entries in rows.values_list(
+            "latest", "spec__gpu", "spec__requirements", *columns
+        )
+    ]
+    return _group_values(row, placement, tries)
+
+
+def _member(gpu: int | None, requirements: Sequence[Mapping[str, Any]] | None) -> TaskPlacement:
+    """What a gang has of a task."""
+    needs = tuple(Requirement(**entry) for entry in requirements or ())
+    return TaskPlacement(image="", command=(), gpu=gpu or 0, requirements=needs)
 
 
 def _tries_of_attempt(row: TaskGroup) -> QuerySet[Task]:

@@ -10,10 +10,12 @@ from django.utils import timezone
 from pages.pools.snippet import Asks, Offer, amounts_for, snippet
 from pools.api.representations import pool_status
 from pools.clusters.capabilities import capabilities_of
+from pools.documents.recovery import words_of
 from pools.interfaces import usage
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import Caller, KeyDomains, key_domains, pool_levels
+from pools.values.recovery_words import policy_of
 from scheduling.capabilities import Capability
 from scheduling.fit.snapshot import FitNode
 from scheduling.levels import domain_of
@@ -100,6 +102,7 @@ class PoolContent:
     pool: Pool
     status: str
     room: PoolRoom
+    recovery: str
     suspects: tuple[str, ...]
     synced_at: datetime | None
     keys: tuple[KeyLine, ...]
@@ -138,6 +141,7 @@ def pool_content(pool: Pool, *, user: Caller) -> PoolContent:
         pool=pool,
         status=pool_status(pool, now=timezone.now()),
         room=_room(nodes),
+        recovery=policy_of([words_of(pool.recovery)]).summary,
         suspects=tuple(sorted(suspects_of(pool.backend.cluster_id).keys() & {node.name for node in nodes})),
         synced_at=observed.synced_at,
         keys=tuple(map(_key_line, key_domains(levels, places))),

@@ -1,15 +1,13 @@
 """The list of workflows: a line for each, with the reason of those that wait. Three queries."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
 
 from pages.workflows.labels import Badge, span, status_badge
 from pools.selectors import Caller, pools_visible_to
-from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
-from workflows.models import TaskGroup, Workflow
-from workflows.selectors import WorkflowFilter, workflow_page
+from workflows.lifecycle.statuses import WORKFLOW_TERMINAL, WorkflowStatus
+from workflows.models import Workflow
+from workflows.selectors import WorkflowFilter, waiting_reasons, workflow_page
 
 A_PAGE = 50
 LIVE = "live"
@@ -60,7 +58,7 @@ class ListContent:
 def list_content(workflow_filter: WorkflowFilter, *, user: Caller, offset: int, now: datetime) -> ListContent:
     """The newest workflows that the user may list."""
     page = workflow_page(workflow_filter, user=user, limit=A_PAGE, offset=offset, order="DESC")
-    waits = _waits(page.workflows)
+    waits = waiting_reasons(page.workflows)
     return ListContent(
         lines=tuple(_line(workflow, waits.get(workflow.pk, ""), now=now) for workflow in page.workflows),
         offset=offset,
@@ -73,16 +71,6 @@ def list_content(workflow_filter: WorkflowFilter, *, user: Caller, offset: int, 
 
 def _choice(value: str) -> str:
     return {LIVE: "Not ended", FAILED: "Failed in any way"}.get(value) or status_badge(value).word
-
-
-def _waits(workflows: Sequence[Workflow]) -> dict[UUID, str]:
-    """The reason of each workflow's first waiting group."""
-    live = [workflow.pk for workflow in workflows if workflow.status not in WORKFLOW_TERMINAL]
-    if not live:
-        return {}
-    rows = TaskGroup.objects.filter(workflow__in=live, status__in=LIVE_ORDER).exclude(waiting_reason="")
-    first = rows.order_by("workflow_id", "position").distinct("workflow_id")
-    return dict(first.values_list("workflow_id", "waiting_reason"))
 
 
 def _line(workflow: Workflow, waits: str, *, now: datetime) -> WorkflowLine:

@@ -1,5 +1,6 @@
 """Tasks of all workflows, tags and users, over REST, in OSMO's paths and shapes."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -16,12 +17,13 @@ from web.policy import Action
 from web.queries import Query, flag, texts
 from web.shapes import Instant, Shape, about, absent
 from workflows import selectors
-from workflows.api.representations import address_of, overview
-from workflows.api.shapes import TIME, PriorityText, TaskStatusText
+from workflows.api.representations import address_of, node_condition, overview
+from workflows.api.shapes import TIME, NodeConditionShape, PriorityText, TaskStatusText
 from workflows.api.task_page import ListedTask, TaskFilter, TaskSum, task_page, task_sums
 from workflows.api.views import base_address, username
-from workflows.lifecycle.statuses import TaskStatus
+from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.models import Workflow
+from workflows.nodes.health import TaskNode, UnhealthyNode, unhealthy_nodes_of_tasks
 from workflows.selectors import MAX_PAGE
 from workflows.services.tags import change_tags
 
@@ -76,6 +78,9 @@ class ListedTaskShape(Shape):
     retry_id: int
     pool: str
     node: str | None
+    node_condition: NodeConditionShape | None = about(
+        "Where its node is not healthy; null for a healthy one, and for a task that has ended."
+    )
     start_time: Instant | None = about(TIME)
     end_time: Instant | None = about(TIME)
     duration: float | None = about("Seconds.")
@@ -132,7 +137,10 @@ class TaskListView(APIView):
             return Response(TaskSumsShape(summaries=[_sum(task_sum) for task_sum in sums]))
         tasks = task_page(criteria, user=request.user, **page)
         base, now = base_address(request), timezone.now()
-        return Response(TaskListShape(tasks=[_listed(task, base=base, now=now) for task in tasks]))
+        nodes = unhealthy_nodes_of_tasks({node for task in tasks if (node := _live_node(task))})
+        return Response(
+            TaskListShape(tasks=[_listed(task, nodes=nodes, base=base, now=now) for task in tasks])
+        )
 
 
 def _sum(task_sum: TaskSum) -> TaskSumShape:
@@ -148,7 +156,18 @@ def _sum(task_sum: TaskSum) -> TaskSumShape:
     )
 
 
-def _listed(task: ListedTask, *, base: str, now: datetime) -> ListedTaskShape:
+def _live_node(task: ListedTask) -> TaskNode | None:
+    """The node of a task that has not ended."""
+    if not task.node or task.status in TERMINAL:
+        return None
+    return TaskNode(task.backend, task.pool, task.node)
+
+
+def _listed(
+    task: ListedTask, *, nodes: Mapping[TaskNode, UnhealthyNode], base: str, now: datetime
+) -> ListedTaskShape:
+    node = _live_node(task)
+    fault = nodes.get(node) if node else None
     address = address_of(task.workflow, base=base)
     tail = urlencode({"task_name": task.name, "retry_id": task.retry_id})
     took = (task.end_time or now) - task.start_time if task.start_time else None
@@ -160,6 +179,7 @@ def _listed(task: ListedTask, *, base: str, now: datetime) -> ListedTaskShape:
         retry_id=task.retry_id,
         pool=task.pool,
         node=task.node or None,
+        node_condition=node_condition(task.node, fault.health, fault.lost_after) if fault else None,
         start_time=task.start_time,
         end_time=task.end_time,
         duration=max(0.0, took.total_seconds()) if took else None,

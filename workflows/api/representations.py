@@ -47,7 +47,7 @@ def overview(name: str, *, base: str) -> str:
     return f"{base}/ui/workflows/{name}"
 
 
-def listed(workflow: Workflow, *, base: str, now: datetime) -> shapes.ListedWorkflowShape:
+def listed(workflow: Workflow, *, waits: str | None, base: str, now: datetime) -> shapes.ListedWorkflowShape:
     """One line of a list."""
     address = address_of(workflow.name, base=base)
     return shapes.ListedWorkflowShape(
@@ -60,6 +60,7 @@ def listed(workflow: Workflow, *, base: str, now: datetime) -> shapes.ListedWork
         queued_time=_queued(workflow, now),
         duration=_duration(workflow, now),
         status=workflow.status,
+        waiting_reason=waits,
         overview=overview(workflow.name, base=base),
         logs=f"{address}/logs",
         error_logs=f"{address}/error_logs",
@@ -169,6 +170,7 @@ def _group(
         conditions=group.conditions,
         compute_domain=_compute_domain(group, domain),
         recovery=RecoveryShape.model_validate(document_of(group.recovery)),
+        avoided_nodes=group.avoided_nodes,
         template_revisions=group.placement.get("template_revisions", {}),
         created_in_cluster_at=group.created_in_cluster_at,
         released_at=group.released_at,
@@ -195,6 +197,8 @@ def _wait(wait: WaitExplanation) -> shapes.GroupExplanationShape:
         sentence=wait.sentence,
         since=wait.since,
         help=wait.help,
+        recovery=wait.recovery,
+        avoided_nodes=list(wait.avoided_nodes),
         evidence=wait.all_evidence,
         feasibility=shapes.GroupFeasibilityShape(**feasibility) if feasibility else None,
         conditions=list(wait.conditions),

@@ -204,6 +204,8 @@ class GroupExplanationShape(Shape):
     sentence: str
     since: Instant | None = about(TIME)
     help: str = about("What would help.")
+    recovery: str = about("What follows when the group loses a task, in a line.")
+    avoided_nodes: list[str] = about("Nodes that its present attempt avoids, because it lost tasks there.")
     evidence: dict[str, Any] = about("What the reason rests on, as data; docs/reference/explain.md.")
     feasibility: GroupFeasibilityShape | None = about("Given where the group lacks a place.")
     conditions: Conditions
@@ -271,6 +273,7 @@ class ListedWorkflowShape(Shape):
     queued_time: float = about("Seconds.")
     duration: float | None = about("Seconds.")
     status: WorkflowStatusText
+    waiting_reason: str | None = about("Why its first waiting group waits, also between two attempts.")
     overview: str
     logs: str
     error_logs: str
@@ -428,6 +431,7 @@ class GroupShape(Shape):
     conditions: Conditions
     compute_domain: ComputeDomainShape | None
     recovery: RecoveryShape = about("What follows when it loses a task, as frozen when it was accepted.")
+    avoided_nodes: list[str] = about("Nodes that its present attempt avoids, because it lost tasks there.")
     template_revisions: dict[str, int] = about("Revisions of the pod templates it was accepted under.")
     created_in_cluster_at: Instant | None = about(TIME)
     released_at: Instant | None = about(TIME)

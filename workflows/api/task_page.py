@@ -43,7 +43,7 @@ class ListedTask:
     retry_id: int
     pool: str
     priority: str
-    backend: str
+    backend: int
     grafana_url: str
     dashboard_url: str
     node: str
@@ -61,7 +61,7 @@ _COLUMNS = (
     "retry_id",
     "group__workflow__pool_name",
     "group__workflow__priority",
-    "group__backend__name",
+    "group__backend_id",
     "group__backend__grafana_url",
     "group__backend__dashboard_url",
     "node_name",

@@ -192,7 +192,11 @@ class WorkflowListView(APIView):
             order=query["order"],
         )
         base, now = base_address(request), timezone.now()
-        rows = [representations.listed(workflow, base=base, now=now) for workflow in page.workflows]
+        waits = selectors.waiting_reasons(page.workflows)
+        rows = [
+            representations.listed(workflow, waits=waits.get(workflow.pk), base=base, now=now)
+            for workflow in page.workflows
+        ]
         return Response(shapes.WorkflowListShape(workflows=rows, more_entries=page.more))
 
     @extend_schema(

@@ -300,7 +300,10 @@ def _of_template(group: ObservedGroup) -> Reason | None:
     text = f"It waits for claim template {group.template}, which the cluster's ComputeDomain controller "
     if not group.template_removed:
         return Reason(Why.CLAIM_TEMPLATE, f"{text}has not created yet.", evidence)
-    text += "made and somebody deleted. The controller makes it again only after 10 minutes to an hour."
+    text += (
+        "had made and which was deleted; by what is not known, but not by this service. "
+        "The controller makes it again only after 10 minutes to an hour."
+    )
     return Reason(Why.CLAIM_TEMPLATE, text, {"claim_template": {"name": group.template, "made": True}})
 
 

@@ -49,6 +49,7 @@ class WaitExplanation:
 
     ``evidence`` is JSON of the reason's own (``explain.reasons``), for display: nothing is decided on it.
     ``conditions`` are the group's. ``report`` is None where nodes are not the obstacle or none is known.
+    ``recovery`` is what follows when it loses a task, ``avoided_nodes`` are those its attempt keeps off.
     """
 
     group: str
@@ -60,6 +61,8 @@ class WaitExplanation:
     preferences: PendingPreferences | None
     report: FeasibilityReport | None
     conditions: Sequence[Json]
+    recovery: str
+    avoided_nodes: Sequence[str]
 
     @property
     def help(self) -> str:
@@ -127,6 +130,8 @@ def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) 
         preferences=preferences,
         report=report,
         conditions=group.conditions,
+        recovery=group.recovery.summary,
+        avoided_nodes=group.avoided_nodes,
     )
 
 

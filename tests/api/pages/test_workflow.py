@@ -133,6 +133,8 @@ def test_what_an_explanation_says_beside_is_shown_as_it_is(browser, pool, monkey
         preferences=None,
         report=None,
         conditions=(),
+        recovery="",
+        avoided_nodes=(),
     )
     monkeypatch.setattr(explanation_cache, "explain_waits", lambda groups, **options: [wait])
     why = section(page_of(browser, workflow), "why")

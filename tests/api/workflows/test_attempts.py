@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from osmo_topology_cli.explain import explain
 from tests.factories import TaskGroupFactory
 from workflows.models import Attempt, TaskGroup
 from workflows.selectors import groups_of
@@ -54,6 +55,27 @@ def test_its_status_stays_and_its_attempts_tell_the_rest(api, group):
     assert (first["number"], first["status"], first["cause"]) == (1, "FAILED_PREEMPTED", "preempted")
     assert first["nodes"] == ["n0", "n1"]
     assert (second["number"], second["status"], second["cause"]) == (2, "SCHEDULING", None)
+
+
+def test_what_follows_the_next_loss_and_which_nodes_are_avoided_is_explained(api, group):
+    TaskGroup.objects.filter(pk=group.pk).update(
+        avoided_nodes=["n1"],
+        optional_placement={"recovery": {"preempted": "requeue", "node_lost": "requeue", "most": 2}},
+    )
+    address = f"/api/workflow/{group.workflow.name}"
+    workflow, explanation = api.get(address).json(), api.get(f"{address}/explain").json()
+    (waits,) = explanation["groups"]
+    assert waits["recovery"] == "preempted: requeue, node lost: requeue, failed: fail, at most 2"
+    assert waits["avoided_nodes"] == workflow["groups"][0]["avoided_nodes"] == ["n1"]
+    (shown,) = explain(workflow, explanation)
+    assert "RUNNING (attempt 2: SCHEDULING)" in shown.heading
+    assert f"When it loses a task: {waits['recovery']}." in shown.sentences
+    assert "Attempt 2 avoids n1, where tasks were lost." in shown.sentences
+    (attempts,) = [table for table in shown.tables if table.title == "Attempts"]
+    assert [row[:3] for row in attempts.rows] == [
+        ("1", "FAILED_PREEMPTED", "preempted"),
+        ("2", "SCHEDULING", "-"),
+    ]
 
 
 def test_of_many_attempts_the_last_hundred_are_read(api, group):

@@ -349,3 +349,15 @@ def test_logs_say_plainly_that_a_pod_is_gone(api, monkeypatch):
 def read_text(answer):
     assert answer.status_code == 200
     return b"".join(answer.streaming_content).decode()
+
+
+def test_a_list_says_why_the_first_waiting_group_of_a_live_workflow_waits(api):
+    reason = "Attempt 2 waits: there is not enough room."
+    waiting = TaskGroupFactory(status="RUNNING", waiting_reason=reason)
+    TaskGroupFactory(workflow=waiting.workflow, position=1, status="RUNNING", waiting_reason="Another one.")
+    ended = TaskGroupFactory(status="COMPLETED", waiting_reason=reason)
+    Workflow.objects.filter(pk=ended.workflow.pk).update(status="COMPLETED")
+    reasons = {
+        entry["name"]: entry["waiting_reason"] for entry in api.get("/api/workflow").json()["workflows"]
+    }
+    assert reasons == {waiting.workflow.name: reason, ended.workflow.name: None}
