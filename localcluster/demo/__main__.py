@@ -72,7 +72,10 @@ def scenes(
         ("A node dies, and the gang comes back", lambda: runs.node_dies(make, report, view, service)),
         ("Use case 1 with too few free nodes", lambda: runs.waits_for_a_clique(make, report, view)),
         ("Use case 3 with its zone busy", lambda: runs.waits_for_a_zone(make, report, view)),
-        ("A preference that waits, then is relaxed", lambda: runs.patience(make, report)),
+        (
+            "A preference waits; meanwhile a queue takes back what it is guaranteed",
+            lambda: runs.patience(make, report, service),
+        ),
         ("LOW gives way to HIGH, and is restarted", lambda: runs.preempted_and_restarted(make, report)),
         ("A level disappears, and comes back", lambda: runs.level_disappears(make, report, view)),
         ("Use case 1 under Kubernetes' own scheduler", lambda: runs.use_case_1(make, report, "native")),

@@ -226,10 +226,13 @@ class Run:
 
     def finish(self) -> None:
         """End the work and follow the group until nothing of it is left."""
-        self.view.finish(self.namespace, self.group)
-        self._wait_until_released("COMPLETED")
+        self.finish_beside_others()
         self._check_nothing_left()
         self._check_log()
+
+    def finish_beside_others(self) -> None:
+        self.view.finish(self.namespace, self.group)
+        self._wait_until_released("COMPLETED")
 
     def cancel(self) -> None:
         self.cancel_beside_others()

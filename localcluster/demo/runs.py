@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from localcluster import scenario
 from localcluster.demo import site
 from localcluster.demo.report import Report
 from localcluster.demo.run import EXAMPLES, Placed, Run, expect_refusal
@@ -133,17 +134,45 @@ def waits_for_a_zone(make: MakeRun, report: Report, view: View) -> None:
     run.show_compute_domain_life()
 
 
-def patience(make: MakeRun, report: Report) -> None:
+def patience(make: MakeRun, report: Report, service: Rest) -> None:
+    """A gang waits for a spine; in the meantime the scene of a pool that takes back its share is played."""
     report.line("each spine has 4 nodes; 5 tasks want one spine, and wait 8 seconds for it")
     run = make("split")
     run.submit("patience.yaml", waitSeconds="8")
     run.wait_until_patient()
+    reclaimed(make, report, service)
     placed = run.wait_until_placed(5)
     run.show(placed)
     domains = placed.domains(site.LABELS["spine"])
     report.check(domains == {"p1", "p2"}, "then the gang is placed on two spines", domains)
     run.check_relaxed()
     run.finish()
+
+
+def reclaimed(make: MakeRun, report: Report, service: Rest) -> None:
+    """A LOW gang on GPUs that another pool is guaranteed loses them, and comes back when they are free."""
+    owner_pool = "spines-owner"
+    set_guarantee = partial(service.call, "PATCH", "/api/configs/pool/spines")
+    values = scenario.pool("spines", scenario.PLACES["spines"])
+    service.put(f"/api/configs/pool/{owner_pool}", {"configs": values | _guarantee(GANG_GPUS)})
+    set_guarantee({"configs_dict": _guarantee(0)})
+    report.line(f"pool {owner_pool} lies over the same nodes: {GANG_GPUS} GPUs are its own, none are spines'")
+    low, owner = make("spines"), make("spines")
+    owner.pool = owner_pool
+    low.submit("use-case-4.yaml", priority="LOW", recovery="{preempted: requeue}")
+    low.wait_until_placed(8)
+    low.wait_until_running()
+    owner.submit("use-case-4.yaml")
+    owner.wait_until_placed(8)
+    owner.finish_beside_others()
+    low.wait_for_attempt(2, tasks=8)
+    low.finish_beside_others()
+    service.call("DELETE", f"/api/configs/pool/{owner_pool}", {})
+    set_guarantee({"configs_dict": _guarantee(-1)})
+
+
+def _guarantee(gpus: int) -> dict[str, object]:
+    return {"resources": {"gpu": {"guarantee": gpus, "maximum": -1, "weight": 1}}}
 
 
 def preempted_and_restarted(make: MakeRun, report: Report) -> None:
@@ -229,3 +258,4 @@ def refusals(service: Rest, report: Report) -> None:
 
 
 SETS = ("left", "right")
+GANG_GPUS = 8 * scenario.GPUS

@@ -110,30 +110,3 @@ def test_kubernetes_own_scheduler_takes_nothing_from_a_normal_workflow(world):
     world.wait(lambda: world.groups(reply["name"])["g"]["waiting_reason"], bool)
     assert world.groups(normal)["g"]["status"] == "RUNNING"
     end(world, normal, reply["name"])
-
-
-def test_a_group_that_kai_deletes_to_pack_another_comes_back_on_another_node(world):
-    """Two nodes of four GPUs, each with a group of two; a third group asks for four. All may be moved."""
-    pool = world.make_pool(racks=1, topology_keys=[], recovery={"preempted": "requeue"})
-    half = {"resources": "one: {gpu: 2}"}
-    names = {}
-    for label in ("x", "filler", "y"):
-        names[label] = world.submit(pool, workflow(("g", ["a"]), name=label, **half), priority="LOW")
-        world.wait_group(names[label], "g", "RUNNING")
-    end(world, names.pop("filler"))
-
-    names["big"] = world.submit(pool, workflow(("g", ["a"]), name="big"), priority="LOW")
-    world.wait_group(names["big"], "g", "RUNNING")
-
-    def nodes_of(label):
-        pods = [pod for pod in world.pods(names[label]) if pod["status"].get("phase") == "Running"]
-        return {pod["spec"]["nodeName"] for pod in pods}
-
-    def packed():
-        return {label: nodes_of(label) for label in names}
-
-    places = world.wait(packed, lambda nodes: all(nodes.values()))
-    assert places["x"] == places["y"] != places["big"]
-    tries = [max(t["retry_id"] for t in world.groups(names[label])["g"]["tasks"]) for label in "xy"]
-    assert sorted(tries) == [0, 1]
-    end(world, *names.values())

@@ -4,7 +4,6 @@ import pytest
 
 from localcluster import nodes
 from localcluster.api import MERGE_PATCH
-from localcluster.standins.computedomain.values import DAEMON_MARK
 from tests.e2e.conftest import ENDS_WHEN_LOST, workflow
 
 PAIR = workflow(("g", ["a", "b"]), resources="one: {gpu: 4, topology: [{key: rack}]}")
@@ -112,20 +111,3 @@ def test_a_removed_node_ends_its_tasks_with_the_reason(world, run):
     group = world.wait_group(name, "g", "FAILED_BACKEND_ERROR")
     assert "node no longer exists" in group["failure_message"]
     world.wait_released(name)
-
-
-def test_a_node_that_leaves_the_nvlink_domain_starts_the_group_again_without_it(world, run):
-    """Kubernetes knows nothing of it: the node is healthy, and only its ComputeDomain daemon is not ready."""
-    recovery = {"node_lost": "requeue", "backoff": {"first": "1s", "limit": "5s"}}
-    name, node = run(node_lost_after=2, nvlink=True, size=3, recovery=recovery)
-    world.wait(lambda: condition(world, name, "NVLinkReady"), lambda found: found["status"] == "True")
-    body = {"metadata": {"annotations": {DAEMON_MARK: "not-ready"}}}
-    world.api.call("PATCH", f"{nodes.PATH}/{node}", body=body, content_type=MERGE_PATCH)
-
-    group = world.wait(
-        lambda: world.groups(name)["g"],
-        lambda found: len(found["attempts"]) == 2 and found["attempts"][-1]["status"] == "RUNNING",
-    )
-    assert group["attempts"][0]["evidence"] == "domain_lost_node"
-    assert group["status"] == "RUNNING"
-    assert node not in {pod["spec"]["nodeName"] for pod in world.pods(name)}
