@@ -21,7 +21,7 @@ from chaos.hostile import EXIT_CODE, MARK
 from chaos.site import Progress, Site
 from chaos.workload import Submission
 from localcluster import scenario
-from localcluster.api import ApiError
+from localcluster.api import ApiError, Json
 from localcluster.directories import CHECKOUT
 from localcluster.supervisor import clean_environment
 
@@ -303,7 +303,16 @@ def _names(site: Site, path: str, selector: str) -> list[str]:
         if error.code == 404:
             return []
         raise
-    return [str(obj["metadata"]["name"]) for obj in objects]
+    return [_described(obj) for obj in objects]
+
+
+def _described(obj: Json) -> str:
+    """Its name; of a pod also how it stands, without which a leaked one explains nothing."""
+    name, phase = str(obj["metadata"]["name"]), (obj.get("status") or {}).get("phase")
+    if not phase:
+        return name
+    deleting = ", being deleted" if "deletionTimestamp" in obj["metadata"] else ""
+    return f"{name} ({phase} on {obj['spec'].get('nodeName') or 'no node'}{deleting})"
 
 
 def _rows(site: Site, question: LiteralString) -> list[Any]:
