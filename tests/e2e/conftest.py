@@ -14,6 +14,7 @@ from localcluster.api import Access, Api
 from localcluster.demo.view import View
 from localcluster.rest import Rest
 from tests.e2e import rights
+from tests.e2e.kueue_queues import Queues
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 150.0
@@ -183,6 +184,24 @@ def world(stack):
     for node in mine.api.list(nodes.PATH)[0]:
         if node["metadata"]["name"].startswith(mine.prefix):
             mine.api.delete(f"{nodes.PATH}/{node['metadata']['name']}")
+
+
+@pytest.fixture(scope="session")
+def kueue_backend(stack, kueue):
+    """A backend of Kueue on the run's cluster, once for all tests of a worker that need it."""
+    content = {
+        "kubeconfig": str(stack.kubeconfig),
+        "k8s_namespace": stack.namespace,
+        "scheduler_settings": {"scheduler_type": "kueue"},
+    }
+    stack.service.call("POST", f"/api/configs/backend/{stack.backend}-kueue", {"configs": content})
+
+
+@pytest.fixture
+def queues(world, kueue_backend):
+    queues = Queues(world)
+    yield queues
+    queues.clear()
 
 
 def workflow(*groups, name="w", resources="one: {gpu: 4}", extra=""):

@@ -9,61 +9,9 @@ from localcluster.rest import Refused
 from localcluster.standins.kueue.values import HOSTNAME
 from scheduling import names
 from tests.e2e.conftest import CLIQUE, RACK, workflow
-from tests.standins.conftest import deleted
+from tests.e2e.kueue_queues import KUEUE
 
-KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
-GPU = "nvidia.com/gpu"
 ZONE = "osmo.local/zone"
-
-
-@pytest.fixture(scope="session")
-def backend(stack, kueue):
-    """A backend of Kueue on the run's cluster, once for all tests of a worker."""
-    content = {
-        "kubeconfig": str(stack.kubeconfig),
-        "k8s_namespace": stack.namespace,
-        "scheduler_settings": {"scheduler_type": "kueue"},
-    }
-    stack.service.call("POST", f"/api/configs/backend/{stack.backend}-kueue", {"configs": content})
-
-
-class Queues:
-    """Queues on the nodes of pools, as an administrator makes them."""
-
-    def __init__(self, world):
-        self._world, self._paths = world, []
-
-    def make(self, pool, *labels, within="Never"):
-        levels = [{"nodeLabel": label} for label in (*labels, HOSTNAME)]
-        self._create("topologies", "Topology", pool, {"levels": levels})
-        flavor = {"nodeLabels": {"osmo.local/pool": pool}, "topologyName": pool}
-        self._create("resourceflavors", "ResourceFlavor", pool, flavor)
-        quota = [{"name": GPU, "nominalQuota": 1000}]
-        spec = {
-            "namespaceSelector": {},
-            "resourceGroups": [{"coveredResources": [GPU], "flavors": [{"name": pool, "resources": quota}]}],
-            "preemption": {"withinClusterQueue": within},
-        }
-        self._create("clusterqueues", "ClusterQueue", pool, spec)
-        namespace = self._world.namespace
-        queue = names.queue(namespace, pool)
-        self._create(f"namespaces/{namespace}/localqueues", "LocalQueue", queue, {"clusterQueue": pool})
-
-    def _create(self, plural, kind, name, spec):
-        body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
-        self._world.api.create(f"{KUEUE}/{plural}", body | {"spec": spec})
-        self._paths.append(f"{KUEUE}/{plural}/{name}")
-
-    def clear(self):
-        for path in reversed(self._paths):
-            self._world.wait(lambda path=path: deleted(self._world.api, path), bool)
-
-
-@pytest.fixture
-def queues(world, backend):
-    queues = Queues(world)
-    yield queues
-    queues.clear()
 
 
 def workloads(world, name):

@@ -43,7 +43,7 @@ RARE = {
 """Granted and not used by this run: why it is needed all the same."""
 
 
-def full_run(world):
+def full_run(world, queues):
     """Every scheduler, a ComputeDomain, a file, a second try, logs, an end and a pool that goes."""
     world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
     kai = world.make_pool("kai", nvlink=True, topology_keys=KEYS)
@@ -57,15 +57,19 @@ def full_run(world):
     own = world.make_pool("own", scheduler="kubernetes")
     other = world.submit(own, workflow(("g", ["a"]), resources=SAME_RACK))
     world.wait_group(other, "g", "RUNNING")
-    for each in (name, other):
+    admitted = world.make_pool("admitted", scheduler="kueue")
+    queues.make(admitted, RACK)
+    third = world.submit(admitted, workflow(("g", ["a"]), resources=SAME_RACK))
+    world.wait_group(third, "g", "RUNNING")
+    for each in (name, other, third):
         world.service.cancel(each, force=True)
         world.wait_released(each)
         assert world.left(each) == []
     world.service.call("DELETE", f"/api/configs/pool/{kai}", {})
 
 
-def test_what_is_granted_is_used_and_nothing_else_is_asked_for(world, plane):
-    full_run(world)
+def test_what_is_granted_is_used_and_nothing_else_is_asked_for(world, queues, plane):
+    full_run(world, queues)
     wanted = set(rights.granted()) - RARE.keys()
 
     def seen():
