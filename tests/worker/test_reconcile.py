@@ -573,6 +573,23 @@ def test_a_pod_group_that_somebody_deletes_is_made_again_for_a_task_that_waits_t
     assert (statuses(group), len(world.cluster.names(KAI_POD_GROUP))) == (["RUNNING"] * 3, 1)
 
 
+def test_a_pod_group_that_somebody_deletes_is_made_again_for_a_pod_whose_peers_were_placed_first(db):
+    """A scheduler binds pod by pod: one may still be without a node when another one's work is done."""
+    world = World(scheduled=False)
+    group = world.group(pods=2)
+    world.settle()
+    first, last = [task.pod_name for task in group.tasks.order_by("position")]
+    world.cluster.edit(POD, first, lambda obj: obj["spec"].update(nodeName="node-0"), namespace="osmo")
+    world.settle()
+    world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
+    group.tasks.update(scheduling_start_time=timezone.now() - timedelta(minutes=1))
+    world.settle()
+    assert world.cluster.names(KAI_POD_GROUP) == [group.uuid.hex]
+    world.cluster.edit(POD, last, lambda obj: obj["spec"].update(nodeName="node-1"), namespace="osmo")
+    world.settle()
+    assert (statuses(group), len(world.cluster.names(KAI_POD_GROUP))) == (["RUNNING"] * 2, 1)
+
+
 def test_a_pod_that_vanished_while_nobody_looked_says_what_the_scheduler_may_have_done(world):
     group = world.group(pods=2)
     world.settle()

@@ -12,9 +12,9 @@ without waiting pods is left alone: it was made again just now, and its controll
 
 Once a pod has a node, neither a pod nor the ComputeDomain is created again: the end of a pod that may have
 run is the end of its task, and claims in use name the ComputeDomain that is gone. The pod group is, while a
-task that is tried again waits for a place: nothing else would ever give it one. KAI counts the pods that name
-a pod group in each cycle anew (``cluster_info.go``), so one that is created below running pods counts them at
-once, and its minimums are those of the tasks with a place before any grace period is over.
+task waits for a place, on its first try or a later one: nothing else would ever give it one. KAI counts the
+pods that name a pod group in each cycle anew (``cluster_info.go``), so one that is created below running pods
+counts them at once, and its minimums are those of the tasks with a place before any grace period is over.
 
 Missing objects are read from the observer's rows, because reconciling a waiting gang must cost no cluster
 call; only before a pod is created again the cluster is asked. A create of an object that exists after all is
@@ -142,8 +142,8 @@ def _pod_groups(view: GroupView) -> list[Create]:
 def _recreate_pod_group(
     view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster
 ) -> Failed | Retry | None:
-    """Create the pod group of a running gang again, if a task that is tried again needs it for its place."""
-    waiting = [task for task in view.tasks if task.replaces and _waits_since(task, observed, view.now)]
+    """Create the pod group of a running gang again, if one of its tasks still needs it for its place."""
+    waiting = [task for task in view.tasks if _waits_since(task, observed, view.now)]
     if not waiting or not edits_pod_groups(view) or observations.pod_groups(view):
         return None
     if edit.read(view, cluster) is not None:
