@@ -137,6 +137,7 @@ def _facts() -> Any:
         name="bench",
         revision=1,
         installation=uuid4(),
+        queue="bench",
         backend="bench",
         cluster_uid=str(uuid4()),
         namespace="osmo",

@@ -289,15 +289,17 @@ class ObservedTopology(models.Model):
 
 
 class ObservedQueue(models.Model):
-    """A scheduler's queue as last observed, whoever created it.
+    """A scheduler's queue as last observed, or what one names, whoever created it.
 
-    ``resource`` is its kind (``queues.scheduling.run.ai``), ``reading`` JSON of its ``QueueState``.
-    Without ``Cluster.queues_synced_at`` nothing is known and rows mean nothing.
+    ``resource`` is its kind (``queues.scheduling.run.ai``), ``reading`` JSON of its ``QueueState``; without
+    ``Cluster.queues_synced_at`` such rows mean nothing. Of a scheduler whose gangs join queues of somebody
+    else's, ``reading`` is what its backend read, ``name`` may be ``namespace/name``, and
+    ``Cluster.topologies_listed`` has its kinds once they were listed.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="queues")
     resource = models.CharField(max_length=316)
-    name = models.CharField(max_length=253)
+    name = models.CharField(max_length=317)
     uid = models.CharField(max_length=64)
     reading = models.JSONField(default=dict)
     resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
@@ -492,6 +494,14 @@ class Pool(models.Model):
         default="",
         db_default="",
         help_text="Name of the Topology object of an external source; empty for a managed one.",
+    )
+    local_queue = models.CharField(
+        max_length=253,
+        blank=True,
+        default="",
+        db_default="",
+        verbose_name="LocalQueue",
+        help_text="Kueue: the LocalQueue in the backend's namespace that its groups join; empty: its own.",
     )
     shared_credentials = ArrayField(
         models.CharField(max_length=200),

@@ -11,7 +11,7 @@ from typing import Final
 from django.utils import timezone
 
 from pools.clusters.capabilities import capabilities_of
-from pools.documents.backend import queues_of
+from pools.documents.backend import queue_of
 from pools.models import Backend, Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import Caller, pool_levels
@@ -208,7 +208,7 @@ def _queues(pool: Pool, observed: ObservedNodes) -> QueueReading | None:
     return read_queues(
         pool.backend.scheduler_type,
         pool=pool.name,
-        queue=queues_of(pool.backend).queue(pool.backend.namespace, pool.name),
+        queue=queue_of(pool),
         priority="NORMAL",
         cluster=pool.backend.cluster_id or "",
         in_use=observed.in_use,

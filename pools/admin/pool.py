@@ -171,6 +171,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
                 "fields": (
                     "topology_source",
                     "topology_name",
+                    "local_queue",
                     "split_gangs",
                     "unsupported_preferred",
                     "infeasible",

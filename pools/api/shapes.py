@@ -139,6 +139,9 @@ class PoolShape(PoolBaseShape):
     )
     topology_source: str = about("managed: this service makes the Topology objects; external: it uses one.")
     topology_name: str = about("Name of the external Topology object.")
+    local_queue: str = about(
+        "Kueue: the LocalQueue that its groups join; empty: the one of the pool's own name."
+    )
     shared_credentials: list[str] = about(
         "Secrets of the backend's namespace that tasks of everybody in this pool may read."
     )

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pools.checks.names import MAX_NAME
-from pools.checks.pool import owns_no_topologies
+from pools.checks.pool import joins_no_queues, owns_no_topologies
 from pools.documents.backend import BackendDocument
 from pools.documents.reading import suggestion
 from pools.values.durations import ACCEPTED, parse_duration
@@ -107,12 +107,14 @@ def check_backend_serves_pools(
     backend: str,
     scheduler: str,
     owns_topologies: bool,
+    queues: Mapping[str, str],
     path: Path,
 ) -> list[Fault]:
     """Find the pools of a backend that it could no longer serve after a change.
 
     ``lacks``: by pool, what its new cluster does not serve, by the pool's field that needs it. ``external``:
-    by pool, the external Topology object that it names.
+    by pool, the external Topology object that it names. ``queues``: by pool, the LocalQueue that it
+    names and that the new scheduler does not join.
     """
     faults = []
     for pool, fields in sorted(lacks.items()):
@@ -129,6 +131,12 @@ def check_backend_serves_pools(
             "managed."
         )
         faults.append(Fault(path, "no_topology_objects", message))
+    for pool, name in sorted(queues.items()):
+        message = (
+            f'Pool "{pool}" of this backend names LocalQueue "{name}". '
+            f"{joins_no_queues(scheduler, backend)}: move the pool first, or empty its local_queue."
+        )
+        faults.append(Fault(path, "no_local_queues", message))
     return faults
 
 

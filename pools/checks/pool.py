@@ -42,6 +42,7 @@ def check_pool(document: PoolDocument) -> list[Fault]:
         allowed = tuple(sorted(document.platforms))
         faults.append(Fault(("default_platform",), "unknown_platform", message, allowed=allowed))
     faults += _topology_source(document)
+    faults += _local_queue(document.local_queue)
     faults += _shared_credentials(document.shared_credentials)
     faults += _timeouts(document)
     faults += _exit_actions(document.default_exit_actions, path=("default_exit_actions",))
@@ -61,6 +62,7 @@ def check_placement(
     schedulers: Sequence[str],
     usable: Sequence[str],
     owns_topologies: bool,
+    joins_queues: bool,
     lacks: Mapping[str, Sequence[str]],
     share_before: Mapping[str, float],
 ) -> list[Fault]:
@@ -68,6 +70,7 @@ def check_placement(
 
     ``schedulers``: the installed scheduler backends; ``usable``: the backends that take pools.
     ``owns_topologies``: its scheduler reads levels from objects in the cluster, which may be external.
+    ``joins_queues``: its gangs join queues of somebody else's.
     ``lacks``: what the cluster does not serve, by the pool's field that needs it for the first time.
     ``share_before``: the pool's share of GPUs on this backend until now.
     """
@@ -88,6 +91,9 @@ def check_placement(
     if document.topology_source == "external" and not owns_topologies:
         message = f"{owns_no_topologies(capabilities.scheduler, backend)}, so there is none to name."
         faults.append(Fault(("topology_source",), "no_topology_objects", message, allowed=("managed",)))
+    if document.local_queue and not joins_queues:
+        message = f"{joins_no_queues(capabilities.scheduler, backend)}: leave it out."
+        faults.append(Fault(("local_queue",), "no_local_queues", message, allowed=("",)))
     return [*faults, *disabled]
 
 
@@ -122,6 +128,15 @@ def _topology_source(document: PoolDocument) -> Iterator[Fault]:
     if not document.topology_keys:
         message = "An external topology needs topology_keys: they say which of its levels users may name."
         yield Fault(("topology_keys",), "no_keys", message)
+
+
+def _local_queue(name: str) -> Iterator[Fault]:
+    if name and not is_object_name(name):
+        message = (
+            "A LocalQueue is named with lower-case letters, digits, '-' and '.', at most "
+            f"{MAX_OBJECT_NAME} characters."
+        )
+        yield Fault(("local_queue",), "invalid_queue", message)
 
 
 def _shared_credentials(secrets: Sequence[str]) -> Iterator[Fault]:
@@ -222,3 +237,8 @@ def owns_no_topologies(scheduler: str, backend: str) -> str:
         f'Scheduler "{scheduler}" of backend "{backend}" reads levels from node labels and from no Topology '
         "object"
     )
+
+
+def joins_no_queues(scheduler: str, backend: str) -> str:
+    """Say that a scheduler's gangs join no existing queue; the caller adds what follows from it."""
+    return f'Scheduler "{scheduler}" of backend "{backend}" has no LocalQueue that a pool could name'

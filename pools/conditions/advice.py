@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from pools.conditions.topology import DRIFT, INCOMPLETE, SHARED
+from pools.conditions.topology import DRIFT, INCOMPLETE, QUEUE, SHARED
 from pools.models import Backend, Pool
 
 
@@ -41,6 +41,7 @@ GOOD_STATUS: Mapping[str, str] = {
     DRIFT: "False",
     INCOMPLETE: "False",
     SHARED: "False",
+    QUEUE: "True",
     "Reachable": "True",
     "SchedulerServed": "True",
     "Conforms": "True",
@@ -58,6 +59,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     DRIFT: ("Topology in step", "Topology drifts"),
     INCOMPLETE: ("labels complete", "labels incomplete"),
     SHARED: ("nodes its own", "nodes shared"),
+    QUEUE: ("queue ready", "queue not ready"),
     "Reachable": ("reachable", "unreachable"),
     "SchedulerServed": ("scheduler served", "scheduler not served"),
     "Conforms": ("conforms", "does not conform"),
@@ -79,6 +81,7 @@ _MINOR = frozenset(
         "ObservationsStored",
         "ValuesUnderTwoParents",
         "NotObserved",
+        "NodesOutsideFlavors",
     }
 )
 """Types and reasons that need a look and no more: they harm only some uses."""
@@ -94,6 +97,8 @@ TO_DO: Mapping[str, str] = {
     "racks: nothing to do unless it is a mistake. Elsewhere use unique values.",
     "SeveralSchedulers": "Give the pools node selectors that exclude each other. Pools of one scheduler may "
     "overlap.",
+    QUEUE: "Correct local_queue, or what the message names; the service never writes queues, flavors and "
+    "Topologies of Kueue.",
     "Reachable": "Read the message: the address, the rights or the cluster. Running work is not affected.",
     "SchedulerServed": "Install the scheduler in a version that is supported, or give the backend another "
     "scheduler_type.",

@@ -1,9 +1,10 @@
 """Conditions of pools that follow from their cluster. Pure: values in, conditions out.
 
-They answer three questions. Do the Topology objects list the levels that the pool relies on
-(``TopologyDrift``)? Do its nodes carry the labels (``TopologyLabelsIncomplete``)? Does another scheduler
-count its nodes as free (``NodesShared``)? All pools of a cluster are evaluated at once, because the last
-question needs the nodes of the others.
+They answer four questions. Does the queue that its gangs join admit them (``QueueReady``, only where they
+join one)? Do the Topology objects list the levels that the pool relies on (``TopologyDrift``)? Do its nodes
+carry the labels (``TopologyLabelsIncomplete``)? Does another scheduler count its nodes as free
+(``NodesShared``)? All pools of a cluster are evaluated at once, because the last question needs the nodes of
+the others.
 
 There is no condition about what was never listed: an empty list and an unknown one must not look alike. A
 scheduler is identified by the schedulerName of pods, because two kinds of backend may use one scheduler
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pools.conditions import Condition
 from scheduling.coverage import LabelCoverage, LevelCoverage, SharedValue, cover
 from scheduling.drift import Drift, InSync, TopologyNotFound, compare
+from scheduling.joined_queues import JoinedQueue, QueueFault
 from scheduling.kubernetes_syntax import selects
 from scheduling.levels import Levels
 from scheduling.sentences import agree, count_of, plain_listing
@@ -25,7 +27,8 @@ from scheduling.sentences import agree, count_of, plain_listing
 DRIFT = "TopologyDrift"
 INCOMPLETE = "TopologyLabelsIncomplete"
 SHARED = "NodesShared"
-TYPES = (DRIFT, INCOMPLETE, SHARED)
+QUEUE = "QueueReady"
+TYPES = (DRIFT, INCOMPLETE, SHARED, QUEUE)
 
 NAMED = 3
 """Nodes, values and pools that a message names before it only counts."""
@@ -48,7 +51,9 @@ class EvaluatedPool:
     """A pool and what its scheduler keeps for it. ``scheduler`` is the schedulerName of its pods.
 
     ``topologies`` is None while the cluster's were never listed, and empty where the scheduler has none.
-    ``external``: they belong to somebody else. ``paths``: domains are paths of labels.
+    ``external``: they belong to somebody else. ``paths``: domains are paths of labels. ``joins``: its gangs
+    join a ``queue`` of somebody else's, which is None while it was not listed. ``hides_unlabelled``: its
+    scheduler sees no node that lacks a label.
     """
 
     name: str
@@ -58,6 +63,9 @@ class EvaluatedPool:
     paths: bool
     external: bool
     topologies: Sequence[TopologyObject] | None
+    joins: bool = False
+    queue: JoinedQueue | None = None
+    hides_unlabelled: bool = False
 
 
 def evaluate(pools: Sequence[EvaluatedPool], nodes: Nodes) -> dict[str, list[Condition]]:
@@ -69,6 +77,7 @@ def evaluate(pools: Sequence[EvaluatedPool], nodes: Nodes) -> dict[str, list[Con
             *_drift(pool),
             *_incomplete(pool, members[pool.name]),
             _shared(pool, members[pool.name], sharers),
+            *_queue(pool, members[pool.name]),
         ]
         for pool in pools
     }
@@ -121,7 +130,7 @@ def _incomplete(pool: EvaluatedPool, members: Nodes) -> Iterator[Condition]:
     if coverage.is_complete and not coverage.shared:
         yield Condition(type=INCOMPLETE, status="False", reason="Complete")
         return
-    lacking = [_lacking(coverage, level) for level in coverage.levels if level.lacking]
+    lacking = [_lacking(pool, coverage, level) for level in coverage.levels if level.lacking]
     values = [_parents(pool, value) for value in coverage.shared[:NAMED]]
     if len(coverage.shared) > NAMED:
         values.append(f"So do {len(coverage.shared) - NAMED} more values.")
@@ -129,11 +138,12 @@ def _incomplete(pool: EvaluatedPool, members: Nodes) -> Iterator[Condition]:
     yield Condition(type=INCOMPLETE, status="True", reason=reason, message=" ".join(lacking + values))
 
 
-def _lacking(coverage: LabelCoverage, level: LevelCoverage) -> str:
+def _lacking(pool: EvaluatedPool, coverage: LabelCoverage, level: LevelCoverage) -> str:
     verb, pronoun = agree(level.lacking, "lacks", "lack"), agree(level.lacking, "it", "them")
+    blind = "its scheduler does not see" if pool.hides_unlabelled else "no requirement on it sees"
     return (
         f"{level.lacking} of the pool's {count_of(coverage.nodes, 'node')} {verb} label {level.level.label} "
-        f'of key "{level.level.key}", so no requirement on it sees {pronoun}: '
+        f'of key "{level.level.key}", so {blind} {pronoun}: '
         f"{plain_listing(level.lacking_names, limit=NAMED, total=level.lacking)}."
     )
 
@@ -178,3 +188,51 @@ def _shared(pool: EvaluatedPool, members: Nodes, sharers: Mapping[str, list[Eval
         f"{plain_listing(shared_nodes, limit=NAMED)}. Give the pools node selectors that exclude each other."
     )
     return Condition(type=SHARED, status="True", reason="SeveralSchedulers", message=message)
+
+
+def _queue(pool: EvaluatedPool, members: Nodes) -> Iterator[Condition]:
+    """Whether the queue that its gangs join admits them, with nodes, and all of the pool's."""
+    if not pool.joins:
+        return
+    if pool.queue is None:
+        message = "The cluster's queues and flavors have not been listed yet."
+        yield Condition(type=QUEUE, status="Unknown", reason="NotObserved", message=message)
+        return
+    faults = [*pool.queue.faults, *_hostless(pool), *_outside_flavors(pool.queue, members)]
+    if not faults:
+        yield Condition(type=QUEUE, status="True", reason="Ready")
+        return
+    message = " ".join(fault.message for fault in faults[:NAMED])
+    yield Condition(type=QUEUE, status="False", reason=faults[0].reason, message=message)
+
+
+def _hostless(pool: EvaluatedPool) -> Iterator[QueueFault]:
+    """The Topology objects whose narrowest level is not the one that is needed last, the host."""
+    for topology in pool.topologies or ():
+        host = topology.levels[-1].label
+        if topology.labels and topology.labels[-1] != host:
+            message = (
+                f"Topology {topology.name} does not end with {host}, so its scheduler names no nodes and no "
+                "group can start."
+            )
+            yield QueueFault("NoHostLevel", message)
+
+
+def _outside_flavors(queue: JoinedQueue, members: Nodes) -> Iterator[QueueFault]:
+    """The pool's nodes that no flavor of its queue has."""
+    if not queue.flavors:
+        return
+    outside = sorted(
+        name
+        for name, labels in members.items()
+        if not any(selects(flavor.node_labels, labels) for flavor in queue.flavors)
+    )
+    if outside:
+        flavors = plain_listing([flavor.name for flavor in queue.flavors], limit=NAMED)
+        verb = agree(len(outside), "is", "are")
+        message = (
+            f"{len(outside)} of the pool's {count_of(len(members), 'node')} {verb} of none of its queue's "
+            f"flavors ({flavors}), so no group gets {agree(len(outside), 'it', 'them')}: "
+            f"{plain_listing(outside, limit=NAMED)}."
+        )
+        yield QueueFault("NodesOutsideFlavors", message)

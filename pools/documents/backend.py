@@ -8,7 +8,7 @@ from pydantic import Field
 
 import barrier
 from pools.documents.reading import Document, Line, Text
-from pools.models import Backend
+from pools.models import Backend, Pool
 from pools.values.durations import parse_duration
 from scheduling.backends.base import QueueSettings, SharesQueues
 from scheduling.backends.registry import installed
@@ -142,6 +142,12 @@ def queues_of(backend: Backend, *, node_gpus: Callable[[], float] = lambda: -1) 
         shard=shard_of(backend),
         **{name: parse_duration(own[name]) for name in QUEUE_CAPABILITIES if own.get(name)},
     )
+
+
+def queue_of(pool: Pool) -> str:
+    """The queue that a pool's groups join: the one that it names, else that of its own name."""
+    backend = pool.backend
+    return pool.local_queue or queues_of(backend).queue(backend.namespace, pool.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

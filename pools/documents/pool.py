@@ -124,6 +124,7 @@ class PoolDocument(Document):
     avoid_suspect_nodes: bool = False
     topology_source: Literal["managed", "external"] = "managed"
     topology_name: Line = ""
+    local_queue: Line = ""
     shared_credentials: Annotated[list[Line], Field(max_length=64)] = []
     common_pod_template: TemplateNames = []
     common_default_variables: Variables = {}

@@ -44,7 +44,7 @@ from pools.services.recording import (
     refuse,
     refuse_declared,
 )
-from scheduling.backends.base import SharesQueues, TopologyOwner
+from scheduling.backends.base import JoinsQueues, SharesQueues, TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.capabilities import check_queue_settings
 from scheduling.errors import Conflict, Fault, NotFound
@@ -255,6 +255,11 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
         backend=backend.name,
         scheduler=kind,
         owns_topologies=isinstance(installed().get(kind), TopologyOwner),
+        queues={
+            pool.name: pool.local_queue
+            for pool in pools
+            if pool.local_queue and not isinstance(installed().get(kind), JoinsQueues)
+        },
         path=SCHEDULER if kind != backend.scheduler_type else ("kubeconfig",),
     )
     moved = probe and probe.reachable and backend.cluster_id not in (None, probe.cluster_uid)

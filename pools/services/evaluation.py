@@ -8,6 +8,7 @@ needs a debounce with a memory.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -21,11 +22,14 @@ from pools import conditions, selectors
 from pools.clusters.capabilities import capabilities_of
 from pools.conditions import Condition
 from pools.conditions.topology import TYPES, EvaluatedPool, TopologyObject, evaluate
-from pools.models import Cluster, Node, ObservedTopology, Pool
+from pools.documents.backend import queue_of
+from pools.models import Cluster, Node, ObservedQueue, ObservedTopology, Pool
 from pools.pod_templates.applied import node_selection
-from scheduling.backends.base import TopologyOwner
-from scheduling.backends.registry import installed
+from scheduling.backends.base import JoinsQueues, TopologyOwner
+from scheduling.backends.registry import hides_unlabelled, installed
 from scheduling.capabilities import Capability
+from scheduling.joined_queues import JoinedQueue, Readings
+from scheduling.levels import Levels
 
 TopologyLabels = Mapping[tuple[str, str], tuple[str, ...]]
 """Labels of topology objects, by resource and name."""
@@ -54,50 +58,99 @@ def node_labels(uid: str) -> dict[str, Mapping[str, str]]:
     return dict(Node.objects.filter(cluster_id=uid).values_list("name", "labels"))
 
 
-def topologies_of(uid: str) -> TopologyLabels:
-    """The labels that each topology object of a cluster lists. One query."""
-    rows = ObservedTopology.objects.filter(cluster_id=uid).values_list("resource", "name", "labels")
-    return {(resource, name): tuple(labels) for resource, name, labels in rows}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterObjects:
+    """What schedulers read levels from: topology objects, and queues that gangs join.
+
+    ``listed`` are the kinds that were listed completely: an object of theirs without a row is absent.
+    """
+
+    listed: frozenset[str]
+    topologies: TopologyLabels
+    queues: Readings
+
+    def knows(self, scheduler: JoinsQueues) -> bool:
+        """Whether all was listed that a queue of this scheduler leads to."""
+        kinds = (*scheduler.joined_kinds, scheduler.topology)
+        return self.listed >= {kind.crd for kind in kinds}
 
 
-def topologies_listed(uid: str) -> frozenset[str]:
-    """The kinds of topology object that were listed completely: one without a row is absent."""
-    return frozenset(Cluster.objects.values_list("topologies_listed", flat=True).get(pk=uid))
+def objects_of(uid: str) -> ClusterObjects:
+    """What was observed of a cluster. Three queries."""
+    topologies = ObservedTopology.objects.filter(cluster_id=uid).values_list("resource", "name", "labels")
+    queues = ObservedQueue.objects.filter(cluster_id=uid, reading__has_key="settings")
+    return ClusterObjects(
+        listed=frozenset(Cluster.objects.values_list("topologies_listed", flat=True).get(pk=uid)),
+        topologies={(resource, name): tuple(labels) for resource, name, labels in topologies},
+        queues={
+            (resource, name): reading
+            for resource, name, reading in queues.values_list("resource", "name", "reading")
+        },
+    )
 
 
 def evaluate_pools(uid: str, *, nodes: Mapping[str, Mapping[str, str]]) -> int:
     """Evaluate the pools of a cluster with these nodes; returns how many pools changed."""
-    listed, topologies, installation = topologies_listed(uid), topologies_of(uid), selectors.installation()
+    objects, installation = objects_of(uid), selectors.installation()
     rows = Pool.objects.filter(backend__cluster_id=uid, backend__deleted_at=None)
     pools = list(rows.select_related("backend").prefetch_related("topology_keys").order_by("pk"))
-    evaluated = [_evaluated(pool, listed, topologies, installation) for pool in pools]
+    evaluated = [_evaluated(pool, objects, installation) for pool in pools]
     verdicts = evaluate(evaluated, nodes)
     return sum(_record(pool, verdicts[pool.name]) for pool in pools)
 
 
-def _evaluated(
-    pool: Pool, listed: frozenset[str], topologies: TopologyLabels, installation: UUID
-) -> EvaluatedPool:
+def _evaluated(pool: Pool, objects: ClusterObjects, installation: UUID) -> EvaluatedPool:
+    scheduler, levels = installed().get(pool.backend.scheduler_type), selectors.pool_levels(pool)
+    joins = isinstance(scheduler, JoinsQueues)
+    queue = queue_joined(pool, objects) if isinstance(scheduler, JoinsQueues) else None
+    topologies: tuple[TopologyObject, ...] | None = ()
+    if isinstance(scheduler, JoinsQueues):
+        topologies = _of_queue(scheduler, queue, levels, objects)
+    elif isinstance(scheduler, TopologyOwner):
+        topologies = _named_or_own(pool, scheduler, levels, objects, installation)
     return EvaluatedPool(
         name=pool.name,
         scheduler=pool.backend.scheduler_name,
         node_selector=node_selection(pool),
-        levels=selectors.pool_levels(pool),
+        levels=levels,
         paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend),
-        external=pool.topology_source == Pool.TopologySource.EXTERNAL,
-        topologies=_topologies(pool, listed, topologies, installation),
+        external=joins or pool.topology_source == Pool.TopologySource.EXTERNAL,
+        topologies=topologies,
+        joins=joins,
+        queue=queue,
+        hides_unlabelled=hides_unlabelled(pool.backend.scheduler_type),
     )
 
 
-def _topologies(
-    pool: Pool, listed: frozenset[str], observed: TopologyLabels, installation: UUID
+def queue_joined(pool: Pool, objects: ClusterObjects) -> JoinedQueue | None:
+    """The queue that a pool's gangs join; None where they join none, or while it was not listed."""
+    scheduler = installed().get(pool.backend.scheduler_type)
+    if not isinstance(scheduler, JoinsQueues) or not objects.knows(scheduler):
+        return None
+    return scheduler.joined_queue(
+        pool.backend.namespace, queue_of(pool), selector=node_selection(pool), objects=objects.queues
+    )
+
+
+def _of_queue(
+    scheduler: JoinsQueues, queue: JoinedQueue | None, levels: Levels, objects: ClusterObjects
+) -> tuple[TopologyObject, ...] | None:
+    """The topology objects that a pool's queue leads to; None while they were not listed."""
+    if queue is None:
+        return None
+    needed, resource = scheduler.levels_needed(levels), scheduler.topology.crd
+    return tuple(
+        TopologyObject(name=name, levels=needed, labels=objects.topologies.get((resource, name)))
+        for name in queue.topologies
+    )
+
+
+def _named_or_own(
+    pool: Pool, owner: TopologyOwner, levels: Levels, objects: ClusterObjects, installation: UUID
 ) -> tuple[TopologyObject, ...] | None:
     """The objects that a pool relies on: the external one, or one of ours for each cut of its levels."""
-    owner = installed().get(pool.backend.scheduler_type)
-    if not isinstance(owner, TopologyOwner):
-        return ()
-    resource, levels = owner.topology.crd, selectors.pool_levels(pool)
-    if resource not in listed:
+    resource = owner.topology.crd
+    if resource not in objects.listed:
         return None
     if pool.topology_source == Pool.TopologySource.EXTERNAL:
         names = {pool.topology_name: levels}
@@ -105,7 +158,7 @@ def _topologies(
         cuts = [levels[: rank + 1] for rank in range(len(levels))]
         names = {owner.topology_of(installation, cut)["metadata"]["name"]: cut for cut in cuts}
     return tuple(
-        TopologyObject(name=name, levels=cut, labels=observed.get((resource, name)))
+        TopologyObject(name=name, levels=cut, labels=objects.topologies.get((resource, name)))
         for name, cut in names.items()
     )
 

@@ -22,6 +22,7 @@ FROZEN = (
     "topology_keys",
     "topology_source",
     "topology_name",
+    "local_queue",
     "nvlink",
     "node_selector",
     "tolerations",

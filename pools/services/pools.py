@@ -35,7 +35,7 @@ from pools.services.recording import (
     refuse_many,
     refuse_unless_may_use,
 )
-from scheduling.backends.base import TopologyOwner
+from scheduling.backends.base import JoinsQueues, TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.errors import MAX_FAULTS, Conflict, Fault, NotFound, Notice, Path
 from scheduling.sentences import listing
@@ -207,6 +207,7 @@ def _place(draft: _Draft, backends: Mapping[str, Backend], change: ConfigChange)
         schedulers=sorted(installed()),
         usable=() if backend.enabled else [name for name in _usable_backends() if change.knows(name)],
         owns_topologies=isinstance(installed().get(backend.scheduler_type), TopologyOwner),
+        joins_queues=isinstance(installed().get(backend.scheduler_type), JoinsQueues),
         lacks=_lacks(draft.document, backend, before=None if moved else draft.pool),
         share_before={} if moved or draft.pool is None else draft.pool.resources.get("gpu") or {},
     )

@@ -20,6 +20,7 @@ from scheduling import names
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.errors import Fault, Notice
+from scheduling.joined_queues import JoinedQueue, Readings
 from scheduling.levels import Domain, Level, Levels
 from scheduling.pins import Pins
 from scheduling.preflight import CheckResult, Observed
@@ -537,18 +538,45 @@ class OrdersSets(Protocol):
 
 
 @runtime_checkable
-class TopologyOwner(Protocol):
-    """The further methods of a backend whose scheduler reads levels from an object in the cluster."""
+class TopologyReader(Protocol):
+    """A scheduler that reads levels from an object in the cluster."""
 
     @property
     def topology(self) -> ResourceKind:
         """The kind of that object, to watch and to compare (``scheduling.drift``)."""
 
+    def levels_in(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+        """The node labels that an object in the cluster lists, broadest first."""
+
+
+@runtime_checkable
+class TopologyOwner(TopologyReader, Protocol):
+    """A scheduler whose topology objects the service makes, or finds by the name that a pool gives."""
+
     def topology_of(self, installation: UUID, levels: Sequence[Level]) -> Manifest:
         """The object of exactly these levels, broadest first."""
 
-    def levels_in(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
-        """The node labels that an object in the cluster lists, broadest first."""
+
+@runtime_checkable
+class JoinsQueues(TopologyReader, Protocol):
+    """A scheduler whose gangs join a queue of somebody else's, which leads to nodes and topology objects."""
+
+    @property
+    def joined_kinds(self) -> tuple[ResourceKind, ...]:
+        """The kinds of the queue and of what it leads to, without topology objects, to watch."""
+
+    def read_joined(
+        self, resource: ResourceKind, obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]
+    ) -> Mapping[str, Any]:
+        """An object of such a kind as JSON; conditions of pools follow from its ``settings`` alone."""
+
+    def joined_queue(
+        self, namespace: str, name: str, *, selector: Mapping[str, str], objects: Readings
+    ) -> JoinedQueue:
+        """The queue of this name, for gangs that select nodes by these labels."""
+
+    def levels_needed(self, levels: Levels) -> Levels:
+        """The levels that a topology object must list for a pool of these."""
 
 
 @runtime_checkable

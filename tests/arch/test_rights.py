@@ -27,7 +27,13 @@ from pools.clusters.guard import CONFIG_MAP_NAME
 from pools.clusters.kinds import as_kind, pod_group_kinds, pool_kinds, scheduler_pool_kinds
 from pools.preflight.checks import CHANNEL_CLASS
 from pools.preflight.rights import ACCOUNTS, rights_of
-from scheduling.backends.base import AdmitsBeforePods, AdmitsByQueue
+from scheduling.backends.base import (
+    AdmitsBeforePods,
+    AdmitsByQueue,
+    JoinsQueues,
+    TopologyOwner,
+    TopologyReader,
+)
 from scheduling.backends.registry import installed
 from tests.e2e import rights
 from workflows.reconcile import orphans
@@ -89,8 +95,14 @@ def _queues():
     return [as_kind(s.queue) for s in installed().values() if isinstance(s, AdmitsByQueue)]
 
 
-def _topologies():
-    return [as_kind(s.topology) for s in installed().values() if hasattr(s, "topology")]
+def _joined():
+    return [
+        as_kind(kind) for s in installed().values() if isinstance(s, JoinsQueues) for kind in s.joined_kinds
+    ]
+
+
+def _topologies(reads=TopologyReader):
+    return [as_kind(s.topology) for s in installed().values() if isinstance(s, reads)]
 
 
 WORKER, WEB, OBSERVER = "worker", "web", "observer"
@@ -143,6 +155,7 @@ CALLS = {
             *pod_group_kinds(),
             *_topologies(),
             *_queues(),
+            *_joined(),
         ],
     ),
     ("workflows/reconcile/apply.py", "get"): ([WORKER], _made),
@@ -164,7 +177,7 @@ CALLS = {
     ),
     ("workflows/reconcile/group_reader.py", "get"): (
         [WORKER],
-        lambda: [RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, *_topologies()],
+        lambda: [RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, *_topologies(TopologyOwner)],
     ),
     ("workflows/reconcile/orphans.py", "discover"): ([WORKER], list),
     ("workflows/reconcile/orphans.py", "scan"): ([WORKER], orphans.kinds_to_sweep),

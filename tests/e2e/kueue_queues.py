@@ -14,7 +14,8 @@ class Queues:
     def __init__(self, world):
         self._world, self._paths = world, []
 
-    def make(self, pool, *labels, within="Never"):
+    def make(self, pool, *labels, within="Never", queue=""):
+        """A queue of the pool's own name, or ``queue``, which the pool has to name."""
         levels = [{"nodeLabel": label} for label in (*labels, HOSTNAME)]
         self._create("topologies", "Topology", pool, {"levels": levels})
         flavor = {"nodeLabels": {"osmo.local/pool": pool}, "topologyName": pool}
@@ -27,8 +28,8 @@ class Queues:
         }
         self._create("clusterqueues", "ClusterQueue", pool, spec)
         namespace = self._world.namespace
-        queue = names.queue(namespace, pool)
-        self._create(f"namespaces/{namespace}/localqueues", "LocalQueue", queue, {"clusterQueue": pool})
+        name = queue or names.queue(namespace, pool)
+        self._create(f"namespaces/{namespace}/localqueues", "LocalQueue", name, {"clusterQueue": pool})
 
     def _create(self, plural, kind, name, spec):
         body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}

@@ -151,3 +151,48 @@ def test_preferences_inside_a_preference_are_refused_by_capability(world, queues
     sets = {name: text.replace("}", f", {preferred}}}") for name, text in IN_ONE_ZONE.items()}
     with pytest.raises(Refused, match=r"topology\.nested"):
         world.submit(pool, of_sets(**sets))
+
+
+def of_pool(world, pool, kind):
+    config = world.service.call("GET", f"/api/configs/pool/{pool}")
+    nothing = {"status": "", "reason": ""}
+    return next((entry for entry in config["conditions"] if entry["type"] == kind), nothing)
+
+
+def test_a_pool_on_somebodys_queue_says_what_of_it_does_not_fit(world, queues):
+    """The queue comes late, its Topology lacks a key, its ClusterQueue is stopped."""
+    team = f"{world.prefix}team"
+    pool = world.make_pool(scheduler="kueue", local_queue=team)
+    missing = world.wait(lambda: of_pool(world, pool, "QueueReady"), lambda entry: entry["status"] == "False")
+    assert (missing["reason"], f'LocalQueue "{team}"' in missing["message"]) == ("LocalQueueNotFound", True)
+    queues.make(pool, ZONE, queue=team)
+    drift = world.wait(
+        lambda: of_pool(world, pool, "TopologyDrift"), lambda entry: entry["reason"] == "Drift"
+    )
+    assert f"Topology {pool} lists {ZONE}, {HOSTNAME} where" in drift["message"]
+
+    name = world.submit(pool, workflow(("g", ["a"]), resources="one: {gpu: 4, topology: [{key: rack}]}"))
+    reason = world.wait(
+        lambda: world.groups(name)["g"]["waiting_reason"] or "", lambda text: "does not list" in text
+    )
+    assert f'Topology "{pool}" does not list label {RACK}' in reason
+    (workload,) = workloads(world, name)
+    assert workload["spec"]["queueName"] == team
+    world.service.cancel(name)
+    world.wait_released(name)
+
+    world.api.patch(f"{KUEUE}/clusterqueues/{pool}", {"spec": {"stopPolicy": "Hold"}})
+    stopped = world.wait(
+        lambda: of_pool(world, pool, "QueueReady"), lambda entry: entry["reason"] == "ClusterQueueStopped"
+    )
+    assert "stopPolicy Hold" in stopped["message"]
+
+
+def test_a_gang_joins_the_queue_that_its_pool_names(world, queues):
+    team = f"{world.prefix}team"
+    pool = world.make_pool(scheduler="kueue", local_queue=team)
+    queues.make(pool, RACK, queue=team)
+    world.wait(lambda: of_pool(world, pool, "QueueReady"), lambda entry: entry["status"] == "True")
+    name = world.submit(pool, workflow(("g", ["a"]), resources="one: {gpu: 4, topology: [{key: rack}]}"))
+    world.wait_group(name, "g", "RUNNING")
+    complete(world, name)

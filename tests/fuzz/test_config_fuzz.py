@@ -124,6 +124,7 @@ POOL = {
     "infeasible": st.sampled_from(["accept", "warn", "refuse"]),
     "topology_source": st.sampled_from(["managed", "external"]),
     "topology_name": often("", "floor"),
+    "local_queue": often("", "team"),
     "shared_credentials": st.lists(often("hub", "s3", "osmo-a"), max_size=2),
     "max_num_workflows": st.none() | st.integers(-1, 9),
     "max_num_tasks_per_user": st.none() | st.integers(-1, 9),

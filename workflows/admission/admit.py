@@ -116,7 +116,7 @@ class _Admission:
             scheduler_type=facts.scheduler_type,
             scheduler_name=facts.scheduler_name,
             scheduler_version=facts.scheduler_version,
-            queue=facts.queues.queue(facts.namespace, facts.name),
+            queue=facts.queue,
             priority_class=names.priority_class(self.scheduled_priority(), prefix=facts.queues.prefix),
             levels=facts.levels,
             split_gangs=facts.split_gangs,

@@ -16,7 +16,7 @@ from django.db.models.functions import Cast
 
 from pools import conditions
 from pools.clusters.capabilities import capabilities_of
-from pools.documents.backend import BarrierSettings, queues_of, shard_label, start_barrier_of
+from pools.documents.backend import BarrierSettings, queue_of, queues_of, shard_label, start_barrier_of
 from pools.documents.recovery import words_of
 from pools.documents.workflow import WorkflowLimits
 from pools.models import Node, Platform, Pool
@@ -88,6 +88,7 @@ class PoolFacts:
     scheduler_name: str
     scheduler_version: str
     queues: QueueSettings = field(default_factory=QueueSettings)
+    queue: str
     start_barrier: BarrierSettings | None = None
     shard_label: str = ""
     capabilities: Capabilities
@@ -131,6 +132,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         scheduler_name=backend.scheduler_name,
         scheduler_version=backend.scheduler_version,
         queues=queues_of(backend),
+        queue=queue_of(pool),
         start_barrier=start_barrier_of(backend, default_image=settings.ENV.barrier_image),
         shard_label=backend.queue_settings.get("node_pool_label") or shard_label(backend.scheduler_type),
         capabilities=capabilities_of(backend),

@@ -27,10 +27,14 @@ ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalTopology:
-    """An external Topology object: the labels that it lists, None if it does not exist."""
+    """An external Topology object: the labels that it lists, None if it does not exist.
+
+    ``expected`` are the levels that it should list.
+    """
 
     name: str
     labels: Sequence[str] | None
+    expected: Levels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +93,7 @@ def _of_topology(lost: Levels, external: ExternalTopology) -> str:
     change = (
         f'Topology "{external.name}", which the group\'s constraints name, is not in the cluster'
         if external.labels is None
-        else f'Topology "{external.name}" no longer lists {_label_list(lost)}'
+        else f'Topology "{external.name}" does not list {_label_list(lost)}'
     )
     return f"{change}, so {_NO_PLACEMENT}"
 

@@ -45,7 +45,7 @@ class Batch:
     changes: list[Change] = field(default_factory=list)
     listed: set[Hashable] = field(default_factory=set)
     nodes_complete: bool = False
-    topologies_complete: set[str] = field(default_factory=set)
+    kinds_complete: set[str] = field(default_factory=set)
     queues_complete: bool = False
     queues_problem: str = ""
     is_reachable: bool = False
@@ -90,7 +90,7 @@ class Batch:
         """What is known after the changes."""
         return Batch(
             nodes_complete=self.nodes_complete,
-            topologies_complete=self.topologies_complete,
+            kinds_complete=self.kinds_complete,
             queues_complete=self.queues_complete,
             queues_problem=self.queues_problem,
             is_reachable=self.is_reachable,
@@ -129,7 +129,7 @@ class Inbox:
         self._listed: set[Hashable] = set()
         self._is_reachable = False
         self._nodes_complete = False
-        self._topologies_complete: set[str] = set()
+        self._kinds_complete: set[str] = set()
         self._queues_complete, self._queues_problem = False, ""
         self._foreign_usage = ForeignUsageChanges()
         self._foreign_usage_waits = False
@@ -162,10 +162,10 @@ class Inbox:
             self._nodes_complete = True
             self._news.notify_all()
 
-    def topologies_complete(self, resource: str) -> None:
-        """Note that all topology objects of a kind have been put."""
+    def kind_complete(self, resource: str) -> None:
+        """Note that all objects of a kind have been put, so that an absent one is known to be absent."""
         with self._news:
-            self._topologies_complete.add(resource)
+            self._kinds_complete.add(resource)
             self._news.notify_all()
 
     def queues_complete(self) -> None:
@@ -248,7 +248,7 @@ class Inbox:
         self._is_reachable = False
         if not self._changes:  # all were put before the note, so they are in this batch or an earlier one
             batch.nodes_complete, self._nodes_complete = self._nodes_complete, False
-            batch.topologies_complete, self._topologies_complete = self._topologies_complete, set()
+            batch.kinds_complete, self._kinds_complete = self._kinds_complete, set()
             batch.queues_complete, self._queues_complete = self._queues_complete, False
             batch.queues_problem, self._queues_problem = self._queues_problem, ""
         if self._foreign_usage_due():

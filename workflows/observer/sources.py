@@ -1,8 +1,8 @@
 """What to follow of a cluster, from the rows of its backends and groups.
 
 Pods, pod groups, ComputeDomains, their claim templates and events in each namespace that has or had groups;
-nodes once, other tenants' pods on them, and the topology objects and queues of its schedulers,
-whoever made them. Backends of one cluster share all of it.
+nodes once, other tenants' pods on them, and the topology objects and queues of its schedulers with what
+queues lead to, whoever made them. Backends of one cluster share all of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,7 @@ from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPL
 from pools.clusters.kinds import as_kind, pod_group_kind
 from pools.models import Backend, ForeignUsage, Installation, Node, ObservedQueue, ObservedTopology
 from scheduling import names
-from scheduling.backends.base import AdmitsByQueue, SchedulerBackend, TopologyOwner
+from scheduling.backends.base import AdmitsByQueue, JoinsQueues, SchedulerBackend, TopologyReader
 from scheduling.backends.registry import installed
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.observer.foreign_usage import BOUND, ForeignUsageSums, see_foreign_pod
@@ -31,6 +31,7 @@ from workflows.values.observation import (
     see_claim_template,
     see_compute_domain,
     see_event,
+    see_joined,
     see_node,
     see_pod,
     see_pod_group,
@@ -86,7 +87,7 @@ def sources_of(followed: Followed) -> Iterator[Source]:
         *,
         namespace: str = "",
         label: str = "",
-        topology: str = "",
+        complete: str = "",
         queue: str = "",
     ) -> Source:
         return Source(
@@ -96,20 +97,28 @@ def sources_of(followed: Followed) -> Iterator[Source]:
             label_selector=label,
             reduce=reduce,
             recorded=recorded,
-            topology=topology,
+            complete=complete,
             queue=queue,
         )
 
     yield source(NODE, see_node, partial(_recorded_nodes, uid))
     yield from _foreign_sources(followed, own_label)
-    for owner in _topology_owners(followed):
-        resource = owner.topology.crd
+    for reader in _topology_readers(followed):
+        resource = reader.topology.crd
         yield source(
-            as_kind(owner.topology),
-            partial(see_topology, owner),
+            as_kind(reader.topology),
+            partial(see_topology, reader),
             partial(_recorded_topologies, uid, resource),
-            topology=resource,
+            complete=resource,
         )
+    for joining in _joining(followed):
+        for resource_kind in joining.joined_kinds:
+            yield source(
+                as_kind(resource_kind),
+                partial(see_joined, joining, resource_kind),
+                partial(_recorded_queues, uid, resource_kind.crd),
+                complete=resource_kind.crd,
+            )
     for admitting in _queue_schedulers(followed):
         resource = admitting.queue.crd
         yield source(
@@ -179,10 +188,16 @@ def event_reducer(schedulers: Iterable[SchedulerBackend]) -> Reduce:
     return partial(see_event, kinds=kinds, annotations=sorted(annotations))
 
 
-def _topology_owners(followed: Followed) -> list[TopologyOwner]:
+def _topology_readers(followed: Followed) -> list[TopologyReader]:
     """One scheduler backend for each kind of topology object in the cluster."""
-    owners = [scheduler for scheduler in followed.schedulers if isinstance(scheduler, TopologyOwner)]
-    return list({owner.topology.crd: owner for owner in owners}.values())
+    readers = [scheduler for scheduler in followed.schedulers if isinstance(scheduler, TopologyReader)]
+    return list({reader.topology.crd: reader for reader in readers}.values())
+
+
+def _joining(followed: Followed) -> list[JoinsQueues]:
+    """One scheduler backend for each kind of queue of somebody else's in the cluster."""
+    joining = [scheduler for scheduler in followed.schedulers if isinstance(scheduler, JoinsQueues)]
+    return list({scheduler.joined_kinds: scheduler for scheduler in joining}.values())
 
 
 def _queue_schedulers(followed: Followed) -> list[AdmitsByQueue]:

@@ -44,8 +44,9 @@ Connect = Callable[[], ClusterApi]
 class Source:
     """What to follow. ``recorded`` reads the objects in the rows, once, at the start.
 
-    ``topology`` is the resource of a kind of topology object, ``queue`` that of a kind of queue; empty for
-    any other kind. ``foreign``: the objects are other tenants' pods, which are kept as sums.
+    ``complete`` is a resource of which it is recorded that all objects were listed, because one that is
+    absent means something; ``queue`` is the resource of a kind of queue; empty for any other kind.
+    ``foreign``: the objects are other tenants' pods, which are kept as sums.
     """
 
     cluster_uid: str
@@ -55,7 +56,7 @@ class Source:
     reduce: Reduce
     recorded: Callable[[], Iterable[Any]]
     field_selector: str = ""
-    topology: str = ""
+    complete: str = ""
     queue: str = ""
     foreign: bool = False
 
@@ -70,7 +71,7 @@ def guarded(source: Source) -> Reduce:
             log.exception("object_not_read", cluster=source.cluster_uid, kind=str(source.kind))
             metadata = obj["metadata"]
             return UnreadableObject(
-                kind=source.topology or source.queue or source.kind.name,
+                kind=source.complete or source.queue or source.kind.name,
                 namespace=str(metadata.get("namespace") or ""),
                 name=str(metadata["name"]),
                 error=storable_text(f"{type(error).__name__}: {error}"[:MAX_TEXT]),
@@ -246,8 +247,8 @@ class Follower:
     def _say_complete(self) -> None:
         if self._source.kind.name == "Node":
             self._inbox.nodes_complete()
-        elif self._source.topology:
-            self._inbox.topologies_complete(self._source.topology)
+        elif self._source.complete:
+            self._inbox.kind_complete(self._source.complete)
         elif self._source.queue:
             self._inbox.queues_complete()
 

@@ -76,11 +76,10 @@ def write(cluster: str, batch: Batch) -> int:
         nodes = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, Node.objects, _NODE_KEY), now)
         topologies = _newest(cluster, batch, batch.topologies, ObservedTopology.objects, _RESOURCE_KEY)
         _write_topologies(cluster, topologies, now)
-        _write_queues(
-            cluster, _newest(cluster, batch, batch.queues, ObservedQueue.objects, _RESOURCE_KEY), now
-        )
+        queues = _newest(cluster, batch, batch.queues, ObservedQueue.objects, _RESOURCE_KEY)
+        queues_set = _write_queues(cluster, queues, now)
         named_groups = _write_events(cluster, batch.events, now)
-        _note(cluster, batch, now, moved=nodes.moved)
+        _note(cluster, batch, now, moved=nodes.moved or queues_set)
         groups = (
             _owners(cluster, [*batch.pods, *batch.objects]) | named_groups | _on_nodes(cluster, nodes.health)
         )
@@ -133,7 +132,7 @@ def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
     news: dict[str, Any] = _heartbeat(now) if batch.is_reachable else {}
     if batch.nodes_complete:
         news["nodes_synced_at"] = now
-    listed = set(batch.topologies_complete)
+    listed = set(batch.kinds_complete)
     if listed:
         listed |= set(Cluster.objects.select_for_update(no_key=True).get(pk=cluster).topologies_listed)
         news["topologies_listed"] = sorted(listed)
@@ -142,7 +141,7 @@ def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
             "queues_synced_at": now if batch.queues_complete else None,
             "queues_problem": batch.queues_problem,
         }
-    if moved or batch.topologies or batch.nodes_complete or batch.topologies_complete:
+    if moved or batch.topologies or batch.nodes_complete or batch.kinds_complete:
         news["changes"] = F("changes") + 1
     if news:
         Cluster.objects.filter(pk=cluster).update(**news)
@@ -296,8 +295,20 @@ def _write_topologies(cluster: str, topologies: Sequence[TopologySeen], now: dat
     )
 
 
-def _write_queues(cluster: str, queues: Sequence[QueueSeen], now: datetime) -> None:
+def _write_queues(cluster: str, queues: Sequence[QueueSeen], now: datetime) -> bool:
+    """Write queues; True if settings changed that conditions of pools follow from, and not usage alone."""
+    if not queues:
+        return False
+    rows = ObservedQueue.objects.filter(cluster_id=cluster, name__in={queue.name for queue in queues})
+    before = {
+        (resource, name): settings
+        for resource, name, settings in rows.values_list("resource", "name", "reading__settings")
+    }
     _write_resources(ObservedQueue, cluster, queues, now, reading=lambda queue: queue.reading)
+    return any(
+        before.get((queue.resource, queue.name)) != (None if queue.absent else queue.reading.get("settings"))
+        for queue in queues
+    )
 
 
 def _write_resources(

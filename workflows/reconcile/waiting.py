@@ -185,14 +185,14 @@ def _levels(view: GroupView) -> _Levels:
     condition = condition_of(named, coverage)
     lost = condition.message if condition.status == "True" else ""
     relevant = {coverage.levels[-1].level.label} if named.external else named.labels
-    return _Levels(lost=lost, coverage=coverage.only(relevant), drift=_drift(view, named))
+    return _Levels(lost=lost, coverage=coverage.only(relevant), drift=_drift(named))
 
 
-def _drift(view: GroupView, named: NamedLevels) -> TopologyDrift | None:
+def _drift(named: NamedLevels) -> TopologyDrift | None:
     """How an external Topology object differs from the levels that the group was accepted under."""
     if named.external is None:
         return None
-    state = compare(named.external.labels, expected=view.placement.levels)
+    state = compare(named.external.labels, expected=named.external.expected)
     return None if isinstance(state, InSync) else TopologyDrift(named.external.name, state)
 
 

@@ -21,7 +21,7 @@ from pools import conditions
 from pools.clusters.capabilities import capabilities_at
 from pools.conditions import Condition
 from pools.services import evaluation
-from scheduling.backends.base import TopologyOwner
+from scheduling.backends.base import JoinsQueues, TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capability
 from workflows.explain.levels import UNAVAILABLE, ExternalTopology, NamedLevels, condition_of, coverage_of
@@ -63,31 +63,45 @@ class _Group:
 
 def named_of(placement: GroupPlacement, labels: frozenset[str], *, cluster_uid: str) -> NamedLevels:
     """The levels that constraints with these labels name, with the external Topology object as observed."""
-    if not placement.external_topology:
-        return _named(placement, labels, topologies={}, listed=frozenset())
-    topologies = evaluation.topologies_of(cluster_uid)
-    listed = evaluation.topologies_listed(cluster_uid)
-    return _named(placement, labels, topologies=topologies, listed=listed)
+    joins = isinstance(installed().get(placement.scheduler_type), JoinsQueues)
+    reads = bool(placement.external_topology) or joins
+    return _named(placement, labels, evaluation.objects_of(cluster_uid) if reads else None)
 
 
 def _named(
-    placement: GroupPlacement,
-    labels: frozenset[str],
-    *,
-    topologies: evaluation.TopologyLabels,
-    listed: frozenset[str],
+    placement: GroupPlacement, labels: frozenset[str], objects: evaluation.ClusterObjects | None
 ) -> NamedLevels:
-    owner = installed().get(placement.scheduler_type)
-    name, external = placement.external_topology, None
-    if name and isinstance(owner, TopologyOwner) and owner.topology.crd in listed:
-        external = ExternalTopology(name=name, labels=topologies.get((owner.topology.crd, name)))
     capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
     return NamedLevels(
         levels=placement.levels,
         labels=labels,
         paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
-        external=external,
+        external=_external(placement, labels, objects) if objects else None,
     )
+
+
+def _external(
+    placement: GroupPlacement, labels: frozenset[str], objects: evaluation.ClusterObjects
+) -> ExternalTopology | None:
+    """The Topology of others that a group's constraints are in; of several, one that lists most of them."""
+    scheduler, names = installed().get(placement.scheduler_type), (placement.external_topology,)
+    expected = placement.levels
+    if isinstance(scheduler, JoinsQueues):
+        if not objects.knows(scheduler):
+            return None
+        queue = scheduler.joined_queue(
+            placement.namespace, placement.queue, selector={}, objects=objects.queues
+        )
+        names, expected = queue.topologies, scheduler.levels_needed(placement.levels)
+    elif not isinstance(scheduler, TopologyOwner) or scheduler.topology.crd not in objects.listed:
+        return None
+    resource = scheduler.topology.crd
+    topologies = [
+        ExternalTopology(name=name, labels=objects.topologies.get((resource, name)), expected=expected)
+        for name in names
+        if name
+    ]
+    return max(topologies, key=lambda topology: len(labels & {*(topology.labels or ())}), default=None)
 
 
 def evaluate(uid: str) -> None:
@@ -118,7 +132,7 @@ def evaluate_groups(uid: str, *, nodes: Nodes) -> int:
 
 
 def _groups(uid: str) -> Iterator[_Group]:
-    topologies, listed = evaluation.topologies_of(uid), evaluation.topologies_listed(uid)
+    objects = evaluation.objects_of(uid)
     with connection.cursor() as cursor:
         cursor.execute(_GROUPS, [[str(status) for status in LIVE_ORDER], uid])
         rows = cursor.fetchall()
@@ -128,7 +142,7 @@ def _groups(uid: str) -> Iterator[_Group]:
         except ValueError as error:  # of a newer release, whose workers handle it
             log.warning("levels_not_evaluated", group=str(pk), error=str(error))
             continue
-        named = _named(placement, frozenset(_read(labels)), topologies=topologies, listed=listed)
+        named = _named(placement, frozenset(_read(labels)), objects)
         distinct = sorted(tuple(sorted((labels or {}).items())) for labels in _read(selectors) or [{}])
         yield _Group(pk, named, tuple(distinct), _read(written))
 

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from cluster.quantities import quantity
 from scheduling import names
-from scheduling.backends.base import AdmitsByQueue, ReadBack, TopologyOwner
+from scheduling.backends.base import AdmitsByQueue, JoinsQueues, ReadBack, ResourceKind, TopologyReader
 from scheduling.node_health import MOST_CONDITIONS, MOST_TYPE, READY
 
 Json = dict[str, Any]
@@ -143,7 +143,11 @@ class TopologySeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSeen:
-    """A scheduler's queue, our own or somebody else's; ``reading`` is JSON of ``QueueState``."""
+    """A scheduler's queue, our own or somebody else's, or what a queue names.
+
+    ``reading`` is JSON of ``QueueState``, or what a scheduler that ``JoinsQueues`` read. ``name`` of an
+    object in a namespace is ``namespace/name``.
+    """
 
     resource: str
     name: str
@@ -326,7 +330,7 @@ def _node_condition(condition: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def see_topology(owner: TopologyOwner, obj: Mapping[str, Any]) -> TopologySeen:
+def see_topology(owner: TopologyReader, obj: Mapping[str, Any]) -> TopologySeen:
     """Reduce a topology object to its levels, as the scheduler backend that knows the kind reads them."""
     metadata = obj["metadata"]
     return TopologySeen(
@@ -346,6 +350,19 @@ def see_queue(scheduler: AdmitsByQueue, obj: Mapping[str, Any]) -> QueueSeen:
         name=metadata["name"],
         uid=metadata["uid"],
         reading=scheduler.read_queue(obj, quantity=quantity).to_json(),
+        resource_version=_version(metadata),
+    )
+
+
+def see_joined(scheduler: JoinsQueues, kind: ResourceKind, obj: Mapping[str, Any]) -> QueueSeen:
+    """Reduce a queue that gangs may join, or what it leads to, as its scheduler backend reads it."""
+    metadata = obj["metadata"]
+    namespace = f"{metadata['namespace']}/" if kind.namespaced else ""
+    return QueueSeen(
+        resource=kind.crd,
+        name=f"{namespace}{metadata['name']}",
+        uid=metadata["uid"],
+        reading=scheduler.read_joined(kind, obj, quantity=quantity),
         resource_version=_version(metadata),
     )
 

@@ -9,7 +9,8 @@ Kueue holds no tree: see ``pod_sets`` for what becomes of sets inside sets.
 Source: Kueue's main of August 2026 (after v0.19.2), seen running; its definitions of v0.19.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from scheduling import names
@@ -28,14 +29,15 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.kueue import reasons
+from scheduling.backends.kueue import queues, reasons
 from scheduling.backends.kueue.assignment import nodes_of_tasks, read_assignment
 from scheduling.backends.kueue.pod_sets import PodSet, pod_sets
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.unedited import Unedited
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import InvalidSpec, UnsupportedCapability
-from scheduling.levels import HOSTNAME_LABEL, MAX_LEVELS, Domain
+from scheduling.joined_queues import JoinedQueue, Readings
+from scheduling.levels import HOSTNAME_LABEL, MAX_LEVELS, Domain, Level, Levels
 
 OLDEST = SchedulerVersion(0, 15)
 """The first that serves ``kueue.x-k8s.io/v1beta2``, whose assignments are read here."""
@@ -80,6 +82,8 @@ class Kueue(Unedited, ByTable):
         ),
         Feature(WORKLOAD, ("spec", "podSets", "topologyRequest", "podSetSliceSize"), Purpose.TOPOLOGY),
     )
+    topology = queues.TOPOLOGY
+    joined_kinds = (queues.LOCAL_QUEUE, queues.CLUSTER_QUEUE, queues.FLAVOR)
     edits_pod_groups = False
     spares_normal = False
     hides_unlabelled = True
@@ -132,6 +136,25 @@ class Kueue(Unedited, ByTable):
             counts = read_assignment(entry["topologyAssignment"])
             nodes |= nodes_of_tasks(pod_set, counts, domains, present=request.nodes)
         return nodes
+
+    def levels_in(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+        return queues.levels_in(manifest)
+
+    def levels_needed(self, levels: Levels) -> Levels:
+        """Those of the pool, and the host: without it Kueue names no nodes."""
+        if levels and levels[-1].label == HOSTNAME_LABEL:
+            return levels
+        return (*levels, Level("host", HOSTNAME_LABEL))
+
+    def read_joined(
+        self, resource: ResourceKind, obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]
+    ) -> Mapping[str, Any]:
+        return queues.read(resource, obj, quantity=quantity)
+
+    def joined_queue(
+        self, namespace: str, name: str, *, selector: Mapping[str, str], objects: Readings
+    ) -> JoinedQueue:
+        return queues.joined(namespace, name, selector=selector, objects=objects)
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return () if waiting.placed else reasons.read(waiting)

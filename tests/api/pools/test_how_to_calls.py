@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from pools.models import Pool
 from tests.api.pools.conftest import client_of
 from tests.arch.test_docs import ROOT
 from tests.fakes.kai import kai_cluster, reached_through
@@ -60,3 +61,15 @@ def test_a_document_of_a_backend_is_accepted(administrator, page):
 
 def test_there_are_calls():
     assert len(CALLS) >= 4
+
+
+def test_the_file_of_a_pool_on_kueue_is_accepted(administrator):
+    page = (ROOT / "docs/how-to/kueue-pool.md").read_text()
+    (text,) = (
+        block
+        for block in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+        if "pools:" in block
+    )
+    answer = administrator.put("/api/configs/file", {"file": text}, format="json")
+    assert answer.status_code == 200, answer.content
+    assert Pool.objects.get(name="train").local_queue == "team-train"

@@ -399,6 +399,7 @@ def test_names_with_nul_in_a_query_are_refused_by_their_parameter(ann, pool):
             {"topology_source": "external", "topology_name": "floor", "topology_keys": []},
             ("topology_keys", "no_keys"),
         ),
+        ({"local_queue": "Team_1"}, ("local_queue", "invalid_queue")),
         ({"topology_source": "borrowed"}, ("topology_source", "literal_error")),
         ({"unsupported_preferred": "ignore"}, ("unsupported_preferred", "literal_error")),
     ],
@@ -442,6 +443,34 @@ def test_a_scheduler_without_topology_objects_has_none_to_name(put, kai):
     status, reply = put("pool/train", document)
     assert status == 400
     assert ("configs.topology_source", "no_topology_objects") in faults(reply)
+
+
+def test_a_pool_on_kueue_names_a_queue_through_every_door(put, kai, admin):
+    put("backend/queued", {"kubeconfig": "/etc/kai", "scheduler_settings": {"scheduler_type": "kueue"}})
+    document = {**POOL, "backend": "queued", "nvlink": False, "local_queue": "team"}
+    status, reply = put("pool/train", document)
+    assert (status, reply.get("local_queue")) == (200, "team"), reply
+    answer = admin.patch("/api/configs/pool/train", {"configs_dict": {"local_queue": None}}, format="json")
+    assert answer.json()["local_queue"] == ""
+    back = {"config_type": "POOL", "revision": reply["revision"]}
+    assert admin.post("/api/configs/history/rollback", back, format="json").status_code == 200
+    assert admin.get("/api/configs/pool/train").json()["local_queue"] == "team"
+
+
+def test_a_scheduler_without_local_queues_has_none_to_name(put, kai):
+    status, reply = put("pool/train", {**POOL, "local_queue": "team"})
+    assert (status, faults(reply)) == (400, {("configs.local_queue", "no_local_queues")})
+
+
+def test_a_backend_keeps_its_scheduler_while_a_pool_names_a_queue_of_it(put, kai):
+    queued = {"kubeconfig": "/etc/kai", "scheduler_settings": {"scheduler_type": "kueue"}}
+    put("backend/queued", queued)
+    put("pool/train", {"backend": "queued", "local_queue": "team"})
+    status, reply = put("backend/queued", {**queued, "scheduler_settings": {"scheduler_type": "kai"}})
+    assert (status, faults(reply)) == (
+        400,
+        {("configs.scheduler_settings.scheduler_type", "no_local_queues")},
+    )
 
 
 def test_a_pool_with_somebody_elses_topology_is_told_what_that_costs(put, kai):

@@ -6,10 +6,13 @@ import pytest
 from django.utils import timezone
 
 from pools import conditions, services
-from pools.models import Cluster, ObservedTopology, Pool
+from pools.models import Cluster, ObservedQueue, ObservedTopology, Pool
 from pools.services import evaluation
 from scheduling import names
+from scheduling.backends.kueue import Kueue
+from scheduling.levels import HOSTNAME_LABEL
 from tests.factories import LEVELS, BackendFactory, NodeFactory, PoolFactory, installation
+from tests.fakes import kueue_objects
 
 pytestmark = pytest.mark.django_db
 ADMIN = services.ConfigChange(username="root")
@@ -28,10 +31,10 @@ def pool():
     return pool
 
 
-def topology(pool, name, labels):
+def topology(pool, name, labels, resource=KAI):
     ObservedTopology.objects.update_or_create(
         cluster=pool.backend.cluster,
-        resource=KAI,
+        resource=resource,
         name=name,
         defaults={"labels": labels, "seen_at": timezone.now()},
     )
@@ -152,3 +155,57 @@ def test_what_commits_during_an_evaluation_is_evaluated_again(pool):
 def test_nothing_is_said_of_a_cluster_whose_nodes_were_never_listed(pool):
     Cluster.objects.update(nodes_synced_at=None)
     assert evaluation.clusters_due() == []
+
+
+KUEUE_KINDS = ["topologies.kueue.x-k8s.io", *(kind.crd for kind in Kueue.joined_kinds)]
+
+
+@pytest.fixture
+def kueue_pool():
+    """A pool on somebody's LocalQueue "team", and all that the queue leads to."""
+    pool = PoolFactory(levels=LEVELS, backend__scheduler_type="kueue", local_queue="team")
+    NodeFactory(cluster=pool.backend.cluster, name="n1", labels=FULL)
+    Cluster.objects.update(topologies_listed=KUEUE_KINDS)
+    labels = [*(level.label for level in LEVELS), HOSTNAME_LABEL]
+    topology(pool, "floor", labels, resource=KUEUE_KINDS[0])
+    observe(
+        pool,
+        kueue_objects.local_queue(f"{pool.backend.namespace}/team", "cq"),
+        kueue_objects.cluster_queue("cq", ("h100", 8)),
+        kueue_objects.flavor("h100", {}, "floor"),
+    )
+    return pool
+
+
+def observe(pool, *objects):
+    for (resource, name), reading in kueue_objects.readings(*objects).items():
+        ObservedQueue.objects.update_or_create(
+            cluster=pool.backend.cluster,
+            resource=resource,
+            name=name,
+            defaults={"reading": reading, "seen_at": timezone.now()},
+        )
+
+
+def test_the_topology_of_a_named_queue_is_found_and_compared(kueue_pool):
+    evaluate(kueue_pool)
+    assert statuses(kueue_pool) == GOOD | {"QueueReady": ("True", "Ready")}
+    topology(kueue_pool, "floor", [LEVELS[0].label, HOSTNAME_LABEL], resource=KUEUE_KINDS[0])
+    evaluate(kueue_pool)
+    assert statuses(kueue_pool)["TopologyDrift"] == ("True", "Drift")
+
+
+def test_a_pool_that_names_no_queue_joins_the_one_of_its_own_name(kueue_pool):
+    Pool.objects.update(local_queue="")
+    evaluate(kueue_pool)
+    assert statuses(kueue_pool)["QueueReady"] == ("False", "LocalQueueNotFound")
+    entry = conditions.find(Pool.objects.get().conditions, "QueueReady")
+    own = names.queue(kueue_pool.backend.namespace, kueue_pool.name, prefix=names.QUEUE_PREFIX)
+    assert own in entry["message"]
+
+
+def test_a_queue_whose_kinds_were_not_listed_is_not_missed(kueue_pool):
+    Cluster.objects.update(topologies_listed=KUEUE_KINDS[:2])
+    evaluate(kueue_pool)
+    assert statuses(kueue_pool)["QueueReady"] == ("Unknown", "NotObserved")
+    assert statuses(kueue_pool)["TopologyDrift"] == ("Unknown", "NotObserved")

@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from pools.conditions.topology import DRIFT, INCOMPLETE, SHARED, EvaluatedPool, TopologyObject, evaluate
+from pools.conditions.topology import (
+    DRIFT,
+    INCOMPLETE,
+    QUEUE,
+    SHARED,
+    EvaluatedPool,
+    TopologyObject,
+    evaluate,
+)
+from scheduling.joined_queues import JoinedQueue, NodeFlavor, QueueFault
 from scheduling.levels import Level
 
 ZONE, RACK = Level("zone", "z"), Level("rack", "r")
@@ -135,3 +144,79 @@ def test_a_message_stays_short_however_many_nodes_there_are():
     for pool in (POOL, OTHER):
         for condition in evaluate([POOL, OTHER], nodes)[pool.name]:
             assert len(condition.message) < 600
+
+
+HOST = Level("host", "h")
+FLOOR = NodeFlavor("floor", {"z": "a"}, "t1")
+JOINS = replace(
+    POOL,
+    external=True,
+    joins=True,
+    hides_unlabelled=True,
+    queue=JoinedQueue(name="team", flavors=(FLOOR,)),
+    topologies=(TopologyObject(name="t1", levels=(*LEVELS, HOST), labels=["z", "r", "h"]),),
+)
+
+
+def listing(*labels):
+    return (TopologyObject(name="t1", levels=(*LEVELS, HOST), labels=labels),)
+
+
+QUEUES = {
+    "it admits": (JOINS, "True", "Ready", ""),
+    "never listed": (
+        replace(JOINS, queue=None, topologies=None),
+        "Unknown",
+        "NotObserved",
+        "not been listed",
+    ),
+    "it is gone": (
+        replace(
+            JOINS, queue=JoinedQueue(name="team", faults=(QueueFault("Gone", "It is gone."),)), topologies=()
+        ),
+        "False",
+        "Gone",
+        "It is gone.",
+    ),
+    "without the host": (
+        replace(JOINS, topologies=listing("z", "r")),
+        "False",
+        "NoHostLevel",
+        "Topology t1 does not end with h, so its scheduler names no nodes",
+    ),
+    "without the host where the pool has no keys": (
+        replace(JOINS, levels=(), topologies=(TopologyObject(name="t1", levels=(HOST,), labels=["z", "r"]),)),
+        "False",
+        "NoHostLevel",
+        "does not end with h",
+    ),
+    "nodes of no flavor": (
+        replace(JOINS, queue=JoinedQueue(name="team", flavors=(replace(FLOOR, node_labels={"r": "1"}),))),
+        "False",
+        "NodesOutsideFlavors",
+        "1 of the pool's 2 nodes is of none of its queue's flavors (floor), so no group gets it: n2.",
+    ),
+}
+
+
+@pytest.mark.parametrize("phrase", QUEUES)
+def test_the_queue_that_a_pool_joins_is_judged(phrase):
+    pool, status, reason, message = QUEUES[phrase]
+    found = said(QUEUE, pool)
+    assert (found.status, found.reason) == (status, reason)
+    assert message in found.message
+
+
+def test_a_pool_that_joins_no_queue_has_no_such_condition():
+    assert said(QUEUE, POOL) is None
+
+
+def test_the_topology_of_a_queue_drifts_as_an_external_one():
+    found = said(DRIFT, replace(JOINS, topologies=listing("z", "h")))
+    assert (found.status, found.reason) == ("True", "Drift")
+    assert "Topology t1 lists z, h where z, r, h is expected. The service never writes it" in found.message
+
+
+def test_nodes_that_lack_a_label_are_invisible_where_the_scheduler_reads_all_of_them():
+    found = said(INCOMPLETE, JOINS, nodes=NODES | {"bare": {"z": "a"}})
+    assert 'lacks label r of key "rack", so its scheduler does not see it: bare.' in found.message

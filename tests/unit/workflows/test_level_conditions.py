@@ -19,10 +19,10 @@ def without(*labels):
 
 
 def theirs(*found):
-    return ExternalTopology(name="site", labels=found)
+    return ExternalTopology(name="site", labels=found, expected=LEVELS)
 
 
-GONE = ExternalTopology(name="site", labels=None)
+GONE = ExternalTopology(name="site", labels=None, expected=LEVELS)
 CASES = {
     "all there": (judge(FULL), "Available", ""),
     "one node is enough": (judge(FULL, {}, {}), "Available", ""),
@@ -58,7 +58,7 @@ CASES = {
     "an external one that lost its level": (
         judge(FULL, external=theirs("z", "h")),
         "TopologyLostLevel",
-        'Topology "site" no longer lists label r of topology key "rack"',
+        'Topology "site" does not list label r of topology key "rack"',
     ),
     "an external one that is gone": (judge(FULL, external=GONE), "TopologyNotFound", "is not in the cluster"),
 }

@@ -1,0 +1,156 @@
+"""What of Kueue's queues a pool relies on: LocalQueue, ClusterQueue, ResourceFlavors and their Topologies.
+
+A LocalQueue names a ClusterQueue, which names flavors; a flavor selects nodes by labels and names the
+Topology of their levels. All of them belong to the cluster's administrators and are only read. Every pod set
+of ours has a topology request, so Kueue gives it no flavor without a Topology.
+Source: definitions of v0.19; the conditions of queues were read in upstream's sources and not seen running.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from scheduling.backends.base import ResourceKind
+from scheduling.joined_queues import JoinedQueue, NodeFlavor, QueueFault, Readings
+from scheduling.sentences import listing
+
+_VERSION = "kueue.x-k8s.io/v1beta2"
+LOCAL_QUEUE = ResourceKind(_VERSION, "LocalQueue", "localqueues")
+CLUSTER_QUEUE = ResourceKind(_VERSION, "ClusterQueue", "clusterqueues", namespaced=False)
+FLAVOR = ResourceKind(_VERSION, "ResourceFlavor", "resourceflavors", namespaced=False)
+TOPOLOGY = ResourceKind(_VERSION, "Topology", "topologies", namespaced=False)
+
+Reading = Mapping[str, Any]
+RUNS = "None"
+"""The ``stopPolicy`` of a queue that is not stopped."""
+
+
+def read(
+    resource: ResourceKind, obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]
+) -> dict[str, Any]:
+    """A queue or flavor as JSON: ``settings``, which conditions follow from, and ``usage`` of a queue."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    if resource == FLAVOR:
+        labels = {str(key): str(value) for key, value in (spec.get("nodeLabels") or {}).items()}
+        return {"settings": {"labels": labels, "topology": str(spec.get("topologyName") or "")}}
+    settings: dict[str, Any] = {"stop": str(spec.get("stopPolicy") or RUNS), "inactive": _inactive(status)}
+    if resource == LOCAL_QUEUE:
+        return {"settings": settings | {"cluster_queue": str(spec.get("clusterQueue") or "")}}
+    flavors = [flavor for group in spec.get("resourceGroups") or () for flavor in group.get("flavors") or ()]
+    settings["flavors"] = list(dict.fromkeys(str(flavor["name"]) for flavor in flavors))
+    return {"settings": settings, "usage": _usage(flavors, status, quantity)}
+
+
+def _inactive(status: Mapping[str, Any]) -> str:
+    """What its condition says while it is not active; empty while it is, or says nothing."""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "Active" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or "no reason given")
+    return ""
+
+
+def _usage(
+    flavors: list[Mapping[str, Any]], status: Mapping[str, Any], quantity: Callable[[str], Decimal]
+) -> dict[str, Any]:
+    """How many Workloads wait, and by flavor and resource what they may use and have reserved.
+
+    An amount is a number of cores, bytes or devices. ``most`` is what it may use with what it borrows, None
+    for as much as its cohort has.
+    """
+    reserved = {
+        (entry.get("name"), resource.get("name")): resource
+        for entry in status.get("flavorsReservation") or ()
+        for resource in entry.get("resources") or ()
+    }
+
+    def amount(value: object) -> float:
+        return float(quantity(str(value or "0")))
+
+    lines = []
+    for flavor in flavors:
+        for resource in flavor.get("resources") or ():
+            entry = reserved.get((flavor["name"], resource["name"])) or {}
+            nominal, borrowing = amount(resource.get("nominalQuota")), resource.get("borrowingLimit")
+            lines.append(
+                {
+                    "flavor": str(flavor["name"]),
+                    "resource": str(resource["name"]),
+                    "quota": nominal,
+                    "most": None if borrowing is None else nominal + amount(borrowing),
+                    "used": amount(entry.get("total")),
+                    "borrowed": amount(entry.get("borrowed")),
+                }
+            )
+    return {"waiting": int(status.get("pendingWorkloads") or 0), "resources": lines}
+
+
+def joined(namespace: str, name: str, *, selector: Mapping[str, str], objects: Readings) -> JoinedQueue:
+    """The LocalQueue of this name, for pods with this node selector."""
+    queue = JoinedQueue(name=name)
+    local = objects.get((LOCAL_QUEUE.crd, f"{namespace}/{name}"))
+    if local is None:
+        message = f'There is no LocalQueue "{name}" in namespace {namespace}.'
+        return replace(queue, faults=(QueueFault("LocalQueueNotFound", message),))
+    above = str(local["settings"]["cluster_queue"])
+    cluster_queue = objects.get((CLUSTER_QUEUE.crd, above))
+    stopped = tuple(_stopped(f'LocalQueue "{name}"', "LocalQueue", local))
+    if cluster_queue is None:
+        message = f'There is no ClusterQueue "{above}", which LocalQueue "{name}" names.'
+        return replace(queue, faults=(*stopped, QueueFault("ClusterQueueNotFound", message)))
+    named = [str(flavor) for flavor in cluster_queue["settings"]["flavors"]]
+    flavors, unusable = _flavors(above, named, selector, objects)
+    words = f'ClusterQueue "{above}"'
+    unadmitting = (*stopped, *_stopped(words, "ClusterQueue", cluster_queue))
+    inactive = () if unadmitting or unusable else tuple(_inactive_fault(words, cluster_queue))
+    return replace(queue, flavors=flavors, faults=(*unadmitting, *unusable, *inactive))
+
+
+def _stopped(words: str, kind: str, reading: Reading) -> Iterator[QueueFault]:
+    policy = reading["settings"]["stop"]
+    if policy != RUNS:
+        yield QueueFault(f"{kind}Stopped", f"{words} is stopped (stopPolicy {policy}) and admits nothing.")
+
+
+def _inactive_fault(words: str, reading: Reading) -> Iterator[QueueFault]:
+    if message := reading["settings"]["inactive"]:
+        yield QueueFault("ClusterQueueInactive", f"{words} is inactive: {message}")
+
+
+def _flavors(
+    queue: str, named: list[str], selector: Mapping[str, str], objects: Readings
+) -> tuple[tuple[NodeFlavor, ...], tuple[QueueFault, ...]]:
+    """The flavors with a Topology that pods of this selector may get, and what is wrong with the others."""
+    readings = {name: objects.get((FLAVOR.crd, name)) for name in named}
+    if missing := [name for name, reading in readings.items() if reading is None]:
+        message = f'ClusterQueue "{queue}" names ResourceFlavor {listing(missing)}, which does not exist.'
+        return (), (QueueFault("FlavorNotFound", message),)
+    flavors = [
+        NodeFlavor(name, reading["settings"]["labels"], reading["settings"]["topology"])
+        for name, reading in readings.items()
+        if reading is not None
+    ]
+    placing = [flavor for flavor in flavors if flavor.topology]
+    if not placing:
+        message = (
+            f'No flavor of ClusterQueue "{queue}" has a topologyName, so Kueue would name no nodes: '
+            f"{listing(named) or 'it has none'}."
+        )
+        return (), (QueueFault("NoTopology", message),)
+    usable = tuple(flavor for flavor in placing if not _contradiction(flavor, selector))
+    if not usable:
+        message = "; ".join(_contradiction(flavor, selector) for flavor in placing)
+        return (), (QueueFault("FlavorsExcludePool", f"No flavor fits the pool's node selector: {message}."),)
+    return usable, ()
+
+
+def _contradiction(flavor: NodeFlavor, selector: Mapping[str, str]) -> str:
+    for label, value in flavor.node_labels.items():
+        if selector.get(label, value) != value:
+            return f'ResourceFlavor "{flavor.name}" has {label}={value} where the pool has {selector[label]}'
+    return ""
+
+
+def levels_in(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """The node labels that a Topology lists, broadest first."""
+    return tuple(str(level["nodeLabel"]) for level in (manifest.get("spec") or {}).get("levels") or ())

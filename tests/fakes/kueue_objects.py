@@ -1,0 +1,60 @@
+"""Kueue's queues and flavors as an API server returns them, and what its scheduler backend reads of them."""
+
+from decimal import Decimal
+
+from scheduling.backends.kueue import Kueue
+
+GPU = "nvidia.com/gpu"
+LOCAL_QUEUE, CLUSTER_QUEUE, FLAVOR = Kueue.joined_kinds
+
+
+def local_queue(name, queue, *, stop=None):
+    """``name`` is ``namespace/name``."""
+    namespace, _, name = name.partition("/")
+    return _object(LOCAL_QUEUE, name, {"clusterQueue": queue, **_stop(stop)}, namespace=namespace)
+
+
+def cluster_queue(name, *quotas, stop=None, inactive="", used=0, waiting=0):
+    """``quotas`` are flavors with their GPUs."""
+    flavors = [
+        {"name": flavor, "resources": [{"name": GPU, "nominalQuota": gpus}]} for flavor, gpus in quotas
+    ]
+    active = {"type": "Active", "status": "False" if inactive else "True", "reason": "R", "message": inactive}
+    status = {
+        "pendingWorkloads": waiting,
+        "conditions": [active],
+        "flavorsReservation": [
+            {"name": flavor, "resources": [{"name": GPU, "total": str(used), "borrowed": "0"}]}
+            for flavor, _ in quotas
+        ],
+    }
+    spec = {"resourceGroups": [{"coveredResources": [GPU], "flavors": flavors}], **_stop(stop)}
+    return _object(CLUSTER_QUEUE, name, spec, status=status)
+
+
+def flavor(name, labels, topology=None):
+    return _object(FLAVOR, name, {"nodeLabels": labels, **({"topologyName": topology} if topology else {})})
+
+
+def readings(*objects):
+    """What the backend reads of these objects, as the observer records it."""
+    kinds = {kind.kind: kind for kind in Kueue.joined_kinds}
+    return {
+        (kinds[obj["kind"]].crd, key_of(obj)): Kueue().read_joined(kinds[obj["kind"]], obj, quantity=Decimal)
+        for obj in objects
+    }
+
+
+def key_of(obj):
+    namespace = obj["metadata"].get("namespace")
+    return f"{namespace}/{obj['metadata']['name']}" if namespace else obj["metadata"]["name"]
+
+
+def _stop(policy):
+    return {"stopPolicy": policy} if policy else {}
+
+
+def _object(kind, name, spec, *, namespace=None, status=None):
+    metadata = {"name": name, "uid": f"uid-{name}", **({"namespace": namespace} if namespace else {})}
+    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+    return body | ({"status": status} if status else {})
