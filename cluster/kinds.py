@@ -52,6 +52,7 @@ PRIORITY_CLASS = Kind("PriorityClass", "scheduling.k8s.io", "v1", "priorityclass
 COMPUTE_DOMAIN = Kind("ComputeDomain", "resource.nvidia.com", "v1beta1", "computedomains")
 RESOURCE_CLAIM = Kind("ResourceClaim", "resource.k8s.io", "v1", "resourceclaims")
 RESOURCE_CLAIM_TEMPLATE = Kind("ResourceClaimTemplate", "resource.k8s.io", "v1", "resourceclaimtemplates")
+RESOURCE_SLICE = Kind("ResourceSlice", "resource.k8s.io", "v1", "resourceslices", namespaced=False)
 
 REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 """Groups whose kinds are questions that are sent as creates."""

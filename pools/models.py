@@ -2,8 +2,8 @@
 
 ``services`` alone writes configuration (Backend, Pool, Platform, TopologyKey, PodTemplate, ServiceConfig) and
 records a ConfigRevision with each change; nothing else keeps history. The observer alone writes observation
-(Cluster, Node, ForeignUsage, ObservedTopology, ObservedQueue); workers note what nodes did to task groups
-(NodeFailure, SuspectNode). Rejected: one history table per model, because
+(Cluster, Node, ForeignUsage, ObservedTopology, ObservedQueue, ObservedSlice); workers note what nodes did to
+task groups (NodeFailure, SuspectNode). Rejected: one history table per model, because
 a reader asks what changed, not in which table.
 """
 
@@ -140,6 +140,13 @@ class Cluster(models.Model):
     queues_problem = models.TextField(
         default="", db_default="", help_text="Why they cannot be followed, as the cluster says it."
     )
+    slices_synced_at = models.DateTimeField(
+        null=True,
+        help_text="When the slices of NVLink channels were last listed completely; null: not known.",
+    )
+    slices_problem = models.TextField(
+        default="", db_default="", help_text="Why they are not followed, as the cluster says it."
+    )
     quarantine = models.JSONField(
         default=dict,
         db_default={},
@@ -182,6 +189,12 @@ class Node(models.Model):
     ready = models.BooleanField(default=False)
     conditions = models.JSONField(
         default=list, db_default=[], help_text="type, status, reason and since of each; empty: not known."
+    )
+    offers_channel = models.BooleanField(
+        default=False, db_default=False, help_text="Whether a ResourceSlice gives it an NVLink channel."
+    )
+    channel_since = models.DateTimeField(
+        null=True, help_text="Since when it does or does not; null: not known."
     )
     resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
     seen_at = models.DateTimeField()
@@ -311,6 +324,29 @@ class ObservedQueue(models.Model):
                 fields=["cluster", "resource", "name"], name="observedqueue_once_per_name"
             ),
         ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ObservedSlice(models.Model):
+    """A ResourceSlice that gives a node an NVLink channel, as last observed.
+
+    ``node`` is a name, because a slice may be heard of before its node. What follows for the node stands in
+    its row. Without ``Cluster.slices_synced_at`` nothing is known and rows mean nothing.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="slices")
+    name = models.CharField(max_length=253)
+    node = models.CharField(max_length=253)
+    resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "name"], name="observedslice_once_per_name"),
+        ]
+        indexes = [models.Index(fields=["cluster", "node"], name="observedslice_by_node")]
 
     def __str__(self) -> str:
         return self.name

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from cluster.errors import ClusterError
 from cluster.interface import ClusterApi, Obj
-from cluster.kinds import NODE, Kind
+from cluster.kinds import NODE, RESOURCE_SLICE, Kind
 from pools import selectors
 from pools.clusters.connect import cluster_for
 from pools.clusters.kinds import as_kind
@@ -25,18 +25,17 @@ from pools.preflight.facts import CheckedPool, ClusterFacts
 from pools.preflight.rights import ACCOUNTS, Right, rights_of
 from scheduling.backends.base import InstallationChecker, ObjectQuery, SchedulerBackend
 from scheduling.backends.registry import installed
+from scheduling.channels import CHANNEL_DRIVER, node_with_channel
 from scheduling.kubernetes_syntax import GPU, selects
 from scheduling.preflight import Observed, Reading, Unread
 
 T = TypeVar("T")
 
-CHANNEL_DRIVER = "compute-domain.nvidia.com"
 ACCESS_REVIEW = Kind(
     "SelfSubjectAccessReview", "authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False
 )
 SELF_REVIEW = Kind("SelfSubjectReview", "authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
 DEVICE_CLASS = Kind("DeviceClass", "resource.k8s.io", "v1", "deviceclasses", namespaced=False)
-RESOURCE_SLICE = Kind("ResourceSlice", "resource.k8s.io", "v1", "resourceslices", namespaced=False)
 
 
 def read_cluster(backend: Backend, *, seconds: float = PROBE_SECONDS) -> ClusterFacts:
@@ -120,14 +119,8 @@ def _is_granted(cluster: ClusterApi, right: Right, namespace: str) -> bool:
 def _channels(cluster: ClusterApi) -> frozenset[str]:
     """The nodes with a ResourceSlice that has a channel."""
     selector = f"spec.driver={CHANNEL_DRIVER}"
-    slices = cluster.scan(RESOURCE_SLICE, _node_with_channel, field_selector=selector)
+    slices = cluster.scan(RESOURCE_SLICE, node_with_channel, field_selector=selector)
     return frozenset(node for node in slices.items if node)
-
-
-def _node_with_channel(resource_slice: Obj) -> str:
-    spec = resource_slice.get("spec") or {}
-    names = [str(device.get("name")) for device in spec.get("devices") or ()]
-    return str(spec.get("nodeName") or "") if any(name.startswith("channel-") for name in names) else ""
 
 
 def _clock(cluster: ClusterApi) -> float:

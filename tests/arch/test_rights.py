@@ -20,6 +20,7 @@ from cluster.kinds import (
     POD,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
     SECRET,
 )
 from doctor import clusters as doctor_clusters
@@ -152,6 +153,7 @@ CALLS = {
             EVENT,
             kinds.COMPUTE_DOMAIN,
             RESOURCE_CLAIM_TEMPLATE,
+            RESOURCE_SLICE,
             *pod_group_kinds(),
             *_topologies(),
             *_queues(),

@@ -9,12 +9,23 @@ import pytest
 from django.db import DatabaseError, OperationalError, transaction
 from django.utils import timezone
 
-from cluster.errors import RequestForbidden
-from cluster.kinds import COMPUTE_DOMAIN, EVENT, NAMESPACE, NODE, POD
+from cluster.errors import ClusterUnreachable, RequestForbidden
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, NAMESPACE, NODE, POD, RESOURCE_SLICE
 from pools.clusters import connect
-from pools.models import Backend, Cluster, ClusterLease, ForeignUsage, Node, ObservedQueue, ObservedTopology
+from pools.models import (
+    Backend,
+    Cluster,
+    ClusterLease,
+    ForeignUsage,
+    Node,
+    ObservedQueue,
+    ObservedSlice,
+    ObservedTopology,
+    Pool,
+)
 from scheduling.backends.registry import scheduler_backend
-from tests.factories import BackendFactory, foreign_usage
+from scheduling.channels import CHANNEL_DRIVER
+from tests.factories import BackendFactory, NodeFactory, foreign_usage
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY, POD_GROUP
 from tests.worker.world import World
@@ -640,3 +651,113 @@ def test_observers_that_die_again_and_again_lose_nothing(world, observer, monkey
     observer()
     there = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in world.cluster.all(POD)}
     until(lambda: {name: pod.node_name for name, pod in pods().items() if not pod.absent} == there)
+
+
+def channel(node, *, driver=CHANNEL_DRIVER, owner=None):
+    owners = [{"kind": "Node", "name": owner or node, "uid": "u"}]
+    return {
+        "metadata": {"name": f"{node}-slice", "ownerReferences": owners},
+        "spec": {"driver": driver, "nodeName": node, "devices": [{"name": "channel-0"}]},
+    }
+
+
+def offering():
+    return set(Node.objects.filter(offers_channel=True).values_list("name", flat=True))
+
+
+def slices_state(world):
+    row = Cluster.objects.get(uid=world.uid)
+    return row.slices_synced_at is not None, row.slices_problem
+
+
+@pytest.fixture
+def nvlink(world):
+    """An NVLink pool, by whose group the cluster is followed."""
+    world.group(pods=1)
+    Pool.objects.update(nvlink=True)
+    return world
+
+
+def add_nodes(world, *names):
+    for name in names:
+        world.cluster.put(NODE, {"metadata": {"name": name}})
+
+
+def test_a_channel_counts_for_the_node_whose_plugin_publishes_it(nvlink, observer):
+    add_nodes(nvlink, "n1", "n2", "n3")
+    nvlink.cluster.put(RESOURCE_SLICE, channel("n1"))
+    nvlink.cluster.put(RESOURCE_SLICE, channel("n2", driver="gpu.nvidia.com"))
+    nvlink.cluster.put(RESOURCE_SLICE, channel("n3", owner="n1"))
+    observer()
+    until(lambda: slices_state(nvlink) == (True, "") and Node.objects.count() == 3)
+    until(lambda: offering() == {"n1"})
+
+
+def test_slices_and_nodes_may_come_in_any_order_and_go(nvlink, observer):
+    observer()
+    until(lambda: slices_state(nvlink) == (True, ""))
+    nvlink.cluster.put(RESOURCE_SLICE, channel("n1"))
+    until(ObservedSlice.objects.exists)
+    add_nodes(nvlink, "n1", "n2")
+    until(lambda: offering() == {"n1"})
+    nvlink.cluster.put(RESOURCE_SLICE, channel("n2"))
+    until(lambda: offering() == {"n1", "n2"})
+    joined = Node.objects.get(name="n1").channel_since
+    nvlink.cluster.remove(RESOURCE_SLICE, "n1-slice")
+    until(lambda: offering() == {"n2"})
+    assert Node.objects.get(name="n1").channel_since > joined
+    nvlink.cluster.put(RESOURCE_SLICE, channel("n2") | {"spec": {"driver": CHANNEL_DRIVER}})
+    until(lambda: offering() == set())
+    assert not ObservedSlice.objects.exists()
+
+
+def test_what_becomes_of_channels_while_nobody_looks_is_found_out(nvlink, observer):
+    cluster = Cluster.objects.get(uid=nvlink.uid)
+    long_ago = timezone.now() - timedelta(days=1)
+    for name in ("n1", "n2"):
+        row = NodeFactory(cluster=cluster, name=name, offers_channel=name == "n1", channel_since=long_ago)
+        add_nodes(nvlink, name)
+    nvlink.cluster.put(NODE, {"metadata": {"name": "n2", "uid": row.uid}})
+    ObservedSlice.objects.create(cluster=cluster, name="old", node="n1", seen_at=long_ago)
+    observer()
+    until(lambda: slices_state(nvlink) == (True, "") and offering() == set())
+    since = dict(Node.objects.values_list("name", "channel_since"))
+    assert since["n1"] > long_ago, "another node of its name, whose channel is gone"
+    assert since["n2"] == long_ago, "the same node, which has none as before"
+
+
+def test_slices_that_may_not_be_followed_are_not_known(nvlink, observer, monkeypatch):
+    add_nodes(nvlink, "n1")
+    refuse(nvlink.cluster, monkeypatch, refused := {"list"}, refused_kind=RESOURCE_SLICE)
+    observer()
+    until(lambda: slices_state(nvlink) == (False, "you may not list resourceslices"))
+    until(Node.objects.exists)
+    refused.clear()
+    until(lambda: slices_state(nvlink) == (True, ""))
+
+
+def test_slices_are_not_known_while_their_watch_is_cut(nvlink, observer, monkeypatch):
+    began = observer()
+    until(lambda: slices_state(nvlink) == (True, ""))
+    refused, watch = True, nvlink.cluster.watch
+
+    def cut(kind, **more):
+        if kind == RESOURCE_SLICE and refused:
+            raise ClusterUnreachable("connection refused")
+        return watch(kind, **more)
+
+    monkeypatch.setattr(nvlink.cluster, "watch", cut)
+    for follower in began.followers.values():
+        if follower.completeness == "slices":
+            follower._watch._stream.close()
+    until(lambda: slices_state(nvlink)[0] is False)
+    refused = False
+    until(lambda: slices_state(nvlink) == (True, ""))
+
+
+def test_slices_are_followed_where_a_pool_has_nvlink(nvlink, observer):
+    began = observer()
+    until(lambda: slices_state(nvlink) == (True, ""))
+    Pool.objects.update(nvlink=False)
+    until(lambda: not slices_state(nvlink)[0])
+    assert all(follower.completeness != "slices" for follower in began.followers.values())

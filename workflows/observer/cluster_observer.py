@@ -39,6 +39,7 @@ HOLD_SECONDS = 1.0
 REACHABLE_SECONDS = 5.0
 PAUSE_SECONDS = 1.0
 STOP_SECONDS = 5.0
+NOT_LISTED = "They have not been listed since the observer began to follow the cluster."
 
 log = structlog.get_logger(__name__)
 
@@ -103,6 +104,7 @@ class ClusterObserver:
         self.inbox, self.quarantine = Inbox(), Quarantine()
         self._in_line = self._reported = None
         self._foreign_usage = foreign_usage_sums(self.uid)
+        self.inbox.incomplete("slices", NOT_LISTED)
         try:
             while not self.stopped.is_set():
                 self._bring_in_line()
@@ -123,6 +125,8 @@ class ClusterObserver:
                 follower = self.followers.pop(key)
                 follower.stop()
                 self._retired.append(follower)
+                if follower.completeness == "slices":
+                    self.inbox.incomplete("slices", NOT_LISTED)
             self._retired = [follower for follower in self._retired if follower.alive]
             for key in streams.keys() - self.followers.keys():
                 log.info("stream_started", cluster=key[0], kind=key[3], namespace=key[4])

@@ -10,7 +10,9 @@ import time
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
+from cluster.kinds import RESOURCE_SLICE
 from workflows.values.observation import (
     EventSeen,
     ForeignUsageSeen,
@@ -18,11 +20,15 @@ from workflows.values.observation import (
     ObjectSeen,
     PodSeen,
     QueueSeen,
+    SliceSeen,
     TopologySeen,
     UnreadableObject,
 )
 
-Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | QueueSeen | EventSeen | UnreadableObject
+Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | QueueSeen | SliceSeen | EventSeen | UnreadableObject
+
+Completeness = Literal["queues", "slices"]
+"""What the cluster's row says of apart from the rest: whether all of them are known, and why they are not."""
 
 MOST = 5000
 LINGER_SECONDS = 0.25
@@ -46,8 +52,8 @@ class Batch:
     listed: set[Hashable] = field(default_factory=set)
     nodes_complete: bool = False
     kinds_complete: set[str] = field(default_factory=set)
-    queues_complete: bool = False
-    queues_problem: str = ""
+    problems: dict[Completeness, str] = field(default_factory=dict)
+    """Why not all of them are known; empty if all are."""
     is_reachable: bool = False
     foreign_usage: "ForeignUsageChanges | None" = None
 
@@ -75,6 +81,10 @@ class Batch:
         return [change for change in self.changes if isinstance(change, QueueSeen)]
 
     @property
+    def slices(self) -> list[SliceSeen]:
+        return [change for change in self.changes if isinstance(change, SliceSeen)]
+
+    @property
     def events(self) -> list[EventSeen]:
         return [change for change in self.changes if isinstance(change, EventSeen)]
 
@@ -91,8 +101,7 @@ class Batch:
         return Batch(
             nodes_complete=self.nodes_complete,
             kinds_complete=self.kinds_complete,
-            queues_complete=self.queues_complete,
-            queues_problem=self.queues_problem,
+            problems=self.problems,
             is_reachable=self.is_reachable,
         )
 
@@ -116,6 +125,8 @@ def key_of(change: Change) -> Hashable:
             return ("Node", "", change.name)
         case TopologySeen() | QueueSeen():
             return (change.resource, "", change.name)
+        case SliceSeen():
+            return (RESOURCE_SLICE.name, "", change.name)
     return ("Event", "", change.dedupe)
 
 
@@ -130,7 +141,7 @@ class Inbox:
         self._is_reachable = False
         self._nodes_complete = False
         self._kinds_complete: set[str] = set()
-        self._queues_complete, self._queues_problem = False, ""
+        self._problems: dict[Completeness, str] = {}
         self._foreign_usage = ForeignUsageChanges()
         self._foreign_usage_waits = False
         self._foreign_usage_taken_at = float("-inf")
@@ -168,16 +179,14 @@ class Inbox:
             self._kinds_complete.add(resource)
             self._news.notify_all()
 
-    def queues_complete(self) -> None:
-        """Note that all queues of the cluster's schedulers have been put."""
-        with self._news:
-            self._queues_complete, self._queues_problem = True, ""
-            self._news.notify_all()
+    def complete(self, objects: Completeness) -> None:
+        """Note that all of them have been put."""
+        self.incomplete(objects, "")
 
-    def queues_refused(self, problem: str) -> None:
-        """Note that the cluster does not let its queues be followed."""
+    def incomplete(self, objects: Completeness, problem: str) -> None:
+        """Note why not all of them are known."""
         with self._news:
-            self._queues_complete, self._queues_problem = False, problem
+            self._problems[objects] = problem
             self._news.notify_all()
 
     def put_foreign_usage(self, change: ForeignUsageSeen) -> None:
@@ -249,8 +258,7 @@ class Inbox:
         if not self._changes:  # all were put before the note, so they are in this batch or an earlier one
             batch.nodes_complete, self._nodes_complete = self._nodes_complete, False
             batch.kinds_complete, self._kinds_complete = self._kinds_complete, set()
-            batch.queues_complete, self._queues_complete = self._queues_complete, False
-            batch.queues_problem, self._queues_problem = self._queues_problem, ""
+            batch.problems, self._problems = self._problems, {}
         if self._foreign_usage_due():
             self._foreign_usage_taken_at = time.monotonic()
             batch.foreign_usage = self._part()

@@ -2,22 +2,41 @@
 
 Pods, pod groups, ComputeDomains, their claim templates and events in each namespace that has or had groups;
 nodes once, other tenants' pods on them, and the topology objects and queues of its schedulers with what
-queues lead to, whoever made them. Backends of one cluster share all of it.
+queues lead to, whoever made them; where a pool has NVLink, the slices of its nodes' channels. Backends of one
+cluster share all of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE, Kind
+from cluster.kinds import (
+    COMPUTE_DOMAIN,
+    EVENT,
+    NODE,
+    POD,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
+    Kind,
+)
 from pools.clusters.kinds import as_kind, pod_group_kind
-from pools.models import Backend, ForeignUsage, Installation, Node, ObservedQueue, ObservedTopology
+from pools.models import (
+    Backend,
+    ForeignUsage,
+    Installation,
+    Node,
+    ObservedQueue,
+    ObservedSlice,
+    ObservedTopology,
+    Pool,
+)
 from scheduling import names
 from scheduling.backends.base import AdmitsByQueue, JoinsQueues, SchedulerBackend, TopologyReader
 from scheduling.backends.registry import installed
+from scheduling.channels import CHANNEL_DRIVER
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.observer.foreign_usage import BOUND, ForeignUsageSums, see_foreign_pod
-from workflows.observer.inbox import Change
+from workflows.observer.inbox import Change, Completeness
 from workflows.observer.streams import Reduce, Source
 from workflows.values.observation import (
     DOMAIN_LABEL,
@@ -27,6 +46,7 @@ from workflows.values.observation import (
     ObjectSeen,
     PodSeen,
     QueueSeen,
+    SliceSeen,
     TopologySeen,
     see_claim_template,
     see_compute_domain,
@@ -36,6 +56,7 @@ from workflows.values.observation import (
     see_pod,
     see_pod_group,
     see_queue,
+    see_slice,
     see_topology,
 )
 
@@ -44,10 +65,11 @@ FOREIGN_STREAMS = 2
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A cluster to follow, through one of its backends."""
+    """A cluster to follow, through one of its backends; ``has_nvlink``: one of its pools has."""
 
     uid: str
     backend: Backend
+    has_nvlink: bool
     namespaces: frozenset[str]
     schedulers: tuple[SchedulerBackend, ...]
 
@@ -70,6 +92,7 @@ def _followed(uid: str, backends: list[Backend]) -> Followed:
     return Followed(
         uid,
         (living or backends)[0],
+        Pool.objects.filter(backend__in=living, nvlink=True).exists(),
         frozenset(str(namespace) for namespace, _ in frozen | now),
         tuple(scheduler for name in named if (scheduler := installed().get(name))),
     )
@@ -88,17 +111,21 @@ def sources_of(followed: Followed) -> Iterator[Source]:
         namespace: str = "",
         label: str = "",
         complete: str = "",
+        fields: str = "",
         queue: str = "",
+        completeness: Completeness | None = None,
     ) -> Source:
         return Source(
             cluster_uid=uid,
             kind=kind,
             namespace=namespace,
             label_selector=label,
+            field_selector=fields,
             reduce=reduce,
             recorded=recorded,
             complete=complete,
             queue=queue,
+            completeness=completeness,
         )
 
     yield source(NODE, see_node, partial(_recorded_nodes, uid))
@@ -126,6 +153,15 @@ def sources_of(followed: Followed) -> Iterator[Source]:
             partial(see_queue, admitting),
             partial(_recorded_queues, uid, resource),
             queue=resource,
+            completeness="queues",
+        )
+    if followed.has_nvlink:
+        yield source(
+            RESOURCE_SLICE,
+            see_slice,
+            partial(_recorded_slices, uid),
+            fields=f"spec.driver={CHANNEL_DRIVER}",
+            completeness="slices",
         )
     for namespace in sorted(followed.namespaces):
         objects = partial(_recorded_objects, uid, namespace)
@@ -248,6 +284,11 @@ def _recorded_queues(uid: str, resource: str) -> list[Change]:
         QueueSeen(resource=resource, name=name, uid=object_uid)
         for name, object_uid in rows.values_list("name", "uid")
     ]
+
+
+def _recorded_slices(uid: str) -> list[Change]:
+    rows = ObservedSlice.objects.filter(cluster_id=uid)
+    return [SliceSeen(name=name, node="") for name in rows.values_list("name", flat=True)]
 
 
 def _recorded_pods(uid: str, namespace: str) -> list[Change]:

@@ -7,7 +7,7 @@ start each object in the rows, that is not in the list.
 
 import hashlib
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from cluster.kinds import Kind
 from cluster.storable import storable_text
 from cluster.watch import Changed, Deleted, Disconnected, Reconnected, Synced, Watch, backoff
 from workflows import metrics
-from workflows.observer.inbox import Change, Inbox, key_of
+from workflows.observer.inbox import Change, Completeness, Inbox, key_of
 from workflows.values.observation import (
     MAX_TEXT,
     EventSeen,
@@ -28,6 +28,7 @@ from workflows.values.observation import (
     ObjectSeen,
     PodSeen,
     QueueSeen,
+    SliceSeen,
     TopologySeen,
     UnreadableObject,
 )
@@ -46,7 +47,8 @@ class Source:
 
     ``complete`` is a resource of which it is recorded that all objects were listed, because one that is
     absent means something; ``queue`` is the resource of a kind of queue; empty for any other kind.
-    ``foreign``: the objects are other tenants' pods, which are kept as sums.
+    ``completeness`` is what the cluster's row says of them apart. ``foreign``: the objects are other tenants'
+    pods, which are kept as sums.
     """
 
     cluster_uid: str
@@ -58,6 +60,7 @@ class Source:
     field_selector: str = ""
     complete: str = ""
     queue: str = ""
+    completeness: Completeness | None = None
     foreign: bool = False
 
 
@@ -119,6 +122,8 @@ def _slim(change: Change) -> Change:
             return replace(change, labels=())
         case QueueSeen():
             return replace(change, reading={})
+        case SliceSeen():
+            return replace(change, node="")
     return change
 
 
@@ -136,11 +141,16 @@ class Follower:
         self._inbox = inbox
         self._stopped = threading.Event()
         self._watch: Watch[Any] | None = None
+        self._is_listed = False
         self.connected = False
         name = f"{source.kind}/{source.namespace or '*'}"
         self._thread = threading.Thread(
             target=self._run, name=f"{name} of others" if source.foreign else name, daemon=True
         )
+
+    @property
+    def completeness(self) -> Completeness | None:
+        return self._source.completeness
 
     def start(self) -> None:
         self._thread.start()
@@ -213,9 +223,13 @@ class Follower:
         return Memory(self._source.recorded())
 
     def _cut(self, error: ClusterError) -> None:
-        """Say that nothing new is recorded for now; what was passed on is old, not wrong."""
-        if self._source.queue and isinstance(error, RequestForbidden | NotServed):
-            self._inbox.queues_refused(str(error))
+        """Say that nothing new is recorded for now; what was passed on is old, not wrong.
+
+        Of slices something follows from what is not there, so any cut makes them unknown.
+        """
+        objects = self._source.completeness
+        if objects == "slices" or (objects and isinstance(error, RequestForbidden | NotServed)):
+            self._inbox.incomplete(objects, str(error))
 
     def _restarts(self, reason: str) -> None:
         source = self._source
@@ -230,13 +244,10 @@ class Follower:
     def _pass_on(self, event: Any, memory: Any) -> None:
         match event:
             case Synced():
-                items = [item for item in event.items if item is not None]
-                for change in memory.vanished(items):
-                    self._put_deleted(change, listed=True)
-                for item in items:
-                    if memory.changed(item):
-                        self._inbox.put(item, listed=True)
-                self._say_complete()
+                self._pass_on_list([item for item in event.items if item is not None], memory)
+            case Reconnected():
+                if self._is_listed and self._source.completeness:
+                    self._inbox.complete(self._source.completeness)
             case Changed():
                 if event.item is not None and memory.changed(event.item):
                     self._inbox.put(event.item, listed=False)
@@ -244,13 +255,22 @@ class Follower:
                 if event.item is not None:
                     self._put_deleted(memory.forget(event.item), listed=False)
 
+    def _pass_on_list(self, items: Sequence[Any], memory: Any) -> None:
+        for change in memory.vanished(items):
+            self._put_deleted(change, listed=True)
+        for item in items:
+            if memory.changed(item):
+                self._inbox.put(item, listed=True)
+        self._is_listed = True
+        self._say_complete()
+
     def _say_complete(self) -> None:
         if self._source.kind.name == "Node":
             self._inbox.nodes_complete()
         elif self._source.complete:
             self._inbox.kind_complete(self._source.complete)
-        elif self._source.queue:
-            self._inbox.queues_complete()
+        elif self._source.completeness:
+            self._inbox.complete(self._source.completeness)
 
     def _put_deleted(self, change: Change, *, listed: bool) -> None:
         if not isinstance(change, EventSeen):  # one that expired is no news

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import models, transaction
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Case, Exists, F, OuterRef, Q, Value, When
 
-from pools.models import Cluster, ForeignUsage, Node, ObservedQueue, ObservedTopology
+from pools.models import Cluster, ForeignUsage, Node, ObservedQueue, ObservedSlice, ObservedTopology
 from scheduling.backends.registry import installed
 from web.times import read_instant
 from workflows.homes import Home, at_home, homes_of
@@ -34,11 +34,12 @@ from workflows.values.observation import (
     ObjectSeen,
     PodSeen,
     QueueSeen,
+    SliceSeen,
     TopologySeen,
     is_older,
 )
 
-Versioned = TypeVar("Versioned", PodSeen, ObjectSeen, NodeSeen, TopologySeen, QueueSeen)
+Versioned = TypeVar("Versioned", PodSeen, ObjectSeen, NodeSeen, TopologySeen, QueueSeen, SliceSeen)
 
 ResourceRow = TypeVar("ResourceRow", ObservedTopology, ObservedQueue)
 
@@ -49,6 +50,9 @@ _POD_KEY = ("namespace", "name")
 _OBJECT_KEY = ("kind", "namespace", "name")
 _NODE_KEY = ("name",)
 _RESOURCE_KEY = ("resource", "name")
+_SLICE_KEY = ("name",)
+_SLICES = Exists(ObservedSlice.objects.filter(cluster_id=OuterRef("cluster_id"), node=OuterRef("name")))
+"""Whether a slice gives a node a channel."""
 _USAGE_FIELDS = ("gpu", "cpu", "memory", "storage", "pods")
 _HEALTH_FIELDS = ("ready", "unschedulable", "conditions", "taints")
 _NODE_FIELDS = (
@@ -78,6 +82,7 @@ def write(cluster: str, batch: Batch) -> int:
         _write_topologies(cluster, topologies, now)
         queues = _newest(cluster, batch, batch.queues, ObservedQueue.objects, _RESOURCE_KEY)
         queues_set = _write_queues(cluster, queues, now)
+        _write_slices(cluster, _newest(cluster, batch, batch.slices, ObservedSlice.objects, _SLICE_KEY), now)
         named_groups = _write_events(cluster, batch.events, now)
         _note(cluster, batch, now, moved=nodes.moved or queues_set)
         groups = (
@@ -136,11 +141,8 @@ def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
     if listed:
         listed |= set(Cluster.objects.select_for_update(no_key=True).get(pk=cluster).topologies_listed)
         news["topologies_listed"] = sorted(listed)
-    if batch.queues_complete or batch.queues_problem:
-        news |= {
-            "queues_synced_at": now if batch.queues_complete else None,
-            "queues_problem": batch.queues_problem,
-        }
+    for objects, problem in batch.problems.items():
+        news |= {f"{objects}_synced_at": None if problem else now, f"{objects}_problem": problem}
     if moved or batch.topologies or batch.nodes_complete or batch.kinds_complete:
         news["changes"] = F("changes") + 1
     if news:
@@ -238,7 +240,7 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> Node
     if not nodes:
         return NodeChanges()
     rows = Node.objects.filter(cluster_id=cluster, name__in=[node.name for node in nodes])
-    before = {row.name: row for row in rows.only("name", "labels", *_HEALTH_FIELDS)}
+    before = {row.name: row for row in rows.only("name", "uid", "channel_since", "labels", *_HEALTH_FIELDS)}
     changes = _node_changes(before, nodes)
     deleted = [node.name for node in nodes if node.absent]
     if deleted:
@@ -266,7 +268,15 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> Node
         update_fields=_NODE_FIELDS,
         batch_size=500,
     )
+    if fresh := [node.name for node in nodes if not node.absent and _is_fresh(node, before.get(node.name))]:
+        rows = Node.objects.filter(cluster_id=cluster, name__in=fresh)
+        rows.update(offers_channel=_SLICES, channel_since=now)
     return changes
+
+
+def _is_fresh(node: NodeSeen, row: Node | None) -> bool:
+    """Whether nothing is known of the channel of this node: a row may be of another one of its name."""
+    return row is None or row.uid != node.uid or row.channel_since is None
 
 
 def _node_changes(before: Mapping[str, Node], nodes: Sequence[NodeSeen]) -> NodeChanges:
@@ -309,6 +319,34 @@ def _write_queues(cluster: str, queues: Sequence[QueueSeen], now: datetime) -> b
         before.get((queue.resource, queue.name)) != (None if queue.absent else queue.reading.get("settings"))
         for queue in queues
     )
+
+
+def _write_slices(cluster: str, slices: Sequence[SliceSeen], now: datetime) -> None:
+    """Write the slices with a channel, and note the nodes that offer one now or do not any more."""
+    if not slices:
+        return
+    rows = ObservedSlice.objects.filter(cluster_id=cluster, name__in=[piece.name for piece in slices])
+    nodes = {*rows.values_list("node", flat=True), *(piece.node for piece in slices)}
+    present = [piece for piece in slices if piece.node and not piece.absent]
+    rows.exclude(name__in=[piece.name for piece in present]).delete()
+    ObservedSlice.objects.bulk_create(
+        (
+            ObservedSlice(
+                cluster_id=cluster,
+                name=piece.name,
+                node=piece.node,
+                resource_version=piece.resource_version,
+                seen_at=now,
+            )
+            for piece in present
+        ),
+        update_conflicts=True,
+        unique_fields=("cluster", *_SLICE_KEY),
+        update_fields=("node", "resource_version", "seen_at"),
+        batch_size=500,
+    )
+    changed = Node.objects.alias(offers=_SLICES).filter(cluster_id=cluster, name__in=nodes)
+    changed.exclude(offers_channel=F("offers")).update(offers_channel=_SLICES, channel_since=now)
 
 
 def _write_resources(

@@ -17,6 +17,7 @@ from uuid import UUID
 from cluster.quantities import quantity
 from scheduling import names
 from scheduling.backends.base import AdmitsByQueue, JoinsQueues, ReadBack, ResourceKind, TopologyReader
+from scheduling.channels import node_with_channel
 from scheduling.node_health import MOST_CONDITIONS, MOST_TYPE, READY
 
 Json = dict[str, Any]
@@ -153,6 +154,16 @@ class QueueSeen:
     name: str
     uid: str
     reading: Mapping[str, Any] = field(default_factory=dict)
+    absent: bool = False
+    resource_version: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceSeen:
+    """A ResourceSlice; ``node`` is the one that it gives an NVLink channel to, empty for none."""
+
+    name: str
+    node: str
     absent: bool = False
     resource_version: str = field(default="", repr=False)
 
@@ -365,6 +376,11 @@ def see_joined(scheduler: JoinsQueues, kind: ResourceKind, obj: Mapping[str, Any
         reading=scheduler.read_joined(kind, obj, quantity=quantity),
         resource_version=_version(metadata),
     )
+
+
+def see_slice(obj: Mapping[str, Any]) -> SliceSeen:
+    metadata = obj["metadata"]
+    return SliceSeen(name=metadata["name"], node=node_with_channel(obj), resource_version=_version(metadata))
 
 
 def see_event(
