@@ -15,6 +15,7 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -124,6 +125,7 @@ def _facts() -> Any:
         node_selector={"pool": "bench"},
         tolerations=(),
         nvlink=True,
+        channels=None,
         host_network_allowed=False,
         privileged_allowed=False,
         allowed_mounts=(),
@@ -135,6 +137,7 @@ def _facts() -> Any:
     )
     return PoolFacts(
         name="bench",
+        now=datetime.now(UTC),
         revision=1,
         installation=uuid4(),
         queue="bench",

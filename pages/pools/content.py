@@ -19,6 +19,7 @@ from pools.values.recovery_words import policy_of
 from scheduling.capabilities import Capability
 from scheduling.fit.snapshot import FitNode
 from scheduling.levels import domain_of
+from scheduling.sentences import plain_listing
 from web.access import grants_of
 from web.policy import Action, Grants
 from workflows.feasibility.fragmentation import PoolFragments, fragments_of
@@ -27,6 +28,7 @@ from workflows.feasibility.pool_outcomes import PoolOutcomes, outcomes_in
 from workflows.feasibility.usage import PoolNode, nodes_of, placed_tasks, used_by_node
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import TaskGroup, in_status
+from workflows.nodes.channels import nodes_without_channel
 from workflows.nodes.suspects import suspects_of
 from workflows.values.amounts import NO_AMOUNTS
 
@@ -104,6 +106,7 @@ class PoolContent:
     room: PoolRoom
     recovery: str
     suspects: tuple[str, ...]
+    without_channel: str
     synced_at: datetime | None
     keys: tuple[KeyLine, ...]
     snippet: str
@@ -143,6 +146,7 @@ def pool_content(pool: Pool, *, user: Caller) -> PoolContent:
         room=_room(nodes),
         recovery=policy_of([words_of(pool.recovery)]).summary,
         suspects=tuple(sorted(suspects_of(pool.backend.cluster_id).keys() & {node.name for node in nodes})),
+        without_channel=plain_listing(nodes_without_channel(pool, now=timezone.now())),
         synced_at=observed.synced_at,
         keys=tuple(map(_key_line, key_domains(levels, places))),
         snippet=snippet(_offer(pool, nodes)),

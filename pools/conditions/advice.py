@@ -51,6 +51,7 @@ GOOD_STATUS: Mapping[str, str] = {
     "ForeignObjects": "False",
     "OthersSeen": "True",
     "QueuesSeen": "True",
+    "SlicesSeen": "True",
     "ObservationsStored": "True",
 }
 """The status of each type with which all is well."""
@@ -69,6 +70,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "ForeignObjects": ("no foreign objects", "foreign objects"),
     "OthersSeen": ("other tenants' pods seen", "other tenants' pods not seen"),
     "QueuesSeen": ("queues seen", "queues not seen"),
+    "SlicesSeen": ("NVLink channels seen", "NVLink channels not seen"),
     "ObservationsStored": ("observations stored", "objects kept aside"),
 }
 """What each type is called where all is well, and where it is not."""
@@ -78,6 +80,7 @@ _MINOR = frozenset(
         "ComputeDomainServed",
         "OthersSeen",
         "QueuesSeen",
+        "SlicesSeen",
         "ObservationsStored",
         "ValuesUnderTwoParents",
         "NotObserved",
@@ -112,6 +115,8 @@ TO_DO: Mapping[str, str] = {
     "other tenants' pods use as free.",
     "QueuesSeen": "Grant the observer the rights of deploy/rbac/cluster.yaml (list and watch queues), or "
     "know that verdicts know a pool's own queue alone.",
+    "SlicesSeen": "Grant the observer the rights of deploy/rbac/cluster.yaml (list and watch "
+    "resourceslices), or know that a claim of a channel is accepted although no node may have one.",
     "ObservationsStored": "Correct or delete the objects that the message names; each is tried again when it "
     "changes.",
 }

@@ -9,7 +9,7 @@ from pools import conditions
 from pools.clusters.probe import Address, Probe, conditions_of
 from pools.conditions import Condition
 from pools.interfaces import usage
-from pools.models import Backend, Cluster
+from pools.models import Backend, Cluster, Pool
 from pools.services.recording import enqueue
 from scheduling.backends.base import AdmitsByQueue
 from scheduling.backends.registry import installed
@@ -29,6 +29,7 @@ def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None =
     if probe.reachable:
         _note_cluster(backend, probe, now=now)
         news += [*_foreign_usage_condition(backend), *_queues_condition(backend)]
+        news += _slices_condition(backend)
         news += _quarantine_condition(backend)
     backend.conditions = conditions.upsert(
         backend.conditions, news, now=now, observed_revision=backend.revision
@@ -92,6 +93,22 @@ def _queues_condition(backend: Backend) -> list[Condition]:
         f"observer may not follow them: {cluster.queues_problem}"
     )
     return [Condition(type="QueuesSeen", status="False", reason="Forbidden", message=message)]
+
+
+def _slices_condition(backend: Backend) -> list[Condition]:
+    """Whether the slices of NVLink channels are followed; no condition where no pool needs them."""
+    cluster = backend.cluster
+    if cluster is None or not Pool.objects.filter(backend_id=backend.pk, nvlink=True).exists():
+        return []
+    if cluster.slices_synced_at:
+        return [Condition(type="SlicesSeen", status="True", reason="Followed")]
+    if not cluster.slices_problem:
+        return []
+    message = (
+        "Which nodes offer an NVLink channel is not known, so a claim that none can meet is a warning alone, "
+        f"because ResourceSlices are not followed: {cluster.slices_problem}"
+    )
+    return [Condition(type="SlicesSeen", status="False", reason="NotFollowed", message=message)]
 
 
 def _quarantine_condition(backend: Backend) -> list[Condition]:

@@ -22,6 +22,7 @@ from scheduling import names
 from scheduling.backends.base import Checked, SchedulerBackend
 from scheduling.backends.priorities import effective_priority
 from scheduling.capabilities import Capability
+from scheduling.channels import channel_faults, channel_notices
 from scheduling.checks import APART
 from scheduling.errors import Fault, Notice, Path, in_order
 from scheduling.levels import ranks
@@ -94,6 +95,7 @@ class _Admission:
     platforms: dict[str, PlatformFacts | None] = field(default_factory=dict)
     secrets: set[str] = field(default_factory=set)
     reported: set[Path] = field(default_factory=set)
+    doubted: set[str] = field(default_factory=set)
 
     def groups(self, *, name: str, workflow: UUID) -> tuple[GroupValues, ...]:
         shared = self.shared(name=name, workflow=workflow)
@@ -266,7 +268,28 @@ class _Admission:
             pool=facts.name,
             pool_has_nvlink=facts.nvlink,
         )
+        self.check_channels(group, tasks, claims)
         return claims
+
+    def check_channels(
+        self, group: GroupSpec, tasks: Sequence[NvlinkTask], claims: Mapping[str, ChannelClaim]
+    ) -> None:
+        """Refuse claims that no node can meet; warn once of a platform whose channels are not known."""
+        counts = {p.name: p.channels for p in self.facts.platforms.values() if p.channels is not None}
+        self.faults += channel_faults(
+            tasks,
+            claims,
+            counts=counts,
+            now=self.facts.now,
+            group_word=group.nvlink,
+            group_path=group.path,
+        )
+        unwarned = {name: count for name, count in counts.items() if name not in self.doubted}
+        for platform, notice in channel_notices(
+            tasks, claims, counts=unwarned, now=self.facts.now, group_path=group.path
+        ):
+            self.doubted.add(platform)
+            self.notices.append(notice)
 
     def gets_domain(self, group: GroupSpec, claims: Mapping[str, ChannelClaim]) -> bool:
         """Whether the group gets a ComputeDomain."""

@@ -6,13 +6,15 @@ node of each platform has and which nodes lack a topology label.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Case, Count, IntegerField, Max, Q, When
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce, Now
+from django.utils import timezone
 
 from pools import conditions
 from pools.clusters.capabilities import capabilities_of
@@ -27,6 +29,7 @@ from pools.values.recovery_words import RecoveryWords
 from scheduling.backends.base import QueueSettings
 from scheduling.backends.registry import hides_unlabelled
 from scheduling.capabilities import Capabilities, Capability
+from scheduling.channels import NAMED, ChannelCount
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.coverage import LevelCoverage, count, levels_named
 from scheduling.kubernetes_syntax import GPU
@@ -34,6 +37,7 @@ from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, effective
 from workflows.explain.levels import NAMED_NODES, unavailable
 from workflows.explain.reasons import uncovered
+from workflows.nodes.channels import SLICES_OBSERVED_AT
 from workflows.values.placement import FrozenTemplate
 
 
@@ -41,14 +45,15 @@ from workflows.values.placement import FrozenTemplate
 class PlatformFacts:
     """A platform, merged with its pool: the values its tasks get, and what they may ask for.
 
-    ``nvlink``: its nodes have multi-node NVLink. ``nodes`` and ``node_gpus`` (the most GPUs of one node) are
-    None while no node of the cluster is known.
+    ``nvlink``: its nodes have multi-node NVLink; ``channels`` are theirs, None without it. ``nodes`` and
+    ``node_gpus`` (the most GPUs of one node) are None while no node of the cluster is known.
     """
 
     name: str
     node_selector: Mapping[str, str]
     tolerations: tuple[Mapping[str, Any], ...]
     nvlink: bool
+    channels: ChannelCount | None
     host_network_allowed: bool
     privileged_allowed: bool
     allowed_mounts: tuple[str, ...]
@@ -69,7 +74,9 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolFacts:
-    """A pool as a submission sees it. ``places`` counts its nodes by their domains; empty: none known.
+    """A pool as a submission sees it, at the moment ``now``.
+
+    ``places`` counts its nodes by their domains; empty: none known.
 
     ``domain_for_every_group``: with NVLink a group gets a ComputeDomain although none of its tasks claims a
     channel. ``free_preferences_after`` is in seconds, 0: preferences never give way. ``recovery`` is what
@@ -79,6 +86,7 @@ class PoolFacts:
     """
 
     name: str
+    now: datetime
     revision: int
     installation: UUID
     backend: str
@@ -123,6 +131,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
     levels = pool_levels(pool)
     return PoolFacts(
         name=pool.name,
+        now=timezone.now(),
         revision=pool.revision,
         installation=installation(),
         backend=backend.name,
@@ -195,7 +204,8 @@ def _platforms(pool: Pool) -> dict[str, PlatformFacts]:
             name=row.name,
             node_selector=node_selection(pool, row),
             tolerations=tuple(tolerations_of(pool, row)),
-            nvlink=pool.nvlink if row.nvlink is None else row.nvlink,
+            nvlink=_has_nvlink(pool, row),
+            channels=_channels(pool, row, counts, index) if pool.nvlink and _has_nvlink(pool, row) else None,
             host_network_allowed=row.host_network_allowed,
             privileged_allowed=row.privileged_allowed,
             allowed_mounts=tuple(row.allowed_mounts),
@@ -209,15 +219,39 @@ def _platforms(pool: Pool) -> dict[str, PlatformFacts]:
     }
 
 
-def _node_counts(pool: Pool, platforms: list[Platform]) -> dict[str, int]:
-    """How many of the pool's nodes each platform has, and the most GPUs of one. One query."""
+def _node_counts(pool: Pool, platforms: list[Platform]) -> dict[str, Any]:
+    """How many of the pool's nodes each platform has, the most GPUs of one, and their channels. One query."""
     gpus = Case(When(gpu__regex=r"^\d{1,6}$", then=Cast("gpu", IntegerField())), default=0)
-    counts: dict[str, Any] = {"nodes": Count("pk")}
+    counts: dict[str, Any] = {"nodes": Count("pk"), "observed_at": Max(SLICES_OBSERVED_AT)}
     for index, row in enumerate(platforms):
         selected = Q(labels__contains=node_selection(pool, row))
         counts[f"nodes_{index}"] = Count("pk", filter=selected)
         counts[f"gpus_{index}"] = Max(gpus, filter=selected)
+        counts[f"offering_{index}"] = Count("pk", filter=selected & Q(offers_channel=True))
+        counts[f"since_{index}"] = Max(Coalesce("channel_since", Now()), filter=selected)
     return dict(pool_nodes(pool).annotate(gpu=KeyTextTransform(GPU, "allocatable")).aggregate(**counts))
+
+
+def _has_nvlink(pool: Pool, platform: Platform) -> bool:
+    return pool.nvlink if platform.nvlink is None else platform.nvlink
+
+
+def _channels(pool: Pool, platform: Platform, counts: Mapping[str, Any], index: int) -> ChannelCount:
+    """The channels of a platform's nodes; a query for the first names where no node offers one."""
+    nodes, offering = counts[f"nodes_{index}"], counts[f"offering_{index}"]
+    names: tuple[str, ...] = ()
+    if nodes and not offering and counts["observed_at"]:
+        rows = Node.objects.filter(
+            cluster_id=pool.backend.cluster_id, labels__contains=node_selection(pool, platform)
+        )
+        names = tuple(rows.order_by("name").values_list("name", flat=True)[:NAMED])
+    return ChannelCount(
+        nodes=nodes,
+        offering=offering,
+        since=counts[f"since_{index}"],
+        observed_at=counts["observed_at"],
+        names=names,
+    )
 
 
 def _template(row: Platform) -> FrozenTemplate:

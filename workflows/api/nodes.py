@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,6 +18,7 @@ from web.queries import NoQuery
 from web.shapes import Instant, Shape, about
 from workflows.api.representations import node_condition
 from workflows.api.shapes import NodeConditionShape
+from workflows.nodes.channels import CHANNEL_FIELDS, channel_of, with_channels
 from workflows.nodes.health import HEALTH_FIELDS, health_of, node_policy, rules_for
 from workflows.nodes.suspects import suspects_of
 
@@ -34,6 +36,11 @@ class SuspicionShape(Shape):
 class NodeHealthShape(Shape):
     name: str
     healthy: bool
+    nvlink_channel: bool | None = about(
+        "Whether NVIDIA's driver offers a channel on it. Null while that is not known: in a cluster "
+        "without a pool with NVLink, without the right to read ResourceSlices, and for ten minutes after a "
+        "node joined or lost its channel."
+    )
     condition: NodeConditionShape | None = about("Null for a healthy node.")
     suspect: SuspicionShape | None = about("Null for a node that is not suspect.")
     topology: dict[str, str | None] = about("Its domain of each key of the pool; null without the label.")
@@ -56,12 +63,12 @@ class PoolNodesView(APIView):
 
 
 def _nodes(pool: Pool) -> list[NodeHealthShape]:
-    rows = Node.objects.filter(cluster_id=pool.backend.cluster_id).order_by("name")
+    rows = with_channels(Node.objects.filter(cluster_id=pool.backend.cluster_id)).order_by("name")
     rules, policy = rules_for(pool.backend), node_policy(pool.name)
     suspects = suspects_of(pool.backend.cluster_id)
     levels, selector = pool_levels(pool), node_selection(pool)
-    nodes = []
-    for node in rows.values("name", "labels", *HEALTH_FIELDS):
+    nodes, now = [], timezone.now()
+    for node in rows.values("name", "labels", *HEALTH_FIELDS, *CHANNEL_FIELDS):
         if not selects(selector, node["labels"]):
             continue
         health, suspect = health_of(node, rules), suspects.get(node["name"])
@@ -69,6 +76,7 @@ def _nodes(pool: Pool) -> list[NodeHealthShape]:
             NodeHealthShape(
                 name=node["name"],
                 healthy=health.is_healthy,
+                nvlink_channel=channel_of(node, now=now),
                 condition=None
                 if health.is_healthy
                 else node_condition(node["name"], health, policy.lost_after),

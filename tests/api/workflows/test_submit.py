@@ -64,7 +64,8 @@ def test_a_workflow_is_written_whole(submit, pool, ann):
     assert reply["overview"].endswith("/ui/workflows/train-1")
     assert reply["logs"].endswith("/api/workflow/train-1/logs")
     assert reply["spec"] is None
-    assert reply["warnings"] == []
+    (warning,) = reply["warnings"]
+    assert "no node of it has been observed" in warning
     workflow = Workflow.objects.get()
     assert (workflow.name, workflow.submitted_by, workflow.priority) == ("train-1", "ann", "HIGH")
     assert workflow.labels == {"team": "vision"}
