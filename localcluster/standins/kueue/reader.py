@@ -219,11 +219,20 @@ def _queue_status(body: Json) -> dict[str, Any]:
 
 
 def _requests(spec: Json) -> dict[str, int]:
+    """Containers and sidecars together, at least the largest init container, plus overhead."""
     total: dict[str, int] = {}
     for container in spec.get("containers") or ():
         total = place.add(total, _of(container))
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
     for container in spec.get("initContainers") or ():
-        total |= {name: max(total.get(name, 0), most) for name, most in _of(container).items()}
+        if container.get("restartPolicy") == "Always":
+            sidecars = place.add(sidecars, _of(container))
+            continue
+        while_it_runs = place.add(sidecars, _of(container))
+        peak |= {name: max(peak.get(name, 0), most) for name, most in while_it_runs.items()}
+    total = place.add(total, sidecars)
+    total |= {name: max(total.get(name, 0), most) for name, most in peak.items()}
     return place.add(total, _amounts(spec.get("overhead")))
 
 
