@@ -9,12 +9,12 @@ A place's path names it in addresses: label values, broadest first. ``@2`` is th
 the box of those without key ``rack``; neither can be a label's value.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from scheduling.levels import Domain
+from scheduling.natural_order import natural
 
 Path = tuple[str, ...]
 
@@ -328,11 +328,3 @@ def peopled(place: MapPlace, users: Mapping[str, tuple[str, ...]]) -> MapPlace:
         inside=tuple(peopled(inner, users) for inner in place.inside),
         nodes=tuple(replace(node, users=users.get(node.name, ())) for node in place.nodes),
     )
-
-
-_DIGITS = re.compile(r"([0-9]+)")
-
-
-def natural(text: str) -> list[str | int]:
-    """A key of sorting by which ``rack-2`` comes before ``rack-10``."""
-    return [int(part) if at % 2 else part for at, part in enumerate(_DIGITS.split(text))]

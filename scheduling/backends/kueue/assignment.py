@@ -6,13 +6,13 @@ rank are neighbours in topology, and rank 0 is on the first node. Slices never s
 level: an assignment in which they would have to is refused instead of used.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from scheduling.backends.kueue.pod_sets import PodSet
 from scheduling.errors import InvalidSpec
 from scheduling.levels import HOSTNAME_LABEL, Domain
+from scheduling.natural_order import natural
 from scheduling.sentences import count_of
 
 NodeCounts = tuple[tuple[str, int], ...]
@@ -94,10 +94,4 @@ def _check_slices(pod_set: PodSet, counts: Mapping[str, int], domains: Mapping[s
 
 
 def _place(node: str, domain: Domain) -> tuple[tuple[tuple[int, int, str], ...], ...]:
-    return tuple(_natural(value or "") for value in (*domain, node))
-
-
-def _natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A key that puts ``node-9`` before ``node-10``."""
-    parts = re.findall(r"\d{1,18}|\D+|\d", text)
-    return tuple((0, int(part), "") if part.isascii() and part.isdigit() else (1, 0, part) for part in parts)
+    return tuple(natural(value or "") for value in (*domain, node))
