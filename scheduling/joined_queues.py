@@ -30,12 +30,37 @@ class NodeFlavor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorUsage:
+    """What a queue may use of a resource in a flavor, and uses: cores, bytes or devices.
+
+    ``most`` counts what it may borrow, None for as much as others leave; ``borrowed`` is part of ``used``.
+    """
+
+    flavor: str
+    resource: str
+    quota: float
+    most: float | None
+    used: float
+    borrowed: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueUsage:
+    """How full a queue is; ``words`` name it for people, ``waiting`` counts all gangs that wait there."""
+
+    words: str
+    waiting: int
+    flavors: tuple[FlavorUsage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedQueue:
     """A queue with the flavors that a pool's gangs may get, in its order, and its faults, worst first."""
 
     name: str
     flavors: tuple[NodeFlavor, ...] = ()
     faults: tuple[QueueFault, ...] = ()
+    usage: QueueUsage | None = None
 
     @property
     def topologies(self) -> tuple[str, ...]:

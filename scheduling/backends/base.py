@@ -299,7 +299,7 @@ class Waiting:
     pod groups, ``pod_messages`` are the distinct messages of pods' ``PodScheduled`` conditions,
     ``bind_failures`` are on pods without a node, which keep them whatever happens afterwards. ``sets`` comes
     from rendering. ``domains`` names each domain of the pool for people, by its joined label values;
-    None if no node is known.
+    None if no node is known. ``queue`` is the one that the gang joined, for a scheduler that ``JoinsQueues``.
     """
 
     placed: bool
@@ -313,6 +313,7 @@ class Waiting:
     pod_messages: tuple[str, ...] = ()
     bind_failures: tuple[BindFailure, ...] = ()
     domains: Mapping[str, str] | None = None
+    queue: JoinedQueue | None = None
 
 
 UNRECOGNISED = "Unrecognised"

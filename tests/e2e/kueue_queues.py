@@ -14,13 +14,13 @@ class Queues:
     def __init__(self, world):
         self._world, self._paths = world, []
 
-    def make(self, pool, *labels, within="Never", queue=""):
+    def make(self, pool, *labels, within="Never", queue="", gpus=1000):
         """A queue of the pool's own name, or ``queue``, which the pool has to name."""
         levels = [{"nodeLabel": label} for label in (*labels, HOSTNAME)]
         self._create("topologies", "Topology", pool, {"levels": levels})
         flavor = {"nodeLabels": {"osmo.local/pool": pool}, "topologyName": pool}
         self._create("resourceflavors", "ResourceFlavor", pool, flavor)
-        quota = [{"name": GPU, "nominalQuota": 1000}]
+        quota = [{"name": GPU, "nominalQuota": gpus}]
         spec = {
             "namespaceSelector": {},
             "resourceGroups": [{"coveredResources": [GPU], "flavors": [{"name": pool, "resources": quota}]}],

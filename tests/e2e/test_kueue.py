@@ -196,3 +196,14 @@ def test_a_gang_joins_the_queue_that_its_pool_names(world, queues):
     name = world.submit(pool, workflow(("g", ["a"]), resources="one: {gpu: 4, topology: [{key: rack}]}"))
     world.wait_group(name, "g", "RUNNING")
     complete(world, name)
+
+
+def test_a_group_that_waits_for_quota_says_how_full_its_queue_is(world, queues):
+    pool = world.make_pool(scheduler="kueue")
+    queues.make(pool, RACK, gpus=4)
+    first, second = (world.submit(pool, workflow(("g", ["a"]))) for _ in range(2))
+    world.wait_group(first, "g", "RUNNING")
+    reason = world.wait(
+        lambda: world.groups(second)["g"]["waiting_reason"] or "", lambda text: "uses 4 of its 4" in text
+    )
+    assert f'ClusterQueue "{pool}" uses 4 of its 4 nvidia.com/gpu' in reason

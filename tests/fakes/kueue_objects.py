@@ -14,17 +14,19 @@ def local_queue(name, queue, *, stop=None):
     return _object(LOCAL_QUEUE, name, {"clusterQueue": queue, **_stop(stop)}, namespace=namespace)
 
 
-def cluster_queue(name, *quotas, stop=None, inactive="", used=0, waiting=0):
+def cluster_queue(name, *quotas, stop=None, inactive="", used=0, borrowed=0, borrowing=None, waiting=0):
     """``quotas`` are flavors with their GPUs."""
+    limit = {} if borrowing is None else {"borrowingLimit": borrowing}
     flavors = [
-        {"name": flavor, "resources": [{"name": GPU, "nominalQuota": gpus}]} for flavor, gpus in quotas
+        {"name": flavor, "resources": [{"name": GPU, "nominalQuota": gpus, **limit}]}
+        for flavor, gpus in quotas
     ]
     active = {"type": "Active", "status": "False" if inactive else "True", "reason": "R", "message": inactive}
     status = {
         "pendingWorkloads": waiting,
         "conditions": [active],
         "flavorsReservation": [
-            {"name": flavor, "resources": [{"name": GPU, "total": str(used), "borrowed": "0"}]}
+            {"name": flavor, "resources": [{"name": GPU, "total": str(used), "borrowed": str(borrowed)}]}
             for flavor, _ in quotas
         ],
     }

@@ -92,6 +92,9 @@ class Why(StrEnum):
 _OF_SCHEDULER: Mapping[str, Why] = {
     "OverQuota": Why.QUOTA,
     "QueueMissing": Why.QUOTA,
+    "QueueUnusable": Why.QUOTA,
+    "QuotaExceeded": Why.QUOTA,
+    "QuotaTooSmall": Why.QUOTA,
     "TopologyMissing": Why.DRIFT,
     "TopologyNotSatisfied": Why.TOPOLOGY,
     "DomainTooSmall": Why.TOPOLOGY,
@@ -489,7 +492,8 @@ def _scheduler_evidence(reasons: Sequence[WaitingReason], waiting: Waiting) -> J
     domains = [dict(reason.facts) for reason in reasons if reason.code == "DomainTooSmall" and reason.facts]
     if domains:
         evidence["domains"] = domains[:MOST_DOMAINS]
-    if quota := next((reason for reason in reasons if reason.code == "OverQuota"), None):
+    quotas = ("OverQuota", "QuotaExceeded", "QuotaTooSmall")
+    if quota := next((reason for reason in reasons if reason.code in quotas), None):
         evidence["quota"] = dict(quota.facts)
     return evidence
 

@@ -40,7 +40,7 @@ from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.node_health import ill_nodes
 from workflows.reconcile.outcomes import Retry
-from workflows.services.levels import named_of
+from workflows.services.levels import joined_queue_of, named_of
 from workflows.values.observation import DOMAIN_LABEL, PodSeen
 
 _STARTING = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING)
@@ -322,6 +322,7 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
         pod_messages=_messages(pods, "PodScheduled"),
         bind_failures=_bind_failures([pod for pod in pods if not pod.node_name]),
         domains=_domains(view),
+        queue=joined_queue_of(view.placement, cluster_uid=observations.cluster_of(view)),
     )
 
 

@@ -24,6 +24,7 @@ from pools.services import evaluation
 from scheduling.backends.base import JoinsQueues, TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capability
+from scheduling.joined_queues import JoinedQueue
 from workflows.explain.levels import UNAVAILABLE, ExternalTopology, NamedLevels, condition_of, coverage_of
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
 from workflows.models import Event, TaskGroup
@@ -87,11 +88,9 @@ def _external(
     scheduler, names = installed().get(placement.scheduler_type), (placement.external_topology,)
     expected = placement.levels
     if isinstance(scheduler, JoinsQueues):
-        if not objects.knows(scheduler):
+        queue = _queue(placement, objects)
+        if queue is None:
             return None
-        queue = scheduler.joined_queue(
-            placement.namespace, placement.queue, selector={}, objects=objects.queues
-        )
         names, expected = queue.topologies, scheduler.levels_needed(placement.levels)
     elif not isinstance(scheduler, TopologyOwner) or scheduler.topology.crd not in objects.listed:
         return None
@@ -102,6 +101,20 @@ def _external(
         if name
     ]
     return max(topologies, key=lambda topology: len(labels & {*(topology.labels or ())}), default=None)
+
+
+def _queue(placement: GroupPlacement, objects: evaluation.ClusterObjects) -> JoinedQueue | None:
+    scheduler = installed().get(placement.scheduler_type)
+    if not isinstance(scheduler, JoinsQueues) or not objects.knows(scheduler):
+        return None
+    return scheduler.joined_queue(placement.namespace, placement.queue, selector={}, objects=objects.queues)
+
+
+def joined_queue_of(placement: GroupPlacement, *, cluster_uid: str) -> JoinedQueue | None:
+    """The queue of somebody else's that a group joins, as observed; None for none. Three queries."""
+    if not isinstance(installed().get(placement.scheduler_type), JoinsQueues):
+        return None
+    return _queue(placement, evaluation.objects_of(cluster_uid))
 
 
 def evaluate(uid: str) -> None:

@@ -12,7 +12,14 @@ from decimal import Decimal
 from typing import Any
 
 from scheduling.backends.base import ResourceKind
-from scheduling.joined_queues import JoinedQueue, NodeFlavor, QueueFault, Readings
+from scheduling.joined_queues import (
+    FlavorUsage,
+    JoinedQueue,
+    NodeFlavor,
+    QueueFault,
+    QueueUsage,
+    Readings,
+)
 from scheduling.sentences import listing
 
 _VERSION = "kueue.x-k8s.io/v1beta2"
@@ -103,7 +110,12 @@ def joined(namespace: str, name: str, *, selector: Mapping[str, str], objects: R
     words = f'ClusterQueue "{above}"'
     unadmitting = (*stopped, *_stopped(words, "ClusterQueue", cluster_queue))
     inactive = () if unadmitting or unusable else tuple(_inactive_fault(words, cluster_queue))
-    return replace(queue, flavors=flavors, faults=(*unadmitting, *unusable, *inactive))
+    usage = QueueUsage(
+        words,
+        cluster_queue["usage"]["waiting"],
+        tuple(FlavorUsage(**line) for line in cluster_queue["usage"]["resources"]),
+    )
+    return replace(queue, flavors=flavors, faults=(*unadmitting, *unusable, *inactive), usage=usage)
 
 
 def _stopped(words: str, kind: str, reading: Reading) -> Iterator[QueueFault]:

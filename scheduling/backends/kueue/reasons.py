@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from scheduling.backends.base import UNRECOGNISED, Waiting, WaitingReason
+from scheduling.joined_queues import FlavorUsage
+from scheduling.sentences import agree, count_of
 
 _POD_SET = re.compile(r"couldn't assign flavors to pod set (?P<set>[a-z0-9-]+): ")
 _PARTIAL = re.compile(
@@ -69,9 +71,13 @@ def _after_admission(waiting: Waiting) -> Iterator[WaitingReason]:
 
 
 def _unreserved(condition: Mapping[str, Any], waiting: Waiting) -> Iterator[WaitingReason]:
+    if waiting.queue is not None and waiting.queue.faults:
+        fault = waiting.queue.faults[0]
+        yield WaitingReason("QueueUnusable", fault.message, "", (("reason", fault.reason),))
+        return
     message = str(condition.get("message", ""))
     if not message:
-        yield WaitingReason("NotConsidered", "Kueue has not considered it yet.")
+        yield WaitingReason("NotConsidered", f"Kueue has not considered it yet.{_others(waiting)}")
         return
     for text in message.split("; "):
         yield _reason(text, waiting)
@@ -82,12 +88,54 @@ def _reason(text: str, waiting: Waiting) -> WaitingReason:
     words = waiting.sets.get(name, "the task group")
     for pattern, code, sentence in _SENTENCES:
         if match := pattern.search(text):
-            return WaitingReason(code, sentence(match, words), text, tuple(sorted(_facts(match).items())))
+            facts = _facts(match)
+            usage = _usage(waiting, facts)
+            text_of_usage = f" {_usage_sentence(waiting, usage)}" if usage else ""
+            facts |= _usage_facts(usage) if usage else {}
+            message = f"{sentence(match, words)}{text_of_usage}"
+            return WaitingReason(code, message, text, tuple(sorted(facts.items())))
     return WaitingReason(UNRECOGNISED, f"Kueue says of {words}: {text}", text)
 
 
 def _facts(match: re.Match[str]) -> dict[str, str]:
     return {name: value for name, value in match.groupdict().items() if value is not None}
+
+
+def _usage(waiting: Waiting, facts: Mapping[str, str]) -> FlavorUsage | None:
+    """How full the queue is of the resource and flavor that a reason names."""
+    flavors = waiting.queue.usage.flavors if waiting.queue and waiting.queue.usage else ()
+    named = (facts.get("flavor"), facts.get("resource"))
+    return next((entry for entry in flavors if (entry.flavor, entry.resource) == named), None)
+
+
+def _usage_sentence(waiting: Waiting, usage: FlavorUsage) -> str:
+    """Say what the queue uses of its quota, what it borrows or may borrow, and how many others wait there."""
+    words = waiting.queue.usage.words if waiting.queue and waiting.queue.usage else ""
+    text = f"{words} uses {_amount(usage.used)} of its {_amount(usage.quota)} {usage.resource}"
+    if usage.borrowed:
+        text += f", {_amount(usage.borrowed)} of them borrowed"
+    if usage.most is not None and usage.most > usage.quota:
+        text += f", and may borrow {_amount(usage.most - usage.quota)}"
+    return f"{text}.{_others(waiting)}"
+
+
+def _others(waiting: Waiting) -> str:
+    """How many others wait in the queue; Kueue's order is priority, then time."""
+    others = waiting.queue.usage.waiting - 1 if waiting.queue and waiting.queue.usage else 0
+    if others < 1:
+        return ""
+    verb = agree(others, "waits", "wait")
+    order = "those of higher priority, then older ones, go first"
+    return f" {count_of(others, 'other Workload')} {verb} there; {order}."
+
+
+def _usage_facts(usage: FlavorUsage) -> dict[str, str]:
+    amounts = {"quota": usage.quota, "used": usage.used, "borrowed": usage.borrowed}
+    return {name: _amount(amount) for name, amount in amounts.items()}
+
+
+def _amount(amount: float) -> str:
+    return f"{amount:.15g}"
 
 
 def _parts_of(match: re.Match[str]) -> str:
