@@ -89,7 +89,7 @@ def check_placement(
         message = f'Backend "{backend}" does not serve what this needs: {"; ".join(explanations)}.'
         faults.append(Fault((field,), "not_served", message))
     if document.topology_source == "external" and not owns_topologies:
-        message = f"{owns_no_topologies(capabilities.scheduler, backend)}, so there is none to name."
+        message = f"{owns_no_topologies(capabilities.scheduler, backend)}: leave it out."
         faults.append(Fault(("topology_source",), "no_topology_objects", message, allowed=("managed",)))
     if document.local_queue and not joins_queues:
         message = f"{joins_no_queues(capabilities.scheduler, backend)}: leave it out."
@@ -232,11 +232,8 @@ def _gpus(document: PoolDocument) -> Iterator[Fault]:
 
 
 def owns_no_topologies(scheduler: str, backend: str) -> str:
-    """Say that a scheduler has no Topology objects; the caller adds what follows from it."""
-    return (
-        f'Scheduler "{scheduler}" of backend "{backend}" reads levels from node labels and from no Topology '
-        "object"
-    )
+    """Say that a pool can name no Topology object of a scheduler; the caller adds what follows from it."""
+    return f'Scheduler "{scheduler}" of backend "{backend}" takes no Topology object that a pool could name'
 
 
 def joins_no_queues(scheduler: str, backend: str) -> str:

@@ -436,13 +436,15 @@ def test_a_mount_is_one_that_a_cluster_takes(put, kai, field, mount):
     assert faults(reply) == {(f"configs.platforms.gpu.{field}[1]", "invalid_mount")}
 
 
-def test_a_scheduler_without_topology_objects_has_none_to_name(put, kai):
-    native = {"kubeconfig": "/etc/kai", "scheduler_settings": {"scheduler_type": "kubernetes"}}
-    put("backend/native", native)
+@pytest.mark.parametrize("scheduler", ["kubernetes", "kueue"])
+def test_a_scheduler_without_topology_objects_of_pools_has_none_to_name(put, kai, scheduler):
+    """Kueue has Topologies, and finds them from the pool's queue."""
+    put("backend/native", {"kubeconfig": "/etc/kai", "scheduler_settings": {"scheduler_type": scheduler}})
     document = {**POOL, "backend": "native", "topology_source": "external", "topology_name": "floor"}
     status, reply = put("pool/train", document)
     assert status == 400
     assert ("configs.topology_source", "no_topology_objects") in faults(reply)
+    assert any("takes no Topology object that a pool could name" in d["message"] for d in reply["details"])
 
 
 def test_a_pool_on_kueue_names_a_queue_through_every_door(put, kai, admin):
