@@ -196,6 +196,9 @@ class Node(models.Model):
     channel_since = models.DateTimeField(
         null=True, help_text="Since when it does or does not; null: not known."
     )
+    created_at = models.DateTimeField(
+        null=True, help_text="When it joined the cluster, by the API server's clock; null: not known."
+    )
     resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
     seen_at = models.DateTimeField()
 

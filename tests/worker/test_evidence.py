@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from cluster.kinds import POD
+from cluster.kinds import NODE, POD
 from scheduling.backends.kai.evictions import EVICTED_ANNOTATION
 from tests.factories import TaskGroupFactory
 from tests.fakes.kinds import KAI_POD_GROUP
@@ -62,6 +62,34 @@ def test_a_gang_whose_place_was_taken_by_higher_priority_was_preempted(world, lo
     low = fresh(low)
     assert low.status == "FAILED_PREEMPTED"
     assert "a group of priority HIGH was placed on" in low.failure_message
+
+
+@pytest.mark.parametrize(
+    ("joined_after", "sentence"), [(60, "was removed from the cluster"), (-60, "nothing there explains it")]
+)
+def test_a_node_that_is_younger_than_its_pods_was_removed_meanwhile(world, low, joined_after, sentence):
+    """A node that comes back at once has its name again when the group is looked at."""
+    scheduled = timezone.now() - timedelta(hours=1)
+    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": scheduled.isoformat()}
+    for task in low.tasks.all():
+        world.cluster.edit(
+            POD,
+            task.pod_name,
+            lambda obj: obj["status"].update(conditions=[condition]),
+            namespace=low.placement["namespace"],
+        )
+        joined = scheduled + timedelta(seconds=joined_after)
+        world.cluster.put(
+            NODE,
+            {
+                "metadata": {"name": task.node_name, "creationTimestamp": joined.isoformat()},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            },
+        )
+    world.observe()
+    delete(world, low)
+    world.settle()
+    assert sentence in fresh(low).failure_message
 
 
 def test_a_gang_beside_one_of_its_own_priority_was_not(world, low):

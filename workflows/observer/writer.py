@@ -63,6 +63,7 @@ _NODE_FIELDS = (
     "unschedulable",
     "ready",
     "conditions",
+    "created_at",
     "resource_version",
     "seen_at",
 )
@@ -257,6 +258,7 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> Node
                 unschedulable=node.unschedulable,
                 ready=node.ready,
                 conditions=list(node.conditions),
+                created_at=node.created_at,
                 resource_version=node.resource_version,
                 seen_at=now,
             )

@@ -251,12 +251,27 @@ def claims_of(view: GroupView, pod_names: Collection[str]) -> list[str] | None:
 
 
 def _nodes_gone(view: GroupView, pods: Mapping[str, PodSeen]) -> frozenset[str]:
-    """Nodes of absent pods that were removed from the cluster, as far as its nodes are known."""
-    names = {pod.node_name for pod in pods.values() if pod.absent and pod.node_name}
-    if not names or not knows_nodes(view):
+    """Nodes of absent pods that were removed from the cluster, as far as its nodes are known.
+
+    One that joined after a pod was placed on it was removed as well, and has come back since by its name.
+    """
+    absent_pods = [pod for pod in pods.values() if pod.absent and pod.node_name]
+    if not absent_pods or not knows_nodes(view):
         return frozenset()
+    names = {pod.node_name for pod in absent_pods}
     rows = Node.objects.filter(cluster_id=cluster_of(view), name__in=names)
-    return frozenset(names.difference(rows.values_list("name", flat=True)))
+    joined = dict(rows.values_list("name", "created_at"))
+    return frozenset(
+        pod.node_name
+        for pod in absent_pods
+        if pod.node_name not in joined or _is_younger(joined[pod.node_name], pod)
+    )
+
+
+def _is_younger(joined: datetime | None, pod: PodSeen) -> bool:
+    """Whether a node joined after a pod was placed on it, by the times that both have."""
+    placed = _placed_at(pod.digest.get("conditions"))
+    return joined is not None and placed is not None and placed < joined
 
 
 def _has_ended(pod: PodSeen | None, nodes: Mapping[str, NodeHealth]) -> bool:

@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from scheduling import names
 from scheduling.backends.base import AdmitsByQueue, JoinsQueues, ReadBack, ResourceKind, TopologyReader
 from scheduling.channels import node_with_channel
 from scheduling.node_health import MOST_CONDITIONS, MOST_TYPE, READY
+from web.times import read_instant
 
 Json = dict[str, Any]
 
@@ -115,6 +117,7 @@ class NodeSeen:
     unschedulable: bool
     ready: bool
     conditions: tuple[Mapping[str, str], ...] = ()
+    created_at: datetime | None = None
     absent: bool = False
     resource_version: str = field(default="", repr=False)
 
@@ -327,6 +330,7 @@ def see_node(obj: Mapping[str, Any]) -> NodeSeen:
         unschedulable=bool(spec.get("unschedulable")),
         ready=any(c["type"] == READY and c["status"] == "True" for c in conditions),
         conditions=tuple(conditions[:MOST_CONDITIONS]),
+        created_at=read_instant(metadata.get("creationTimestamp")),
         resource_version=_version(metadata),
     )
 
