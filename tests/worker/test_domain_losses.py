@@ -6,11 +6,13 @@ import pytest
 from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, POD
+from pools import conditions
 from pools.models import Cluster, NodeFailure, Pool
 from pools.values.recovery import RecoveryPolicy, Response
+from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.test_attempts import REQUEUE, gang
 from tests.worker.world import fresh, statuses
-from workflows.models import Attempt, Task
+from workflows.models import Attempt, ObservedObject, Task, TaskGroup
 
 ALONE = RecoveryPolicy(node_lost=Response.TASK)
 FAIL = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.FAIL)
@@ -45,6 +47,16 @@ def report(world, group, *states):
     world.cluster.put(COMPUTE_DOMAIN, domain)
     for _ in range(2):
         world.step(group)
+
+
+def delete_domain(world, *, held=False):
+    """Somebody deletes the group's ComputeDomain; ``held``: a finalizer keeps it there."""
+    (domain,) = world.cluster.all(COMPUTE_DOMAIN)
+    metadata = domain["metadata"]
+    if held:
+        metadata["finalizers"] = ["example.com/held"]
+        world.cluster.put(COMPUTE_DOMAIN, domain)
+    world.cluster.delete(COMPUTE_DOMAIN, metadata["name"], uid=None, namespace=metadata["namespace"])
 
 
 def pass_time(seconds=301):
@@ -170,3 +182,82 @@ def test_what_was_not_ready_before_an_observer_was_away_counts_from_its_return(w
     Cluster.objects.update(unobserved_until=timezone.now() - timedelta(seconds=301))
     world.step(group)
     assert Attempt.objects.get(group=group).evidence == "domain_lost_node"
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["gone", "being deleted"])
+def test_a_domain_that_somebody_deletes_under_a_running_group_is_a_loss(world, run, held):
+    group = run()
+    delete_domain(world, held=held)
+    world.step(group)
+    world.step(group)
+    (attempt,) = Attempt.objects.filter(group=group)
+    assert (attempt.loss, attempt.evidence, attempt.counted) == ("node_lost", "domain_deleted", True)
+    assert "Its group's ComputeDomain was deleted" in attempt.message
+    assert fresh(group).avoided_nodes == []
+    assert not NodeFailure.objects.exists()
+
+
+@pytest.mark.parametrize("with_pod_group", [False, True], ids=["alone", "with its pod group"])
+def test_after_its_domain_was_deleted_a_group_runs_again_in_another(world, run, with_pod_group):
+    group = run()
+    before = {pod["metadata"]["uid"] for pod in world.cluster.all(POD)}
+    delete_domain(world)
+    if with_pod_group:
+        (pod_group,) = world.cluster.all(KAI_POD_GROUP)
+        world.cluster.remove(KAI_POD_GROUP, pod_group["metadata"]["name"], namespace="osmo")
+    world.settle()
+    assert len(world.cluster.all(KAI_POD_GROUP)) == 1
+    assert statuses(group) == ["RUNNING"] * 3
+    assert len(world.cluster.all(COMPUTE_DOMAIN)) == 1
+    assert not before & {pod["metadata"]["uid"] for pod in world.cluster.all(POD)}
+
+
+def test_no_task_alone_joins_the_peers_of_a_domain_that_was_deleted(world, run):
+    group = run(ALONE)
+    delete_domain(world)
+    world.step(group)
+    world.step(group)
+    assert Attempt.objects.get(group=group).evidence == "domain_deleted"
+
+
+def test_a_group_that_fails_with_its_nodes_ends_without_its_domain(world, run):
+    group = run(FAIL)
+    delete_domain(world)
+    world.settle()
+    row = fresh(group)
+    assert (row.status, row.released_at is not None) == ("FAILED_BACKEND_ERROR", True)
+    assert "ComputeDomain was deleted" in row.failure_message
+    assert not world.cluster.names(POD)
+
+
+def test_nothing_is_concluded_from_rows_that_lack_a_domain_which_exists(world, run):
+    group = run()
+    ObservedObject.objects.filter(kind="ComputeDomain").delete()
+    world.look(group)
+    world.look(group)
+    assert statuses(group) == ["RUNNING"] * 3
+    assert conditions.find(fresh(group).conditions, "NVLinkReady")["reason"] == "AllNodesReady"
+
+
+def test_a_deleted_domain_is_not_judged_while_no_observer_is_at_work(world, run):
+    group = run()
+    delete_domain(world)
+    world.observe()
+    Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=2))
+    world.look(group)
+    world.look(group)
+    assert not Attempt.objects.filter(group=group).exists()
+    world.step(group)
+    world.step(group)
+    assert Attempt.objects.get(group=group).evidence == "domain_deleted"
+
+
+def test_a_group_without_attempts_says_that_its_domain_was_deleted(world, run):
+    group = run()
+    TaskGroup.objects.filter(pk=group.pk).update(optional_placement={})
+    delete_domain(world)
+    world.step(group)
+    world.step(group)
+    assert statuses(group) == ["RUNNING"] * 3
+    condition = conditions.find(fresh(group).conditions, "NVLinkReady")
+    assert (condition["status"], condition["reason"]) == ("False", "DomainDeleted")

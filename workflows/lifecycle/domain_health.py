@@ -15,6 +15,9 @@ NVLINK_READY = "NVLinkReady"
 READY = "Ready"
 DOMAIN_LOST_NODE = "domain_lost_node"
 """Evidence: the node of a running task was ready in its ComputeDomain, and is not for too long a time."""
+DOMAIN_DELETED = "domain_deleted"
+"""Evidence: somebody deleted the ComputeDomain whose channels the group's tasks hold."""
+DELETED_REASON = "DomainDeleted"
 
 MOST_NAMED = 5
 
@@ -33,14 +36,18 @@ class DomainHealth:
     """``expected`` counts the nodes of pods with claims; ``unready`` names those that are not ready.
 
     ``is_reported`` says that the domain lists nodes at all: else its controller may not report them.
+    ``is_deleted`` says that it is gone or ends, so that no node is ready in it ever again.
     """
 
     expected: int
     unready: tuple[str, ...]
     is_reported: bool = True
+    is_deleted: bool = False
 
     @property
     def sentence(self) -> str:
+        if self.is_deleted:
+            return "Its ComputeDomain was deleted from outside: its nodes share no NVLink domain any more."
         ready = self.expected - len(self.unready)
         nodes, verb = count_of(self.expected, "node"), agree(ready, "is", "are")
         text = f"{ready} of {nodes} of its NVLink domain {verb} ready"
@@ -53,9 +60,15 @@ class DomainHealth:
         return Condition(
             type=NVLINK_READY,
             status="False" if self.unready else "True",
-            reason="NodesNotReady" if self.unready else "AllNodesReady",
+            reason=self._reason,
             message=self.sentence,
         )
+
+    @property
+    def _reason(self) -> str:
+        if self.is_deleted:
+            return DELETED_REASON
+        return "NodesNotReady" if self.unready else "AllNodesReady"
 
 
 def domain_nodes(status: object) -> tuple[DomainNode, ...]:
@@ -74,6 +87,12 @@ def health_of(nodes: Sequence[DomainNode], pod_nodes: Collection[str]) -> Domain
     ready = {node.name for node in nodes if node.is_ready}
     expected = set(pod_nodes)
     return DomainHealth(len(expected), tuple(sorted(expected - ready)), is_reported=bool(nodes))
+
+
+def deleted_domain(pod_nodes: Collection[str]) -> DomainHealth:
+    """The health of a domain that somebody deleted under these nodes."""
+    nodes = tuple(sorted(set(pod_nodes)))
+    return DomainHealth(len(nodes), nodes, is_reported=False, is_deleted=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

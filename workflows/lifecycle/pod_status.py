@@ -25,7 +25,7 @@ from scheduling.backends.base import Eviction, EvictionCause
 from scheduling.node_health import NodeHealth
 from scheduling.suspects import NodeFault
 from web.times import read_instant
-from workflows.lifecycle.domain_health import DOMAIN_LOST_NODE
+from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
 from workflows.lifecycle.evidence import DISRUPTIONS, DeletionTraces, conclude, deletion_requested
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.values.observation import DISRUPTION, PREEMPTED, PodSeen
@@ -189,6 +189,15 @@ def read_out_of_domain(pod: PodSeen, *, since: datetime, lost_after: timedelta) 
         f"{since:%Y-%m-%d %H:%M:%S} UTC, longer than {seconds}."
     )
     return _backend(message, loss=Loss.NODE_LOST, evidence=DOMAIN_LOST_NODE, fault=NodeFault.NVLINK)
+
+
+def read_domain_deleted(pod: PodSeen) -> Reading:
+    """Read a pod whose claims name a ComputeDomain that somebody deleted; no node is to blame."""
+    message = (
+        f"Its group's ComputeDomain was deleted from outside: its pod on {pod.node_name} shares no NVLink "
+        "domain with its peers any more."
+    )
+    return _backend(message, loss=Loss.NODE_LOST, evidence=DOMAIN_DELETED)
 
 
 def _evicted(eviction: Eviction) -> Reading:

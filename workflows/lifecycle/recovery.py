@@ -4,7 +4,8 @@ Exit actions are asked first. RESCHEDULE retries a non-lead alone if its group i
 its peers too, as OSMO means it: they would wait for it in a dead collective. RESTART_GROUP is an attempt. The
 policy rules what no action names: a preemption and a lost node whichever task they hit, a failure only where
 it decides the group. Where several tasks are lost at once, the loss that the cluster caused counts and not
-the failures of peers that it led to. Pure.
+the failures of peers that it led to. A task alone cannot join peers whose ComputeDomain was deleted: then
+``task`` is an attempt. Pure.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from pools.values.recovery import MOST_ATTEMPTS, Loss, RecoveryPolicy, Response
 from scheduling.sentences import count_of
+from workflows.lifecycle.domain_health import DOMAIN_DELETED
 from workflows.lifecycle.exit_actions import ExitAction
 from workflows.lifecycle.pod_status import UNEXPLAINED
 
@@ -109,9 +111,15 @@ def _response_to(lost: LostTask, policy: RecoveryPolicy, *, tasks: int, ignored:
         case ExitAction.RESCHEDULE if lost.may_retry:
             return Response.TASK if tasks == 1 or not decides else Response.REQUEUE
         case None if lost.loss != Loss.FAILED or decides:
-            return policy.response(lost.loss)
+            return _by_policy(lost, policy)
         case _:
             return Response.FAIL if decides else None
+
+
+def _by_policy(lost: LostTask, policy: RecoveryPolicy) -> Response:
+    response = policy.response(lost.loss)
+    is_whole = lost.evidence == DOMAIN_DELETED and response == Response.TASK
+    return Response.REQUEUE if is_whole else response
 
 
 _BY_CLUSTER = {Loss.NODE_LOST: 0, Loss.PREEMPTED: 1}

@@ -2,6 +2,10 @@
 
 Each task keeps when its node joined the domain and since when it is out of it: a domain's status has no
 times, and a daemon that restarts must not end a task. How long is too long is decided where pods are read.
+
+A ComputeDomain that somebody deleted under placed tasks does not come back, because their claims name its
+uid. That it is gone is read from the cluster itself and never from the observer's rows alone, which may be
+old; the condition keeps the conclusion.
 """
 
 from collections.abc import Mapping
@@ -14,13 +18,16 @@ from workflows.lifecycle.domain_health import (
     ChannelTask,
     DomainHealth,
     Membership,
+    deleted_domain,
     health_of,
     membership,
 )
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import observations
 from workflows.reconcile.follow import ObservedPods
+from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView
+from workflows.reconcile.leased import LeasedCluster
 from workflows.services.lease import Lease
 from workflows.services.record import Change, NewMembership, NodeFailed, Note, record
 
@@ -46,12 +53,30 @@ def _claiming(observed: ObservedPods) -> Mapping[str, str]:
     }
 
 
-def record_domain_health(view: GroupView, observed: ObservedPods, lease: Lease) -> datetime | None:
+def _deleted_health(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> DomainHealth | None:
+    """The health of a domain that was deleted under placed tasks; None if it was not. Raises ClusterError.
+
+    The cluster is asked once, when the observer's rows first lack the domain.
+    """
+    nodes = set(_claiming(observed).values())
+    if not view.placement.nvlink or not nodes or observed.observer_silent:
+        return None
+    if observations.compute_domain_nodes(view) is not None:
+        return None
+    reader = GroupReader(cluster, view.uuid, view.placement)
+    is_deleted = observations.domain_was_deleted(view) or reader.lacks_domain()
+    return deleted_domain(nodes) if is_deleted else None
+
+
+def record_domain_health(
+    view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster
+) -> datetime | None:
     """Keep the condition NVLinkReady; its first True and every change after that are events.
 
-    Returns when to look again because a node has just left the domain.
+    Returns when to look again because a node has just left the domain, or because it was deleted.
+    Raises ClusterError.
     """
-    health = observed_health(view, observed)
+    health = observed_health(view, observed) or _deleted_health(view, observed, cluster)
     if health is None:
         return None
     changes: list[Change] = []
@@ -60,13 +85,16 @@ def record_domain_health(view: GroupView, observed: ObservedPods, lease: Lease) 
         changes.append(NewMembership(members))
         changes += _faults(view, members)
     condition = health.condition
-    if conditions.differs(view.row.conditions, condition):
+    is_new = conditions.differs(view.row.conditions, condition)
+    if is_new:
         changes.append(condition)
         before = conditions.status_of(view.row.conditions, NVLINK_READY)
-        if before != condition.status and (before or not health.unready):
+        if health.is_deleted or (before != condition.status and (before or not health.unready)):
             changes.append(_note(view, health))
     if changes:
         record(lease, changes)
+    if health.is_deleted and is_new:
+        return view.now
     after = observations.lost_after(view) if members.left else None
     return view.now + after if after else None
 
@@ -99,7 +127,13 @@ def _note(view: GroupView, health: DomainHealth) -> Note:
     status = health.condition.status
     return Note(
         key=f"nvlink:{status}:{view.now.isoformat()}",
-        reason="NVLinkNodesNotReady" if health.unready else NVLINK_READY,
+        reason=_event_of(health),
         message=f"Group {view.row.name}: {health.sentence}",
         warning=bool(health.unready),
     )
+
+
+def _event_of(health: DomainHealth) -> str:
+    if health.is_deleted:
+        return "ComputeDomainDeleted"
+    return "NVLinkNodesNotReady" if health.unready else NVLINK_READY

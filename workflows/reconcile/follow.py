@@ -29,6 +29,7 @@ from workflows.lifecycle.pod_status import (
     ended_by_deletion,
     last_end,
     not_started,
+    read_domain_deleted,
     read_gone,
     read_lost,
     read_out_of_domain,
@@ -74,7 +75,8 @@ class ObservedPods:
     ``uncounted_tries`` are how many earlier tries of a task do not count as retries. ``unfollowed`` is the
     time in which nobody followed the cluster, if these pods were missed after it. ``nodes`` are those of its
     pods that are not healthy; after ``lost_after`` one that is away is lost. ``out_of_domain`` are pods by
-    name whose node has left the group's ComputeDomain, and since when. ``traces`` may explain why pods were
+    name whose node has left the group's ComputeDomain, and since when; ``domain_deleted`` says that somebody
+    deleted it under them. ``traces`` may explain why pods were
     deleted. ``room_taken`` says why the scheduler took the room of the gang back, empty if it has not.
     ``settled`` are running pods of which the rows of their tasks say all that there is: there is nothing to
     read from them.
@@ -93,6 +95,7 @@ class ObservedPods:
     nodes: Mapping[str, NodeHealth] = field(default_factory=dict)
     lost_after: timedelta | None = None
     out_of_domain: Mapping[str, datetime] = field(default_factory=dict)
+    domain_deleted: bool = False
     unfollowed: tuple[datetime, datetime] | None = None
     traces: DeletionTraces = NO_TRACES
     room_taken: str = ""
@@ -273,7 +276,9 @@ class _TaskReader:
         return self._on_lost_node(pod) or self._out_of_domain(pod)
 
     def _out_of_domain(self, pod: PodSeen) -> Reading | None:
-        """How a pod ends whose node is out of its NVLink domain for as long as a lost one is away."""
+        """How a pod ends whose domain was deleted, or whose node is out of it for as long as a lost one."""
+        if self._observed.domain_deleted and pod.digest.get("claims") and not pod.deleting:
+            return read_domain_deleted(pod)
         since, lost_after = self._observed.out_of_domain.get(pod.name), self._observed.lost_after
         if since is None or lost_after is None or pod.deleting:
             return None

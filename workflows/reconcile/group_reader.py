@@ -150,6 +150,11 @@ class GroupReader:
         live = (self._cluster.get(RESOURCE_CLAIM, name, namespace=self._namespace) for name in claim_names)
         return tuple(name for obj in live if obj is not None and (name := _owned(obj, pods)))
 
+    def lacks_domain(self) -> bool:
+        """Whether the group's ComputeDomain is gone or being deleted."""
+        domain = self._if_served(COMPUTE_DOMAIN).get(names.compute_domain(self._group))
+        return domain is None or domain.deleting
+
     def _template(self, domains: ObjectsByName) -> LiveObject | None:
         """The template, if it exists and belongs to the present ComputeDomain."""
         domain = domains.get(names.compute_domain(self._group))

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
+from pools import conditions
 from pools.models import Cluster, Node
 from scheduling.backends.base import AdmitsBeforePods, ReadBack
 from scheduling.backends.registry import installed
@@ -13,7 +14,7 @@ from web.times import read_instant
 from workflows.explain.obstacles import OccupiedNode
 from workflows.feasibility.sentences import ANOTHER_WORKFLOW
 from workflows.homes import at_home
-from workflows.lifecycle.domain_health import DomainNode, domain_nodes
+from workflows.lifecycle.domain_health import DELETED_REASON, NVLINK_READY, DomainNode, domain_nodes
 from workflows.lifecycle.evidence import DeletionTraces, Successor
 from workflows.lifecycle.pod_status import NO_TRACES
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
@@ -44,11 +45,15 @@ def observed_pods(view: GroupView) -> ObservedPods:
     names = {pod.node_name for pod in pods.values()} | {pod.node_name for pod in settled.values()}
     nodes = unhealthy_nodes(cluster_of(view), names - {""}, backend=view.backend)
     out_of_domain = _out_of_domain(view)
+    domain_deleted = view.placement.has_attempts and domain_was_deleted(view)
     room_taken = _room_taken(view)
     doubtful = {
         pod.name
         for pod in settled.values()
-        if room_taken or pod.node_name in nodes or pod.name in out_of_domain
+        if room_taken
+        or pod.node_name in nodes
+        or pod.name in out_of_domain
+        or (domain_deleted and pod.digest.get("claims"))
     }
     if doubtful:
         again, gone_meanwhile = _read_pods(view, doubtful)
@@ -60,7 +65,7 @@ def observed_pods(view: GroupView) -> ObservedPods:
         for t in view.tasks
         if t.live
         and (t.pod_name not in settled or t.pod_name in doubtful)
-        and (t.pod_name in out_of_domain or _has_ended(pods.get(t.pod_name), nodes))
+        and (domain_deleted or t.pod_name in out_of_domain or _has_ended(pods.get(t.pod_name), nodes))
     ]
     return ObservedPods(
         pods=pods,
@@ -74,6 +79,7 @@ def observed_pods(view: GroupView) -> ObservedPods:
         nodes=nodes,
         lost_after=lost_after(view) if away or out_of_domain else None,
         out_of_domain=out_of_domain,
+        domain_deleted=domain_deleted,
         traces=_traces(view, pods) if gone_at else NO_TRACES,
         room_taken=room_taken,
     )
@@ -385,6 +391,13 @@ def compute_domain_nodes(view: GroupView) -> tuple[DomainNode, ...] | None:
     """The nodes that the group's ComputeDomain lists; None if there is none or it is ending."""
     digest = compute_domain_digest(view)
     return None if digest is None else domain_nodes(digest.get("status"))
+
+
+def domain_was_deleted(view: GroupView) -> bool:
+    """Whether the group's ComputeDomain was read to be deleted under its tasks, and is not there again."""
+    condition = conditions.find(view.row.conditions, NVLINK_READY)
+    is_concluded = condition is not None and condition["reason"] == DELETED_REASON
+    return is_concluded and compute_domain_digest(view) is None
 
 
 def claim_template_observed(view: GroupView) -> bool:

@@ -13,7 +13,7 @@ from scheduling import names
 from scheduling.node_health import NodeHealth
 from scheduling.sentences import as_sentence
 from web.times import read_instant
-from workflows.lifecycle.domain_health import DOMAIN_LOST_NODE
+from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
 from workflows.lifecycle.recovery import History, LostTask, Recovery, recover
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.reconcile.group_view import GroupView, TaskView
@@ -223,7 +223,7 @@ def _avoided(view: GroupView, cause: LostTask) -> Sequence[str]:
     One that left the NVLink domain is avoided whatever the policy says: Kubernetes would use it again.
     """
     most = max(view.placement.recovery.avoid_nodes, int(cause.evidence == DOMAIN_LOST_NODE))
-    is_blamed = cause.loss != Loss.PREEMPTED and bool(cause.node)
+    is_blamed = cause.loss != Loss.PREEMPTED and cause.evidence != DOMAIN_DELETED and bool(cause.node)
     nodes = [*([cause.node] if is_blamed else []), *view.row.avoided_nodes]
     return list(dict.fromkeys(nodes))[: min(most, MOST_AVOIDED)]
 

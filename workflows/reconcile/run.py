@@ -265,7 +265,7 @@ class Reconciliation:
             record(self.lease, changes)
             return None
         record_placement_result(view, observed, self.lease)
-        domain_check = record_domain_health(view, observed, self.lease)
+        domain_check = record_domain_health(view, observed, self.lease, self.cluster)
         record_node_health(view, observed, self.lease)
         name_ended_peers(view, observed, self.cluster)
         edits = self._edit(view, observed, silent=silent)

@@ -4,7 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from workflows.lifecycle.domain_health import ChannelTask, Membership, domain_nodes, health_of, membership
+from workflows.lifecycle.domain_health import (
+    ChannelTask,
+    Membership,
+    deleted_domain,
+    domain_nodes,
+    health_of,
+    membership,
+)
 
 BEFORE = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -40,6 +47,13 @@ def test_a_long_list_of_nodes_is_cut():
     message = health_of((), [f"node-{n:02}" for n in range(72)]).sentence
     assert message.startswith("0 of 72 nodes")
     assert "node-04 and 67 more" in message
+
+
+def test_a_deleted_domain_has_no_ready_node_and_takes_none_for_left():
+    health = deleted_domain(["b", "a", "a"])
+    assert (health.condition.status, health.condition.reason) == ("False", "DomainDeleted")
+    assert (health.expected, health.unready) == (2, ("a", "b"))
+    assert membership([channel()], health) == Membership()
 
 
 def channel(*, node="a", runs=True, joined=True, left=False):
