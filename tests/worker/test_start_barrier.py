@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 import barrier
+from cluster.errors import RequestForbidden
 from cluster.kinds import POD, SECRET
 from scheduling import names
 from tests.fakes import players
@@ -19,16 +20,22 @@ RUNNING = {"running": {"startedAt": "2026-01-01T10:00:00Z"}}
 
 
 class AtBarrier(World):
-    """A world whose pods get nodes and stay at their barrier; those in ``late`` have no address."""
+    """A world whose pods get nodes and stay at their barrier; those in ``late`` have no address.
+
+    ``ended_at_first`` has the ended peers that each pod was created with.
+    """
 
     def __init__(self):
         super().__init__(scheduled=False)
         self.late = set()
+        self.ended_at_first = {}
         self.cluster.players.remove(players.kubelet)
         self.cluster.players.append(self._start)
 
     def _start(self, cluster):
         for pod in cluster.all(POD):
+            ended = pod["metadata"].get("annotations", {}).get(ENDED_ANNOTATION, "")
+            self.ended_at_first.setdefault(pod["metadata"]["name"], ended.split())
             if "deletionTimestamp" in pod["metadata"]:
                 cluster.remove(POD, pod["metadata"]["name"], namespace="osmo")
             elif not pod["spec"].get("nodeName"):
@@ -122,6 +129,25 @@ def test_a_replacement_is_made_with_the_tasks_that_have_ended(world):
     again = group.tasks.get(name=third.name, latest=True)
     assert again.retry_id == 1
     assert world.pod(again)["metadata"]["annotations"][ENDED_ANNOTATION].split() == hosts(second)
+
+
+def test_a_replacement_is_made_with_a_task_that_ended_in_the_same_look(world):
+    frozen = {"start_barrier": BARRIER, "version": 6, "max_retry_per_task": 1}
+    group = world.group(
+        pods=4, pool=world.pool(), frozen=frozen | {"default_exit_actions": {"RESCHEDULE": "3005"}}
+    )
+    _, second, third, fourth = group.tasks.order_by("position")
+    world.settle()
+    world.complete(fourth)
+    world.settle()
+    world.fail(third, barrier.NO_ADDRESS, "late")
+    world.cluster.fail(RequestForbidden("no", status=403), verb="create", kind=POD)
+    world.step(group)
+    assert group.tasks.get(name=third.name, latest=True).status == "PROCESSING"
+    world.complete(second)
+    world.step(group)
+    again = group.tasks.get(name=third.name, latest=True)
+    assert world.ended_at_first[again.pod_name] == hosts(second, fourth)
 
 
 def test_a_pod_made_again_finds_its_peers_though_an_earlier_release_kept_them_elsewhere(db):

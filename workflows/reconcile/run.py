@@ -195,6 +195,7 @@ class Reconciliation:
         outcome = self._follow(view) if created else None
         if created and outcome is None:
             return None
+        view = self.view or view  # read again where tasks ended in this look
         if view.awaits_room or any(task.status == TaskStatus.PROCESSING for task in view.tasks):
             return self._create(view)
         return outcome
