@@ -10,7 +10,7 @@ from pools import conditions
 from pools.models import Cluster, NodeFailure, Pool
 from pools.values.recovery import RecoveryPolicy, Response
 from tests.fakes.kinds import KAI_POD_GROUP
-from tests.worker.test_attempts import REQUEUE, gang
+from tests.worker.test_attempts import REQUEUE, gang, preempt
 from tests.worker.world import fresh, statuses
 from workflows.models import Attempt, ObservedObject, Task, TaskGroup
 
@@ -163,12 +163,111 @@ def test_a_peer_that_fails_beside_a_lost_node_is_a_loss_of_that_node(world, run)
     assert (attempt.loss, attempt.evidence) == ("node_lost", "domain_lost_node")
 
 
+def fail(world, group, *names, ago=0):
+    """Let tasks fail that ended so many seconds ago, and a worker look."""
+    world.finish(group, 134, tasks=names)
+    ended = (timezone.now() - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for pod in world.cluster.all(POD):
+        for status in pod["status"].get("containerStatuses", ()):
+            if "terminated" in status["state"]:
+                status["state"]["terminated"]["finishedAt"] = ended
+        world.cluster.put(POD, pod)
+    world.step(group)
+
+
+def peer_of(group, node):
+    """The name of a task that is on another node."""
+    return group.tasks.filter(latest=True).exclude(node_name=node).order_by("position").first().name
+
+
 def test_a_failure_in_a_whole_domain_is_the_tasks_own(world, run):
     group = run()
-    world.finish(group, 134, tasks=[group.tasks.filter(latest=True, lead=True).get().name])
-    world.step(group)
+    lead = group.tasks.get(latest=True, lead=True)
+    fail(world, group, lead.name)
+    row = fresh(group)
+    assert (row.status, row.waiting_why) == ("RUNNING", "loss_unexplained")
+    assert f'Task "{lead.name}" failed. What follows is decided when its NVLink domain' in row.waiting_reason
+    assert row.next_reconcile_at - timezone.now() <= timedelta(seconds=11)
+    fail(world, group, ago=30)
     assert not Attempt.objects.filter(group=group).exists()
     assert fresh(group).status == "FAILED"
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["node lost", "domain deleted"])
+def test_a_failure_just_before_the_news_of_its_domain_is_its_loss(world, run, deleted):
+    group = run()
+    fail(world, group, peer_of(group, "node-1"))
+    if deleted:
+        delete_domain(world)
+        for _ in range(2):
+            world.step(group)
+    else:
+        report(world, group, "Ready", "NotReady", "Ready")
+    (attempt,) = Attempt.objects.filter(group=group)
+    want = "domain_deleted" if deleted else "domain_lost_node"
+    assert (attempt.loss, attempt.evidence) == ("node_lost", want)
+    assert fresh(group).avoided_nodes == ([] if deleted else ["node-1"])
+
+
+def test_a_failure_on_the_node_that_had_left_the_domain_is_the_loss_of_that_node(world, run):
+    group = run()
+    report(world, group, "Ready", "NotReady", "Ready")
+    left = group.tasks.get(latest=True, nvlink_left_at__isnull=False)
+    world.finish(group, 134, tasks=[left.name])
+    world.step(group)
+    (attempt,) = Attempt.objects.filter(group=group)
+    assert (attempt.evidence, fresh(group).avoided_nodes) == ("domain_lost_node", ["node-1"])
+
+
+def test_all_tasks_that_fail_with_their_domain_are_its_loss(world, run):
+    group = run()
+    delete_domain(world)
+    fail(world, group, *group.tasks.values_list("name", flat=True))
+    world.step(group)
+    assert Attempt.objects.get(group=group).evidence == "domain_deleted"
+
+
+def test_a_failure_whose_loss_would_end_the_group_as_well_counts_at_once(world, run):
+    group = run(FAIL)
+    fail(world, group, group.tasks.get(latest=True, lead=True).name)
+    assert fresh(group).status == "FAILED"
+
+
+@pytest.mark.parametrize("reported", [True, False], ids=["by its domain", "by the failure of a peer"])
+def test_a_node_that_left_its_domain_is_avoided_until_it_is_back(world, run, reported):
+    group = run()
+    if reported:
+        report(world, group, "Ready", "NotReady", "Ready")
+        pass_time()
+        world.step(group)
+    else:
+        fail(world, group, peer_of(group, "node-1"))
+        report(world, group, "Ready", "NotReady", "Ready")
+    assert fresh(group).avoided_nodes == ["node-1"]
+    world.settle()
+    preempt(world, group)
+    world.settle()
+    assert fresh(group).attempt_number == 3
+    assert fresh(group).avoided_nodes == ["node-1"]
+    lead = group.tasks.filter(latest=True, lead=True)
+    lead.update(node_name="node-1", nvlink_joined_at=timezone.now())
+    preempt(world, group, number=1)
+    world.settle()
+    assert fresh(group).attempt_number == 4
+    assert fresh(group).avoided_nodes == []
+
+
+def test_a_running_group_says_since_when_a_node_is_out_of_its_domain(world, run):
+    group = run()
+    report(world, group, "Ready", "NotReady", "Ready")
+    since = group.tasks.get(nvlink_left_at__isnull=False).nvlink_left_at
+    row = fresh(group)
+    message = f"Not ready: node-1 since {since:%Y-%m-%d %H:%M} UTC."
+    assert message in conditions.find(row.conditions, "NVLinkReady")["message"]
+    assert (row.waiting_why, message in row.waiting_reason) == ("nvlink_domain", True)
+    assert row.waiting_evidence["nvlink_domain"]["since"].keys() == {"node-1"}
+    report(world, group, "Ready", "Ready", "Ready")
+    assert fresh(group).waiting_why == ""
 
 
 def test_what_was_not_ready_before_an_observer_was_away_counts_from_its_return(world, run):

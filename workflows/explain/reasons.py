@@ -82,6 +82,7 @@ class Why(StrEnum):
     IMAGE = "image"
     NVLINK = "nvlink_domain"
     NODE_AWAY = "node_away"
+    LOSS = "loss_unexplained"
     BARRIER = "start_barrier"
     STARTING = "starting"
     RETRY = "retry"
@@ -152,6 +153,7 @@ HELP: Mapping[Why, str] = {
     Why.IMAGE: "Cancel, correct the image's name or its registry's credentials, and submit again.",
     Why.NVLINK: "Nothing to do for a minute; then an administrator looks at NVIDIA's daemon on these nodes.",
     Why.NODE_AWAY: "An administrator repairs or removes the node; if it comes back in time, work goes on.",
+    Why.LOSS: "Nothing to do: it is decided within seconds, at most 90.",
     Why.BARRIER: "Nothing to do for a minute; then see why the named tasks or DNS in the pods are not there.",
     Why.STARTING: "Nothing to do while images are pulled; read the workflow's events if it takes long.",
     Why.RETRY: "Wait until a node for the retry is free.",
@@ -215,6 +217,7 @@ class ObservedGroup:
     group's ComputeDomain, ``domain`` is the health of its own. ``drift`` is a manual change of its Topology
     object. ``nodes_away`` are nodes of its pods that are not ready or unreachable, ``node_wait`` says which
     nodes keep pods of earlier tries. ``barrier`` says who waits at the start barrier, ``unprepared``
+    ``held_back`` says which failures do not count yet;
     which kubelets report that they cannot prepare claims; nothing rests on such a report having come.
     """
 
@@ -236,6 +239,7 @@ class ObservedGroup:
     split_sets: Sequence[SplitSet] = ()
     occupied: Sequence[OccupiedNode] = ()
     domain: DomainHealth | None = None
+    held_back: str = ""
     drift: TopologyDrift | None = None
     nodes_away: Sequence[NodeAway] = ()
     node_wait: str = ""
@@ -247,8 +251,9 @@ def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reas
     """The reason why the group, or a task of it that is tried again, does not run; None if nothing waits."""
     if group.status in TERMINAL:
         return None
-    if group.node_wait:
-        return Reason(Why.NODE_AWAY, group.node_wait)
+    if group.node_wait or group.held_back:
+        why = Why.NODE_AWAY if group.node_wait else Why.LOSS
+        return Reason(why, group.node_wait or group.held_back)
     if group.status == TaskStatus.RUNNING:
         return _of_template(group) or _of_running(group, scheduler)
     if obstacle := _before_the_cluster(group) or _before_the_scheduler(group):
@@ -419,11 +424,17 @@ def _of_preparing(group: ObservedGroup, evidence: Json) -> Reason | None:
     reports = f" {unprepared_sentence(group.unprepared)}" if group.unprepared else ""
     begin = "All tasks have nodes and are starting."
     if group.domain and group.domain.unready:
-        unready = list(group.domain.unready[:MOST_EVIDENCE])
-        domain = {"nodes": group.domain.expected, "unready": unready}
         text = f"{begin} {group.domain.sentence}{reports}"
-        return Reason(Why.NVLINK, text, evidence | {"nvlink_domain": domain})
+        return Reason(Why.NVLINK, text, evidence | _domain_evidence(group.domain))
     return Reason(Why.NVLINK, f"{begin}{reports}", evidence) if reports else None
+
+
+def _domain_evidence(domain: DomainHealth) -> Json:
+    unready = domain.unready[:MOST_EVIDENCE]
+    since = {
+        node: naive_utc(domain.since[node], precision="seconds") for node in unready if node in domain.since
+    }
+    return {"nvlink_domain": {"nodes": domain.expected, "unready": list(unready), "since": since}}
 
 
 def away_reason(nodes: Sequence[NodeAway]) -> Reason:
@@ -447,6 +458,8 @@ def _of_running(group: ObservedGroup, scheduler: SchedulerBackend) -> Reason | N
     """Why tasks of a running group wait."""
     if group.nodes_away:
         return away_reason(group.nodes_away)
+    if group.domain and group.domain.unready and (group.domain.is_reported or group.domain.is_deleted):
+        return Reason(Why.NVLINK, group.domain.sentence, _domain_evidence(group.domain))
     if images := [container for container in group.starting if container.is_image]:
         return Reason(Why.IMAGE, image_sentence(images), {"containers": evidence_of(images)})
     if group.waiting is None or group.waiting.placed:

@@ -5,7 +5,7 @@ before any node has joined (ComputeDomain v1beta1: ``status.nodes`` with name, c
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pools.conditions import Condition
@@ -36,13 +36,15 @@ class DomainHealth:
     """``expected`` counts the nodes of pods with claims; ``unready`` names those that are not ready.
 
     ``is_reported`` says that the domain lists nodes at all: else its controller may not report them.
-    ``is_deleted`` says that it is gone or ends, so that no node is ready in it ever again.
+    ``is_deleted`` says that it is gone or ends, so that no node is ready in it ever again. ``since`` is when
+    each of the unready ones left the domain, or got a pod that it has not joined it for.
     """
 
     expected: int
     unready: tuple[str, ...]
     is_reported: bool = True
     is_deleted: bool = False
+    since: Mapping[str, datetime] = field(default_factory=dict)
 
     @property
     def sentence(self) -> str:
@@ -53,7 +55,10 @@ class DomainHealth:
         text = f"{ready} of {nodes} of its NVLink domain {verb} ready"
         if not self.unready:
             return f"{text}."
-        return f"{text}. Not ready: {plain_listing(self.unready, limit=MOST_NAMED)}."
+        return f"{text}. Not ready: {plain_listing(map(self._named, self.unready), limit=MOST_NAMED)}."
+
+    def _named(self, node: str) -> str:
+        return f"{node} since {self.since[node]:%Y-%m-%d %H:%M} UTC" if node in self.since else node
 
     @property
     def condition(self) -> Condition:
@@ -82,28 +87,40 @@ def domain_nodes(status: object) -> tuple[DomainNode, ...]:
     )
 
 
-def health_of(nodes: Sequence[DomainNode], pod_nodes: Collection[str]) -> DomainHealth:
-    """The health of a domain whose pods with claims are on ``pod_nodes``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelTask:
+    """A try whose pod claims a channel, its node, and when that joined the domain and left it.
+
+    ``holds`` says that its pod has not ended and so holds its channel, ``placed_at`` is when it got the node.
+    """
+
+    pk: int
+    node: str
+    holds: bool
+    runs: bool
+    placed_at: datetime | None
+    joined_at: datetime | None
+    left_at: datetime | None
+
+    def out_since(self, now: datetime) -> datetime | None:
+        """Since when its node, which is not ready now, is not."""
+        return self.left_at or (now if self.joined_at else self.placed_at)
+
+
+def health_of(nodes: Sequence[DomainNode], tasks: Iterable[ChannelTask], *, now: datetime) -> DomainHealth:
+    """The health of a domain that lists these nodes, with the tasks whose pods claim its channels."""
     ready = {node.name for node in nodes if node.is_ready}
-    expected = set(pod_nodes)
-    return DomainHealth(len(expected), tuple(sorted(expected - ready)), is_reported=bool(nodes))
+    by_node = {task.node: task for task in tasks}
+    unready = tuple(sorted(by_node.keys() - ready))
+    times = {node: by_node[node].out_since(now) for node in unready}
+    since = {node: time for node, time in times.items() if time is not None}
+    return DomainHealth(len(by_node), unready, is_reported=bool(nodes), since=since)
 
 
 def deleted_domain(pod_nodes: Collection[str]) -> DomainHealth:
     """The health of a domain that somebody deleted under these nodes."""
     nodes = tuple(sorted(set(pod_nodes)))
     return DomainHealth(len(nodes), nodes, is_reported=False, is_deleted=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelTask:
-    """A try whose pod claims a channel, its node, and when that joined the domain and left it."""
-
-    pk: int
-    node: str
-    runs: bool
-    joined_at: datetime | None
-    left_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

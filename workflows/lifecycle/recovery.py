@@ -43,7 +43,8 @@ class History:
 
     ``counted`` are the attempts that the bound counts, ``rescheduled`` those by RESCHEDULE, ``replaced`` the
     tasks replaced alone. ``unexplained`` counts the last attempts in a row that ran less than ``LASTING``
-    until a deletion that nothing explains, 0 where the present one runs longer.
+    until a deletion that nothing explains, 0 where the present one runs longer. ``out_of_domain`` are nodes
+    that left the group's NVLink domain and have not joined it since, the last first.
     """
 
     attempts: int = 0
@@ -52,6 +53,7 @@ class History:
     rescheduled: int = 0
     unexplained: int = 0
     replaced: int = 0
+    out_of_domain: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

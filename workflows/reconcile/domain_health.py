@@ -8,7 +8,8 @@ uid. That it is gone is read from the cluster itself and never from the observer
 old; the condition keeps the conclusion.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from pools import conditions
@@ -32,55 +33,27 @@ from workflows.services.lease import Lease
 from workflows.services.record import Change, NewMembership, NodeFailed, Note, record
 
 
-def observed_health(view: GroupView, observed: ObservedPods) -> DomainHealth | None:
-    """The domain's health; None while no pod that claims a channel has a node, or no domain was observed."""
-    if not view.placement.nvlink:
-        return None
-    nodes = set(_claiming(observed).values())
-    domain = observations.compute_domain_nodes(view) if nodes else None
-    return None if domain is None else health_of(domain, nodes)
+@dataclass(frozen=True, slots=True)
+class DomainCheck:
+    """The domain's health, None while no pod has a channel of it, and when to look again at it."""
 
-
-def _claiming(observed: ObservedPods) -> Mapping[str, str]:
-    """The nodes of present pods that claim a channel, by pod."""
-    return {
-        name: pod.node_name
-        for name, pod in observed.pods.items()
-        if pod.node_name
-        and not pod.absent
-        and pod.phase in ("Pending", "Running")
-        and pod.digest.get("claims")
-    }
-
-
-def _deleted_health(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> DomainHealth | None:
-    """The health of a domain that was deleted under placed tasks; None if it was not. Raises ClusterError.
-
-    The cluster is asked once, when the observer's rows first lack the domain.
-    """
-    nodes = set(_claiming(observed).values())
-    if not view.placement.nvlink or not nodes or observed.observer_silent:
-        return None
-    if observations.compute_domain_nodes(view) is not None:
-        return None
-    reader = GroupReader(cluster, view.uuid, view.placement)
-    is_deleted = observations.domain_was_deleted(view) or reader.lacks_domain()
-    return deleted_domain(nodes) if is_deleted else None
+    health: DomainHealth | None = None
+    look_again: datetime | None = None
 
 
 def record_domain_health(
     view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster
-) -> datetime | None:
+) -> DomainCheck:
     """Keep the condition NVLinkReady; its first True and every change after that are events.
 
-    Returns when to look again because a node has just left the domain, or because it was deleted.
-    Raises ClusterError.
+    It is looked at again when a node has just left the domain, or when that was deleted. Raises ClusterError.
     """
-    health = observed_health(view, observed) or _deleted_health(view, observed, cluster)
+    tasks = _channel_tasks(view, observed) if view.placement.nvlink else []
+    health = _health(view, observed, tasks, cluster) if tasks else None
     if health is None:
-        return None
+        return DomainCheck()
     changes: list[Change] = []
-    members = _membership(view, observed, health)
+    members = membership([task for task in tasks if task.holds], health)
     if members.joined or members.left:
         changes.append(NewMembership(members))
         changes += _faults(view, members)
@@ -94,25 +67,45 @@ def record_domain_health(
     if changes:
         record(lease, changes)
     if health.is_deleted and is_new:
-        return view.now
+        return DomainCheck(health, view.now)
     after = observations.lost_after(view) if members.left else None
-    return view.now + after if after else None
+    return DomainCheck(health, view.now + after if after else None)
 
 
-def _membership(view: GroupView, observed: ObservedPods, health: DomainHealth) -> Membership:
-    nodes = _claiming(observed)
-    tasks = (
+def _channel_tasks(view: GroupView, observed: ObservedPods) -> list[ChannelTask]:
+    """The live tasks whose present pods claim a channel and have a node."""
+    pods = ((task, observed.pods.get(task.pod_name)) for task in view.tasks if task.live)
+    return [
         ChannelTask(
             pk=task.pk,
-            node=nodes[task.pod_name],
-            runs=task.status == TaskStatus.RUNNING,
+            node=pod.node_name,
+            holds=pod.phase in ("Pending", "Running"),
+            runs=task.status == TaskStatus.RUNNING and not pod.deleting,
+            placed_at=task.initializing_start_time,
             joined_at=task.nvlink_joined_at,
             left_at=task.nvlink_left_at,
         )
-        for task in view.tasks
-        if task.live and task.pod_name in nodes
-    )
-    return membership(tasks, health)
+        for task, pod in pods
+        if pod is not None and pod.node_name and not pod.absent and pod.digest.get("claims")
+    ]
+
+
+def _health(
+    view: GroupView, observed: ObservedPods, tasks: Sequence[ChannelTask], cluster: LeasedCluster
+) -> DomainHealth | None:
+    """The domain's health; None if it was never observed. Raises ClusterError.
+
+    The cluster is asked once, when the observer's rows first lack the domain.
+    """
+    nodes = observations.compute_domain_nodes(view)
+    if nodes is not None:
+        holding = [task for task in tasks if task.holds]
+        return health_of(nodes, holding, now=view.now) if holding else None
+    if observed.observer_silent:
+        return None
+    reader = GroupReader(cluster, view.uuid, view.placement)
+    is_deleted = observations.domain_was_deleted(view) or reader.lacks_domain()
+    return deleted_domain([task.node for task in tasks]) if is_deleted else None
 
 
 def _faults(view: GroupView, members: Membership) -> list[Change]:

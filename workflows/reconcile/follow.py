@@ -9,6 +9,7 @@ ago, about which an event of its scheduler may still come.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cache
 
 from pools.conditions import Condition
 from pools.values.recovery import Response
@@ -18,6 +19,7 @@ from scheduling.backends.registry import installed
 from scheduling.node_health import NodeHealth
 from web.times import naive_utc
 from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
+from workflows.lifecycle.domain_health import Membership
 from workflows.lifecycle.evidence import DeletionTraces, may_be_preempted
 from workflows.lifecycle.exit_actions import ExitAction, exit_action
 from workflows.lifecycle.pod_status import (
@@ -41,8 +43,10 @@ from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
 from workflows.reconcile.deadlines import start_deadline, start_timeout
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.recovering import (
+    HeldBack,
     attributed,
     avoided_by_replacement,
+    awaits_domain,
     held_back,
     new_attempt,
     next_patience_end,
@@ -50,7 +54,15 @@ from workflows.reconcile.recovering import (
     recovery_of,
     run_clock,
 )
-from workflows.services.record import Change, GroupMove, NewGeneration, NewTry, NodeFailed, TaskMove
+from workflows.services.record import (
+    Change,
+    GroupMove,
+    NewGeneration,
+    NewMembership,
+    NewTry,
+    NodeFailed,
+    TaskMove,
+)
 from workflows.values.observation import PodSeen
 
 UNSEEN_GRACE = timedelta(seconds=10)
@@ -110,12 +122,14 @@ class Assessment:
     """What to record, when to reconcile again without a notification, and the pods not observed yet.
 
     ``lost`` are tasks of a gang without any place whose pods are gone: they are created again.
+    ``held_back`` says which failures do not count yet and what is waited for, empty for none.
     """
 
     changes: tuple[Change, ...]
     recheck: datetime | None
     unobserved: tuple[str, ...] = ()
     lost: tuple[TaskView, ...] = ()
+    held_back: str = ""
 
 
 def follow(
@@ -130,17 +144,17 @@ def follow(
     ``editable`` says, on a retry, whether running pod groups can be edited, ``history`` what the group
     recovered from before.
     """
+    history = cache(history)
     reader = _TaskReader(view, observed)
     moves = {task.pk: move for task in view.tasks if (move := reader.move(task)) is not None}
-    if (look_again := held_back(view, observed.pods, reader.losses)) is not None:
-        moves = {pk: move for pk, move in moves.items() if pk not in reader.losses}
-        reader.recheck_at(look_again)
-        recovery = None
-    else:
-        losses = attributed(view, observed.nodes, reader.losses, out_of_domain=observed.out_of_domain)
-        recovery = recovery_of(view, moves, losses, history=history)
+    losses, delay = _judged(view, observed, reader.losses)
+    if delay is not None:
+        moves = {pk: move for pk, move in moves.items() if pk not in losses}
+        reader.recheck_at(delay.look_again)
+    recovery = recovery_of(view, moves, losses, history=history) if delay is None else None
     if recovery is not None and recovery.response == Response.REQUEUE:
-        changes_of_attempt = (*new_attempt(view, moves, recovery), *reader.failures)
+        attempt = new_attempt(view, moves, recovery, out_of_domain=history().out_of_domain)
+        changes_of_attempt = (*_left_unnoted(view, observed), *attempt, *reader.failures)
         return Assessment(changes=changes_of_attempt, recheck=None)
     moves |= _alone_again(moves, recovery) | _given_up(moves, recovery)
     ends = ends_siblings(
@@ -154,7 +168,8 @@ def follow(
     changes: list[Change] = [*moves.values(), *tries, *run_clock(view, moves, status=status)]
     changes += reader.failures
     if recovery is not None and recovery.response == Response.TASK:
-        changes += avoided_by_replacement(view, recovery)
+        changes += _left_unnoted(view, observed)
+        changes += avoided_by_replacement(view, recovery, out_of_domain=history().out_of_domain)
     if generation is not None:
         changes.append(NewGeneration(generation))
     if may_move(view.status, status):
@@ -168,7 +183,31 @@ def follow(
         recheck=min(filter(None, (reader.recheck, next_patience_end(view))), default=None),
         unobserved=tuple(reader.unobserved),
         lost=tuple(reader.lost),
+        held_back=delay.sentence if delay is not None else "",
     )
+
+
+def _judged(
+    view: GroupView, observed: ObservedPods, losses: Mapping[int, LostTask]
+) -> tuple[Mapping[int, LostTask], HeldBack | None]:
+    """The losses, each with what caused it; or those that are held back, and until when."""
+    if (delay := held_back(view, observed.pods, losses)) is not None:
+        return losses, delay
+    attributed_losses = attributed(
+        view,
+        observed.nodes,
+        losses,
+        out_of_domain=observed.out_of_domain,
+        domain_deleted=observed.domain_deleted,
+    )
+    waits = attributed_losses and not observed.observer_silent
+    return attributed_losses, awaits_domain(view, observed.pods, attributed_losses) if waits else None
+
+
+def _left_unnoted(view: GroupView, observed: ObservedPods) -> list[Change]:
+    """Nodes that are out of the domain by its last report, which no row says yet."""
+    tasks = [t for t in view.tasks if t.pod_name in observed.out_of_domain and t.nvlink_left_at is None]
+    return [NewMembership(Membership(left=tuple(task.pk for task in tasks)))] if tasks else []
 
 
 def end_all(view: GroupView, *, status: TaskStatus, message: str, code: int | None = None) -> list[Change]:

@@ -12,10 +12,10 @@ from functools import cached_property
 from itertools import takewhile
 from uuid import UUID
 
-from django.db.models import Count, Exists, Min, OuterRef, Q
+from django.db.models import Count, Exists, Max, Min, OuterRef, Q
 
 from pools.models import Backend
-from pools.values.recovery import LASTING, Loss
+from pools.values.recovery import LASTING, MOST_AVOIDED, Loss
 from scheduling import set_order
 from scheduling.backends.base import AdmitsBeforePods, RenderedGang
 from scheduling.backends.registry import installed
@@ -214,7 +214,20 @@ def history_of(row: TaskGroup, *, now: datetime) -> History:
         rescheduled=sum(rows for (_, counted), rows in counts.items() if not counted) - preemptions,
         unexplained=_unexplained_in_a_row(row, now),
         replaced=alone.filter(Exists(following)).count(),
+        out_of_domain=_out_of_domain(row),
     )
+
+
+def _out_of_domain(row: TaskGroup) -> tuple[str, ...]:
+    """The nodes that left the group's ComputeDomain under a try, and that no later one joined."""
+    tries = Task.objects.filter(group=row).exclude(node_name="").order_by().values_list("node_name")
+    left_at = tries.filter(nvlink_left_at__isnull=False).annotate(at=Max("nvlink_left_at"))
+    times: dict[str, datetime] = dict(left_at.order_by("-at")[:MOST_AVOIDED])
+    if not times:
+        return ()
+    back = tries.filter(node_name__in=times, nvlink_left_at=None, nvlink_joined_at__isnull=False)
+    joined_at = dict(back.annotate(at=Max("nvlink_joined_at")))
+    return tuple(node for node, at in times.items() if node not in joined_at or joined_at[node] < at)
 
 
 def _unexplained_in_a_row(row: TaskGroup, now: datetime) -> int:

@@ -44,7 +44,8 @@ def observed_pods(view: GroupView) -> ObservedPods:
     pods, gone_at = _read_pods(view, others)
     names = {pod.node_name for pod in pods.values()} | {pod.node_name for pod in settled.values()}
     nodes = unhealthy_nodes(cluster_of(view), names - {""}, backend=view.backend)
-    out_of_domain = _out_of_domain(view)
+    ended = {pod.name for pod in pods.values() if pod.phase == "Failed" or pod.absent or pod.deleting}
+    out_of_domain = _out_of_domain(view, ended=ended)
     domain_deleted = view.placement.has_attempts and domain_was_deleted(view)
     room_taken = _room_taken(view)
     doubtful = {
@@ -163,12 +164,14 @@ def lost_after(view: GroupView) -> timedelta | None:
     return node_policy(view.placement.pool).lost_after
 
 
-def _out_of_domain(view: GroupView) -> dict[str, datetime]:
+def _out_of_domain(view: GroupView, *, ended: Collection[str]) -> dict[str, datetime]:
     """Pods whose node has left the group's ComputeDomain and is still not ready there, and since when.
 
-    After a time in which nobody followed the cluster it counts anew: the domain's row may be from before.
+    Where pods have ``ended``, nodes of their peers count that no row says yet to have left; their own do
+    not, because a node leaves its domain when no pod holds its channel any more. After a time in which nobody
+    followed the cluster the time counts anew: the domain's row may be from before.
     """
-    left = [task for task in view.tasks if task.live and task.nvlink_left_at is not None]
+    left = [task for task in view.tasks if task.live and _may_be_out(task, ended)]
     if not left or not view.placement.has_attempts:
         return {}
     domain = compute_domain_nodes(view) or ()
@@ -176,10 +179,18 @@ def _out_of_domain(view: GroupView) -> dict[str, datetime]:
     cluster = Cluster.objects.filter(pk=cluster_of(view))
     followed_from = cluster.values_list("unobserved_until", flat=True).first()
     return {
-        task.pod_name: max(task.nvlink_left_at, followed_from or task.nvlink_left_at)
+        task.pod_name: max(since, followed_from or since)
         for task in left
-        if task.nvlink_left_at is not None and domain and task.node_name not in ready
+        if domain and task.node_name not in ready and (since := task.nvlink_left_at or view.now)
     }
+
+
+def _may_be_out(task: TaskView, ended: Collection[str]) -> bool:
+    """Whether a task's node has left the domain by its row, or may have since while a peer ended."""
+    if task.nvlink_left_at is not None or not ended:
+        return task.nvlink_left_at is not None
+    runs = task.status == TaskStatus.RUNNING and task.pod_name not in ended
+    return runs and task.nvlink_joined_at is not None
 
 
 def _traces(view: GroupView, pods: Mapping[str, PodSeen]) -> DeletionTraces:

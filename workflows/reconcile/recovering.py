@@ -1,19 +1,20 @@
 """What a group's losses lead to, as changes of its rows. Pure.
 
 A loss that the cluster causes often reaches the service after the failures of peers that it led to. So a
-failure is held back for a while if a peer's pod is being deleted, until it is known why.
+failure is held back for a while if a peer's pod is being deleted, until it is known why; and for a moment in
+an NVLink domain of several nodes, since what its controller reports may come after the end of a collective.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pools.values.recovery import MOST_AVOIDED, Loss, Response
 from scheduling import names
 from scheduling.node_health import NodeHealth
-from scheduling.sentences import as_sentence
-from web.times import read_instant
+from scheduling.sentences import as_sentence, listing, plural
 from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
+from workflows.lifecycle.pod_status import last_end
 from workflows.lifecycle.recovery import History, LostTask, Recovery, recover
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.reconcile.group_view import GroupView, TaskView
@@ -23,13 +24,23 @@ from workflows.values.observation import PodSeen
 
 HELD_BACK = timedelta(seconds=90)
 HELD_STEP = timedelta(seconds=1)
+DOMAIN_NEWS = timedelta(seconds=10)
+"""How long after a task failed its domain's controller may report a node that it lost before."""
 PEER_AWAY = "peer_on_node_away"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Failures that do not count yet: when to look again, and a sentence that says what is waited for."""
+
+    look_again: datetime
+    sentence: str
 
 
 def held_back(
     view: GroupView, pods: Mapping[str, PodSeen], losses: Mapping[int, LostTask]
-) -> datetime | None:
-    """When to look again before these failures count; None if they count now."""
+) -> HeldBack | None:
+    """Failures that wait until it is known why the pod of a peer is deleted; None if they count now."""
     if not view.placement.has_attempts or not losses:
         return None
     if any(lost.loss != Loss.FAILED for lost in losses.values()):
@@ -37,16 +48,43 @@ def held_back(
     peers = [task for task in view.tasks if task.live and task.pk not in losses]
     if not any(pod.deleting and not pod.absent for task in peers if (pod := pods.get(task.pod_name))):
         return None
-    lost_pods = [pods[task.pod_name] for task in view.tasks if task.pk in losses and task.pod_name in pods]
-    ends = [time for pod in lost_pods for time in _ends(pod)]
-    is_recent = bool(ends) and abs(view.now - max(ends)) < HELD_BACK
-    return view.now + HELD_STEP if is_recent else None
+    ends = _ends(view, pods, losses)
+    if not ends or abs(view.now - max(ends)) >= HELD_BACK:
+        return None
+    until = "it is known why the pod of a peer is being deleted"
+    return HeldBack(view.now + HELD_STEP, _held_sentence(losses, until))
 
 
-def _ends(pod: PodSeen) -> list[datetime]:
-    """When its containers ended."""
-    finished = (read_instant(c.get("finished")) for c in pod.digest.get("containers") or ())
-    return [time for time in finished if time is not None]
+def awaits_domain(
+    view: GroupView, pods: Mapping[str, PodSeen], losses: Mapping[int, LostTask]
+) -> HeldBack | None:
+    """Failures that the loss of the group's NVLink domain may have caused, before that is known."""
+    policy = view.placement.recovery
+    if not view.placement.has_attempts or policy.node_lost == Response.FAIL:
+        return None
+    if any(lost.loss != Loss.FAILED for lost in losses.values()):
+        return None
+    is_shared = sum(task.nvlink_joined_at is not None for task in view.tasks) > 1
+    if not is_shared or all(lost.action is not None for lost in losses.values()):
+        return None
+    ends = _ends(view, pods, losses)
+    if not ends or abs(view.now - min(ends)) >= DOMAIN_NEWS:
+        return None
+    at = min(ends) + DOMAIN_NEWS
+    until = f"its NVLink domain is known to be whole, at {at:%H:%M:%S} UTC"
+    return HeldBack(at, _held_sentence(losses, until))
+
+
+def _held_sentence(losses: Mapping[int, LostTask], until: str) -> str:
+    names = sorted(lost.name for lost in losses.values())
+    return f"{plural(len(names), 'Task')} {listing(names)} failed. What follows is decided when {until}."
+
+
+def _ends(view: GroupView, pods: Mapping[str, PodSeen], losses: Mapping[int, LostTask]) -> Sequence[datetime]:
+    """When the last container of each of these pods ended."""
+    names = (task.pod_name for task in view.tasks if task.pk in losses)
+    times = (last_end(pods[name]) for name in names if name in pods)
+    return [time for time in times if time is not None]
 
 
 def attributed(
@@ -55,10 +93,12 @@ def attributed(
     losses: Mapping[int, LostTask],
     *,
     out_of_domain: Collection[str] = (),
+    domain_deleted: bool = False,
 ) -> Mapping[int, LostTask]:
     """The losses, with failures beside a peer on a node that fails as losses of that node.
 
-    It fails if it is away, or if it has left the group's NVLink domain (``out_of_domain``, by pod).
+    It fails if it is away, or if it has left the group's NVLink domain (``out_of_domain``, by pod); so does
+    the node of the failed task itself that had left before. Without the domain no node is to blame.
     """
     if not view.placement.has_attempts:
         return losses
@@ -67,10 +107,13 @@ def attributed(
     if away:
         sentence = f"A peer of it was on a node that is away. {nodes[away[0]].sentence(away[0])}"
         return _blamed(losses, away[0], evidence=PEER_AWAY, sentence=sentence)
-    left = sorted(task.node_name for task in peers if task.pod_name in out_of_domain)
+    if domain_deleted:
+        sentence = "The group's ComputeDomain was deleted from outside."
+        return _blamed(losses, "", evidence=DOMAIN_DELETED, sentence=sentence)
+    left = sorted(task.node_name for task in view.tasks if task.live and task.pod_name in out_of_domain)
     if not left:
         return losses
-    sentence = f"The node {left[0]} of a peer had left the group's NVLink domain."
+    sentence = f"Node {left[0]} had left the group's NVLink domain."
     return _blamed(losses, left[0], evidence=DOMAIN_LOST_NODE, sentence=sentence)
 
 
@@ -160,8 +203,17 @@ def _lead_completed(view: GroupView, moves: Mapping[int, TaskMove]) -> bool:
     return TaskStatus.COMPLETED in statuses
 
 
-def new_attempt(view: GroupView, moves: Mapping[int, TaskMove], recovery: Recovery) -> list[Change]:
-    """The changes that end the present attempt and begin the next one."""
+def new_attempt(
+    view: GroupView,
+    moves: Mapping[int, TaskMove],
+    recovery: Recovery,
+    *,
+    out_of_domain: Sequence[str] = (),
+) -> list[Change]:
+    """The changes that end the present attempt and begin the next one.
+
+    ``out_of_domain`` are the nodes that left the group's NVLink domain in any attempt and are not back.
+    """
     cause = recovery.cause
     reason = as_sentence(f"Task {cause.name}: {cause.message}")
     ended = [_end_of_try(task, moves.get(task.pk), reason) for task in view.tasks if task.live]
@@ -173,7 +225,7 @@ def new_attempt(view: GroupView, moves: Mapping[int, TaskMove], recovery: Recove
         message=reason,
         counted=recovery.counted,
         pause=recovery.pause,
-        avoided_nodes=_avoided(view, cause),
+        avoided_nodes=_avoided(view, cause, out_of_domain),
     )
     return [*ended, *tries, attempt]
 
@@ -217,21 +269,25 @@ def _first_try(task: TaskView, *, generation: int) -> NewTry:
     return replace(following, first_retry=following.retry_id)
 
 
-def _avoided(view: GroupView, cause: LostTask) -> Sequence[str]:
+def _avoided(view: GroupView, cause: LostTask, out_of_domain: Sequence[str]) -> Sequence[str]:
     """The nodes that the next attempt avoids, those of the last losses first.
 
-    One that left the NVLink domain is avoided whatever the policy says: Kubernetes would use it again.
+    One that is out of the NVLink domain is avoided whatever the policy says: Kubernetes would use it again.
     """
-    most = max(view.placement.recovery.avoid_nodes, int(cause.evidence == DOMAIN_LOST_NODE))
+    most = view.placement.recovery.avoid_nodes
     is_blamed = cause.loss != Loss.PREEMPTED and cause.evidence != DOMAIN_DELETED and bool(cause.node)
-    nodes = [*([cause.node] if is_blamed else []), *view.row.avoided_nodes]
-    return list(dict.fromkeys(nodes))[: min(most, MOST_AVOIDED)]
+    last = [*([cause.node] if is_blamed else []), *view.row.avoided_nodes, *out_of_domain]
+    always = {*out_of_domain, *([cause.node] if cause.evidence == DOMAIN_LOST_NODE else [])}
+    nodes = [node for rank, node in enumerate(dict.fromkeys(last)) if rank < most or node in always]
+    return nodes[:MOST_AVOIDED]
 
 
-def avoided_by_replacement(view: GroupView, recovery: Recovery) -> list[Change]:
+def avoided_by_replacement(
+    view: GroupView, recovery: Recovery, *, out_of_domain: Sequence[str]
+) -> list[Change]:
     """What a replacement avoids: Kubernetes would take the node again that left the NVLink domain alone."""
     cause = recovery.cause
-    nodes = _avoided(view, cause) if cause.evidence == DOMAIN_LOST_NODE else ()
+    nodes = _avoided(view, cause, out_of_domain) if cause.evidence == DOMAIN_LOST_NODE else ()
     return [NewAvoidedNodes(nodes)] if nodes and list(nodes) != view.row.avoided_nodes else []
 
 

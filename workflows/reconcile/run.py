@@ -22,6 +22,7 @@ from pools.conditions import Condition
 from scheduling.errors import TopologyError
 from web.crashpoints import reached
 from workflows.explain.reasons import Reason, Why
+from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.pod_status import UPSTREAM_CODE
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.metrics import ATTEMPTS_ENDED, UNRECOGNISED_REASONS
@@ -140,6 +141,8 @@ class Reconciliation:
     observed: ObservedPods | None = None
     claim_template: str = ""
     node_wait: str = ""
+    held_back: str = ""
+    domain: DomainHealth | None = None
 
     def run(self) -> Outcome:
         outcome = self._turns()
@@ -171,7 +174,8 @@ class Reconciliation:
     def _turn(self) -> Outcome | None:
         """Do the next step; None when the rows have moved and should be read again."""
         self.view = view = load(self.lease)
-        self.observed, self.claim_template, self.node_wait = None, "", ""
+        self.observed, self.domain = None, None
+        self.claim_template = self.node_wait = self.held_back = ""
         if not view.ended and (changes := self._settle(view)) is not None:
             record(self.lease, changes)
             return None
@@ -248,7 +252,7 @@ class Reconciliation:
         if silent or (assessment.unobserved and _overdue(view)):
             observed = self._live_pods(view, observed, silent=silent)
             assessment = self._assess(view, observed)
-        self.observed = observed
+        self.observed, self.held_back = observed, assessment.held_back
         if assessment.changes:
             record(self.lease, assessment.changes)
             for attempt in (change for change in assessment.changes if isinstance(change, NewAttempt)):
@@ -266,13 +270,14 @@ class Reconciliation:
             record(self.lease, changes)
             return None
         record_placement_result(view, observed, self.lease)
-        domain_check = record_domain_health(view, observed, self.lease, self.cluster)
+        check = record_domain_health(view, observed, self.lease, self.cluster)
+        self.domain = check.health
         record_node_health(view, observed, self.lease)
         name_ended_peers(view, observed, self.cluster)
         edits = self._edit(view, observed, silent=silent)
         if edits is None or isinstance(edits, Retry | Failed):
             return edits
-        times = (assessment.recheck, domain_check, *edits, next_missing_check(view), next_deadline(view))
+        times = (assessment.recheck, check.look_again, *edits, next_missing_check(view), next_deadline(view))
         return _next_reconcile(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
 
     def _edit(
@@ -326,6 +331,8 @@ class Reconciliation:
             trouble=trouble,
             template=self.claim_template,
             node_wait=self.node_wait,
+            held_back=self.held_back,
+            domain=self.domain,
         )
         reason = reason_of()
         may_hide = reason is not None and reason.why in _HIDES_BINDING

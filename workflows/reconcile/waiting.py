@@ -30,12 +30,12 @@ from workflows.explain.obstacles import (
     WaitingContainer,
 )
 from workflows.explain.reasons import NodeAway, ObservedGroup, Reason, Why, waiting_reason
+from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.pod_status import waits_at_barrier
 from workflows.lifecycle.statuses import CREATED, WORKFLOW_LIVE, TaskStatus
 from workflows.models import TaskGroup, Workflow, in_status
 from workflows.reconcile import observations
 from workflows.reconcile.create import edits_pod_groups
-from workflows.reconcile.domain_health import observed_health
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.node_health import ill_nodes
@@ -56,11 +56,14 @@ def reason_of(
     trouble: Retry | None,
     template: str,
     node_wait: str,
+    held_back: str = "",
+    domain: DomainHealth | None = None,
     bind_failures: tuple[BindFailure, ...] = (),
 ) -> Reason | None:
     """Why the group waits, or None if it does not.
 
     ``template`` is a claim template waited for; ``node_wait`` says which nodes keep pods of earlier tries.
+    ``held_back`` says which failures do not count yet, ``domain`` is the health of its ComputeDomain.
     ``bind_failures`` are known beside those of the pods.
     """
     try:
@@ -87,7 +90,8 @@ def reason_of(
         coverage=levels.coverage,
         waiting=waiting,
         starting=_starting(view, observed) if observed else (),
-        domain=observed_health(view, observed) if observed and status in _STARTING else None,
+        domain=domain if status in (*_STARTING, TaskStatus.RUNNING) else None,
+        held_back=held_back,
         retried=again,
         queued_behind=_queued_behind(view) if again else 0,
         split_sets=split_sets,

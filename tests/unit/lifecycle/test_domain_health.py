@@ -14,6 +14,7 @@ from workflows.lifecycle.domain_health import (
 )
 
 BEFORE = datetime(2026, 11, 22, 12, tzinfo=UTC)
+NOW = datetime(2026, 11, 22, 12, 30, tzinfo=UTC)
 
 
 def status(**nodes):
@@ -38,13 +39,15 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_domain_is_ready_when_each_node_of_its_pods_is(case):
     written, pod_nodes, want, text = CASES[case]
-    condition = health_of(domain_nodes(written), pod_nodes).condition
+    tasks = [channel(node=node, joined=False) for node in pod_nodes]
+    condition = health_of(domain_nodes(written), tasks, now=NOW).condition
     assert (condition.type, condition.status) == ("NVLinkReady", want)
     assert text in condition.message
 
 
 def test_a_long_list_of_nodes_is_cut():
-    message = health_of((), [f"node-{n:02}" for n in range(72)]).sentence
+    tasks = [channel(node=f"node-{n:02}", joined=False) for n in range(72)]
+    message = health_of((), tasks, now=NOW).sentence
     assert message.startswith("0 of 72 nodes")
     assert "node-04 and 67 more" in message
 
@@ -56,11 +59,35 @@ def test_a_deleted_domain_has_no_ready_node_and_takes_none_for_left():
     assert membership([channel()], health) == Membership()
 
 
-def channel(*, node="a", runs=True, joined=True, left=False):
+def channel(*, node="a", runs=True, joined=True, left=False, placed=False):
     """One try of a task on a node, by what was written of it before."""
     return ChannelTask(
-        pk=7, node=node, runs=runs, joined_at=BEFORE if joined else None, left_at=BEFORE if left else None
+        pk=7,
+        node=node,
+        holds=True,
+        runs=runs,
+        placed_at=BEFORE if placed else None,
+        joined_at=BEFORE if joined else None,
+        left_at=BEFORE if left else None,
     )
+
+
+SINCE = {
+    "it left the domain before": (channel(left=True), "Not ready: a since 2026-11-22 12:00 UTC."),
+    "it leaves the domain now": (channel(), "Not ready: a since 2026-11-22 12:30 UTC."),
+    "it has not joined since its pod came": (
+        channel(joined=False, placed=True),
+        "Not ready: a since 2026-11-22 12:00 UTC.",
+    ),
+    "nobody knows": (channel(joined=False), "Not ready: a."),
+}
+
+
+@pytest.mark.parametrize("case", SINCE)
+def test_the_health_says_since_when_a_node_is_not_ready(case):
+    task, want = SINCE[case]
+    sentence = health_of(domain_nodes(status(a="NotReady")), [task], now=NOW).sentence
+    assert sentence == f"0 of 1 node of its NVLink domain are ready. {want}"
 
 
 MEMBERS = {
@@ -79,5 +106,6 @@ MEMBERS = {
 @pytest.mark.parametrize("case", MEMBERS)
 def test_a_node_leaves_only_the_domain_that_it_had_joined(case):
     task, written, want = MEMBERS[case]
-    health = health_of(domain_nodes(written), {"a", "b"} if "b" in str(written) else {"a"})
+    tasks = [task, channel(node="b")] if "b" in str(written) else [task]
+    health = health_of(domain_nodes(written), tasks, now=NOW)
     assert membership([task], health) == want
