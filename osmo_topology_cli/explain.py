@@ -91,6 +91,7 @@ def _recovery(group: Json) -> list[str]:
     if not policy or has_ended(group["status"]):
         return []
     responses = {loss: policy[loss] for loss in ("preempted", "node_lost", "failed")}
+    responses |= {"unexplained": policy["unexplained"]} if policy.get("unexplained") else {}
     text = ", ".join(f"{loss.replace('_', ' ')}: {response}" for loss, response in responses.items())
     is_bounded = any(responses[loss] != "fail" for loss in ("node_lost", "failed"))
     bound = f", at most {policy['max']}" if is_bounded else ""

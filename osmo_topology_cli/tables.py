@@ -154,13 +154,17 @@ def recovery(reply: Json) -> Table:
             policy["preempted"],
             policy["node_lost"],
             policy["failed"],
+            policy.get("unexplained") or policy["preempted"],
             str(policy["max"]),
             "no limit" if policy["max_preemptions"] is None else str(policy["max_preemptions"]),
             f"{policy['backoff']['first']} to {policy['backoff']['limit']}",
+            policy["replace_patience"],
+            str(policy["avoid_nodes"]),
         )
         for policy in reply.get("recovery", ())
     ]
-    columns = ("GROUP", "PREEMPTED", "NODE LOST", "FAILED", "MAX", "PREEMPTIONS", "PAUSE")
+    responses = ("PREEMPTED", "NODE LOST", "FAILED", "UNEXPLAINED")
+    columns = ("GROUP", *responses, "MAX", "PREEMPTIONS", "PAUSE", "PATIENCE", "AVOIDS")
     return Table(columns, tuple(rows), "Recovery, in force for each group")
 
 

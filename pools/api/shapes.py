@@ -74,6 +74,7 @@ class RecoveryShape(Shape):
     preempted: str
     node_lost: str
     failed: str
+    unexplained: str | None = about("After a deletion that nothing explains; null: as preempted.")
     max: int = about("Losses by failure or node that are recovered from.")
     max_preemptions: int | None = about("Preemptions that are recovered from; null: no limit.")
     replace_patience: str = about("How long one task may wait for a place beside its peers.")

@@ -187,7 +187,7 @@ def write(document: PoolDocument, pool: Pool) -> None:
         setattr(pool, name, getattr(document, name))
     pool.tolerations = tolerations(document.tolerations)
     pool.resources = document.resources.model_dump()
-    pool.recovery = document.recovery.model_dump()
+    pool.recovery = document.recovery.model_dump(exclude_none=True)  # an older release knows fewer words
 
 
 def platform_rows(document: PoolDocument, pool: Pool) -> list[Platform]:

@@ -27,6 +27,7 @@ class RecoveryDocument(Document):
     preempted: ResponseWord = _DEFAULT["preempted"].value
     node_lost: ResponseWord = _DEFAULT["node_lost"].value
     failed: ResponseWord = _DEFAULT["failed"].value
+    unexplained: ResponseWord | None = _DEFAULT["unexplained"]
     max: Annotated[int, Field(ge=0, le=1000)] = _DEFAULT["max"]
     max_preemptions: Annotated[int, Field(ge=0, le=1_000_000)] | None = _DEFAULT["max_preemptions"]
     replace_patience: Line = _DEFAULT["replace_patience"]

@@ -1,7 +1,8 @@
 """What follows when a task group loses its place or fails: the recovery policy, frozen with each group.
 
 Three kinds of loss are told apart, and a policy has a response to each: the whole group again (an attempt),
-the lost task alone, or the group's end. A deletion that nothing explains counts as a preemption.
+the lost task alone, or the group's end. A deletion that nothing explains counts as a preemption, and has a
+response of its own where the policy says so.
 """
 
 from collections.abc import Mapping
@@ -46,10 +47,12 @@ class RecoveryPolicy:
     attempt after a loss that is no preemption: the first pause, doubled with each further one, and the
     longest. ``replace_patience`` is for how many seconds the replacement of one task of a lost node may wait
     for a place beside its peers before the group is requeued. ``avoid_nodes`` is of how many nodes, on which
-    the group lost a task last, the next attempt keeps off.
+    the group lost a task last, the next attempt keeps off. ``unexplained`` is the response to a deletion that
+    nothing explains, None for that to a preemption.
     """
 
     preempted: Response = Response.FAIL
+    unexplained: Response | None = None
     node_lost: Response = Response.FAIL
     failed: Response = Response.FAIL
     most: int = 3
@@ -76,14 +79,17 @@ class RecoveryPolicy:
     @property
     def summary(self) -> str:
         """The responses in a line: ``preempted: requeue, node lost: requeue, failed: fail, at most 3``."""
-        responses = ", ".join(f"{loss.value.replace('_', ' ')}: {self.response(loss)}" for loss in Loss)
+        words = {loss.value: self.response(loss) for loss in Loss}
+        words |= {"unexplained": self.unexplained} if self.unexplained else {}
+        responses = ", ".join(f"{word.replace('_', ' ')}: {response}" for word, response in words.items())
         bounded = any(self.response(loss) != Response.FAIL for loss in (Loss.NODE_LOST, Loss.FAILED))
         return f"{responses}, at most {self.most}" if bounded else responses
 
     @property
     def recovers(self) -> bool:
         """Whether any loss is recovered from."""
-        return any(self.response(loss) != Response.FAIL for loss in Loss)
+        responses = [*(self.response(loss) for loss in Loss), self.unexplained or Response.FAIL]
+        return any(response != Response.FAIL for response in responses)
 
     def to_json(self) -> dict[str, Any]:
         """Values of JSON, without those that are the default; ``from_json`` is its inverse."""
@@ -93,8 +99,12 @@ class RecoveryPolicy:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "RecoveryPolicy":
-        read = dict(value)
-        for loss in Loss:
-            if loss.value in read:
-                read[loss.value] = Response(read[loss.value])
+        """The policy of frozen values; a word that only a later release knows is left out."""
+        read = {field.name: value[field.name] for field in fields(cls) if field.name in value}
+        for word in RESPONSES & read.keys():
+            read[word] = Response(read[word])
         return cls(**read)
+
+
+RESPONSES = frozenset({*(loss.value for loss in Loss), "unexplained"})
+"""The fields of a policy that are responses."""

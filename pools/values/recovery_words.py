@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pools.values.durations import ACCEPTED, parse_duration
-from pools.values.recovery import Loss, RecoveryPolicy, Response
+from pools.values.recovery import RESPONSES, Loss, RecoveryPolicy, Response
 from scheduling.capabilities import Capabilities, Capability, lacking
 from scheduling.errors import Fault, Path
 
 PLACES: Mapping[str, Path] = {
     **{loss.value: (loss.value,) for loss in Loss},
+    "unexplained": ("unexplained",),
     "most": ("max",),
     "most_preemptions": ("max_preemptions",),
     "replace_patience": ("replace_patience",),
@@ -99,9 +100,9 @@ def check_responses(places: Sequence[RecoveryWords], *, capabilities: Capabiliti
     if Capability.GANG_REPLACE_TASK in capabilities:
         return
     policy = policy_of(places)
-    for loss in Loss:
-        if policy.response(loss) == Response.TASK:
-            path = _narrowest(places, loss.value).path_of(loss.value)
+    for word in PLACES:
+        if word in RESPONSES and getattr(policy, word) == Response.TASK:
+            path = _narrowest(places, word).path_of(word)
             because = "The lost task alone cannot be tried again: write requeue or fail."
             yield lacking(Capability.GANG_REPLACE_TASK, capabilities, path=path, because=because)
 
@@ -115,4 +116,4 @@ def _narrowest(places: Sequence[RecoveryWords], *fields: str) -> RecoveryWords:
 def _value(field: str, word: Any) -> Any:
     if field in DURATIONS:
         return parse_duration(str(word))
-    return Response(word) if field in set(Loss) else word
+    return Response(word) if field in RESPONSES else word

@@ -137,6 +137,7 @@ POOL = {
         optional={
             "preempted": often("requeue", "task", "fail"),
             "failed": often("requeue", "fail"),
+            "unexplained": often("requeue", "task", "fail"),
             "max": st.integers(-1, 12),
             "replace_patience": often("10m", "0"),
             "backoff": st.fixed_dictionaries(

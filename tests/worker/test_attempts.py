@@ -71,6 +71,18 @@ def uids(world, kind):
     return {obj["metadata"]["uid"] for obj in world.cluster.all(kind)}
 
 
+@pytest.mark.parametrize("word", [None, *Response])
+def test_a_deletion_that_nothing_explains_has_a_response_of_its_own(world, word):
+    group = gang(world, policy=replace(REQUEUE, unexplained=word))
+    preempt(world, group)
+    world.settle()
+    attempts = list(Attempt.objects.filter(group=group).values_list("loss", "evidence", "counted"))
+    assert attempts == ([("preempted", "unexplained", False)] if word in (None, "requeue") else [])
+    tries = sorted(group.tasks.filter(latest=True).values_list("retry_id", flat=True))
+    assert tries == {None: [1, 1, 1], "requeue": [1, 1, 1], "task": [0, 0, 1], "fail": [0, 0, 0]}[word]
+    assert (fresh(group).status == "RUNNING") == (word != "fail")
+
+
 def test_a_preempted_gang_runs_again_with_objects_of_its_own(world):
     group = gang(world)
     before = {kind: uids(world, kind) for kind in (POD, KAI_POD_GROUP, COMPUTE_DOMAIN)}

@@ -120,6 +120,8 @@ def _response_to(lost: LostTask, policy: RecoveryPolicy, *, tasks: int, ignored:
 
 def _by_policy(lost: LostTask, policy: RecoveryPolicy) -> Response:
     response = policy.response(lost.loss)
+    if lost.evidence == UNEXPLAINED and policy.unexplained is not None:
+        response = policy.unexplained
     is_whole = lost.evidence == DOMAIN_DELETED and response == Response.TASK
     return Response.REQUEUE if is_whole else response
 

@@ -143,6 +143,7 @@ class RecoveryModel(GrammarModel):
     preempted: ResponseWord | None = None
     node_lost: ResponseWord | None = None
     failed: ResponseWord | None = None
+    unexplained: ResponseWord | None = None
     max: Count | None = None
     max_preemptions: Count | None = None
     replace_patience: Duration | None = None

@@ -172,6 +172,7 @@ def test_a_dry_run_shows_the_recovery_in_force(submit, pool):
         "preempted": "requeue",
         "node_lost": "requeue",
         "failed": "task",
+        "unexplained": None,
         "max": 7,
         "max_preemptions": None,
         "replace_patience": "90s",

@@ -48,6 +48,19 @@ def test_a_line_says_each_response_and_the_bound_that_matters():
     assert policy.summary == "preempted: requeue, node lost: task, failed: fail, at most 2"
 
 
+def test_a_deletion_that_nothing_explains_has_a_word_of_its_own():
+    policy = policy_of([POOL, said("group", unexplained="fail")])
+    assert policy.summary == (
+        "preempted: requeue, node lost: requeue, failed: fail, unexplained: fail, at most 2"
+    )
+    assert policy_of([read_words(document_of(policy), path=())[0]]) == policy
+    assert RecoveryPolicy.from_json({**policy.to_json(), "of_a_later_release": 1}) == policy
+    assert RecoveryPolicy(unexplained=Response.TASK).recovers
+    without = Capabilities("other", frozenset(), 0)
+    (fault,) = check_responses([POOL, said("group", unexplained="task")], capabilities=without)
+    assert format_path(fault.path) == "group.recovery.unexplained"
+
+
 def test_a_fault_of_two_places_points_at_the_narrower():
     workflow, group = said("workflow", max=9), said("group", backoff={"first": "6m"})
     found = [*check_amounts([POOL, workflow, group], most=8)]

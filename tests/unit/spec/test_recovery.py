@@ -56,6 +56,7 @@ def test_every_fault_is_reported_at_its_place():
     failed: again
     max: -1
     maximum: 3
+    unexplained: never
   groups:
   - name: g
     recovery:
@@ -76,11 +77,12 @@ def test_every_fault_is_reported_at_its_place():
         (4, 5, "workflow.recovery.failed", "value"),
         (5, 5, "workflow.recovery.max", "type"),
         (6, 5, "workflow.recovery.maximum", "unknown_field"),
-        (10, 7, "workflow.groups[0].recovery.replace_patience", "type"),
-        (11, 17, "workflow.groups[0].recovery.backoff.first", "type"),
-        (11, 28, "workflow.groups[0].recovery.backoff.last", "unknown_field"),
-        (17, 7, "workflow.groups[0].tasks[0].terminationGracePeriodSeconds", "type"),
-        (21, 7, "workflow.groups[0].tasks[1].recovery", "recovery_of_task"),
+        (7, 5, "workflow.recovery.unexplained", "value"),
+        (11, 7, "workflow.groups[0].recovery.replace_patience", "type"),
+        (12, 17, "workflow.groups[0].recovery.backoff.first", "type"),
+        (12, 28, "workflow.groups[0].recovery.backoff.last", "unknown_field"),
+        (18, 7, "workflow.groups[0].tasks[0].terminationGracePeriodSeconds", "type"),
+        (22, 7, "workflow.groups[0].tasks[1].recovery", "recovery_of_task"),
     ]
 
 
