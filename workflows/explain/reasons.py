@@ -216,9 +216,9 @@ class ObservedGroup:
     ``split_sets`` are the sets of a gang that became several pod groups, ``occupied`` nodes with another
     group's ComputeDomain, ``domain`` is the health of its own. ``drift`` is a manual change of its Topology
     object. ``nodes_away`` are nodes of its pods that are not ready or unreachable, ``node_wait`` says which
-    nodes keep pods of earlier tries. ``barrier`` says who waits at the start barrier, ``unprepared``
-    ``held_back`` says which failures do not count yet;
-    which kubelets report that they cannot prepare claims; nothing rests on such a report having come.
+    nodes keep pods of earlier tries. ``barrier`` says who waits at the start barrier, ``held_back``
+    which failures do not count yet, ``unprepared`` which kubelets report that they cannot prepare claims;
+    nothing rests on such a report having come.
     """
 
     status: str
