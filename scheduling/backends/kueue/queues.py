@@ -3,7 +3,7 @@
 A LocalQueue names a ClusterQueue, which names flavors; a flavor selects nodes by labels and names the
 Topology of their levels. All of them belong to the cluster's administrators and are only read. Every pod set
 of ours has a topology request, so Kueue gives it no flavor without a Topology.
-Source: definitions of v0.19; the conditions of queues were read in upstream's sources and not seen running.
+Source: definitions of v0.19; the texts of queues' conditions are believed and were not seen running.
 """
 
 from collections.abc import Callable, Iterator, Mapping
