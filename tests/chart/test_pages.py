@@ -17,7 +17,12 @@ INSTALL = (HOW_TO / "install.md").read_text()
 
 def yaml_blocks(page):
     texts = re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-    return [yaml.safe_load(text.replace("sha256:...", DIGEST)) for text in texts if "{{" not in text]
+    return [
+        document
+        for text in texts
+        if "{{" not in text
+        for document in yaml.safe_load_all(text.replace("sha256:...", DIGEST))
+    ]
 
 
 def is_values(block):
