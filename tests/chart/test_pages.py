@@ -46,6 +46,7 @@ OTHERS = {
     ),
     "a part of a workflow": lambda block: block.keys() <= {"resources", "groups", "tasks", "topology"},
     "a recovery policy": lambda block: block.keys() == {"recovery"} and not recovery_faults(block),
+    "objects of Kueue": lambda block: str(block.get("apiVersion", "")).startswith("kueue.x-k8s.io/"),
     "conditions of nodes": lambda block: block.keys() == {"node_conditions"} and not rule_faults(block),
 }
 

@@ -1,12 +1,15 @@
 """The stand-in for Kueue at work on a real API server, with kwok's nodes and Kubernetes' own scheduler."""
 
+import re
 import secrets
 import time
 
 import pytest
+import yaml
 
 from localcluster import controlplane, nodes
 from localcluster.api import Api
+from localcluster.directories import CHECKOUT
 from localcluster.standins.kueue.encoding import decode
 from localcluster.standins.kueue.values import HOSTNAME
 from tests.standins.conftest import LIMIT_SECONDS, deleted
@@ -113,6 +116,28 @@ def corner(kueue):
     place.settle()
     yield place
     place.clear()
+    api.close()
+
+
+PLURALS = {
+    "Topology": "topologies",
+    "ResourceFlavor": "resourceflavors",
+    "ClusterQueue": "clusterqueues",
+    "LocalQueue": "namespaces/default/localqueues",
+}
+PAGE = (CHECKOUT / "docs/how-to/kueue-pool.md").read_text()
+
+
+@pytest.mark.parametrize("kind", PLURALS)
+def test_an_object_on_the_page_for_administrators_is_accepted(kueue, kind):
+    api = Api(kueue.access())
+    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    documents = [document for block in blocks for document in yaml.safe_load_all(block)]
+    (body,) = [document for document in documents if document.get("kind") == kind]
+    body["metadata"].pop("namespace", None)  # the page's own is not in this cluster
+    strict = {"dryRun": "All", "fieldValidation": "Strict"}
+    stored = api.call("POST", f"{KUEUE}/{PLURALS[kind]}", body=body, query=strict)
+    assert stored["metadata"]["name"] == body["metadata"]["name"]
     api.close()
 
 
