@@ -1,4 +1,4 @@
-"""A local copy of one collection of the API server, kept up by list and watch.
+"""Local copies of collections of the API server, kept up by list and watch, and the loop over them.
 
 Objects are turned into values as they arrive; only values are kept, and ``changed`` is called only if one
 really differs, so a stand-in sleeps through heartbeats, its own echoes, and objects that it reads as None.
@@ -10,13 +10,14 @@ restarts) lists again, with growing pauses. A kind the server does not serve yet
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import urllib3
 
-from localcluster.api import Api, ApiError, Json
+from localcluster.api import Access, Api, ApiError, Json
 
 PAGE = 500
 WATCH_SECONDS = 300
@@ -132,14 +133,52 @@ class Mirror(Generic[T]):
         self.changed()
 
 
-def start_all(mirrors: Iterable[Mirror[Any]], *, stop: threading.Event) -> None:
-    """Start all and wait until each has listed once, or until ``stop``."""
-    mirrors = tuple(mirrors)
-    for mirror in mirrors:
-        mirror.start()
-    for mirror in mirrors:
-        while not mirror.synced.wait(0.2) and not stop.is_set():
-            continue
+class Mirrors:
+    """The mirrors of one API server that a stand-in decides on.
+
+    ``changed`` is set when one of them differs.
+    """
+
+    def __init__(self, access: Access, *, connections: int) -> None:
+        self.api = Api(access, connections=connections)
+        self.stop = threading.Event()
+        self.changed = threading.Event()
+        self._mirrors: list[Mirror[Any]] = []
+
+    def mirror(self, path: str, read: Callable[[Json], T]) -> Mirror[T]:
+        """Add the mirror of one collection."""
+        mirror = Mirror(api=self.api, path=path, read=read, changed=self.changed.set, stop=self.stop)
+        self._mirrors.append(mirror)
+        return mirror
+
+    def start_mirrors(self) -> None:
+        """Start all and wait until each has listed once, or until the end."""
+        for mirror in self._mirrors:
+            mirror.start()
+        for mirror in self._mirrors:
+            while not mirror.synced.wait(0.2) and not self.stop.is_set():
+                continue
+
+    def run_cycles(self, cycle: Callable[[], float | None], *, period: float) -> None:
+        """Do ``cycle`` after each change, and when it wants to look again, until ``shut_down``.
+
+        Cycles keep a distance of ``period`` seconds and take at most half of the time, so a burst of changes
+        costs a few cycles and not one each.
+        """
+        wake_at: float | None = None
+        while not self.stop.is_set():
+            self.changed.wait(None if wake_at is None else max(wake_at - time.time(), 0))
+            if self.stop.is_set():
+                return
+            self.changed.clear()
+            started = time.monotonic()
+            wake_at = cycle()
+            self.stop.wait(max(period, time.monotonic() - started))
+
+    def shut_down(self) -> None:
+        """End the work at its next step; safe from a signal handler."""
+        self.stop.set()
+        self.changed.set()
 
 
 def _identity(body: Json) -> tuple[Key, int, str]:

@@ -8,7 +8,6 @@ import dataclasses
 from localcluster.standins.kueue.cycle import schedule
 from localcluster.standins.kueue.values import (
     HOSTNAME,
-    UNIT,
     ClusterQueue,
     Flavor,
     FlavorQuota,
@@ -20,6 +19,7 @@ from localcluster.standins.kueue.values import (
     Topology,
     Workload,
 )
+from localcluster.standins.quantities import UNIT
 
 GPU = "nvidia.com/gpu"
 ZONE, RACK = "topo/zone", "topo/rack"

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from localcluster.standins.kai import reader
-from localcluster.standins.kai.values import GPU, UNIT, Match, PodTerm
+from localcluster.standins.kai.values import GPU, Match, PodTerm
+from localcluster.standins.quantities import UNIT
 from tests.standins.worlds import group, message, node, placed, pod, pods, run, shape, world
 
 HEAD = "Scheduling conditions were not met for pod ns/p000:"

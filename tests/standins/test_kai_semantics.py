@@ -6,7 +6,6 @@ import pytest
 
 from localcluster.standins.kai.values import (
     GPU,
-    UNIT,
     Claim,
     ClaimRequest,
     Device,
@@ -14,10 +13,10 @@ from localcluster.standins.kai.values import (
     PodClaim,
     Queue,
     QueueLimit,
-    Taint,
-    Toleration,
     Topology,
 )
+from localcluster.standins.quantities import UNIT
+from localcluster.standins.taints import Taint, Toleration
 from tests.standins.worlds import (
     UNLIMITED,
     after,

@@ -9,7 +9,8 @@ import itertools
 
 import pytest
 
-from localcluster.standins.kai.values import UNIT, Queue, QueueLimit
+from localcluster.standins.kai.values import Queue, QueueLimit
+from localcluster.standins.quantities import UNIT
 from tests.standins.worlds import UNLIMITED, after, group, pods, run, shape, world
 
 CYCLES = 8

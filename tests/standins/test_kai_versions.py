@@ -6,9 +6,10 @@ import pytest
 
 from localcluster.api import ApiError
 from localcluster.crds import kai as definitions
-from localcluster.standins.kai.values import SHARD_LABEL, Binding, Claim, Toleration
+from localcluster.standins.kai.values import SHARD_LABEL, Binding, Claim
 from localcluster.standins.kai.versions import VERSIONS
 from localcluster.standins.kai.writer import Answers, Writer
+from localcluster.standins.taints import Toleration
 from tests.standins.test_kai_semantics import CLASSES, DRIVER, channels, claiming
 from tests.standins.worlds import (
     after,

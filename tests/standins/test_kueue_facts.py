@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from localcluster.standins.kueue.encoding import decode, encode
-from localcluster.standins.kueue.values import HOSTNAME, UNIT, Assignment, Condition, Pod, Topology
+from localcluster.standins.kueue.values import HOSTNAME, Assignment, Condition, Pod, Topology
+from localcluster.standins.quantities import UNIT
 from tests.standins.kueue_worlds import (
     CLUSTER,
     GPU,

@@ -4,8 +4,9 @@ import pytest
 
 from localcluster.standins.computedomain import values
 from localcluster.standins.kai import reader
-from localcluster.standins.kai.values import GPU, UNIT, Device, QueueLimit
+from localcluster.standins.kai.values import GPU, Device, QueueLimit
 from localcluster.standins.kueue import reader as kueue_reader
+from localcluster.standins.quantities import UNIT, amount
 
 META = {"namespace": "ns", "name": "x", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
 
@@ -23,12 +24,12 @@ META = {"namespace": "ns", "name": "x", "uid": "u", "creationTimestamp": "2026-0
     ],
 )
 def test_quantities_are_kept_in_thousandths_rounded_up(written, want):
-    assert reader.amount(written) == want
+    assert amount(written) == want
 
 
 def test_what_is_no_quantity_is_named():
     with pytest.raises(ValueError, match="'four' is no Kubernetes quantity"):
-        reader.amount("four")
+        amount("four")
 
 
 def container(**requests):
@@ -88,8 +89,8 @@ def test_queues_are_written_in_gpus_millicores_and_megabytes():
     queue = reader.queue({"metadata": {"name": "q"}, "spec": {"resources": resources}})
 
     assert queue.gpu == QueueLimit(quota=8 * UNIT, limit=-1)
-    assert queue.cpu == QueueLimit(quota=reader.amount("1500m"), limit=reader.amount("2"))
-    assert queue.memory == QueueLimit(quota=reader.amount("1G"), limit=0)
+    assert queue.cpu == QueueLimit(quota=amount("1500m"), limit=amount("2"))
+    assert queue.memory == QueueLimit(quota=amount("1G"), limit=0)
 
 
 @pytest.mark.parametrize(

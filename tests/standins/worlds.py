@@ -13,7 +13,6 @@ import itertools
 from localcluster.standins.kai.cycle import schedule
 from localcluster.standins.kai.values import (
     GPU,
-    UNIT,
     Constraint,
     Node,
     Pod,
@@ -25,6 +24,7 @@ from localcluster.standins.kai.values import (
     SubGroup,
     Topology,
 )
+from localcluster.standins.quantities import UNIT
 
 LEVELS = ("topo/zone", "topo/rack")
 UNLIMITED = QueueLimit(quota=-1, limit=-1)

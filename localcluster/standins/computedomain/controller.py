@@ -6,23 +6,22 @@ may go; what the driver's plugins do on their nodes is never held up by it.
 """
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import urllib3
 
-from localcluster.api import Access, Api, ApiError, Json
+from localcluster.api import Access, ApiError
 from localcluster.standins.computedomain import objects, values
 from localcluster.standins.computedomain.actions import DOMAINS, Action
 from localcluster.standins.computedomain.pace import FAST, Bucket, Pace
 from localcluster.standins.computedomain.plan import Faults, is_workload, plan
 from localcluster.standins.computedomain.values import DRIVER_NAMESPACE, View
-from localcluster.standins.mirror import Mirror, start_all
+from localcluster.standins.mirror import Mirror, Mirrors
 
 PERIOD = 0.02
 SWEEP_SECONDS = 600.0
@@ -32,28 +31,23 @@ MISSING_SECONDS = 0.5
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 
-
-class Controller:
+class Controller(Mirrors):
     """The stand-in for NVIDIA's ComputeDomain controller on one API server."""
 
     def __init__(self, access: Access, *, faults: Faults | None = None, pace: Pace = FAST) -> None:
         self.faults, self.pace = faults or Faults(), pace
         self.bucket = Bucket(pace)
-        self.api = Api(access, connections=16)
-        self.stop = threading.Event()
-        self.changed = threading.Event()
+        super().__init__(access, connections=16)
         self.pool = ThreadPoolExecutor(THREADS, "act")
-        self.mirrors: list[Mirror[Any]] = []
         resources = objects.RESOURCES
-        self.domains = self._mirror(f"{DOMAINS}/computedomains", values.domain)
-        self.templates = self._mirror(f"{resources}/resourceclaimtemplates", values.template)
-        self.daemon_sets = self._mirror("/apis/apps/v1/daemonsets", values.daemon_set)
-        self.machines = self._mirror("/api/v1/nodes", values.machine)
-        self.claims = self._mirror(f"{resources}/resourceclaims", values.use)
-        self.slices = self._mirror(f"{resources}/resourceslices", values.slice_of)
-        self.pods = self._mirror("/api/v1/pods", values.claimant)
+        self.domains = self.mirror(f"{DOMAINS}/computedomains", values.domain)
+        self.templates = self.mirror(f"{resources}/resourceclaimtemplates", values.template)
+        self.daemon_sets = self.mirror("/apis/apps/v1/daemonsets", values.daemon_set)
+        self.machines = self.mirror("/api/v1/nodes", values.machine)
+        self.claims = self.mirror(f"{resources}/resourceclaims", values.use)
+        self.slices = self.mirror(f"{resources}/resourceslices", values.slice_of)
+        self.pods = self.mirror("/api/v1/pods", values.claimant)
         self.known_uids: set[str] = set()
         self.with_template: set[str] = set()
         self.lost: dict[str, float] = {}
@@ -70,14 +64,9 @@ class Controller:
             "Pod": self.pods,
         }
 
-    def _mirror(self, path: str, read: Callable[[Json], T]) -> Mirror[T]:
-        mirror = Mirror(api=self.api, path=path, read=read, changed=self.changed.set, stop=self.stop)
-        self.mirrors.append(mirror)
-        return mirror
-
     def run(self) -> None:
         """Work until ``shut_down``."""
-        start_all(self.mirrors, stop=self.stop)
+        self.start_mirrors()
         self._install()
         log.info("all kinds listed, driver namespace %s", DRIVER_NAMESPACE)
         wait: float | None = 0.0
@@ -88,11 +77,6 @@ class Controller:
             self.changed.clear()
             wait = self._step()
             self.stop.wait(PERIOD)
-
-    def shut_down(self) -> None:
-        """End ``run`` at its next step; safe from a signal handler."""
-        self.stop.set()
-        self.changed.set()
 
     def view(self) -> View:
         """What is known now."""

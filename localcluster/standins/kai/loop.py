@@ -6,19 +6,16 @@ the time, so a burst of changes costs a few cycles and not one each. What was ju
 """
 
 import logging
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
 
-from localcluster.api import Access, Api, Json
+from localcluster.api import Access
 from localcluster.standins.kai import reader
 from localcluster.standins.kai.consolidate import MOST_VICTIMS
 from localcluster.standins.kai.cycle import ACTIONS, schedule
 from localcluster.standins.kai.values import Binding, Decisions, Eviction, Pod, Snapshot, Version
 from localcluster.standins.kai.writer import GROUPS, QUEUES, RESOURCES, Answers, Writer
-from localcluster.standins.mirror import Mirror, start_all
+from localcluster.standins.mirror import Mirrors
 
 PERIOD = 0.2
 RETRY_SECONDS = 1.0
@@ -26,8 +23,6 @@ MEMORY_SECONDS = 30.0
 DEFAULT_PRIORITY = 50
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -87,28 +82,25 @@ class Settings:
     """Not a flag of KAI's: without it every event arrives."""
 
 
-class Scheduler:
+class Scheduler(Mirrors):
     """The stand-in for KAI's scheduler and binder on one API server."""
 
     def __init__(self, access: Access, *, version: Version, settings: Settings | None = None) -> None:
         self.version, self.settings = version, settings or Settings()
-        self.api = Api(access, connections=24)
-        self.stop = threading.Event()
-        self.changed = threading.Event()
+        super().__init__(access, connections=24)
         self.memory = Memory()
-        self.mirrors: list[Mirror[Any]] = []
 
-        self.nodes = self._mirror("/api/v1/nodes", reader.node)
-        self.pods = self._mirror("/api/v1/pods", reader.pod)
-        self.groups = self._mirror(f"{GROUPS}/podgroups", reader.pod_group)
-        self.queues = self._mirror(QUEUES, reader.queue)
-        self.topologies = self._mirror("/apis/kai.scheduler/v1alpha1/topologies", reader.topology)
-        self.priorities = self._mirror("/apis/scheduling.k8s.io/v1/priorityclasses", reader.priority_class)
-        self.claims = self._mirror(f"{RESOURCES}/resourceclaims", reader.claim)
-        self.slices = self._mirror(f"{RESOURCES}/resourceslices", reader.resource_slice)
-        self.classes = self._mirror(f"{RESOURCES}/deviceclasses", reader.device_class)
-        self.volumes = self._mirror("/api/v1/persistentvolumeclaims", reader.volume_claim)
-        self.config_maps = self._mirror("/api/v1/configmaps", reader.config_map)
+        self.nodes = self.mirror("/api/v1/nodes", reader.node)
+        self.pods = self.mirror("/api/v1/pods", reader.pod)
+        self.groups = self.mirror(f"{GROUPS}/podgroups", reader.pod_group)
+        self.queues = self.mirror(QUEUES, reader.queue)
+        self.topologies = self.mirror("/apis/kai.scheduler/v1alpha1/topologies", reader.topology)
+        self.priorities = self.mirror("/apis/scheduling.k8s.io/v1/priorityclasses", reader.priority_class)
+        self.claims = self.mirror(f"{RESOURCES}/resourceclaims", reader.claim)
+        self.slices = self.mirror(f"{RESOURCES}/resourceslices", reader.resource_slice)
+        self.classes = self.mirror(f"{RESOURCES}/deviceclasses", reader.device_class)
+        self.volumes = self.mirror("/api/v1/persistentvolumeclaims", reader.volume_claim)
+        self.config_maps = self.mirror("/api/v1/configmaps", reader.config_map)
         answers = Answers(
             pod=self.pods.put, group=self.groups.put, claim=self.claims.put, queue=self.queues.put
         )
@@ -119,30 +111,12 @@ class Scheduler:
             evictions_on_pods=self.settings.update_pod_eviction_condition,
         )
 
-    def _mirror(self, path: str, read: Callable[[Json], T]) -> Mirror[T]:
-        mirror = Mirror(api=self.api, path=path, read=read, changed=self.changed.set, stop=self.stop)
-        self.mirrors.append(mirror)
-        return mirror
-
     def run(self) -> None:
         """Work until ``shut_down``."""
         self.writer.start()
-        start_all(self.mirrors, stop=self.stop)
+        self.start_mirrors()
         log.info("all kinds listed, scheduling as KAI v%s", self.version)
-        wake_at: float | None = None
-        while not self.stop.is_set():
-            self.changed.wait(None if wake_at is None else max(wake_at - time.time(), 0))
-            if self.stop.is_set():
-                return
-            self.changed.clear()
-            started = time.monotonic()
-            wake_at = self.cycle()
-            self.stop.wait(max(PERIOD, time.monotonic() - started))
-
-    def shut_down(self) -> None:
-        """End ``run`` at its next step; safe from a signal handler."""
-        self.stop.set()
-        self.changed.set()
+        self.run_cycles(self.cycle, period=PERIOD)
 
     def snapshot(self) -> Snapshot:
         """What is known now, own writes included."""

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from localcluster.standins.kai.values import GPU, UNIT
+from localcluster.standins.kai.values import GPU
+from localcluster.standins.quantities import UNIT
 
 POD_ERRORS = "PodSchedulingErrors"
 NOT_ENOUGH = "Not enough resources for the workload"

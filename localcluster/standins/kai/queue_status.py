@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from localcluster.standins.kai.jobs import Job
-from localcluster.standins.kai.values import UNIT, Pod, Queue, QueueStatus
+from localcluster.standins.kai.values import Pod, Queue, QueueStatus
+from localcluster.standins.quantities import UNIT
 
 _ENDED = ("succeeded", "failed")
 

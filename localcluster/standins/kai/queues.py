@@ -12,7 +12,8 @@ from typing import Self
 from localcluster.standins.kai import messages
 from localcluster.standins.kai.jobs import Job
 from localcluster.standins.kai.messages import FitError
-from localcluster.standins.kai.values import GPU, Amounts, Pod, Queue, QueueLimit
+from localcluster.standins.kai.values import GPU, Pod, Queue, QueueLimit
+from localcluster.standins.quantities import Amounts
 
 _COUNTED = (GPU, "cpu", "memory")
 

@@ -3,13 +3,11 @@
 import datetime as dt
 import re
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from localcluster.standins.kai import needs
 from localcluster.standins.kai.values import (
     SHARD_LABEL,
-    UNIT,
     Claim,
     ClaimRequest,
     Constraint,
@@ -25,11 +23,11 @@ from localcluster.standins.kai.values import (
     QueueStatus,
     Shape,
     SubGroup,
-    Taint,
-    Toleration,
     Topology,
     Written,
 )
+from localcluster.standins.quantities import UNIT, Amounts, amounts, pod_requests
+from localcluster.standins.taints import taints, tolerations
 
 Json = Mapping[str, Any]
 
@@ -41,37 +39,15 @@ QUEUE_LABEL = "kai.scheduler/queue"
 STALE_ANNOTATION = "kai.scheduler/stale-podgroup-timestamp"
 EVICTION_ANNOTATION = "kai.scheduler/last-eviction-timestamp"
 
-_SUFFIXES = {
-    "": Decimal(1),
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", start=1)},
-    **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
-}
-_QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)$")
-
-
-def amount(quantity: Any) -> int:
-    """A Kubernetes quantity in thousandths, rounded up."""
-    match = _QUANTITY.match(str(quantity))
-    if match is None or match[2] not in _SUFFIXES:
-        raise ValueError(f"{quantity!r} is no Kubernetes quantity")
-    exact = Decimal(match[1]) * _SUFFIXES[match[2]] * UNIT
-    return int(exact.to_integral_value(rounding=ROUND_CEILING))
-
 
 def node(body: Json) -> Node:
     spec, status = body.get("spec") or {}, body.get("status") or {}
-    taints = (
-        Taint(taint["key"], taint.get("value", ""), taint["effect"]) for taint in spec.get("taints") or ()
-    )
     conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
     return Node(
         name=body["metadata"]["name"],
         labels=body["metadata"].get("labels") or {},
-        allocatable={name: amount(value) for name, value in (status.get("allocatable") or {}).items()},
-        taints=tuple(taints),
+        allocatable=amounts(status.get("allocatable")),
+        taints=taints(spec.get("taints")),
         unschedulable=bool(spec.get("unschedulable")),
         conditions=tuple(_closing(conditions)),
     )
@@ -140,46 +116,18 @@ def _shape(spec: Json, *, is_kai: bool) -> Shape:
         ports=ports,
         terms=terms,
         affinity=tuple(_term(term) for term in required.get("nodeSelectorTerms") or ()),
-        tolerations=tuple(_toleration(toleration) for toleration in spec.get("tolerations") or ()),
+        tolerations=tolerations(spec.get("tolerations")),
         claims=len(spec.get("resourceClaims") or ()),
     )
 
 
-def _toleration(body: Json) -> Toleration:
-    empty = {"key": "", "operator": "Equal", "value": "", "effect": ""}
-    return Toleration(**{name: body.get(name, default) for name, default in empty.items()})
-
-
 def _requests(spec: Json) -> dict[str, int]:
-    """Containers and sidecars together, at least the largest init container, plus overhead."""
-    total = _sum(spec.get("containers") or ())
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for container in spec.get("initContainers") or ():
-        requests = _sum((container,))
-        if container.get("restartPolicy") == "Always":
-            _add(sidecars, requests)
-            requests = {}
-        for name, value in requests.items():
-            peak[name] = max(peak.get(name, 0), value + sidecars.get(name, 0))
-    _add(total, sidecars)
-    for name, value in peak.items():
-        total[name] = max(total.get(name, 0), value)
-    _add(total, {name: amount(value) for name, value in (spec.get("overhead") or {}).items()})
+    total = pod_requests(spec, of_container=_of_container)
     return {**{name: value for name, value in total.items() if value}, "pods": UNIT}
 
 
-def _sum(containers: Iterable[Json]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for container in containers:
-        requests = (container.get("resources") or {}).get("requests") or {}
-        _add(total, {name: amount(value) for name, value in requests.items()})
-    return total
-
-
-def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, value in more.items():
-        total[name] = total.get(name, 0) + value
+def _of_container(container: Json) -> Amounts:
+    return amounts((container.get("resources") or {}).get("requests"))
 
 
 def _term(term: Json) -> tuple[Match, ...]:

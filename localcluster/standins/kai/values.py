@@ -1,6 +1,5 @@
 """What the scheduler knows of the cluster, as frozen values.
 
-Amounts are integers in thousandths of a unit (cpu 1500m is 1500, one GPU is 1000), so that sums are exact.
 ``path[i]`` is the value of a Topology's i-th label, broadest first.
 """
 
@@ -8,38 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from localcluster.standins.quantities import Amounts
+from localcluster.standins.taints import Taint, Toleration
+
 Version = Literal["0.13", "0.13.2", "0.14", "0.15", "0.16.2", "0.17.0", "0.17"]
 """A row of ``versions``."""
-Amounts = Mapping[str, int]
 
 GPU = "nvidia.com/gpu"
 NODE_POOL = "default"
 SHARD_LABEL = "kai.scheduler/node-pool"
-UNIT = 1000
-"""How many parts of ``Amounts`` make one core, one byte, one pod, one device."""
-
-
-@dataclass(frozen=True, slots=True)
-class Taint:
-    key: str
-    value: str
-    effect: str
-
-
-@dataclass(frozen=True, slots=True)
-class Toleration:
-    key: str
-    operator: str
-    value: str
-    effect: str
-
-    def tolerates(self, taint: Taint) -> bool:
-        """Progress whether this toleration covers ``taint``, by Kubernetes' rules."""
-        if self.effect and self.effect != taint.effect:
-            return False
-        if self.operator == "Exists":
-            return self.key in ("", taint.key)
-        return self.key == taint.key and self.value == taint.value
 
 
 @dataclass(frozen=True, slots=True)

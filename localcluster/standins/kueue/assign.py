@@ -7,7 +7,6 @@ from localcluster.standins.kueue.board import Board
 from localcluster.standins.kueue.place import DoesNotFit
 from localcluster.standins.kueue.values import (
     PODS,
-    UNIT,
     Admission,
     Assignment,
     ClusterQueue,
@@ -18,6 +17,7 @@ from localcluster.standins.kueue.values import (
     Request,
     Workload,
 )
+from localcluster.standins.quantities import UNIT
 
 Used = dict[tuple[str, str], int]
 """By flavor and resource: what earlier pod sets of the workload take."""
@@ -108,7 +108,7 @@ def _topology_only(queue: ClusterQueue, resource_flavors: Mapping[str, Flavor]) 
 def _suits(board: Board, flavor: Flavor, pod_set: PodSet, *, implied: bool) -> None:
     tolerations = (*pod_set.tolerations, *flavor.tolerations)
     for taint in flavor.taints:
-        if taint.effect != "PreferNoSchedule" and not any(each.covers(taint) for each in tolerations):
+        if taint.effect != "PreferNoSchedule" and not any(each.tolerates(taint) for each in tolerations):
             raise DoesNotFit(
                 f"untolerated taint {taint.key}={taint.value}:{taint.effect} in flavor {flavor.name}"
             )

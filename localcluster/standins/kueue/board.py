@@ -4,16 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from localcluster.standins.kueue import place
-from localcluster.standins.kueue.values import (
-    PODS,
-    UNIT,
-    Admission,
-    Amounts,
-    Node,
-    PodSetAdmission,
-    Snapshot,
-    Workload,
-)
+from localcluster.standins.kueue.values import PODS, Admission, Node, PodSetAdmission, Snapshot, Workload
+from localcluster.standins.quantities import UNIT, Amounts, add
 
 Share = tuple[str, str, str]
 """Cluster queue, flavor, resource."""
@@ -44,7 +36,7 @@ class Board:
         for pod in snapshot.pods:
             if not pod.topology_aware:
                 before = board.foreign.get(pod.node, {})
-                board.foreign[pod.node] = place.add(before, {**pod.requests, PODS: UNIT})
+                board.foreign[pod.node] = add(before, {**pod.requests, PODS: UNIT})
         for workload in snapshot.workloads:
             if reserves(workload) and workload.admission is not None:
                 board.enter(workload, workload.admission)
@@ -98,7 +90,7 @@ class Board:
         key = levels[-1] if admitted.assignment.by_node else "/".join(levels)
         room = self.room.setdefault(key, {})
         for values, pods in admitted.assignment.domains:
-            room[values] = place.add(room.get(values, {}), place.times(single, sign * pods))
+            room[values] = add(room.get(values, {}), place.times(single, sign * pods))
 
 
 def _key(tree: place.Tree) -> str:

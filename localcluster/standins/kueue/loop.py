@@ -5,67 +5,41 @@ a cluster that is already past.
 """
 
 import logging
-import threading
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar
 
-from localcluster.api import Access, Api, Json
+from localcluster.api import Access
 from localcluster.standins.kueue import reader
 from localcluster.standins.kueue.cycle import schedule
 from localcluster.standins.kueue.values import Snapshot
 from localcluster.standins.kueue.writer import KUEUE, Writer
-from localcluster.standins.mirror import Mirror, start_all
+from localcluster.standins.mirror import Mirrors
 
 PERIOD = 0.1
 RETRY_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 
-
-class Manager:
+class Manager(Mirrors):
     """The stand-in for Kueue's controllers on one API server."""
 
     def __init__(self, access: Access) -> None:
-        self.api = Api(access, connections=16)
-        self.stop = threading.Event()
-        self.changed = threading.Event()
-        self.mirrors: list[Mirror[Any]] = []
-        self.nodes = self._mirror("/api/v1/nodes", reader.node)
-        self.pods = self._mirror("/api/v1/pods", reader.pod)
-        self.namespaces = self._mirror("/api/v1/namespaces", reader.namespace)
-        self.topologies = self._mirror(f"{KUEUE}/topologies", reader.topology)
-        self.flavors = self._mirror(f"{KUEUE}/resourceflavors", reader.flavor)
-        self.queues = self._mirror(f"{KUEUE}/clusterqueues", reader.cluster_queue)
-        self.local = self._mirror(f"{KUEUE}/localqueues", reader.local_queue)
-        self.workloads = self._mirror(f"{KUEUE}/workloads", reader.workload)
+        super().__init__(access, connections=16)
+        self.nodes = self.mirror("/api/v1/nodes", reader.node)
+        self.pods = self.mirror("/api/v1/pods", reader.pod)
+        self.namespaces = self.mirror("/api/v1/namespaces", reader.namespace)
+        self.topologies = self.mirror(f"{KUEUE}/topologies", reader.topology)
+        self.flavors = self.mirror(f"{KUEUE}/resourceflavors", reader.flavor)
+        self.queues = self.mirror(f"{KUEUE}/clusterqueues", reader.cluster_queue)
+        self.local = self.mirror(f"{KUEUE}/localqueues", reader.local_queue)
+        self.workloads = self.mirror(f"{KUEUE}/workloads", reader.workload)
         self.writer = Writer(self.api, workloads=self.workloads, queues=self.queues, local=self.local)
-
-    def _mirror(self, path: str, read: Callable[[Json], T]) -> Mirror[T]:
-        mirror = Mirror(api=self.api, path=path, read=read, changed=self.changed.set, stop=self.stop)
-        self.mirrors.append(mirror)
-        return mirror
 
     def run(self) -> None:
         """Work until ``shut_down``."""
-        start_all(self.mirrors, stop=self.stop)
+        self.start_mirrors()
         log.info("all kinds listed")
-        wake_at: float | None = None
-        while not self.stop.is_set():
-            self.changed.wait(None if wake_at is None else max(wake_at - time.time(), 0))
-            if self.stop.is_set():
-                return
-            self.changed.clear()
-            started = time.monotonic()
-            wake_at = self.cycle()
-            self.stop.wait(max(PERIOD, time.monotonic() - started))
-
-    def shut_down(self) -> None:
-        """End ``run`` at its next step; safe from a signal handler."""
-        self.stop.set()
-        self.changed.set()
+        self.run_cycles(self.cycle, period=PERIOD)
 
     def snapshot(self) -> Snapshot:
         """What is known now, own writes included."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from localcluster.standins.kueue.values import (
     HOSTNAME,
     PODS,
-    UNIT,
-    Amounts,
     Assignment,
     Flavor,
     Node,
@@ -21,6 +19,7 @@ from localcluster.standins.kueue.values import (
     Request,
     Topology,
 )
+from localcluster.standins.quantities import UNIT, Amounts, add
 
 Path = tuple[str, ...]
 LeafUsage = Mapping[Path, Amounts]
@@ -232,10 +231,6 @@ def times(amounts: Amounts, count: int) -> dict[str, int]:
     return {name: amount * count for name, amount in amounts.items()}
 
 
-def add(first: Amounts, second: Amounts) -> dict[str, int]:
-    return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
-
-
 def _named(request: Request) -> bool:
     return bool(request.required or request.preferred)
 
@@ -290,7 +285,7 @@ def _exclusion(where: Tree, leaf: Domain, pod_set: PodSet, within: Path) -> str:
     tolerations = (*pod_set.tolerations, *where.flavor.tolerations)
     for taint in node.taints:
         hard = taint.effect in ("NoSchedule", "NoExecute")
-        if hard and not any(toleration.covers(taint) for toleration in tolerations):
+        if hard and not any(toleration.tolerates(taint) for toleration in tolerations):
             return f'taint "{taint.key}={taint.value}:{taint.effect}"'
     return "" if dict(pod_set.selector).items() <= node.labels.items() else "nodeSelector"
 

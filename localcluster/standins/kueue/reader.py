@@ -1,14 +1,11 @@
 """Objects of the API server, as JSON, to the values the stand-in decides on."""
 
 import datetime as dt
-import re
-from collections.abc import Iterable, Mapping
-from decimal import ROUND_CEILING, Decimal
+from collections.abc import Mapping
 from typing import Any
 
-from localcluster.standins.kueue import encoding, place
+from localcluster.standins.kueue import encoding
 from localcluster.standins.kueue.values import (
-    UNIT,
     Admission,
     ClusterQueue,
     Condition,
@@ -20,11 +17,11 @@ from localcluster.standins.kueue.values import (
     PodSet,
     PodSetAdmission,
     Request,
-    Taint,
-    Toleration,
     Topology,
     Workload,
 )
+from localcluster.standins.quantities import Amounts, amount, amounts, pod_requests
+from localcluster.standins.taints import taints, tolerations
 
 Json = Mapping[str, Any]
 
@@ -40,25 +37,6 @@ TOPOLOGY_ANNOTATIONS = frozenset(
 )
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 
-_SUFFIXES = {
-    "": Decimal(1),
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", start=1)},
-    **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
-}
-_QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)$")
-
-
-def amount(quantity: Any) -> int:
-    """A Kubernetes quantity in thousandths, rounded up."""
-    match = _QUANTITY.match(str(quantity))
-    if match is None or match[2] not in _SUFFIXES:
-        raise ValueError(f"{quantity!r} is no Kubernetes quantity")
-    exact = Decimal(match[1]) * _SUFFIXES[match[2]] * UNIT
-    return int(exact.to_integral_value(rounding=ROUND_CEILING))
-
 
 def node(body: Json) -> Node:
     spec, status = body.get("spec") or {}, body.get("status") or {}
@@ -68,8 +46,8 @@ def node(body: Json) -> Node:
     return Node(
         name=body["metadata"]["name"],
         labels=body["metadata"].get("labels") or {},
-        allocatable=_amounts(status.get("allocatable")),
-        taints=_taints(spec.get("taints")),
+        allocatable=amounts(status.get("allocatable")),
+        taints=taints(spec.get("taints")),
         ready=is_ready,
         unready_since=since,
         unschedulable=bool(spec.get("unschedulable")),
@@ -98,8 +76,8 @@ def flavor(body: Json) -> Flavor:
     return Flavor(
         name=body["metadata"]["name"],
         labels=spec.get("nodeLabels") or {},
-        taints=_taints(spec.get("nodeTaints")),
-        tolerations=_tolerations(spec.get("tolerations")),
+        taints=taints(spec.get("nodeTaints")),
+        tolerations=tolerations(spec.get("tolerations")),
         topology=spec.get("topologyName"),
     )
 
@@ -170,7 +148,7 @@ def _pod_set(body: Json) -> PodSet:
         requests=_requests(spec),
         request=_request(body.get("topologyRequest")),
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
-        tolerations=_tolerations(spec.get("tolerations")),
+        tolerations=tolerations(spec.get("tolerations")),
     )
 
 
@@ -199,7 +177,7 @@ def _pod_set_admission(body: Json) -> PodSetAdmission:
         name=body.get("name", "main"),
         count=body.get("count", 0),
         flavors=tuple(sorted((body.get("flavors") or {}).items())),
-        usage=tuple(sorted(_amounts(body.get("resourceUsage")).items())),
+        usage=tuple(sorted(amounts(body.get("resourceUsage")).items())),
         assignment=encoding.decode(assignment) if assignment else None,
     )
 
@@ -219,46 +197,12 @@ def _queue_status(body: Json) -> dict[str, Any]:
 
 
 def _requests(spec: Json) -> dict[str, int]:
-    """Containers and sidecars together, at least the largest init container, plus overhead."""
-    total: dict[str, int] = {}
-    for container in spec.get("containers") or ():
-        total = place.add(total, _of(container))
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for container in spec.get("initContainers") or ():
-        if container.get("restartPolicy") == "Always":
-            sidecars = place.add(sidecars, _of(container))
-            continue
-        while_it_runs = place.add(sidecars, _of(container))
-        peak |= {name: max(peak.get(name, 0), most) for name, most in while_it_runs.items()}
-    total = place.add(total, sidecars)
-    total |= {name: max(total.get(name, 0), most) for name, most in peak.items()}
-    return place.add(total, _amounts(spec.get("overhead")))
+    return pod_requests(spec, of_container=_of_container)
 
 
-def _of(container: Json) -> dict[str, int]:
+def _of_container(container: Json) -> Amounts:
     resources = container.get("resources") or {}
-    return _amounts(resources.get("limits")) | _amounts(resources.get("requests"))
-
-
-def _amounts(body: Json | None) -> dict[str, int]:
-    return {name: amount(quantity) for name, quantity in (body or {}).items()}
-
-
-def _taints(body: Iterable[Json] | None) -> tuple[Taint, ...]:
-    return tuple(Taint(each["key"], each.get("value", ""), each["effect"]) for each in body or ())
-
-
-def _tolerations(body: Iterable[Json] | None) -> tuple[Toleration, ...]:
-    return tuple(
-        Toleration(
-            key=each.get("key", ""),
-            exists=each.get("operator") == "Exists",
-            value=each.get("value", ""),
-            effect=each.get("effect", ""),
-        )
-        for each in body or ()
-    )
+    return amounts(resources.get("limits")) | amounts(resources.get("requests"))
 
 
 def _seconds(text: str | None) -> float | None:

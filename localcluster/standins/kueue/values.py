@@ -4,33 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Amounts = Mapping[str, int]
+from localcluster.standins.quantities import Amounts
+from localcluster.standins.taints import Taint, Toleration
+
 HOSTNAME = "kubernetes.io/hostname"
 PODS = "pods"
-UNIT = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Taint:
-    key: str
-    value: str
-    effect: str
-
-
-@dataclass(frozen=True, slots=True)
-class Toleration:
-    """``key`` is empty for all keys, ``effect`` for all effects."""
-
-    key: str
-    exists: bool
-    value: str = ""
-    effect: str = ""
-
-    def covers(self, taint: Taint) -> bool:
-        """Whether a pod with it may stand on a node with the taint."""
-        if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
-            return False
-        return self.exists or self.value == taint.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,8 @@ from uuid import UUID
 
 from localcluster.standins.kai import reader
 from localcluster.standins.kai.cycle import schedule
-from localcluster.standins.kai.values import (
-    GPU,
-    UNIT,
-    Node,
-    Pod,
-    Queue,
-    QueueLimit,
-    Shape,
-    Snapshot,
-    Topology,
-)
+from localcluster.standins.kai.values import GPU, Node, Pod, Queue, QueueLimit, Shape, Snapshot, Topology
+from localcluster.standins.quantities import UNIT
 from scheduling.backends.kai import Kai
 from tests.unit.scheduling.build import request
 from tests.unit.scheduling.fit.worlds import POOL, demands
