@@ -481,15 +481,38 @@ class CountsLargest(Protocol):
     pins_sets: bool
 
 
+class RoomCause(StrEnum):
+    """Why an admitted gang has lost its room."""
+
+    PREEMPTED = "preempted"
+    """Other work needs it, or an administrator drains the queue."""
+    NODE_FAILED = "node_failed"
+    """A node of it failed and there is no replacement."""
+    NOT_READY = "not_ready"
+    """Its pods were not ready in the time that the scheduler gives them."""
+    SWITCHED_OFF = "switched_off"
+    """Somebody switched the gang off, until somebody switches it on again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomLoss:
+    """How an admitted gang lost its room; ``reason`` is in the scheduler's words."""
+
+    cause: RoomCause
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class Admission:
     """The answer of a scheduler that admits a gang before its pods exist.
 
-    With ``evicted``, the reason, it took the room back: the pods have to go before it admits the gang again.
+    With ``lost`` it took the room back: the pods have to go before it admits the gang again. A gang that is
+    ``switched_off`` has no room, and gets none before somebody switches it on again.
     """
 
     admitted: bool = False
-    evicted: str = ""
+    lost: RoomLoss | None = None
+    switched_off: bool = False
 
 
 @runtime_checkable
@@ -502,6 +525,9 @@ class AdmitsBeforePods(Protocol):
 
     def admission(self, pod_group: Mapping[str, Any]) -> Admission:
         """Read its answer from the status of a pod group."""
+
+    def switched_off(self, pod_group: Manifest) -> Manifest:
+        """The pod group as one that gets no room before somebody switches it on."""
 
     def nodes(
         self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, Domain]

@@ -153,6 +153,32 @@ def test_preferences_inside_a_preference_are_refused_by_capability(world, queues
         world.submit(pool, of_sets(**sets))
 
 
+def test_a_gang_that_is_switched_off_waits_until_it_is_switched_on(world, queues):
+    pool = world.make_pool(scheduler="kueue", nvlink=True, racks=1, size=2)
+    queues.make(pool, RACK)
+    resources = "one: {gpu: 4, topology: [{key: rack}]}"
+    name = world.submit(pool, workflow(("g", list("ab")), resources=resources))
+    world.wait_group(name, "g", "RUNNING")
+
+    def switch(*, on):
+        (workload,) = workloads(world, name)
+        path = f"{KUEUE}/namespaces/{world.namespace}/workloads/{workload['metadata']['name']}"
+        world.api.patch(path, {"spec": {"active": on}})
+
+    switch(on=False)
+    reason = world.wait(
+        lambda: world.groups(name)["g"]["waiting_reason"] or "", lambda text: "switched off" in text
+    )
+    assert "until somebody sets spec.active" in reason
+    assert world.pods(name) == []
+    switch(on=True)
+    world.wait(
+        lambda: world.pods(name),
+        lambda pods: [pod["status"].get("phase") for pod in pods] == ["Running", "Running"],
+    )
+    complete(world, name)
+
+
 def of_pool(world, pool, kind):
     config = world.service.call("GET", f"/api/configs/pool/{pool}")
     nothing = {"status": "", "reason": ""}

@@ -85,9 +85,9 @@ def admit(world, *nodes):
     )
 
 
-def evict(world):
+def evict(world, reason="Preempted", message="Preempted to accommodate a workload"):
     status = workload(world).get("status") or {}
-    evicted = condition("Evicted", reason="Preempted", message="Preempted to accommodate a workload")
+    evicted = condition("Evicted", reason=reason, message=message)
     write_status(world, {**status, "conditions": [*status.get("conditions", ()), evicted]})
 
 
@@ -250,3 +250,100 @@ def test_a_workload_that_somebody_deleted_is_made_again_as_it_was(world):
     TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(hours=1))
     world.settle()
     assert workload(world)["spec"] == before
+
+
+CAUSES = {
+    "Preempted": ("preempted", "room_taken_back", "FAILED_PREEMPTED"),
+    "ClusterQueueStopped": ("preempted", "room_taken_back", "FAILED_PREEMPTED"),
+    "AdmissionCheck": ("preempted", "room_taken_back", "FAILED_PREEMPTED"),
+    "NodeFailures": ("node_lost", "room_node_failed", "FAILED_BACKEND_ERROR"),
+    "PodsReadyTimeout": ("failed", "room_not_ready", "FAILED_START_TIMEOUT"),
+    "DeactivatedDueToRequeuingLimitExceeded": ("preempted", "room_switched_off", "FAILED_PREEMPTED"),
+}
+AGAIN = RecoveryPolicy(
+    preempted=Response.REQUEUE,
+    node_lost=Response.TASK,
+    failed=Response.REQUEUE,
+    backoff_first=0.001,
+)
+
+
+@pytest.mark.parametrize("reason", CAUSES)
+def test_why_its_room_was_taken_decides_what_follows(world, reason):
+    """A lost room is never made good by one task alone, whatever the policy says of a lost node."""
+    group = gang(world, policy=AGAIN)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    evict(world, reason, "words of Kueue")
+    world.settle()
+    (attempt,) = Attempt.objects.filter(group=group)
+    assert (attempt.loss, attempt.evidence, attempt.status) == CAUSES[reason]
+    assert f"{reason}: words of Kueue" in attempt.message
+    assert (fresh(group).attempt_number, world.pods()) == (2, [])
+
+
+@pytest.mark.parametrize("reason", CAUSES)
+def test_a_group_ends_by_the_cause_where_its_policy_says_so(world, reason):
+    group = gang(world, policy=RecoveryPolicy())
+    admit(world, "n-1", "n-2")
+    world.settle()
+    evict(world, reason)
+    world.settle()
+    assert (fresh(group).status, world.cluster.all(WORKLOAD)) == (CAUSES[reason][2], [])
+
+
+def test_an_exit_action_tries_no_task_again_in_room_that_was_taken_back(world):
+    group = gang(world, pods=1, default_exit_actions={"RESCHEDULE": "3006"}, max_retry_per_task=3)
+    admit(world, "n-1")
+    world.settle()
+    evict(world)
+    world.settle()
+    assert fresh(group).attempt_number == 2
+
+
+@pytest.mark.parametrize("with_pods", [True, False])
+def test_a_workload_that_is_switched_off_stays_so_in_the_next_attempt(world, with_pods):
+    """An attempt that asked for room again would undo what an administrator did."""
+    group = gang(world)
+    admit(world, "n-1", "n-2")
+    if with_pods:
+        world.settle()
+    evict(world, "Deactivated", "The workload is deactivated")
+    world.settle()
+    assert (fresh(group).attempt_number, world.pods()) == (2, [])
+    assert workload(world)["spec"]["active"] is False
+    write_status(world, {"conditions": [condition("Evicted", reason="Deactivated", message="off")]})
+    before = workload(world)["metadata"]["uid"]
+    world.settle()
+    assert workload(world)["metadata"]["uid"] == before
+    reason = fresh(group).waiting_reason
+    assert f"Its Workload {workload(world)['metadata']['name']} is switched off (Deactivated)" in reason
+    assert "until somebody sets spec.active" in reason
+    admit(world, "n-3", "n-4")
+    world.settle()
+    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-3", "n-4"])
+
+
+def test_a_workload_that_is_switched_off_while_it_waits_is_left_alone(world):
+    group = gang(world)
+    before = workload(world)["metadata"]["uid"]
+    evict(world, "Deactivated", "The workload is deactivated")
+    world.settle()
+    assert (workload(world)["metadata"]["uid"], fresh(group).attempt_number) == (before, 1)
+    calls = len(world.cluster.calls)
+    world.look(group)
+    assert world.cluster.calls[calls:] == []
+
+
+def test_a_loss_after_it_was_switched_on_again_asks_for_room_at_once(world):
+    group = gang(world)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    evict(world, "Deactivated")
+    world.settle()
+    admit(world, "n-1", "n-2")
+    world.settle()
+    evict(world)
+    world.settle()
+    assert fresh(group).attempt_number == 3
+    assert workload(world)["spec"].get("active", True) is True

@@ -14,14 +14,14 @@ Pure: the time is an argument. ``recheck`` is when the same pod would read diffe
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import barrier
 from pools.values.recovery import Loss
 from scheduling import names
-from scheduling.backends.base import Eviction, EvictionCause
+from scheduling.backends.base import Eviction, EvictionCause, RoomCause, RoomLoss
 from scheduling.node_health import NodeHealth
 from scheduling.suspects import NodeFault
 from web.times import read_instant
@@ -42,6 +42,11 @@ BY_CONDITION = "disruption_condition"
 BY_NODE = "node_away"
 UNEXPLAINED = "unexplained"
 ROOM_TAKEN = "room_taken_back"
+ROOM_NODE_FAILED = "room_node_failed"
+ROOM_NOT_READY = "room_not_ready"
+ROOM_SWITCHED_OFF = "room_switched_off"
+OF_THE_ROOM = frozenset({ROOM_TAKEN, ROOM_NODE_FAILED, ROOM_NOT_READY, ROOM_SWITCHED_OFF})
+"""Evidence of losses that hit a gang as a whole: no task of it is tried again alone."""
 NO_TRACES = DeletionTraces()
 
 CONFIG_ERROR_GRACE = timedelta(minutes=10)
@@ -212,15 +217,32 @@ def _evicted(eviction: Eviction) -> Reading:
     )
 
 
-def read_without_room(reason: str) -> Reading:
-    """Read a pod that has not ended and has to go, because its scheduler took the gang's room back."""
-    return Reading(
+_WITHOUT_ROOM: Mapping[RoomCause, Reading] = {
+    RoomCause.PREEMPTED: Reading(
+        status=TaskStatus.FAILED_PREEMPTED, code=PREEMPTED_CODE, loss=Loss.PREEMPTED, evidence=ROOM_TAKEN
+    ),
+    RoomCause.NODE_FAILED: Reading(
+        status=TaskStatus.FAILED_BACKEND_ERROR,
+        code=BACKEND_CODE,
+        loss=Loss.NODE_LOST,
+        evidence=ROOM_NODE_FAILED,
+    ),
+    RoomCause.NOT_READY: Reading(
+        status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, evidence=ROOM_NOT_READY
+    ),
+    RoomCause.SWITCHED_OFF: Reading(
         status=TaskStatus.FAILED_PREEMPTED,
         code=PREEMPTED_CODE,
-        message=f"Its scheduler took the room of its gang back: {reason}",
         loss=Loss.PREEMPTED,
-        evidence=ROOM_TAKEN,
-    )
+        evidence=ROOM_SWITCHED_OFF,
+    ),
+}
+
+
+def read_without_room(room: RoomLoss) -> Reading:
+    """Read a pod that has not ended and has to go, because its scheduler took the gang's room back."""
+    message = f"Its scheduler took the room of its gang back: {room.reason}"
+    return replace(_WITHOUT_ROOM[room.cause], message=message)
 
 
 def _of_unknown_cause(

@@ -26,7 +26,15 @@ from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.lost_pods import PodsAway, pods_away
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
 from workflows.reconcile.plan import Create, DesiredGroup, GroupPlan, plan_create, plan_return
-from workflows.reconcile.room import RoomWait, asks_first, read_room, waits_by_rows
+from workflows.reconcile.room import (
+    RoomGone,
+    RoomWait,
+    asks_first,
+    outlasts,
+    read_room,
+    requests,
+    waits_by_rows,
+)
 from workflows.services.lease import Lease
 from workflows.services.record import Change, ClusterContact, Creation, GroupMove, Note, TaskMove, record
 from workflows.values.observation import PINS_ANNOTATION
@@ -59,7 +67,7 @@ class NodeWait:
 
 def create(
     view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
-) -> Created | TemplateWait | RoomWait | NodeWait | RequeueAfter | Retry | Failed:
+) -> Created | TemplateWait | RoomWait | RoomGone | NodeWait | RequeueAfter | Retry | Failed:
     """Create the missing objects. Raises ClusterError."""
     if waits_by_rows(view):
         return RoomWait()
@@ -111,7 +119,7 @@ def _in_rounds(
     lease: Lease,
     cluster: LeasedCluster,
     archive: LogArchive,
-) -> TemplateWait | RoomWait | NodeWait | RequeueAfter | Retry | Failed | None:
+) -> TemplateWait | RoomWait | RoomGone | NodeWait | RequeueAfter | Retry | Failed | None:
     """Plan and apply until all objects exist (None) or a round has to wait."""
     reader = GroupReader(cluster, view.uuid, view.placement)
     fresh = not view.row.touched_cluster
@@ -130,6 +138,8 @@ def _in_rounds(
         if observed.template is not None:
             reached("after-template-seen")
         plan = _plan(view, desired, observed, cluster)
+        if isinstance(plan, RoomGone):
+            return plan
         away = pods_away(view, {name: pod for name, pod in observed.pods.items() if name in plan.remaining})
         steps = (*plan.steps, *away.steps(namespace=view.placement.namespace))
         if failure := apply(steps, cluster=cluster, archive=archive, grace_seconds=None):
@@ -141,13 +151,17 @@ def _in_rounds(
     return RequeueAfter(seconds=POLL_SECONDS)
 
 
-def _plan(view: GroupView, desired: _Desired, observed: LiveGroup, cluster: LeasedCluster) -> GroupPlan:
+def _plan(
+    view: GroupView, desired: _Desired, observed: LiveGroup, cluster: LeasedCluster
+) -> GroupPlan | RoomGone:
     """The next steps; with the pods once the scheduler has given them room."""
     scheduler = asks_first(view.placement)
     if scheduler is None or not observed.pod_groups:
         return plan_create(desired.group, observed)
     room = read_room(view, scheduler, observed.pods, cluster=cluster)
-    if room.evicted and view.row.created_in_cluster_at is None:
+    if room.lost is not None and view.row.created_in_cluster_at is None:
+        if outlasts(view, room.lost):
+            return RoomGone(room.lost)
         kind = pod_group_kind(view.placement)
         return plan_return(observed, namespace=view.placement.namespace, pod_group=kind)
     if not all(task.name in room.nodes for task in desired.tasks):
@@ -182,8 +196,11 @@ def desired_group(
         secrets=renderer.secrets(),
         compute_domain=renderer.compute_domain(),
         topologies=renderer.topologies(),
-        pod_groups=tuple(
-            group for generation in sorted(generations) for group in renderer.gangs[generation].pod_groups
+        pod_groups=requests(
+            view,
+            tuple(
+                group for generation in sorted(generations) for group in renderer.gangs[generation].pod_groups
+            ),
         ),
         service=renderer.service(),
         pods=tuple(

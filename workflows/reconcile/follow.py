@@ -13,7 +13,7 @@ from functools import cache
 
 from pools.conditions import Condition
 from pools.values.recovery import Response
-from scheduling.backends.base import Eviction
+from scheduling.backends.base import Eviction, RoomLoss
 from scheduling.backends.evictions import eviction_of
 from scheduling.backends.registry import installed
 from scheduling.node_health import NodeHealth
@@ -25,6 +25,7 @@ from workflows.lifecycle.exit_actions import ExitAction, exit_action
 from workflows.lifecycle.pod_status import (
     BACKEND_CODE,
     NO_TRACES,
+    OF_THE_ROOM,
     START_TIMEOUT_CODE,
     UNEXPLAINED,
     Reading,
@@ -88,8 +89,8 @@ class ObservedPods:
     time in which nobody followed the cluster, if these pods were missed after it. ``nodes`` are those of its
     pods that are not healthy; after ``lost_after`` one that is away is lost. ``out_of_domain`` are pods by
     name whose node has left the group's ComputeDomain, and since when; ``domain_deleted`` says that somebody
-    deleted it under them. ``traces`` may explain why pods were
-    deleted. ``room_taken`` says why the scheduler took the room of the gang back, empty if it has not.
+    deleted it under them. ``traces`` may explain why pods were deleted. ``room_lost`` says how the gang lost
+    the room that its scheduler had given it.
     ``settled`` are running pods of which the rows of their tasks say all that there is: there is nothing to
     read from them.
     """
@@ -110,7 +111,7 @@ class ObservedPods:
     domain_deleted: bool = False
     unfollowed: tuple[datetime, datetime] | None = None
     traces: DeletionTraces = NO_TRACES
-    room_taken: str = ""
+    room_lost: RoomLoss | None = None
 
     def of(self, pods: Iterable[str]) -> "ObservedPods":
         """The same of these pods alone."""
@@ -278,7 +279,7 @@ class _TaskReader:
         )
 
     def _action(self, task: TaskView, reading: Reading) -> ExitAction | None:
-        if reading.code is None:
+        if reading.code is None or reading.evidence in OF_THE_ROOM:
             return None
         task_actions = self._observed.exit_actions.get(task.pk, {})
         return exit_action(reading.code, task_actions, self._view.placement.default_exit_actions)
@@ -310,8 +311,8 @@ class _TaskReader:
 
     def _lost(self, pod: PodSeen) -> Reading | None:
         """How a pod ends that has not ended itself, but is lost; None while it is not."""
-        if self._observed.room_taken:
-            return read_without_room(self._observed.room_taken)
+        if self._observed.room_lost is not None:
+            return read_without_room(self._observed.room_lost)
         return self._on_lost_node(pod) or self._out_of_domain(pod)
 
     def _out_of_domain(self, pod: PodSeen) -> Reading | None:
@@ -348,7 +349,7 @@ class _TaskReader:
         deleted = self._view.placement.has_attempts and pod is not None and ended_by_deletion(pod)
         last = read_pod(pod, now=now, start_timeout=limit) if pod is not None and not deleted else None
         explained = (last is not None and last.code is not None) or eviction is not None
-        explained = explained or bool(self._observed.room_taken)
+        explained = explained or self._observed.room_lost is not None
         since = self._observed.gone_at.get(task.pod_name)
         if not explained and since is not None and now - since < VANISHED_GRACE:
             self.recheck_at(since + VANISHED_GRACE)
@@ -389,8 +390,8 @@ class _TaskReader:
             traces=self._observed.traces,
             gone_at=since,
         )
-        if gone.evidence == UNEXPLAINED and self._observed.room_taken:
-            return read_without_room(self._observed.room_taken)
+        if gone.evidence == UNEXPLAINED and self._observed.room_lost is not None:
+            return read_without_room(self._observed.room_lost)
         if gone.evidence == UNEXPLAINED and since is not None and self._may_be_preempted(pod, since):
             self.recheck_at(since + SUCCESSOR_GRACE)
             return None

@@ -7,7 +7,7 @@ from typing import Any
 
 from pools import conditions
 from pools.models import Cluster, Node
-from scheduling.backends.base import AdmitsBeforePods, ReadBack
+from scheduling.backends.base import AdmitsBeforePods, ReadBack, RoomLoss
 from scheduling.backends.registry import installed
 from scheduling.node_health import NodeHealth
 from web.times import read_instant
@@ -47,11 +47,11 @@ def observed_pods(view: GroupView) -> ObservedPods:
     ended = {pod.name for pod in pods.values() if pod.phase == "Failed" or pod.absent or pod.deleting}
     out_of_domain = _out_of_domain(view, ended=ended)
     domain_deleted = view.placement.has_attempts and domain_was_deleted(view)
-    room_taken = _room_taken(view)
+    room_lost = _room_lost(view)
     doubtful = {
         pod.name
         for pod in settled.values()
-        if room_taken
+        if room_lost
         or pod.node_name in nodes
         or pod.name in out_of_domain
         or (domain_deleted and pod.digest.get("claims"))
@@ -82,24 +82,24 @@ def observed_pods(view: GroupView) -> ObservedPods:
         out_of_domain=out_of_domain,
         domain_deleted=domain_deleted,
         traces=_traces(view, pods) if gone_at else NO_TRACES,
-        room_taken=room_taken,
+        room_lost=room_lost,
     )
 
 
-def _room_taken(view: GroupView) -> str:
-    """Why the scheduler took the gang's room back; empty if it has not, or is not one that gives it."""
+def _room_lost(view: GroupView) -> RoomLoss | None:
+    """How the scheduler took the gang's room back; None if it has not, or is not one that gives it."""
     scheduler = installed().get(view.placement.scheduler_type)
     if not isinstance(scheduler, AdmitsBeforePods):
-        return ""
-    evicted = {
-        str(row["metadata"]["name"]): answer.evicted
+        return None
+    losses = {
+        str(row["metadata"]["name"]): lost
         for row in pod_groups(view)
-        if (answer := scheduler.admission(row)).evicted
+        if (lost := scheduler.admission(row).lost) is not None
     }
-    if not evicted:
-        return ""
+    if not losses:
+        return None
     present = (manifest["metadata"]["name"] for manifest in view.renderer.pod_groups())
-    return next((evicted[name] for name in present if name in evicted), "")  # not of an earlier attempt
+    return next((losses[name] for name in present if name in losses), None)  # not of an earlier attempt
 
 
 _MARKS = (

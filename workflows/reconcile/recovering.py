@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from pools.values.recovery import MOST_AVOIDED, Loss, Response
+from pools.values.recovery import MOST_AVOIDED, Loss, RecoveryPolicy, Response
 from scheduling import names
 from scheduling.node_health import NodeHealth
 from scheduling.sentences import as_sentence, listing, plural
 from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
-from workflows.lifecycle.pod_status import last_end
+from workflows.lifecycle.pod_status import OF_THE_ROOM, Reading, last_end
 from workflows.lifecycle.recovery import History, LostTask, Recovery, recover
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.reconcile.group_view import GroupView, TaskView
@@ -189,6 +189,8 @@ def recovery_of(
         lost_tasks, policy = [overdue], replace(policy, node_lost=Response.REQUEUE)
     if not lost_tasks:
         return None
+    if any(lost.evidence in OF_THE_ROOM for lost in lost_tasks):
+        policy = _as_a_whole(policy)
     return recover(
         lost_tasks,
         policy,
@@ -198,9 +200,34 @@ def recovery_of(
     )
 
 
+def _as_a_whole(policy: RecoveryPolicy) -> RecoveryPolicy:
+    """The policy for a gang that has no room any more: where a task would be tried again alone, all are."""
+    whole = {loss.value: Response.REQUEUE for loss in Loss if policy.response(loss) == Response.TASK}
+    return replace(policy, **whole) if whole else policy
+
+
 def _lead_completed(view: GroupView, moves: Mapping[int, TaskMove]) -> bool:
     statuses = [moves[t.pk].status if t.pk in moves else t.status for t in view.tasks if t.lead]
     return TaskStatus.COMPLETED in statuses
+
+
+def again_without_pods(view: GroupView, reading: Reading, *, out_of_domain: Sequence[str]) -> list[Change]:
+    """The changes by which a gang that has no pods yet, and lost its room, is tried again.
+
+    Nothing of it has run, so that is no question of its policy.
+    """
+    task = view.tasks[0]
+    cause = LostTask(
+        pk=task.pk,
+        name=task.name,
+        lead=task.lead,
+        status=str(reading.status),
+        message=reading.message,
+        loss=reading.loss,
+        evidence=reading.evidence,
+    )
+    recovery = Recovery(response=Response.REQUEUE, cause=cause)
+    return new_attempt(view, {}, recovery, out_of_domain=out_of_domain)
 
 
 def new_attempt(
@@ -208,7 +235,7 @@ def new_attempt(
     moves: Mapping[int, TaskMove],
     recovery: Recovery,
     *,
-    out_of_domain: Sequence[str] = (),
+    out_of_domain: Sequence[str],
 ) -> list[Change]:
     """The changes that end the present attempt and begin the next one.
 

@@ -38,6 +38,7 @@ from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry, look_again
 from workflows.reconcile.plan import Create
+from workflows.reconcile.room import requests
 from workflows.services.lease import Lease
 from workflows.services.record import Note, record
 
@@ -136,7 +137,7 @@ def _pod_groups(view: GroupView) -> list[Create]:
     kind = pod_group_kind(view.placement)
     generations = sorted({task.generation for task in view.tasks})
     groups = tuple(group for generation in generations for group in view.gangs[generation].pod_groups)
-    return [Create(kind, groups)] if kind is not None and groups else []
+    return [Create(kind, requests(view, groups))] if kind is not None and groups else []
 
 
 def _recreate_pod_group(

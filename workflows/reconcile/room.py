@@ -11,15 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cluster.interface import Obj
-from scheduling.backends.base import Admission, AdmitsBeforePods
+from scheduling.backends.base import AdmitsBeforePods, RoomCause, RoomLoss
 from scheduling.backends.registry import scheduler_backend
 from scheduling.levels import HOSTNAME_LABEL
+from workflows.lifecycle.pod_status import ROOM_SWITCHED_OFF, read_without_room
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import Renderer
+from workflows.models import Attempt
 from workflows.reconcile import observations
 from workflows.reconcile.group_reader import ObjectsByName, pod_group_kind
-from workflows.reconcile.group_view import GroupView
+from workflows.reconcile.group_view import GroupView, history_of
 from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.recovering import again_without_pods
 from workflows.services.record import Change, GroupMove, TaskMove
 from workflows.values.placement import GroupPlacement
 
@@ -30,20 +33,41 @@ class RoomWait:
 
 
 @dataclass(frozen=True, slots=True)
+class RoomGone:
+    """The scheduler took the room back before there were pods, and the attempt ends by it."""
+
+    lost: RoomLoss
+
+
+@dataclass(frozen=True, slots=True)
 class Reservation:
     """The scheduler's answer: the ``nodes`` of tasks, by name; none before the gang is admitted.
 
-    ``evicted`` says why the scheduler took the room back, empty if it has not.
+    ``lost`` says how the scheduler took the room back; None if it has not.
     """
 
     nodes: Mapping[str, str]
-    evicted: str = ""
+    lost: RoomLoss | None = None
 
 
 def asks_first(placement: GroupPlacement) -> AdmitsBeforePods | None:
     """The group's scheduler, if it admits a gang before its pods; None for any other."""
     scheduler = scheduler_backend(placement.scheduler_type)
     return scheduler if isinstance(scheduler, AdmitsBeforePods) else None
+
+
+def requests(view: GroupView, pod_groups: tuple[Obj, ...]) -> tuple[Obj, ...]:
+    """The pod groups as they ask for room: switched off where that ended the attempt before.
+
+    Otherwise each new attempt would undo what an administrator did.
+    """
+    scheduler = asks_first(view.placement)
+    if scheduler is None or view.row.attempt_number == 1:
+        return pod_groups
+    ended = Attempt.objects.filter(group=view.row).order_by("-number")
+    if ended.values_list("evidence", flat=True).first() != ROOM_SWITCHED_OFF:
+        return pod_groups
+    return tuple(scheduler.switched_off(pod_group) for pod_group in pod_groups)
 
 
 def waits_by_rows(view: GroupView) -> bool:
@@ -55,7 +79,9 @@ def waits_by_rows(view: GroupView) -> bool:
         str(row["metadata"]["name"]): scheduler.admission(row) for row in observations.pod_groups(view)
     }
     expected = {str(manifest["metadata"]["name"]) for manifest in view.renderer.pod_groups()}
-    return expected <= answers.keys() and all(answers[name] == Admission() for name in expected)
+    return expected <= answers.keys() and not any(
+        answers[name].admitted or answers[name].lost for name in expected
+    )
 
 
 def read_room(
@@ -68,8 +94,8 @@ def read_room(
     nodes: dict[str, str] = {}
     for generation, pod_group in _pod_groups(view, cluster).items():
         answer = scheduler.admission(pod_group)
-        if answer.evicted:
-            return Reservation({}, answer.evicted)
+        if answer.lost is not None:
+            return Reservation({}, answer.lost)
         if answer.admitted:
             values = view.values.assigned(_present_nodes(view, pods))
             request = Renderer(values).requests[generation]
@@ -107,6 +133,17 @@ def _domains(view: GroupView) -> dict[str, tuple[str | None, ...]]:
         carried.get(HOSTNAME_LABEL, name): tuple(carried.get(label) for label in labels)
         for name, carried in observations.node_labels(view).items()
     }
+
+
+def lost_changes(view: GroupView, lost: RoomLoss) -> list[Change]:
+    """What to record of a gang without pods that lost its room for longer than a moment."""
+    history = history_of(view.row, now=view.now)
+    return again_without_pods(view, read_without_room(lost), out_of_domain=history.out_of_domain)
+
+
+def outlasts(view: GroupView, lost: RoomLoss) -> bool:
+    """Whether an attempt has to remember how its room was lost: the next one waits for the same person."""
+    return lost.cause == RoomCause.SWITCHED_OFF and view.placement.has_attempts
 
 
 def queued_changes(view: GroupView) -> list[Change]:

@@ -59,7 +59,7 @@ from workflows.reconcile.relaxing import advance_patience
 from workflows.reconcile.reordering import advance_order
 from workflows.reconcile.repin import repins
 from workflows.reconcile.resizing import resize
-from workflows.reconcile.room import RoomWait, queued_changes
+from workflows.reconcile.room import RoomGone, RoomWait, lost_changes, queued_changes
 from workflows.reconcile.start_barrier import name_ended_peers
 from workflows.reconcile.teardown import STUCK_AFTER, clear, stuck_changes, take_down, waited_for
 from workflows.reconcile.unforeseen import note_recovery, note_unforeseen
@@ -223,7 +223,13 @@ class Reconciliation:
         outcome = create(view, self.lease, self.cluster, self.archive)
         if isinstance(outcome, Created):
             reached("before-created-recorded")
-            record(self.lease, created_changes(view, outcome.tasks))
+        if isinstance(outcome, Created | RoomGone):
+            record(
+                self.lease,
+                created_changes(view, outcome.tasks)
+                if isinstance(outcome, Created)
+                else lost_changes(view, outcome.lost),
+            )
             return None
         if isinstance(outcome, TemplateWait):
             self.claim_template = outcome.name

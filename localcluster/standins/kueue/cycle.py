@@ -53,16 +53,32 @@ def _ends(snapshot: Snapshot) -> list[Change]:
     local = {(each.namespace, each.name): each for each in snapshot.local_queues}
     changes: list[Change] = []
     for workload in snapshot.workloads:
+        if change := _switched(workload):
+            changes.append(change)
+            continue
         if not reserves(workload) or workload.holds("Evicted") or workload.admission is None:
             continue
         queue, own = queues.get(workload.admission.queue), local.get((workload.namespace, workload.queue))
-        if not workload.active:
-            changes.append(evicted(workload, "Deactivated", "The workload is deactivated"))
-        elif queue and queue.stop == "HoldAndDrain":
+        if queue and queue.stop == "HoldAndDrain":
             changes.append(evicted(workload, "ClusterQueueStopped", "The ClusterQueue is stopped"))
         elif own and own.stop == "HoldAndDrain":
             changes.append(evicted(workload, "LocalQueueStopped", "The LocalQueue is stopped"))
     return changes
+
+
+def _switched(workload: Workload) -> Change | None:
+    """Evict an inactive workload, whether it has room or waits; note of an active one that it queues."""
+    if workload.holds("Finished") or workload.deleting:
+        return None
+    requeued = workload.condition("Requeued")
+    if workload.active:
+        if requeued is None or requeued.status or not requeued.reason.startswith("Deactivated"):
+            return None
+        return Change(workload, (Condition("Requeued", True, "Reactivated", "The workload was reactivated"),))
+    if workload.holds("Evicted") and (requeued is None or not requeued.status):
+        return None
+    message = "The workload is deactivated"
+    return evicted(workload, "Deactivated", message, Condition("Requeued", False, "Deactivated", message))
 
 
 def _repair(board: Board, workload: Workload) -> Change | None:

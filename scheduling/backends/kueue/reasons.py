@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from scheduling.backends.base import UNRECOGNISED, Waiting, WaitingReason
+from scheduling.backends.kueue import admissions
 from scheduling.joined_queues import FlavorUsage
 from scheduling.sentences import agree, count_of
 
@@ -40,7 +41,10 @@ def _reasons(waiting: Waiting) -> Iterator[WaitingReason]:
         yield WaitingReason("PodGroupMissing", "The Workload of the task group is not in the cluster yet.")
     for workload in waiting.pod_groups:
         conditions = {str(c.get("type")): c for c in (workload.get("status") or {}).get("conditions") or ()}
-        if (conditions.get("Evicted") or {}).get("status") == "True":
+        answer = admissions.read(workload)
+        if answer.switched_off:
+            yield _switched_off(workload, conditions["Evicted"])
+        elif answer.lost is not None:
             yield _evicted(conditions["Evicted"])
         elif (conditions.get("Admitted") or {}).get("status") == "True":
             yield from _after_admission(waiting)
@@ -50,6 +54,16 @@ def _reasons(waiting: Waiting) -> Iterator[WaitingReason]:
             )
         else:
             yield from _unreserved(conditions.get("QuotaReserved") or {}, waiting)
+
+
+def _switched_off(workload: Mapping[str, Any], condition: Mapping[str, Any]) -> WaitingReason:
+    name = (workload.get("metadata") or {}).get("name")
+    message = str(condition.get("message", ""))
+    sentence = (
+        f"Its Workload {name} is switched off ({condition.get('reason')}): it waits until somebody sets "
+        "spec.active of the Workload to true."
+    )
+    return WaitingReason("SwitchedOff", sentence, message)
 
 
 def _evicted(condition: Mapping[str, Any]) -> WaitingReason:

@@ -29,7 +29,7 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.kueue import queues, reasons
+from scheduling.backends.kueue import admissions, queues, reasons
 from scheduling.backends.kueue.assignment import nodes_of_tasks, read_assignment
 from scheduling.backends.kueue.pod_sets import PodSet, pod_sets
 from scheduling.backends.priorities import PRIORITIES
@@ -113,11 +113,10 @@ class Kueue(Unedited, ByTable):
 
     def admission(self, pod_group: Mapping[str, Any]) -> Admission:
         """Read its conditions; a Workload that is evicted stays admitted until its pods are gone."""
-        conditions = {str(c.get("type")): c for c in (pod_group.get("status") or {}).get("conditions") or ()}
-        evicted = conditions.get("Evicted") or {}
-        if evicted.get("status") == "True":
-            return Admission(evicted=f"{evicted.get('reason')}: {evicted.get('message')}")
-        return Admission(admitted=(conditions.get("Admitted") or {}).get("status") == "True")
+        return admissions.read(pod_group)
+
+    def switched_off(self, pod_group: Manifest) -> Manifest:
+        return {**pod_group, "spec": {**pod_group["spec"], "active": False}}
 
     def nodes(
         self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, Domain]

@@ -6,6 +6,7 @@ import pytest
 
 from localcluster.crds import kueue
 from pools.values.recovery import Loss
+from scheduling.backends.base import RoomCause, RoomLoss
 from scheduling.requirements import Requirement
 from tests.unit.lifecycle.values import group, one_try
 from tests.unit.scheduling import crds
@@ -115,6 +116,7 @@ def test_room_that_was_taken_back_is_given_back_pods_first():
 
 
 def test_a_pod_without_room_is_preempted():
-    reading = read_without_room("Preempted: to accommodate another workload")
+    room = RoomLoss(RoomCause.PREEMPTED, "Preempted: to accommodate another workload")
+    reading = read_without_room(room)
     assert (reading.status, reading.code, reading.loss) == ("FAILED_PREEMPTED", 3006, Loss.PREEMPTED)
     assert "to accommodate another workload" in reading.message

@@ -1,0 +1,41 @@
+"""Kueue's answer to a Workload, from its conditions.
+
+``Evicted`` with its reason says that room is taken back; it stays reserved until the owner gives it back. A
+Workload with ``spec.active: false`` is evicted too, whether it has room or waits, and while it is inactive
+Kueue considers it no further; ``Requeued`` says that somebody has made it active again. Source of the
+reasons: upstream's tests (v0.9 to v0.19); only ``Preempted`` was seen running.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from scheduling.backends.base import Admission, RoomCause, RoomLoss
+
+_CAUSES: Mapping[str, RoomCause] = {
+    "NodeFailures": RoomCause.NODE_FAILED,
+    "PodsReadyTimeout": RoomCause.NOT_READY,
+}
+"""Others are preemptions, or count as such: ``Preempted``, ``AdmissionCheck``, ``ClusterQueueStopped``,
+``LocalQueueStopped``."""
+
+_INACTIVE = ("Deactivated", "InactiveWorkload")
+"""How the reasons of an inactive Workload begin: ``DeactivatedDueToRequeuingLimitExceeded``."""
+
+
+def read(workload: Mapping[str, Any]) -> Admission:
+    """The answer; of an inactive Workload that has no room, that it is switched off."""
+    status = workload.get("status") or {}
+    conditions = {str(c.get("type")): c for c in status.get("conditions") or ()}
+    evicted = conditions.get("Evicted") or {}
+    if evicted.get("status") != "True":
+        return Admission(admitted=(conditions.get("Admitted") or {}).get("status") == "True")
+    reason, is_reserved = str(evicted.get("reason") or ""), bool(status.get("admission"))
+    if not reason.startswith(_INACTIVE):
+        return _lost(_CAUSES.get(reason, RoomCause.PREEMPTED), evicted)
+    if is_reserved:
+        return _lost(RoomCause.SWITCHED_OFF, evicted)
+    return Admission(switched_off=(conditions.get("Requeued") or {}).get("status") != "True")
+
+
+def _lost(cause: RoomCause, evicted: Mapping[str, Any]) -> Admission:
+    return Admission(lost=RoomLoss(cause, f"{evicted.get('reason')}: {evicted.get('message')}"))
