@@ -490,6 +490,8 @@ class RoomCause(StrEnum):
     """A node of it failed and there is no replacement."""
     NOT_READY = "not_ready"
     """Its pods were not ready in the time that the scheduler gives them."""
+    DELETED = "deleted"
+    """Somebody deleted the object that keeps it; others may be admitted to its nodes at once."""
     SWITCHED_OFF = "switched_off"
     """Somebody switched the gang off, until somebody switches it on again."""
 

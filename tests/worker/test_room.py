@@ -12,8 +12,9 @@ from tests.fakes import players
 from tests.fakes.kinds import WORKLOAD
 from tests.worker.world import World, fresh, statuses
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.models import Attempt, ObservedPod, TaskGroup
+from workflows.models import Attempt, ObservedObject, ObservedPod, TaskGroup
 from workflows.services.stop import request_stop
+from workflows.values.observation import POD_GROUP
 
 HOSTNAME = "kubernetes.io/hostname"
 REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, backoff_first=0.001)
@@ -240,16 +241,59 @@ def test_nodes_that_do_not_hold_the_gang_make_no_pod(world):
     assert "Kueue assigned 1 pod to" in fresh(group).waiting_reason
 
 
-def test_a_workload_that_somebody_deleted_is_made_again_as_it_was(world):
-    world.cluster.players.remove(binder)
+def delete_workload(world, group):
+    world.cluster.remove(WORKLOAD, workload(world)["metadata"]["name"], namespace="osmo")
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(hours=1))
+
+
+def test_a_running_gang_whose_workload_somebody_deleted_is_tried_again(world):
+    """Kueue may give its nodes away at once: no pod goes on without room for long."""
     group = gang(world)
     admit(world, "n-1", "n-2")
     world.settle()
-    before = workload(world)["spec"]
-    world.cluster.remove(WORKLOAD, workload(world)["metadata"]["name"], namespace="osmo")
-    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(hours=1))
+    before = workload(world)["metadata"]["name"]
+    delete_workload(world, group)
     world.settle()
+    assert (fresh(group).attempt_number, world.pods()) == (2, [])
+    (attempt,) = Attempt.objects.filter(group=group)
+    assert (attempt.loss, attempt.evidence) == ("preempted", "room_deleted")
+    assert "was deleted from outside" in attempt.message
+    assert workload(world)["metadata"]["name"] != before
+    admit(world, "n-3", "n-4")
+    world.settle()
+    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-3", "n-4"])
+
+
+def test_a_running_gang_whose_workload_somebody_deleted_ends_where_its_policy_says_so(world):
+    group = gang(world, policy=RecoveryPolicy())
+    admit(world, "n-1", "n-2")
+    world.settle()
+    delete_workload(world, group)
+    world.settle()
+    assert (fresh(group).status, world.cluster.all(WORKLOAD)) == ("FAILED_PREEMPTED", [])
+
+
+def test_a_gang_that_did_not_run_asks_for_room_again_whatever_its_policy(world):
+    """Its pods were made for nodes that the next Workload may not be given."""
+    world.cluster.players.remove(binder)
+    group = gang(world, policy=RecoveryPolicy())
+    admit(world, "n-1", "n-2")
+    world.settle()
+    before = workload(world)["spec"]
+    delete_workload(world, group)
+    world.settle()
+    assert (fresh(group).status, fresh(group).attempt_number, world.pods()) == ("SCHEDULING", 2, [])
     assert workload(world)["spec"] == before
+
+
+def test_a_row_that_is_missing_ends_no_gang(world):
+    group = gang(world)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    ObservedObject.objects.filter(kind=POD_GROUP).delete()
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(hours=1))
+    world.look(group)
+    assert (fresh(group).attempt_number, statuses(group)) == (1, ["RUNNING"] * 2)
 
 
 CAUSES = {

@@ -44,8 +44,9 @@ UNEXPLAINED = "unexplained"
 ROOM_TAKEN = "room_taken_back"
 ROOM_NODE_FAILED = "room_node_failed"
 ROOM_NOT_READY = "room_not_ready"
+ROOM_DELETED = "room_deleted"
 ROOM_SWITCHED_OFF = "room_switched_off"
-OF_THE_ROOM = frozenset({ROOM_TAKEN, ROOM_NODE_FAILED, ROOM_NOT_READY, ROOM_SWITCHED_OFF})
+OF_THE_ROOM = frozenset({ROOM_TAKEN, ROOM_NODE_FAILED, ROOM_NOT_READY, ROOM_DELETED, ROOM_SWITCHED_OFF})
 """Evidence of losses that hit a gang as a whole: no task of it is tried again alone."""
 NO_TRACES = DeletionTraces()
 
@@ -230,6 +231,9 @@ _WITHOUT_ROOM: Mapping[RoomCause, Reading] = {
     RoomCause.NOT_READY: Reading(
         status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, evidence=ROOM_NOT_READY
     ),
+    RoomCause.DELETED: Reading(
+        status=TaskStatus.FAILED_PREEMPTED, code=PREEMPTED_CODE, loss=Loss.PREEMPTED, evidence=ROOM_DELETED
+    ),
     RoomCause.SWITCHED_OFF: Reading(
         status=TaskStatus.FAILED_PREEMPTED,
         code=PREEMPTED_CODE,
@@ -240,8 +244,9 @@ _WITHOUT_ROOM: Mapping[RoomCause, Reading] = {
 
 
 def read_without_room(room: RoomLoss) -> Reading:
-    """Read a pod that has not ended and has to go, because its scheduler took the gang's room back."""
-    message = f"Its scheduler took the room of its gang back: {room.reason}"
+    """Read a pod that has not ended and has to go, because its gang has no room any more."""
+    is_deleted = room.cause == RoomCause.DELETED
+    message = room.reason if is_deleted else f"Its scheduler took the room of its gang back: {room.reason}"
     return replace(_WITHOUT_ROOM[room.cause], message=message)
 
 

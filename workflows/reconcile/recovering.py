@@ -190,7 +190,7 @@ def recovery_of(
     if not lost_tasks:
         return None
     if any(lost.evidence in OF_THE_ROOM for lost in lost_tasks):
-        policy = _as_a_whole(policy)
+        policy = _as_a_whole(policy, ran=_has_run(view, moves))
     return recover(
         lost_tasks,
         policy,
@@ -200,10 +200,26 @@ def recovery_of(
     )
 
 
-def _as_a_whole(policy: RecoveryPolicy) -> RecoveryPolicy:
-    """The policy for a gang that has no room any more: where a task would be tried again alone, all are."""
-    whole = {loss.value: Response.REQUEUE for loss in Loss if policy.response(loss) == Response.TASK}
-    return replace(policy, **whole) if whole else policy
+def _as_a_whole(policy: RecoveryPolicy, *, ran: bool) -> RecoveryPolicy:
+    """The policy for a gang that has no room any more: where a task would be tried again alone, all are.
+
+    A gang of which no pod had a node has not run, and is tried again whatever the policy says.
+    """
+
+    def of_gang(response: Response) -> Response:
+        return Response.REQUEUE if not ran or response == Response.TASK else response
+
+    return replace(
+        policy,
+        preempted=of_gang(policy.preempted),
+        node_lost=of_gang(policy.node_lost),
+        failed=of_gang(policy.failed),
+    )
+
+
+def _has_run(view: GroupView, moves: Mapping[int, TaskMove]) -> bool:
+    """Whether a pod of the present attempt may have run."""
+    return any(task.node_name for task in view.tasks) or any(move.node_name for move in moves.values())
 
 
 def _lead_completed(view: GroupView, moves: Mapping[int, TaskMove]) -> bool:

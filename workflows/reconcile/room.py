@@ -8,7 +8,7 @@ answer, a reconciliation costs no call to the cluster.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster.interface import Obj
 from scheduling.backends.base import AdmitsBeforePods, RoomCause, RoomLoss
@@ -19,12 +19,18 @@ from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.models import Attempt
 from workflows.reconcile import observations
+from workflows.reconcile.follow import UNSEEN_GRACE, ObservedPods
 from workflows.reconcile.group_reader import ObjectsByName, pod_group_kind
 from workflows.reconcile.group_view import GroupView, history_of
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.recovering import again_without_pods
 from workflows.services.record import Change, GroupMove, TaskMove
 from workflows.values.placement import GroupPlacement
+
+_DELETED = (
+    "The object by which its gang had its room was deleted from outside, so its scheduler may have given the "
+    "nodes away."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,27 @@ def read_room(
             assigned = scheduler.nodes(request, pod_group, domains=domains)
             nodes |= {task: node for task, node in assigned.items() if node in domains or not domains}
     return Reservation(nodes)
+
+
+def with_room(view: GroupView, observed: ObservedPods, *, cluster: LeasedCluster) -> ObservedPods:
+    """The same, with how the gang lost its room where the rows do not say it. Raises ClusterError.
+
+    Without its pod group a gang that runs counts nowhere: the scheduler may admit others to its nodes. One
+    made anew would ask for room beside the gang's own pods, and might be given other nodes. So the attempt
+    ends. A row may be missing for a moment, so the cluster itself is asked.
+    """
+    scheduler, created_at = asks_first(view.placement), view.row.created_in_cluster_at
+    if scheduler is None or created_at is None or not view.placement.has_attempts:
+        return observed
+    if observed.room_lost is not None or view.now - created_at < UNSEEN_GRACE:
+        return observed
+    if not observed.observer_silent and observations.pod_groups(view):
+        return observed
+    live = _pod_groups(view, cluster)
+    lost = next((lost for obj in live.values() if (lost := scheduler.admission(obj).lost)), None)
+    if view.renderer.gangs.keys() - live.keys():
+        lost = RoomLoss(RoomCause.DELETED, _DELETED)
+    return replace(observed, settled=(), room_lost=lost) if lost else observed
 
 
 def _pod_groups(view: GroupView, cluster: LeasedCluster) -> dict[int, Obj]:

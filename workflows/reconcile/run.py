@@ -59,7 +59,7 @@ from workflows.reconcile.relaxing import advance_patience
 from workflows.reconcile.reordering import advance_order
 from workflows.reconcile.repin import repins
 from workflows.reconcile.resizing import resize
-from workflows.reconcile.room import RoomGone, RoomWait, lost_changes, queued_changes
+from workflows.reconcile.room import RoomGone, RoomWait, lost_changes, queued_changes, with_room
 from workflows.reconcile.start_barrier import name_ended_peers
 from workflows.reconcile.teardown import STUCK_AFTER, clear, stuck_changes, take_down, waited_for
 from workflows.reconcile.unforeseen import note_recovery, note_unforeseen
@@ -252,12 +252,8 @@ class Reconciliation:
         return _next_reconcile(view, (next_deadline(view),), SILENT_SECONDS if silent else SAFETY_SECONDS)
 
     def _follow(self, view: GroupView) -> Outcome | None:
-        observed = observations.observed_pods(view)
-        assessment = self._assess(view, observed)
         silent = observations.observer_is_silent(view)
-        if silent or (assessment.unobserved and _overdue(view)):
-            observed = self._live_pods(view, observed, silent=silent)
-            assessment = self._assess(view, observed)
+        observed, assessment = self._observe(view, silent=silent)
         self.observed, self.held_back = observed, assessment.held_back
         if assessment.changes:
             record(self.lease, assessment.changes)
@@ -285,6 +281,18 @@ class Reconciliation:
             return edits
         times = (assessment.recheck, check.look_again, *edits, next_missing_check(view), next_deadline(view))
         return _next_reconcile(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
+
+    def _observe(self, view: GroupView, *, silent: bool) -> tuple[ObservedPods, Assessment]:
+        """The pods as the rows say, from the cluster where these do not suffice, and what they lead to."""
+        observed = observations.observed_pods(view)
+        assessment = self._assess(view, observed)
+        if silent or (assessment.unobserved and _overdue(view)):
+            observed = self._live_pods(view, observed, silent=silent)
+            assessment = self._assess(view, observed)
+        with_loss = with_room(view, observed, cluster=self.cluster)
+        if with_loss is observed:
+            return observed, assessment
+        return with_loss, self._assess(view, with_loss)
 
     def _edit(
         self, view: GroupView, observed: ObservedPods, *, silent: bool
