@@ -481,6 +481,13 @@ class CountsLargest(Protocol):
     pins_sets: bool
 
 
+@runtime_checkable
+class FitsBest(Protocol):
+    """A scheduler that assigns nodes to lists of equal pods by the best fit (``scheduling.fit.best_fit``)."""
+
+    fits_best: bool
+
+
 class RoomCause(StrEnum):
     """Why an admitted gang has lost its room."""
 

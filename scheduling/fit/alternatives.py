@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.greedy import is_placed
 from scheduling.fit.pinning import pins_for
+from scheduling.fit.placing import is_placed
 from scheduling.fit.snapshot import Snapshot
 from scheduling.levels import Levels, ranks
 from scheduling.requirements import Gang, GangTask, Requirement, SetPath, broadest_first

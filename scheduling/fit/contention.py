@@ -14,7 +14,7 @@ from itertools import groupby
 
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.greedy import Placer
+from scheduling.fit.placing import placer_of
 from scheduling.fit.snapshot import Holding, Snapshot
 
 
@@ -117,7 +117,7 @@ def _after(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> Snapshot:
     board = Board(snapshot)
     holdings: dict[int, list[Holding]] = defaultdict(list)
     for gang in gangs:
-        placer = Placer(board, gang.demand)
+        placer = placer_of(board, gang.demand)
         if placer.run():
             for task, node in placer.where:
                 holdings[node].append(Holding(gang.workflow, gang.demand.demands[task].amounts))
@@ -141,4 +141,4 @@ def preempted(snapshot: Snapshot, workflows: Collection[str]) -> Snapshot:
 
 
 def has_place(snapshot: Snapshot, gang: GangDemand) -> bool:
-    return Placer(Board(snapshot), gang).run()
+    return placer_of(Board(snapshot), gang).run()

@@ -7,8 +7,9 @@ be pinned counts as one: pins follow once the preferences gave way, and pins alo
 
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.greedy import Placer, is_placed
+from scheduling.fit.greedy import Placer
 from scheduling.fit.pinning import pins_for
+from scheduling.fit.placing import is_placed
 from scheduling.fit.reorder import reordering
 from scheduling.fit.snapshot import Snapshot
 from scheduling.free_preferences import narrowest_preference
@@ -21,7 +22,7 @@ def freed_levels(snapshot: Snapshot, gang: GangDemand) -> int | None:
     another order of its sets) or finds no place without them either.
     """
     narrowest = narrowest_preference(gang.tree)
-    if narrowest is None:
+    if narrowest is None or gang.is_best_fit:  # there a preference hides no room: it spreads at last
         return None
     board = Board(snapshot)
     placer = Placer(board, gang)

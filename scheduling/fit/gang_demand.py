@@ -65,7 +65,8 @@ class GangDemand:
     for a gang with one stage. ``cut`` is the narrowest level of an external Topology, which no constraint
     can leave out; None if each constraint has a Topology of its own. ``is_orderable``: the scheduler places
     parts in the order of the tree, which is ours to change. ``is_pinnable``: sets may be pinned to a domain
-    (``scheduling.pins``).
+    (``scheduling.pins``). ``is_best_fit``: the scheduler assigns nodes to lists of equal pods by the best fit
+    (``best_fit``).
     """
 
     tree: ConstraintTree
@@ -75,6 +76,7 @@ class GangDemand:
     cut: int | None = None
     is_orderable: bool = False
     is_pinnable: bool = False
+    is_best_fit: bool = False
 
     def set_demand(self, node: ConstraintNode) -> SetDemand:
         counts_largest = self.counts_largest and bool(node.constraint)

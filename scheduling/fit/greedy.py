@@ -48,6 +48,11 @@ class Placer:
         self.placements = 0
         self.set_demands = {} if set_demands is None else set_demands
 
+    @property
+    def knows_order(self) -> bool:
+        """Whether the scheduler takes the tasks in this very order."""
+        return self.gang.is_ordered
+
     def run(self) -> bool:
         """Place everything, or nothing."""
         return self._place(self.gang.tree.root, POOL, None)
@@ -134,14 +139,6 @@ class Placer:
         }
         places = self.board.snapshot.places
         return lambda index: scores.get(places[index][preferred], 0)
-
-
-def is_placed(board: Board, gang: GangDemand) -> bool:
-    """Whether the scheduler's own order finds a place; the board stays as it is."""
-    placer = Placer(board, gang)
-    found_place = placer.run()
-    board.rollback(0)
-    return found_place
 
 
 def offered(

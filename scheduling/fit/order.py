@@ -21,6 +21,8 @@ Kinds = Counter[Demand]
 
 def is_placed_in_any_order(board: Board, gang: GangDemand) -> bool:
     """Whether every set finds its place, however the others were placed before it."""
+    if gang.is_best_fit and any(node.sets and node.constraint for node in gang.tree.root.walk()):
+        return False  # its slices need whole domains, which other sets may cut
     every = _kinds(gang, gang.tree.root)
     for kind in every:
         board.know(kind)

@@ -7,7 +7,8 @@ pinned to it, by the scheduler's rules alone: what is given is a place that it f
 
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.greedy import Placer, is_placed
+from scheduling.fit.greedy import Placer
+from scheduling.fit.placing import is_placed
 from scheduling.fit.snapshot import Snapshot
 from scheduling.pins import Pin, Pins
 from scheduling.tree import ConstraintNode, lasting

@@ -24,6 +24,7 @@ from scheduling.fit.node_index import times
 from scheduling.fit.order import is_placed_in_any_order
 from scheduling.fit.order import regions as regions_of
 from scheduling.fit.pinning import pins_for
+from scheduling.fit.placing import placer_of
 from scheduling.fit.reorder import reordering
 from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import OTHERS, POOL_RANK, RESOURCES, Snapshot
@@ -160,17 +161,21 @@ class Verdict:
 def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
     """Judge whether a gang would be placed on these nodes."""
     board = Board(snapshot)
-    placer = Placer(board, gang)
+    placer = placer_of(board, gang)
     if placer.run():
         places = {task: snapshot.nodes[node].name for task, node in placer.where}
         board.rollback(0)
-        certain = gang.is_ordered or is_placed_in_any_order(board, gang)
+        certain = placer.knows_order or is_placed_in_any_order(board, gang)
         count = len(places)
         return Verdict(Answer.NOW, (), places, count, proven=certain, tasks=count, room=count)
     demand = gang.set_demand(gang.tree.root)
-    room = board.room(demand.measure, POOL)
     elsewhere = possible(board, gang)
-    if elsewhere is not Possible.NO and (reordered := _reordered(board, gang, placer)):
+    room = board.room(demand.measure, POOL)
+    if (
+        elsewhere is not Possible.NO
+        and isinstance(placer, Placer)
+        and (reordered := _reordered(board, gang, placer))
+    ):
         return reordered
     if gang.is_pinnable and (pins := pins_for(board, gang)):
         return _pinned(board, gang.pinned(pins), pins)

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db.models import F
 
 from pools.models import Cluster, ForeignUsage
-from scheduling.backends.base import CountsLargest, OrdersSets
+from scheduling.backends.base import CountsLargest, FitsBest, OrdersSets
 from scheduling.backends.registry import hides_unlabelled, installed
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.fit import snapshot as fit
@@ -157,6 +157,7 @@ def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
         cut=len(levels) - 1 if levels and _is_read_whole(group.placement) else None,
         is_orderable=_orders_sets(group.placement.scheduler_type),
         is_pinnable=_pins_sets(group.placement.scheduler_type),
+        is_best_fit=_fits_best(group.placement.scheduler_type),
     )
     return demand.at_preference_levels(group.preference_levels).pinned(group.pins)
 
@@ -179,6 +180,11 @@ def _pins_sets(scheduler: str) -> bool:
 def _orders_sets(scheduler: str) -> bool:
     backend = installed().get(scheduler)
     return isinstance(backend, OrdersSets) and backend.orders_sets
+
+
+def _fits_best(scheduler: str) -> bool:
+    backend = installed().get(scheduler)
+    return isinstance(backend, FitsBest) and backend.fits_best
 
 
 def _demands(group: GroupValues) -> dict[str, Demand]:

@@ -20,8 +20,8 @@ from scheduling import set_order
 from scheduling.fit.board import Board
 from scheduling.fit.freeing import freed_levels
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.greedy import is_placed
 from scheduling.fit.pinning import is_lost, pins_for
+from scheduling.fit.placing import is_placed
 from scheduling.fit.reorder import fitting_order
 from scheduling.pins import to_json
 from scheduling.set_order import SetOrder

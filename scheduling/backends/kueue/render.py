@@ -87,6 +87,7 @@ class Kueue(Unedited, ByTable):
     edits_pod_groups = False
     spares_normal = False
     hides_unlabelled = True
+    fits_best = True
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the version from what the cluster serves alone; Kubernetes' own says nothing about Kueue."""
