@@ -37,6 +37,7 @@ from bench import (
     table,
     web_workers,
 )
+from bench.scale import measuring
 from localcluster.build import BuildFailed, binaries
 from localcluster.supervisor import ServerFailed
 
@@ -67,6 +68,7 @@ PARTS: dict[str, Part] = {
     "log_followers": lambda small: log_followers.measure(small=small, progress=progress),
     "expensive_documents": lambda small: expensive_documents.measure(small=small, progress=progress),
     "hostile_mix": lambda small: hostile_mix.measure(small=small, progress=progress),
+    "scale": lambda small: measuring.measure(small=small, progress=progress),
     "load": lambda small: load.measure(small=small, progress=progress),
 }
 

@@ -24,14 +24,15 @@ _CONFIGURATION = """
         tags, content, deleted_by)
     SELECT 'POOL', n, 'pool-' || n %% {pools}, 'root',
            now() - make_interval(days => 400) + n * interval '1 h', '', '{{}}', '{{"nvlink": true}}', ''
-      FROM generate_series(1, 5000) AS n;
+      FROM generate_series(1, 5000) AS n
+        ON CONFLICT DO NOTHING;
 """
 _WORKFLOWS = """
     INSERT INTO workflows_workflow (uuid, name, base_name, number, pool_name, backend_id, pool_revision,
         submitted_by, cancelled_by, priority, status, labels, tags, spec, template_spec, warnings,
         exec_timeout, queue_timeout, submit_time, start_time, end_time, request_id, idempotency_digest, reply)
     SELECT md5('w' || n)::uuid, 'train-' || n %% {bases} || '-' || n / {bases} + 1, 'train-' || n %% {bases},
-           n / {bases} + 1, 'pool-' || n %% {pools}, (SELECT id FROM pools_backend), 1,
+           n / {bases} + 1, 'pool-' || n %% {pools}, (SELECT id FROM pools_backend WHERE name = 'aged'), 1,
            'user-' || n %% {users}, '', 'NORMAL',
            CASE WHEN live THEN 'RUNNING' WHEN n %% 10 = 3 THEN 'FAILED' ELSE 'COMPLETED' END,
            jsonb_build_object('team', 't' || n %% 50, 'run', 'r' || n),
@@ -49,7 +50,8 @@ _GROUPS = """
         barrier, ignore_nonlead_status, placement, constraints, conditions, attempt, stop_status,
         stop_message, force, waiting_reason, submit_time, processing_start_time, end_time,
         created_in_cluster_at, touched_cluster, released_at, next_reconcile_at, nudges, failures)
-    SELECT md5('g' || n)::uuid, md5('w' || n)::uuid, (SELECT id FROM pools_backend), 0, 'workers',
+    SELECT md5('g' || n)::uuid, md5('w' || n)::uuid,
+           (SELECT id FROM pools_backend WHERE name = 'aged'), 0, 'workers',
            CASE WHEN live THEN 'RUNNING' WHEN n %% 10 = 3 THEN 'FAILED' ELSE 'COMPLETED' END, '', true, true,
            jsonb_build_object('version', 1, 'installation', md5('i')::uuid, 'backend', 'aged',
                'pool', 'pool-' || n %% {pools}, 'pool_revision', 1, 'cluster_uid', 'aged',
@@ -109,7 +111,7 @@ class Aged:
 
 
 def fill(url: str, *, workflows: int) -> Aged:
-    """Fill an empty, migrated database."""
+    """Fill a migrated database, beside what it has."""
     sizes = {"pools": POOLS, "users": USERS, "bases": BASES, "every": LIVE_EVERY, "days": DAYS}
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in _CONFIGURATION.split(";\n")[:-1]:

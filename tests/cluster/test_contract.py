@@ -2,12 +2,16 @@
 
 import asyncio
 import itertools
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
+from bench.scale import world
+from bench.scale.kubelet import Kubelet
+from bench.scale.remote import RemoteCluster
 from cluster import gateway
 from cluster.clock import boot_seconds
 from cluster.errors import (
@@ -28,6 +32,7 @@ from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
 UNSERVED = Kind("Nothing", "nothing.example.com", "v1", "nothings")
 SERVICE_ACCOUNT = Kind("ServiceAccount", "", "v1", "serviceaccounts")
 PATIENCE = 90.0
+SERVED = {}  # clusters in memory by the socket at which they are served
 
 
 def eventually(condition, what):
@@ -37,11 +42,32 @@ def eventually(condition, what):
         time.sleep(0.05)
 
 
-@pytest.fixture(params=["memory", "real"])
+@pytest.fixture(params=["memory", "remote", "real"])
 def cluster(request):
     if request.param == "memory":
         return FakeCluster()
-    return request.getfixturevalue("real")
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def remote(tmp_path):
+    """The cluster in memory as the bench's processes reach it: through a socket."""
+    memory, empty = FakeCluster(), world.Feed(lambda *_: b"", 0)
+    kubelet = Kubelet(memory, nodes=0, run_seconds=0.0)
+    simulated = world.SimulatedCluster(memory=memory, kubelet=kubelet, nodes=empty, foreign=empty)
+    path = str(tmp_path / "socket")
+    SERVED[path] = memory
+    with world.Server(path, world.World({"one": simulated})) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield RemoteCluster(path, "one")
+        server.shutdown()
+
+
+def memory_of(cluster):
+    """The cluster in memory itself, for what nobody can do through the interface; None of a real one."""
+    if isinstance(cluster, RemoteCluster):
+        return SERVED[cluster.path]
+    return cluster if isinstance(cluster, FakeCluster) else None
 
 
 @pytest.fixture
@@ -460,8 +486,8 @@ def test_a_watch_ends_at_its_time(cluster, namespace):
 
 def test_a_version_too_old_is_told(cluster, namespace):
     """Asked of a kind that was installed later: a young server still remembers all of the others."""
-    if isinstance(cluster, FakeCluster):
-        cluster.compact()
+    if memory := memory_of(cluster):
+        memory.compact()
     said = []
     try:
         with followed(cluster, namespace, "1", kind=KAI_POD_GROUP) as stream:
@@ -505,13 +531,13 @@ def test_discovery_tells_what_is_served(cluster):
 
 
 def test_the_schema_of_a_served_custom_kind_can_be_read(cluster):
-    if isinstance(cluster, FakeCluster):
+    if memory := memory_of(cluster):
         version = {
             "name": "v2alpha2",
             "served": True,
             "schema": {"openAPIV3Schema": {"properties": {"spec": {}}}},
         }
-        cluster.put(
+        memory.put(
             CRD, {"metadata": {"name": "podgroups.scheduling.run.ai"}, "spec": {"versions": [version]}}
         )
     assert "spec" in cluster.read_crd_schema(KAI_POD_GROUP)["properties"]

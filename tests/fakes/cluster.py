@@ -85,6 +85,7 @@ class FakeCluster:
         unserved: Sequence[Kind] = (),
         further: Sequence[Kind] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        first_uid: int = 1,
     ) -> None:
         self.players = list(players)
         self.unserved = set(unserved)
@@ -97,7 +98,7 @@ class FakeCluster:
         self._store: dict[Key, Obj] = {}
         self._owners: dict[str, dict[semantics.Path, tuple[str, str]]] = {}  # uid: leaf: manager, operation
         self._faults: list[Fault] = []
-        self._clock = itertools.count(1)
+        self._clock = itertools.count(first_uid)
         self._version = 1
         self._oldest = 1
         self._events: list[tuple[int, Kind, str, Obj]] = []

@@ -1,0 +1,352 @@
+"""The part ``scale``: prices of what happens, crews of workers and observers, and where load bends.
+
+First the *prices*, each in a window of its own in which nothing else happens: heartbeats of nodes, changes of
+other tenants' pods, a list of everything. Then *crews*: the same number of task groups with one, two and four
+workers, with two observers, and on a database that is full of ended work. Then *load*: groups at a rising
+rate with one worker, and heartbeats at a rising rate with one observer, until one of them bends. What 1, 5
+and 20 clusters need is computed from the prices (``day``), and stands apart as ``computed``.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from bench.aged import fill
+from bench.scale.day import Fleet, cores
+from bench.scale.stand import Plan, Progress, Stand, difference, started_stand
+from bench.submission import percentiles
+from bench.workload import one_group
+
+SCHEDULER = "kai"
+PODS = 8
+SUBMITTERS = 4
+PATIENCE_SECONDS = 600.0
+SETTLE_SECONDS = 2.0
+PROCESSES = ("observer", "worker", "postgres", "web", "beat", "redis")
+COUNTS = (
+    "rows_written",
+    "transactions",
+    "wal_bytes",
+    "messages",
+    "lock_waits",
+    "deadlocks",
+    "calls",
+    "pod_events",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    clusters: int
+    nodes: int
+    foreign_per_node: int
+    window: float
+    """Seconds for each price."""
+    groups: int
+    """Of each crew."""
+    crews: Sequence[tuple[int, int]]
+    """Workers and observers."""
+    heartbeats: Sequence[float]
+    """Offered a second in all clusters together."""
+    offered: Sequence[float]
+    """Groups a second."""
+    aged: int
+    """Ended workflows of the full database."""
+
+
+FULL = Size(
+    clusters=4,
+    nodes=5_000,
+    foreign_per_node=4,
+    window=12.0,
+    groups=48,
+    crews=((1, 1), (2, 1), (4, 1), (2, 2)),
+    heartbeats=(67, 333, 1_000, 2_000),
+    offered=(0.5, 1, 2, 4),
+    aged=50_000,
+)
+SMALL = Size(
+    clusters=2,
+    nodes=300,
+    foreign_per_node=2,
+    window=2.0,
+    groups=6,
+    crews=((1, 1), (2, 1)),
+    heartbeats=(100,),
+    offered=(2,),
+    aged=2_000,
+)
+
+
+def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
+    size = SMALL if small else FULL
+    plan = Plan(
+        clusters=size.clusters, nodes=size.nodes, foreign_per_node=size.foreign_per_node, run_seconds=1.0
+    )
+    with started_stand(plan, progress=progress) as stand:
+        stand.run(workers=1, observers=1)
+        progress(f"scale: {size.clusters} clusters of {size.nodes} nodes are listed")
+        first_list = _first_list(stand)
+        idle = _window(stand, size.window)
+        prices = _prices(stand, size, idle, progress)
+        memory = {name: mib for name, mib in stand.memory_mib().items() if name != "clusters"}
+        crews = {
+            f"{workers} workers, {observers} observers": _crew(stand, size, workers, observers, progress)
+            for workers, observers in size.crews
+        }
+        stand.run(workers=1, observers=1)
+        heartbeats = {
+            f"{rate:g}": _offered_heartbeats(stand, size, rate, progress) for rate in size.heartbeats
+        }
+        groups = {f"{rate:g}": _offered_groups(stand, size, rate, progress) for rate in size.offered}
+        progress(f"scale: {size.aged} ended workflows are filled in")
+        fill(stand.database_url, workflows=size.aged)
+        crews["1 workers, 1 observers, aged"] = _crew(stand, size, 1, 1, progress)
+    by_process = _by_process(prices, first_crew=next(iter(crews.values())))
+    return {
+        "clusters": size.clusters,
+        "nodes": size.nodes,
+        "pods_per_group": PODS,
+        "first_list": first_list,
+        "idle_cores": _cpu(idle, per=idle["seconds"], digits=4),
+        "prices": prices,
+        "memory_mib": memory,
+        "crews": crews,
+        "offered_heartbeats": heartbeats,
+        "offered_groups": groups,
+        "computed": _computed(by_process),
+    }
+
+
+def _first_list(stand: Stand) -> dict[str, Any]:
+    """Register the clusters; until every node and every other tenant's pod is in the rows."""
+    before = stand.reading()
+    for name in stand.plan.names:
+        stand.add_cluster(name, scheduler=SCHEDULER)
+    nodes = stand.plan.clusters * stand.plan.nodes
+    complete = """
+        SELECT count(*) FROM pools_cluster
+         WHERE nodes_synced_at IS NOT NULL AND others_synced_at IS NOT NULL
+    """
+    stand.wait(
+        lambda: (
+            stand.number("SELECT count(*) FROM pools_node") == nodes
+            and stand.number(complete) == stand.plan.clusters
+        ),
+        seconds=PATIENCE_SECONDS,
+        awaited="all nodes to be listed",
+    )
+    moved = difference(before, stand.reading())
+    time.sleep(SETTLE_SECONDS)
+    return {
+        "objects": int(moved["nodes_listed"] + moved["foreign_listed"]),
+        "seconds": round(moved["seconds"], 1),
+        "observer_cpu_seconds": round(moved["cpu.observer"], 2),
+        "node_rows": nodes,
+    }
+
+
+def _window(stand: Stand, seconds: float) -> dict[str, float]:
+    before = stand.reading()
+    time.sleep(seconds)
+    stand.supervisor.check()
+    return difference(before, stand.reading())
+
+
+def _prices(stand: Stand, size: Size, idle: Mapping[str, float], progress: Progress) -> dict[str, Any]:
+    """Processor time and writes for one of each, beyond what an idle service spends."""
+    prices: dict[str, Any] = {}
+    rate = size.heartbeats[0] / size.clusters
+    for name, feed, sent in (
+        ("heartbeats", "nodes", "nodes_sent"),
+        ("foreign_changes", "foreign", "foreign_sent"),
+    ):
+        progress(f"scale: {rate * size.clusters:g} {name} a second")
+        stand.set_rates(**{feed: rate})
+        prices[name] = _priced(_window(stand, size.window), idle, of=sent)
+        stand.set_rates(**{feed: 0.0})
+        time.sleep(SETTLE_SECONDS)
+    progress("scale: every stream lists again")
+    prices["listed"] = _relist(stand, idle)
+    return prices
+
+
+def _relist(stand: Stand, idle: Mapping[str, float]) -> dict[str, Any]:
+    before = stand.reading()
+    for name in stand.plan.names:
+        stand.world(name).control("expire", name)
+    objects = stand.plan.clusters * stand.plan.nodes * (1 + stand.plan.foreign_per_node)
+
+    def listed() -> float:
+        counts = [stand.world(name).control("counts", name) for name in stand.plan.names]
+        return float(sum(count["nodes_listed"] + count["foreign_listed"] for count in counts))
+
+    goal = before["nodes_listed"] + before["foreign_listed"] + objects
+    stand.wait(lambda: listed() >= goal, seconds=PATIENCE_SECONDS, awaited="everything to be listed again")
+    time.sleep(SETTLE_SECONDS)
+    moved = difference(before, stand.reading())
+    moved["listed"] = moved["nodes_listed"] + moved["foreign_listed"]
+    return _priced(moved, idle, of="listed")
+
+
+def _priced(moved: Mapping[str, float], idle: Mapping[str, float], *, of: str) -> dict[str, Any]:
+    """A window's costs for one of ``of``."""
+    count = max(moved[of], 1.0)
+    net = _net(moved, idle)
+    return {
+        "count": int(moved[of]),
+        "per_second": round(moved[of] / moved["seconds"], 1),
+        "bytes_each": round(moved["feed_bytes"] / count),
+        "rows_written": round(net["rows_written"] / count, 3),
+        "statements": round((net["statements.observer"] + net["statements.worker"]) / count, 3),
+        "cpu_ms": _cpu(net, per=count / 1000, digits=3),
+    }
+
+
+def _net(moved: Mapping[str, float], idle: Mapping[str, float]) -> dict[str, float]:
+    """What a window has beyond an idle one of the same length; never less than nothing."""
+    share = moved["seconds"] / idle["seconds"]
+    return {name: max(0.0, value - idle.get(name, 0.0) * share) for name, value in moved.items()}
+
+
+def _cpu(moved: Mapping[str, float], *, per: float, digits: int) -> dict[str, float]:
+    return {name: round(moved.get(f"cpu.{name}", 0.0) / per, digits) for name in PROCESSES}
+
+
+def _crew(stand: Stand, size: Size, workers: int, observers: int, progress: Progress) -> dict[str, Any]:
+    """So many groups at once, from submission until all are released."""
+    stand.run(workers=workers, observers=observers)
+    time.sleep(2 * SETTLE_SECONDS)
+    idle = _window(stand, size.window)
+    progress(f"scale: {size.groups} groups with {workers} workers and {observers} observers")
+    before = stand.reading()
+    with ThreadPoolExecutor(max_workers=SUBMITTERS) as pool:
+        list(pool.map(lambda number: _submit(stand, number), range(size.groups)))
+    _wait_released(stand)
+    moved = difference(before, stand.reading())
+    return _of_groups(stand, moved, idle, groups=size.groups)
+
+
+def _of_groups(
+    stand: Stand, moved: Mapping[str, float], idle: Mapping[str, float], *, groups: int
+) -> dict[str, Any]:
+    net = _net(moved, idle)
+    per_group = {name: round(net[name] / groups, 2) for name in COUNTS}
+    roles = {
+        f"statements_{role}": round(net[f"statements.{role}"] / groups, 1) for role in ("worker", "observer")
+    }
+    return {
+        "groups": groups,
+        "seconds": round(moved["seconds"], 1),
+        "groups_per_second": round(groups / moved["seconds"], 2),
+        "per_group": {**per_group, **roles, "looks": round(net["looks.worker"] / groups, 2)},
+        "idle_looks": int(net["idle_looks.worker"]),
+        "cpu_ms_per_group": _cpu(net, per=groups / 1000, digits=1),
+        "cores_busy": round(
+            sum(moved[name] for name in moved if name.startswith("cpu.")) / moved["seconds"], 2
+        ),
+        "end_to_release": _lags(stand, since=time.time() - moved["seconds"]),
+    }
+
+
+def _submit(stand: Stand, number: int) -> None:
+    pool = stand.plan.names[number % stand.plan.clusters]
+    stand.rest.submit(pool, one_group(PODS, name="scale", gpu=1))
+
+
+def _unreleased(stand: Stand) -> float:
+    return stand.number(
+        "SELECT count(*) FROM workflows_taskgroup WHERE released_at IS NULL AND backend_id IN "
+        "(SELECT id FROM pools_backend WHERE name <> 'aged')"
+    )
+
+
+def _wait_released(stand: Stand) -> None:
+    stand.wait(lambda: _unreleased(stand) == 0, seconds=PATIENCE_SECONDS, awaited="all groups to be released")
+
+
+def _lags(stand: Stand, *, since: float) -> dict[str, Any]:
+    """From the end of a group's last pod until nothing of the group is left in its cluster."""
+    ended: dict[str, float] = {}
+    for name in stand.plan.names:
+        ended |= {group: at for group, at in stand.world(name).control("ended", name).items() if at >= since}
+    query = """
+        SELECT replace(uuid::text, '-', ''), extract(epoch FROM released_at) FROM workflows_taskgroup
+         WHERE released_at IS NOT NULL AND uuid = ANY(%s::uuid[])
+    """
+    with psycopg.connect(stand.database_url, autocommit=True) as connection:
+        released: dict[str, Any] = dict(connection.execute(query, (list(ended),)).fetchall())
+    lags = [float(released[group]) - at for group, at in ended.items() if group in released]
+    return {"groups": len(lags), **(percentiles(lags) if len(lags) > 1 else {})}
+
+
+def _offered_heartbeats(stand: Stand, size: Size, rate: float, progress: Progress) -> dict[str, Any]:
+    """Heartbeats at a rate; fewer are sent once the observer reads more slowly than they come."""
+    progress(f"scale: {rate:g} heartbeats a second are offered to one observer")
+    stand.set_rates(nodes=rate / size.clusters)
+    time.sleep(SETTLE_SECONDS)
+    moved = _window(stand, size.window)
+    stand.set_rates(nodes=0.0)
+    time.sleep(SETTLE_SECONDS)
+    return {
+        "read_per_second": round(moved["nodes_sent"] / moved["seconds"], 1),
+        "mib_per_second": round(moved["feed_bytes"] / moved["seconds"] / 2**20, 2),
+        "rows_written_per_second": round(moved["rows_written"] / moved["seconds"], 1),
+        "cores": _cpu(moved, per=moved["seconds"], digits=3),
+        "cores_of_the_clusters": round(moved["cpu.clusters"] / moved["seconds"], 2),
+    }
+
+
+def _offered_groups(stand: Stand, size: Size, rate: float, progress: Progress) -> dict[str, Any]:
+    """Groups at a rate, with one worker: how far it keeps up, and how long an end waits for its release."""
+    progress(f"scale: {rate:g} groups a second are offered to one worker")
+    count = max(2, round(rate * size.window))
+    before, began = stand.reading(), time.time()
+    with ThreadPoolExecutor(max_workers=SUBMITTERS) as pool:
+        for number in range(count):
+            time.sleep(max(0.0, began + number / rate - time.time()))
+            pool.submit(_submit, stand, number)
+    behind = _unreleased(stand)
+    moved = difference(before, stand.reading())
+    _wait_released(stand)
+    return {
+        "offered": count,
+        "submitted_per_second": round(count / moved["seconds"], 2),
+        "unreleased_at_the_end": int(behind),
+        "messages_per_second": round(moved["messages"] / moved["seconds"], 1),
+        "rows_written_per_second": round(moved["rows_written"] / moved["seconds"], 1),
+        "cores": _cpu(moved, per=moved["seconds"], digits=3),
+        "end_to_release": _lags(stand, since=began),
+    }
+
+
+def _by_process(prices: Mapping[str, Any], *, first_crew: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Seconds of each process for one of each happening."""
+    of_groups = first_crew["cpu_ms_per_group"]
+    return {
+        process: {name: price["cpu_ms"][process] / 1000 for name, price in prices.items()}
+        | {"groups": of_groups[process] / 1000}
+        for process in PROCESSES
+    }
+
+
+def _computed(by_process: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """Rates and cores for 1, 5 and 20 clusters of 5,000 nodes: computed from the prices."""
+    computed = {}
+    for clusters in (1, 5, 20):
+        fleet = Fleet(clusters=clusters)
+        computed[f"{clusters} clusters"] = {
+            "per_second": _rounded(fleet.rates(peak=False)),
+            "per_second_at_peak": _rounded(fleet.rates(peak=True)),
+            "cores": _rounded(cores(fleet, by_process, peak=False)),
+            "cores_at_peak": _rounded(cores(fleet, by_process, peak=True)),
+        }
+    return computed
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in values.items()}

@@ -1,0 +1,160 @@
+"""Nodes and other tenants' pods as an API server sends them: JSON of a usual size. Pure.
+
+Only the fields that the observer reads have a meaning; the rest is there because it has to be read, too. A
+GPU node with NVIDIA's operator and node feature discovery has some hundred labels and fifty images, and a
+record of who set which field.
+"""
+
+import json
+from functools import cache
+from typing import Any
+
+ZONE, RACK, CLIQUE = "topology.kubernetes.io/zone", "osmo.local/rack", "nvidia.com/gpu.clique"
+POOL_LABEL = "osmo.local/pool"
+RACK_SIZE, ZONE_SIZE = 18, 1008
+GPUS = 8
+
+_NAME, _NUMBER, _VERSION, _UID = "@name@", "@number@", "@version@", "@uid@"
+
+
+def node(number: int, *, version: int, ready: bool = True) -> bytes:
+    """A node of pool ``gpu``, as JSON; nodes with neighbouring numbers share racks and zones."""
+    text = (
+        _node()
+        .replace(_NAME, f"node-{number}")
+        .replace(_NUMBER, str(number))
+        .replace("@zone@", f"z{number // ZONE_SIZE}")
+        .replace("@rack@", f"r{number // RACK_SIZE}")
+        .replace("@ready@", "True" if ready else "False")
+        .replace(_VERSION, str(version))
+        .replace(_UID, f"10000000-0000-4000-8000-{number:012d}")
+    )
+    return text.encode()
+
+
+def foreign_pod(number: int, *, on: int, version: int) -> bytes:
+    """Another tenant's pod that runs on a node."""
+    text = (
+        _foreign_pod()
+        .replace(_NAME, f"agent-{number}")
+        .replace(_NUMBER, str(on))
+        .replace(_VERSION, str(version))
+        .replace(_UID, f"20000000-0000-4000-8000-{number:012d}")
+    )
+    return text.encode()
+
+
+@cache
+def _node() -> str:
+    features = {f"feature.node.kubernetes.io/cpu-cpuid.FEATURE{n:03d}": "true" for n in range(80)}
+    gpu = {f"nvidia.com/gpu.property-{n:02d}": f"value-{n}" for n in range(30)}
+    placed = {POOL_LABEL: "gpu", ZONE: "@zone@", RACK: "@rack@", CLIQUE: "@rack@.1"}
+    capacity = {
+        "cpu": "224",
+        "memory": "2113405568Ki",
+        "nvidia.com/gpu": str(GPUS),
+        "pods": "110",
+        "ephemeral-storage": "3750178624Ki",
+    }
+    conditions = [
+        {
+            "type": kind,
+            "status": "@ready@" if kind == "Ready" else "False",
+            "reason": f"Kubelet{kind}",
+            "message": f"kubelet says something about {kind}",
+            "lastHeartbeatTime": "2026-11-23T10:00:00Z",
+            "lastTransitionTime": "2026-11-01T10:00:00Z",
+        }
+        for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+    ]
+    images = [
+        {"names": [f"registry.example.com/team/image-{n}@sha256:{n:064x}"], "sizeBytes": 10**9 + n}
+        for n in range(50)
+    ]
+    return json.dumps(
+        {
+            "kind": "Node",
+            "apiVersion": "v1",
+            "metadata": {
+                "name": _NAME,
+                "uid": _UID,
+                "resourceVersion": _VERSION,
+                "creationTimestamp": "2026-11-01T10:00:00Z",
+                "labels": features | gpu | placed | {"kubernetes.io/hostname": _NAME},
+                "annotations": {"nfd.node.kubernetes.io/feature-labels": ",".join(features)},
+                "managedFields": _managed_fields([f"f:{label}" for label in (features | gpu)]),
+            },
+            "spec": {"podCIDR": "10.0.0.0/24", "providerID": f"metal:///{_NAME}"},
+            "status": {
+                "capacity": capacity,
+                "allocatable": capacity,
+                "conditions": conditions,
+                "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+                "nodeInfo": {"kubeletVersion": "v1.36.3", "osImage": "Ubuntu 24.04", "bootID": _UID},
+                "images": images,
+            },
+        }
+    )
+
+
+def _managed_fields(fields: list[str]) -> list[dict[str, Any]]:
+    set_fields: dict[str, Any] = {"f:metadata": {"f:labels": {field: {} for field in fields}}}
+    return [{"manager": "kubelet", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": set_fields}]
+
+
+@cache
+def _foreign_pod() -> str:
+    variables = [{"name": f"VARIABLE_{n}", "value": f"value {n} of an agent"} for n in range(25)]
+    mounts = [{"name": f"volume-{n}", "mountPath": f"/var/lib/agent/{n}"} for n in range(10)]
+    requests = {"cpu": "100m", "memory": "200Mi"}
+    return json.dumps(
+        {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "metadata": {
+                "name": _NAME,
+                "namespace": "monitoring",
+                "uid": _UID,
+                "resourceVersion": _VERSION,
+                "creationTimestamp": "2026-11-01T10:00:00Z",
+                "labels": {"app": "agent"},
+                "managedFields": _managed_fields([f"f:VARIABLE_{n}" for n in range(25)]),
+                "ownerReferences": [
+                    {"kind": "DaemonSet", "name": "agent", "uid": _UID, "apiVersion": "apps/v1"}
+                ],
+            },
+            "spec": {
+                "nodeName": f"node-{_NUMBER}",
+                "containers": [
+                    {
+                        "name": "agent",
+                        "image": "registry.example.com/agent:1",
+                        "env": variables,
+                        "volumeMounts": mounts,
+                        "resources": {"requests": requests, "limits": requests},
+                    }
+                ],
+                "volumes": [{"name": mount["name"], "emptyDir": {}} for mount in mounts],
+                "tolerations": [
+                    {"operator": "Exists", "effect": effect} for effect in ("NoExecute", "NoSchedule")
+                ],
+            },
+            "status": {
+                "phase": "Running",
+                "podIP": "10.0.0.2",
+                "conditions": [
+                    {"type": kind, "status": "True", "lastTransitionTime": "2026-11-01T10:00:00Z"}
+                    for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+                ],
+                "containerStatuses": [
+                    {
+                        "name": "agent",
+                        "ready": True,
+                        "restartCount": 0,
+                        "image": "registry.example.com/agent:1",
+                        "state": {"running": {"startedAt": "2026-11-01T10:00:00Z"}},
+                    }
+                ],
+            },
+        }
+    )

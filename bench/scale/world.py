@@ -1,0 +1,242 @@
+"""The clusters in memory, as a process of their own: ``python -m bench.scale.world PATH PLAN``.
+
+What the service makes lives in a ``FakeCluster``, which keeps the promises of ``cluster.interface``. The
+thousands of nodes and other tenants' pods do not: they are made of a template when they are listed or change,
+at a rate that the bench sets while the service runs.
+"""
+
+import json
+import socketserver
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.scale import objects, wire
+from bench.scale.kubelet import Kubelet
+from cluster.errors import ClusterError
+from cluster.interface import Listing
+from cluster.kinds import CRD, NODE, POD
+from localcluster.crds import kai, nvidia
+from tests.fakes.cluster import FakeCluster
+
+PAGE = 500
+TICK_SECONDS = 0.05
+EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}\n'
+UIDS = 10**9
+"""By how much the uids of two clusters' objects lie apart."""
+
+
+@dataclass(slots=True)
+class Feed:
+    """Objects of one kind that are made when they are read; each change is of the next one in turn."""
+
+    make: Callable[[int, int], bytes]
+    count: int
+    rate: float = 0.0
+    sent: int = 0
+    listed: int = 0
+    chars: int = 0
+    version: int = 10
+    expired: int = 0
+
+    def page(self, first: int) -> tuple[bytes, bool]:
+        """Some hundred objects from ``first`` on, and whether more follow."""
+        last = min(first + PAGE, self.count)
+        items = b",".join(self.make(number, self.version) for number in range(first, last))
+        more = b"more" if last < self.count else b""
+        self.listed += last - first
+        self.chars += len(items)
+        head = b'{"metadata":{"resourceVersion":"%d","continue":"%s"},"items":[' % (self.version, more)
+        return head + items + b"]}", bool(more)
+
+    def events(self, seconds: float) -> Iterator[bytes]:
+        """Lines of a watch at the rate that is set; empty ones while nothing is due."""
+        until, due, expired = time.monotonic() + seconds, 0.0, self.expired
+        at = time.monotonic()
+        while at < until:
+            time.sleep(TICK_SECONDS)
+            if self.expired != expired:
+                yield EXPIRED
+                return
+            now = time.monotonic()
+            due, at = due + self.rate * (now - at), now
+            lines = []
+            for _ in range(int(due)):
+                self.version += 1
+                line = self.make(self.sent % self.count, self.version)
+                lines.append(b'{"type":"MODIFIED","object":' + line + b"}\n")
+                self.sent += 1
+            due -= int(due)
+            self.chars += sum(map(len, lines))
+            yield b"".join(lines)
+
+
+@dataclass(slots=True)
+class SimulatedCluster:
+    """One cluster: what the service makes, nodes, and other tenants' pods."""
+
+    memory: Any
+    kubelet: Kubelet
+    nodes: Feed
+    foreign: Feed
+
+    def feed(self, kind: Any, options: dict[str, Any]) -> Feed | None:
+        """The feed of what is asked for, if it has simulation."""
+        selects_others = "!=" in options.get("label_selector", "")
+        feed = self.nodes if kind == NODE else self.foreign if kind == POD and selects_others else None
+        return feed if feed and feed.count else None
+
+
+def simulated(number: int, plan: dict[str, Any]) -> SimulatedCluster:
+    memory = FakeCluster(first_uid=number * UIDS + 1)
+    for definition in (*kai.definitions("0.13"), *nvidia.definitions()):
+        memory.put(CRD, definition)
+    nodes = int(plan["nodes"])
+    kubelet = Kubelet(memory, nodes=nodes, run_seconds=float(plan["run_seconds"]))
+    kubelet.start()
+    return SimulatedCluster(
+        memory=memory,
+        kubelet=kubelet,
+        nodes=Feed(lambda n, version: objects.node(n, version=version), nodes),
+        foreign=Feed(
+            lambda n, version: objects.foreign_pod(n, on=n % nodes, version=version),
+            nodes * int(plan["foreign_per_node"]),
+        ),
+    )
+
+
+@dataclass(slots=True)
+class World:
+    clusters: dict[str, SimulatedCluster]
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def set_rates(self, cluster: str, rates: dict[str, float]) -> None:
+        simulation = self.clusters[cluster]
+        for name, rate in rates.items():
+            getattr(simulation, name).rate = rate
+
+    def set_run_seconds(self, cluster: str, seconds: float) -> None:
+        self.clusters[cluster].kubelet.run_seconds = seconds
+
+    def expire(self, cluster: str) -> None:
+        """Let every watch of nodes and of others' pods meet a version that is too old: they list again."""
+        simulation = self.clusters[cluster]
+        simulation.nodes.expired += 1
+        simulation.foreign.expired += 1
+
+    def ended(self, cluster: str) -> dict[str, float]:
+        return dict(self.clusters[cluster].kubelet.ended)
+
+    def counts(self, cluster: str) -> dict[str, int]:
+        """What the cluster has sent so far, and which calls it has had."""
+        simulation = self.clusters[cluster]
+        return {
+            "nodes_sent": simulation.nodes.sent,
+            "nodes_listed": simulation.nodes.listed,
+            "foreign_sent": simulation.foreign.sent,
+            "foreign_listed": simulation.foreign.listed,
+            "feed_bytes": simulation.nodes.chars + simulation.foreign.chars,
+            "pod_events": simulation.kubelet.pod_events,
+            "calls": len(simulation.memory.calls),
+            "pods": len(simulation.memory.names(POD)),
+        }
+
+
+class Handler(socketserver.BaseRequestHandler):
+    """One request of one connection."""
+
+    def handle(self) -> None:
+        world: World = self.server.world  # type: ignore[attr-defined]
+        try:
+            _, body = wire.receive(self.request)
+            name, method, arguments, options = wire.unpacked(body)
+            if method.startswith("_"):
+                answer = getattr(world, method[1:])(*arguments)
+                wire.send(self.request, wire.VALUE, wire.packed(answer))
+            else:
+                self._answer(world.clusters[name], method, arguments, options)
+        except ClusterError as error:
+            wire.send(self.request, wire.ERROR, wire.packed_error(error))
+        except OSError:
+            return  # whoever asked has gone
+
+    def _answer(self, cluster: SimulatedCluster, method: str, arguments: Any, options: Any) -> None:
+        feed = cluster.feed(arguments[0], options) if method in ("scan", "watch") else None
+        if method == "scan" and feed:
+            self._scan_feed(feed)
+        elif method == "watch" and feed:
+            self._acknowledge()
+            for lines in feed.events(options["timeout_seconds"]):
+                self.request.sendall(lines)
+        elif method == "scan":
+            self._scan(cluster.memory.list(*arguments, **options))
+        elif method == "watch":
+            with cluster.memory.watch(*arguments, **options) as stream:
+                self._acknowledge()
+                for event in stream:
+                    self.request.sendall(json.dumps(event).encode() + b"\n")
+        elif method == "logs":
+            with cluster.memory.logs(*arguments, **options) as stream:
+                self._acknowledge()
+                for chunk in stream:
+                    self.request.sendall(chunk)
+        else:
+            value = getattr(cluster.memory, method)(*arguments, **options)
+            is_object = isinstance(value, dict) and method != "read_crd_schema"
+            wire.send(
+                self.request,
+                wire.JSON if is_object else wire.VALUE,
+                json.dumps(value).encode() if is_object else wire.packed(value),
+            )
+
+    def _acknowledge(self) -> None:
+        wire.send(self.request, wire.VALUE, wire.packed(None))
+
+    def _scan_feed(self, feed: Feed) -> None:
+        more, first = True, 0
+        while more:
+            page, more = feed.page(first)
+            first += PAGE
+            wire.send(self.request, wire.JSON, page)
+
+    def _scan(self, listing: Listing[Any]) -> None:
+        metadata = {"resourceVersion": listing.resource_version}
+        first = 0
+        while True:
+            more = first + PAGE < len(listing.items)
+            page = {
+                "metadata": metadata | ({"continue": "more"} if more else {}),
+                "items": listing.items[first : first + PAGE],
+            }
+            wire.send(self.request, wire.JSON, json.dumps(page).encode())
+            first += PAGE
+            if not more:
+                return
+
+
+class Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, path: str, world: World) -> None:
+        self.world = world
+        super().__init__(path, Handler)
+
+
+def worlds(plan: dict[str, Any]) -> World:
+    """``plan``: names of clusters, nodes and other tenants' pods of each, and how long our pods run."""
+    return World({name: simulated(n, plan) for n, name in enumerate(plan["clusters"])})
+
+
+def main() -> None:
+    path, plan = sys.argv[1], json.loads(Path(sys.argv[2]).read_text())
+    with Server(path, worlds(plan)) as server:
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The simulation of many clusters in its small form: what it counts, never how long it takes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+SECONDS = 500
+STATEMENTS_OF_A_GROUP = 260
+"""Of workers and observer, for a group of eight pods; a slow machine looks more often."""
+
+
+@pytest.fixture(scope="module")
+def report():
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "--small", "--only", "scale"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout)["parts"]["scale"]
+
+
+def test_everything_that_is_listed_reaches_the_rows(report):
+    assert report["first_list"]["node_rows"] == report["clusters"] * report["nodes"]
+    assert report["first_list"]["objects"] >= 3 * report["clusters"] * report["nodes"]
+
+
+def test_what_says_nothing_new_is_not_written(report):
+    """Heartbeats and relists read much and write next to nothing: a few rows of the clusters themselves."""
+    for name in ("heartbeats", "listed"):
+        price = report["prices"][name]
+        assert price["count"] > 0
+        assert price["rows_written"] < 0.5
+        assert price["statements"] < 1
+
+
+def test_every_group_is_released_whatever_the_number_of_workers(report):
+    for crew in report["crews"].values():
+        assert crew["end_to_release"]["groups"] == crew["groups"]
+        assert crew["per_group"]["deadlocks"] == 0
+        assert crew["per_group"]["pod_events"] >= 8 * 6
+        statements = crew["per_group"]["statements_worker"] + crew["per_group"]["statements_observer"]
+        assert statements < STATEMENTS_OF_A_GROUP
+
+
+def test_groups_that_are_offered_at_a_rate_are_all_released(report):
+    for offer in report["offered_groups"].values():
+        assert offer["end_to_release"]["groups"] == offer["offered"]
+
+
+def test_what_is_computed_stands_apart(report):
+    assert set(report["computed"]) == {"1 clusters", "5 clusters", "20 clusters"}

@@ -1,0 +1,40 @@
+"""What a day of many clusters costs, computed from measured prices."""
+
+import pytest
+
+from bench.scale import objects
+from bench.scale.day import Fleet, cores
+from cluster.storable import decode
+from workflows.observer.foreign_usage import see_foreign_pod
+from workflows.values.observation import see_node
+
+
+def test_twenty_clusters_have_the_events_of_twenty():
+    rates = Fleet(clusters=20).rates(peak=False)
+    assert rates["heartbeats"] == pytest.approx(100_000 / 300)
+    assert rates["listed"] == pytest.approx((100_000 + 100_000 * 12 + 100_000) / 600)
+    assert rates["groups"] == pytest.approx(100_000 / 8 / (4 * 3600))
+
+
+def test_only_new_groups_have_a_peak():
+    fleet = Fleet(clusters=1)
+    usual, peak = fleet.rates(peak=False), fleet.rates(peak=True)
+    assert {name for name in usual if peak[name] != usual[name]} == {"groups"}
+    assert peak["groups"] == pytest.approx(5 * usual["groups"])
+
+
+def test_cores_are_rates_times_prices():
+    fleet = Fleet(clusters=3, nodes=600)
+    prices = {"observer": {"heartbeats": 0.001}, "worker": {"groups": 0.0}}
+    assert cores(fleet, prices, peak=False) == {"observer": pytest.approx(3 * 2 * 0.001), "worker": 0.0}
+
+
+def test_the_observer_reads_a_node_of_the_simulation_as_a_node():
+    node = see_node(decode(objects.node(19, version=7)))
+    assert (node.name, node.resource_version, node.ready) == ("node-19", "7", True)
+    assert (node.labels[objects.RACK], node.labels[objects.POOL_LABEL]) == ("r1", "gpu")
+
+
+def test_the_observer_counts_another_tenant_s_pod_of_the_simulation():
+    pod = see_foreign_pod(decode(objects.foreign_pod(3, on=2, version=7)))
+    assert (pod.node, pod.usage[1]) == ("node-2", 100)
