@@ -237,6 +237,9 @@ class Environment(BaseSettings):
         ge=0,
         description="Processor time of each minute for seeking orders of a cluster's waiting gangs; 0: none.",
     )
+    observer_clusters: int = Field(
+        default=0, ge=0, description="Most clusters that one observer follows; 0: all that no other follows."
+    )
     probe_seconds: float = Field(default=15.0, gt=0, description="How often backends are probed.")
     conditions_seconds: float = Field(
         default=30.0, gt=0, description="How often conditions are evaluated of a cluster without news."

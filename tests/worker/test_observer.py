@@ -25,7 +25,7 @@ from pools.models import (
 )
 from scheduling.backends.registry import scheduler_backend
 from scheduling.channels import CHANNEL_DRIVER
-from tests.factories import BackendFactory, NodeFactory, foreign_usage
+from tests.factories import BackendFactory, NodeFactory, PoolFactory, foreign_usage
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY, POD_GROUP
 from tests.worker.world import World
@@ -64,8 +64,8 @@ def world(transactional_db, monkeypatch):
 def observer(world):
     started = []
 
-    def start():
-        observer = Observer()
+    def start(most=0):
+        observer = Observer(most=most)
         thread = threading.Thread(target=observer.run)
         thread.start()
         started.append((observer, thread))
@@ -247,6 +247,39 @@ def test_only_nodes_that_come_go_or_move_make_conditions_due(world):
     world.cluster.remove(NODE, "n1")
     world.observe()
     assert Cluster.objects.get().changes == before + 1
+
+
+def leases():
+    return dict(ClusterLease.objects.values_list("cluster_id", "observer"))
+
+
+def test_observers_with_a_bound_share_the_clusters(world, observer, monkeypatch):
+    """Without one, whoever starts first follows all of them, and the others stand by."""
+    clusters = {"": world.cluster, "east": FakeCluster(first_uid=10**9)}
+    monkeypatch.setattr(connect, "connect", lambda access, *_: clusters[access.context])
+    uids = {cluster.kube_system_uid() for cluster in clusters.values()}
+    world.pool()
+    PoolFactory(
+        backend=BackendFactory(
+            cluster__uid=clusters["east"].kube_system_uid(), kubeconfig="/k", context="east"
+        )
+    )
+    first = observer(most=1)
+    until(lambda: len(leases()) == 1 and first.followers)
+    time.sleep(0.5)  # long enough to take the other one as well
+    assert len({key[0] for key in first.followers}) == 1
+    second = observer(most=1)
+    until(lambda: leases().keys() == uids and second.followers)
+    assert {key[0] for key in first.followers} | {key[0] for key in second.followers} == uids
+
+
+def test_a_cluster_whose_observer_ends_is_followed_by_one_with_a_free_place(world, observer):
+    world.pool()
+    first = observer(most=1)
+    until(lambda: first.followers)
+    second = observer(most=1)
+    first.stop()
+    until(lambda: second.followers)
 
 
 def test_backends_of_one_cluster_share_its_nodes_whatever_their_schedulers(world, observer):

@@ -1,5 +1,7 @@
 """One cluster, followed and written by a thread of its own for as long as it holds the cluster's lease.
 
+A process may be bounded to so many clusters (``places``); the others are then left to other observers.
+
 Clusters share nothing here: neither a queue nor a transaction, so what one sends cannot hold up another.
 With the lease the streams begin anew from the rows; when it is lost they end, and what waits is dropped,
 because the next holder lists everything. A batch that the database does not take because it is away is tried
@@ -52,6 +54,8 @@ class ClusterObserver:
     """Follows a cluster until ``stop``; ``followed`` is replaced when its backends change."""
 
     followed: Followed
+    places: threading.Semaphore
+    """Free places of the process, of which a cluster takes one for as long as it is followed."""
     stopped: threading.Event = field(default_factory=threading.Event)
     inbox: Inbox = field(default_factory=Inbox)
     quarantine: Quarantine = field(default_factory=Quarantine)
@@ -86,17 +90,25 @@ class ClusterObserver:
 
     def _run(self) -> None:
         while not self.stopped.is_set():
-            close_old_connections()
-            try:
-                if lease := take(self.uid):
-                    self._follow(lease)
-            except Error as error:
-                log.warning("cluster_not_followed", cluster=self.uid, error=str(error))
-            except Exception:  # what goes wrong with one cluster is tried again, and is no other's trouble
-                log.exception("cluster_observer_failed", cluster=self.uid)
-            finally:
-                connection.close()
+            if self.places.acquire(blocking=False):
+                try:
+                    self._take_and_follow()
+                finally:
+                    self.places.release()
             self.stopped.wait(TAKE_SECONDS)
+
+    def _take_and_follow(self) -> None:
+        """Follow the cluster if no other observer does."""
+        close_old_connections()
+        try:
+            if lease := take(self.uid):
+                self._follow(lease)
+        except Error as error:
+            log.warning("cluster_not_followed", cluster=self.uid, error=str(error))
+        except Exception:  # what goes wrong with one cluster is tried again, and is no other's trouble
+            log.exception("cluster_observer_failed", cluster=self.uid)
+        finally:
+            connection.close()
 
     def _follow(self, lease: ObserverLease) -> None:
         """Follow and write until stopped or until another observer has the lease."""

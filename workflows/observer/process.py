@@ -18,6 +18,7 @@ from workflows.observer.sources import Followed, clusters_to_follow
 from workflows.observer.streams import Follower
 
 ROWS_SECONDS = 5.0
+ALL = 1_000_000
 
 log = structlog.get_logger(__name__)
 
@@ -26,11 +27,17 @@ log = structlog.get_logger(__name__)
 class Observer:
     """Follows until ``stop``; ``run`` belongs to one thread, ``stop`` may come from a signal."""
 
+    most: int
+    """How many clusters it follows at most; 0: all that no other observer follows."""
     stopped: threading.Event = field(default_factory=threading.Event)
     clusters: dict[str, ClusterObserver] = field(default_factory=dict)
     retired: list[ClusterObserver] = field(default_factory=list)
     refreshed_at: float = field(default=float("-inf"))
     loop: Loop = field(default_factory=lambda: Loop("the observer"))
+    places: threading.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.places = threading.Semaphore(self.most or ALL)
 
     def run(self) -> None:
         """Follow and write until stopped, then end every stream."""
@@ -79,7 +86,7 @@ class Observer:
             if uid in self.clusters:
                 self.clusters[uid].followed = followed
             else:
-                self.clusters[uid] = ClusterObserver(followed)
+                self.clusters[uid] = ClusterObserver(followed, self.places)
                 self.clusters[uid].start()
 
     def _end(self) -> None:

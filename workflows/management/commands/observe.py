@@ -3,6 +3,7 @@
 import signal
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from web import metrics, pulse
@@ -14,7 +15,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         del args, options
-        observer = Observer()
+        observer = Observer(most=settings.ENV.observer_clusters)
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: observer.stop())
         pulse.watch(observer.loop.fault)
