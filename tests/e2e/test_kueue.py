@@ -5,6 +5,7 @@ import re
 import pytest
 
 from localcluster import nodes
+from localcluster.demo.view import BLOCKERS
 from localcluster.rest import Refused
 from localcluster.standins.kueue.values import HOSTNAME
 from scheduling import names
@@ -177,6 +178,93 @@ def test_a_gang_that_is_switched_off_waits_until_it_is_switched_on(world, queues
         lambda pods: [pod["status"].get("phase") for pod in pods] == ["Running", "Running"],
     )
     complete(world, name)
+
+
+def hide_from_kueue(world, node):
+    """Another tenant's pod takes a node, and Kueue takes it for one that a Workload already counts.
+
+    Its priority keeps Kubernetes' scheduler from preempting it.
+    """
+    gpus = {"nvidia.com/gpu": "4"}
+    container = {"name": "busy", "image": "busy", "resources": {"limits": gpus, "requests": gpus}}
+    marks = {"kueue.x-k8s.io/podset-unconstrained-topology": "true"}
+    metadata = {"name": f"busy-{node}", "namespace": BLOCKERS, "annotations": marks}
+    spec = {
+        "nodeName": node,
+        "priorityClassName": "system-cluster-critical",
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        "containers": [container],
+    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    world.api.create(f"/api/v1/namespaces/{BLOCKERS}/pods", pod)
+
+
+def test_a_gang_whose_assigned_node_is_in_use_says_so_and_asks_for_room_again(world, queues):
+    """Kubernetes' own scheduler cannot bind one of two pods; nothing is left of the first attempt."""
+    recovery = {"preempted": "requeue", "backoff": {"first": "1s", "limit": "2s"}}
+    pool = world.make_pool(scheduler="kueue", nvlink=True, racks=1, size=2, recovery=recovery)
+    queues.make(pool, RACK)
+    node = f"{pool}-r0-1"
+    hide_from_kueue(world, node)
+    resources = "one: {gpu: 4, topology: [{key: rack}]}"
+    name = world.submit(pool, workflow(("g", list("ab")), resources=resources))
+    reason = world.wait(
+        lambda: world.groups(name)["g"]["waiting_reason"] or "", lambda text: f"bound to node {node}" in text
+    )
+    assert "Insufficient nvidia.com/gpu" in reason
+    world.wait(
+        lambda: world.groups(name)["g"]["waiting_reason"] or "",
+        lambda text: "1 pod of other tenants uses 4 of its 4 GPUs" in text,
+    )
+    (before,) = workloads(world, name)
+    (first, *_) = world.wait(lambda: world.groups(name)["g"]["attempts"], lambda found: len(found) == 2)
+    assert (first["cause"], first["evidence"]) == ("preempted", "assigned_node_busy")
+    world.view.unblock(node)
+    world.wait(
+        lambda: [pod["status"].get("phase") for pod in world.pods(name)],
+        lambda phases: phases == ["Running", "Running"],
+    )
+    (after,) = workloads(world, name)
+    assert before["metadata"]["name"] != after["metadata"]["name"]
+    complete(world, name)
+
+
+def test_a_lost_node_is_replaced_and_only_its_task_moves_in_the_same_compute_domain(world, queues):
+    recovery = {"preempted": "requeue", "node_lost": "task"}
+    pool = world.make_pool(scheduler="kueue", nvlink=True, racks=2, size=3, recovery=recovery)
+    queues.make(pool, RACK, CLIQUE)
+    resources = "one: {gpu: 4, topology: [{key: clique}]}"
+    name = world.submit(pool, workflow(("g", list("ab")), resources=resources))
+    world.wait_group(name, "g", "RUNNING")
+    world.wait(lambda: in_rank(world.pods(name)), both_run)
+    first, lost = in_rank(world.pods(name))
+    (domain,) = domains(world, name)
+    world.api.delete(f"{nodes.PATH}/{lost['spec']['nodeName']}")
+    stayed, moved = world.wait(
+        lambda: in_rank(world.pods(name)),
+        lambda pods: both_run(pods) and pods[1]["metadata"]["uid"] != lost["metadata"]["uid"],
+    )
+    assert stayed["metadata"]["uid"] == first["metadata"]["uid"]
+    assert moved["spec"]["nodeName"] not in {lost["spec"]["nodeName"], stayed["spec"]["nodeName"]}
+    assert len(set(places(world, [stayed, moved], CLIQUE))) == 1
+    assert domains(world, name) == [domain]
+    group = world.groups(name)["g"]
+    assert (group["status"], len(group["attempts"])) == ("RUNNING", 1)
+    complete(world, name)
+
+
+def both_run(pods):
+    return [pod["status"].get("phase") for pod in pods] == ["Running", "Running"]
+
+
+def domains(world, name):
+    """The uids of the workflow's ComputeDomains."""
+    (group,) = world.service.workflow(name)["groups"]
+    return [
+        item["metadata"]["uid"]
+        for item in world.view.of_group(world.namespace, "ComputeDomain", group["uuid"])
+    ]
 
 
 def of_pool(world, pool, kind):

@@ -3,14 +3,17 @@
 from datetime import timedelta
 
 import pytest
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from cluster.kinds import NODE, POD
+from pools.models import Cluster
 from pools.values.recovery import RecoveryPolicy, Response
+from tests.factories import foreign_usage
 from tests.fakes import players
 from tests.fakes.kinds import WORKLOAD
 from tests.worker.world import World, fresh, statuses
+from web.times import read_instant
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Attempt, ObservedObject, ObservedPod, TaskGroup
 from workflows.services.stop import request_stop
@@ -284,6 +287,91 @@ def test_a_gang_that_did_not_run_asks_for_room_again_whatever_its_policy(world):
     world.settle()
     assert (fresh(group).status, fresh(group).attempt_number, world.pods()) == ("SCHEDULING", 2, [])
     assert workload(world)["spec"] == before
+
+
+def take(world, *nodes):
+    """Another tenant's pods take these nodes, and Kubernetes' scheduler says so on pods made for them."""
+    world.cluster.players.remove(binder)
+
+    def refuse(cluster):
+        for pod in cluster.all(POD):
+            if pod["spec"].get("nodeSelector", {}).get(HOSTNAME) in nodes and not pod["spec"].get("nodeName"):
+                since = {"lastTransitionTime": timezone.now().strftime("%Y-%m-%dT%H:%M:%SZ")}
+                message = "0/4 nodes are available: 1 Insufficient nvidia.com/gpu."
+                refused = condition("PodScheduled", "False", "Unschedulable", message) | since
+                if not pod.get("status", {}).get("conditions"):
+                    cluster.put(POD, {**pod, "status": {"phase": "Pending", "conditions": [refused]}})
+
+    def bind(cluster):
+        for pod in cluster.all(POD):
+            node = pod["spec"].get("nodeSelector", {}).get(HOSTNAME)
+            if node and node not in nodes and not pod["spec"].get("nodeName"):
+                cluster.put(POD, {**pod, "spec": {**pod["spec"], "nodeName": node}})
+
+    world.cluster.players += [refuse, bind]
+    for node in nodes:
+        foreign_usage(Cluster.objects.get(), node=node, gpu=4)
+
+
+def pass_time(world, seconds):
+    """Let the conditions of pods, and the group's own times, be older by so much."""
+    for pod in world.cluster.all(POD):
+        for entry in pod.get("status", {}).get("conditions", ()):
+            if since := entry.get("lastTransitionTime"):
+                earlier = read_instant(since) - timedelta(seconds=seconds)
+                entry["lastTransitionTime"] = earlier.strftime("%Y-%m-%dT%H:%M:%SZ")
+        world.cluster.put(POD, pod)
+    TaskGroup.objects.update(created_in_cluster_at=F("created_in_cluster_at") - timedelta(seconds=seconds))
+
+
+def test_a_pod_that_cannot_be_bound_to_its_node_is_reported_with_who_uses_the_node(world):
+    group = gang(world)
+    admit(world, "n-1", "n-2")
+    take(world, "n-2")
+    world.settle()
+    assert statuses(group) == ["RUNNING", "SCHEDULING"]
+    reason = fresh(group).waiting_reason
+    assert "cannot be bound to node n-2" in reason
+    assert "of other tenants uses 4 of its" in reason
+    assert "1 Insufficient nvidia.com/gpu" in reason
+    assert fresh(group).waiting_why == "assigned_node_busy"
+
+
+@pytest.mark.parametrize("policy", [REQUEUE, RecoveryPolicy()], ids=["requeue", "fail"])
+def test_room_that_cannot_be_used_is_given_back_and_asked_for_again(world, policy):
+    """The gang was never whole, so nothing of it counts as a run, whatever its policy says."""
+    group = gang(world, policy=policy)
+    admit(world, "n-1", "n-2")
+    take(world, "n-2")
+    world.settle()
+    pass_time(world, 61)
+    world.settle()
+    assert (fresh(group).attempt_number, world.pods()) == (2, [])
+    (attempt,) = Attempt.objects.filter(group=group)
+    assert (attempt.loss, attempt.evidence) == ("preempted", "assigned_node_busy")
+    assert "cannot be bound to node n-2" in attempt.message
+    TaskGroup.objects.filter(pk=group.pk).update(attempt_not_before=timezone.now())
+    world.settle()
+    admit(world, "n-1", "n-3")
+    world.settle()
+    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-1", "n-3"])
+
+
+def test_a_task_that_cannot_get_its_node_again_ends_by_the_policy_of_a_gang_that_has_run(world):
+    """It is tried again alone on its node, which another tenant took meanwhile."""
+    again = {"default_exit_actions": {"RESCHEDULE": "7"}, "max_retry_per_task": 1}
+    group = gang(world, policy=RecoveryPolicy(), **again)
+    TaskGroup.objects.filter(pk=group.pk).update(ignore_nonlead_status=True)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    take(world, "n-2")
+    follower = group.tasks.get(lead=False)
+    world.finish(group, 7, tasks={follower.name})
+    world.settle()
+    assert (hosts(world), statuses(group)) == (["n-1", ""], ["RUNNING", "SCHEDULING"])
+    pass_time(world, 61)
+    world.settle()
+    assert (fresh(group).attempt_number, statuses(group)) == (1, ["RUNNING", "FAILED_PREEMPTED"])
 
 
 def test_a_row_that_is_missing_ends_no_gang(world):

@@ -8,6 +8,7 @@ by hand. Pure: values in, sentences and evidence (JSON) out. Lists are cut in bo
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from scheduling.drift import Drift, TopologyState
@@ -86,6 +87,28 @@ class UnpreparedClaim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BusyNode:
+    """A node that a task's pod cannot be bound to, although the group's scheduler assigned it.
+
+    ``message`` is from the scheduler that binds, ``users`` says who uses the node as far as is known.
+    ``until`` is when the group's room is given back.
+    """
+
+    task: str
+    node: str
+    message: str
+    users: str
+    until: datetime
+
+    @property
+    def verdict(self) -> str:
+        """Why the group's room is given back."""
+        message = f" The scheduler that binds reports: {self.message.rstrip('.')}." if self.message else ""
+        text = f"Its pod cannot be bound to node {self.node}, which its group's scheduler had assigned."
+        return f"{text} {self.users}{message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BarrierWait:
     """Tasks whose start barrier is at work, of how many live ones, and live tasks without an address."""
 
@@ -110,6 +133,25 @@ def unprepared_sentence(claims: Sequence[UnpreparedClaim]) -> str:
         message = f"{message[:MOST_MESSAGE]}..."
     more = f" The same holds for {count_of(len(claims) - 1, 'more task')}." if len(claims) > 1 else ""
     return f"The kubelet of {first.node} cannot prepare the claims of task {first.task}: {message}.{more}"
+
+
+def busy_sentence(nodes: Sequence[BusyNode]) -> str:
+    """Say which assigned node a task cannot get, who uses it, and what follows; the first stands for all."""
+    first = nodes[0]
+    message = f" ({first.message.rstrip('.')})" if first.message else ""
+    more = f" The same holds for {count_of(len(nodes) - 1, 'more task')}." if len(nodes) > 1 else ""
+    return (
+        f"Task {first.task} cannot be bound to node {first.node}, which the group's scheduler assigned to "
+        f"it{message}. {first.users}{more} At {min(node.until for node in nodes):%H:%M:%S} UTC the group's "
+        "room is given back and asked for again, unless all its tasks have their nodes."
+    )
+
+
+def busy_evidence(nodes: Sequence[BusyNode]) -> list[Json]:
+    return [
+        {"task": node.task, "node": node.node, "said": node.message, "users": node.users}
+        for node in nodes[:MOST_EVIDENCE]
+    ]
 
 
 def is_split(sets: Sequence[SplitSet]) -> bool:

@@ -28,6 +28,7 @@ from workflows.explain.levels import ADVICE
 from workflows.explain.obstacles import (
     MOST_EVIDENCE,
     BarrierWait,
+    BusyNode,
     OccupiedNode,
     SplitSet,
     TopologyDrift,
@@ -35,6 +36,8 @@ from workflows.explain.obstacles import (
     WaitingContainer,
     barrier_evidence,
     barrier_sentence,
+    busy_evidence,
+    busy_sentence,
     drift_evidence,
     drift_sentence,
     evidence_of,
@@ -86,6 +89,7 @@ class Why(StrEnum):
     BARRIER = "start_barrier"
     STARTING = "starting"
     RETRY = "retry"
+    NODE_BUSY = "assigned_node_busy"
     UNKNOWN_SCHEDULER = "unknown_scheduler"
     UNFORESEEN = "unforeseen_error"
 
@@ -157,6 +161,7 @@ HELP: Mapping[Why, str] = {
     Why.BARRIER: "Nothing to do for a minute; then see why the named tasks or DNS in the pods are not there.",
     Why.STARTING: "Nothing to do while images are pulled; read the workflow's events if it takes long.",
     Why.RETRY: "Wait until a node for the retry is free.",
+    Why.NODE_BUSY: "Nothing to do: the group's room is given back and asked for again.",
     Why.UNKNOWN_SCHEDULER: "An administrator installs the scheduler's package again.",
     Why.UNFORESEEN: "It is tried again by itself; an administrator reads the worker's log.",
 }
@@ -218,7 +223,8 @@ class ObservedGroup:
     object. ``nodes_away`` are nodes of its pods that are not ready or unreachable, ``node_wait`` says which
     nodes keep pods of earlier tries. ``barrier`` says who waits at the start barrier, ``held_back``
     which failures do not count yet, ``unprepared`` which kubelets report that they cannot prepare claims;
-    nothing rests on such a report having come.
+    nothing rests on such a report having come. ``busy`` are tasks whose pods cannot be bound to
+    the nodes that its scheduler assigned.
     """
 
     status: str
@@ -245,6 +251,7 @@ class ObservedGroup:
     node_wait: str = ""
     barrier: BarrierWait | None = None
     unprepared: Sequence[UnpreparedClaim] = ()
+    busy: Sequence[BusyNode] = ()
 
 
 def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reason | None:
@@ -255,12 +262,21 @@ def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reas
         why = Why.NODE_AWAY if group.node_wait else Why.LOSS
         return Reason(why, group.node_wait or group.held_back)
     if group.status == TaskStatus.RUNNING:
-        return _of_template(group) or _of_running(group, scheduler)
+        return _of_template(group) or _of_busy(group) or _of_running(group, scheduler)
     if obstacle := _before_the_cluster(group) or _before_the_scheduler(group):
         return obstacle
     if group.waiting is None:
         return Reason(Why.CREATING, "Its objects are being created in the cluster.")
     return _of_placement(group, group.waiting, scheduler)
+
+
+def _of_busy(group: ObservedGroup) -> Reason | None:
+    """Tasks that cannot get the nodes that were assigned to them."""
+    if not group.busy:
+        return None
+    occupied = occupied_sentence(group.occupied) if group.occupied else ""
+    text = " ".join(filter(None, [busy_sentence(group.busy), occupied]))
+    return Reason(Why.NODE_BUSY, text, {"assigned_nodes": busy_evidence(group.busy)} | _node_evidence(group))
 
 
 def upstream_reason(upstream: Sequence[str]) -> Reason | None:
@@ -318,6 +334,8 @@ def _of_template(group: ObservedGroup) -> Reason | None:
 def _of_placement(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBackend) -> Reason:
     if waiting.placed:
         return _of_starting(group)
+    if reason := _of_busy(group):
+        return reason
     reasons = _current(scheduler.waiting_reasons(waiting), waiting)
     evidence = _scheduler_evidence(reasons, waiting) | _node_evidence(group)
     why, obstacle = _cause(group, reasons)

@@ -46,7 +46,10 @@ ROOM_NODE_FAILED = "room_node_failed"
 ROOM_NOT_READY = "room_not_ready"
 ROOM_DELETED = "room_deleted"
 ROOM_SWITCHED_OFF = "room_switched_off"
-OF_THE_ROOM = frozenset({ROOM_TAKEN, ROOM_NODE_FAILED, ROOM_NOT_READY, ROOM_DELETED, ROOM_SWITCHED_OFF})
+ROOM_BUSY = "assigned_node_busy"
+OF_THE_ROOM = frozenset(
+    {ROOM_TAKEN, ROOM_NODE_FAILED, ROOM_NOT_READY, ROOM_DELETED, ROOM_SWITCHED_OFF, ROOM_BUSY}
+)
 """Evidence of losses that hit a gang as a whole: no task of it is tried again alone."""
 NO_TRACES = DeletionTraces()
 
@@ -248,6 +251,26 @@ def read_without_room(room: RoomLoss) -> Reading:
     is_deleted = room.cause == RoomCause.DELETED
     message = room.reason if is_deleted else f"Its scheduler took the room of its gang back: {room.reason}"
     return replace(_WITHOUT_ROOM[room.cause], message=message)
+
+
+def unbound_since(pod: PodSeen) -> datetime | None:
+    """Since when a pod cannot be bound to the one node that it was made for; None for any other pod."""
+    if pod.node_name or pod.absent or pod.deleting or not pod.digest.get("assigned"):
+        return None
+    conditions = pod.digest.get("conditions") or ()
+    refused = (c for c in conditions if c.get("type") == "PodScheduled" and c.get("status") == "False")
+    return next((read_instant(condition.get("since")) for condition in refused), None)
+
+
+def read_unbound(message: str) -> Reading:
+    """Read a pod that could not be bound in time to the node that its scheduler had assigned to it."""
+    return Reading(
+        status=TaskStatus.FAILED_PREEMPTED,
+        code=PREEMPTED_CODE,
+        message=message,
+        loss=Loss.PREEMPTED,
+        evidence=ROOM_BUSY,
+    )
 
 
 def _of_unknown_cause(

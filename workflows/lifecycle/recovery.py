@@ -15,7 +15,7 @@ from pools.values.recovery import MOST_ATTEMPTS, Loss, RecoveryPolicy, Response
 from scheduling.sentences import count_of
 from workflows.lifecycle.domain_health import DOMAIN_DELETED
 from workflows.lifecycle.exit_actions import ExitAction
-from workflows.lifecycle.pod_status import UNEXPLAINED
+from workflows.lifecycle.pod_status import ROOM_BUSY, UNEXPLAINED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +169,8 @@ def _pause(cause: LostTask, policy: RecoveryPolicy, before: History) -> float:
     if cause.action is not None or cause.loss != Loss.PREEMPTED:
         loss = Loss.FAILED if cause.action is not None else cause.loss
         return policy.pause(loss, earlier=before.counted + before.rescheduled)
+    if cause.evidence == ROOM_BUSY:  # its scheduler may not know yet who uses the node
+        return policy.pause(Loss.FAILED, earlier=before.preemptions)
     pause = policy.pause(Loss.PREEMPTED, earlier=before.preemptions)
     if cause.evidence != UNEXPLAINED or not before.unexplained:
         return pause

@@ -18,6 +18,7 @@ from scheduling.backends.evictions import eviction_of
 from scheduling.backends.registry import installed
 from scheduling.node_health import NodeHealth
 from web.times import naive_utc
+from workflows.explain.obstacles import BusyNode
 from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
 from workflows.lifecycle.domain_health import Membership
 from workflows.lifecycle.evidence import DeletionTraces, may_be_preempted
@@ -37,6 +38,7 @@ from workflows.lifecycle.pod_status import (
     read_lost,
     read_out_of_domain,
     read_pod,
+    read_unbound,
     read_without_room,
 )
 from workflows.lifecycle.recovery import History, LostTask, Recovery
@@ -90,7 +92,8 @@ class ObservedPods:
     pods that are not healthy; after ``lost_after`` one that is away is lost. ``out_of_domain`` are pods by
     name whose node has left the group's ComputeDomain, and since when; ``domain_deleted`` says that somebody
     deleted it under them. ``traces`` may explain why pods were deleted. ``room_lost`` says how the gang lost
-    the room that its scheduler had given it.
+    the room that its scheduler had given it, ``busy`` which pods by name cannot be bound to the nodes that it
+    gave them.
     ``settled`` are running pods of which the rows of their tasks say all that there is: there is nothing to
     read from them.
     """
@@ -112,6 +115,7 @@ class ObservedPods:
     unfollowed: tuple[datetime, datetime] | None = None
     traces: DeletionTraces = NO_TRACES
     room_lost: RoomLoss | None = None
+    busy: Mapping[str, BusyNode] = field(default_factory=dict)
 
     def of(self, pods: Iterable[str]) -> "ObservedPods":
         """The same of these pods alone."""
@@ -313,7 +317,17 @@ class _TaskReader:
         """How a pod ends that has not ended itself, but is lost; None while it is not."""
         if self._observed.room_lost is not None:
             return read_without_room(self._observed.room_lost)
-        return self._on_lost_node(pod) or self._out_of_domain(pod)
+        return self._on_lost_node(pod) or self._out_of_domain(pod) or self._unbound(pod)
+
+    def _unbound(self, pod: PodSeen) -> Reading | None:
+        """How a pod ends that cannot be bound to its assigned node; None while it may be."""
+        busy = self._observed.busy.get(pod.name)
+        if busy is None or not self._view.placement.has_attempts:
+            return None
+        if busy.until <= self._view.now:
+            return read_unbound(busy.verdict)
+        self.recheck_at(busy.until)
+        return None
 
     def _out_of_domain(self, pod: PodSeen) -> Reading | None:
         """How a pod ends whose domain was deleted, or whose node is out of it for as long as a lost one."""

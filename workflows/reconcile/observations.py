@@ -436,7 +436,7 @@ def compute_domain_owners(view: GroupView, domains: Mapping[str, str]) -> tuple[
             OccupiedNode(
                 node=node,
                 domain=row.name if row else uid,
-                workflow=_workflow_name(view, group) if group else "",
+                workflow=workflow_name(view, group) if group else "",
                 ended=ended,
                 removing=bool(row and row.deleting),
             )
@@ -444,7 +444,7 @@ def compute_domain_owners(view: GroupView, domains: Mapping[str, str]) -> tuple[
     return tuple(nodes)
 
 
-def _workflow_name(view: GroupView, group: TaskGroup) -> str:
+def workflow_name(view: GroupView, group: TaskGroup) -> str:
     """A workflow's name if every reader of this group's row may know it: if it is in the same pool."""
     workflow = group.workflow
     return workflow.name if workflow.pool_name == view.row.workflow.pool_name else ANOTHER_WORKFLOW

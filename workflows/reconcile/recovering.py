@@ -14,7 +14,7 @@ from scheduling import names
 from scheduling.node_health import NodeHealth
 from scheduling.sentences import as_sentence, listing, plural
 from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
-from workflows.lifecycle.pod_status import OF_THE_ROOM, Reading, last_end
+from workflows.lifecycle.pod_status import OF_THE_ROOM, ROOM_BUSY, Reading, last_end
 from workflows.lifecycle.recovery import History, LostTask, Recovery, recover
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.reconcile.group_view import GroupView, TaskView
@@ -189,8 +189,10 @@ def recovery_of(
         lost_tasks, policy = [overdue], replace(policy, node_lost=Response.REQUEUE)
     if not lost_tasks:
         return None
-    if any(lost.evidence in OF_THE_ROOM for lost in lost_tasks):
-        policy = _as_a_whole(policy, ran=_has_run(view, moves))
+    of_room = {lost.evidence for lost in lost_tasks} & OF_THE_ROOM
+    if of_room:
+        ran = _was_whole(view, moves, losses) if of_room == {ROOM_BUSY} else _has_run(view, moves)
+        policy = _as_a_whole(policy, ran=ran)
     return recover(
         lost_tasks,
         policy,
@@ -220,6 +222,14 @@ def _as_a_whole(policy: RecoveryPolicy, *, ran: bool) -> RecoveryPolicy:
 def _has_run(view: GroupView, moves: Mapping[int, TaskMove]) -> bool:
     """Whether a pod of the present attempt may have run."""
     return any(task.node_name for task in view.tasks) or any(move.node_name for move in moves.values())
+
+
+def _was_whole(view: GroupView, moves: Mapping[int, TaskMove], losses: Mapping[int, LostTask]) -> bool:
+    """Whether all tasks of the present attempt had nodes at once, or one of them has ended by itself."""
+    if view.row.ran_since is not None or any(task.replaces or not task.live for task in view.tasks):
+        return True
+    busy = {pk for pk, lost in losses.items() if lost.evidence == ROOM_BUSY}
+    return any(move.status in TERMINAL for pk, move in moves.items() if pk not in busy)
 
 
 def _lead_completed(view: GroupView, moves: Mapping[int, TaskMove]) -> bool:

@@ -30,6 +30,7 @@ from workflows.reconcile import observations, waiting
 from workflows.reconcile.apply import NameTaken, retry_for
 from workflows.reconcile.avoiding import avoidance_changes
 from workflows.reconcile.binding import silent_failures
+from workflows.reconcile.busy_nodes import with_busy_nodes
 from workflows.reconcile.create import (
     Created,
     NodeWait,
@@ -284,7 +285,7 @@ class Reconciliation:
 
     def _observe(self, view: GroupView, *, silent: bool) -> tuple[ObservedPods, Assessment]:
         """The pods as the rows say, from the cluster where these do not suffice, and what they lead to."""
-        observed = observations.observed_pods(view)
+        observed = with_busy_nodes(view, observations.observed_pods(view))
         assessment = self._assess(view, observed)
         if silent or (assessment.unobserved and _overdue(view)):
             observed = self._live_pods(view, observed, silent=silent)

@@ -102,6 +102,7 @@ def reason_of(
         node_wait=node_wait,
         barrier=_barrier(view, observed) if observed and view.placement.start_barrier else None,
         unprepared=_unprepared(view, observed) if observed and status in _STARTING else (),
+        busy=tuple(observed.busy.values()) if observed else (),
     )
     reason = waiting_reason(group, scheduler=scheduler)
     if reason is None or view.row.attempt_number == 1 or reason.why == Why.ATTEMPT:

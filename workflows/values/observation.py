@@ -19,6 +19,7 @@ from cluster.quantities import quantity
 from scheduling import names
 from scheduling.backends.base import AdmitsByQueue, JoinsQueues, ReadBack, ResourceKind, TopologyReader
 from scheduling.channels import node_with_channel
+from scheduling.levels import HOSTNAME_LABEL
 from scheduling.node_health import MOST_CONDITIONS, MOST_TYPE, READY
 from web.times import read_instant
 
@@ -238,10 +239,17 @@ def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
                 for claim in status.get("resourceClaimStatuses") or ()
                 if claim.get("resourceClaimName")
             ],
+            assigned=_assigned(obj.get("spec") or {}),
             pins=_short(notes.get(PINS_ANNOTATION)),
             ended=text_digest(notes.get(ENDED_ANNOTATION)),
         ),
     )
+
+
+def _assigned(spec: Mapping[str, Any]) -> str | None:
+    """The one node, by its label kubernetes.io/hostname, on which a pod without a node may stand."""
+    host = (spec.get("nodeSelector") or {}).get(HOSTNAME_LABEL)
+    return None if spec.get("nodeName") else _short(host)
 
 
 def _matters(condition: Mapping[str, Any]) -> bool:

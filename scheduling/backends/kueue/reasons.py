@@ -78,10 +78,6 @@ def _after_admission(waiting: Waiting) -> Iterator[WaitingReason]:
             "PodsMissing",
             f"Kueue has admitted it; {waiting.pods} of {waiting.pods_expected} pods exist.",
         )
-    for message in waiting.pod_messages:
-        yield WaitingReason(
-            "AssignedNodeBusy", f"A pod cannot start on the node that Kueue assigned: {message}", message
-        )
 
 
 def _unreserved(condition: Mapping[str, Any], waiting: Waiting) -> Iterator[WaitingReason]:

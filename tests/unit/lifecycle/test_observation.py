@@ -48,6 +48,18 @@ def test_a_pod_of_nobody_is_not_kept():
     assert see_pod(odd) is None
 
 
+def test_a_pod_without_a_node_keeps_the_node_that_it_was_made_for():
+    metadata = {
+        "name": "p",
+        "uid": "u",
+        "namespace": "osmo",
+        "labels": {"osmo.nvidia.com/task-group": GROUP.hex},
+    }
+    spec = {"nodeSelector": {"kubernetes.io/hostname": "n1"}}
+    assert see_pod({"metadata": metadata, "spec": spec}).digest["assigned"] == "n1"
+    assert "assigned" not in see_pod({"metadata": metadata, "spec": {**spec, "nodeName": "n1"}}).digest
+
+
 def test_a_digest_is_small_and_is_json():
     message = "x" * 100_000
     pod = see_pod(

@@ -52,6 +52,13 @@ def test_deletions_that_nothing_explains_have_pauses_from_the_second_in_a_row_on
     assert _recovered(lost, policy, History(unexplained=earlier)).pause == want
 
 
+def test_an_assigned_node_that_is_in_use_is_asked_for_again_after_longer_and_longer_pauses():
+    policy = RecoveryPolicy(preempted=Response.REQUEUE)
+    lost = _lost(1, Loss.PREEMPTED, evidence="assigned_node_busy")
+    pauses = [_recovered(lost, policy, History(preemptions=n)).pause for n in (0, 1, 9)]
+    assert pauses == [30.0, 60.0, 600.0]
+
+
 def test_an_explained_preemption_has_no_pause_after_unexplained_ones():
     policy = RecoveryPolicy(preempted=Response.REQUEUE)
     lost = _lost(1, Loss.PREEMPTED, evidence="eviction_event")

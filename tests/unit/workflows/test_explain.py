@@ -13,6 +13,7 @@ from scheduling.drift import Drift
 from scheduling.levels import Level
 from workflows.explain.obstacles import (
     ANOTHER_WORKFLOW,
+    BusyNode,
     OccupiedNode,
     SplitSet,
     TopologyDrift,
@@ -299,6 +300,26 @@ PREPARED = {
         f"{'x' * 300}...",
     ),
 }
+
+
+@pytest.mark.parametrize("status", ["SCHEDULING", "RUNNING"])
+def test_a_task_that_cannot_get_its_assigned_node_says_who_uses_it_and_what_follows(status):
+    busy = BusyNode(
+        task="b",
+        node="n2",
+        message="0/4 nodes are available: 1 Insufficient nvidia.com/gpu.",
+        users="1 pod of other tenants uses 4 of its 4 GPUs.",
+        until=datetime(2026, 11, 23, 12, 3, 4, tzinfo=UTC),
+    )
+    reason = waiting_reason(seen(status=status, waiting=waiting(), busy=(busy, busy)), scheduler=KAI)
+    assert reason.why == Why.NODE_BUSY
+    assert reason.text == (
+        "Task b cannot be bound to node n2, which the group's scheduler assigned to it (0/4 nodes are "
+        "available: 1 Insufficient nvidia.com/gpu). 1 pod of other tenants uses 4 of its 4 GPUs. The same "
+        "holds for 1 more task. At 12:03:04 UTC the group's room is given back and asked for again, unless "
+        "all its tasks have their nodes."
+    )
+    assert reason.evidence["assigned_nodes"][0]["node"] == "n2"
 
 
 @pytest.mark.parametrize("case", PREPARED)
