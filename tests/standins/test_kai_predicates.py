@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
+from localcluster.standins.affinity import Match
 from localcluster.standins.kai import reader
-from localcluster.standins.kai.values import GPU, Match, PodTerm
+from localcluster.standins.kai.values import GPU, PodTerm
 from localcluster.standins.quantities import UNIT
 from tests.standins.worlds import group, message, node, placed, pod, pods, run, shape, world
 

@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
+from localcluster.standins.affinity import Match
 from localcluster.standins.kai.values import (
     GPU,
     Claim,
     ClaimRequest,
     Device,
-    Match,
     PodClaim,
     Queue,
     QueueLimit,

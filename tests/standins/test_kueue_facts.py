@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from localcluster.standins.affinity import Match
 from localcluster.standins.kueue.encoding import decode, encode
 from localcluster.standins.kueue.values import HOSTNAME, Assignment, Condition, Pod, Topology
 from localcluster.standins.quantities import UNIT
@@ -134,6 +135,14 @@ def test_pods_without_requirement_get_nodes_beside_a_set(free):
 
     assert sum(placed["f"].values()) == 2
     assert not placed["f"].keys() & placed["s"].keys()
+
+
+def test_nodes_that_a_template_excludes_by_affinity_get_no_pod():
+    terms = ((Match(HOSTNAME, "NotIn", ("a1-0", "a2-0")),),)
+    asked = dataclasses.replace(pod_set(4, required=RACK), affinity=terms)
+    placed = places(after(world(workload("w", asked))), "w")["main"]
+
+    assert racks(placed) == {"b1"}
 
 
 def test_nodes_without_a_level_are_not_seen_by_unconstrained_pods_either():

@@ -11,6 +11,7 @@ until its claim is gone; those of a pod evicted in this cycle can be kept for an
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
+from localcluster.standins.affinity import holds_on
 from localcluster.standins.kai import devices
 from localcluster.standins.kai.devices import DeviceKey
 from localcluster.standins.kai.messages import words
@@ -21,7 +22,6 @@ from localcluster.standins.kai.values import (
     Claim,
     ClaimAllocation,
     Device,
-    Match,
     Node,
     Pod,
     Shape,
@@ -156,8 +156,8 @@ class Board:
             return "node is unschedulable"
         if node.conditions:
             return f"node has {node.conditions[0]} condition"
-        if any(node.labels.get(key) != value for key, value in shape.selector) or not _affine(
-            node, shape.affinity
+        if any(node.labels.get(key) != value for key, value in shape.selector) or not holds_on(
+            shape.affinity, name=node.name, labels=node.labels
         ):
             return "node(s) didn't match Pod's node affinity/selector"
         for taint in node.taints:
@@ -228,16 +228,6 @@ class Board:
             if claim.deleting:
                 return f"resource claim {pod.namespace}/{reference.claim} is being deleted"
         return None
-
-
-def _affine(node: Node, terms: tuple[tuple[Match, ...], ...]) -> bool:
-    """Required node affinity: one term must hold, and in it every expression."""
-    if not terms:
-        return True
-    fields = {"metadata.name": node.name}
-    return any(
-        bool(term) and all(m.holds(fields if m.field else node.labels) for m in term) for term in terms
-    )
 
 
 def _shortage(resource: str) -> str:

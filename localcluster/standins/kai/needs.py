@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from localcluster.standins.kai.values import Match, PodTerm
+from localcluster.standins.affinity import Match
+from localcluster.standins.kai.values import PodTerm
 
 Json = Mapping[str, Any]
 

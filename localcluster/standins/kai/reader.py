@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from localcluster.standins.affinity import required_terms
 from localcluster.standins.kai import needs
 from localcluster.standins.kai.values import (
     SHARD_LABEL,
@@ -12,7 +13,6 @@ from localcluster.standins.kai.values import (
     ClaimRequest,
     Constraint,
     Device,
-    Match,
     Node,
     Pod,
     PodClaim,
@@ -107,15 +107,12 @@ def _shape(spec: Json, *, is_kai: bool) -> Shape:
     ports, terms = tuple(needs.host_ports(spec)), tuple(needs.pod_terms(spec))
     if not is_kai:
         return Shape(requests, ports=ports, terms=terms)
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ) or {}
     return Shape(
         requests=requests,
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         ports=ports,
         terms=terms,
-        affinity=tuple(_term(term) for term in required.get("nodeSelectorTerms") or ()),
+        affinity=required_terms(spec),
         tolerations=tolerations(spec.get("tolerations")),
         claims=len(spec.get("resourceClaims") or ()),
     )
@@ -128,16 +125,6 @@ def _requests(spec: Json) -> dict[str, int]:
 
 def _of_container(container: Json) -> Amounts:
     return amounts((container.get("resources") or {}).get("requests"))
-
-
-def _term(term: Json) -> tuple[Match, ...]:
-    labels = [_match(expression, field=False) for expression in term.get("matchExpressions") or ()]
-    return (*labels, *(_match(expression, field=True) for expression in term.get("matchFields") or ()))
-
-
-def _match(expression: Json, *, field: bool) -> Match:
-    values = tuple(expression.get("values") or ())
-    return Match(expression["key"], expression["operator"], values, field)
 
 
 def _pod_claims(spec: Json, status: Json) -> Iterable[PodClaim]:

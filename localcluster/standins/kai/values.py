@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from localcluster.standins.affinity import Match, Terms
 from localcluster.standins.quantities import Amounts
 from localcluster.standins.taints import Taint, Toleration
 
@@ -16,39 +17,6 @@ Version = Literal["0.13", "0.13.2", "0.14", "0.15", "0.16.2", "0.17.0", "0.17"]
 GPU = "nvidia.com/gpu"
 NODE_POOL = "default"
 SHARD_LABEL = "kai.scheduler/node-pool"
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """One expression over labels, or over fields where ``field`` is set (only ``metadata.name`` exists)."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...]
-    field: bool = False
-
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        """Evaluate against labels; an operator Kubernetes does not know never holds."""
-        value = labels.get(self.key)
-        match self.operator:
-            case "In":
-                return value is not None and value in self.values
-            case "NotIn":
-                return value is None or value not in self.values
-            case "Exists":
-                return value is not None
-            case "DoesNotExist":
-                return value is None
-            case "Gt" | "Lt":
-                return self._compares(value)
-        return False
-
-    def _compares(self, value: str | None) -> bool:
-        try:
-            left, right = int(value or ""), int(self.values[0])
-        except (ValueError, IndexError):
-            return False
-        return left > right if self.operator == "Gt" else left < right
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +55,7 @@ class Shape:
 
     requests: tuple[tuple[str, int], ...]
     selector: tuple[tuple[str, str], ...] = ()
-    affinity: tuple[tuple[Match, ...], ...] = ()
+    affinity: Terms = ()
     tolerations: tuple[Toleration, ...] = ()
     claims: int = 0
     ports: tuple[tuple[str, int], ...] = ()

@@ -15,7 +15,7 @@ Not played, so nothing may be concluded from its absence here:
 
 - cohorts, borrowing, lending, fair sharing, admission checks, ``waitForPodsReady``,
 - minimum counts of pod sets, balanced placement, slices in several layers, DRA claims,
-- required node affinity of pod templates, only their node selector,
+- preferred node affinity of pod templates; the required one counts (Kueue 0.15, its pull request 7899),
 - a StrictFIFO queue's wait for borrowed quota; here its head simply blocks those behind it,
 - resources of a template beyond the requests (limits where there are none) of its containers,
 - replacement of several lost nodes of one workload, which Kueue answers with an eviction, as is done here.

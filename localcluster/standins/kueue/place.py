@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from localcluster.standins.affinity import holds_on
 from localcluster.standins.kueue.values import (
     HOSTNAME,
     PODS,
@@ -287,7 +288,9 @@ def _exclusion(where: Tree, leaf: Domain, pod_set: PodSet, within: Path) -> str:
         hard = taint.effect in ("NoSchedule", "NoExecute")
         if hard and not any(toleration.tolerates(taint) for toleration in tolerations):
             return f'taint "{taint.key}={taint.value}:{taint.effect}"'
-    return "" if dict(pod_set.selector).items() <= node.labels.items() else "nodeSelector"
+    if not dict(pod_set.selector).items() <= node.labels.items():
+        return "nodeSelector"
+    return "" if holds_on(pod_set.affinity, name=node.name, labels=node.labels) else "affinity"
 
 
 def _sum(domain: Domain, search: Search, level: int) -> None:

@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
+from localcluster.standins.affinity import required_terms
 from localcluster.standins.kueue import encoding
 from localcluster.standins.kueue.values import (
     Admission,
@@ -149,6 +150,7 @@ def _pod_set(body: Json) -> PodSet:
         request=_request(body.get("topologyRequest")),
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         tolerations=tolerations(spec.get("tolerations")),
+        affinity=required_terms(spec),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from localcluster.standins.affinity import Terms
 from localcluster.standins.quantities import Amounts
 from localcluster.standins.taints import Taint, Toleration
 
@@ -53,6 +54,7 @@ class PodSet:
     request: Request | None = None
     selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    affinity: Terms = ()
 
 
 @dataclass(frozen=True, slots=True)
