@@ -4,12 +4,20 @@ A scheduler backend whose gangs join such queues (``JoinsQueues``) reads each ob
 makes of them together. Nothing is decided about what to do: what belongs to others is never written.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scheduling.kubernetes_syntax import GPU
+from scheduling.queues import QueueAmounts, QueueShortage, QuotaAnswer, QuotaVerdict
+
 Readings = Mapping[tuple[str, str], Mapping[str, Any]]
 """What was read of each object, by resource and name; ``namespace/name`` of an object in a namespace."""
+
+
+_WRITTEN = {"gpu": (GPU, 1.0), "cpu": ("cpu", 1000.0), "memory": ("memory", 1.0)}
+"""How Kubernetes writes the resources of ``QUEUE_RESOURCES``, and how many of ours are one of its units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +54,9 @@ class FlavorUsage:
 
 @dataclass(frozen=True, slots=True)
 class QueueUsage:
-    """How full a queue is; ``words`` name it for people, ``waiting`` counts all gangs that wait there."""
+    """How full a queue is; ``words`` say its kind and name, ``waiting`` counts all gangs that wait there."""
 
+    name: str
     words: str
     waiting: int
     flavors: tuple[FlavorUsage, ...]
@@ -66,3 +75,38 @@ class JoinedQueue:
     def topologies(self) -> tuple[str, ...]:
         """The topology objects that it leads to, each once."""
         return tuple(dict.fromkeys(flavor.topology for flavor in self.flavors if flavor.topology))
+
+    def quota(self, requested: QueueAmounts) -> QuotaVerdict:
+        """Whether the flavors admit a gang that asks for so much: all of them together at most.
+
+        ADMITS only within one flavor's own quota. What a queue may borrow depends on the others of its
+        cohort, and which flavor each part of a gang gets on Kueue: that is UNKNOWN.
+        """
+        if self.usage is None:
+            return QuotaVerdict(QuotaAnswer.UNKNOWN)
+        usable = {flavor.name for flavor in self.flavors}
+        shortages: list[QueueShortage] = []
+        is_certain = True
+        for resource, amount in requested.items():
+            written, unit = _WRITTEN[resource]
+            lines = [
+                line for line in self.usage.flavors if line.resource == written and line.flavor in usable
+            ]
+            most = sum(math.inf if line.most is None else line.most * unit for line in lines)
+            used = sum(line.used * unit for line in lines)
+            if amount and used + amount > most:
+                shortages.append(
+                    QueueShortage(
+                        queue=self.usage.name,
+                        resource=resource,
+                        bound="limit",
+                        amount=most,
+                        used=used,
+                        requested=amount,
+                    )
+                )
+            own = sum(line.quota * unit for line in lines)
+            is_certain &= not amount or (len(lines) == 1 and used + amount <= own)
+        if shortages:
+            return QuotaVerdict(QuotaAnswer.SHORT, tuple(shortages))
+        return QuotaVerdict(QuotaAnswer.ADMITS if is_certain else QuotaAnswer.UNKNOWN)

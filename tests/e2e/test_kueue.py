@@ -321,3 +321,23 @@ def test_a_group_that_waits_for_quota_says_how_full_its_queue_is(world, queues):
         lambda: world.groups(second)["g"]["waiting_reason"] or "", lambda text: "uses 4 of its 4" in text
     )
     assert f'ClusterQueue "{pool}" uses 4 of its 4 nvidia.com/gpu' in reason
+
+
+def test_a_verdict_names_the_nodes_that_kueue_assigns_and_knows_its_quota(world, queues):
+    pool = world.make_pool(scheduler="kueue", racks=2, size=2)
+    queues.make(pool, RACK, gpus=8)
+    resources = "one: {gpu: 4, topology: [{key: rack}]}"
+    text = workflow(("g", list("ab")), resources=resources)
+
+    def verdict():
+        path = f"/api/pool/{pool}/workflow?feasibility=only"
+        return world.service.call("POST", path, {"file": text})["feasibility"][0]
+
+    fits = world.wait(verdict, lambda found: found["quota"]["answer"] == "admits")
+    assert (fits["verdict"], fits["proven"]) == ("now", True)
+    name = world.submit(pool, text)
+    world.wait_group(name, "g", "RUNNING")
+    assert {pod["spec"]["nodeName"] for pod in world.pods(name)} == set(fits["places"].values())
+    full = world.wait(verdict, lambda found: found["quota"]["answer"] == "short")
+    assert (full["verdict"], full["obstacle"]) == ("not_now", "quota")
+    assert f'queue "{pool}" never allows more than 8 GPUs, 8 GPUs of them are in use' in full["sentence"]

@@ -14,7 +14,9 @@ def local_queue(name, queue, *, stop=None):
     return _object(LOCAL_QUEUE, name, {"clusterQueue": queue, **_stop(stop)}, namespace=namespace)
 
 
-def cluster_queue(name, *quotas, stop=None, inactive="", used=0, borrowed=0, borrowing=None, waiting=0):
+def cluster_queue(
+    name, *quotas, stop=None, inactive="", used=0, borrowed=0, borrowing=None, waiting=0, cohort=None
+):
     """``quotas`` are flavors with their GPUs."""
     limit = {} if borrowing is None else {"borrowingLimit": borrowing}
     flavors = [
@@ -31,6 +33,7 @@ def cluster_queue(name, *quotas, stop=None, inactive="", used=0, borrowed=0, bor
         ],
     }
     spec = {"resourceGroups": [{"coveredResources": [GPU], "flavors": flavors}], **_stop(stop)}
+    spec |= {"cohortName": cohort} if cohort else {}
     return _object(CLUSTER_QUEUE, name, spec, status=status)
 
 

@@ -16,14 +16,17 @@ from django.db.models import Case, F, When
 
 from pools.models import ObservedQueue, Pool
 from pools.selectors import installation
+from pools.services.evaluation import objects_of
 from pools.services.sync import pool_request
-from scheduling.backends.base import AdmitsByQueue, Consolidates
+from scheduling.backends.base import AdmitsByQueue, Consolidates, JoinsQueues
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.registry import installed
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import NO_AMOUNTS, RESOURCES, Amounts
+from scheduling.joined_queues import JoinedQueue
 from scheduling.queues import QUEUE_RESOURCES, QueueState, QuotaAnswer, QuotaVerdict
 from workflows.models import TaskGroup
+from workflows.values.placement import GroupPlacement
 
 MOST_ABOVE = 32
 """Queues of a chain that are read; a longer one, or one in a circle, is cut."""
@@ -104,7 +107,7 @@ class QueueReading:
 
     def verdict(self, demand: GangDemand) -> QuotaVerdict:
         """Whether the queues admit a gang of this demand."""
-        shortages = self.scheduler.shortages(self.queues, _requested(demand), priority=self.priority)
+        shortages = self.scheduler.shortages(self.queues, requested_of(demand), priority=self.priority)
         if shortages:
             return QuotaVerdict(QuotaAnswer.SHORT, shortages)
         return QuotaVerdict(QuotaAnswer.ADMITS if self.is_complete else QuotaAnswer.UNKNOWN)
@@ -144,6 +147,20 @@ def read_queues(
         movable=_movable(scheduler, priority, usage),
         preemption_delay=preemption_delay,
     )
+
+
+def read_joined_queue(placement: GroupPlacement, *, cluster: str) -> JoinedQueue | None:
+    """The queue of somebody else's that a group joins, as observed; None for a scheduler without such queues.
+
+    Three queries for a scheduler that has them.
+    """
+    scheduler = installed().get(placement.scheduler_type)
+    if not isinstance(scheduler, JoinsQueues):
+        return None
+    objects = objects_of(cluster)
+    if not objects.knows(scheduler):
+        return JoinedQueue(name=placement.queue)
+    return scheduler.joined_queue(placement.namespace, placement.queue, selector={}, objects=objects.queues)
 
 
 def _movable(scheduler: AdmitsByQueue, priority: str, usage: Sequence[GroupUsage]) -> frozenset[str] | None:
@@ -244,7 +261,8 @@ def _sum(usage: Sequence[GroupUsage]) -> Amounts:
     return total
 
 
-def _requested(demand: GangDemand) -> dict[str, float]:
+def requested_of(demand: GangDemand) -> dict[str, float]:
+    """What all tasks of a gang ask for, by the names of ``QUEUE_RESOURCES``."""
     amounts = [kind.amounts for kind in demand.demands.values()]
     return {
         name: float(sum(of_task[place] for of_task in amounts))

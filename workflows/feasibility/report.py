@@ -10,6 +10,7 @@ from pools.clusters.capabilities import capabilities_at
 from pools.selectors import Caller
 from scheduling import set_order
 from scheduling.capabilities import Capabilities
+from scheduling.fit.admission import admitted
 from scheduling.fit.contention import Consolidation, Preemption, QueuePlace
 from scheduling.fit.freeing import freed_levels
 from scheduling.fit.gang_demand import GangDemand
@@ -21,7 +22,7 @@ from workflows.feasibility.alternatives import sentence_of, workable_spec
 from workflows.feasibility.forecast import NO_FORECAST, Forecast, forecast
 from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
 from workflows.feasibility.queue_order import judge_in_queue, read_groups_before
-from workflows.feasibility.queue_usage import read_queues
+from workflows.feasibility.queue_usage import read_joined_queue, read_queues, requested_of
 from workflows.feasibility.sentences import no_nodes_reason, redacted, sentence
 from workflows.feasibility.unexamined import NOT_EXAMINED, Unexamined, unexamined
 from workflows.models import TaskGroup
@@ -266,7 +267,7 @@ def _verdicts(
     before = None
     if queues:
         before = read_groups_before(placement, cluster=cluster, since=_since(without), without=without)
-    return [
+    verdicts = [
         judge_in_queue(
             observed.snapshot,
             demand,
@@ -276,6 +277,11 @@ def _verdicts(
         )
         for demand in demands
     ]
+    joined = read_joined_queue(placement, cluster=cluster)
+    if joined is None:
+        return verdicts
+    pairs = zip(verdicts, demands, strict=True)
+    return [admitted(verdict, joined.quota(requested_of(demand))) for verdict, demand in pairs]
 
 
 def _since(groups: Sequence[UUID]) -> datetime | None:

@@ -30,6 +30,7 @@ from workflows.explain.obstacles import (
     WaitingContainer,
 )
 from workflows.explain.reasons import NodeAway, ObservedGroup, Reason, Why, waiting_reason
+from workflows.feasibility.queue_usage import read_joined_queue
 from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.pod_status import waits_at_barrier
 from workflows.lifecycle.statuses import CREATED, WORKFLOW_LIVE, TaskStatus
@@ -40,7 +41,7 @@ from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.node_health import ill_nodes
 from workflows.reconcile.outcomes import Retry
-from workflows.services.levels import joined_queue_of, named_of
+from workflows.services.levels import named_of
 from workflows.values.observation import DOMAIN_LABEL, PodSeen
 
 _STARTING = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING)
@@ -327,7 +328,7 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
         pod_messages=_messages(pods, "PodScheduled"),
         bind_failures=_bind_failures([pod for pod in pods if not pod.node_name]),
         domains=_domains(view),
-        queue=joined_queue_of(view.placement, cluster_uid=observations.cluster_of(view)),
+        queue=read_joined_queue(view.placement, cluster=observations.cluster_of(view)),
     )
 
 

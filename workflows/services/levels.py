@@ -110,13 +110,6 @@ def _queue(placement: GroupPlacement, objects: evaluation.ClusterObjects) -> Joi
     return scheduler.joined_queue(placement.namespace, placement.queue, selector={}, objects=objects.queues)
 
 
-def joined_queue_of(placement: GroupPlacement, *, cluster_uid: str) -> JoinedQueue | None:
-    """The queue of somebody else's that a group joins, as observed; None for none. Three queries."""
-    if not isinstance(installed().get(placement.scheduler_type), JoinsQueues):
-        return None
-    return _queue(placement, evaluation.objects_of(cluster_uid))
-
-
 def evaluate(uid: str) -> None:
     """Evaluate the conditions that follow from a cluster's observed objects: of pools, then of groups."""
     changes = evaluation.changes_of(uid)

@@ -46,7 +46,8 @@ def read(
         return {"settings": settings | {"cluster_queue": str(spec.get("clusterQueue") or "")}}
     flavors = [flavor for group in spec.get("resourceGroups") or () for flavor in group.get("flavors") or ()]
     settings["flavors"] = list(dict.fromkeys(str(flavor["name"]) for flavor in flavors))
-    return {"settings": settings, "usage": _usage(flavors, status, quantity)}
+    in_cohort = bool(spec.get("cohortName"))
+    return {"settings": settings, "usage": _usage(flavors, status, quantity, in_cohort=in_cohort)}
 
 
 def _inactive(status: Mapping[str, Any]) -> str:
@@ -58,12 +59,16 @@ def _inactive(status: Mapping[str, Any]) -> str:
 
 
 def _usage(
-    flavors: list[Mapping[str, Any]], status: Mapping[str, Any], quantity: Callable[[str], Decimal]
+    flavors: list[Mapping[str, Any]],
+    status: Mapping[str, Any],
+    quantity: Callable[[str], Decimal],
+    *,
+    in_cohort: bool,
 ) -> dict[str, Any]:
     """How many Workloads wait, and by flavor and resource what they may use and have reserved.
 
-    An amount is a number of cores, bytes or devices. ``most`` is what it may use with what it borrows, None
-    for as much as its cohort has.
+    An amount is a number of cores, bytes or devices. ``most`` is what it may use with what it borrows from
+    its cohort, None for as much as that has.
     """
     reserved = {
         (entry.get("name"), resource.get("name")): resource
@@ -79,12 +84,13 @@ def _usage(
         for resource in flavor.get("resources") or ():
             entry = reserved.get((flavor["name"], resource["name"])) or {}
             nominal, borrowing = amount(resource.get("nominalQuota")), resource.get("borrowingLimit")
+            borrows_freely = in_cohort and borrowing is None
             lines.append(
                 {
                     "flavor": str(flavor["name"]),
                     "resource": str(resource["name"]),
                     "quota": nominal,
-                    "most": None if borrowing is None else nominal + amount(borrowing),
+                    "most": None if borrows_freely else nominal + amount(borrowing),
                     "used": amount(entry.get("total")),
                     "borrowed": amount(entry.get("borrowed")),
                 }
@@ -111,6 +117,7 @@ def joined(namespace: str, name: str, *, selector: Mapping[str, str], objects: R
     unadmitting = (*stopped, *_stopped(words, "ClusterQueue", cluster_queue))
     inactive = () if unadmitting or unusable else tuple(_inactive_fault(words, cluster_queue))
     usage = QueueUsage(
+        above,
         words,
         cluster_queue["usage"]["waiting"],
         tuple(FlavorUsage(**line) for line in cluster_queue["usage"]["resources"]),

@@ -6,6 +6,7 @@ import pytest
 
 from scheduling.backends.kueue import Kueue
 from scheduling.levels import HOSTNAME_LABEL, Level
+from scheduling.queues import QuotaAnswer
 from tests.fakes.kueue_objects import (
     cluster_queue,
     flavor,
@@ -114,9 +115,49 @@ def test_usage_does_not_change_what_conditions_follow_from():
                 "flavor": "h100",
                 "resource": "nvidia.com/gpu",
                 "quota": 64.0,
-                "most": None,
+                "most": 64.0,
                 "used": 8.0,
                 "borrowed": 0.0,
             }
         ],
     }
+
+
+def quota(*flavors, requested, **changes):
+    objects = [flavor(name, {"pool": "p"}, "floor") for name in dict(flavors)]
+    queue = joined(local_queue("osmo/team", "cq"), cluster_queue("cq", *flavors, **changes), *objects)
+    return queue.quota({"gpu": float(requested), "cpu": 0.0, "memory": 0.0})
+
+
+def test_a_gang_within_the_quota_of_the_only_flavor_is_admitted():
+    assert quota(("h100", 64), requested=56, used=8).answer is QuotaAnswer.ADMITS
+
+
+def test_a_gang_beyond_what_is_unused_is_short_until_other_work_ends():
+    verdict = quota(("h100", 64), requested=57, used=8)
+    (shortage,) = verdict.shortages
+    assert (verdict.answer, verdict.is_lasting) == (QuotaAnswer.SHORT, False)
+    assert (shortage.queue, shortage.amount, shortage.used, shortage.requested) == ("cq", 64, 8, 57)
+
+
+def test_a_gang_beyond_the_whole_quota_is_short_for_good():
+    assert quota(("h100", 64), requested=65).is_lasting
+
+
+def test_what_a_cohort_lends_is_not_known():
+    assert quota(("h100", 64), requested=65, cohort="all").answer is QuotaAnswer.UNKNOWN
+
+
+def test_which_of_two_flavors_a_gang_gets_is_not_known_but_both_bound_it():
+    assert quota(("h100", 64), ("b200", 64), requested=100).answer is QuotaAnswer.UNKNOWN
+    assert quota(("h100", 64), ("b200", 64), requested=129).is_lasting
+
+
+def test_a_queue_without_the_resource_never_admits_a_gang_that_asks_for_it():
+    queue = joined(local_queue("osmo/team", "cq"), *WHOLE.values())
+    verdict = queue.quota({"gpu": 1.0, "cpu": 4000.0, "memory": 0.0})
+    assert [(shortage.resource, shortage.amount) for shortage in verdict.shortages] == [("cpu", 0)]
+
+
+def test_a_queue_that_leads_nowhere_says_nothing_of_quota():
+    assert joined().quota({"gpu": 1.0}).answer is QuotaAnswer.UNKNOWN
