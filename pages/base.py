@@ -4,7 +4,7 @@ A page is a view like those of REST, with the same authentication, the same decl
 errors and statuses. Two things differ: the answer is HTML, and a caller without a login is led to the form.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode
@@ -22,8 +22,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from pages.unchanged import tags
+from web.access import grants_of
 from web.permissions import caller
 from web.release import VERSION
+from web.transactions import one_moment
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -111,6 +114,32 @@ def unless_known(page: PageView, template: str, context: dict[str, Any]) -> Http
     answer = unmodified if isinstance(unmodified, HttpResponseNotModified) else page.page(template, context)
     answer["ETag"] = etag
     answer["Cache-Control"] = "private, no-cache"
+    return answer
+
+
+def unless_unchanged(
+    page: PageView, *, versions: Callable[[], str], make: Callable[[], HttpResponse]
+) -> HttpResponse:
+    """304 without making the page if its rows are those of the page that the browser has; else the page.
+
+    ``versions`` says what the rows are; ``make`` answers as ``unless_known`` does, from those rows alone.
+    """
+    django = page.request._request  # noqa: SLF001 -- conditional answers are Django's
+    user = caller(page.request)
+    reader = (user.pk, user.is_staff, django.META.get("HTTP_COOKIE", ""), grants_of(user))
+    address = sha256(repr((reader, django.get_full_path())).encode()).hexdigest()
+    may_know = "HTTP_IF_NONE_MATCH" in django.META
+    if may_know and (etag := tags.find(address, versions=versions())):
+        unmodified = get_conditional_response(django, etag=etag)
+        if isinstance(unmodified, HttpResponseNotModified):
+            unmodified["ETag"] = etag
+            unmodified["Cache-Control"] = "private, no-cache"
+            return unmodified
+    with one_moment() as is_one_moment:
+        versions_made_from = versions()
+        answer = make()
+    if is_one_moment:
+        tags.keep(address, answer["ETag"], versions=versions_made_from)
     return answer
 
 

@@ -1,4 +1,4 @@
-"""Reads of many rows through a cursor of the server."""
+"""Transactions around reads: one connection for a cursor of the server, one moment for several statements."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,3 +18,18 @@ def one_transaction() -> Iterator[None]:
         return
     with transaction.atomic():
         yield
+
+
+@contextmanager
+def one_moment() -> Iterator[bool]:
+    """Let every statement read the database as of the first one; True if they do.
+
+    False in a caller's transaction, whose own writes nobody else can see. What is written inside may be
+    refused by PostgreSQL: this is for reads.
+    """
+    if connection.in_atomic_block:
+        yield False
+        return
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        yield True

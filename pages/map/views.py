@@ -12,9 +12,10 @@ from django.utils.safestring import mark_safe
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from pages.base import PageView, unless_known
+from pages.base import PageView, unless_known, unless_unchanged
 from pages.map.content import MapContent, map_content
 from pages.map.sentences import about_place
+from pages.map.sources import map_versions
 from pages.map.svg import Caption, Link, draw
 from pages.map.table import rows
 from pages.map.tree import Path
@@ -43,6 +44,13 @@ class MapPage(PageView):
 
     def get(self, request: Request, name: str) -> HttpResponse:
         """Show where a pool's nodes stand, what is free, and how a workflow fits in."""
+        if request.query_params.get("workflow"):
+            return self._map(request, name)
+        return unless_unchanged(
+            self, versions=lambda: map_versions(name), make=lambda: self._map(request, name)
+        )
+
+    def _map(self, request: Request, name: str) -> HttpResponse:
         view, query = _requested_map(request, name)
         link = _link(view, query)
         picture = draw(view.picture, title=_title(view), description=about_place(view.place), link=link)

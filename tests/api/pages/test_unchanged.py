@@ -1,0 +1,283 @@
+"""A page is left unmade only while every row that it shows is as it was."""
+
+import re
+from datetime import timedelta
+from threading import Thread
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+import pages.map.views
+from pages import unchanged
+from pages.map.sources import GROUP_COLUMNS, SOURCES
+from pools.models import Backend, Cluster, ForeignUsage, Node, Platform, Pool, SuspectNode, TopologyKey
+from tests.factories import (
+    RACK,
+    ZONE,
+    NodeFactory,
+    PlatformFactory,
+    PoolFactory,
+    TaskFactory,
+    TaskGroupFactory,
+    WorkflowFactory,
+    foreign_usage,
+)
+from workflows.models import Task, TaskGroup, Workflow
+
+pytestmark = pytest.mark.django_db(transaction=True)
+MAP = "/ui/pools/train/map"
+CALLERS = {"auth_user", "django_session", "web_role", "web_roleassignment"}
+"""Tables that every request reads before its page: who the caller is, and what they may do."""
+
+
+@pytest.fixture(autouse=True)
+def clear_before():
+    unchanged.tags.clear()
+
+
+@pytest.fixture
+def pool():
+    """Racks r0 and r1 of zone a, two nodes each; a gang on n0, n1; others on n2; n3 tainted, suspect."""
+    made = PoolFactory(name="train", levels=[ZONE, RACK])
+    PlatformFactory(pool=made, name="h100")
+    cluster = made.backend.cluster
+    for number in range(4):
+        NodeFactory(
+            cluster=cluster, name=f"n{number}", labels={ZONE.label: "a", RACK.label: f"r{number // 2}"}
+        )
+    Node.objects.filter(name="n3").update(taints=[{"key": "k", "effect": "NoSchedule"}])
+    workflow = WorkflowFactory(pool=made, base_name="gang")
+    group = TaskGroupFactory(pool=made, workflow=workflow, pods=0, status="RUNNING", name="workers")
+    for number in range(2):
+        TaskFactory(
+            group=group, name=f"t{number}", node_name=f"n{number}", status="RUNNING", placement__gpu=4
+        )
+    foreign_usage(cluster, "n2", gpu=1)
+    suspect(cluster, "n3")
+    return made
+
+
+def suspect(cluster, node, *, until=timedelta(hours=1)):
+    now = timezone.now()
+    SuspectNode.objects.create(
+        cluster=cluster, node=node, since=now, until=now + until, groups=2, users=2, faults=[]
+    )
+
+
+@pytest.fixture
+def ann():
+    return User.objects.create_user("ann")
+
+
+@pytest.fixture
+def browser(ann, pool):
+    """Ann's browser with the map, whose tag is ``etag``."""
+    client = Client()
+    client.force_login(ann)
+    client.get(MAP)  # brings the cookie of the forms
+    client.etag = client.get(MAP)["ETag"]
+    return client
+
+
+def again(browser, address=MAP):
+    return browser.get(address, headers={"If-None-Match": browser.etag})
+
+
+def touch(model):
+    """Write the rows of a table as they are."""
+    table = model._meta.db_table
+    column = model._meta.pk.column
+    with connection.cursor() as cursor:
+        cursor.execute(f'UPDATE {table} SET "{column}" = "{column}"')
+
+
+def test_a_map_without_news_is_not_made_again(browser, monkeypatch):
+    monkeypatch.setattr(pages.map.views, "map_content", None)
+    with CaptureQueriesContext(connection) as statements:
+        answer = again(browser)
+    assert (answer.status_code, answer.content, answer["ETag"]) == (304, b"", browser.etag)
+    of_the_page = [row["sql"] for row in statements if not tables_in(row["sql"]) <= CALLERS]
+    assert len(of_the_page) == 1
+
+
+CHANGES = {
+    "a node is cordoned": lambda: Node.objects.filter(name="n0").update(unschedulable=True),
+    "a node is not ready": lambda: Node.objects.filter(name="n0").update(ready=False),
+    "a node's label": lambda: Node.objects.filter(name="n0").update(labels={ZONE.label: "b"}),
+    "a node's amounts": lambda: Node.objects.filter(name="n3").update(allocatable={"nvidia.com/gpu": "2"}),
+    "a node's taint": lambda: Node.objects.filter(name="n0").update(
+        taints=[{"key": "k", "effect": "NoSchedule"}]
+    ),
+    "a node goes": lambda: Node.objects.filter(name="n3").delete(),
+    "a node comes": lambda: NodeFactory(cluster=Cluster.objects.get(), name="n9", labels={ZONE.label: "a"}),
+    "a node takes another's place": lambda: (
+        Node.objects.filter(name="n3").delete(),
+        NodeFactory(cluster=Cluster.objects.get(), name="n9", labels={ZONE.label: "a", RACK.label: "r1"}),
+    ),
+    "the nodes are listed again": lambda: Cluster.objects.update(
+        nodes_synced_at=timezone.now() + timedelta(minutes=1)
+    ),
+    "others are not followed any more": lambda: Cluster.objects.update(others_synced_at=None),
+    "others use more": lambda: ForeignUsage.objects.update(gpu=5),
+    "others are gone": lambda: ForeignUsage.objects.all().delete(),
+    "a node is suspect": lambda: suspect(Cluster.objects.get(), "n0"),
+    "a node is not suspect any more": lambda: SuspectNode.objects.all().delete(),
+    "a suspicion has passed": lambda: SuspectNode.objects.update(until=timezone.now()),
+    "a task ends": lambda: Task.objects.filter(name="t1").update(status="COMPLETED"),
+    "a task gets another node": lambda: Task.objects.filter(name="t1").update(node_name="n3"),
+    "a group is released": lambda: TaskGroup.objects.update(status="COMPLETED", released_at=timezone.now()),
+    "a workflow ends": lambda: Workflow.objects.update(status="COMPLETED"),
+    "a workflow comes": lambda: WorkflowFactory(pool=Pool.objects.get(), base_name="next"),
+    "a workflow is removed": lambda: Workflow.objects.all().delete(),
+    "a level goes": lambda: TopologyKey.objects.filter(key="rack").delete(),
+    "a level's label": lambda: TopologyKey.objects.filter(key="rack").update(label="example.com/other"),
+    "the pool selects other nodes": lambda: Pool.objects.update(node_selector={RACK.label: "r1"}),
+    "a platform tolerates": lambda: Platform.objects.update(tolerations=[{"operator": "Exists"}]),
+    "the pool has another backend": lambda: Pool.objects.update(backend=other_backend()),
+    "the backend has another cluster": lambda: Backend.objects.update(
+        cluster=Cluster.objects.create(uid="other")
+    ),
+}
+
+
+def other_backend():
+    return PoolFactory(name="elsewhere", levels=[ZONE], backend__name="elsewhere").backend
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_each_change_of_what_a_map_shows_gives_the_new_page(change, browser):
+    change()
+    answer = again(browser)
+    unchanged.tags.clear()
+    want = browser.get(MAP)
+    assert answer.status_code == 200
+    assert answer["ETag"] == want["ETag"] != browser.etag
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.table)
+def test_a_row_that_is_written_makes_the_map_again_unless_its_columns_say_no(source, browser, monkeypatch):
+    models = (Pool, TopologyKey, Platform, Backend, Cluster, Node, ForeignUsage, SuspectNode)
+    by_table = {model._meta.db_table: model for model in (*models, TaskGroup, Task, Workflow)}
+    calls = []
+    made = pages.map.views.map_content
+    monkeypatch.setattr(
+        pages.map.views, "map_content", lambda *pool, **how: calls.append(1) or made(*pool, **how)
+    )
+    touch(by_table[source.table])
+    assert again(browser).status_code == 304
+    assert bool(calls) == (source.columns is None)
+    calls.clear()
+    assert again(browser).status_code == 304
+    assert not calls
+
+
+def test_a_map_reads_no_table_but_its_sources(browser):
+    with CaptureQueriesContext(connection) as statements:
+        assert browser.get(MAP).status_code == 200
+    read = set().union(*(tables_in(row["sql"]) for row in statements))
+    assert read - CALLERS == {source.table for source in SOURCES}
+
+
+def test_a_map_reads_no_column_of_a_group_but_those_that_count(browser):
+    with CaptureQueriesContext(connection) as statements:
+        browser.get(MAP)
+    columns = {
+        column for row in statements for column in re.findall(r'"workflows_taskgroup"\."(\w+)"', row["sql"])
+    }
+    assert columns <= {*GROUP_COLUMNS, "released_at"}
+
+
+def tables_in(sql):
+    return set(re.findall(r'(?:FROM|JOIN) "?((?:auth|django|pools|web|workflows)_\w+)', sql))
+
+
+def test_a_heartbeat_makes_no_map(browser, monkeypatch):
+    Cluster.objects.update(heartbeat_at=timezone.now())
+    monkeypatch.setattr(pages.map.views, "map_content", None)
+    assert again(browser).status_code == 304
+
+
+def test_another_reader_and_another_address_have_their_own_page(browser):
+    bob = Client()
+    bob.force_login(User.objects.create_user("bob"))
+    bob.etag = browser.etag
+    assert again(bob).status_code == 200
+    assert again(browser, f"{MAP}?open=a").status_code == 200
+
+
+def test_a_reader_who_lost_the_pool_gets_no_map(browser, ann):
+    ann.role_assignments.create(role="osmo-elsewhere")
+    assert again(browser).status_code == 404
+
+
+def test_a_page_that_is_made_while_its_rows_change_is_not_taken_for_the_new_rows(browser, monkeypatch):
+    made = pages.map.views.map_content
+
+    def slow(*pool, **how):
+        content = made(*pool, **how)
+        elsewhere(lambda: Node.objects.filter(name="n0").update(unschedulable=True))
+        return content
+
+    unchanged.tags.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(pages.map.views, "map_content", slow)
+        browser.etag = browser.get(MAP)["ETag"]
+    assert again(browser).status_code == 200
+
+
+def test_a_row_that_came_and_went_while_a_page_was_made_is_not_on_it(browser, monkeypatch):
+    made = pages.map.views.map_content
+
+    def slow(*pool, **how):
+        elsewhere(lambda: NodeFactory(cluster=Cluster.objects.get(), name="brief", labels={ZONE.label: "a"}))
+        content = made(*pool, **how)
+        elsewhere(lambda: Node.objects.filter(name="brief").delete())
+        return content
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pages.map.views, "map_content", slow)
+        answer = browser.get(MAP)
+    assert b"brief" not in answer.content
+
+
+def elsewhere(act):
+    """Do it in another connection, as another process would."""
+
+    def run():
+        try:
+            act()
+        finally:
+            connection.close()
+
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+
+
+def test_a_tag_dies_with_time_and_a_caller_in_a_transaction_keeps_none(browser, monkeypatch):
+    monkeypatch.setattr(unchanged, "MOST_SECONDS", -1)
+    assert unchanged.tags.find("page", versions="1") is None
+    unchanged.tags.keep("page", "tag", versions="1")
+    assert unchanged.tags.find("page", versions="1") is None
+    monkeypatch.undo()
+    unchanged.tags.clear()
+    with transaction.atomic():
+        browser.get(MAP)
+    monkeypatch.setattr(unchanged.tags, "keep", None)
+    monkeypatch.setattr(pages.map.views, "map_content", lambda *_pool, **_how: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        again(browser)
+
+
+def test_only_the_tags_that_were_used_last_are_kept(monkeypatch):
+    monkeypatch.setattr(unchanged, "MOST_TAGS", 2)
+    tags = unchanged.PageTags()
+    for page in ("a", "b"):
+        tags.keep(page, page, versions="1")
+    tags.find("a", versions="1")
+    tags.keep("c", "c", versions="1")
+    assert [tags.find(page, versions="1") for page in ("a", "b", "c")] == ["a", None, "c"]
