@@ -76,7 +76,7 @@ SMALL = Size(
     window=2.0,
     groups=6,
     crews=((1, 1), (2, 1)),
-    heartbeats=(100,),
+    heartbeats=(300,),
     offered=(2,),
     aged=2_000,
 )
