@@ -98,6 +98,7 @@ _OBSERVED = """
 _LOGS = """
     INSERT INTO workflows_keptlog (name, task_id, size, begun_at, stored_at)
     SELECT 'log-' || id, id, 2000, now(), now() FROM workflows_task WHERE log_state = 'kept' AND id % 13 = 0
+        ON CONFLICT DO NOTHING
 """
 _STEP = 50_000
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,6 @@ START_SECONDS = 0.2
 """How long a container takes to start."""
 FINALIZER = "resource.nvidia.com/computeDomain"
 WATCH_SECONDS = 3600
-_SENT = "2026-11-23T10:00:00Z"
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class Kubelet:
                 "reason": reason,
                 "message": f"{reason} container main of the pod",
                 "type": "Normal",
-                "lastTimestamp": _SENT,
+                "lastTimestamp": _now(),
                 "source": {"component": "kubelet"},
             },
         )
@@ -156,6 +156,10 @@ class Kubelet:
             self.memory.edit(COMPUTE_DOMAIN, metadata["name"], _let_go, namespace=metadata["namespace"])
 
 
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _hold(domain: Any) -> None:
     domain["metadata"]["finalizers"] = [*domain["metadata"].get("finalizers", ()), FINALIZER]
 
@@ -170,12 +174,12 @@ def _create_container(pod: Any) -> None:
 
 def _run(pod: Any) -> None:
     pod["status"] |= {"phase": "Running", "podIP": "10.0.0.1"}
-    _set_containers(pod, {"running": {"startedAt": _SENT}}, ready=True)
+    _set_containers(pod, {"running": {"startedAt": _now()}}, ready=True)
 
 
 def _end(pod: Any) -> None:
     pod["status"]["phase"] = "Succeeded"
-    ended = {"exitCode": 0, "reason": "Completed", "startedAt": _SENT, "finishedAt": _SENT}
+    ended = {"exitCode": 0, "reason": "Completed", "startedAt": _now(), "finishedAt": _now()}
     _set_containers(pod, {"terminated": ended}, ready=False)
 
 
@@ -185,6 +189,6 @@ def _set_containers(pod: Any, state: Any, *, ready: bool) -> None:
         for container in pod["spec"]["containers"]
     ]
     pod["status"]["conditions"] = [
-        {"type": "Ready", "status": str(ready), "lastTransitionTime": _SENT},
-        {"type": "PodScheduled", "status": "True", "lastTransitionTime": _SENT},
+        {"type": "Ready", "status": str(ready), "lastTransitionTime": _now()},
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": _now()},
     ]

@@ -98,7 +98,7 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
             f"{workers} workers, {observers} observers": _crew(stand, size, workers, observers, progress)
             for workers, observers in size.crews
         }
-        stand.run(workers=1, observers=1)
+        _staff(stand, workers=1, observers=1)
         heartbeats = {
             f"{rate:g}": _offered_heartbeats(stand, size, rate, progress) for rate in size.heartbeats
         }
@@ -180,17 +180,19 @@ def _relist(stand: Stand, idle: Mapping[str, float]) -> dict[str, Any]:
     for name in stand.plan.names:
         stand.world(name).control("expire", name)
     objects = stand.plan.clusters * stand.plan.nodes * (1 + stand.plan.foreign_per_node)
-
-    def listed() -> float:
-        counts = [stand.world(name).control("counts", name) for name in stand.plan.names]
-        return float(sum(count["nodes_listed"] + count["foreign_listed"] for count in counts))
-
     goal = before["nodes_listed"] + before["foreign_listed"] + objects
-    stand.wait(lambda: listed() >= goal, seconds=PATIENCE_SECONDS, awaited="everything to be listed again")
+    stand.wait(
+        lambda: _listed(stand) >= goal, seconds=PATIENCE_SECONDS, awaited="everything to be listed again"
+    )
     time.sleep(SETTLE_SECONDS)
     moved = difference(before, stand.reading())
     moved["listed"] = moved["nodes_listed"] + moved["foreign_listed"]
     return _priced(moved, idle, of="listed")
+
+
+def _listed(stand: Stand) -> float:
+    counts = [stand.world(name).control("counts", name) for name in stand.plan.names]
+    return float(sum(count["nodes_listed"] + count["foreign_listed"] for count in counts))
 
 
 def _priced(moved: Mapping[str, float], idle: Mapping[str, float], *, of: str) -> dict[str, Any]:
@@ -219,21 +221,37 @@ def _cpu(moved: Mapping[str, float], *, per: float, digits: int) -> dict[str, fl
 
 def _crew(stand: Stand, size: Size, workers: int, observers: int, progress: Progress) -> dict[str, Any]:
     """So many groups at once, from submission until all are released."""
-    stand.run(workers=workers, observers=observers)
-    time.sleep(2 * SETTLE_SECONDS)
+    _staff(stand, workers=workers, observers=observers)
     idle = _window(stand, size.window)
     progress(f"scale: {size.groups} groups with {workers} workers and {observers} observers")
-    before = stand.reading()
+    released = _released(stand)
+    before, began = stand.reading(), time.time()
     with ThreadPoolExecutor(max_workers=SUBMITTERS) as pool:
         list(pool.map(lambda number: _submit(stand, number), range(size.groups)))
     _wait_released(stand)
     moved = difference(before, stand.reading())
-    return _of_groups(stand, moved, idle, groups=size.groups)
+    report = _of_groups(moved, idle, groups=size.groups)
+    return report | {
+        "released": int(_released(stand) - released),
+        "end_to_release": _lags(stand, since=began),
+    }
 
 
-def _of_groups(
-    stand: Stand, moved: Mapping[str, float], idle: Mapping[str, float], *, groups: int
-) -> dict[str, Any]:
+def _staff(stand: Stand, *, workers: int, observers: int) -> None:
+    """Have so many processes; new observers list everything before anything is measured."""
+    before, is_new = _listed(stand), observers != stand.observers
+    stand.run(workers=workers, observers=observers)
+    if is_new:
+        objects = stand.plan.clusters * stand.plan.nodes * (1 + stand.plan.foreign_per_node)
+        stand.wait(
+            lambda: _listed(stand) >= before + objects,
+            seconds=PATIENCE_SECONDS,
+            awaited="new observers to list everything",
+        )
+    time.sleep(5 * SETTLE_SECONDS if is_new else 2 * SETTLE_SECONDS)
+
+
+def _of_groups(moved: Mapping[str, float], idle: Mapping[str, float], *, groups: int) -> dict[str, Any]:
     net = _net(moved, idle)
     per_group = {name: round(net[name] / groups, 2) for name in COUNTS}
     roles = {
@@ -249,7 +267,6 @@ def _of_groups(
         "cores_busy": round(
             sum(moved[name] for name in moved if name.startswith("cpu.")) / moved["seconds"], 2
         ),
-        "end_to_release": _lags(stand, since=time.time() - moved["seconds"]),
     }
 
 
@@ -261,6 +278,15 @@ def _submit(stand: Stand, number: int) -> None:
 def _unreleased(stand: Stand) -> float:
     return stand.number(
         "SELECT count(*) FROM workflows_taskgroup WHERE released_at IS NULL AND backend_id IN "
+        "(SELECT id FROM pools_backend WHERE name <> 'aged')"
+    )
+
+
+def _released(stand: Stand) -> float:
+    """How many groups have run to their end and left nothing."""
+    return stand.number(
+        "SELECT count(*) FROM workflows_taskgroup "
+        "WHERE released_at IS NOT NULL AND status = 'COMPLETED' AND backend_id IN "
         "(SELECT id FROM pools_backend WHERE name <> 'aged')"
     )
 
@@ -304,7 +330,7 @@ def _offered_heartbeats(stand: Stand, size: Size, rate: float, progress: Progres
 def _offered_groups(stand: Stand, size: Size, rate: float, progress: Progress) -> dict[str, Any]:
     """Groups at a rate, with one worker: how far it keeps up, and how long an end waits for its release."""
     progress(f"scale: {rate:g} groups a second are offered to one worker")
-    count = max(2, round(rate * size.window))
+    count, released = max(2, round(rate * size.window)), _released(stand)
     before, began = stand.reading(), time.time()
     with ThreadPoolExecutor(max_workers=SUBMITTERS) as pool:
         for number in range(count):
@@ -315,6 +341,7 @@ def _offered_groups(stand: Stand, size: Size, rate: float, progress: Progress) -
     _wait_released(stand)
     return {
         "offered": count,
+        "released": int(_released(stand) - released),
         "submitted_per_second": round(count / moved["seconds"], 2),
         "unreleased_at_the_end": int(behind),
         "messages_per_second": round(moved["messages"] / moved["seconds"], 1),
