@@ -21,9 +21,23 @@ from chaos.site import Site
 from localcluster.rest import Refused
 from localcluster.stack import ADMIN
 
-POOLS = ("nvlink", "nvlink", "zones", "spines", "native", "split")
-NARROW = {"nvlink": "clique", "zones": "clique", "spines": "rack", "split": "rack", "native": "clique"}
-BROAD = {"nvlink": "zone", "zones": "zone", "spines": "spine", "split": "spine", "native": "zone"}
+POOLS = ("nvlink", "nvlink", "zones", "spines", "native", "split", "queued")
+NARROW = {
+    "nvlink": "clique",
+    "zones": "clique",
+    "spines": "rack",
+    "split": "rack",
+    "native": "clique",
+    "queued": "clique",
+}
+BROAD = {
+    "nvlink": "zone",
+    "zones": "zone",
+    "spines": "spine",
+    "split": "spine",
+    "native": "zone",
+    "queued": "zone",
+}
 CANCELLED = 0.12
 TRIES = 6
 PAUSE = 0.5

@@ -98,39 +98,46 @@ PLACES = {
 }
 
 
-def configure(running: stack.Running, *, progress: Callable[[str], None]) -> None:
+def configure(
+    running: stack.Running,
+    *,
+    progress: Callable[[str], None],
+    backends: Mapping[str, str] = BACKENDS,
+    places: Mapping[str, Place] = PLACES,
+) -> None:
     """Create the nodes and namespaces that are missing, then the backends and pools over REST."""
     assert running.plane is not None
     progress("creating the nodes, backends and pools of the demo cluster")
     api = Api(running.plane.access())
     existing = {node["metadata"]["name"] for node in api.list(nodes.PATH)[0]}
-    nodes.create(api, [node for node in all_nodes() if node.name not in existing])
-    nodes.wait_ready(api, all_nodes())
+    all_of_them = all_nodes(places)
+    nodes.create(api, [node for node in all_of_them if node.name not in existing])
+    nodes.wait_ready(api, all_of_them)
     client = Rest(api_url=running.api_url, token=running.token)
-    for name, scheduler in BACKENDS.items():
+    for name, scheduler in backends.items():
         if api.find(f"/api/v1/namespaces/{namespace(name)}") is None:
             create_namespace(api, namespace(name))
         client.put(f"/api/configs/backend/{name}", {"configs": _backend(running, name, scheduler)})
-    for name, place in PLACES.items():
+    for name, place in places.items():
         client.put(f"/api/configs/pool/{name}", {"configs": pool(name, place)})
     api.close()
-    _wait_known(client)
+    _wait_known(client, places)
 
 
-def _wait_known(client: Rest) -> None:
+def _wait_known(client: Rest, places: Mapping[str, Place]) -> None:
     """Return once the service knows every node, so that the first answer to a user counts them."""
     deadline = time.monotonic() + KNOWN_SECONDS
-    for name, place in PLACES.items():
+    for name, place in places.items():
         while client.get(f"/api/pool/{name}/topology")["nodes"] < NODES_PER_RACK * len(place.racks):
             if time.monotonic() > deadline:
                 raise ServerFailed(f"the service does not know the nodes of pool {name}")
             time.sleep(POLL_SECONDS)
 
 
-def all_nodes() -> list[nodes.Node]:
+def all_nodes(places: Mapping[str, Place] = PLACES) -> list[nodes.Node]:
     return [
         node
-        for name, place in PLACES.items()
+        for name, place in places.items()
         for prefix, labels in place.racks.items()
         for node in nodes.rack(prefix, count=NODES_PER_RACK, gpus=GPUS, labels={POOL_LABEL: name, **labels})
     ]

@@ -20,6 +20,7 @@ POINTS = (
     "created-computedomains",
     "after-template-seen",
     "created-podgroups",
+    "room-assigned",
     "created-services",
     "half-of-pods",
     "created-pods",

@@ -166,6 +166,7 @@ def _plan(
         return plan_return(observed, namespace=view.placement.namespace, pod_group=kind)
     if not all(task.name in room.nodes for task in desired.tasks):
         return plan_create(desired.group, observed)
+    reached("room-assigned")
     return plan_create(desired_group(view, desired.tasks, nodes=room.nodes), observed)
 
 
