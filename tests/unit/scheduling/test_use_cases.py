@@ -6,17 +6,11 @@ import pytest
 
 from scheduling.backends.kai import Kai
 from scheduling.backends.kubernetes import Kubernetes
-from tests.unit.scheduling.build import gang, levels, request
+from tests.unit.scheduling.build import levels, request
 from tests.unit.scheduling.kai_reader import V013, V017, draw, place, read
 from tests.unit.scheduling.picture import picture
+from tests.unit.scheduling.use_cases import CASES, KEYS
 
-KEYS = {1: "zone rack clique", 2: "zone rack clique", 3: "zone rack clique", 4: "zone spine rack"}
-CASES = {
-    1: gang("a b c d*4: clique! left"),
-    2: gang("a b c d*4: clique! left", "e f g h*4: clique! right"),
-    3: gang("a b c d*4: zone! all, clique! left", "e f g h*4: zone! all, clique! right"),
-    4: gang("a b c d*8: spine? all, rack? left", "e f g h*8: spine? all, rack? right"),
-}
 GOLDEN = {
     1: """
         gang | required clique preferred clique on [zone rack clique] | min 4: a b c d

@@ -1,5 +1,7 @@
 """What each scheduler makes of one and the same request."""
 
+from pathlib import Path
+
 import pytest
 
 from pools.values.recovery_words import RecoveryWords, check_responses
@@ -12,7 +14,9 @@ from scheduling.capabilities import (
     check_queue_settings,
     check_share,
 )
-from tests.unit.scheduling.verdicts import ASKED, BACKENDS, table, verdict
+from tests.unit.scheduling.verdicts import ASKED, BACKENDS, page, table, use_cases, verdict
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "verdicts.md"
 
 
 @pytest.mark.parametrize("phrase", ASKED)
@@ -25,6 +29,19 @@ def test_the_table_has_a_line_for_each_and_names_capabilities_in_full():
     lines = table().splitlines()
     assert len(lines) == len(ASKED) + 2
     assert "| rather one rack |  | accepted | refused: `topology.preferred` |" in table()
+
+
+def test_the_page_is_the_one_that_is_generated():
+    """Write it anew with ``python -m tests.unit.scheduling.verdicts > docs/reference/verdicts.md``."""
+    assert PAGE.read_text() == page()
+
+
+def test_kai_and_kueue_hold_the_first_three_use_cases_and_kai_alone_the_fourth():
+    answers = [[cell.strip() for cell in line.split("|")[3:7]] for line in use_cases().splitlines()[2:]]
+    assert [(kai, kueue) for kai, _, _, kueue in answers] == [
+        *[("accepted", "accepted")] * 6,
+        *[("accepted", "refused: `topology.nested`")] * 2,
+    ]
 
 
 @pytest.mark.parametrize("capability", Capability)

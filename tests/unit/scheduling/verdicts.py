@@ -1,8 +1,8 @@
 """What each scheduler makes of one and the same request, as a table: held, or refused and why.
 
 In ``ASKED`` ``.`` is held; a word is a refusal (of a capability, by its last word, or a fault's code), and
-one with ``~`` a notice on what is held. ``python -m tests.unit.scheduling.verdicts`` prints what the backends
-say as Markdown.
+one with ``~`` a notice on what is held. ``python -m tests.unit.scheduling.verdicts`` prints the page
+docs/reference/verdicts.md.
 """
 
 import sys
@@ -12,6 +12,7 @@ from scheduling.backends.kai import Kai
 from scheduling.backends.kubernetes import Kubernetes
 from scheduling.backends.kueue import Kueue
 from tests.unit.scheduling.build import gang, levels, shaped
+from tests.unit.scheduling.use_cases import CASES, KEYS, NAMES
 
 BACKENDS = (Kai(), Kubernetes(), Default(), Kueue())
 POOL = levels("zone rack host")
@@ -184,10 +185,10 @@ ASKED = {
 """By phrase: what is asked, the pool's choices, the answers of KAI, Kubernetes, any other and Kueue."""
 
 
-def ask(backend, asked, choices):
+def ask(backend, asked, choices, pool=POOL):
     """What a backend answers in a pool with these choices."""
     options = {"split_gangs": "refuse", "domains": DOMAINS, "queue_timeout": 600.0, **choices}
-    return backend.check(asked, POOL, capabilities=backend.capabilities(None), **options)
+    return backend.check(asked, pool, capabilities=backend.capabilities(None), **options)
 
 
 def verdict(backend, asked, choices):
@@ -197,12 +198,41 @@ def verdict(backend, asked, choices):
     return "+".join(sorted(refused or told)) or "."
 
 
+HEAD = """# What each scheduler makes of a request
+
+What validation answers to a task group in a pool on each [scheduler backend](schedulers.md), in its oldest
+supported version. A group is accepted, accepted with warnings (their codes), or refused; the
+[capability](capabilities.md) that is missing, or the code of the fault, stands beside it. Where a group is
+accepted, its scheduler decides whether and where there is room.
+
+This page is written by `python -m tests.unit.scheduling.verdicts`.
+
+"""
+
+
+def page():
+    """The reference page."""
+    return f"{HEAD}## The four use cases\n\n{use_cases()}\n## Single requests\n\n{table()}"
+
+
+def use_cases():
+    """The four use cases, each without and with the pool's choices that turn refusals into warnings."""
+    rows = [
+        (NAMES[case], CASES[case], choices, levels(KEYS[case])) for case in CASES for choices in ({}, WARN)
+    ]
+    return _markdown(rows)
+
+
 def table():
-    """All of it in Markdown."""
+    """All of ``ASKED``."""
+    return _markdown([(phrase, asked, choices, POOL) for phrase, (asked, choices, _) in ASKED.items()])
+
+
+def _markdown(rows):
     titles = ["asked for", "the pool says", *(f"`{backend.name}`" for backend in BACKENDS)]
     lines = [titles, ["---"] * len(titles)]
-    for phrase, (asked, choices, _) in ASKED.items():
-        cells = [_cell(ask(backend, asked, choices)) for backend in BACKENDS]
+    for phrase, asked, choices, pool in rows:
+        cells = [_cell(ask(backend, asked, choices, pool)) for backend in BACKENDS]
         lines.append([phrase, _choices(choices), *cells])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -212,7 +242,7 @@ def _cell(checked):
         why = sorted({f"`{f.capability}`" if f.capability else f.code for f in checked.faults})
         return f"refused: {', '.join(why)}"
     told = sorted({notice.code for notice in checked.notices})
-    return f"accepted, with a word: {', '.join(told)}" if told else "accepted"
+    return f"accepted, with warnings: {', '.join(told)}" if told else "accepted"
 
 
 def _choices(choices):
@@ -225,4 +255,4 @@ def _choices(choices):
 
 
 if __name__ == "__main__":
-    sys.stdout.write(table())
+    sys.stdout.write(page())
