@@ -5,7 +5,7 @@ makes of them together. Nothing is decided about what to do: what belongs to oth
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,12 +54,53 @@ class FlavorUsage:
 
 @dataclass(frozen=True, slots=True)
 class QueueUsage:
-    """How full a queue is; ``words`` say its kind and name, ``waiting`` counts all gangs that wait there."""
+    """How full a queue is; ``words`` say its kind and name, ``waiting`` counts all gangs that wait there.
+
+    ``entries`` are the names by which gangs join it. ``is_strict`` says whether nothing passes the first
+    gang, None if that is not known.
+    """
 
     name: str
     words: str
     waiting: int
     flavors: tuple[FlavorUsage, ...]
+    entries: frozenset[str] = frozenset()
+    is_strict: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedGang:
+    """A gang that waits in a queue: higher ``priority`` first, then the earlier ``since``.
+
+    ``since`` is RFC 3339 in whole seconds, as Kubernetes writes it; empty if it is not known.
+    """
+
+    priority: int
+    since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePosition:
+    """How many others of its queue are before a gang and behind it; the order of the rest is not known."""
+
+    before: int
+    behind: int
+
+
+def position_of(gang: QueuedGang, others: Iterable[QueuedGang]) -> QueuePosition:
+    """Where a gang stands among others; nothing is said of those of its own priority and second."""
+    before = behind = 0
+    for other in others:
+        if other.priority != gang.priority:
+            is_before, is_behind = other.priority > gang.priority, other.priority < gang.priority
+        else:
+            is_timed = bool(other.since and gang.since)
+            is_before, is_behind = (
+                is_timed and other.since < gang.since,
+                is_timed and other.since > gang.since,
+            )
+        before, behind = before + is_before, behind + is_behind
+    return QueuePosition(before=before, behind=behind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

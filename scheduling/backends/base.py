@@ -20,7 +20,7 @@ from scheduling import names
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.errors import Fault, Notice
-from scheduling.joined_queues import JoinedQueue, Readings
+from scheduling.joined_queues import JoinedQueue, QueuedGang, QueuePosition, Readings
 from scheduling.levels import Domain, Level, Levels
 from scheduling.pins import Pins
 from scheduling.preflight import CheckResult, Observed
@@ -299,7 +299,8 @@ class Waiting:
     pod groups, ``pod_messages`` are the distinct messages of pods' ``PodScheduled`` conditions,
     ``bind_failures`` are on pods without a node, which keep them whatever happens afterwards. ``sets`` comes
     from rendering. ``domains`` names each domain of the pool for people, by its joined label values;
-    None if no node is known. ``queue`` is the one that the gang joined, for a scheduler that ``JoinsQueues``.
+    None if no node is known. ``queue`` is the one that the gang joined, for a scheduler that ``JoinsQueues``;
+    ``position`` is the gang's among this service's gangs that wait there.
     """
 
     placed: bool
@@ -314,6 +315,7 @@ class Waiting:
     bind_failures: tuple[BindFailure, ...] = ()
     domains: Mapping[str, str] | None = None
     queue: JoinedQueue | None = None
+    position: QueuePosition | None = None
 
 
 UNRECOGNISED = "Unrecognised"
@@ -610,6 +612,9 @@ class JoinsQueues(TopologyReader, Protocol):
         self, namespace: str, name: str, *, selector: Mapping[str, str], objects: Readings
     ) -> JoinedQueue:
         """The queue of this name, for gangs that select nodes by these labels."""
+
+    def queued(self, pod_group: Mapping[str, Any], *, created: str) -> QueuedGang | None:
+        """A pod group in the order of its queue, None if it does not wait there; ``created`` is RFC 3339."""
 
     def levels_needed(self, levels: Levels) -> Levels:
         """The levels that a topology object must list for a pool of these."""

@@ -323,6 +323,18 @@ def test_a_group_that_waits_for_quota_says_how_full_its_queue_is(world, queues):
     assert f'ClusterQueue "{pool}" uses 4 of its 4 nvidia.com/gpu' in reason
 
 
+def test_groups_that_wait_in_a_queue_say_their_number_in_it(world, queues):
+    pool = world.make_pool(scheduler="kueue")
+    queues.make(pool, RACK, gpus=4)
+    running = world.submit(pool, workflow(("g", ["a"])))
+    world.wait_group(running, "g", "RUNNING")
+    low, normal = (world.submit(pool, workflow(("g", ["a"])), priority=each) for each in ("LOW", "NORMAL"))
+    world.wait(lambda: world.groups(low)["g"]["waiting_reason"] or "", lambda text: "number 2 of 2." in text)
+    world.wait(
+        lambda: world.groups(normal)["g"]["waiting_reason"] or "", lambda text: "number 1 of 2." in text
+    )
+
+
 def test_a_verdict_names_the_nodes_that_kueue_assigns_and_knows_its_quota(world, queues):
     pool = world.make_pool(scheduler="kueue", racks=2, size=2)
     queues.make(pool, RACK, gpus=8)

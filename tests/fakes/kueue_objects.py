@@ -15,7 +15,16 @@ def local_queue(name, queue, *, stop=None):
 
 
 def cluster_queue(
-    name, *quotas, stop=None, inactive="", used=0, borrowed=0, borrowing=None, waiting=0, cohort=None
+    name,
+    *quotas,
+    stop=None,
+    inactive="",
+    used=0,
+    borrowed=0,
+    borrowing=None,
+    waiting=0,
+    cohort=None,
+    strategy=None,
 ):
     """``quotas`` are flavors with their GPUs."""
     limit = {} if borrowing is None else {"borrowingLimit": borrowing}
@@ -34,6 +43,7 @@ def cluster_queue(
     }
     spec = {"resourceGroups": [{"coveredResources": [GPU], "flavors": flavors}], **_stop(stop)}
     spec |= {"cohortName": cohort} if cohort else {}
+    spec |= {"queueingStrategy": strategy} if strategy else {}
     return _object(CLUSTER_QUEUE, name, spec, status=status)
 
 

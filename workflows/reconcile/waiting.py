@@ -41,6 +41,7 @@ from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.node_health import ill_nodes
 from workflows.reconcile.outcomes import Retry
+from workflows.reconcile.queue_position import position_in
 from workflows.services.levels import named_of
 from workflows.values.observation import DOMAIN_LABEL, PodSeen
 
@@ -316,6 +317,8 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
             levels=view.placement.levels,
             sets={},
         )
+    cluster, scheduler_type = observations.cluster_of(view), view.placement.scheduler_type
+    queue = read_joined_queue(view.placement, cluster=cluster)
     return Waiting(
         placed=False,
         expected=tuple(str(group["metadata"]["name"]) for group in view.renderer.pod_groups()),
@@ -328,7 +331,12 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
         pod_messages=_messages(pods, "PodScheduled"),
         bind_failures=_bind_failures([pod for pod in pods if not pod.node_name]),
         domains=_domains(view),
-        queue=read_joined_queue(view.placement, cluster=observations.cluster_of(view)),
+        queue=queue,
+        position=(
+            position_in(queue, group=view.uuid, scheduler_type=scheduler_type, cluster=cluster)
+            if queue
+            else None
+        ),
     )
 
 

@@ -293,6 +293,7 @@ def see_pod_group(obj: Mapping[str, Any], *, api: str, read_back: ReadBack) -> O
         POD_GROUP,
         metadata,
         api=api,
+        created=metadata.get("creationTimestamp"),
         spec=obj.get("spec"),
         status={key: status[key] for key in read_back.status if key in status},
         annotations={key: notes[key] for key in (*read_back.annotations, *_OWN_ANNOTATIONS) if key in notes},

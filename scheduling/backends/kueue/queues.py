@@ -16,6 +16,7 @@ from scheduling.joined_queues import (
     FlavorUsage,
     JoinedQueue,
     NodeFlavor,
+    QueuedGang,
     QueueFault,
     QueueUsage,
     Readings,
@@ -32,6 +33,9 @@ Reading = Mapping[str, Any]
 RUNS = "None"
 """The ``stopPolicy`` of a queue that is not stopped."""
 
+_QUEUED_ANEW = ("PodsReadyTimeout", "AdmissionCheck")
+"""Reasons of an eviction from which a Workload may be queued by the time of the eviction."""
+
 
 def read(
     resource: ResourceKind, obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]
@@ -46,6 +50,7 @@ def read(
         return {"settings": settings | {"cluster_queue": str(spec.get("clusterQueue") or "")}}
     flavors = [flavor for group in spec.get("resourceGroups") or () for flavor in group.get("flavors") or ()]
     settings["flavors"] = list(dict.fromkeys(str(flavor["name"]) for flavor in flavors))
+    settings["strategy"] = str(spec.get("queueingStrategy") or "BestEffortFIFO")
     in_cohort = bool(spec.get("cohortName"))
     return {"settings": settings, "usage": _usage(flavors, status, quantity, in_cohort=in_cohort)}
 
@@ -121,8 +126,36 @@ def joined(namespace: str, name: str, *, selector: Mapping[str, str], objects: R
         words,
         cluster_queue["usage"]["waiting"],
         tuple(FlavorUsage(**line) for line in cluster_queue["usage"]["resources"]),
+        frozenset(
+            entry
+            for (kind, entry), reading in objects.items()
+            if kind == LOCAL_QUEUE.crd and reading["settings"]["cluster_queue"] == above
+        ),
+        _is_strict(cluster_queue),
     )
     return replace(queue, flavors=flavors, faults=(*unadmitting, *unusable, *inactive), usage=usage)
+
+
+def _is_strict(reading: Reading) -> bool | None:
+    """None for a queue that an older release has read."""
+    strategy = reading["settings"].get("strategy")
+    return None if strategy is None else strategy == "StrictFIFO"
+
+
+def queued(workload: Mapping[str, Any], *, created: str) -> QueuedGang | None:
+    """A Workload in Kueue's order; None if it does not wait.
+
+    Kueue counts from the creation, after a preemption too. After the other evictions below it may count from
+    the eviction, by its configuration (``waitForPodsReady.requeuingStrategy``), which nobody reads here.
+    Source: KEP-1282; not tried on a running Kueue.
+    """
+    spec, status = workload.get("spec") or {}, workload.get("status") or {}
+    conditions = {str(c.get("type")): c for c in status.get("conditions") or ()}
+    met = {kind for kind, condition in conditions.items() if condition.get("status") == "True"}
+    if spec.get("active") is False or met & {"QuotaReserved", "Finished"}:
+        return None
+    is_later = "Evicted" in met and conditions["Evicted"].get("reason") in _QUEUED_ANEW
+    return QueuedGang(priority=int(spec.get("priority") or 0), since="" if is_later else created)
 
 
 def _stopped(words: str, kind: str, reading: Reading) -> Iterator[QueueFault]:

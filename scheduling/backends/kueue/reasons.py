@@ -11,7 +11,7 @@ from typing import Any
 
 from scheduling.backends.base import UNRECOGNISED, Waiting, WaitingReason
 from scheduling.backends.kueue import admissions
-from scheduling.joined_queues import FlavorUsage
+from scheduling.joined_queues import FlavorUsage, QueuePosition
 from scheduling.sentences import agree, count_of
 
 _POD_SET = re.compile(r"couldn't assign flavors to pod set (?P<set>[a-z0-9-]+): ")
@@ -130,13 +130,40 @@ def _usage_sentence(waiting: Waiting, usage: FlavorUsage) -> str:
 
 
 def _others(waiting: Waiting) -> str:
-    """How many others wait in the queue; Kueue's order is priority, then time."""
+    """How many others wait in the queue and who goes first; Kueue's order is priority, then time.
+
+    Workloads of others are counted by Kueue and not read, so their place is not known.
+    """
     others = waiting.queue.usage.waiting - 1 if waiting.queue and waiting.queue.usage else 0
     if others < 1:
         return ""
     verb = agree(others, "waits", "wait")
     order = "those of higher priority, then older ones, go first"
-    return f" {count_of(others, 'other Workload')} {verb} there; {order}."
+    text = f" {count_of(others, 'other Workload')} {verb} there; {order}."
+    return f"{text}{_place(waiting.position, others)}{_passing(waiting)}"
+
+
+def _place(position: QueuePosition | None, others: int) -> str:
+    """Its number in the queue, or the bounds of it where the order of some is not known."""
+    if position is None:
+        return ""
+    unordered = others - position.before - position.behind
+    first = position.before + 1
+    if unordered < 0:  # the queue's own count is older than what was read of Workloads
+        return f" At the moment {position.before} of this service's are before it."
+    if not unordered:
+        return f" It is number {first} of {others + 1}."
+    last = first + unordered
+    return f" It is number {first} to {last} of {others + 1}: the place of {unordered} is not known."
+
+
+def _passing(waiting: Waiting) -> str:
+    is_strict = waiting.queue.usage.is_strict if waiting.queue and waiting.queue.usage else None
+    if is_strict is None:
+        return ""
+    if is_strict:
+        return " Nothing passes the first one (StrictFIFO)."
+    return " One that fits may pass those that do not (BestEffortFIFO)."
 
 
 def _usage_facts(usage: FlavorUsage) -> dict[str, str]:

@@ -36,7 +36,7 @@ from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.unedited import Unedited
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import InvalidSpec, UnsupportedCapability
-from scheduling.joined_queues import JoinedQueue, Readings
+from scheduling.joined_queues import JoinedQueue, QueuedGang, Readings
 from scheduling.levels import HOSTNAME_LABEL, MAX_LEVELS, Domain, Level, Levels
 
 OLDEST = SchedulerVersion(0, 15)
@@ -155,6 +155,9 @@ class Kueue(Unedited, ByTable):
         self, namespace: str, name: str, *, selector: Mapping[str, str], objects: Readings
     ) -> JoinedQueue:
         return queues.joined(namespace, name, selector=selector, objects=objects)
+
+    def queued(self, pod_group: Mapping[str, Any], *, created: str) -> QueuedGang | None:
+        return queues.queued(pod_group, created=created)
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return () if waiting.placed else reasons.read(waiting)

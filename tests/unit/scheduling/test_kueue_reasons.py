@@ -1,7 +1,10 @@
 """Why a Workload of Kueue waits, with what its queue says."""
 
+import pytest
+
 from scheduling.backends.base import Waiting
 from scheduling.backends.kueue import Kueue
+from scheduling.joined_queues import QueuedGang, QueuePosition, position_of
 from tests.fakes.kueue_objects import cluster_queue, flavor, local_queue, readings
 
 KUEUE = Kueue()
@@ -11,7 +14,7 @@ FULL = (
 )
 
 
-def waiting(message, *objects):
+def waiting(message, *objects, position=None):
     condition = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
     queue = KUEUE.joined_queue("osmo", "team", selector={}, objects=readings(*objects)) if objects else None
     return Waiting(
@@ -23,6 +26,7 @@ def waiting(message, *objects):
         levels=(),
         sets={"s-1": 'rack "r"'},
         queue=queue,
+        position=position,
     )
 
 
@@ -34,8 +38,8 @@ def queue(**more):
     )
 
 
-def reasons(message, *objects):
-    return KUEUE.waiting_reasons(waiting(message, *objects))
+def reasons(message, *objects, **more):
+    return KUEUE.waiting_reasons(waiting(message, *objects, **more))
 
 
 def test_a_full_quota_says_how_full_it_is_and_how_many_wait():
@@ -44,7 +48,8 @@ def test_a_full_quota_says_how_full_it_is_and_how_many_wait():
     assert reason.message == (
         'The queue\'s quota of nvidia.com/gpu in flavor h100 is used: rack "r" needs 8 more. '
         'ClusterQueue "cq" uses 72 of its 64 nvidia.com/gpu, 8 of them borrowed, and may borrow 16. 4 other '
-        "Workloads wait there; those of higher priority, then older ones, go first."
+        "Workloads wait there; those of higher priority, then older ones, go first. One that fits may pass "
+        "those that do not (BestEffortFIFO)."
     )
     assert dict(reason.facts)["used"] == "72"
 
@@ -64,3 +69,79 @@ def test_a_stopped_queue_is_the_reason_whatever_kueue_said_before():
 def test_a_workload_that_was_not_considered_says_who_else_waits():
     (reason,) = reasons("", *queue(waiting=2))
     assert reason.message.startswith("Kueue has not considered it yet. 1 other Workload waits there")
+
+
+@pytest.mark.parametrize(
+    ("position", "want"),
+    [
+        (QueuePosition(before=2, behind=2), "It is number 3 of 5."),
+        (QueuePosition(before=0, behind=4), "It is number 1 of 5."),
+        (QueuePosition(before=1, behind=0), "It is number 2 to 5 of 5: the place of 3 is not known."),
+        (QueuePosition(before=3, behind=2), "At the moment 3 of this service's are before it."),
+    ],
+)
+def test_a_workload_that_waits_says_its_number_as_far_as_it_is_known(position, want):
+    (reason,) = reasons(FULL, *queue(waiting=5), position=position)
+    assert f"go first. {want} One that fits may pass" in reason.message
+
+
+def test_a_strict_queue_says_that_nothing_passes_the_first():
+    (reason,) = reasons(FULL, *queue(waiting=5, strategy="StrictFIFO"))
+    assert reason.message.endswith("Nothing passes the first one (StrictFIFO).")
+
+
+def test_a_queue_that_an_older_release_read_says_nothing_of_its_strategy():
+    objects = readings(*queue(waiting=5))
+    for reading in objects.values():
+        reading["settings"].pop("strategy", None)
+    joined = KUEUE.joined_queue("osmo", "team", selector={}, objects=objects)
+    assert joined.usage.is_strict is None
+
+
+def test_all_local_queues_of_a_cluster_queue_are_its_entries():
+    objects = readings(*queue(), local_queue("lab/mine", "cq"), local_queue("lab/other", "another"))
+    joined = KUEUE.joined_queue("osmo", "team", selector={}, objects=objects)
+    assert joined.usage.entries == {"osmo/team", "lab/mine"}
+
+
+def gang(priority=0, since="2026-11-23T12:00:00Z"):
+    return QueuedGang(priority=priority, since=since)
+
+
+def test_priority_counts_before_time_and_equal_seconds_have_no_order():
+    others = {
+        "higher, younger": (gang(1, "2026-11-23T13:00:00Z"), (1, 0)),
+        "lower, older": (gang(-1, "2026-11-23T11:00:00Z"), (0, 1)),
+        "equal, older": (gang(0, "2026-11-23T11:59:59Z"), (1, 0)),
+        "equal, younger": (gang(0, "2026-11-23T12:00:01Z"), (0, 1)),
+        "same second": (gang(), (0, 0)),
+        "time not known": (gang(0, ""), (0, 0)),
+        "higher, time not known": (gang(1, ""), (1, 0)),
+    }
+    for phrase, (other, (before, behind)) in others.items():
+        assert position_of(gang(), [other]) == QueuePosition(before=before, behind=behind), phrase
+
+
+CREATED = "2026-11-23T12:00:00Z"
+
+
+def workload(*conditions, **spec):
+    lines = [{"type": kind, "status": status, "reason": reason} for kind, status, reason in conditions]
+    return {"spec": {"priority": 7, **spec}, "status": {"conditions": lines}}
+
+
+@pytest.mark.parametrize(
+    ("phrase", "manifest", "want"),
+    [
+        ("new", {"spec": {}, "status": {}}, gang()),
+        ("pending", workload(("QuotaReserved", "False", "Pending")), gang(7)),
+        ("preempted", workload(("Evicted", "True", "Preempted")), gang(7)),
+        ("not ready in time", workload(("Evicted", "True", "PodsReadyTimeout")), gang(7, "")),
+        ("refused by a check", workload(("Evicted", "True", "AdmissionCheck")), gang(7, "")),
+        ("has quota", workload(("QuotaReserved", "True", "QuotaReserved")), None),
+        ("finished", workload(("Finished", "True", "Done")), None),
+        ("switched off", workload(active=False), None),
+    ],
+)
+def test_a_workload_waits_in_the_order_of_its_creation(phrase, manifest, want):
+    assert KUEUE.queued(manifest, created=CREATED) == want, phrase

@@ -1,0 +1,75 @@
+"""Where a group stands in a queue of somebody else's, by the Workloads of this service."""
+
+from functools import partial
+
+import pytest
+from django.utils import timezone
+
+from pools.models import Cluster
+from scheduling.joined_queues import JoinedQueue, QueuePosition, QueueUsage
+from tests.factories import TaskGroupFactory
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.models import ObservedObject
+from workflows.reconcile.queue_position import position_in
+from workflows.values.observation import POD_GROUP
+
+CLUSTER = "uid-of-cluster"
+RESERVED = {"conditions": [{"type": "QuotaReserved", "status": "True"}]}
+
+
+def queue(waiting):
+    usage = QueueUsage("cq", 'ClusterQueue "cq"', waiting, (), frozenset({"osmo/team", "lab/mine"}))
+    return JoinedQueue(name="team", usage=usage)
+
+
+position = partial(position_in, scheduler_type="kueue", cluster=CLUSTER)
+
+
+@pytest.fixture
+def put(db):
+    Cluster.objects.get_or_create(uid=CLUSTER)
+
+    def put(second, *, priority=0, namespace="osmo", name="team", status=None, group=TaskStatus.SCHEDULING):
+        row = TaskGroupFactory(status=group)
+        digest = {
+            "created": f"2026-11-23T12:00:{second:02}Z",
+            "spec": {"queueName": name, "priority": priority},
+            **({"status": status} if status else {}),
+        }
+        ObservedObject.objects.create(
+            cluster_id=CLUSTER,
+            kind=POD_GROUP,
+            namespace=namespace,
+            name=f"w-{row.pk}",
+            uid=str(row.pk),
+            group_uuid=row.pk,
+            digest=digest,
+            seen_at=timezone.now(),
+        )
+        return row.pk
+
+    return put
+
+
+def test_groups_of_all_its_local_queues_count_by_priority_and_time(put):
+    own = put(10)
+    put(20)  # younger
+    put(5, namespace="lab", name="mine")  # older
+    put(30, priority=100)
+    assert position(queue(4), group=own) == QueuePosition(before=2, behind=1)
+
+
+def test_groups_elsewhere_admitted_or_ended_do_not_count(put):
+    own = put(10)
+    put(1, name="another")
+    put(1, namespace="lab")
+    put(1, status=RESERVED)
+    put(1, group=TaskStatus.COMPLETED)
+    assert position(queue(2), group=own) == QueuePosition(before=0, behind=0)
+
+
+def test_an_admitted_group_and_one_that_waits_alone_have_no_position(put, django_assert_num_queries):
+    own = put(10, status=RESERVED)
+    assert position(queue(3), group=own) is None
+    with django_assert_num_queries(0):
+        assert position(queue(1), group=own) is None
