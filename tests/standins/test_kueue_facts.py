@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from localcluster.standins.affinity import Match
+from localcluster.standins.kueue import reader
 from localcluster.standins.kueue.encoding import decode, encode
 from localcluster.standins.kueue.values import HOSTNAME, Assignment, Condition, Pod, Topology
 from localcluster.standins.quantities import UNIT
@@ -25,6 +26,8 @@ from tests.standins.kueue_worlds import (
     workload,
     world,
 )
+
+EVICTED_AT = "2026-01-03T00:00:00Z"
 
 
 def test_a_workload_without_pods_is_admitted_and_names_its_nodes():
@@ -275,3 +278,19 @@ def test_the_highest_priority_goes_first_and_small_ones_pass_a_big_one_that_wait
 
     assert (places(decided, "big"), places(decided, "early")) == ({}, {})
     assert places(decided, "late")
+
+
+@pytest.mark.parametrize(
+    ("reason", "since"),
+    [
+        ("Preempted", ""),
+        ("Deactivated", ""),
+        ("PodsReadyTimeout", EVICTED_AT),
+        ("AdmissionCheck", EVICTED_AT),
+    ],
+)
+def test_a_workload_keeps_its_place_in_the_queue_through_a_preemption(reason, since):
+    condition = {"type": "Evicted", "status": "True", "reason": reason, "message": "m"}
+    metadata = {"namespace": "ns", "name": "w", "uid": "u", "resourceVersion": "1", "creationTimestamp": "t"}
+    body = {"metadata": metadata, "status": {"conditions": [condition | {"lastTransitionTime": EVICTED_AT}]}}
+    assert reader.workload(body).queued_again_at == since

@@ -160,7 +160,12 @@ def waits(workload: Workload) -> bool:
 
 
 def _rank(workload: Workload) -> tuple[int, str, str, str]:
-    return (-workload.priority, workload.evicted_at or workload.created, workload.namespace, workload.name)
+    return (
+        -workload.priority,
+        workload.queued_again_at or workload.created,
+        workload.namespace,
+        workload.name,
+    )
 
 
 def _closed(

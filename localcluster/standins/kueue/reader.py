@@ -130,15 +130,20 @@ def workload(body: Json) -> Workload:
         admission=_admission(status.get("admission")),
         active=spec.get("active", True),
         deleting=bool(meta.get("deletionTimestamp")),
-        evicted_at=max(
-            (each["lastTransitionTime"] for each in conditions if _is_true(each, "Evicted")), default=""
+        queued_again_at=max(
+            (each["lastTransitionTime"] for each in conditions if _queues_again(each)), default=""
         ),
         job_uid=(meta.get("labels") or {}).get(JOB_UID_LABEL, "UNKNOWN"),
     )
 
 
-def _is_true(condition: Json, kind: str) -> bool:
-    return (condition["type"], condition["status"]) == (kind, "True")
+def _queues_again(condition: Json) -> bool:
+    """Whether a workload lost its place in the queue; after other evictions, preemption too, it keeps that.
+
+    Source: ``GetQueueOrderTimestamp`` of Kueue's ``pkg/workload``, in its default configuration.
+    """
+    is_evicted = (condition["type"], condition["status"]) == ("Evicted", "True")
+    return is_evicted and condition["reason"] in ("PodsReadyTimeout", "AdmissionCheck")
 
 
 def _pod_set(body: Json) -> PodSet:

@@ -106,8 +106,8 @@ class Workload:
     admission: Admission | None = None
     active: bool = True
     deleting: bool = False
-    evicted_at: str = ""
-    """When it was evicted last: it queues from then on."""
+    queued_again_at: str = ""
+    """When it was evicted such that it queues from then on; empty: from its creation."""
     job_uid: str = "UNKNOWN"
 
     def condition(self, kind: str) -> Condition | None:

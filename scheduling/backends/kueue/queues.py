@@ -147,7 +147,7 @@ def queued(workload: Mapping[str, Any], *, created: str) -> QueuedGang | None:
 
     Kueue counts from the creation, after a preemption too. After the other evictions below it may count from
     the eviction, by its configuration (``waitForPodsReady.requeuingStrategy``), which nobody reads here.
-    Source: KEP-1282; not tried on a running Kueue.
+    Source: ``GetQueueOrderTimestamp`` of Kueue's ``pkg/workload``; not tried on a running Kueue.
     """
     spec, status = workload.get("spec") or {}, workload.get("status") or {}
     conditions = {str(c.get("type")): c for c in status.get("conditions") or ()}
