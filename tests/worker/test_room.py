@@ -479,3 +479,18 @@ def test_a_loss_after_it_was_switched_on_again_asks_for_room_at_once(world):
     world.settle()
     assert fresh(group).attempt_number == 3
     assert workload(world)["spec"].get("active", True) is True
+
+
+def test_room_that_is_lost_before_there_are_pods_does_not_switch_it_off_again(world):
+    """Somebody switched it on, so the next attempt must not wait for that once more."""
+    group = gang(world)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    evict(world, "Deactivated")
+    world.settle()
+    assert workload(world)["spec"]["active"] is False
+    admit(world, "n-1", "n-2")
+    evict(world)
+    world.settle()
+    assert workload(world)["spec"].get("active", True) is True
+    assert fresh(group).attempt_number == 3

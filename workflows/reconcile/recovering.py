@@ -205,7 +205,7 @@ def recovery_of(
 def _as_a_whole(policy: RecoveryPolicy, *, ran: bool) -> RecoveryPolicy:
     """The policy for a gang that has no room any more: where a task would be tried again alone, all are.
 
-    A gang of which no pod had a node has not run, and is tried again whatever the policy says.
+    A gang of which no pod had a node has not run, and is tried again within the bounds of its policy.
     """
 
     def of_gang(response: Response) -> Response:

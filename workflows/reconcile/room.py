@@ -68,12 +68,17 @@ def requests(view: GroupView, pod_groups: tuple[Obj, ...]) -> tuple[Obj, ...]:
     Otherwise each new attempt would undo what an administrator did.
     """
     scheduler = asks_first(view.placement)
-    if scheduler is None or view.row.attempt_number == 1:
-        return pod_groups
-    ended = Attempt.objects.filter(group=view.row).order_by("-number")
-    if ended.values_list("evidence", flat=True).first() != ROOM_SWITCHED_OFF:
+    if scheduler is None or not _begins_switched_off(view):
         return pod_groups
     return tuple(scheduler.switched_off(pod_group) for pod_group in pod_groups)
+
+
+def _begins_switched_off(view: GroupView) -> bool:
+    """Whether the attempt asks for no room before somebody switches its pod group on."""
+    if view.row.attempt_number == 1:
+        return False
+    ended = Attempt.objects.filter(group=view.row).order_by("-number")
+    return ended.values_list("evidence", flat=True).first() == ROOM_SWITCHED_OFF
 
 
 def waits_by_rows(view: GroupView) -> bool:
@@ -169,8 +174,14 @@ def lost_changes(view: GroupView, lost: RoomLoss) -> list[Change]:
 
 
 def outlasts(view: GroupView, lost: RoomLoss) -> bool:
-    """Whether an attempt has to remember how its room was lost: the next one waits for the same person."""
-    return lost.cause == RoomCause.SWITCHED_OFF and view.placement.has_attempts
+    """Whether an attempt without pods ends by the loss of its room, instead of asking for room again.
+
+    If it was switched off, the next one waits for the same person. If it began switched off, somebody has
+    switched it on since, and the next one must not wait for that once more.
+    """
+    if not view.placement.has_attempts:
+        return False
+    return lost.cause == RoomCause.SWITCHED_OFF or _begins_switched_off(view)
 
 
 def queued_changes(view: GroupView) -> list[Change]:
