@@ -335,6 +335,8 @@ class Reconciliation:
             uncounted_tries=observations.uncounted_tries_of_live_tasks(view),
             nodes={} if silent else observed.nodes,  # of a silent observer they are old, too
             lost_after=observed.lost_after,
+            room_lost=None if silent else observed.room_lost,
+            busy={} if silent else observed.busy,
         )
 
     def _reason(self, view: GroupView, trouble: Retry | None) -> Reason | None:
