@@ -120,14 +120,15 @@ class JoinedQueue:
     def quota(self, requested: QueueAmounts) -> QuotaVerdict:
         """Whether the flavors admit a gang that asks for so much: all of them together at most.
 
-        ADMITS only within one flavor's own quota. What a queue may borrow depends on the others of its
-        cohort, and which flavor each part of a gang gets on Kueue: that is UNKNOWN.
+        ADMITS only within one flavor's own quota. UNKNOWN is what a queue with a fault does, what it may
+        borrow of its cohort, which of several flavors a gang gets, and how Kueue is configured to count a
+        resource that no flavor has.
         """
-        if self.usage is None:
+        if self.usage is None or self.faults:
             return QuotaVerdict(QuotaAnswer.UNKNOWN)
         usable = {flavor.name for flavor in self.flavors}
         shortages: list[QueueShortage] = []
-        is_certain = True
+        is_certain = not (self.usage.is_strict and self.usage.waiting)
         for resource, amount in requested.items():
             written, unit = _WRITTEN[resource]
             lines = [
@@ -135,7 +136,7 @@ class JoinedQueue:
             ]
             most = sum(math.inf if line.most is None else line.most * unit for line in lines)
             used = sum(line.used * unit for line in lines)
-            if amount and used + amount > most:
+            if lines and used + amount > most:
                 shortages.append(
                     QueueShortage(
                         queue=self.usage.name,

@@ -153,10 +153,21 @@ def test_which_of_two_flavors_a_gang_gets_is_not_known_but_both_bound_it():
     assert quota(("h100", 64), ("b200", 64), requested=129).is_lasting
 
 
-def test_a_queue_without_the_resource_never_admits_a_gang_that_asks_for_it():
+def test_what_becomes_of_a_resource_that_no_flavor_has_is_kueues_configuration():
     queue = joined(local_queue("osmo/team", "cq"), *WHOLE.values())
-    verdict = queue.quota({"gpu": 1.0, "cpu": 4000.0, "memory": 0.0})
-    assert [(shortage.resource, shortage.amount) for shortage in verdict.shortages] == [("cpu", 0)]
+    assert queue.quota({"gpu": 1.0, "cpu": 4000.0, "memory": 0.0}).answer is QuotaAnswer.UNKNOWN
+
+
+def test_nothing_is_said_of_the_quota_of_a_queue_with_a_fault():
+    for changes in ({"stop": "HoldAndDrain"}, {"inactive": "no check"}):
+        assert quota(("h100", 64), requested=8, **changes).answer is QuotaAnswer.UNKNOWN
+    without_flavor = joined(local_queue("osmo/team", "cq"), WHOLE["cluster queue"])
+    assert without_flavor.quota({"gpu": 8.0}).answer is QuotaAnswer.UNKNOWN
+
+
+def test_a_strict_queue_in_which_others_wait_admits_nobody_for_certain():
+    assert quota(("h100", 64), requested=8, strategy="StrictFIFO").answer is QuotaAnswer.ADMITS
+    assert quota(("h100", 64), requested=8, strategy="StrictFIFO", waiting=1).answer is QuotaAnswer.UNKNOWN
 
 
 def test_a_queue_that_leads_nowhere_says_nothing_of_quota():
