@@ -62,6 +62,7 @@ class BestFitPlacer:
         self.most = 0
         self._hosts = len(board.snapshot.levels)
         self._cut = ANY if gang.cut is None else gang.cut
+        self._is_expressible = True  # unless sets inside a set are not equal
         self._pod_sets = tuple(self._read(gang.tree.root))
 
     @property
@@ -71,7 +72,7 @@ class BestFitPlacer:
 
     def run(self) -> bool:
         """Place everything, or nothing."""
-        if all(map(self._place, self._pod_sets)) and self._has_channels():
+        if self._is_expressible and all(map(self._place, self._pod_sets)) and self._has_channels():
             return True
         self.board.rollback(0)
         self.where.clear()
@@ -81,7 +82,9 @@ class BestFitPlacer:
         """The pod sets of a set, in the order of the tree."""
         if node.sets and node.constraint:
             slices = slices_of(node)
-            if isinstance(slices, Slices):
+            if isinstance(slices, str):
+                self._is_expressible = False
+            else:
                 yield self._pod_set(slices.tasks, node.constraint, slices)
             return
         for part in node.parts:

@@ -108,3 +108,11 @@ def test_a_certain_now_holds_beside_a_gang_before_it(first):
     fits = judge(Snapshot.of(left, POOL, paths=True), gang_demand(own))
     assert (fits.answer is Answer.NOW) == (mine is not None)
     assert set(fits.places.values()) == set(mine or ())
+
+
+def test_sets_inside_a_set_that_are_not_equal_have_no_place():
+    """Kueue has no words for them; submission refuses them by capability."""
+    fits = verdict(
+        "a/r1: r1-0 r1-1 r1-2\na/r2: r2-0 r2-1", "a b*8: zone! z, rack! x", "c*8: zone! z, rack! y"
+    )
+    assert (fits.answer, fits.places) == (Answer.NOT_NOW, {})
