@@ -3,8 +3,7 @@
 from django.utils import timezone
 
 from pages.unchanged import RowSource, row_versions
-from workflows.lifecycle.statuses import LIVE_ORDER
-from workflows.lifecycle.statuses import WORKFLOW_TERMINAL as ENDED
+from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 
 _CLUSTER = (
     "(SELECT b.cluster_id FROM pools_pool p JOIN pools_backend b ON b.id = p.backend_id "
@@ -15,6 +14,8 @@ _BACKENDS = f"(SELECT id FROM pools_backend WHERE cluster_id = {_CLUSTER})"  # n
 _UNRELEASED = f"released_at IS NULL AND backend_id IN {_BACKENDS}"
 _HOLDERS = f"(SELECT workflow_id FROM workflows_taskgroup WHERE {_UNRELEASED})"  # noqa: S608 -- constants
 _GROUPS = f"(SELECT uuid FROM workflows_taskgroup WHERE {_UNRELEASED})"  # noqa: S608 -- constants
+
+LIVE_WORKFLOWS = [str(status) for status in WorkflowStatus if status not in WORKFLOW_TERMINAL]
 
 GROUP_COLUMNS = ("uuid", "workflow_id", "backend_id", "position", "start_time")
 """What the map reads of a group; a worker writes the row with every look."""
@@ -30,10 +31,8 @@ SOURCES = (
     RowSource("pools_suspectnode", f"cluster_id = {_CLUSTER} AND until > %(now)s"),
     RowSource("workflows_taskgroup", _UNRELEASED, GROUP_COLUMNS),
     RowSource("workflows_task", f"status = ANY(%(live_tasks)s) AND group_id IN {_GROUPS}"),
-    RowSource(
-        "workflows_workflow",
-        f"uuid IN {_HOLDERS} OR (pool_name = %(pool)s AND NOT status = ANY(%(ended)s))",
-    ),
+    RowSource("workflows_workflow", f"uuid IN {_HOLDERS}"),
+    RowSource("workflows_workflow", "pool_name = %(pool)s AND status = ANY(%(live_workflows)s)"),
 )
 
 
@@ -45,6 +44,6 @@ def map_versions(pool: str) -> str:
             "pool": pool,
             "now": timezone.now(),
             "live_tasks": [str(status) for status in LIVE_ORDER],
-            "ended": [str(status) for status in ENDED],
+            "live_workflows": LIVE_WORKFLOWS,
         },
     )
