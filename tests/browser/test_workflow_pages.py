@@ -49,3 +49,19 @@ def test_a_workflow_can_be_read_without_scripts(scheme, width, visit, running_se
     visitor.page.get_by_role("link", name="Refresh").click()
     assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
     visitor.picture(f"workflow-{scheme}-{width}-without-scripts")
+
+
+def test_the_attempts_that_ended_fit_into_a_window(visit, running_service, world):
+    pool = world.make_pool("tried", racks=1, size=2)
+    name = world.submit(pool, workflow(("train", ["a", "b"]), resources=ONE_RACK))
+    world.wait_group(name, "train", "RUNNING")
+    pod = world.pods(name)[0]["metadata"]["name"]
+    world.api.delete(f"/api/v1/namespaces/{world.namespace}/pods/{pod}")
+    world.wait(lambda: world.groups(name)["train"]["attempts"], lambda found: len(found) == 2)
+    visitor = visit(width=1280)
+    visitor.log_in(running_service["admin_user"], running_service["admin_password"])
+    visitor.open(f"/ui/workflows/{name}")
+    table = visitor.page.get_by_role("region", name="Attempts that ended")
+    table.wait_for()
+    assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
+    visitor.picture("attempts-that-ended")

@@ -14,7 +14,9 @@ import pytest
 
 from localcluster import nodes
 from localcluster.api import MERGE_PATCH
+from localcluster.standins.computedomain.actions import DOMAINS
 from localcluster.standins.computedomain.values import DAEMON_MARK
+from scheduling.names import GROUP_LABEL
 from tests.e2e.conftest import workflow
 
 BACKOFF = {"first": "1s", "limit": "2s"}
@@ -121,6 +123,15 @@ def out_of_its_domain(gang):
     gang.world.api.call("PATCH", f"{nodes.PATH}/{gang.node}", body=body, content_type=MERGE_PATCH)
 
 
+def without_its_domain(gang):
+    """Somebody deletes the ComputeDomain that its pods' claims name; pods and nodes stay as they are."""
+    api, path = gang.world.api, f"{DOMAINS}/namespaces/{gang.world.namespace}/computedomains"
+    (pod, *_) = gang.pods.values()
+    labels = {"labelSelector": f"{GROUP_LABEL}={pod['metadata']['labels'][GROUP_LABEL]}"}
+    ((domain,), _) = api.list(path, query=labels)
+    api.delete(f"{path}/{domain['metadata']['name']}")
+
+
 @dataclass(frozen=True)
 class Cause:
     """``loss`` is the word of the policy that rules it; ``pool`` are values of the pool."""
@@ -146,6 +157,7 @@ CAUSES = {
     "node drained": Cause(drained, "node_lost"),
     "node cordoned, then a rank failed": Cause(failed_on_a_cordoned_node, "failed"),
     "rank failed, RESTART_GROUP": Cause(failed, "failed", leaves_node=False),
+    "ComputeDomain deleted": Cause(without_its_domain, "node_lost", leaves_node=False),
     "node out of its ComputeDomain": Cause(out_of_its_domain, "node_lost", pool={"node_lost_after": 2}),
 }
 
