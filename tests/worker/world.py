@@ -6,6 +6,7 @@ from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE
 from pools.clusters.kinds import pod_group_kind
+from scheduling import names
 from scheduling.backends.registry import installed
 from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
 from tests.fakes import players
@@ -26,6 +27,9 @@ REDUCERS = {
     RESOURCE_CLAIM_TEMPLATE: see_claim_template,
     NODE: see_node,
 }
+LABELLED = (POD, COMPUTE_DOMAIN)
+"""The observer watches these by the installation's label."""
+
 ROUNDS = 60
 
 
@@ -58,7 +62,8 @@ class World:
         """What the observer would have written by now."""
         batch = Batch(is_reachable=True)
         for kind, see in self._reducers.items():
-            items = [seen for obj in self.cluster.all(kind) if (seen := see(obj)) is not None]
+            objs = [obj for obj in self.cluster.all(kind) if kind not in LABELLED or _is_ours(obj)]
+            items = [seen for obj in objs if (seen := see(obj)) is not None]
             memory = self._memory[kind]
             for gone in memory.vanished(items):
                 if kind != EVENT:
@@ -108,6 +113,10 @@ class World:
             if tasks is None or task.name in tasks:
                 self.ends[task.pod_name] = code
         self.cluster._play()
+
+
+def _is_ours(obj):
+    return names.INSTALLATION_LABEL in (obj["metadata"].get("labels") or {})
 
 
 def _gone(change):

@@ -129,12 +129,20 @@ def _check_ours(kind: Kind, desired: Obj, cluster: LeasedCluster) -> None:
     existing = cluster.get(kind, metadata["name"], namespace=metadata.get("namespace", ""))
     if existing is None:
         return  # deleted between the two calls; the next reconciliation creates it
-    labels, expected = existing["metadata"].get("labels") or {}, metadata.get("labels") or {}
-    if any(labels.get(key) != expected.get(key) for key in _OWNER_LABELS):
-        raise NameTaken(
-            f"{kind.name} {metadata['name']} exists in the cluster and was not created for this group; "
-            "remove it or rename it."
-        )
+    if not has_same_owner(existing, desired):
+        raise NameTaken(taken_sentence(kind, desired))
+
+
+def has_same_owner(existing: Obj, desired: Obj) -> bool:
+    """Whether an object of the cluster was created for the same group, by its labels."""
+    labels, expected = existing["metadata"].get("labels") or {}, desired["metadata"].get("labels") or {}
+    return all(labels.get(key) == expected.get(key) for key in _OWNER_LABELS)
+
+
+def taken_sentence(kind: Kind, desired: Obj) -> str:
+    """Say that an object which is not the group's has the name of one that it needs."""
+    named = f"{kind.name} {desired['metadata']['name']}"
+    return f"{named} exists in the cluster and was not created for this group; remove it or rename it."
 
 
 def _refused(kind: Kind, error: ClusterError) -> Failed:

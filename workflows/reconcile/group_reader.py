@@ -167,12 +167,31 @@ class GroupReader:
         return _live_object(obj)
 
     def _any_template(self) -> LiveObject | None:
-        """The template that any ComputeDomain of our name left; one that none created is not waited for."""
+        """The template that any ComputeDomain of our name left; one that none created is not waited for.
+
+        Nor is that of a stranger's ComputeDomain, which has our name and none of our labels.
+        """
         name = names.claim_template(self._group)
         obj = self._cluster.get(RESOURCE_CLAIM_TEMPLATE, name, namespace=self._namespace)
-        if obj is None or DOMAIN_LABEL not in (obj["metadata"].get("labels") or {}):
+        uid = (obj["metadata"].get("labels") or {}).get(DOMAIN_LABEL) if obj is not None else None
+        if obj is None or uid is None or uid == self._stranger():
             return None
         return _live_object(obj)
+
+    def domain_by_name(self) -> Obj | None:
+        """The ComputeDomain that has the group's name, whoever made it."""
+        name = names.compute_domain(self._group)
+        return self._cluster.get(COMPUTE_DOMAIN, name, namespace=self._namespace)
+
+    def _stranger(self) -> str | None:
+        """The uid of a ComputeDomain that has the group's name and not its labels."""
+        try:
+            obj = self.domain_by_name()
+        except NotServed:
+            return None
+        labels = obj["metadata"].get("labels") or {} if obj is not None else {}
+        is_ours = labels.get(names.GROUP_LABEL) == self._group.hex
+        return None if obj is None or is_ours else str(obj["metadata"]["uid"])
 
     def _pod_groups(self, *, gone_if_unserved: bool = False) -> ObjectsByName:
         kind = pod_group_kind(self._placement)

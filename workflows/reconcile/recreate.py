@@ -10,8 +10,9 @@ NVIDIA's controller makes a claim template that somebody deleted again only afte
 no claim of the group exists, the ComputeDomain is deleted, and so made again with its template at once. One
 without waiting pods is left alone: it was made again just now, and its controller has not come to it yet.
 
-Once a pod has a node, neither a pod nor the ComputeDomain is created again: the end of a pod that may have
-run is the end of its task, and claims in use name the ComputeDomain that is gone. The pod group is, while a
+Once a pod has a node, no pod is created again: the end of a pod that may have run is the end of its task. Nor
+is the ComputeDomain of a group with a claim, because claims in use name the one that is gone; without claims
+it is, since a group of an NVLink pool has one as long as it lives. The pod group is created again while a
 task waits for a place, on its first try or a later one: nothing else would ever give it one. KAI counts the
 pods that name a pod group in each cycle anew (``cluster_info.go``), so one that is created below running pods
 counts them at once, and its minimums are those of the tasks with a place before any grace period is over.
@@ -28,8 +29,9 @@ from cluster.interface import DeleteTarget
 from cluster.kinds import COMPUTE_DOMAIN, POD
 from scheduling.sentences import listing
 from workflows.lifecycle.statuses import TaskStatus
+from workflows.models import Task
 from workflows.reconcile import edit, observations
-from workflows.reconcile.apply import create_objects, retry_for
+from workflows.reconcile.apply import create_objects, has_same_owner, retry_for, taken_sentence
 from workflows.reconcile.binding import bound_pods
 from workflows.reconcile.create import create_pods_again, edits_pod_groups
 from workflows.reconcile.follow import UNSEEN_GRACE, ObservedPods
@@ -51,7 +53,8 @@ def recreate_missing(
 ) -> RequeueAfter | Retry | Failed | None:
     """Create the missing objects of the gang again, ``lost`` pods last. Raises ClusterError."""
     if not _waits(view, observed, lost):
-        return _recreate_pod_group(view, observed, lease, cluster)
+        failure = _recreate_domain(view, lease, cluster)
+        return failure or _recreate_pod_group(view, observed, lease, cluster)
     if unclear := _drop_domain(view, lease, cluster):
         return unclear
     steps: list[Create] = []
@@ -140,6 +143,44 @@ def _pod_groups(view: GroupView) -> list[Create]:
     return [Create(kind, requests(view, groups))] if kind is not None and groups else []
 
 
+def _recreate_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Failed | Retry | None:
+    """Create the ComputeDomain of a running group again, if no live task claims a channel of it.
+
+    Rows may lack one that was made since, so the cluster itself is asked; one that is still ending is made
+    again once the observer reports its end. Raises ClusterError.
+    """
+    if not view.placement.nvlink or not _is_old(view) or observations.compute_domain_observed(view):
+        return None
+    if _claims_channels(view) or not cluster.serves(COMPUTE_DOMAIN):
+        return None
+    domain = view.renderer.compute_domain()
+    if domain is None:
+        return None
+    existing = GroupReader(cluster, view.uuid, view.placement).domain_by_name()
+    if existing is None:
+        if failure := create_objects(Create(COMPUTE_DOMAIN, (domain,)), cluster=cluster):
+            return failure
+        message = (
+            "Its ComputeDomain was deleted from outside. No task claims a channel of it, so the"
+            " ComputeDomain is made again."
+        )
+        note = Note(key=f"domain:{view.now.isoformat()}", reason="ComputeDomainMadeAgain", message=message)
+    elif has_same_owner(existing, domain):
+        return None
+    else:
+        message = f"Its ComputeDomain is gone. {taken_sentence(COMPUTE_DOMAIN, domain)}"
+        key = f"domain-taken:{existing['metadata']['uid']}"
+        note = Note(key=key, reason="ComputeDomainNameTaken", message=message, warning=True)
+    record(lease, [note])
+    return None
+
+
+def _claims_channels(view: GroupView) -> bool:
+    """Whether a live task's container claims a channel of the group's ComputeDomain."""
+    live = [task.pk for task in view.tasks if task.live]
+    return Task.objects.filter(pk__in=live, spec__claims_channel=True).exists()
+
+
 def _recreate_pod_group(
     view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster
 ) -> Failed | Retry | None:
@@ -206,10 +247,15 @@ def _recreate_pods(
     return None
 
 
+def _is_old(view: GroupView) -> bool:
+    """Whether the group's objects exist for longer than an observer takes to report them."""
+    created_at = view.row.created_in_cluster_at
+    return created_at is not None and view.now - created_at >= UNSEEN_GRACE
+
+
 def _waits(view: GroupView, observed: ObservedPods, lost: Sequence[TaskView]) -> bool:
     """Whether the rest of the gang has no node, for longer than an observer takes to report one."""
-    created_at = view.row.created_in_cluster_at
-    if created_at is None or view.now - created_at < UNSEEN_GRACE:
+    if not _is_old(view):
         return False
     lost_keys = {task.pk for task in lost}
     live = [task for task in view.tasks if task.live]
