@@ -171,6 +171,10 @@ class TaskGroup(models.Model):
     avoided_nodes = models.JSONField(
         default=list, db_default=[], help_text="Nodes that its present attempt is kept from."
     )
+    compute_domain = models.JSONField(
+        null=True,
+        help_text="The ComputeDomain whose channels its pods claim: uid, and attempt, which it belongs to.",
+    )
     stop_status = models.CharField(max_length=32, blank=True, default="", choices=TaskStatus)
     stop_message = models.TextField(blank=True, default="")
     force = models.BooleanField(default=False, help_text="Stop without grace.")

@@ -6,9 +6,10 @@ import pytest
 from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, POD
-from tests.worker.test_attempts import uids
-from tests.worker.world import fresh, statuses
-from workflows.models import Attempt, Event, Task, TaskGroup
+from pools import conditions
+from tests.worker.test_attempts import gang, uids
+from tests.worker.world import World, fresh, statuses
+from workflows.models import Attempt, Event, ObservedPod, Task, TaskGroup
 
 
 @pytest.fixture
@@ -96,3 +97,111 @@ def test_a_strangers_object_of_its_name_is_neither_taken_nor_destroyed(world, gr
     world.settle()
     assert domain_of(world)["metadata"]["uid"] == uid
     assert fresh(group).released_at is not None
+
+
+@pytest.fixture
+def claiming(world):
+    """A gang of three that runs with claims, each on a node of its own, in a domain that is ready."""
+    group = gang(world)
+    place_claims(world)
+    report_ready(world)
+    world.settle()
+    return long_ago(group)
+
+
+def place_claims(world):
+    """Put each pod on a node of its own, with the claim that Kubernetes made for it."""
+    for number, pod in enumerate(world.cluster.all(POD)):
+        pod["spec"]["nodeName"] = f"node-{number}"
+        claim = {"name": "channel", "resourceClaimName": f"claim-{number}"}
+        pod["status"]["resourceClaimStatuses"] = [claim]
+        world.cluster.put(POD, pod)
+
+
+def report_ready(world):
+    domain = domain_of(world)
+    nodes = [{"name": f"node-{n}", "cliqueID": "c.0", "status": "Ready"} for n in range(3)]
+    domain["status"] = {"status": "Ready", "nodes": nodes}
+    world.cluster.put(COMPUTE_DOMAIN, domain)
+
+
+def make_again(world, *, labels=None):
+    """Delete the domain and apply its manifest again, before an observer or a worker looks."""
+    domain = domain_of(world)
+    metadata = domain["metadata"]
+    delete_domain(world)
+    assert not world.cluster.all(COMPUTE_DOMAIN)
+    labels = metadata["labels"] if labels is None else labels
+    copy = {"name": metadata["name"], "namespace": "osmo", "labels": labels}
+    world.cluster.put(COMPUTE_DOMAIN, {"metadata": copy, "spec": domain["spec"]})
+    report_ready(world)
+    return metadata["uid"], domain_of(world)["metadata"]["uid"]
+
+
+def look_twice(world, group):
+    for _ in range(2):
+        world.step(group)
+
+
+def test_a_domain_that_somebody_made_again_is_not_the_one_of_the_claims(world, claiming):
+    own, other = make_again(world)
+    look_twice(world, claiming)
+    attempt = Attempt.objects.get(group=claiming)
+    assert (attempt.loss, attempt.evidence) == ("node_lost", "domain_deleted")
+    world.settle()
+    assert domain_of(world)["metadata"]["uid"] not in (own, other)
+    assert statuses(claiming) == ["RUNNING"] * 3
+    assert Attempt.objects.filter(group=claiming).count() == 1
+
+
+def test_a_strangers_domain_by_the_groups_name_is_left_alone(world, claiming):
+    _, other = make_again(world, labels={})
+    look_twice(world, claiming)
+    assert Attempt.objects.get(group=claiming).evidence == "domain_deleted"
+    for _ in range(4):
+        world.step(claiming)
+    row = fresh(claiming)
+    assert "was not created for this group" in row.waiting_reason
+    assert domain_of(world)["metadata"]["uid"] == other
+    delete_domain(world)
+    world.settle()
+    assert (statuses(claiming), Attempt.objects.count()) == (["RUNNING"] * 3, 1)
+
+
+def test_a_group_that_is_not_tried_again_says_that_its_domain_is_another(world, claiming):
+    TaskGroup.objects.filter(pk=claiming.pk).update(optional_placement={})
+    make_again(world)
+    look_twice(world, claiming)
+    assert statuses(claiming) == ["RUNNING"] * 3
+    assert conditions.find(fresh(claiming).conditions, "NVLinkReady")["reason"] == "DomainDeleted"
+
+
+def test_a_group_of_an_earlier_release_keeps_the_domain_that_it_has(world, claiming):
+    TaskGroup.objects.update(compute_domain=None)
+    look_twice(world, claiming)
+    assert fresh(claiming).compute_domain == {"attempt": 1, "uid": domain_of(world)["metadata"]["uid"]}
+    make_again(world)
+    look_twice(world, claiming)
+    assert Attempt.objects.get(group=claiming).evidence == "domain_deleted"
+
+
+def test_the_uid_of_an_attempt_that_an_older_release_ended_counts_for_nothing(world, claiming):
+    TaskGroup.objects.update(compute_domain={"attempt": 0, "uid": "of the attempt before"})
+    look_twice(world, claiming)
+    assert not Attempt.objects.exists()
+    assert fresh(claiming).compute_domain["uid"] == domain_of(world)["metadata"]["uid"]
+
+
+def test_a_waiting_gang_gets_pods_of_the_domain_that_was_made_again(db):
+    world = World(scheduled=False)
+    group = world.group(pods=2)
+    world.settle()
+    pods = uids(world, POD)
+    long_ago(group)
+    _, other = make_again(world)
+    world.settle()
+    ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(minutes=1))
+    world.settle()
+    assert (len(uids(world, POD)), uids(world, POD) & pods) == (2, set())
+    assert domain_of(world)["metadata"]["uid"] == other
+    assert fresh(group).compute_domain["uid"] == other

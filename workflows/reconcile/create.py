@@ -36,7 +36,16 @@ from workflows.reconcile.room import (
     waits_by_rows,
 )
 from workflows.services.lease import Lease
-from workflows.services.record import Change, ClusterContact, Creation, GroupMove, Note, TaskMove, record
+from workflows.services.record import (
+    Change,
+    ClusterContact,
+    Creation,
+    DomainOfPods,
+    GroupMove,
+    Note,
+    TaskMove,
+    record,
+)
 from workflows.values.observation import PINS_ANNOTATION
 from workflows.values.placement import TaskTry
 
@@ -46,9 +55,13 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """All objects exist; ``tasks`` are those whose pods were created."""
+    """All objects exist; ``tasks`` are those whose pods were created.
+
+    ``domain_uid`` is of the ComputeDomain whose template their claims are made from; empty without one.
+    """
 
     tasks: tuple[TaskView, ...]
+    domain_uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,7 @@ def create(
     if (elsewhere := check_cluster(view, cluster)) is not None:
         return elsewhere
     try:
-        return _in_rounds(view, _Desired(tasks, desired), lease, cluster, archive) or Created(tasks)
+        return _in_rounds(view, _Desired(tasks, desired), lease, cluster, archive)
     except NotServed:
         if message := _missing_api(view, cluster):
             return Retry(trouble=message, slow=True)
@@ -119,8 +132,8 @@ def _in_rounds(
     lease: Lease,
     cluster: LeasedCluster,
     archive: LogArchive,
-) -> TemplateWait | RoomWait | RoomGone | NodeWait | RequeueAfter | Retry | Failed | None:
-    """Plan and apply until all objects exist (None) or a round has to wait."""
+) -> Created | TemplateWait | RoomWait | RoomGone | NodeWait | RequeueAfter | Retry | Failed:
+    """Plan and apply until all objects exist or a round has to wait."""
     reader = GroupReader(cluster, view.uuid, view.placement)
     fresh = not view.row.touched_cluster
     if fresh or view.row.touched_at is None:
@@ -145,7 +158,8 @@ def _in_rounds(
         if failure := apply(steps, cluster=cluster, archive=archive, grace_seconds=None):
             return failure
         if not plan.wait:
-            return None  # each reply has come, so there is no need to list once more
+            domain = observed.domains.get(names.compute_domain(view.uuid))  # there before its template was
+            return Created(desired.tasks, domain.uid if domain else "")  # each reply has come: no list again
         if not steps:
             return _wait(plan, away)
     return RequeueAfter(seconds=POLL_SECONDS)
@@ -271,9 +285,12 @@ def check_cluster(view: GroupView, cluster: LeasedCluster) -> Retry | None:
     return None
 
 
-def created_changes(view: GroupView, tasks: tuple[TaskView, ...]) -> list[Change]:
+def created_changes(view: GroupView, created: Created) -> list[Change]:
     """What to record once the pods of these tasks are there."""
+    tasks = created.tasks
     changes: list[Change] = [TaskMove(pk=task.pk, status=str(TaskStatus.SCHEDULING)) for task in tasks]
+    if created.domain_uid and view.row.created_in_cluster_at is None:
+        changes.append(DomainOfPods(created.domain_uid))
     if view.status == TaskStatus.PROCESSING:
         changes.append(GroupMove(status=str(TaskStatus.SCHEDULING)))
     changes.append(Creation())

@@ -4,8 +4,8 @@ Each task keeps when its node joined the domain and since when it is out of it: 
 times, and a daemon that restarts must not end a task. How long is too long is decided where pods are read.
 
 A ComputeDomain that somebody deleted under placed tasks does not come back, because their claims name its
-uid. That it is gone is read from the cluster itself and never from the observer's rows alone, which may be
-old; the condition keeps the conclusion.
+uid: a new one of its name is another, whatever its labels. That it is gone is read from the cluster itself
+and never from the observer's rows alone, which may be old; the condition keeps the conclusion.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.services.lease import Lease
-from workflows.services.record import Change, NewMembership, NodeFailed, Note, record
+from workflows.services.record import Change, DomainOfPods, NewMembership, NodeFailed, Note, record
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def record_domain_health(
     health = _health(view, observed, tasks, cluster) if tasks else None
     if health is None:
         return DomainCheck()
-    changes: list[Change] = []
+    changes: list[Change] = _adoption(view, health)
     members = membership([task for task in tasks if task.holds], health)
     if members.joined or members.left:
         changes.append(NewMembership(members))
@@ -70,6 +70,12 @@ def record_domain_health(
         return DomainCheck(health, view.now)
     after = observations.lost_after(view) if members.left else None
     return DomainCheck(health, view.now + after if after else None)
+
+
+def _adoption(view: GroupView, health: DomainHealth) -> list[Change]:
+    """Note whose channels the pods claim, of a group that was created before this was noted."""
+    uid = "" if view.domain_uid or health.is_deleted else observations.compute_domain_uid(view)
+    return [DomainOfPods(uid)] if uid else []
 
 
 def _channel_tasks(view: GroupView, observed: ObservedPods) -> list[ChannelTask]:
@@ -104,7 +110,7 @@ def _health(
     if observed.observer_silent:
         return None
     reader = GroupReader(cluster, view.uuid, view.placement)
-    is_deleted = observations.domain_was_deleted(view) or reader.lacks_domain()
+    is_deleted = observations.domain_was_deleted(view) or reader.lacks_domain(view.domain_uid)
     return deleted_domain([task.node for task in tasks]) if is_deleted else None
 
 

@@ -150,10 +150,17 @@ class GroupReader:
         live = (self._cluster.get(RESOURCE_CLAIM, name, namespace=self._namespace) for name in claim_names)
         return tuple(name for obj in live if obj is not None and (name := _owned(obj, pods)))
 
-    def lacks_domain(self) -> bool:
-        """Whether the group's ComputeDomain is gone or being deleted."""
-        domain = self._if_served(COMPUTE_DOMAIN).get(names.compute_domain(self._group))
-        return domain is None or domain.deleting
+    def domain(self) -> LiveObject | None:
+        """The group's ComputeDomain, of any attempt and whoever made it with the group's labels."""
+        return self._if_served(COMPUTE_DOMAIN).get(names.compute_domain(self._group))
+
+    def lacks_domain(self, uid: str) -> bool:
+        """Whether the group's ComputeDomain is gone, being deleted, or another than the one of this uid.
+
+        Without a uid, which is not known of groups of an earlier release, any of its name counts.
+        """
+        domain = self.domain()
+        return domain is None or domain.deleting or bool(uid and domain.uid != uid)
 
     def _template(self, domains: ObjectsByName) -> LiveObject | None:
         """The template, if it exists and belongs to the present ComputeDomain."""

@@ -92,6 +92,13 @@ class GroupView:
         return self.row.status in TERMINAL
 
     @property
+    def domain_uid(self) -> str:
+        """The uid of the ComputeDomain whose channels the pods of this attempt claim; empty: not known."""
+        domain = self.row.compute_domain or {}
+        is_present = domain.get("attempt") == self.row.attempt_number  # an older release leaves it as it was
+        return str(domain.get("uid") or "") if is_present else ""
+
+    @property
     def awaits_room(self) -> bool:
         """Whether its pod group waits for room, before it has pods (``reconcile.room``)."""
         return self.status == TaskStatus.SCHEDULING and self.row.created_in_cluster_at is None

@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
+from django.db.models import QuerySet
+
 from pools import conditions
 from pools.models import Cluster, Node
 from scheduling.backends.base import AdmitsBeforePods, ReadBack, RoomLoss
@@ -387,15 +389,24 @@ def claim_events(view: GroupView) -> dict[tuple[str, int | None], str]:
 
 
 def compute_domain_observed(view: GroupView) -> bool:
-    return ObservedObject.objects.filter(kind="ComputeDomain", group_uuid=view.uuid, **_home(view)).exists()
+    """Whether the group's ComputeDomain was reported, ending or not, and none that took its place."""
+    return _compute_domains(view).exists()
 
 
 def compute_domain_digest(view: GroupView) -> Mapping[str, Any] | None:
     """The group's ComputeDomain as last observed; None if there is none or it is ending."""
-    rows = ObservedObject.objects.filter(
-        kind="ComputeDomain", group_uuid=view.uuid, deleting=False, **_home(view)
-    )
-    return rows.values_list("digest", flat=True).first()
+    return _compute_domains(view).filter(deleting=False).values_list("digest", flat=True).first()
+
+
+def compute_domain_uid(view: GroupView) -> str:
+    """The uid of the group's ComputeDomain as last observed; empty if there is none or it is ending."""
+    return _compute_domains(view).filter(deleting=False).values_list("uid", flat=True).first() or ""
+
+
+def _compute_domains(view: GroupView) -> QuerySet[ObservedObject]:
+    """The row of the group's own ComputeDomain, of any by its name while its uid is not known."""
+    own = {"uid": view.domain_uid} if view.domain_uid else {}
+    return ObservedObject.objects.filter(kind="ComputeDomain", group_uuid=view.uuid, **own, **_home(view))
 
 
 def compute_domain_nodes(view: GroupView) -> tuple[DomainNode, ...] | None:

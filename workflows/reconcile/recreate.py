@@ -1,10 +1,11 @@
 """Recreating objects that were deleted from outside while their gang, or a retry of it, waits for its place.
 
 Its pods belong to a pod group by name, and without it no scheduler places them; without the ComputeDomain
-there is no template for their claims; and a gang of which a pod is missing is not placed at all. It would
-wait until its queue timeout, which may be two months away. So all three are created again, a pod under its
-own name and as the same try, since it never had a node and so cannot have run. With the ComputeDomain go the
-waiting pods: Kubernetes made their claims from the template of the former one.
+there is no template for their claims, and one of its name with another uid is not theirs; and a gang of which
+a pod is missing is not placed at all. It would wait until its queue timeout, which may be two months away. So
+all three are created again, a pod under its own name and as the same try, since it never had a node and so
+cannot have run. With the ComputeDomain go the waiting pods: Kubernetes made their claims from the template of
+the former one.
 
 NVIDIA's controller makes a claim template that somebody deleted again only after 10 minutes to an hour. While
 no claim of the group exists, the ComputeDomain is deleted, and so made again with its template at once. One
@@ -42,7 +43,7 @@ from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry, look_again
 from workflows.reconcile.plan import Create
 from workflows.reconcile.room import requests
 from workflows.services.lease import Lease
-from workflows.services.record import Note, record
+from workflows.services.record import DomainOfPods, Note, record
 
 SOON = 2.0
 SELDOM = 60.0
@@ -68,6 +69,8 @@ def recreate_missing(
     for step in steps:
         if failure := create_objects(step, cluster=cluster):
             return failure
+    if view.domain_uid and any(step.kind == COMPUTE_DOMAIN for step in steps):
+        record(lease, [DomainOfPods("")])  # until there are pods again, which claim channels of the new one
     return _recreate_pods(view, observed, lost, lease, cluster) if lost else None
 
 
@@ -166,12 +169,14 @@ def _recreate_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> F
         )
         note = Note(key=f"domain:{view.now.isoformat()}", reason="ComputeDomainMadeAgain", message=message)
     elif has_same_owner(existing, domain):
+        if view.domain_uid:
+            record(lease, [DomainOfPods("")])  # nothing of the group is bound to the one before
         return None
     else:
         message = f"Its ComputeDomain is gone. {taken_sentence(COMPUTE_DOMAIN, domain)}"
         key = f"domain-taken:{existing['metadata']['uid']}"
         note = Note(key=key, reason="ComputeDomainNameTaken", message=message, warning=True)
-    record(lease, [note])
+    record(lease, [note, DomainOfPods("")])
     return None
 
 
@@ -236,6 +241,7 @@ def _recreate_pods(
     of_other_tries = present.keys() - {task.pod_name for task in view.tasks}  # a sweep deletes them
     if not lost or of_other_tries or any(pod.node_name for pod in present.values()):
         return RequeueAfter(seconds=SOON)
+    domain = reader.domain() if view.placement.nvlink else None
     if failure := create_pods_again(view, lost, cluster):
         return failure
     times = sorted(str(observed.gone_at.get(task.pod_name)) for task in lost)
@@ -243,7 +249,8 @@ def _recreate_pods(
         f"The pods of {listing(task.name for task in lost)} were deleted from outside while the group waited "
         "for its place: they were created again."
     )
-    record(lease, [Note(key=f"again:{times[-1]}", reason="PodsMadeAgain", message=message)])
+    note = Note(key=f"again:{times[-1]}", reason="PodsMadeAgain", message=message)
+    record(lease, [note, *([DomainOfPods(domain.uid)] if domain else [])])
     return None
 
 

@@ -227,7 +227,7 @@ class Reconciliation:
         if isinstance(outcome, Created | RoomGone):
             record(
                 self.lease,
-                created_changes(view, outcome.tasks)
+                created_changes(view, outcome)
                 if isinstance(outcome, Created)
                 else lost_changes(view, outcome.lost),
             )

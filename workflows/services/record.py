@@ -112,6 +112,13 @@ class Creation:
 
 
 @dataclass(frozen=True, slots=True)
+class DomainOfPods:
+    """The ComputeDomain whose channels the pods of the present attempt claim; no uid: not known."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """No object of the group is left in the cluster."""
 
@@ -215,6 +222,7 @@ GroupChange = (
     | NewWaitingReason
     | ClusterContact
     | Creation
+    | DomainOfPods
     | Release
     | NewAvoidedNodes
     | PatienceClock
@@ -470,6 +478,8 @@ def _write(change: GroupChange, steps: Steps) -> None:  # noqa: PLR0912, PLR0915
             _note_contact(cluster_uid, steps)
         case Creation():
             steps.put(created_in_cluster_at=group.created_in_cluster_at or now)
+        case DomainOfPods(uid):
+            steps.put(compute_domain={"attempt": group.attempt_number, "uid": uid} if uid else None)
         case Release():
             steps.put(released_at=now, next_reconcile_at=None)
         case NewAvoidedNodes(nodes):
