@@ -16,6 +16,7 @@ class NearestDomain:
     empty: int
     missing: int
     closed: int
+    without_channel: int
     holders: tuple[tuple[str, str], ...]
     free_at: datetime | None
 
@@ -27,6 +28,7 @@ def nearest_domain(capacity: DomainCapacity) -> NearestDomain:
         empty=capacity.empty,
         missing=capacity.missing,
         closed=capacity.closed,
+        without_channel=capacity.without_channel,
         holders=tuple((holder.name, count_of(holder.nodes, "node")) for holder in capacity.holders),
         free_at=capacity.free_at,
     )

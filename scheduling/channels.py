@@ -55,11 +55,22 @@ def has_channel(
     ``since`` is when it began or ceased to offer one, or was first observed. ``observed_at`` is until when
     the slices of its cluster are known, None where they are not followed.
     """
-    if observed_at is None or now - observed_at > SETTLED_AFTER:
+    settled = settled_until(observed_at, now=now)
+    if settled is None:
         return None
     if offers:
         return True
-    return None if since is None or now - since < SETTLED_AFTER else False
+    return None if since is None or since > settled else False
+
+
+def settled_until(observed_at: datetime | None, *, now: datetime) -> datetime | None:
+    """The instant up to which a node must have been without a channel to be known to have none.
+
+    None where nothing is known of any node: its cluster's slices are not followed.
+    """
+    if observed_at is None or now - observed_at > SETTLED_AFTER:
+        return None
+    return now - SETTLED_AFTER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ RESOURCES = ("gpu", "cpu", "memory", "storage", "pods", "channels")
 Amounts = tuple[int, ...]
 NO_AMOUNTS: Amounts = (0,) * len(RESOURCES)
 _GPU = RESOURCES.index("gpu")
+_CHANNELS = RESOURCES.index("channels")
 
 POOL_RANK = -1
 """The rank of the pool itself, which is broader than every level."""
@@ -54,7 +55,8 @@ OTHERS = "other tenants' pods"
 class FitNode:
     """A node. ``closed`` is the reason why it takes no new pods (cordoned, not ready), empty if it does.
 
-    ``others`` is the usage of pods that no workflow created; their end is unknown.
+    ``others`` is the usage of pods that no workflow created; their end is unknown. ``lacks_channel``: the
+    node is known to offer no NVLink channel at the moment, of which it is counted to have one.
     """
 
     name: str
@@ -64,6 +66,7 @@ class FitNode:
     others: Amounts = NO_AMOUNTS
     taints: tuple[Mapping[str, str], ...] = ()
     closed: str = ""
+    lacks_channel: bool = False
 
     @property
     def free(self) -> Amounts:
@@ -89,9 +92,15 @@ class FitNode:
     def without_work(self) -> Amounts:
         """What would be free if every workflow on the node had ended."""
         if self.others == NO_AMOUNTS:
-            return self.allocatable
-        pairs = zip(self.allocatable, self.others, strict=True)
+            return self._offered
+        pairs = zip(self._offered, self.others, strict=True)
         return tuple(max(0, amount - occupied) for amount, occupied in pairs)
+
+    @property
+    def _offered(self) -> Amounts:
+        if not self.lacks_channel:
+            return self.allocatable
+        return (*self.allocatable[:_CHANNELS], 0, *self.allocatable[_CHANNELS + 1 :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +244,7 @@ class Snapshot:
         return self.edited(lambda node: None if node.closed else _emptied(node))
 
     def emptied(self) -> "Snapshot":
-        """The snapshot without any pods and with every node open."""
+        """The snapshot without any pods, with every node open and an NVLink channel on each."""
         if self.base is not None:
             base = self.base.emptied()
             return base.with_nodes({at: _emptied(self.nodes[at]) for at in self.changed})
@@ -251,7 +260,7 @@ _PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
 def _emptied(node: FitNode) -> FitNode:
-    if not (node.holdings or node.closed or node.taints) and node.others == NO_AMOUNTS:
+    if not (node.holdings or node.closed or node.taints or node.lacks_channel) and node.others == NO_AMOUNTS:
         return node
     taints = tuple(t for t in node.taints if not t.get("key", "").startswith(_PASSING_TAINTS))
-    return replace(node, holdings=(), others=NO_AMOUNTS, closed="", taints=taints)
+    return replace(node, holdings=(), others=NO_AMOUNTS, closed="", taints=taints, lacks_channel=False)

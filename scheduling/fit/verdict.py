@@ -18,6 +18,7 @@ from enum import StrEnum
 
 from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.contention import UNKNOWN_CONTENTION, Contention
+from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand, SetDemand
 from scheduling.fit.greedy import ONE_GPU, Placer, holds
 from scheduling.fit.node_index import times
@@ -27,7 +28,7 @@ from scheduling.fit.pinning import pins_for
 from scheduling.fit.placing import placer_of
 from scheduling.fit.reorder import reordering
 from scheduling.fit.search import Possible, possible
-from scheduling.fit.snapshot import OTHERS, POOL_RANK, RESOURCES, Snapshot
+from scheduling.fit.snapshot import OTHERS, POOL_RANK, RESOURCES, FitNode, Snapshot
 from scheduling.pins import Pins
 from scheduling.queues import NO_QUEUES, QuotaVerdict
 from scheduling.requirements import SetPath
@@ -35,6 +36,7 @@ from scheduling.set_order import SetOrder, order_of
 from scheduling.tree import ConstraintNode
 
 _GPU = RESOURCES.index("gpu")
+_CHANNELS = RESOURCES.index("channels")
 
 MOST_DOMAINS = 5
 MOST_HOLDERS = 10
@@ -68,7 +70,8 @@ class Occupant:
 class DomainCapacity:
     """The capacity of one domain for one set, in tasks as large as the set's largest.
 
-    ``path`` is empty for the pool. ``closed`` counts nodes that take no new pods. ``holders`` are in order of
+    ``path`` is empty for the pool. ``closed`` counts nodes that take no new pods, ``without_channel`` those
+    without the NVLink channel that its tasks claim. ``holders`` are in order of
     their end. ``free_at`` is the latest time at which enough of them have ended, None if unknown.
     """
 
@@ -77,6 +80,7 @@ class DomainCapacity:
     empty: int
     missing: int
     closed: int = 0
+    without_channel: int = 0
     holders: tuple[Occupant, ...] = ()
     free_at: datetime | None = None
 
@@ -336,9 +340,15 @@ def _room(board: Board, empty: Board, demand: SetDemand, region: Region) -> Doma
         empty=empty.room(demand.measure, region),
         missing=_missing(board, demand, region),
         closed=sum(bool(snapshot.nodes[at].closed) for at in nodes),
+        without_channel=sum(_lacks_channel(snapshot.nodes[at], demand.measure) for at in nodes),
         holders=holders,
         free_at=free_at,
     )
+
+
+def _lacks_channel(node: FitNode, demand: Demand) -> bool:
+    """Whether the demand claims an NVLink channel that the node does not offer."""
+    return node.lacks_channel and bool(demand.amounts[_CHANNELS])
 
 
 def _path(snapshot: Snapshot, region: Region) -> tuple[str, ...]:
@@ -365,11 +375,12 @@ def _holders(
             on[holding.holder] += 1
             ends[holding.holder] = math.inf if holding.until is None else holding.until
         stays = empty.slots(demand.measure, at) - times(node.without_work, demand.measure.amounts)
-        if stays:
+        lacks_channel = _lacks_channel(node, demand.measure)
+        if stays and not lacks_channel:
             on[OTHERS] += 1
             ends[OTHERS] = math.inf
         last = max((ends[holding.holder] for holding in node.holdings), default=math.inf)
-        regained.append((math.inf if node.closed else last, gain - stays))
+        regained.append((math.inf if node.closed or lacks_channel else last, gain - stays))
     missing, free_at = _missing(board, demand, region), None
     for until, gain in sorted(regained):
         missing -= gain

@@ -71,6 +71,7 @@ class DomainCapacityShape(Shape):
     empty: int = about("The capacity if nothing ran there and every node took work.")
     missing: int
     closed: int = about("Nodes that take no work.")
+    without_channel: int = about("Nodes without the NVLink channel that its tasks claim.")
     holders: list[OccupantShape] = about(
         "Those that end first come first; other tenants' pods are one entry, by that name."
     )

@@ -18,6 +18,8 @@ What is kept is never older than the statement that asked, and it dies
 A transaction that has written reads every row and keeps nothing, since its own rows may be rolled back.
 
 What is in use is read whole for each verdict, and laid on the nodes where it differs from the reading before.
+So are the nodes that are known to have no NVLink channel, which depends on the time: a table keeps since when
+a node offers none.
 
 20,000 nodes with 6 labels take 15 MB as a table. A snapshot of them all takes 6 MB, 9 MB if every node is in
 use, and up to 6 MB for what was counted of it; so a process keeps at most about 75 MB of tables and 75 MB of
@@ -30,11 +32,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from django.db import connection
+from django.utils import timezone
 
+from scheduling.channels import settled_until
 from scheduling.fit import snapshot as fit
 from scheduling.kubernetes_syntax import GPU
 from scheduling.levels import Levels
@@ -57,10 +62,13 @@ Selectors = Sequence[Mapping[str, str]]
 class NodeTable:
     """Every node of a cluster by name, empty; ``horizon`` is the first transaction that it may lack.
 
-    ``server`` is when PostgreSQL started.
+    ``channelless`` is since when each node that offers no NVLink channel has offered none, and
+    ``slices_observed_at`` until when that is known. ``server`` is when PostgreSQL started.
     """
 
     nodes: Mapping[str, fit.FitNode]
+    channelless: Mapping[str, datetime]
+    slices_observed_at: datetime | None
     horizon: str
     server: str
     read_at: float
@@ -68,17 +76,26 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self.nodes)
 
+    def without_channel(self) -> frozenset[str]:
+        """The nodes that are known to have none."""
+        settled = settled_until(self.slices_observed_at, now=timezone.now())
+        if settled is None:
+            return frozenset()
+        return frozenset(name for name, since in self.channelless.items() if since <= settled)
+
 
 @dataclass(frozen=True, slots=True)
 class SelectedNodes:
     """The snapshot of those nodes of a table that selectors match, with the usage that was read last.
 
-    ``used`` are the nodes that have any.
+    ``used`` are the nodes that have any, ``without_channel`` those of the cluster that are known to
+    have no NVLink channel.
     """
 
     table: Mapping[str, fit.FitNode]
     snapshot: fit.Snapshot
     used: frozenset[str] = frozenset()
+    without_channel: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.snapshot.nodes)
@@ -141,7 +158,8 @@ def selected_nodes(
     One query.
     """
     columns = tuple(sorted({key for selector in selectors for key in selector}.union(labels)))
-    nodes = _table(cluster, columns).nodes
+    table = _table(cluster, columns)
+    nodes, without_channel = table.nodes, table.without_channel()
     selection = frozenset(frozenset(selector.items()) for selector in selectors)
     key = (_database(), cluster, columns, selection, tuple(levels), paths)
     earlier = snapshots.find(key)
@@ -149,21 +167,31 @@ def selected_nodes(
         matched = [node for node in nodes.values() if _matches(node, selectors)]
         snapshot = fit.Snapshot.of(matched, levels, paths=paths, is_complete=len(matched) == len(nodes))
         earlier = SelectedNodes(nodes, snapshot)
-    snapshot = _with_changes(earlier, nodes).with_usage(holdings, others, used=earlier.used)
-    snapshots.keep(key, SelectedNodes(nodes, snapshot, frozenset(holdings).union(others)))
+    snapshot = _with_changes(earlier, nodes, without_channel)
+    snapshot = snapshot.with_usage(holdings, others, used=earlier.used)
+    used = frozenset(holdings).union(others)
+    snapshots.keep(key, SelectedNodes(nodes, snapshot, used, without_channel))
     return snapshot
 
 
-def _with_changes(earlier: SelectedNodes, nodes: Mapping[str, fit.FitNode]) -> fit.Snapshot:
+def _with_changes(
+    earlier: SelectedNodes, nodes: Mapping[str, fit.FitNode], without_channel: frozenset[str]
+) -> fit.Snapshot:
     """The earlier snapshot, its usage included, with what else changed of its nodes since."""
     snapshot = earlier.snapshot
-    if earlier.table is nodes:
-        return snapshot
+    changed = set(earlier.without_channel ^ without_channel)
+    if earlier.table is not nodes:
+        changed.update(name for name, node in nodes.items() if node is not earlier.table[name])
     changes = {}
-    for name, node in nodes.items():
-        if node is not earlier.table[name] and (at := snapshot.place(name)) is not None:
+    for name in changed:
+        if (at := snapshot.place(name)) is not None:
             before = snapshot.nodes[at]
-            changes[at] = replace(node, holdings=before.holdings, others=before.others)
+            changes[at] = replace(
+                nodes[name],
+                lacks_channel=name in without_channel,
+                holdings=before.holdings,
+                others=before.others,
+            )
     return snapshot.with_nodes(changes)
 
 
@@ -188,11 +216,11 @@ def _table(cluster: str, labels: tuple[str, ...]) -> NodeTable:
         nodes = _updated(earlier.nodes, answer.nodes)
         is_whole = len(nodes) == answer.count and answer.server == earlier.server
         if is_whole and not answer.has_written:
-            table = NodeTable(nodes, answer.horizon, answer.server, earlier.read_at)
+            table = answer.table(nodes, _still_channelless(earlier, answer), read_at=earlier.read_at)
             tables.keep(key, table)
             return table
     answer = _read(cluster, labels)
-    table = NodeTable(answer.nodes, answer.horizon, answer.server, time.monotonic())
+    table = answer.table(answer.nodes, answer.channelless, read_at=time.monotonic())
     if not answer.has_written:
         tables.keep(key, table)
     return table
@@ -214,10 +242,25 @@ class _Answer:
     """``count`` is that of all nodes, ``has_written`` whether this transaction has written anything."""
 
     nodes: dict[str, fit.FitNode]
+    channelless: dict[str, datetime]
+    slices_observed_at: datetime | None
     count: int
     horizon: str
     server: str
     has_written: bool
+
+    def table(
+        self, nodes: Mapping[str, fit.FitNode], channelless: Mapping[str, datetime], *, read_at: float
+    ) -> NodeTable:
+        return NodeTable(nodes, channelless, self.slices_observed_at, self.horizon, self.server, read_at)
+
+
+def _still_channelless(earlier: NodeTable, answer: _Answer) -> Mapping[str, datetime]:
+    """Since when each node offers no channel; the same mapping where that is as it was."""
+    if all(answer.channelless.get(name) == earlier.channelless.get(name) for name in answer.nodes):
+        return earlier.channelless
+    unwritten = {name: at for name, at in earlier.channelless.items() if name not in answer.nodes}
+    return {**unwritten, **answer.channelless}
 
 
 def _read(cluster: str, labels: Sequence[str], *, since: str | None = None) -> _Answer:
@@ -231,21 +274,25 @@ def _read(cluster: str, labels: Sequence[str], *, since: str | None = None) -> _
     written = "AND age(node.xmin) <= age(%s::xid)" if since else ""
     with connection.cursor() as cursor:
         cursor.execute(
-            f"""SELECT now.count, now.horizon, now.server, now.has_written,
+            f"""SELECT now.count, now.horizon, now.server, now.has_written, now.slices_observed_at,
+                   CASE WHEN NOT node.offers_channel THEN node.channel_since END,
                    node.name, node.ready, node.unschedulable, node.taints::text, {amounts}{label_values}
             FROM (
                 SELECT (SELECT count(*) FROM pools_node WHERE cluster_id = %s) AS count,
                        (pg_snapshot_xmin(pg_current_snapshot())::xid)::text AS horizon,
                        pg_postmaster_start_time()::text AS server,
-                       pg_current_xact_id_if_assigned() IS NOT NULL AS has_written
+                       pg_current_xact_id_if_assigned() IS NOT NULL AS has_written,
+                       (SELECT heartbeat_at FROM pools_cluster
+                        WHERE uid = %s AND slices_synced_at IS NOT NULL) AS slices_observed_at
             ) AS now LEFT JOIN pools_node AS node ON node.cluster_id = %s {written}
             """,  # noqa: S608 -- placeholders alone
-            [*AMOUNTS, *labels, cluster, cluster, *([since] if since else [])],
+            [*AMOUNTS, *labels, cluster, cluster, cluster, *([since] if since else [])],
         )
         rows: list[tuple[Any, ...]] = cursor.fetchall()
-    count, horizon, server, has_written = rows[0][:4]
-    nodes = {row[4]: _node(row[4:], labels) for row in rows if row[4] is not None}
-    return _Answer(nodes, count, horizon, server, has_written)
+    count, horizon, server, has_written, slices_observed_at = rows[0][:5]
+    nodes = {row[6]: _node(row[6:], labels) for row in rows if row[6] is not None}
+    channelless = {row[6]: row[5] for row in rows if row[5] is not None}
+    return _Answer(nodes, channelless, slices_observed_at, count, horizon, server, has_written)
 
 
 def _node(row: Sequence[Any], labels: Sequence[str]) -> fit.FitNode:

@@ -235,7 +235,12 @@ def _lacks(entry: SetVerdict, domain: DomainCapacity) -> str:
         text += f"; enough of it is free by {_time(domain.free_at)} at the latest"
     if domain.closed:
         text += f"; {domain.closed} of its nodes {agree(domain.closed, 'takes', 'take')} no new pods"
-    return text + "."
+    return f"{text}{_channelless(domain)}."
+
+
+def _channelless(domain: DomainCapacity) -> str:
+    nodes = domain.without_channel
+    return f"; {nodes} of its nodes {agree(nodes, 'has', 'have')} no NVLink channel" if nodes else ""
 
 
 def _holders(domain: DomainCapacity) -> str:

@@ -125,6 +125,26 @@ def test_each_platform_has_its_own_nodes(submit, pool):
     assert warnings(submit(on["big"])) == []
 
 
+def test_the_verdict_counts_a_claim_on_nodes_with_a_channel_alone(submit, pool, api):
+    pool.backend.cluster.nodes.filter(name__in=["n3", "n5"]).update(offers_channel=True)
+
+    def verdict():
+        reply = api.post(
+            "/api/pool/gb/workflow?feasibility=only", {"file": text(gang(3, gpu=8))}, format="json"
+        )
+        (feasibility,) = reply.json()["feasibility"]
+        return feasibility
+
+    short = verdict()
+    (nearest,) = short["sets"][0]["nearest"]
+    assert (short["verdict"], nearest["without_channel"], nearest["holders"]) == ("not_now", 5, [])
+    assert "5 of its nodes have no NVLink channel" in short["sentence"]
+    pool.backend.cluster.nodes.filter(name="n0").update(offers_channel=True)
+    fits = verdict()
+    assert fits["verdict"] == "now"
+    assert set(fits["places"].values()) == {"n0", "n3", "n5"}
+
+
 def test_channels_are_shown_with_the_nodes_and_on_the_pools_page(api, pool, ann, client):
     nodes = pool.backend.cluster.nodes
     nodes.filter(name="n0").update(offers_channel=True)

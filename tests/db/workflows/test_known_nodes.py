@@ -2,10 +2,12 @@
 
 import threading
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from pools.models import Node
 from scheduling.fit.snapshot import Holding, amounts
@@ -94,6 +96,53 @@ def test_usage_is_that_of_the_last_reading_whatever_else_changed(cluster, change
     kept = snapshot(cluster, **after)
     assert kept == fresh(cluster, **after)
     assert kept != fresh(cluster)
+
+
+def follow_slices(cluster, *, minutes_ago=0):
+    at = timezone.now() - timedelta(minutes=minutes_ago)
+    type(cluster).objects.filter(pk=cluster.pk).update(slices_synced_at=at, heartbeat_at=at)
+
+
+def without_channel(of):
+    return [node.name for node in of.nodes if node.lacks_channel]
+
+
+def offer(*names, channel, minutes_ago=11):
+    since = timezone.now() - timedelta(minutes=minutes_ago)
+    Node.objects.filter(name__in=names).update(offers_channel=channel, channel_since=since)
+
+
+def test_a_node_that_loses_its_channel_counts_as_without_until_it_has_one_again(cluster):
+    follow_slices(cluster)
+    assert without_channel(snapshot(cluster)) == []
+    offer("n1", "n2", channel=False)
+    used = {"holdings": {"n1": [HELD]}}
+    kept = snapshot(cluster, **used)
+    assert without_channel(kept) == ["n1", "n2"]
+    assert kept == fresh(cluster, **used)
+    Node.objects.filter(name="n1").update(unschedulable=True)
+    assert without_channel(snapshot(cluster, **used)) == ["n1", "n2"]
+    offer("n1", channel=True)
+    assert without_channel(snapshot(cluster)) == ["n2"]
+    assert snapshot(cluster) == fresh(cluster)
+
+
+def test_a_node_without_a_channel_for_a_short_time_counts_as_without_once_it_is_long(cluster, monkeypatch):
+    follow_slices(cluster)
+    offer("n1", channel=False, minutes_ago=9)
+    assert without_channel(snapshot(cluster)) == []
+    now = timezone.now() + timedelta(minutes=2)
+    monkeypatch.setattr(known_nodes.timezone, "now", lambda: now)
+    assert without_channel(snapshot(cluster)) == ["n1"]
+
+
+def test_no_node_counts_as_without_a_channel_where_slices_are_not_followed(cluster):
+    offer("n1", channel=False)
+    assert without_channel(snapshot(cluster)) == []
+    follow_slices(cluster)
+    assert without_channel(snapshot(cluster)) == ["n1"]
+    follow_slices(cluster, minutes_ago=11)
+    assert without_channel(snapshot(cluster)) == []
 
 
 def test_the_same_usage_changes_no_snapshot(cluster):
