@@ -21,6 +21,7 @@ from pools.documents.backend import shard_of
 from pools.models import Backend, Pool
 from pools.pod_templates.applied import node_selection
 from pools.preflight.checks import CHANNEL_CLASS
+from pools.preflight.documents import read_document
 from pools.preflight.facts import CheckedPool, ClusterFacts
 from pools.preflight.rights import ACCOUNTS, Right, rights_of
 from scheduling.backends.base import InstallationChecker, ObjectQuery, SchedulerBackend
@@ -134,7 +135,16 @@ def _installed(cluster: ClusterApi, scheduler: SchedulerBackend | None, silent: 
     if not isinstance(scheduler, InstallationChecker):
         return {}
     queries = scheduler.installation_queries
-    return {query.key: _read(silent, partial(_objects, cluster, query)) for query in queries}
+    return {query.key: _read(silent, partial(_observed, cluster, query)) for query in queries}
+
+
+def _observed(cluster: ClusterApi, query: ObjectQuery) -> Reading[tuple[Obj, ...]]:
+    objects = _objects(cluster, query)
+    if not query.document:
+        return objects
+    documents = [read_document(obj, query.document) for obj in objects]
+    unread = next((document for document in documents if isinstance(document, Unread)), None)
+    return unread or tuple(document for document in documents if not isinstance(document, Unread))
 
 
 def _objects(cluster: ClusterApi, query: ObjectQuery) -> tuple[Obj, ...]:

@@ -57,12 +57,17 @@ class ResourceKind:
 
 @dataclass(frozen=True, slots=True)
 class ObjectQuery:
-    """Objects of a scheduler's own installation, to read for a preflight: one by ``name``, or all."""
+    """Objects of a scheduler's own installation, to read for a preflight: one by ``name``, or all.
+
+    ``document`` is a key in ``data`` of a ConfigMap: then the YAML document there is read, in place of the
+    object, because a scheduler backend reads no YAML.
+    """
 
     key: str
     resource: ResourceKind
     namespace: str = ""
     name: str = ""
+    document: str = ""
 
 
 class Purpose(StrEnum):

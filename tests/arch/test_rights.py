@@ -191,7 +191,7 @@ CALLS = {
 PREFLIGHT = {("list", "resourceslices.resource.k8s.io")} | {
     ("get", f"deviceclasses.resource.k8s.io {CHANNEL_CLASS}")
 }
-"""What a preflight reads besides, where ``deploy/rbac/preflight.yaml`` is applied; schedulers add theirs."""
+"""What a preflight reads more, where ``deploy/rbac/preflight*.yaml`` are applied; schedulers add theirs."""
 
 PASSING_ON = {"workflows/reconcile/leased.py"}
 """Passes on what reconcile calls."""
@@ -275,7 +275,7 @@ def test_the_optional_rights_of_a_preflight_are_what_it_reads():
         else ("list", _resource(as_kind(query.resource), "list"))
         for query in queries
     }
-    granted = set(rights.granted("preflight.yaml"))
+    granted = set(rights.granted("preflight.yaml", "preflight-kueue.yaml"))
     assert {grant[1:] for grant in granted} == needed
     assert {grant[0] for grant in granted} == {WORKER, WEB}
 

@@ -81,6 +81,14 @@ def test_kais_namespace_is_read_where_it_is_named(render):
     assert more == {("kai", account, "list", "deployments.apps") for account in ("web", "worker")}
 
 
+def test_kueues_configuration_is_read_where_its_namespace_is_named(render):
+    objects = render({"rights": {"kueueNamespace": "kueue-system"}})
+    more = of_the_chart(objects) - of_the_repository(["osmo"])
+    assert more == {
+        ("kueue-system", account, "get", "configmaps kueue-manager-config") for account in ("web", "worker")
+    }
+
+
 def test_an_administrator_may_make_the_rights_alone(render):
     kinds = {one["kind"] for one in render(TABLE["rights made by somebody else"])}
     assert not kinds & {"ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"}

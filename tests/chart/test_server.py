@@ -108,7 +108,8 @@ def create_pod(api, namespace, workload, name):
 @pytest.mark.parametrize("case", TABLE)
 def test_every_object_is_one_that_the_server_takes(cluster_api, definitions, restricted, render, case):
     namespaces = {"taskNamespaces": [{"name": "default", "create": True}]}
-    changes = merged({"rights": {"kaiNamespace": "default"}}, TABLE[case] | namespaces)
+    rights = {"kaiNamespace": "default", "kueueNamespace": "default"}
+    changes = merged({"rights": rights}, TABLE[case] | namespaces)
     objects = render(changes, namespace=restricted)
     for account in of_kind(objects, "ServiceAccount"):
         cluster_api.create(path_of(cluster_api, account), account)
@@ -203,6 +204,10 @@ MISSING = [
     (
         {"rights": {"kaiNamespace": "nowhere-at-all"}},
         "rights.kaiNamespace: there is no namespace nowhere-at-all",
+    ),
+    (
+        {"rights": {"kueueNamespace": "nowhere-at-all"}},
+        "rights.kueueNamespace: there is no namespace nowhere-at-all",
     ),
 ]
 

@@ -29,7 +29,7 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.kueue import admissions, queues, reasons
+from scheduling.backends.kueue import admissions, installation, queues, reasons
 from scheduling.backends.kueue.assignment import nodes_of_tasks, read_assignment
 from scheduling.backends.kueue.pod_sets import PodSet, pod_sets
 from scheduling.backends.priorities import PRIORITIES
@@ -38,6 +38,7 @@ from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import InvalidSpec, UnsupportedCapability
 from scheduling.joined_queues import JoinedQueue, QueuedGang, Readings
 from scheduling.levels import HOSTNAME_LABEL, MAX_LEVELS, Domain, Level, Levels
+from scheduling.preflight import CheckResult, Observed
 
 OLDEST = SchedulerVersion(0, 15)
 """The first that serves ``kueue.x-k8s.io/v1beta2``, whose assignments are read here."""
@@ -84,6 +85,7 @@ class Kueue(Unedited, ByTable):
     )
     topology = queues.TOPOLOGY
     joined_kinds = (queues.LOCAL_QUEUE, queues.CLUSTER_QUEUE, queues.FLAVOR)
+    installation_queries = installation.QUERIES
     edits_pod_groups = False
     spares_normal = False
     hides_unlabelled = True
@@ -161,6 +163,13 @@ class Kueue(Unedited, ByTable):
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return () if waiting.placed else reasons.read(waiting)
+
+    def check_installation(
+        self, observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str, shard: str
+    ) -> tuple[CheckResult, ...]:
+        """Judge the configuration alone: Kueue has no shards and binds no pods."""
+        del kubernetes, scheduler_name, shard
+        return tuple(installation.check_installation(observed))
 
     def reads_label(self, key: str) -> bool:
         """Labels by which Kueue's own integrations would take the pod."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cluster.kinds import CONFIG_MAP
 from tests.fakes.kai import kai_cluster
 from web import throttles
 from web.models import Role
@@ -33,6 +34,22 @@ def test_it_checks_the_installation_and_each_backend(admin, kai, pool):
     assert report["counts"]["failed"] == sum(
         check["status"] == "failed" for part in (report["installation"], entry["checks"]) for check in part
     )
+
+
+def test_the_configuration_of_kueue_is_read_from_its_config_map(admin, put, clusters):
+    cluster = clusters["/etc/west"] = kai_cluster(uid="33333333-3333-3333-3333-333333333333")
+    settings = {"kubeconfig": "/etc/west", "scheduler_settings": {"scheduler_type": "kueue"}}
+    assert put("backend/west", settings)[0] == 200
+
+    def status():
+        (entry,) = admin.get("/api/preflight?backend=west").json()["backends"]
+        return by_check(entry["checks"])["kueue_pods_ready"]
+
+    assert status() == "unknown"
+    text = "apiVersion: config.kueue.x-k8s.io/v1beta2\nwaitForPodsReady: {timeout: 5m}"
+    metadata = {"name": "kueue-manager-config", "namespace": "kueue-system"}
+    cluster.put(CONFIG_MAP, {"metadata": metadata, "data": {"controller_manager_config.yaml": text}})
+    assert status() == "failed"
 
 
 def test_one_backend_alone_and_one_that_is_not_there(admin, put, kai, clusters):
