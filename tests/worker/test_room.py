@@ -276,6 +276,20 @@ def test_a_running_gang_whose_workload_somebody_deleted_ends_where_its_policy_sa
     assert (fresh(group).status, world.cluster.all(WORKLOAD)) == ("FAILED_PREEMPTED", [])
 
 
+def test_a_strangers_workload_of_its_name_gives_a_gang_no_room(world):
+    group = gang(world)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    stranger = workload(world)
+    delete_workload(world, group)
+    metadata = {"name": stranger["metadata"]["name"], "namespace": "osmo"}
+    world.cluster.put(WORKLOAD, {**stranger, "metadata": metadata})
+    world.settle()
+    (attempt,) = Attempt.objects.filter(group=group)
+    assert (attempt.evidence, world.pods()) == ("room_deleted", [])
+    assert any("labels" not in obj["metadata"] for obj in world.cluster.all(WORKLOAD))
+
+
 def test_a_gang_that_did_not_run_asks_for_room_again_whatever_its_policy(world):
     """Its pods were made for nodes that the next Workload may not be given."""
     world.cluster.players.remove(binder)

@@ -27,9 +27,6 @@ REDUCERS = {
     RESOURCE_CLAIM_TEMPLATE: see_claim_template,
     NODE: see_node,
 }
-LABELLED = (POD, COMPUTE_DOMAIN)
-"""The observer watches these by the installation's label."""
-
 ROUNDS = 60
 
 
@@ -42,10 +39,11 @@ class World:
         acting = [players.scheduler, *self.running] if scheduled else self.running
         self.cluster = FakeCluster(players=acting, further=further)
         self.uid = self.cluster.kube_system_uid()
-        self._reducers = REDUCERS | {
-            EVENT: event_reducer(installed().values()),
-            **{pod_group_kind(one): pod_group_reducer(one) for one in installed().values() if one.pod_group},
+        pod_groups = {
+            pod_group_kind(one): pod_group_reducer(one) for one in installed().values() if one.pod_group
         }
+        self._reducers = REDUCERS | {EVENT: event_reducer(installed().values())} | pod_groups
+        self._watched_by_label = {POD, COMPUTE_DOMAIN, *pod_groups}
         self._memory = {kind: Memory(()) for kind in self._reducers}
 
     def _finish(self, cluster):
@@ -62,7 +60,9 @@ class World:
         """What the observer would have written by now."""
         batch = Batch(is_reachable=True)
         for kind, see in self._reducers.items():
-            objs = [obj for obj in self.cluster.all(kind) if kind not in LABELLED or _is_ours(obj)]
+            objs = [
+                obj for obj in self.cluster.all(kind) if kind not in self._watched_by_label or _is_ours(obj)
+            ]
             items = [seen for obj in objs if (seen := see(obj)) is not None]
             memory = self._memory[kind]
             for gone in memory.vanished(items):

@@ -19,6 +19,7 @@ from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.models import Attempt
 from workflows.reconcile import observations
+from workflows.reconcile.apply import has_same_owner
 from workflows.reconcile.follow import UNSEEN_GRACE, ObservedPods
 from workflows.reconcile.group_reader import ObjectsByName, pod_group_kind
 from workflows.reconcile.group_view import GroupView, history_of
@@ -138,13 +139,15 @@ def with_room(view: GroupView, observed: ObservedPods, *, cluster: LeasedCluster
 
 
 def _pod_groups(view: GroupView, cluster: LeasedCluster) -> dict[int, Obj]:
-    """The pod groups that exist and are not being deleted, by generation."""
+    """The gang's pod groups that exist and are not being deleted, by generation; no object of a stranger."""
     kind, namespace = pod_group_kind(view.placement), view.placement.namespace
     live: dict[int, Obj] = {}
     for generation, gang in view.renderer.gangs.items():
         for manifest in gang.pod_groups if kind is not None else ():
             obj = cluster.get(kind, manifest["metadata"]["name"], namespace=namespace) if kind else None
-            if obj is not None and "deletionTimestamp" not in obj["metadata"]:
+            if obj is None or "deletionTimestamp" in obj["metadata"]:
+                continue
+            if has_same_owner(obj, manifest):
                 live[generation] = obj
     return live
 
