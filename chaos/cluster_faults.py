@@ -5,11 +5,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from chaos import places
 from chaos.storm import Storm
 from localcluster import nodes, scenario
 from localcluster.api import ApiError, Json
 from localcluster.crds import kai, nvidia
+from localcluster.kueue_queues import KUEUE
 
 GROUP_LABEL = "osmo.nvidia.com/task-group"
 STRANGER = "chaos.osmo.local/stranger"
@@ -135,7 +135,7 @@ def evict_pods(storm: Storm) -> int:
 
 def remove_node(storm: Storm) -> int:
     """Take a node away with what runs on it; it comes back empty."""
-    node = storm.generator.choice(places.all_nodes())
+    node = storm.generator.choice(scenario.all_nodes())
     if storm.site.api.delete(f"{nodes.PATH}/{node.name}") is None:
         return 0
     storm.later(storm.pause(4, 10), partial(put_node, storm, node))
@@ -180,10 +180,10 @@ def _workflow(pod: Json) -> str:
 def _follow_up(storm: Storm, domain: Json, pods: list[Json]) -> None:
     """End a group whose ComputeDomain is held, and submit another one that fits on its nodes alone."""
     used = {str(pod["spec"]["nodeName"]) for pod in pods}
-    pool = next(n.labels[scenario.POOL_LABEL] for n in places.all_nodes() if n.name in used)
+    pool = next(n.labels[scenario.POOL_LABEL] for n in scenario.all_nodes() if n.name in used)
     others = [
         node.name
-        for node in places.all_nodes()
+        for node in scenario.all_nodes()
         if node.labels[scenario.POOL_LABEL] == pool and node.name not in used
     ]
     for pod in pods:
@@ -270,7 +270,7 @@ FAULTS = {
     "delete pods": (4, delete("/api/v1", "pods")),
     "delete pod groups": (3, delete(POD_GROUPS, "podgroups")),
     "delete ComputeDomains": (3, delete(DOMAINS, "computedomains", most=1)),
-    "delete Workloads": (2, delete(places.KUEUE, "workloads", most=1)),
+    "delete Workloads": (2, delete(KUEUE, "workloads", most=1)),
     "delete services": (2, delete("/api/v1", "services")),
     "fail pods": (6, fail_pods),
     LOSES: (3, lose_a_task),

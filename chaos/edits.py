@@ -2,15 +2,14 @@
 
 from functools import partial
 
-from chaos import places
 from chaos.storm import Storm
 from localcluster import scenario
 
 
 def edit_pool(storm: Storm) -> int:
     """Change what later submissions of a pool are frozen to, and change it back."""
-    name = storm.generator.choice(sorted(places.PLACES))
-    content = scenario.pool(name, places.PLACES[name])
+    name = storm.generator.choice(sorted(scenario.PLACES))
+    content = scenario.pool(name, scenario.PLACES[name])
     changed = {**content, "topology_keys": content["topology_keys"][-1:], "description": "edited"}
     storm.site.rest().put(f"/api/configs/pool/{name}", {"configs": changed})
     storm.later(storm.pause(2, 6), partial(_put_pool, storm, name))
@@ -18,12 +17,14 @@ def edit_pool(storm: Storm) -> int:
 
 
 def _put_pool(storm: Storm, name: str) -> None:
-    storm.site.rest().put(f"/api/configs/pool/{name}", {"configs": scenario.pool(name, places.PLACES[name])})
+    storm.site.rest().put(
+        f"/api/configs/pool/{name}", {"configs": scenario.pool(name, scenario.PLACES[name])}
+    )
 
 
 def edit_backend(storm: Storm) -> int:
     """Give a backend another way to its cluster that leads nowhere for a while, then the old one."""
-    name = storm.generator.choice(sorted(places.BACKENDS))
+    name = storm.generator.choice(sorted(scenario.BACKENDS))
     wrong = storm.site.directory / "wrong.kubeconfig"
     if not wrong.exists():
         text = storm.site.running.kubeconfig.read_text()
@@ -38,7 +39,7 @@ def _put_backend(storm: Storm, name: str, kubeconfig: str) -> None:
     content = {
         "kubeconfig": kubeconfig,
         "k8s_namespace": scenario.namespace(name),
-        "scheduler_settings": {"scheduler_type": places.BACKENDS[name]},
+        "scheduler_settings": {"scheduler_type": scenario.BACKENDS[name]},
         "queue_settings": scenario.QUEUE_SETTINGS,
     }
     storm.site.rest().put(f"/api/configs/backend/{name}", {"configs": content})
@@ -60,9 +61,9 @@ def _put_native(storm: Storm) -> None:
 
 def configure(storm: Storm) -> None:
     """Have every backend and pool as it was in the beginning, soon; what fails is tried again."""
-    for name in places.BACKENDS:
+    for name in scenario.BACKENDS:
         storm.later(0.0, partial(_put_backend, storm, name, str(storm.site.running.kubeconfig)))
-    for name in places.PLACES:
+    for name in scenario.PLACES:
         storm.later(0.1, partial(_put_pool, storm, name))
 
 

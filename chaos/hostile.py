@@ -13,7 +13,6 @@ Strangers and what was poisoned stay until the check: the service must come to r
 from collections.abc import Callable
 from functools import partial
 
-from chaos import places
 from chaos.cluster_faults import STRANGER, path_of, running
 from chaos.processes import kill
 from chaos.storm import Storm
@@ -173,7 +172,7 @@ def _stranger(storm: Storm, pod: Json, *, namespace: str) -> None:
 
 def _elsewhere(storm: Storm, pod: Json) -> str:
     """Another namespace that the observer follows."""
-    namespaces = {scenario.namespace(name) for name in places.BACKENDS} - {pod["metadata"]["namespace"]}
+    namespaces = {scenario.namespace(name) for name in scenario.BACKENDS} - {pod["metadata"]["namespace"]}
     return storm.generator.choice(sorted(namespaces))
 
 

@@ -14,7 +14,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from chaos import attempts, places, statuslog
+from chaos import attempts, statuslog
 from chaos.cluster_faults import DOMAINS, GROUP_LABEL, OWN, POD_GROUPS, STRANGER
 from chaos.domain_monitor import DomainMonitor
 from chaos.hostile import EXIT_CODE, MARK
@@ -23,6 +23,7 @@ from chaos.workload import Submission
 from localcluster import scenario
 from localcluster.api import ApiError, Json
 from localcluster.directories import CHECKOUT
+from localcluster.kueue_queues import KUEUE
 from localcluster.supervisor import clean_environment
 
 KINDS = {
@@ -30,7 +31,7 @@ KINDS = {
     "Service": "/api/v1/{}services",
     "Secret": "/api/v1/{}secrets",
     "PodGroup of KAI": POD_GROUPS + "/{}podgroups",
-    "Workload": places.KUEUE + "/{}workloads",
+    "Workload": KUEUE + "/{}workloads",
     "PodGroup": "/apis/scheduling.k8s.io/v1alpha2/{}podgroups",
     "ComputeDomain": DOMAINS + "/{}computedomains",
 }
@@ -98,7 +99,7 @@ def left_in_cluster(site: Site) -> list[str]:
     objects = []
     for kind, path in KINDS.items():
         objects += [f"{kind} {name}" for name in _names(site, path.format(""), OWN)]
-    for backend in places.BACKENDS:
+    for backend in scenario.BACKENDS:
         for kind, path in CLAIMS.items():
             namespace = f"namespaces/{scenario.namespace(backend)}/"
             objects += [f"{kind} {name}" for name in _names(site, path.format(namespace), "")]
@@ -222,7 +223,7 @@ def _compare_rows(site: Site, findings: Findings) -> None:
 
 def _pods(site: Site) -> Iterator[tuple[str, str, str, str]]:
     """Namespace, name, uid and phase of pods in followed namespaces, those of strangers too."""
-    for backend in places.BACKENDS:
+    for backend in scenario.BACKENDS:
         path = f"/api/v1/namespaces/{scenario.namespace(backend)}/pods"
         for pod in site.api.list(path, query={"labelSelector": GROUP_LABEL})[0]:
             metadata = pod["metadata"]

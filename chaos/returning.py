@@ -16,7 +16,7 @@ from functools import partial
 
 import psycopg
 
-from chaos import cluster_faults, places
+from chaos import cluster_faults
 from chaos.cluster_faults import SIM, group_of, path_of, put_node, running
 from chaos.storm import TROUBLE, Storm
 from chaos.workload import RESTART_CODE, RETURNS
@@ -88,7 +88,7 @@ class Hitter:
         if kind == FAILED:
             note = {f"{SIM}/run-for": "0s", f"{SIM}/exit-code": RESTART_CODE}
             return int(storm.site.api.patch(path, {"metadata": {"annotations": note}}) is not None)
-        node = next(n for n in places.all_nodes() if n.name == victim["spec"]["nodeName"])
+        node = next(n for n in scenario.all_nodes() if n.name == victim["spec"]["nodeName"])
         return _remove(storm, node) if kind == REMOVED else _outrank(storm, node)
 
 
@@ -108,7 +108,7 @@ def _outrank(storm: Storm, node: nodes.Node) -> int:
     pool = node.labels[scenario.POOL_LABEL]
     others = [
         other.name
-        for other in places.all_nodes()
+        for other in scenario.all_nodes()
         if other.labels[scenario.POOL_LABEL] == pool and other.name != node.name
     ]
     storm.submit(pool, HIGHER.format(others=", ".join(others)), "HIGH")

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chaos import places, statuslog
+from chaos import statuslog
 from chaos.proxy import Proxy
-from localcluster import stack
+from localcluster import scenario, stack
 from localcluster.api import Api
 from localcluster.controlplane import Plane
 from localcluster.directories import run_directory
@@ -109,7 +109,7 @@ def started_site(*, seed: str, progress: Progress) -> Iterator[Site]:
         proxy = Proxy(plane, seed=seed)
         proxy.start()
         running = replace(running, kubeconfig=proxy.kubeconfig(directory / "proxied.kubeconfig"))
-        places.configure(running, progress=progress)
+        scenario.configure(running, progress=progress)
         client = Rest(api_url=running.api_url, token=running.token)
         client.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_pod_restart_limit": START}})
         statuslog.install(running.settings.database_url)

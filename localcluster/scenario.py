@@ -1,4 +1,4 @@
-"""The demo cluster: five disjoint pools, each a small picture of a place where a use case is decided.
+"""The demo cluster: six disjoint pools, each a small picture of a place where a use case is decided.
 
 ::
 
@@ -7,6 +7,7 @@
     spines   spine s1: rack s-a [4] s-b [4]    spine s2: s-c [4]     s1 gives both racks under one spine
     split    spine p1: rack p-a [4]            spine p2: p-b [4]     no spine holds 8
     native   zone k1: clique k-a [4] k-b [4]                         Kubernetes' own scheduler
+    queued   zone q1: clique q-a [4] q-b [4]                         somebody else's queue of Kueue
 
 [4]: four nodes of 4 GPUs, as in an NVL72 rack. Labels are those that NVIDIA's GPU feature discovery
 and Kubernetes set; spines and racks carry this installation's own. Backends and pools are configured
@@ -18,10 +19,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localcluster import nodes, stack
+from localcluster import controlplane, kueue_queues, nodes, stack
 from localcluster.api import Api
 from localcluster.controlplane import create_namespace
 from localcluster.rest import Rest
+from localcluster.standins.commands import kueue_command
 from localcluster.supervisor import ServerFailed
 
 POOL_LABEL = "osmo.local/pool"
@@ -50,7 +52,10 @@ class Place:
 _NVLINK_KEYS = {"zone": ZONE, "clique": CLIQUE}
 _SPINE_KEYS = {"spine": SPINE, "rack": RACK}
 
-BACKENDS = {"kai": "kai", "native": "kubernetes", "plain": "default"}  # name -> scheduler type
+QUEUED = "queued"
+"""The backend, the pool, and the queue of Kueue that the pool names."""
+BACKENDS = {"kai": "kai", "native": "kubernetes", "plain": "default", QUEUED: "kueue"}
+"""The scheduler's type, by name."""
 PLACES = {
     "nvlink": Place(
         backend="kai",
@@ -95,49 +100,65 @@ PLACES = {
         racks={"k-a": {ZONE: "k1", CLIQUE: "k-a.1"}, "k-b": {ZONE: "k1", CLIQUE: "k-b.1"}},
         more={"split_gangs": "warn"},
     ),
+    QUEUED: Place(
+        backend=QUEUED,
+        nvlink=True,
+        keys=_NVLINK_KEYS,
+        racks={"q-a": {ZONE: "q1", CLIQUE: "q-a.1"}, "q-b": {ZONE: "q1", CLIQUE: "q-b.1"}},
+        more={"local_queue": QUEUED},
+    ),
 }
 
 
-def configure(
-    running: stack.Running,
-    *,
-    progress: Callable[[str], None],
-    backends: Mapping[str, str] = BACKENDS,
-    places: Mapping[str, Place] = PLACES,
-) -> None:
-    """Create the nodes and namespaces that are missing, then the backends and pools over REST."""
+def configure(running: stack.Running, *, progress: Callable[[str], None]) -> None:
+    """Create what is missing: nodes, namespaces, Kueue and its queue, then backends and pools over REST."""
     assert running.plane is not None
     progress("creating the nodes, backends and pools of the demo cluster")
     api = Api(running.plane.access())
+    controlplane.install_kueue(api)
+    running.supervisor.start(kueue_command(running.plane))
     existing = {node["metadata"]["name"] for node in api.list(nodes.PATH)[0]}
-    all_of_them = all_nodes(places)
+    all_of_them = all_nodes()
     nodes.create(api, [node for node in all_of_them if node.name not in existing])
     nodes.wait_ready(api, all_of_them)
     client = Rest(api_url=running.api_url, token=running.token)
-    for name, scheduler in backends.items():
+    for name, scheduler in BACKENDS.items():
         if api.find(f"/api/v1/namespaces/{namespace(name)}") is None:
             create_namespace(api, namespace(name))
         client.put(f"/api/configs/backend/{name}", {"configs": _backend(running, name, scheduler)})
-    for name, place in places.items():
+    kueue_queues.apply(api, _queue())
+    for name, place in PLACES.items():
         client.put(f"/api/configs/pool/{name}", {"configs": pool(name, place)})
     api.close()
-    _wait_known(client, places)
+    _wait_known(client)
 
 
-def _wait_known(client: Rest, places: Mapping[str, Place]) -> None:
+def _queue() -> kueue_queues.Queue:
+    return kueue_queues.Queue(
+        name=QUEUED,
+        local=QUEUED,
+        namespace=namespace(QUEUED),
+        node_labels={POOL_LABEL: QUEUED},
+        levels=list(PLACES[QUEUED].keys.values()),
+        more={"cpu": "1000", "memory": "10Ti"},
+        preemption="LowerPriority",
+    )
+
+
+def _wait_known(client: Rest) -> None:
     """Return once the service knows every node, so that the first answer to a user counts them."""
     deadline = time.monotonic() + KNOWN_SECONDS
-    for name, place in places.items():
+    for name, place in PLACES.items():
         while client.get(f"/api/pool/{name}/topology")["nodes"] < NODES_PER_RACK * len(place.racks):
             if time.monotonic() > deadline:
                 raise ServerFailed(f"the service does not know the nodes of pool {name}")
             time.sleep(POLL_SECONDS)
 
 
-def all_nodes(places: Mapping[str, Place] = PLACES) -> list[nodes.Node]:
+def all_nodes() -> list[nodes.Node]:
     return [
         node
-        for name, place in places.items()
+        for name, place in PLACES.items()
         for prefix, labels in place.racks.items()
         for node in nodes.rack(prefix, count=NODES_PER_RACK, gpus=GPUS, labels={POOL_LABEL: name, **labels})
     ]

@@ -80,6 +80,11 @@ def scenes(
         ("A level disappears, and comes back", lambda: runs.level_disappears(make, report, view)),
         ("Use case 1 under Kubernetes' own scheduler", lambda: runs.use_case_1(make, report, "native")),
         ("Use case 2 there, as gangs of their own", lambda: runs.use_case_2(make, report, "native")),
+        (
+            "Use case 3 on Kueue, in a queue of somebody else",
+            lambda: runs.use_case_3(make, report, scenario.QUEUED, "q1"),
+        ),
+        ("Use case 1 there, with too few free nodes", lambda: runs.waits_on_kueue(make, report, view)),
         ("What is refused", lambda: runs.refusals(service, report)),
     ]
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from localcluster.demo import site
 from localcluster.demo.report import Report, wait_for
-from localcluster.demo.view import Diary, View
+from localcluster.demo.view import POD_GROUPS, Diary, View
 from localcluster.directories import CHECKOUT
 from localcluster.rest import Refused, Rest
 
@@ -131,7 +131,7 @@ class Run:
 
     def objects(self) -> dict[str, str]:
         """The pods, pod groups and ComputeDomains of the group: uid to name."""
-        kinds = ("Pod", "PodGroup", "PodGroup (Kubernetes)", "ComputeDomain")
+        kinds = ("Pod", *POD_GROUPS, "ComputeDomain")
         return {
             obj["metadata"]["uid"]: f"{kind} {obj['metadata']['name']}"
             for kind in kinds
@@ -265,8 +265,7 @@ class Run:
         self.report.block("\n".join(lines[:1]))
 
     def _pod_groups(self) -> list[dict[str, Any]]:
-        kinds = ("PodGroup", "PodGroup (Kubernetes)")
-        return [obj for kind in kinds for obj in self.view.of_group(self.namespace, kind, self.group)]
+        return [obj for kind in POD_GROUPS for obj in self.view.of_group(self.namespace, kind, self.group)]
 
     def show_compute_domain_life(self) -> None:
         """Print the ComputeDomain's life and check its order against the pods'."""
@@ -310,6 +309,20 @@ class Run:
         self.report.check(group["status"] == "SCHEDULING", "the group is SCHEDULING", group["status"])
         reason = group["waiting_reason"]
         self.report.check(says_why(group), "the service says that there is no room for it, and where", reason)
+        self.report.line(f"reason: {reason}")
+
+    def check_waits_without_pods(self) -> None:
+        """The group waits for Kueue's admission: it has no pod, and the service says why in plain words."""
+
+        def says_why(answer: dict[str, Any]) -> bool:
+            return bool(NO_ROOM.search(answer["groups"][0]["waiting_reason"] or ""))
+
+        answer = wait_for(lambda: self.service.workflow(self.name), until=says_why, seconds=PLACED)
+        reason = answer["groups"][0]["waiting_reason"]
+        self.report.check(
+            says_why(answer), "the service says that there is no room for it, and where", reason
+        )
+        self.report.check(not self.pods(), "no pod exists before Kueue has admitted the group", self.pods())
         self.report.line(f"reason: {reason}")
 
     def check_levels(self, status: str) -> str:
@@ -378,6 +391,8 @@ def _task(pod: dict[str, Any]) -> str:
 def describe_pod_group(pod_group: dict[str, Any]) -> str:
     """A pod group in a few lines: its constraint, and its sub-groups under their parents."""
     spec = pod_group["spec"]
+    if "podSets" in spec:
+        return _describe_workload(pod_group)
     head = f"PodGroup {pod_group['metadata']['name']}"
     if "schedulingPolicy" in spec:
         keys = [entry["key"] for entry in spec.get("schedulingConstraints", {}).get("topology", [])]
@@ -397,6 +412,17 @@ def describe_pod_group(pod_group: dict[str, Any]) -> str:
             draw(sub_group["name"], depth + 1)
 
     draw(None, 1)
+    return "\n".join(lines)
+
+
+def _describe_workload(workload: dict[str, Any]) -> str:
+    """Kueue's object in a few lines: the queue, and what each pod set requests of the topology."""
+    spec = workload["spec"]
+    lines = [f"Workload {workload['metadata']['name']}: queue {spec['queueName']}"]
+    for pod_set in spec["podSets"]:
+        request = pod_set.get("topologyRequest", {})
+        wants = ", ".join(f"{field} {value}" for field, value in request.items()) or "no topology"
+        lines.append(f"  - {pod_set['name']}: {pod_set['count']} pods, {wants}")
     return "\n".join(lines)
 
 

@@ -45,15 +45,15 @@ def use_case_2(make: MakeRun, report: Report, pool: str = "nvlink") -> None:
     run.show_compute_domain_life()
 
 
-def use_case_3(make: MakeRun, report: Report) -> None:
-    run = make("zones")
+def use_case_3(make: MakeRun, report: Report, pool: str = "zones", zone: str = "z1") -> None:
+    run = make(pool)
     run.submit("use-case-3.yaml")
     placed = run.wait_until_placed(8)
     run.show(placed)
     for prefix in SETS:
         _same_clique(report, placed, prefix)
     domains = placed.domains(site.LABELS["zone"])
-    report.check(domains == {"z1"}, "all tasks share the only zone that is large enough", domains)
+    report.check(domains == {zone}, "all tasks share the only zone that is large enough", domains)
     run.check_outcome("match")
     run.draw()
     run.check_compute_domain(claims=8)
@@ -113,6 +113,24 @@ def waits_for_a_clique(make: MakeRun, report: Report, view: View) -> None:
     for node in still_busy:
         view.unblock(node)
     run.finish()
+
+
+def waits_on_kueue(make: MakeRun, report: Report, view: View) -> None:
+    busy = site.first_nodes(scenario.QUEUED)
+    for node in busy:
+        view.block(node)
+    report.line(f"three nodes are free in each clique: somebody else's pods hold {', '.join(busy)}")
+    run = make(scenario.QUEUED)
+    run.submit("use-case-1.yaml")
+    run.check_waits_without_pods()
+    for node in busy:
+        view.unblock(node)
+    report.line(f"nodes {' and '.join(busy)} are freed")
+    placed = run.wait_until_placed(4)
+    run.show(placed)
+    _same_clique(report, placed)
+    run.check_compute_domain(claims=4)
+    run.cancel()
 
 
 def waits_for_a_zone(make: MakeRun, report: Report, view: View) -> None:
@@ -246,6 +264,11 @@ def refusals(service: Rest, report: Report) -> None:
     for example, capability in (("use-case-3.yaml", "topology."), ("use-case-4.yaml", "topology.preferred")):
         submit = partial(service.submit, "native", (EXAMPLES / example).read_text())
         expect_refusal(report, f"{example} in pool native (Kubernetes scheduler)", submit, names=capability)
+    text = (EXAMPLES / "use-case-4.yaml").read_text().replace("spine", "zone").replace("rack", "clique")
+    submit = partial(service.submit, scenario.QUEUED, text)
+    expect_refusal(
+        report, "use-case-4.yaml with the keys of pool queued (Kueue)", submit, names="topology.nested"
+    )
     keys = {"configs_dict": {"backend": "plain"}}
     expect_refusal(
         report,

@@ -11,6 +11,7 @@ from urllib3.exceptions import HTTPError
 
 from localcluster import nodes, scenario
 from localcluster.api import Api, ApiError
+from localcluster.kueue_queues import KUEUE
 
 GROUP = "osmo.nvidia.com/task-group"
 RUN_FOR = "sim.osmo.local/run-for"
@@ -28,11 +29,13 @@ KINDS = {
     "Secret": (CORE, "secrets"),
     "PodGroup": (KAI, "podgroups"),
     "PodGroup (Kubernetes)": (NATIVE, "podgroups"),
+    "Workload": (KUEUE, "workloads"),
     "ComputeDomain": (NVIDIA, "computedomains"),
     "ResourceClaimTemplate": (DRA, "resourceclaimtemplates"),
     "ResourceClaim": (DRA, "resourceclaims"),
 }
-DIARY = ("Pod", "PodGroup", "PodGroup (Kubernetes)", "ComputeDomain")
+POD_GROUPS = ("PodGroup", "PodGroup (Kubernetes)", "Workload")
+DIARY = ("Pod", *POD_GROUPS, "ComputeDomain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +135,25 @@ class View:
 
     def of_group(self, namespace: str, kind: str, group: str) -> list[dict[str, Any]]:
         root, plural = KINDS[kind]
-        selector = f"{GROUP}={group}"
-        items, _ = self.api.list(f"{root}/namespaces/{namespace}/{plural}", query={"labelSelector": selector})
+        items = self._items(f"{root}/namespaces/{namespace}/{plural}", labelSelector=f"{GROUP}={group}")
         return sorted(items, key=lambda item: item["metadata"]["name"])
 
     def leftovers(self, namespace: str) -> list[str]:
         """Everything in a namespace that a task group may make, whoever's it is."""
         objects = []
         for kind, (root, plural) in KINDS.items():
-            items, _ = self.api.list(f"{root}/namespaces/{namespace}/{plural}")
+            items = self._items(f"{root}/namespaces/{namespace}/{plural}")
             objects += [f"{kind} {item['metadata']['name']}" for item in items]
         return objects
+
+    def _items(self, path: str, **query: str) -> list[dict[str, Any]]:
+        """The objects of a kind; none where the cluster does not serve it."""
+        try:
+            return self.api.list(path, query=query)[0]
+        except ApiError as error:
+            if error.code == 404:
+                return []
+            raise
 
     def domain(self, node: str, label: str) -> str:
         return self.labels[node].get(label, "")

@@ -1,11 +1,9 @@
 """Queues of Kueue on a pool's nodes, made and removed as an administrator does."""
 
-from localcluster.standins.kueue.values import HOSTNAME
+from localcluster import kueue_queues
+from localcluster.kueue_queues import Queue
 from scheduling import names
 from tests.standins.conftest import deleted
-
-KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
-GPU = "nvidia.com/gpu"
 
 
 class Queues:
@@ -16,25 +14,17 @@ class Queues:
 
     def make(self, pool, *labels, within="Never", queue="", gpus=1000):
         """A queue of the pool's own name, or ``queue``, which the pool has to name."""
-        levels = [{"nodeLabel": label} for label in (*labels, HOSTNAME)]
-        self._create("topologies", "Topology", pool, {"levels": levels})
-        flavor = {"nodeLabels": {"osmo.local/pool": pool}, "topologyName": pool}
-        self._create("resourceflavors", "ResourceFlavor", pool, flavor)
-        quota = [{"name": GPU, "nominalQuota": gpus}]
-        spec = {
-            "namespaceSelector": {},
-            "resourceGroups": [{"coveredResources": [GPU], "flavors": [{"name": pool, "resources": quota}]}],
-            "preemption": {"withinClusterQueue": within},
-        }
-        self._create("clusterqueues", "ClusterQueue", pool, spec)
         namespace = self._world.namespace
-        name = queue or names.queue(namespace, pool)
-        self._create(f"namespaces/{namespace}/localqueues", "LocalQueue", name, {"clusterQueue": pool})
-
-    def _create(self, plural, kind, name, spec):
-        body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
-        self._world.api.create(f"{KUEUE}/{plural}", body | {"spec": spec})
-        self._paths.append(f"{KUEUE}/{plural}/{name}")
+        made = Queue(
+            name=pool,
+            local=queue or names.queue(namespace, pool),
+            namespace=namespace,
+            node_labels={"osmo.local/pool": pool},
+            levels=labels,
+            gpus=gpus,
+            preemption=within,
+        )
+        self._paths += kueue_queues.apply(self._world.api, made)
 
     def clear(self):
         for path in reversed(self._paths):

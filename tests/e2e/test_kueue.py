@@ -6,11 +6,11 @@ import pytest
 
 from localcluster import nodes
 from localcluster.demo.view import BLOCKERS
+from localcluster.kueue_queues import KUEUE
 from localcluster.rest import Refused
 from localcluster.standins.kueue.values import HOSTNAME
 from scheduling import names
 from tests.e2e.conftest import CLIQUE, RACK, workflow
-from tests.e2e.kueue_queues import KUEUE
 
 ZONE = "osmo.local/zone"
 
@@ -336,8 +336,9 @@ def test_groups_that_wait_in_a_queue_say_their_number_in_it(world, queues):
     queues.make(pool, RACK, gpus=4)
     running = world.submit(pool, workflow(("g", ["a"])))
     world.wait_group(running, "g", "RUNNING")
-    low, normal = (world.submit(pool, workflow(("g", ["a"])), priority=each) for each in ("LOW", "NORMAL"))
-    world.wait(lambda: world.groups(low)["g"]["waiting_reason"] or "", lambda text: "number 2 of 2." in text)
+    low = world.submit(pool, workflow(("g", ["a"])), priority="LOW")
+    world.wait(lambda: world.groups(low)["g"]["waiting_reason"] or "", lambda text: "uses 4 of its 4" in text)
+    normal = world.submit(pool, workflow(("g", ["a"])))
     world.wait(
         lambda: world.groups(normal)["g"]["waiting_reason"] or "", lambda text: "number 1 of 2." in text
     )
