@@ -1,0 +1,217 @@
+"""How many task groups a second are created, run and released, beside a bare client with the same calls.
+
+Groups end by themselves as soon as they run, so the rate is that of whole lives: submission, objects, the
+scheduler's placement, the end, the deletion of all objects. The stand-ins answer as fast as they can; the
+real schedulers fill about 10 (KAI) and admit about 40 (Kueue) groups a second, NVIDIA's controller makes a
+few ComputeDomains a second. The bare client has 8 connections, knows all bodies beforehand, creates them kind
+by kind and deletes them again. It follows nothing.
+
+On Kueue a group is admitted before it has pods: ``admitted_per_second`` counts from the first submission
+until the last group has its pods.
+"""
+
+import asyncio
+import json
+import ssl
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from bench.site import POOL_LABEL, Progress, Site, namespace_of, started_site
+from bench.usage import SERVICE, cpu_seconds, spent
+from bench.workload import IMAGE
+from localcluster import controlplane, kueue_queues
+from localcluster.controlplane import create_namespace
+from localcluster.standins.commands import kueue_command
+
+CONNECTIONS = 8
+GROUPS_OF_WORKFLOW = 50
+NODES, GPUS = 128, 8
+PATIENCE_SECONDS = 2400.0
+ELSEWHERE = "bare"
+LIMITS = {
+    "OSMO_SUBMITS_PER_MINUTE": "100000",
+    "OSMO_ADDRESS_SUBMITS_PER_MINUTE": "100000",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Groups of so many tasks with so many GPUs each, under a scheduler."""
+
+    scheduler: str
+    groups: int
+    tasks: int
+    gpu: int
+    nvlink: bool = False
+
+
+SHAPES = {
+    "one_pod": Shape(scheduler="kai", groups=5000, tasks=1, gpu=1),
+    "eight_pods_nvlink": Shape(scheduler="kai", groups=5000, tasks=8, gpu=8, nvlink=True),
+    "kueue_four_pods": Shape(scheduler="kueue", groups=1000, tasks=4, gpu=2),
+}
+
+
+def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
+    figures = {}
+    for name, shape in SHAPES.items():
+        groups = max(100, shape.groups // 50) if small else shape.groups
+        with started_site(progress=progress, standins=True, more=LIMITS) as site:
+            _configure(site, name, shape)
+            figures[name] = _life(site, name, shape, groups=groups)
+            progress(f"group_rate: {name}: {figures[name]}")
+            servers = site.servers()
+    return {"servers": servers, "shapes": figures}
+
+
+def _configure(site: Site, name: str, shape: Shape) -> None:
+    backend = shape.scheduler
+    if shape.scheduler == "kueue":
+        _start_kueue(site, name)
+    site.add_backend(backend, shape.scheduler)
+    site.add_nodes(name, count=NODES, gpus=GPUS)
+    create_namespace(site.api, ELSEWHERE)
+    settings = {
+        "backend": backend,
+        "node_selector": {POOL_LABEL: name},
+        "nvlink": shape.nvlink,
+        "platforms": {"gpu": {}},
+        "default_platform": "gpu",
+        **({"local_queue": name} if shape.scheduler == "kueue" else {}),
+    }
+    site.rest.put(f"/api/configs/pool/{name}", {"configs": settings})
+
+
+def _start_kueue(site: Site, name: str) -> None:
+    assert site.running.plane is not None
+    controlplane.install_kueue(site.api)
+    site.supervisor.start(kueue_command(site.running.plane))
+    create_namespace(site.api, namespace_of("kueue"))
+    queue = kueue_queues.Queue(
+        name=name,
+        local=name,
+        namespace=namespace_of("kueue"),
+        node_labels={POOL_LABEL: name},
+        levels=(),
+        gpus=NODES * GPUS,
+        more={"cpu": "100000", "memory": "1000Ti"},
+    )
+    kueue_queues.apply(site.api, queue)
+
+
+def _life(site: Site, name: str, shape: Shape, *, groups: int) -> dict[str, Any]:
+    texts = [
+        _workflow(shape, min(GROUPS_OF_WORKFLOW, groups - first))
+        for first in range(0, groups, GROUPS_OF_WORKFLOW)
+    ]
+    bodies = _bodies(site, name, shape)
+    used = cpu_seconds(site.supervisor)
+    began = time.monotonic()
+    for text in texts:
+        site.submit(name, text)
+    admitted = None
+    if shape.scheduler == "kueue":
+        site.wait(lambda: _admitted(site) == groups, seconds=PATIENCE_SECONDS, awaited="all admissions")
+        admitted = time.monotonic() - began
+    site.wait(
+        lambda: (
+            site.count("SELECT count(*) FROM workflows_taskgroup WHERE released_at IS NOT NULL") == groups
+        ),
+        seconds=PATIENCE_SECONDS,
+        awaited="all groups to be released",
+    )
+    seconds = time.monotonic() - began
+    cpu = spent(used, cpu_seconds(site.supervisor))
+    completed = site.count("SELECT count(*) FROM workflows_taskgroup WHERE status = 'COMPLETED'")
+    bare = asyncio.run(_bare_seconds(site, bodies, groups=groups))
+    return {
+        "groups": groups,
+        "completed": completed,
+        "tasks": shape.tasks,
+        "calls_of_a_group": 2 * len(bodies),
+        "groups_per_second": round(groups / seconds, 1),
+        **({"admitted_per_second": round(groups / admitted, 1)} if admitted else {}),
+        "bare_per_second": round(groups / bare, 1),
+        "ratio": round(bare / seconds, 3),
+        "own_cpu_ms_of_a_group": round(1000 * sum(cpu.get(name, 0.0) for name in SERVICE) / groups, 1),
+        "cpu_seconds": cpu,
+    }
+
+
+def _admitted(site: Site) -> int:
+    """The groups that have nodes from Kueue: their pods exist, or existed."""
+    return site.count("SELECT count(*) FROM workflows_taskgroup WHERE created_in_cluster_at IS NOT NULL")
+
+
+def _workflow(shape: Shape, groups: int) -> str:
+    lines = ["version: 2", "workflow:", "  name: rate", "  labels: {sim.osmo.local/run-for: 0s}", "  groups:"]
+    for number in range(groups):
+        lines += [f"    - name: g{number}", "      tasks:"]
+        for task in range(shape.tasks):
+            lead = ", lead: true" if task == 0 and shape.tasks > 1 else ""
+            name = f"g{number}-t{task}"
+            lines.append(f"        - {{name: {name}, image: {IMAGE}, command: [python], resource: r{lead}}}")
+    lines += ["  resources:", f"    r: {{gpu: {shape.gpu}, cpu: 1, memory: 1Gi}}"]
+    return "\n".join(lines) + "\n"
+
+
+def _bodies(site: Site, pool: str, shape: Shape) -> list[dict[str, Any]]:
+    """The objects of one group, as a dry run shows them, in the order of their creation."""
+    reply = site.rest.post(f"/api/pool/{pool}/workflow?dry_run=true", {"file": _workflow(shape, 1)})
+    return list(reply["objects"])
+
+
+async def _bare_seconds(site: Site, bodies: Sequence[dict[str, Any]], *, groups: int) -> float:
+    """Create all objects of the groups kind by kind, and delete them; seconds of both together."""
+    assert site.running.plane is not None
+    access = site.running.plane.access()
+    tls = ssl.create_default_context(cafile=access.ca_file)
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {access.token}"}
+    connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=tls)
+    async with aiohttp.ClientSession(access.server, connector=connector, headers=headers) as session:
+
+        async def send(calls: Iterator[tuple[str, str, bytes]]) -> None:
+            for method, path, body in calls:
+                async with session.request(method, path, data=body) as reply:
+                    answer = await reply.read()
+                    if reply.status >= 300 and (method, reply.status) != ("DELETE", 404):
+                        raise RuntimeError(f"{method} {path}: {reply.status}: {answer[:300]!r}")
+
+        began = time.monotonic()
+        for calls in (_creations(bodies, groups), _deletions(bodies, groups)):
+            shared = iter(calls)
+            await asyncio.gather(*(send(shared) for _ in range(CONNECTIONS)))
+        return time.monotonic() - began
+
+
+_PLURALS = {
+    "Pod": "/api/v1/namespaces/{}/pods",
+    "Service": "/api/v1/namespaces/{}/services",
+    "Secret": "/api/v1/namespaces/{}/secrets",
+    "PodGroup": "/apis/scheduling.run.ai/v2alpha2/namespaces/{}/podgroups",
+    "Workload": kueue_queues.KUEUE + "/namespaces/{}/workloads",
+    "ComputeDomain": "/apis/resource.nvidia.com/v1beta1/namespaces/{}/computedomains",
+}
+
+
+def _creations(bodies: Sequence[dict[str, Any]], groups: int) -> Iterator[tuple[str, str, bytes]]:
+    for at, body in enumerate(bodies):
+        path = _PLURALS[body["kind"]].format(ELSEWHERE)
+        for number in range(groups):
+            name = f"bare-{at}-{number}"
+            copy = body | {"metadata": body["metadata"] | {"name": name, "namespace": ELSEWHERE}}
+            if body["kind"] == "ComputeDomain":  # a template of its own, too
+                channel = body["spec"]["channel"] | {"resourceClaimTemplate": {"name": name}}
+                copy |= {"spec": body["spec"] | {"channel": channel}}
+            yield "POST", path, json.dumps(copy).encode()
+
+
+def _deletions(bodies: Sequence[dict[str, Any]], groups: int) -> Iterator[tuple[str, str, bytes]]:
+    for at, body in reversed(list(enumerate(bodies))):
+        path = _PLURALS[body["kind"]].format(ELSEWHERE)
+        for number in range(groups):
+            yield "DELETE", f"{path}/bare-{at}-{number}", b'{"gracePeriodSeconds": 0}'
