@@ -11,7 +11,7 @@ from itertools import combinations, pairwise, product
 
 import psycopg
 
-from chaos.domain_monitor import Life
+from chaos.monitor import Life
 
 _ATTEMPTS = (
     "SELECT pod_name, dense_rank() OVER (PARTITION BY group_id, task_uuid ORDER BY first_retry) "

@@ -16,8 +16,8 @@ import psycopg
 
 from chaos import attempts, statuslog
 from chaos.cluster_faults import DOMAINS, GROUP_LABEL, OWN, POD_GROUPS, STRANGER
-from chaos.domain_monitor import DomainMonitor
 from chaos.hostile import EXIT_CODE, MARK
+from chaos.monitor import Monitor
 from chaos.site import Progress, Site
 from chaos.workload import Submission
 from localcluster import scenario
@@ -53,10 +53,10 @@ class Findings:
     """Each list names what is wrong; all of them must be empty.
 
     ``overlapping`` are groups of which two attempts had pods at once. ``unsafe`` are ComputeDomains that end
-    under pods. ``stuck`` are rows by which something lives that is gone. ``strangers`` are rows with a trace
-    of somebody else's pod or event. ``unwritten`` are pods that the observer did not write beside poison.
-    ``unguarded`` is what was written from a database that was put back. ``doctor`` is what
-    ``manage.py doctor`` found.
+    under pods. ``unadmitted`` are pods that Kueue had given no room. ``stuck`` are rows by which something
+    lives that is gone. ``strangers`` are rows with a trace of somebody else's pod or event. ``unwritten`` are
+    pods that the observer did not write beside poison. ``unguarded`` is what was written from a database that
+    was put back. ``doctor`` is what ``manage.py doctor`` found.
     """
 
     lost: list[str] = field(default_factory=list)
@@ -66,6 +66,7 @@ class Findings:
     half_made: list[str] = field(default_factory=list)
     backwards: list[str] = field(default_factory=list)
     unsafe: list[str] = field(default_factory=list)
+    unadmitted: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
     unwritten: list[str] = field(default_factory=list)
@@ -136,13 +137,17 @@ def check(
     site: Site,
     work: list[Submission],
     *,
-    monitor: DomainMonitor,
+    monitor: Monitor,
     unguarded: Iterable[str],
     log: Path,
     excused: Callable[[float], bool],
 ) -> Findings:
     """Compare all three. What was accepted at an ``excused`` time may have gone with a restored database."""
-    findings = Findings(unsafe=list(monitor.violations()), unguarded=list(unguarded))
+    findings = Findings(
+        unsafe=list(monitor.violations()),
+        unadmitted=list(monitor.unadmitted()),
+        unguarded=list(unguarded),
+    )
     pods = list(monitor.pods.values())
     findings.overlapping += attempts.overlapping(pods, attempts.of_pods(site.database_url))
     findings.doubled += attempts.doubled(pods)

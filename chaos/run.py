@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import psycopg
 
 from chaos import attempts, cluster_faults, edits, hostile, ledger, orders, processes
-from chaos.domain_monitor import DomainMonitor
 from chaos.forking_worker import END_LEASES
 from chaos.messages import Meddler
+from chaos.monitor import Monitor
 from chaos.points import POINTS, Points
 from chaos.restore import Restore
 from chaos.returning import Hitter
@@ -83,7 +83,7 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     storm = Storm(site, generators["faults"], progress, submit=submitter.one_more)
     points = Points(site.points, generators["points"], at_once=len(POINTS) if options.short else 2)
     hitter = Hitter(storm, generators["hits"])
-    monitor = DomainMonitor(site.plane, spared=storm.deleted)
+    monitor = Monitor(site.plane, spared=storm.deleted)
     meddler = Meddler(site.redis_url, seed=seed)
     restore = Restore(site, progress)
     if not options.short:

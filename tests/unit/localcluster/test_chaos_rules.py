@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from chaos import attempts, points
-from chaos.domain_monitor import DomainMonitor, Life, _note
+from chaos.monitor import ADMITTING, Life, Monitor, _note
 from chaos.proxy import KINDS, READS, WATCHES, WRITES, Weather
 from chaos.statuslog import Move, backwards
 from chaos.storm import Sequence
@@ -43,7 +43,7 @@ def test_moves_that_may_be_are_not_found():
 
 
 def test_a_compute_domain_that_ends_under_a_pod_is_found_unless_the_harness_did_it():
-    monitor = DomainMonitor(plane=None)
+    monitor = Monitor(plane=None)
     pod, domain = {"uid": "p", "name": "pod"}, {"uid": "d", "name": "domain"}
     seen(monitor.pods, "ADDED", pod, 5)
     seen(monitor.domains, "ADDED", domain, 4)
@@ -55,7 +55,7 @@ def test_a_compute_domain_that_ends_under_a_pod_is_found_unless_the_harness_did_
 
 
 def test_a_compute_domain_that_ends_after_the_last_pod_is_well():
-    monitor = DomainMonitor(plane=None)
+    monitor = Monitor(plane=None)
     pod, domain = {"uid": "p", "name": "pod"}, {"uid": "d", "name": "domain"}
     seen(monitor.pods, "ADDED", pod, 5)
     seen(monitor.domains, "ADDED", domain, 4)
@@ -65,21 +65,45 @@ def test_a_compute_domain_that_ends_after_the_last_pod_is_well():
 
 
 def test_a_monitor_that_judged_nothing_proves_nothing():
-    monitor = DomainMonitor(plane=None)
+    monitor = Monitor(plane=None)
     seen(monitor.domains, "ADDED", {"uid": "d", "name": "domain"}, 4)
     seen(monitor.domains, "MODIFIED", {"uid": "d", "name": "domain", "deletionTimestamp": "now"}, 9)
     monitor.domains["d"].in_a_list = True
     assert list(monitor.violations()) == []
     assert (monitor.judged, monitor.not_judged) == (0, 1)
-    assert monitor.blind() == ["an end of a ComputeDomain that could be judged"]
+    assert monitor.blind() == ["an end of a ComputeDomain that could be judged", "an admission by Kueue"]
     monitor.domains["d"].in_a_list = False
+    admit(monitor, 5, event="LISTED")
     assert list(monitor.violations()) == []
+    assert monitor.blind() == ["an admission by Kueue"]
+    monitor.workloads.clear()
+    admit(monitor, 5)
     assert monitor.blind() == []
 
 
+@pytest.mark.parametrize(
+    ("admitted", "event", "unadmitted"),
+    [(6, "MODIFIED", []), (8, "MODIFIED", ["pod pod came before its group was admitted"]), (8, "LISTED", [])],
+)
+def test_a_pod_on_kueue_that_comes_before_its_group_is_admitted_is_found(admitted, event, unadmitted):
+    monitor = Monitor(plane=None)
+    seen(monitor.workloads, "ADDED", {"uid": "w", "name": "w", "namespace": ADMITTING}, 4)
+    seen(monitor.pods, "ADDED", {"uid": "p", "name": "pod", "namespace": ADMITTING}, 7)
+    admit(monitor, admitted, event=event)
+    assert list(monitor.unadmitted()) == unadmitted
+
+
+def test_a_pod_on_kueue_whose_group_is_never_admitted_is_found_and_none_of_another_scheduler():
+    monitor = Monitor(plane=None)
+    for namespace in (ADMITTING, "osmo-kai"):
+        seen(monitor.pods, "ADDED", {"uid": namespace, "name": namespace, "namespace": namespace}, 7)
+    assert list(monitor.unadmitted()) == [f"pod {ADMITTING} came before its group was admitted"]
+
+
 def test_a_monitor_that_broke_down_is_told():
-    monitor = DomainMonitor(plane=None)  # which has no access to give
+    monitor = Monitor(plane=None)  # which has no access to give
     monitor.judged = 1
+    admit(monitor, 5)
     with pytest.raises(AttributeError):
         monitor._follow("pod")
     (gap,) = monitor.blind()
@@ -88,8 +112,20 @@ def test_a_monitor_that_broke_down_is_told():
 
 def seen(lives, event, metadata, version, *, phase="Running"):
     labels = {"osmo.nvidia.com/task-group": "g"}
-    metadata = metadata | {"resourceVersion": str(version), "labels": labels}
+    metadata = {"namespace": "osmo"} | metadata | {"resourceVersion": str(version), "labels": labels}
     _note(lives, event, {"metadata": metadata, "status": {"phase": phase}})
+
+
+def admit(monitor, version, *, event="MODIFIED"):
+    """Let Kueue admit the group's Workload."""
+    labels = {"osmo.nvidia.com/task-group": "g"}
+    metadata = {"uid": "w", "name": "w", "namespace": ADMITTING, "resourceVersion": str(version)}
+    conditions = [{"type": "Admitted", "status": "True"}]
+    _note(
+        monitor.workloads,
+        event,
+        {"metadata": metadata | {"labels": labels}, "status": {"conditions": conditions}},
+    )
 
 
 ATTEMPTS = {"first": 1, "peer": 1, "second": 2}

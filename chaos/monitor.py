@@ -1,9 +1,9 @@
-"""Whether a ComputeDomain ever ends while pods of its group are there, watched all the time.
+"""Whether a ComputeDomain ever ends under pods of its group, and a pod on Kueue ever begins without room.
 
-It follows pods and ComputeDomains past the fault proxy. Versions of all objects of one etcd are in one order,
-so an end of a ComputeDomain and the lives of pods can be compared. Where the monitor itself was cut off (the
-API server was restarted) nothing is claimed: what went unseen counts as gone in time, and an end whose moment
-is not known is counted as not judged.
+Pods, ComputeDomains and Workloads are followed all the time, past the fault proxy. Versions of all objects of
+one etcd are in one order, so an end of a ComputeDomain, an admission and the lives of pods can be compared.
+Where the monitor itself was cut off (the API server was restarted) nothing is claimed: what went unseen
+counts as gone, or admitted, in time, and an end whose moment is not known is counted as not judged.
 """
 
 import threading
@@ -14,12 +14,16 @@ from typing import Any
 import urllib3
 
 from chaos.cluster_faults import DOMAINS, GROUP_LABEL, OWN
+from localcluster import scenario
 from localcluster.api import Api, ApiError, Json
 from localcluster.controlplane import Plane
+from localcluster.kueue_queues import KUEUE
 
 TASK_LABEL = "osmo.nvidia.com/task"
 PODS = "/api/v1/pods"
-PATHS = {"pod": PODS, "domain": f"{DOMAINS}/computedomains"}
+PATHS = {"pod": PODS, "domain": f"{DOMAINS}/computedomains", "workload": f"{KUEUE}/workloads"}
+ADMITTING = scenario.namespace(scenario.QUEUED)
+"""The namespace in which Kueue admits each group before it has pods."""
 WATCH_SECONDS = 60
 PAUSE = 0.3
 
@@ -28,13 +32,16 @@ PAUSE = 0.3
 class Life:
     """Versions at which an object came, was asked to end, and went; None where that was not seen.
 
-    ``stopped`` is that at which all containers of a pod had ended.
+    ``stopped`` is that at which all containers of a pod had ended, ``admitted`` that at which a Workload got
+    its room; 0 for an admission that was first found in a list.
     """
 
     group: str
     name: str
     came: int
+    namespace: str = ""
     task: str = ""
+    admitted: int | None = None
     ending: int | None = None
     stopped: int | None = None
     went: int | None = None
@@ -43,10 +50,11 @@ class Life:
 
 
 @dataclass(slots=True)
-class DomainMonitor:
+class Monitor:
     plane: Plane
     pods: dict[str, Life] = field(default_factory=dict)
     domains: dict[str, Life] = field(default_factory=dict)
+    workloads: dict[str, Life] = field(default_factory=dict)
     spared: set[str] = field(default_factory=set)  # uids of ComputeDomains that the harness deleted itself
     judged: int = 0
     not_judged: int = 0
@@ -80,10 +88,24 @@ class DomainMonitor:
             if alive:
                 yield f"ComputeDomain {domain.name} was deleted while {', '.join(sorted(alive))} were there"
 
+    def unadmitted(self) -> Iterator[str]:
+        """Pods that came before Kueue had admitted any Workload of their groups."""
+        first: dict[str, int] = {}
+        for workload in list(self.workloads.values()):
+            if workload.admitted is not None:
+                first[workload.group] = min(workload.admitted, first.get(workload.group, workload.admitted))
+        for pod in list(self.pods.values()):
+            if pod.namespace == ADMITTING and not first.get(pod.group, pod.came) < pod.came:
+                yield f"pod {pod.name} came before its group was admitted"
+
     def blind(self) -> list[str]:
         """What it did not see, without which "no violations" says nothing; asked after ``violations``."""
         unseen = [f"the monitor of {why}" for why in self.broken]
-        return unseen if self.judged else [*unseen, "an end of a ComputeDomain that could be judged"]
+        if not self.judged:
+            unseen.append("an end of a ComputeDomain that could be judged")
+        if not any(workload.admitted for workload in self.workloads.values()):
+            unseen.append("an admission by Kueue")
+        return unseen
 
     def _follow(self, kind: str) -> None:
         try:
@@ -96,7 +118,7 @@ class DomainMonitor:
 
     def _watch(self, api: Api, kind: str) -> None:
         """List, then watch until the stream ends; what may happen to either under faults is waited out."""
-        lives = self.pods if kind == "pod" else self.domains
+        lives = {"pod": self.pods, "domain": self.domains, "workload": self.workloads}[kind]
         query = {"labelSelector": OWN}
         try:
             objects, version = api.list(PATHS[kind], query=query)
@@ -138,10 +160,13 @@ def _note(lives: dict[str, Life], event: str, obj: dict[str, Any]) -> None:
             group=str(metadata["labels"][GROUP_LABEL]),
             name=str(metadata["name"]),
             came=version,
+            namespace=str(metadata["namespace"]),
             task=str(metadata["labels"].get(TASK_LABEL, "")),
         ),
     )
     life.last = max(life.last, version)
+    if life.admitted is None and _is_admitted(obj):
+        life.admitted = 0 if event == "LISTED" else version
     if "deletionTimestamp" in metadata and life.ending is None:
         life.ending = version
     if obj.get("status", {}).get("phase") in ("Succeeded", "Failed") and life.stopped is None:
@@ -149,3 +174,8 @@ def _note(lives: dict[str, Life], event: str, obj: dict[str, Any]) -> None:
     if event == "DELETED":
         life.went = version
         life.ending = life.ending or version
+
+
+def _is_admitted(obj: dict[str, Any]) -> bool:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return any(entry["type"] == "Admitted" and entry["status"] == "True" for entry in conditions)
