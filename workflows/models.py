@@ -6,6 +6,7 @@ alone writes the rows of ``Observed*``; they may be deleted, because the next li
 """
 
 import uuid
+from typing import Any
 
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
@@ -525,6 +526,14 @@ class ObservedObject(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
+
+    def as_manifest(self) -> dict[str, Any]:
+        """The object with its status, as scheduler backends read it."""
+        return {
+            "metadata": {"name": self.name, "annotations": self.digest.get("annotations") or {}},
+            "spec": self.digest.get("spec") or {},
+            "status": self.digest.get("status") or {},
+        }
 
 
 class MeasuredFragments(models.Model):

@@ -18,14 +18,15 @@ from pools.models import ObservedQueue, Pool
 from pools.selectors import installation
 from pools.services.evaluation import objects_of
 from pools.services.sync import pool_request
-from scheduling.backends.base import AdmitsByQueue, Consolidates, JoinsQueues
+from scheduling.backends.base import AdmitsBeforePods, AdmitsByQueue, Consolidates, JoinsQueues
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.registry import installed
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import NO_AMOUNTS, RESOURCES, Amounts
 from scheduling.joined_queues import JoinedQueue
 from scheduling.queues import QUEUE_RESOURCES, QueueState, QuotaAnswer, QuotaVerdict
-from workflows.models import TaskGroup
+from workflows.models import ObservedObject, TaskGroup
+from workflows.values.observation import POD_GROUP
 from workflows.values.placement import GroupPlacement
 
 MOST_ABOVE = 32
@@ -161,6 +162,20 @@ def read_joined_queue(placement: GroupPlacement, *, cluster: str) -> JoinedQueue
     if not objects.knows(scheduler):
         return JoinedQueue(name=placement.queue)
     return scheduler.joined_queue(placement.namespace, placement.queue, selector={}, objects=objects.queues)
+
+
+def groups_with_room(placement: GroupPlacement, groups: Sequence[UUID], *, cluster: str) -> frozenset[UUID]:
+    """Those of the groups that their scheduler has admitted, so that its count of usage holds them.
+
+    One query for a scheduler that admits a gang before its pods.
+    """
+    scheduler = installed().get(placement.scheduler_type)
+    if not isinstance(scheduler, AdmitsBeforePods):
+        return frozenset()
+    rows = ObservedObject.objects.filter(
+        kind=POD_GROUP, group_uuid__in=groups, cluster_id=cluster, namespace=placement.namespace
+    )
+    return frozenset(row.group_uuid for row in rows if scheduler.admission(row.as_manifest()).admitted)
 
 
 def _movable(scheduler: AdmitsByQueue, priority: str, usage: Sequence[GroupUsage]) -> frozenset[str] | None:

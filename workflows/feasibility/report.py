@@ -16,13 +16,19 @@ from scheduling.fit.freeing import freed_levels
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, SetVerdict, Verdict
+from scheduling.queues import QuotaAnswer, QuotaVerdict
 from scheduling.sentences import count_of
 from web.times import naive_utc
 from workflows.feasibility.alternatives import sentence_of, workable_spec
 from workflows.feasibility.forecast import NO_FORECAST, Forecast, forecast
 from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
 from workflows.feasibility.queue_order import judge_in_queue, read_groups_before
-from workflows.feasibility.queue_usage import read_joined_queue, read_queues, requested_of
+from workflows.feasibility.queue_usage import (
+    groups_with_room,
+    read_joined_queue,
+    read_queues,
+    requested_of,
+)
 from workflows.feasibility.sentences import no_nodes_reason, redacted, sentence
 from workflows.feasibility.unexamined import NOT_EXAMINED, Unexamined, unexamined
 from workflows.models import TaskGroup
@@ -30,6 +36,8 @@ from workflows.selectors import names_known_to
 from workflows.values.placement import GroupValues
 
 Json = dict[str, Any]
+
+ADMITTED = QuotaVerdict(QuotaAnswer.ADMITS)
 
 UNKNOWN = "unknown"
 """The JSON's answer while no node is known."""
@@ -280,8 +288,12 @@ def _verdicts(
     joined = read_joined_queue(placement, cluster=cluster)
     if joined is None:
         return verdicts
-    pairs = zip(verdicts, demands, strict=True)
-    return [admitted(verdict, joined.quota(requested_of(demand))) for verdict, demand in pairs]
+    with_room = groups_with_room(placement, without, cluster=cluster)
+    quotas = [
+        ADMITTED if group.uuid in with_room else joined.quota(requested_of(demand))
+        for group, demand in zip(groups, demands, strict=True)
+    ]
+    return [admitted(verdict, quota) for verdict, quota in zip(verdicts, quotas, strict=True)]
 
 
 def _since(groups: Sequence[UUID]) -> datetime | None:

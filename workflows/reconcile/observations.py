@@ -356,14 +356,7 @@ def evictions(view: GroupView) -> Sequence[str]:
 def pod_groups(view: GroupView) -> tuple[dict[str, Any], ...]:
     """The pod groups as manifests with status, as scheduler backends read them."""
     rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, **_home(view))
-    return tuple(
-        {
-            "metadata": {"name": row.name, "annotations": row.digest.get("annotations") or {}},
-            "spec": row.digest.get("spec") or {},
-            "status": row.digest.get("status") or {},
-        }
-        for row in rows
-    )
+    return tuple(row.as_manifest() for row in rows)
 
 
 def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:
