@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from cluster import errors
 from cluster.kinds import COMPUTE_DOMAIN, POD
 from pools import conditions
 from tests.worker.test_attempts import gang, uids
@@ -205,3 +206,17 @@ def test_a_waiting_gang_gets_pods_of_the_domain_that_was_made_again(db):
     assert (len(uids(world, POD)), uids(world, POD) & pods) == (2, set())
     assert domain_of(world)["metadata"]["uid"] == other
     assert fresh(group).compute_domain["uid"] == other
+
+
+REFUSALS = {
+    "an object that the server rejects": errors.Invalid("denied by a webhook", status=422, reason="Invalid"),
+    "a quota": errors.RequestForbidden("exceeded quota", status=403, reason="Forbidden"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_running_group_outlives_the_refusal_of_a_domain_that_no_task_claims(world, group, case):
+    delete_domain(world)
+    world.cluster.fail(REFUSALS[case], verb="create", kind=COMPUTE_DOMAIN, times=10**6)
+    world.settle()
+    assert (statuses(group), fresh(group).status) == (["RUNNING"] * 2, "RUNNING")

@@ -26,13 +26,14 @@ harmless.
 from collections.abc import Sequence
 from datetime import datetime
 
-from cluster.interface import DeleteTarget
+from cluster.errors import RequestForbidden, ServerFault
+from cluster.interface import DeleteTarget, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD
 from scheduling.sentences import listing
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Task
 from workflows.reconcile import edit, observations
-from workflows.reconcile.apply import create_objects, has_same_owner, retry_for, taken_sentence
+from workflows.reconcile.apply import NameTaken, create_objects, has_same_owner, retry_for, taken_sentence
 from workflows.reconcile.binding import bound_pods
 from workflows.reconcile.create import create_pods_again, edits_pod_groups
 from workflows.reconcile.follow import UNSEEN_GRACE, ObservedPods
@@ -161,13 +162,7 @@ def _recreate_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> F
         return None
     existing = GroupReader(cluster, view.uuid, view.placement).domain_by_name()
     if existing is None:
-        if failure := create_objects(Create(COMPUTE_DOMAIN, (domain,)), cluster=cluster):
-            return failure
-        message = (
-            "Its ComputeDomain was deleted from outside. No task claims a channel of it, so the"
-            " ComputeDomain is made again."
-        )
-        note = Note(key=f"domain:{view.now.isoformat()}", reason="ComputeDomainMadeAgain", message=message)
+        note = _made_again(view, domain, cluster)
     elif has_same_owner(existing, domain):
         if view.domain_uid:
             record(lease, [DomainOfPods("")])  # nothing of the group is bound to the one before
@@ -178,6 +173,28 @@ def _recreate_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> F
         note = Note(key=key, reason="ComputeDomainNameTaken", message=message, warning=True)
     record(lease, [note, DomainOfPods("")])
     return None
+
+
+def _made_again(view: GroupView, domain: Obj, cluster: LeasedCluster) -> Note:
+    """Create the ComputeDomain; what became of it.
+
+    No task needs it, so a refusal ends none and keeps nothing else of the group waiting. The next look tries
+    again.
+    """
+    gone = "Its ComputeDomain was deleted from outside, and no task claims a channel of it."
+    try:
+        failure = create_objects(Create(COMPUTE_DOMAIN, (domain,)), cluster=cluster)
+        refusal = failure.message if isinstance(failure, Failed) else failure.trouble if failure else ""
+    except NameTaken as error:
+        refusal = str(error)
+    except (RequestForbidden, ServerFault) as error:
+        refusal = f"The cluster does not take it: {error}"
+    if not refusal:
+        key = f"domain:{view.now.isoformat()}"
+        return Note(key=key, reason="ComputeDomainMadeAgain", message=f"{gone} It is made again.")
+    key = f"domain-refused:{view.row.attempt_number}"
+    message = f"{gone} It could not be made again. {refusal}"
+    return Note(key=key, reason="ComputeDomainRefused", message=message, warning=True)
 
 
 def _claims_channels(view: GroupView) -> bool:
@@ -242,6 +259,8 @@ def _recreate_pods(
     if not lost or of_other_tries or any(pod.node_name for pod in present.values()):
         return RequeueAfter(seconds=SOON)
     domain = reader.domain() if view.placement.nvlink else None
+    if domain and view.domain_uid not in ("", domain.uid):
+        return RequeueAfter(seconds=SOON)  # the claims of other pods may name the one before
     if failure := create_pods_again(view, lost, cluster):
         return failure
     times = sorted(str(observed.gone_at.get(task.pod_name)) for task in lost)
