@@ -542,6 +542,9 @@ class AdmitsBeforePods(Protocol):
     def admission(self, pod_group: Mapping[str, Any]) -> Admission:
         """Read its answer from the status of a pod group."""
 
+    def holds_room(self, pod_group: Mapping[str, Any]) -> bool:
+        """Whether its queue counts the gang's room as used: before admission, and until it is given back."""
+
     def switched_off(self, pod_group: Manifest) -> Manifest:
         """The pod group as one that gets no room before somebody switches it on."""
 

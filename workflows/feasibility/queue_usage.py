@@ -165,7 +165,7 @@ def read_joined_queue(placement: GroupPlacement, *, cluster: str) -> JoinedQueue
 
 
 def groups_with_room(placement: GroupPlacement, groups: Sequence[UUID], *, cluster: str) -> frozenset[UUID]:
-    """Those of the groups that their scheduler has admitted, so that its count of usage holds them.
+    """Those of the groups whose room their queue counts as used.
 
     One query for a scheduler that admits a gang before its pods.
     """
@@ -175,7 +175,7 @@ def groups_with_room(placement: GroupPlacement, groups: Sequence[UUID], *, clust
     rows = ObservedObject.objects.filter(
         kind=POD_GROUP, group_uuid__in=groups, cluster_id=cluster, namespace=placement.namespace
     )
-    return frozenset(row.group_uuid for row in rows if scheduler.admission(row.as_manifest()).admitted)
+    return frozenset(row.group_uuid for row in rows if scheduler.holds_room(row.as_manifest()))
 
 
 def _movable(scheduler: AdmitsByQueue, priority: str, usage: Sequence[GroupUsage]) -> frozenset[str] | None:

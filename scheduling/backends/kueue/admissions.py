@@ -37,5 +37,11 @@ def read(workload: Mapping[str, Any]) -> Admission:
     return Admission(switched_off=(conditions.get("Requeued") or {}).get("status") != "True")
 
 
+def is_reserved(workload: Mapping[str, Any]) -> bool:
+    """Whether the quota of its queue is reserved for it."""
+    conditions = (workload.get("status") or {}).get("conditions") or ()
+    return any(c.get("type") == "QuotaReserved" and c.get("status") == "True" for c in conditions)
+
+
 def _lost(cause: RoomCause, evicted: Mapping[str, Any]) -> Admission:
     return Admission(lost=RoomLoss(cause, f"{evicted.get('reason')}: {evicted.get('message')}"))

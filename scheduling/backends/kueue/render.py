@@ -118,6 +118,10 @@ class Kueue(Unedited, ByTable):
         """Read its conditions; a Workload that is evicted stays admitted until its pods are gone."""
         return admissions.read(pod_group)
 
+    def holds_room(self, pod_group: Mapping[str, Any]) -> bool:
+        """Kueue counts a Workload from its reservation on, while checks run, and until its pods are gone."""
+        return admissions.is_reserved(pod_group)
+
     def switched_off(self, pod_group: Manifest) -> Manifest:
         return {**pod_group, "spec": {**pod_group["spec"], "active": False}}
 

@@ -79,3 +79,19 @@ def test_what_the_group_itself_has_reserved_is_not_in_its_way(group):
 def test_a_workload_in_another_namespace_is_not_the_groups(group):
     put_workload(group, namespace="elsewhere")
     assert answers(group) == ("not_now", "short")
+
+
+RESERVING = {
+    "its admission checks are not done": [{"type": "QuotaReserved", "status": "True"}],
+    "it is evicted, and its pods are not gone": [
+        *({"type": kind, "status": "True"} for kind in ("QuotaReserved", "Admitted")),
+        {"type": "Evicted", "status": "True", "reason": "Preempted", "message": "m"},
+    ],
+}
+
+
+@pytest.mark.parametrize("case", RESERVING)
+def test_flavors_reservation_holds_the_group_from_its_reservation_on(group, case):
+    put_workload(group, namespace=group.placement["namespace"])
+    ObservedObject.objects.update(digest={"status": {"conditions": RESERVING[case]}})
+    assert answers(group) == ("now", "admits")
