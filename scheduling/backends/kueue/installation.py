@@ -92,7 +92,13 @@ def _waits_for_pods(configuration: Mapping[str, Any]) -> bool:
 
 def _topology(configuration: Mapping[str, Any]) -> CheckResult:
     check = "kueue_topology"
-    if _field(configuration, "featureGates", TOPOLOGY_GATE, form=bool) is False:
+    gate = _field(configuration, "featureGates", TOPOLOGY_GATE, form=bool)
+    if gate is None and _field(configuration, "featureGates", "AllBeta", form=bool) is False:
+        message = (
+            f"Feature gate AllBeta is off, and {TOPOLOGY_GATE} may be one of those that it switches off."
+        )
+        return unknown(check, message, f"Name {TOPOLOGY_GATE} in featureGates in {_PLACE}, {_RESTART}")
+    if gate is False:
         message = f"Feature gate {TOPOLOGY_GATE} is off, so Kueue names no nodes and no group gets pods."
         return failed(check, message, f"Take it out of featureGates in {_PLACE}, {_RESTART}")
     return passed(check, f"Kueue's configuration leaves {TOPOLOGY_GATE} on.")
@@ -133,10 +139,15 @@ def _pods(configuration: Mapping[str, Any]) -> CheckResult:
     if not everything or "pod" not in frameworks:
         return passed(check, "Kueue leaves pods without a queue name alone.")
     to_do = f"Leave out the namespaces of tasks by managedJobsNamespaceSelector in {_PLACE}, {_RESTART}"
-    if selector:
-        message = "Kueue holds pods without a queue name where managedJobsNamespaceSelector matches."
+    if selector or _field(configuration, "integrations", "podOptions", form=dict):
+        message = (
+            "Kueue holds pods without a queue name where managedJobsNamespaceSelector and podOptions match."
+        )
         return unknown(check, message, to_do)
-    message = "Kueue holds pods without a queue name in all namespaces, so no pod of the service starts."
+    message = (
+        "Kueue holds pods without a queue name in all namespaces that it manages, so no pod of the service "
+        "starts."
+    )
     return failed(check, message, to_do)
 
 

@@ -122,6 +122,12 @@ FAULTS = {
         "failed",
         "names no nodes",
     ),
+    "all gates of its kind switched off": (
+        V1BETA2 + "featureGates: {AllBeta: false}",
+        "kueue_topology",
+        "unknown",
+        "AllBeta is off",
+    ),
     "a gate of text": (
         V1BETA2 + "featureGates: {TopologyAwareScheduling: 'false'}",
         "kueue_topology",
@@ -184,7 +190,13 @@ FAULTS = {
         "failed",
         "in all namespaces",
     ),
-    "all pods of some namespaces": (EVERYTHING + SELECTED, "kueue_pods", "unknown", "Selector matches"),
+    "all pods of some namespaces": (EVERYTHING + SELECTED, "kueue_pods", "unknown", "NamespaceSelector and"),
+    "pods chosen by another selector": (
+        "manageJobsWithoutQueueName: true\nintegrations: {frameworks: [pod], podOptions: {podSelector: {}}}",
+        "kueue_pods",
+        "unknown",
+        "podOptions match",
+    ),
     "frameworks of another form": (
         "manageJobsWithoutQueueName: true\nintegrations: {frameworks: pod}",
         "kueue_pods",
