@@ -50,9 +50,9 @@ class Shape:
 
 
 SHAPES = {
-    "one_pod": Shape(scheduler="kai", groups=5000, tasks=1, gpu=1),
-    "eight_pods_nvlink": Shape(scheduler="kai", groups=5000, tasks=8, gpu=8, nvlink=True),
-    "kueue_four_pods": Shape(scheduler="kueue", groups=1000, tasks=4, gpu=2),
+    "one-pod": Shape(scheduler="kai", groups=5000, tasks=1, gpu=1),
+    "eight-pods-nvlink": Shape(scheduler="kai", groups=5000, tasks=8, gpu=8, nvlink=True),
+    "kueue-four-pods": Shape(scheduler="kueue", groups=1000, tasks=4, gpu=2),
 }
 
 
@@ -71,9 +71,11 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
 def _configure(site: Site, name: str, shape: Shape) -> None:
     backend = shape.scheduler
     if shape.scheduler == "kueue":
-        _start_kueue(site, name)
+        _start_kueue(site)
     site.add_backend(backend, shape.scheduler)
-    site.add_nodes(name, count=NODES, gpus=GPUS)
+    if shape.scheduler == "kueue":
+        kueue_queues.apply(site.api, _queue(name))
+    site.add_nodes(name, count=NODES, gpus=GPUS, nvlink=shape.nvlink)
     create_namespace(site.api, ELSEWHERE)
     settings = {
         "backend": backend,
@@ -86,12 +88,14 @@ def _configure(site: Site, name: str, shape: Shape) -> None:
     site.rest.put(f"/api/configs/pool/{name}", {"configs": settings})
 
 
-def _start_kueue(site: Site, name: str) -> None:
+def _start_kueue(site: Site) -> None:
     assert site.running.plane is not None
     controlplane.install_kueue(site.api)
     site.supervisor.start(kueue_command(site.running.plane))
-    create_namespace(site.api, namespace_of("kueue"))
-    queue = kueue_queues.Queue(
+
+
+def _queue(name: str) -> kueue_queues.Queue:
+    return kueue_queues.Queue(
         name=name,
         local=name,
         namespace=namespace_of("kueue"),
@@ -100,7 +104,6 @@ def _start_kueue(site: Site, name: str) -> None:
         gpus=NODES * GPUS,
         more={"cpu": "100000", "memory": "1000Ti"},
     )
-    kueue_queues.apply(site.api, queue)
 
 
 def _life(site: Site, name: str, shape: Shape, *, groups: int) -> dict[str, Any]:

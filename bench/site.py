@@ -24,6 +24,7 @@ from localcluster.supervisor import Supervisor
 
 POOL_LABEL = "osmo.local/pool"
 ZONE = "topology.kubernetes.io/zone"
+CLIQUE = "nvidia.com/gpu.clique"
 RACK = "osmo.local/rack"
 RACK_SIZE = 8
 POLL_SECONDS = 0.2
@@ -56,12 +57,14 @@ class Site:
             "redis": redis_version,
         }
 
-    def add_nodes(self, pool: str, *, count: int, gpus: int = 0, pods: int = 110) -> None:
-        """Nodes of a pool, by eight in a rack and all in one zone."""
+    def add_nodes(
+        self, pool: str, *, count: int, gpus: int = 0, pods: int = 110, nvlink: bool = False
+    ) -> None:
+        """Nodes of a pool, by eight in a rack and all in one zone; each rack a clique with ``nvlink``."""
         machines = [
             nodes.Node(
                 name=f"{pool}-{number}",
-                labels={POOL_LABEL: pool, ZONE: "z1", RACK: f"{pool}-r{number // RACK_SIZE}"},
+                labels={POOL_LABEL: pool, ZONE: "z1", **_rack(f"{pool}-r{number // RACK_SIZE}", nvlink)},
                 gpus=gpus,
                 cpus=256,
                 memory_gib=2048,
@@ -140,6 +143,10 @@ class Site:
             if time.monotonic() > until:
                 raise TimeoutError(f"waited {seconds:g} s in vain for {awaited}")
             time.sleep(POLL_SECONDS)
+
+
+def _rack(name: str, nvlink: bool) -> dict[str, str]:  # noqa: FBT001 -- of add_nodes alone
+    return {RACK: name, CLIQUE: f"{name}.1"} if nvlink else {RACK: name}
 
 
 def namespace_of(backend: str) -> str:
