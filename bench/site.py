@@ -64,7 +64,11 @@ class Site:
         machines = [
             nodes.Node(
                 name=f"{pool}-{number}",
-                labels={POOL_LABEL: pool, ZONE: "z1", **_rack(f"{pool}-r{number // RACK_SIZE}", nvlink)},
+                labels={
+                    POOL_LABEL: pool,
+                    ZONE: "z1",
+                    **_rack(f"{pool}-r{number // RACK_SIZE}", nvlink=nvlink),
+                },
                 gpus=gpus,
                 cpus=256,
                 memory_gib=2048,
@@ -145,7 +149,7 @@ class Site:
             time.sleep(POLL_SECONDS)
 
 
-def _rack(name: str, nvlink: bool) -> dict[str, str]:  # noqa: FBT001 -- of add_nodes alone
+def _rack(name: str, *, nvlink: bool) -> dict[str, str]:
     return {RACK: name, CLIQUE: f"{name}.1"} if nvlink else {RACK: name}
 
 

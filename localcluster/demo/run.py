@@ -292,12 +292,9 @@ class Run:
     def check_waits(self, *, tasks: int) -> None:
         """No pod gets a node, and the service says why in plain words."""
 
-        def says_why(group: dict[str, Any]) -> bool:
-            return bool(NO_ROOM.search(group["waiting_reason"] or ""))
-
         def explained(answer: dict[str, Any]) -> bool:
             group = answer["groups"][0]
-            return bool(self._scheduler_spoke()) and group["status"] == "SCHEDULING" and says_why(group)
+            return bool(self._scheduler_spoke()) and group["status"] == "SCHEDULING" and _says_why(group)
 
         answer = wait_for(lambda: self.service.workflow(self.name), until=explained, seconds=PLACED)
         group = answer["groups"][0]
@@ -308,19 +305,19 @@ class Run:
         )
         self.report.check(group["status"] == "SCHEDULING", "the group is SCHEDULING", group["status"])
         reason = group["waiting_reason"]
-        self.report.check(says_why(group), "the service says that there is no room for it, and where", reason)
+        self.report.check(
+            _says_why(group), "the service says that there is no room for it, and where", reason
+        )
         self.report.line(f"reason: {reason}")
 
     def check_waits_without_pods(self) -> None:
         """The group waits for Kueue's admission: it has no pod, and the service says why in plain words."""
-
-        def says_why(answer: dict[str, Any]) -> bool:
-            return bool(NO_ROOM.search(answer["groups"][0]["waiting_reason"] or ""))
-
-        answer = wait_for(lambda: self.service.workflow(self.name), until=says_why, seconds=PLACED)
-        reason = answer["groups"][0]["waiting_reason"]
+        group = wait_for(
+            lambda: self.service.workflow(self.name)["groups"][0], until=_says_why, seconds=PLACED
+        )
+        reason = group["waiting_reason"]
         self.report.check(
-            says_why(answer), "the service says that there is no room for it, and where", reason
+            _says_why(group), "the service says that there is no room for it, and where", reason
         )
         self.report.check(not self.pods(), "no pod exists before Kueue has admitted the group", self.pods())
         self.report.line(f"reason: {reason}")
@@ -382,6 +379,10 @@ class Run:
             for pod_group in self._pod_groups()
             for c in pod_group.get("status", {}).get("schedulingConditions", [])
         ]
+
+
+def _says_why(group: dict[str, Any]) -> bool:
+    return bool(NO_ROOM.search(group["waiting_reason"] or ""))
 
 
 def _task(pod: dict[str, Any]) -> str:
