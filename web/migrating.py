@@ -3,9 +3,11 @@
 A change that waits for a lock on a table makes all later statements wait too, so one long query and one
 ``ALTER TABLE`` can stop all requests. So no statement of a migration waits longer than
 ``OSMO_MIGRATION_LOCK_SECONDS`` for a lock or works longer than ``OSMO_MIGRATION_STATEMENT_SECONDS``; a change
-that got no lock is undone and tried again a little later, while the queued statements run. Of several
-processes that migrate at once, one migrates and the others wait: an advisory lock of the session, which ends
-with it. A pooler may give each statement another session, so there is no migrating through one.
+that got no lock is undone and tried again a little later, while the queued statements run. A change that
+holds one table waits less for the next: a request that reads the second and waits for the first would be
+ended as a deadlock. Of several processes that migrate at once, one migrates and the others wait: an advisory
+lock of the session, which ends with it. A pooler may give each statement another session, so there is no
+migrating through one.
 
 Rejected: ``lock_timeout`` in the connection's options, which would also bind the service's own short waits
 for a row; and a blocking advisory lock, whose waiter holds a snapshot that ``CREATE INDEX CONCURRENTLY``
@@ -15,7 +17,7 @@ waits for.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 import structlog
@@ -27,6 +29,18 @@ T = TypeVar("T")
 ADVISORY_KEY = 0x6F736D6F  # "osmo"
 TRIES = 30
 PAUSE_SECONDS = 5.0
+
+_NO_LOCK = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
+_FAILED = psycopg.pq.TransactionStatus.INERROR
+_LEAST_SECONDS = 0.01  # 0 would be without an end
+_DEADLOCK_SECONDS = "SELECT setting::float / 1000 FROM pg_settings WHERE name = 'deadlock_timeout'"
+_HOLDS_TABLE = """
+    SELECT EXISTS (
+        SELECT FROM pg_locks
+         WHERE pid = pg_backend_pid() AND locktype = 'relation' AND granted
+           AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+    )
+"""
 
 log = structlog.get_logger(__name__)
 
@@ -46,11 +60,45 @@ def bounded(
     before = {name: _show(connection, name) for name in limits}
     for name, seconds in limits.items():
         _set(connection, name, f"{int(seconds * 1000)}ms")
+    deadlock_seconds = float(str(_ask(connection, _DEADLOCK_SECONDS)))
+    waits = _Waits(lock_seconds=lock_seconds, holding_seconds=min(lock_seconds, deadlock_seconds / 2))
     try:
-        yield
+        with connection.execute_wrapper(waits):
+            yield
     finally:
         for name, value in before.items():
             _set(connection, name, value)
+
+
+class _Waits:
+    """Sets, before each statement of a transaction, how long it may wait for a lock.
+
+    PostgreSQL looks for deadlocks when a wait has lasted ``deadlock_timeout``, and ends the one who looks.
+    A statement can wait for this transaction only since its first lock, so from then on all waits of the
+    transaction together last ``holding_seconds``, which is less. The migration is who gives way.
+    """
+
+    def __init__(self, *, lock_seconds: float, holding_seconds: float) -> None:
+        self._lock_seconds = lock_seconds
+        self._holding_seconds = holding_seconds
+        self._holds_since: float | None = None
+
+    def __call__(self, execute: Callable[..., T], *statement: Any) -> T:
+        """Django's ``execute_wrapper`` calls it with the SQL, its parameters, whether many, and a context."""
+        connection = statement[-1]["connection"]
+        session = connection.connection  # psycopg's own: what it executes itself passes no wrapper
+        if connection.in_atomic_block and session.info.transaction_status != _FAILED:
+            seconds = self._seconds(holds=session.execute(_HOLDS_TABLE).fetchone()[0])
+            session.execute("SELECT set_config('lock_timeout', %s, false)", [f"{seconds * 1000:.0f}ms"])
+        return execute(*statement)
+
+    def _seconds(self, *, holds: bool) -> float:
+        if not holds:
+            self._holds_since = None
+            return self._lock_seconds
+        now = time.monotonic()
+        self._holds_since = self._holds_since or now
+        return max(self._holding_seconds - (now - self._holds_since), _LEAST_SECONDS)
 
 
 @contextmanager
@@ -73,7 +121,7 @@ def patiently(
         try:
             return change()
         except OperationalError as error:
-            if not isinstance(error.__cause__, psycopg.errors.LockNotAvailable) or not left:
+            if not isinstance(error.__cause__, _NO_LOCK) or not left:
                 raise
             log.warning("migration_got_no_lock", tries_left=left, error=str(error).strip())
             sleep(PAUSE_SECONDS)

@@ -160,6 +160,12 @@ class Release:
                 lines += [f"    {line}" for line in log.read_text().splitlines()[-8:]]
         return "\n".join(lines)
 
+    def lines_of(self, event):
+        """Log lines about an event, of every pod that ran on this kubelet; for a failed assertion."""
+        logs = sorted((self.logs / "pods").glob("*/*.log"))
+        lines = [line for log in logs for line in log.read_text().splitlines() if event in line]
+        return "\n".join(lines) or f"no log has {event}"
+
     def log_in(self):
         """Log the first administrator in to the pages, and make a token there."""
         with requests.Session() as session:

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+import time
+from threading import Thread
 
 import psycopg
 import pytest
 from django.core.management import call_command
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.db.models.signals import pre_migrate
 
 from localcluster.directories import CHECKOUT
@@ -66,6 +68,39 @@ def test_a_change_that_gets_no_lock_lets_others_pass_and_is_done_later(somebody)
     with bounded(connection, lock_seconds=0.05, statement_seconds=5):
         patiently(change, sleep=pause)
     assert len(pauses) == 1
+
+
+def wait_for_lock(pid):
+    """Return when a session waits for a lock."""
+    deadline = time.monotonic() + 10
+    with connection.cursor() as cursor:
+        while not cursor.execute("SELECT FROM pg_locks WHERE pid = %s AND NOT granted", [pid]).rowcount:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_a_read_that_waits_for_a_migration_which_waits_for_it_is_answered(somebody):
+    pid = somebody.info.backend_pid
+    answers, threads = [], []
+
+    def read():
+        answers.append(somebody.execute("SELECT count(*) FROM pools_pool").fetchone())
+        somebody.rollback()
+
+    def change():
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE pools_pool ALTER COLUMN name SET NOT NULL")
+            if not threads:
+                threads.append(Thread(target=read))
+                threads[0].start()
+                wait_for_lock(pid)
+            cursor.execute("ALTER TABLE pools_node ALTER COLUMN name SET NOT NULL")
+
+    pauses = []
+    somebody.execute("LOCK TABLE pools_node IN ACCESS SHARE MODE")
+    with bounded(connection, lock_seconds=4, statement_seconds=30):
+        patiently(change, sleep=lambda seconds: (pauses.append(seconds), threads[0].join()))
+    assert (answers, len(pauses)) == ([(0,)], 1)
 
 
 def test_a_lock_that_is_never_free_is_told(somebody):
