@@ -119,17 +119,22 @@ def _probe(cluster: ClusterApi, scheduler: SchedulerBackend, namespace: str, ins
 
 
 def _schema_findings(cluster: ClusterApi, scheduler: SchedulerBackend) -> Iterator[FeatureFinding]:
-    """What the served schemas say about each feature; each schema is read once."""
+    """What the served schemas say about each feature; a schema is read once, and only for its fields."""
     features = (*scheduler.features, *conformance.NVLINK)
+    with_fields = {feature.resource for feature in features if feature.path}
     schemas: dict[ResourceKind, Schema | None] = {}
     for resource in dict.fromkeys(feature.resource for feature in features):
         kind = as_kind(resource)
         if _served(cluster, kind):
-            try:
-                schemas[resource] = cluster.read_crd_schema(kind)
-            except RequestForbidden:
-                schemas[resource] = None
+            schemas[resource] = _schema_of(cluster, kind) if resource in with_fields else None
     return conformance.check_features(features, schemas)
+
+
+def _schema_of(cluster: ClusterApi, kind: Kind) -> Schema | None:
+    try:
+        return cluster.read_crd_schema(kind)
+    except RequestForbidden:
+        return None
 
 
 def _dry_run_findings(

@@ -17,11 +17,9 @@ from scheduling import names
 from scheduling.backends.applied import applied
 from scheduling.backends.base import (
     Admission,
-    Feature,
     GangRequest,
     Manifest,
     PodParts,
-    Purpose,
     ReadBack,
     RenderedGang,
     ResourceKind,
@@ -31,6 +29,7 @@ from scheduling.backends.base import (
 from scheduling.backends.by_table import ByTable
 from scheduling.backends.kueue import admissions, installation, queues, reasons
 from scheduling.backends.kueue.assignment import nodes_of_tasks, read_assignment
+from scheduling.backends.kueue.features import FEATURES, WORKLOAD
 from scheduling.backends.kueue.pod_sets import PodSet, pod_sets
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.unedited import Unedited
@@ -42,8 +41,6 @@ from scheduling.preflight import CheckResult, Observed
 
 OLDEST = SchedulerVersion(0, 15)
 """The first that serves ``kueue.x-k8s.io/v1beta2``, whose assignments are read here."""
-
-WORKLOAD = ResourceKind("kueue.x-k8s.io/v1beta2", "Workload", "workloads")
 
 _TAS = "kueue.x-k8s.io/podset-"
 REQUIRED_ANNOTATION = f"{_TAS}required-topology"
@@ -74,15 +71,7 @@ class Kueue(Unedited, ByTable):
     scheduler_name = "default-scheduler"
     read_back = ReadBack(status=("conditions", "admission", "requeueState"))
     pool_kinds: tuple[ResourceKind, ...] = ()
-    features = (
-        Feature(WORKLOAD, (), Purpose.SCHEDULER),
-        Feature(WORKLOAD, ("spec", "podSets", "topologyRequest", "required"), Purpose.TOPOLOGY),
-        Feature(WORKLOAD, ("spec", "podSets", "topologyRequest", "preferred"), Purpose.TOPOLOGY),
-        Feature(
-            WORKLOAD, ("spec", "podSets", "topologyRequest", "podSetSliceRequiredTopology"), Purpose.TOPOLOGY
-        ),
-        Feature(WORKLOAD, ("spec", "podSets", "topologyRequest", "podSetSliceSize"), Purpose.TOPOLOGY),
-    )
+    features = FEATURES
     topology = queues.TOPOLOGY
     joined_kinds = (queues.LOCAL_QUEUE, queues.CLUSTER_QUEUE, queues.FLAVOR)
     installation_queries = installation.QUERIES

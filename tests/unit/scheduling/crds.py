@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of KAI, and what an API server does with an object of theirs.
+"""CustomResourceDefinitions of KAI and Kueue, and what an API server does with an object of theirs.
 
 The definitions are those of the local cluster. Where OSMO_REAL_DEFINITIONS names a folder with the real ones
 (``tests/real_definitions.py``), every test runs on those too. ``served`` validates against the schema and
@@ -12,17 +12,19 @@ from typing import Any
 import jsonschema
 import yaml
 
-from localcluster.crds import kai, nvidia
+from localcluster.crds import kai, kueue, nvidia
 from tests import real_definitions
 
 OURS = {
     "local-v0.13": kai.definitions("0.13"),
     "local-v0.17": kai.definitions("0.17"),
     "local-nvidia": nvidia.definitions(),
+    "local-kueue": kueue.definitions(),
 }
 OLDEST = ("local-v0.13", "kai-v0.13") if real_definitions.FOLDER else ("local-v0.13",)
 NEWEST = ("local-v0.17", "kai-v0.17") if real_definitions.FOLDER else ("local-v0.17",)
 SOURCES = (*OLDEST, *NEWEST)
+KUEUE = ("local-kueue", "kueue-v0.19") if real_definitions.FOLDER else ("local-kueue",)
 
 
 @cache

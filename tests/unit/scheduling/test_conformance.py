@@ -4,6 +4,7 @@ import pytest
 
 from scheduling.backends.kai import Kai
 from scheduling.backends.kai.features import POD_GROUP, QUEUE, TOPOLOGY
+from scheduling.backends.kueue import Kueue
 from scheduling.conformance import COMPUTE_DOMAIN, NVLINK, check_features, lost
 from tests.unit.scheduling import crds
 
@@ -35,6 +36,29 @@ def test_the_definitions_have_every_feature_that_is_used(source, not_found):
     findings = list(check_features((*Kai.features, *NVLINK), served(source)))
     assert {one.name for one in findings if not one.found} == not_found
     assert not {one.name for one in findings if not one.found and one.purpose}
+
+
+@pytest.mark.parametrize("source", crds.KUEUE)
+def test_kueues_definitions_have_every_field_that_is_written_or_read(source):
+    schemas = {feature.resource: schema(feature.resource, source) for feature in Kueue.features}
+    findings = list(check_features(Kueue.features, schemas))
+    assert {finding.name for finding in findings if not finding.found} == set()
+    assert {"Workload", "LocalQueue", "ClusterQueue", "ResourceFlavor", "Topology"} <= {
+        finding.name for finding in findings
+    }
+
+
+def test_a_workload_without_assignments_of_nodes_cannot_be_used():
+    """As in a release that serves the version and not yet the field."""
+    workload = Kueue.pod_group
+    source = schema(workload, "local-kueue")
+    bare = {**source, "properties": {**source["properties"], "status": {"type": "object"}}}
+    missing = [one for one in check_features(Kueue.features, {workload: bare}) if one.found is False]
+    assert {one.name for one in missing if one.name.startswith("Workload")} == {
+        "Workload.status.admission.podSetAssignments.topologyAssignment.slices.podCounts",
+        "Workload.status.admission.podSetAssignments.topologyAssignment.slices.valuesPerLevel",
+    }
+    assert {one.purpose for one in missing} == {"scheduler"}
 
 
 def test_a_kind_that_is_not_served_and_a_schema_that_cannot_be_read_are_told_apart():
