@@ -13,6 +13,7 @@ from django.core.management import call_command
 from cluster.connection import Access
 from localcluster import build, controlplane, nodes
 from localcluster.api import Api
+from localcluster.crds import kueue
 from localcluster.supervisor import Supervisor
 from pools import services
 from pools.clusters import connect
@@ -136,7 +137,10 @@ def own_plane(tmp_path_factory):
         plane = controlplane.start(supervisor, directory=home / "cluster", binaries=build.binaries())
         api = Api(plane.access())
         api.apply(f"{DEFINITIONS}/{SHARDS['metadata']['name']}", SHARDS, manager="administrator")
+        for definition in kueue.definitions():
+            api.apply(f"{DEFINITIONS}/{definition['metadata']['name']}", definition, manager="administrator")
         controlplane.create_namespace(api, "kai-scheduler")
+        controlplane.create_namespace(api, "kueue-system")
         api.create("/apis/apps/v1/namespaces/kai-scheduler/deployments", SCHEDULER)
         api.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", BINDER)
         yield plane
@@ -148,9 +152,10 @@ def site(own_plane, tmp_path):
     api = Api(own_plane.access())
     namespace = f"test-{secrets.token_hex(4)}"
     rights.grant(api, namespace)
-    for body in rights.manifests("preflight.yaml"):
-        rights._apply(api, body)
-    rights.until_granted(api, "preflight.yaml", namespace="kai-scheduler")
+    for file, place in {"preflight.yaml": "kai-scheduler", "preflight-kueue.yaml": "kueue-system"}.items():
+        for body in rights.manifests(file):
+            rights._apply(api, body)
+        rights.until_granted(api, file, namespace=place)
     path = tmp_path / "worker"
     path.write_text(yaml.safe_dump(as_account(api, own_plane, "worker")))
     yield Site(api, own_plane, namespace, str(path))
@@ -205,6 +210,26 @@ def test_a_good_cluster_passes_with_the_workers_rights_alone(site, pool, capsys,
     printed = capsys.readouterr().out
     assert "passed   reachable: Kubernetes v1.36" in printed
     assert "0 failed" in printed
+
+
+def test_kueues_configuration_is_read_with_the_workers_rights_alone(site, pool):
+    pool()
+    document = {"kubeconfig": site.kubeconfig, "k8s_namespace": site.namespace}
+    settings = {"scheduler_type": "kueue"}
+    services.put_backend(name="queued", document=document | {"scheduler_settings": settings}, change=ADMIN)
+
+    def result():
+        backend = Backend.objects.select_related("cluster").get(name="queued")
+        return {check.check: check for check in check_cluster(read_cluster(backend))}["kueue_pods_ready"]
+
+    assert "there is no ConfigMap kueue-manager-config" in result().message
+    text = "apiVersion: config.kueue.x-k8s.io/v1beta1\nwaitForPodsReady: {enable: true}"
+    config_map = {
+        "metadata": {"name": "kueue-manager-config"},
+        "data": {"controller_manager_config.yaml": text},
+    }
+    site.api.create("/api/v1/namespaces/kueue-system/configmaps", config_map)
+    assert result().status == "failed"
 
 
 def test_without_the_drivers_definitions_what_nvlink_needs_is_missing(site, pool, capsys):
