@@ -3,11 +3,15 @@
 A change that waits for a lock on a table makes all later statements wait too, so one long query and one
 ``ALTER TABLE`` can stop all requests. So no statement of a migration waits longer than
 ``OSMO_MIGRATION_LOCK_SECONDS`` for a lock or works longer than ``OSMO_MIGRATION_STATEMENT_SECONDS``; a change
-that got no lock is undone and tried again a little later, while the queued statements run. A change that
-holds one table waits less for the next: a request that reads the second and waits for the first would be
-ended as a deadlock. Of several processes that migrate at once, one migrates and the others wait: an advisory
-lock of the session, which ends with it. A pooler may give each statement another session, so there is no
-migrating through one.
+that got no lock is undone and tried again a little later, while the queued statements run.
+
+A change that holds one table and waits for the next makes a deadlock with a request that reads the second
+and waits for the first; PostgreSQL would end the request. So a migration that changes several tables begins
+with ``LockTables``, and whatever else waits while it holds a table waits less than a deadlock takes to be
+noticed.
+
+Of several processes that migrate at once, one migrates and the others wait: an advisory lock of the session,
+which ends with it. A pooler may give each statement another session, so there is no migrating through one.
 
 Rejected: ``lock_timeout`` in the connection's options, which would also bind the service's own short waits
 for a row; and a blocking advisory lock, whose waiter holds a snapshot that ``CREATE INDEX CONCURRENTLY``
@@ -21,14 +25,19 @@ from typing import Any, TypeVar
 
 import psycopg
 import structlog
-from django.db import OperationalError
+from django.db import OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations.operations.base import Operation
+from django.db.migrations.state import ProjectState
 
 T = TypeVar("T")
 
 ADVISORY_KEY = 0x6F736D6F  # "osmo"
 TRIES = 30
 PAUSE_SECONDS = 5.0
+TABLES_SECONDS = 4.0  # that several tables may take to be free at once
+POLL_SECONDS = 0.02
 
 _NO_LOCK = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
 _FAILED = psycopg.pq.TransactionStatus.INERROR
@@ -111,6 +120,53 @@ def alone(connection: BaseDatabaseWrapper, *, sleep: Callable[[float], None] = t
         yield
     finally:
         _ask(connection, "SELECT pg_advisory_unlock(%s)", ADVISORY_KEY)
+
+
+class LockTables(Operation):
+    """Takes all tables of an app that a migration changes, or none: its first operation if there are several.
+
+    It never stands in the queue for a table. Behind a place in the queue, requests pile up which hold the
+    other tables already.
+    """
+
+    reversible = True
+
+    def __init__(self, *models: str) -> None:
+        self.models = models
+
+    def state_forwards(self, app_label: str, state: ProjectState) -> None:
+        pass
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,  # noqa: ARG002 -- Django's
+    ) -> None:
+        models = [from_state.apps.get_model(app_label, name) for name in self.models]
+        _lock_tables(schema_editor.connection, [model._meta.db_table for model in models])  # noqa: SLF001 -- public
+
+    database_backwards = database_forwards
+
+    def describe(self) -> str:
+        return f"Lock tables of {', '.join(self.models)}"
+
+
+def _lock_tables(connection: BaseDatabaseWrapper, tables: list[str]) -> None:
+    """Raises OperationalError if they are never all free at once."""
+    listed = ", ".join(map(connection.ops.quote_name, tables))
+    deadline = time.monotonic() + TABLES_SECONDS
+    while True:
+        try:
+            with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+                cursor.execute(f"LOCK TABLE {listed} IN ACCESS EXCLUSIVE MODE NOWAIT")
+        except OperationalError as error:
+            if not isinstance(error.__cause__, _NO_LOCK) or time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_SECONDS)
+        else:
+            return
 
 
 def patiently(

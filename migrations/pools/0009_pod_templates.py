@@ -4,6 +4,8 @@ import django.contrib.postgres.fields
 import django.core.validators
 from django.db import migrations, models
 
+from web.migrating import LockTables
+
 
 class Migration(migrations.Migration):
 
@@ -12,6 +14,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        LockTables('pool', 'platform', 'configrevision', 'serviceconfig'),
         migrations.CreateModel(
             name='PodTemplate',
             fields=[

@@ -1,5 +1,7 @@
 from django.db import migrations, models
 
+from web.migrating import LockTables
+
 
 class Migration(migrations.Migration):
     """An installation that is there already keeps everything until it is set otherwise."""
@@ -9,6 +11,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        LockTables('installation', 'pool'),
         migrations.AddField(
             model_name='installation',
             name='default_retention',

@@ -3,6 +3,8 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
+from web.migrating import LockTables
+
 
 class Migration(migrations.Migration):
 
@@ -11,6 +13,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        LockTables('cluster', 'node', 'observedtopology'),
         migrations.CreateModel(
             name='ClusterLease',
             fields=[

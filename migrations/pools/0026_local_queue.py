@@ -2,6 +2,8 @@
 
 from django.db import migrations, models
 
+from web.migrating import LockTables
+
 
 class Migration(migrations.Migration):
 
@@ -10,6 +12,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        LockTables('pool', 'observedqueue'),
         migrations.AddField(
             model_name='pool',
             name='local_queue',

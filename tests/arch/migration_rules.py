@@ -17,6 +17,8 @@ from django.contrib.postgres.operations import (
 from django.db import connection, migrations
 from django.db.models import NOT_PROVIDED, ForeignKey, ManyToManyField
 
+from web.migrating import LockTables
+
 BIG = {
     ("workflows", "workflow"),
     ("workflows", "taskgroup"),
@@ -41,6 +43,7 @@ HARMLESS = (
     AddIndexConcurrently,
     RemoveIndexConcurrently,
     ValidateConstraint,
+    LockTables,
 )
 FORBIDDEN = {
     migrations.RemoveField: "the previous release still reads the column",

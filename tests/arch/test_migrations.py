@@ -14,6 +14,7 @@ from django.db.migrations.loader import MigrationLoader
 
 from tests.arch.migration_rules import faults
 from tests.factories import TaskFactory
+from web.migrating import LockTables
 
 ROOT = Path(__file__).resolve().parents[2] / "migrations"
 APPS = sorted(p.parent.name for p in ROOT.glob("*/head.txt"))
@@ -75,26 +76,24 @@ def test_the_previous_release_survives_every_migration():
     assert EXEMPT.keys() <= said.keys(), "exemptions that nothing needs"
 
 
-LOCKED = ("pool", "platform", "node", "workflow", "taskgroup", "task")
-"""Tables in the order in which a submission locks them."""
-
-
-def altered_tables():
-    """By migration that came after the first release, the tables that its operations lock, in order."""
+def changed_tables():
+    """By migration that is one transaction: the existing tables that its operations change."""
     tables = {}
-    for app, name, operation, *_ in later_operations():
-        if isinstance(operation, migrations.AddField | migrations.RemoveField):
-            tables.setdefault((app, name), []).append(operation.model_name_lower)
-    return tables
+    for app, name, operation, _, new in later_operations():
+        model = getattr(operation, "model_name_lower", None)
+        if model and (app, model) not in new:
+            tables.setdefault((app, name), set()).add(model)
+    loader = MigrationLoader(None)
+    return {key: models for key, models in tables.items() if loader.get_migration(*key).atomic}
 
 
-def test_a_migration_locks_tables_in_the_order_of_a_submission():
-    """Otherwise each may wait for the other, and PostgreSQL ends one of them: a user's request."""
-    ranks = {
-        key: [LOCKED.index(table) for table in tables if table in LOCKED]
-        for key, tables in altered_tables().items()
-    }
-    assert {key: order for key, order in ranks.items() if order != sorted(order)} == {}
+def test_a_migration_that_changes_several_tables_begins_by_taking_all_of_them():
+    """Otherwise it and a request may wait for each other, and PostgreSQL ends the request."""
+    loader = MigrationLoader(None)
+    several = {key: models for key, models in changed_tables().items() if len(models) > 1}
+    begins = {key: loader.get_migration(*key).operations[0] for key in several}
+    assert {key: set(getattr(first, "models", ())) for key, first in begins.items()} == several
+    assert {type(first) for first in begins.values()} == {LockTables}
 
 
 CHAR = models.CharField(max_length=64)

@@ -10,11 +10,12 @@ import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import OperationalError, connection, transaction
+from django.db.migrations.loader import MigrationLoader
 from django.db.models.signals import pre_migrate
 
 from localcluster.directories import CHECKOUT
 from localcluster.ports import free_ports
-from web.migrating import ADVISORY_KEY, alone, bounded, patiently
+from web.migrating import ADVISORY_KEY, LockTables, alone, bounded, patiently
 
 
 def setting(name):
@@ -101,6 +102,40 @@ def test_a_read_that_waits_for_a_migration_which_waits_for_it_is_answered(somebo
     with bounded(connection, lock_seconds=4, statement_seconds=30):
         patiently(change, sleep=lambda seconds: (pauses.append(seconds), threads[0].join()))
     assert (answers, len(pauses)) == ([(0,)], 1)
+
+
+def lock(*models):
+    """Run the operation as a migration does, in its transaction; returns what then holds a lock alone."""
+    operation = LockTables(*models)
+    state = MigrationLoader(None).project_state()
+    with connection.schema_editor(atomic=True) as editor:
+        operation.database_forwards("pools", editor, state, state)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT relation::regclass::text FROM pg_locks WHERE pid = pg_backend_pid()"
+                " AND mode = 'AccessExclusiveLock'"
+            )
+            return {table for (table,) in cursor}
+
+
+def test_tables_are_taken_once_all_of_them_are_free(somebody, monkeypatch):
+    somebody.execute("LOCK TABLE pools_node IN ACCESS SHARE MODE")
+    tries = []
+
+    def pause(_):
+        tries.append(somebody.execute("SELECT count(*) FROM pools_pool").fetchone())
+        somebody.rollback()
+
+    monkeypatch.setattr("web.migrating.time.sleep", pause)
+    assert lock("pool", "node") == {"pools_pool", "pools_node"}
+    assert tries == [(0,)], "a request passes between two tries"
+
+
+def test_tables_that_are_never_all_free_are_given_up(somebody, monkeypatch):
+    monkeypatch.setattr("web.migrating.TABLES_SECONDS", 0.05)
+    somebody.execute("LOCK TABLE pools_node IN ACCESS SHARE MODE")
+    with pytest.raises(OperationalError, match="could not obtain lock"):
+        lock("pool", "node")
 
 
 def test_a_lock_that_is_never_free_is_told(somebody):
