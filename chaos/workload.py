@@ -43,6 +43,7 @@ TRIES = 6
 PAUSE = 0.5
 MORE_SLOWLY = 2.0
 PATIENT = 8  # one workflow in so many waits for a place that cannot be had, and two others with two sets
+PATIENT_AMONG = 160  # of the first so many: they share one pool, which ends four of them a minute
 ORDERED = "ordered"  # the name of the first of these two
 PINNED = "pinned"  # the other one: its second set requires a spine for good
 RETURNS = "chaos-returns"  # a label of the pods of gangs that come back
@@ -84,7 +85,8 @@ def submissions(generator: random.Random, *, groups: int) -> list[Submission]:
 def endless(generator: random.Random, *, prefix: str) -> Iterator[Submission]:
     """Workflows for ever."""
     for number in itertools.count(1):
-        patient = {2: _patient, 4: _pinned, 6: _ordered}.get(number % PATIENT)
+        may_wait = number <= PATIENT_AMONG
+        patient = {2: _patient, 4: _pinned, 6: _ordered}.get(number % PATIENT) if may_wait else None
         pool = "split" if patient else generator.choice(POOLS)
         count = 1 if patient else generator.choices((1, 2), (5, 1))[0]
         cancel = generator.uniform(0.0, 2.5) if generator.random() < CANCELLED else None
