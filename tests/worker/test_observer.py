@@ -794,3 +794,14 @@ def test_slices_are_followed_where_a_pool_has_nvlink(nvlink, observer):
     Pool.objects.update(nvlink=False)
     until(lambda: not slices_state(nvlink)[0])
     assert all(follower.completeness != "slices" for follower in began.followers.values())
+
+
+def test_backends_of_one_cluster_share_its_slices(nvlink, observer):
+    Pool.objects.update(nvlink=False)
+    nvlink.pool(nvlink=True)
+    assert Backend.objects.filter(cluster_id=nvlink.uid).count() == 2
+    add_nodes(nvlink, "n1")
+    nvlink.cluster.put(RESOURCE_SLICE, channel("n1"))
+    began = observer()
+    until(lambda: offering() == {"n1"} and slices_state(nvlink) == (True, ""))
+    assert sum(follower.completeness == "slices" for follower in began.followers.values()) == 1
