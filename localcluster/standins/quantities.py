@@ -20,6 +20,7 @@ _SUFFIXES = {
     **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", start=1)},
     **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
 }
+_DECIMAL = ("", "k", "M", "G", "T", "P", "E")
 _QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)$")
 
 
@@ -30,6 +31,18 @@ def amount(quantity: Any) -> int:
         raise ValueError(f"{quantity!r} is no Kubernetes quantity")
     exact = Decimal(match[1]) * _SUFFIXES[match[2]] * UNIT
     return int(exact.to_integral_value(rounding=ROUND_CEILING))
+
+
+def shortest(quantity: Any) -> str:
+    """A decimal quantity as Kubernetes' Go types write it; others as they are."""
+    text = str(quantity)
+    match = _QUANTITY.match(text)
+    if match is None or match[2] not in _DECIMAL or "e" in match[1].lower() or "." in match[1]:
+        return text
+    number, place = int(match[1]), _DECIMAL.index(match[2])
+    while number and not number % 1000 and place + 1 < len(_DECIMAL):
+        number, place = number // 1000, place + 1
+    return f"{number}{_DECIMAL[place]}" if number else "0"
 
 
 def amounts(body: Mapping[str, Any] | None) -> dict[str, int]:

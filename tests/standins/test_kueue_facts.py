@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from localcluster.standins.affinity import Match
-from localcluster.standins.kueue import reader
+from localcluster.standins.kueue import guards, reader
 from localcluster.standins.kueue.encoding import decode, encode
-from localcluster.standins.kueue.values import HOSTNAME, Assignment, Condition, Pod, Topology
-from localcluster.standins.quantities import UNIT
+from localcluster.standins.kueue.values import HOSTNAME, Assignment, Condition, Guard, Pod, Topology
+from localcluster.standins.quantities import UNIT, shortest
 from tests.standins.kueue_worlds import (
     CLUSTER,
     GPU,
@@ -294,3 +294,66 @@ def test_a_workload_keeps_its_place_in_the_queue_through_a_preemption(reason, si
     metadata = {"namespace": "ns", "name": "w", "uid": "u", "resourceVersion": "1", "creationTimestamp": "t"}
     body = {"metadata": metadata, "status": {"conditions": [condition | {"lastTransitionTime": EVICTED_AT}]}}
     assert reader.workload(body).queued_again_at == since
+
+
+def guarded(snapshot):
+    """The objects on which the finalizer goes (True) or from which it comes off, by kind."""
+    return {type(change.of).__name__: change.on for change in guards.changes(snapshot)}
+
+
+def test_every_object_gets_the_finalizer_once():
+    bare = world()
+    bare = dataclasses.replace(
+        bare,
+        cluster_queues=tuple(
+            dataclasses.replace(each, guard=Guard(on=False)) for each in bare.cluster_queues
+        ),
+        flavors=tuple(dataclasses.replace(each, guard=Guard(on=False)) for each in bare.flavors),
+        topologies=tuple(dataclasses.replace(each, guard=Guard(on=False)) for each in bare.topologies),
+    )
+    assert guarded(bare) == {"ClusterQueue": True, "Flavor": True, "Topology": True}
+    assert guarded(world()) == {}
+
+
+def ending(snapshot, *fields):
+    return dataclasses.replace(
+        snapshot,
+        **{
+            name: tuple(
+                dataclasses.replace(each, guard=Guard(deleting=True)) for each in getattr(snapshot, name)
+            )
+            for name in fields
+        },
+    )
+
+
+def test_what_is_named_is_kept_and_a_queue_with_a_reservation_too():
+    admitted = after(world(workload("w", pod_set(2, required=RACK))))
+    everything = ending(admitted, "cluster_queues", "flavors", "topologies")
+    assert guarded(everything) == {}
+    assert guarded(dataclasses.replace(everything, workloads=())) == {"ClusterQueue": False}
+    without_queue = dataclasses.replace(everything, workloads=(), cluster_queues=())
+    assert guarded(without_queue) == {"Flavor": False}
+    assert guarded(dataclasses.replace(without_queue, flavors=())) == {"Topology": False}
+
+
+def test_a_queue_that_is_being_deleted_admits_nothing():
+    waiting = after(ending(world(workload("w", pod_set(2, required=RACK))), "cluster_queues"))
+    assert not named(waiting, "w").holds("QuotaReserved")
+
+
+SHORTEST = {
+    "1000": "1k",
+    1000: "1k",
+    "1500": "1500",
+    "0": "0",
+    "1E": "1E",
+    "1000k": "1M",
+    "4Ti": "4Ti",
+    "500m": "500m",
+}
+
+
+@pytest.mark.parametrize(("written", "want"), SHORTEST.items())
+def test_quotas_are_rewritten_as_go_writes_them(written, want):
+    assert shortest(written) == want

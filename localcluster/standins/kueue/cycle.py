@@ -1,6 +1,6 @@
 """One look at everything: who is evicted, whose lost node is replaced, who is admitted, what queues show."""
 
-from localcluster.standins.kueue import place, queue_status
+from localcluster.standins.kueue import guards, place, queue_status
 from localcluster.standins.kueue.assign import LevelMissing, assign
 from localcluster.standins.kueue.board import Board, lost_nodes, reserves
 from localcluster.standins.kueue.place import DoesNotFit
@@ -39,7 +39,12 @@ def schedule(snapshot: Snapshot) -> Decisions:
         for node in snapshot.nodes
         if node.unready_since is not None and node.unready_since + NOT_READY_SECONDS > snapshot.now
     ]
-    return Decisions(tuple(changes), queue_status.statuses(snapshot), min(waits, default=None))
+    return Decisions(
+        guards=guards.changes(snapshot),
+        changes=tuple(changes),
+        statuses=queue_status.statuses(snapshot),
+        wake_at=min(waits, default=None),
+    )
 
 
 def evicted(workload: Workload, reason: str, message: str, *more: Condition) -> Change:

@@ -33,7 +33,14 @@ class Manager(Mirrors):
         self.queues = self.mirror(f"{KUEUE}/clusterqueues", reader.cluster_queue)
         self.local = self.mirror(f"{KUEUE}/localqueues", reader.local_queue)
         self.workloads = self.mirror(f"{KUEUE}/workloads", reader.workload)
-        self.writer = Writer(self.api, workloads=self.workloads, queues=self.queues, local=self.local)
+        self.writer = Writer(
+            self.api,
+            workloads=self.workloads,
+            queues=self.queues,
+            local=self.local,
+            flavors=self.flavors,
+            topologies=self.topologies,
+        )
 
     def run(self) -> None:
         """Work until ``shut_down``."""
@@ -58,5 +65,6 @@ class Manager(Mirrors):
     def cycle(self) -> float | None:
         """Decide and write once; return when to look again even if nothing changes."""
         decisions = schedule(self.snapshot())
-        written = self.writer.write(decisions.changes, decisions.statuses)
+        guarded = self.writer.guard(decisions.guards)
+        written = self.writer.write(decisions.changes, decisions.statuses) and guarded
         return decisions.wake_at if written else time.time() + RETRY_SECONDS

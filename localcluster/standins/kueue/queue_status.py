@@ -19,6 +19,8 @@ Fault = tuple[str, str]
 
 def fault(snapshot: Snapshot, queue: ClusterQueue) -> Fault | None:
     """Why a ClusterQueue admits nothing: reason and message."""
+    if queue.guard.deleting:
+        return "Terminating", "Can't admit new workloads; clusterQueue is terminating"
     if queue.stop != "None":
         return "Stopped", "Can't admit new workloads: is stopped."
     resource_flavors = {each.name: each for each in snapshot.flavors}

@@ -12,6 +12,7 @@ from localcluster.standins.kueue.values import (
     Condition,
     Flavor,
     FlavorQuota,
+    Guard,
     LocalQueue,
     Node,
     Pod,
@@ -36,6 +37,7 @@ TOPOLOGY_ANNOTATIONS = frozenset(
         "slice-required-topology-constraints",
     )
 )
+FINALIZER = "kueue.x-k8s.io/resource-in-use"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 
 
@@ -69,7 +71,8 @@ def namespace(body: Json) -> tuple[str, Mapping[str, str]]:
 
 
 def topology(body: Json) -> Topology:
-    return Topology(body["metadata"]["name"], tuple(each["nodeLabel"] for each in body["spec"]["levels"]))
+    levels = tuple(each["nodeLabel"] for each in body["spec"]["levels"])
+    return Topology(body["metadata"]["name"], levels, _guard(body))
 
 
 def flavor(body: Json) -> Flavor:
@@ -80,7 +83,13 @@ def flavor(body: Json) -> Flavor:
         taints=taints(spec.get("nodeTaints")),
         tolerations=tolerations(spec.get("tolerations")),
         topology=spec.get("topologyName"),
+        guard=_guard(body),
     )
+
+
+def _guard(body: Json) -> Guard:
+    metadata = body["metadata"]
+    return Guard(FINALIZER in (metadata.get("finalizers") or ()), "deletionTimestamp" in metadata)
 
 
 def cluster_queue(body: Json) -> ClusterQueue:
@@ -97,6 +106,7 @@ def cluster_queue(body: Json) -> ClusterQueue:
         stop=spec.get("stopPolicy", "None"),
         namespaces=None if selector is None else selector.get("matchLabels") or {},
         status=_queue_status(body),
+        guard=_guard(body),
     )
 
 

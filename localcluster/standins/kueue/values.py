@@ -119,6 +119,17 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """Whether Kueue's finalizer is on an object, and whether the object is being deleted."""
+
+    on: bool = True
+    deleting: bool = False
+
+
+GUARDED = Guard()
+
+
+@dataclass(frozen=True, slots=True)
 class FlavorQuota:
     name: str
     nominal: tuple[tuple[str, int], ...]
@@ -136,6 +147,7 @@ class ClusterQueue:
     namespaces: Mapping[str, str] | None = field(default_factory=dict)
     """Labels that a namespace must have; None admits none."""
     status: Mapping[str, Any] = field(default_factory=dict)
+    guard: Guard = GUARDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +166,14 @@ class Flavor:
     taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     topology: str | None = None
+    guard: Guard = GUARDED
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
     name: str
     levels: tuple[str, ...]
+    guard: Guard = GUARDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +208,16 @@ class QueueStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class GuardChange:
+    """Kueue's finalizer goes on the object or off it."""
+
+    of: ClusterQueue | Flavor | Topology
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Decisions:
+    guards: tuple[GuardChange, ...] = ()
     changes: tuple[Change, ...] = ()
     statuses: tuple[QueueStatus, ...] = ()
     wake_at: float | None = None

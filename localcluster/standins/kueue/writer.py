@@ -11,15 +11,21 @@ import urllib3
 from localcluster.api import Api, ApiError, Json
 from localcluster.standins.kueue import encoding
 from localcluster.standins.kueue.assign import written
+from localcluster.standins.kueue.reader import FINALIZER
 from localcluster.standins.kueue.values import (
     Admission,
     Change,
+    ClusterQueue,
     Condition,
+    Flavor,
+    GuardChange,
     LocalQueue,
     PodSetAdmission,
     QueueStatus,
+    Topology,
 )
 from localcluster.standins.mirror import Mirror
+from localcluster.standins.quantities import shortest
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 THREADS = 8
@@ -30,9 +36,23 @@ log = logging.getLogger(__name__)
 class Writer:
     """Writes status of Workloads and queues; the answers go into the mirrors at once."""
 
-    def __init__(self, api: Api, *, workloads: Mirror[Any], queues: Mirror[Any], local: Mirror[Any]) -> None:
+    def __init__(
+        self,
+        api: Api,
+        *,
+        workloads: Mirror[Any],
+        queues: Mirror[Any],
+        local: Mirror[Any],
+        flavors: Mirror[Any],
+        topologies: Mirror[Any],
+    ) -> None:
         self.api = api
         self.workloads, self.queues, self.local = workloads, queues, local
+        self.guarded: dict[type, tuple[str, Mirror[Any]]] = {
+            ClusterQueue: ("clusterqueues", queues),
+            Flavor: ("resourceflavors", flavors),
+            Topology: ("topologies", topologies),
+        }
         self.pool = ThreadPoolExecutor(THREADS, "write")
 
     def write(self, changes: Iterable[Change], statuses: Iterable[QueueStatus]) -> bool:
@@ -40,6 +60,28 @@ class Writer:
         due = [change for change in changes if differs(change)]
         results = [*self.pool.map(self._change, due), *self.pool.map(self._status, statuses)]
         return all(results)
+
+    def guard(self, changes: Iterable[GuardChange]) -> bool:
+        """Put Kueue's finalizer on objects or take it off; return whether all went well."""
+        return all([*self.pool.map(self._guard, changes)])
+
+    def _guard(self, change: GuardChange) -> bool:
+        plural, mirror = self.guarded[type(change.of)]
+        path = f"{KUEUE}/{plural}/{change.of.name}"
+        body = self._read(path)
+        if body is None:
+            return True
+        metadata = body["metadata"]
+        others = [each for each in metadata.get("finalizers") or () if each != FINALIZER]
+        metadata["finalizers"] = [*others, FINALIZER] if change.on else others
+        try:
+            answer = self.api.replace(path, rewritten(body))
+        except (ApiError, urllib3.exceptions.HTTPError, OSError) as error:
+            log.warning("%s: %s", path, error)
+            return isinstance(error, ApiError) and error.code == 404
+        if "deletionTimestamp" not in answer["metadata"]:
+            mirror.put(answer)
+        return True
 
     def _change(self, change: Change) -> bool:
         workload = change.workload
@@ -90,6 +132,15 @@ class Writer:
         mirror.put(answer)
         log.info("wrote the status of %s", path)
         return True
+
+
+def rewritten(body: Json) -> Json:
+    """The object as Go writes it: quotas in their shortest form (1000 is 1k)."""
+    for group in (body.get("spec") or {}).get("resourceGroups") or ():
+        for flavor in group["flavors"]:
+            for resource in flavor["resources"]:
+                resource["nominalQuota"] = shortest(resource["nominalQuota"])
+    return body
 
 
 def differs(change: Change) -> bool:
