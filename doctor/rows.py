@@ -13,9 +13,9 @@ from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 
 from doctor.facts import AttemptRow, Backwards, GroupRow, PoolRow, TryRow, WorkflowRow
 from doctor.timelines import backwards
-from pools.clusters.kinds import as_kind, kind_of, topology_labels
+from pools.clusters.kinds import as_kind, kind_of, owned_kinds, topology_labels
 from pools.models import Pool
-from pools.services.sync import pool_objects
+from pools.services.pool_objects import pool_objects
 from scheduling.backends.registry import installed
 from workflows.lifecycle.statuses import LIVE_ORDER
 from workflows.models import Attempt, Task, TaskGroup
@@ -303,6 +303,8 @@ def _pool(pool: Pool, installation: UUID) -> PoolRow:
     objects, levels = set(), set()
     for manifest in pool_objects(pool, installation):
         labels = topology_labels(manifest)
+        if kind_of(manifest) in owned_kinds():
+            continue
         if labels is None:
             objects.add((str(kind_of(manifest)), str(manifest["metadata"]["name"])))
         else:

@@ -19,7 +19,8 @@ names the capability and the pools that have it. Two fields of a pool turn a ref
 reply then names each preference that is ignored. Requirements are never dropped.
 
 The service reads a scheduler's version from the schemas of its cluster. An unknown version counts as the
-oldest supported one. "no" means in no version.
+oldest supported one. "no" means in no version. On `kueue`, `queue.limit` is held by backends with
+[queues of the service's own](../how-to/kueue-pool.md#queues-of-the-services-own).
 
 """
 

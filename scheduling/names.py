@@ -13,7 +13,7 @@ namespaces do not help.
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from scheduling.kubernetes_syntax import is_dns_label
@@ -114,6 +114,11 @@ def topology(installation: UUID, labels: Sequence[str]) -> str:
     return f"osmo-topology-{digest(installation.hex, list(labels), length=32)}"
 
 
+def flavor(installation: UUID, node_labels: Mapping[str, str], *, topology: str) -> str:
+    """A ResourceFlavor, by its content: never edited, shared by all pools with these nodes and levels."""
+    return f"osmo-flavor-{digest(installation.hex, sorted(node_labels.items()), topology, length=32)}"
+
+
 QUEUE_PREFIX = "osmo-topology"
 """What names of queues and PriorityClasses begin with; OSMO's own begin with ``osmo`` in the same cluster."""
 
@@ -139,6 +144,14 @@ def queue(namespace: str, pool: str, *, prefix: str = QUEUE_PREFIX) -> str:
     if "-" not in namespace and is_dns_label(pool) and not _HASHED.fullmatch(pool) and len(plain) <= MAX_NAME:
         return plain
     return _hashed(plain, digest("queue", namespace, pool, length=10))
+
+
+def own_queue(
+    namespace: str, pool: str, *, flavor: str, resources: Sequence[str], prefix: str = QUEUE_PREFIX
+) -> str:
+    """A pool's LocalQueue and ClusterQueue; other nodes, levels or resources have queues of another name."""
+    mark = digest("own queue", namespace, pool, flavor, list(resources), length=10)
+    return _hashed(f"{prefix}-pool-{namespace}-{pool}", mark)
 
 
 def _fitting(prefix: str, suffix: str) -> str:

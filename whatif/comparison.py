@@ -11,10 +11,10 @@ from typing import Final
 from django.utils import timezone
 
 from pools.clusters.capabilities import capabilities_of
-from pools.documents.backend import queue_of
 from pools.models import Backend, Pool
 from pools.pod_templates.applied import node_selection
-from pools.selectors import Caller, pool_levels
+from pools.selectors import Caller, installation, pool_levels
+from pools.services.pool_objects import queue_of
 from scheduling.errors import Fault, InvalidSpec, in_order
 from scheduling.fit.edits import after, drained
 from scheduling.fit.questions import EditSide, Question, Questions, answer_job
@@ -208,7 +208,7 @@ def _queues(pool: Pool, observed: ObservedNodes) -> QueueReading | None:
     return read_queues(
         pool.backend.scheduler_type,
         pool=pool.name,
-        queue=queue_of(pool),
+        queue=queue_of(pool, installation()),
         priority="NORMAL",
         cluster=pool.backend.cluster_id or "",
         in_use=observed.in_use,

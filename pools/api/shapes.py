@@ -193,6 +193,7 @@ class QueueSettingsShape(Shape):
     preempt_min_runtime: str = about("How long work runs before it may be preempted; empty: not set.")
     reclaim_min_runtime: str = about("How long work runs before another queue may reclaim its room.")
     preemption_delay: str = about("How long a group waits before other work is evicted for it.")
+    own_queues: bool = about("Kueue: pools without local_queue get queues that the service makes.")
 
 
 class StartBarrierShape(Shape):

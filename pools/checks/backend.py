@@ -33,11 +33,16 @@ _URL = re.compile(r"https?://\S+")
 
 
 def check_backend(
-    document: BackendDocument, *, schedulers: Sequence[str], queue_schedulers: Collection[str] = ("kai",)
+    document: BackendDocument,
+    *,
+    schedulers: Sequence[str],
+    queue_schedulers: Collection[str] = ("kai",),
+    owning_schedulers: Collection[str] = ("kueue",),
 ) -> list[Fault]:
     """Find the faults of a backend that can be seen from the backend alone.
 
-    ``queue_schedulers`` are those whose queues and shards can be named.
+    ``queue_schedulers`` are those whose queues and shards can be named, ``owning_schedulers`` those that join
+    queues which may be the service's own.
     """
     faults: list[Fault] = []
     settings = document.scheduler_settings
@@ -53,6 +58,7 @@ def check_backend(
         message = "A namespace is lower-case letters, digits and '-', at most 63 characters."
         faults.append(Fault(("k8s_namespace",), "invalid_namespace", message))
     faults += _queues(document, shares_queues=settings.scheduler_type in queue_schedulers)
+    faults += _own_queues(document, owning_schedulers)
     faults += _durations(document)
     faults += _node_conditions(document)
     faults += _start_barrier(document)
@@ -171,6 +177,16 @@ def _queues(document: BackendDocument, *, shares_queues: bool) -> Iterator[Fault
     if settings.node_pool_label and not settings.node_pool:
         message = "It says nothing without node_pool, the value of that label on the shard's nodes."
         yield Fault(("queue_settings", "node_pool_label"), "label_without_value", message)
+
+
+def _own_queues(document: BackendDocument, schedulers: Collection[str]) -> Iterator[Fault]:
+    kind = document.scheduler_settings.scheduler_type
+    if document.queue_settings.own_queues and kind not in schedulers:
+        message = (
+            f'Scheduler "{kind}" joins no queues of others, so there is nothing to choose: leave it out. It '
+            f"is for {', '.join(sorted(schedulers))}."
+        )
+        yield Fault(("queue_settings", "own_queues"), "no_own_queues", message, allowed=("false",))
 
 
 def _durations(document: BackendDocument) -> Iterator[Fault]:

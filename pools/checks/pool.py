@@ -7,6 +7,8 @@ locks. Paths are relative to the pool; the caller prefixes them.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any
 
 from pools.checks.limits import over_maximum
@@ -19,7 +21,7 @@ from pools.values.exit_codes import exit_codes
 from pools.values.recovery_words import RecoveryWords, check_amounts, check_responses, read_words
 from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
-from scheduling.capabilities import Capabilities, check_pool_levels, check_share
+from scheduling.capabilities import Capabilities, Capability, check_pool_levels, check_share
 from scheduling.errors import Fault, Path, in_order
 from scheduling.kubernetes_syntax import MAX_OBJECT_NAME, is_object_name
 from scheduling.levels import check_levels
@@ -63,6 +65,7 @@ def check_placement(
     usable: Sequence[str],
     owns_topologies: bool,
     joins_queues: bool,
+    owned_capabilities: AbstractSet[Capability],
     lacks: Mapping[str, Sequence[str]],
     share_before: Mapping[str, float],
 ) -> list[Fault]:
@@ -70,7 +73,8 @@ def check_placement(
 
     ``schedulers``: the installed scheduler backends; ``usable``: the backends that take pools.
     ``owns_topologies``: its scheduler reads levels from objects in the cluster, which may be external.
-    ``joins_queues``: its gangs join queues of somebody else's.
+    ``joins_queues``: its gangs join queues of somebody else's. ``owned_capabilities`` are held in queues of
+    the service's own alone, and a pool that names a LocalQueue has none.
     ``lacks``: what the cluster does not serve, by the pool's field that needs it for the first time.
     ``share_before``: the pool's share of GPUs on this backend until now.
     """
@@ -82,8 +86,12 @@ def check_placement(
         return [*disabled, _uninstalled(backend, capabilities.scheduler, schedulers)]
     faults = check_pool_levels(document.levels, capabilities=capabilities, path=("topology_keys",))
     gpu = document.resources.gpu
-    share = gpu.model_dump() if gpu else {}
-    faults += check_share(share, share_before, capabilities=capabilities, path=("resources", "gpu"))
+    share, path = gpu.model_dump() if gpu else {}, ("resources", "gpu")
+    if document.local_queue and owned_capabilities:
+        others = replace(capabilities, held=capabilities.held - owned_capabilities)
+        faults += check_share(share, {}, capabilities=others, path=path)
+    else:
+        faults += check_share(share, share_before, capabilities=capabilities, path=path)
     faults += check_responses([recovery_words(document)[0]], capabilities=capabilities)
     for field, explanations in lacks.items():
         message = f'Backend "{backend}" does not serve what this needs: {"; ".join(explanations)}.'

@@ -4,23 +4,38 @@ A cluster that was never probed or reached counts as the oldest supported versio
 its scheduler might not keep.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pools.documents.backend import queues_of
 from pools.models import Backend
+from scheduling.backends.base import OwnsQueues
 from scheduling.backends.registry import installed
 from scheduling.capabilities import MEANING, Capabilities, Capability, SchedulerVersion
 
 
 def capabilities_of(backend: Backend) -> Capabilities:
-    return capabilities_at(backend.scheduler_type, backend.scheduler_version)
+    own_queues = queues_of(backend).own
+    return capabilities_at(backend.scheduler_type, backend.scheduler_version, own_queues=own_queues)
 
 
-def capabilities_at(scheduler_type: str, version: str) -> Capabilities:
-    """The capabilities of a scheduler; ``version`` empty: not known."""
+def capabilities_at(scheduler_type: str, version: str, *, own_queues: bool = False) -> Capabilities:
+    """The capabilities of a scheduler; ``version`` empty: not known.
+
+    ``own_queues``: with those that it has in queues of the service's own alone, which no gang needs.
+    """
     scheduler = installed().get(scheduler_type)
     if scheduler is None:  # its package was taken away: it can hold nothing
         return Capabilities(scheduler_type, frozenset(), 0)
-    return scheduler.capabilities(SchedulerVersion.parse_known(version))
+    capabilities = scheduler.capabilities(SchedulerVersion.parse_known(version))
+    if own_queues:
+        return replace(capabilities, held=capabilities.held | owned_capabilities(scheduler_type))
+    return capabilities
+
+
+def owned_capabilities(scheduler_type: str) -> frozenset[Capability]:
+    """What a scheduler holds in queues of the service's own alone."""
+    scheduler = installed().get(scheduler_type)
+    return scheduler.owned_capabilities if isinstance(scheduler, OwnsQueues) else frozenset()
 
 
 @dataclass(frozen=True, slots=True)

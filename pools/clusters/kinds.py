@@ -6,12 +6,14 @@ objects asks here, and one that a package adds is followed like the built-in one
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from cluster import kinds
 from cluster.kinds import PRIORITY_CLASS, Kind
 from scheduling.backends.base import (
     AdmitsByQueue,
+    OwnsQueues,
     ResourceKind,
     SchedulerBackend,
     ShowsChildren,
@@ -47,6 +49,24 @@ def pool_kinds() -> tuple[Kind, ...]:
     return (PRIORITY_CLASS, *scheduler_pool_kinds())
 
 
+def owned_kinds() -> tuple[Kind, ...]:
+    """Kinds of the queues that the service makes where a backend asks for it; each after those that it names.
+
+    A cluster of whose backends none ever did is not read for them, and needs no right to.
+    """
+    return tuple(as_kind(kind) for scheduler in _owners() for kind in scheduler.owned_kinds)
+
+
+def _owners() -> tuple[OwnsQueues, ...]:
+    return _owners_among(tuple(installed().values()))
+
+
+@lru_cache(maxsize=4)
+def _owners_among(schedulers: tuple[SchedulerBackend, ...]) -> tuple[OwnsQueues, ...]:
+    """Those that own queues; kept, because Python compares a protocol member by member."""
+    return tuple(scheduler for scheduler in schedulers if isinstance(scheduler, OwnsQueues))
+
+
 def kind_of(manifest: Mapping[str, Any]) -> Kind:
     """The kind of an object by its ``apiVersion`` and ``kind``. Raises ValueError for an unknown one."""
     for resource in _scheduler_kinds():
@@ -73,12 +93,34 @@ def children_of(pool_object: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
+def leads_to(pool_object: Mapping[str, Any]) -> tuple[tuple[Kind, str], ...]:
+    """The objects that this one names and cannot be without: its parent, or what a queue of ours leads to."""
+    if scheduler := _owner_of(pool_object):
+        return tuple((as_kind(kind), name) for kind, name in scheduler.leads_to(pool_object) if name)
+    parent = parent_of(pool_object)
+    return ((kind_of(pool_object), parent),) if parent else ()
+
+
 def removable_fields(pool_object: Mapping[str, Any]) -> tuple[str, ...]:
     """Fields of its spec that are ours also where they are not set."""
+    if owner := _owner_of(pool_object):
+        return owner.removable_in(pool_object)
     for scheduler in installed().values():
         if isinstance(scheduler, AdmitsByQueue) and _is_of(scheduler.queue, pool_object):
             return scheduler.removable
     return ()
+
+
+def whole_fields(pool_object: Mapping[str, Any]) -> tuple[str, ...]:
+    """Fields of its spec to which nobody may add anything."""
+    owner = _owner_of(pool_object)
+    return owner.whole_fields if owner else ()
+
+
+def _owner_of(pool_object: Mapping[str, Any]) -> OwnsQueues | None:
+    """The scheduler of whose queues this is one, or something that they lead to."""
+    owners = (s for s in _owners() if any(_is_of(kind, pool_object) for kind in s.owned_kinds))
+    return next(owners, None)
 
 
 def topology_labels(manifest: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -94,6 +136,8 @@ def _scheduler_kinds() -> Iterator[ResourceKind]:
         if scheduler.pod_group:
             yield scheduler.pod_group
         yield from scheduler.pool_kinds
+    for owner in _owners():
+        yield from owner.owned_kinds
 
 
 def _is_of(resource: ResourceKind, manifest: Mapping[str, Any]) -> bool:

@@ -100,8 +100,8 @@ TO_DO: Mapping[str, str] = {
     "racks: nothing to do unless it is a mistake. Elsewhere use unique values.",
     "SeveralSchedulers": "Give the pools node selectors that exclude each other. Pools of one scheduler may "
     "overlap.",
-    QUEUE: "Correct local_queue, or what the message names; the service never writes queues, flavors and "
-    "Topologies of Kueue.",
+    QUEUE: "Correct local_queue, or what the message names; the service writes only queues of its own "
+    "(backend: own_queues).",
     "Reachable": "Read the message: the address, the rights or the cluster. Running work is not affected.",
     "SchedulerServed": "Install the scheduler in a version that is supported, or give the backend another "
     "scheduler_type.",

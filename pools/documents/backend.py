@@ -8,7 +8,7 @@ from pydantic import Field
 
 import barrier
 from pools.documents.reading import Document, Line, Text
-from pools.models import Backend, Pool
+from pools.models import Backend
 from pools.values.durations import parse_duration
 from scheduling.backends.base import QueueSettings, SharesQueues
 from scheduling.backends.registry import installed
@@ -52,7 +52,8 @@ class NodeConditionsDocument(Document):
 class QueueDocument(Document):
     """How queues and shards are named, and how long work there is spared.
 
-    Empty: as it is, in a new backend as this service names them. An empty duration is none.
+    Empty: as it is, in a new backend as this service names them. An empty duration is none. ``own_queues``:
+    pools that join no queue of somebody else's get one of ours, where the scheduler joins queues.
     """
 
     prefix: Line = ""
@@ -64,6 +65,7 @@ class QueueDocument(Document):
     preempt_min_runtime: Line = ""
     reclaim_min_runtime: Line = ""
     preemption_delay: Line = ""
+    own_queues: bool = False
 
 
 class BarrierDocument(Document):
@@ -124,7 +126,7 @@ LASTING = ("prefix", "parent_quota")
 """Settings that an empty value leaves as they are: a change would rename or bound what pools use now."""
 
 
-def _queue_settings(document: QueueDocument, backend: Backend) -> dict[str, str]:
+def _queue_settings(document: QueueDocument, backend: Backend) -> dict[str, Any]:
     before = backend.queue_settings if backend.pk else NEW_QUEUE_SETTINGS
     written = {name: value for name, value in document.model_dump().items() if value}
     return {name: before[name] for name in LASTING if name in before} | written
@@ -140,14 +142,9 @@ def queues_of(backend: Backend, *, node_gpus: Callable[[], float] = lambda: -1) 
         parent_gpus=node_gpus() if quota == "nodes" else -1 if quota == "unlimited" else float(quota),
         label=own.get("label", ""),
         shard=shard_of(backend),
+        own=own.get("own_queues", False),
         **{name: parse_duration(own[name]) for name in QUEUE_CAPABILITIES if own.get(name)},
     )
-
-
-def queue_of(pool: Pool) -> str:
-    """The queue that a pool's groups join: the one that it names, else that of its own name."""
-    backend = pool.backend
-    return pool.local_queue or queues_of(backend).queue(backend.namespace, pool.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

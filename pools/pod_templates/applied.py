@@ -75,6 +75,19 @@ def tolerations_of(pool: Pool, platform: Platform) -> list[Mapping[str, Any]]:
     return [entry for place, entry in enumerate(entries) if entry not in entries[:place]]
 
 
+def requested_resources(pool: Pool) -> frozenset[str]:
+    """The resources that the templates of a pool and of its platforms request. Reads ``platforms``."""
+    results = (pool.applied_template, *(platform.applied_template for platform in pool.platforms.all()))
+    return frozenset(
+        name
+        for result in results
+        for kind in ("containers", "initContainers")
+        for container in _of_template(result, kind, [])
+        for amounts in ("requests", "limits")
+        for name in (container.get("resources") or {}).get(amounts) or {}
+    )
+
+
 def frozen_pod(platform: Platform) -> dict[str, Any]:
     """The platform's template as a submission freezes it, without what placements of tasks hold."""
     pod = dict(platform.applied_template.get("pod", {}))

@@ -230,7 +230,8 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
     kind = document.scheduler_settings.scheduler_type
     known_version = backend.scheduler_version if backend else ""
     version = probe.scheduler_version if probe else known_version
-    capabilities = capabilities_at(kind, version)
+    own_queues = document.queue_settings.own_queues
+    capabilities = capabilities_at(kind, version, own_queues=own_queues)
     stays = backend is not None and kind == backend.scheduler_type
     faults += check_queue_settings(
         document.queue_settings.model_dump(),
@@ -246,7 +247,7 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
     faults += check_scheduler_holds_pools(levels, capabilities=capabilities, path=SCHEDULER)
     recovery = {pool.name: words_of(pool.recovery) for pool in pools}
     faults += check_scheduler_recovers_pools(recovery, capabilities=capabilities, path=SCHEDULER)
-    if not stays:
+    if not stays or shape.queues_of(backend).own != own_queues:
         shares = {pool.name: pool.resources.get("gpu") or {} for pool in pools}
         faults += check_scheduler_shares_pools(shares, capabilities=capabilities, path=SCHEDULER)
     faults += check_backend_serves_pools(

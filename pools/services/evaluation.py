@@ -22,9 +22,9 @@ from pools import conditions, selectors
 from pools.clusters.capabilities import capabilities_of
 from pools.conditions import Condition
 from pools.conditions.topology import TYPES, EvaluatedPool, TopologyObject, evaluate
-from pools.documents.backend import queue_of
 from pools.models import Cluster, Node, ObservedQueue, ObservedTopology, Pool
 from pools.pod_templates.applied import node_selection
+from pools.services.pool_objects import queue_of
 from scheduling.backends.base import JoinsQueues, TopologyOwner
 from scheduling.backends.registry import hides_unlabelled, installed
 from scheduling.capabilities import Capability
@@ -93,7 +93,7 @@ def evaluate_pools(uid: str, *, nodes: Mapping[str, Mapping[str, str]]) -> int:
     """Evaluate the pools of a cluster with these nodes; returns how many pools changed."""
     objects, installation = objects_of(uid), selectors.installation()
     rows = Pool.objects.filter(backend__cluster_id=uid, backend__deleted_at=None)
-    pools = list(rows.select_related("backend").prefetch_related("topology_keys").order_by("pk"))
+    pools = list(rows.select_related("backend").prefetch_related("topology_keys", "platforms").order_by("pk"))
     evaluated = [_evaluated(pool, objects, installation) for pool in pools]
     verdicts = evaluate(evaluated, nodes)
     return sum(_record(pool, verdicts[pool.name]) for pool in pools)
@@ -102,7 +102,7 @@ def evaluate_pools(uid: str, *, nodes: Mapping[str, Mapping[str, str]]) -> int:
 def _evaluated(pool: Pool, objects: ClusterObjects, installation: UUID) -> EvaluatedPool:
     scheduler, levels = installed().get(pool.backend.scheduler_type), selectors.pool_levels(pool)
     joins = isinstance(scheduler, JoinsQueues)
-    queue = queue_joined(pool, objects) if isinstance(scheduler, JoinsQueues) else None
+    queue = queue_joined(pool, objects, installation) if joins else None
     topologies: tuple[TopologyObject, ...] | None = ()
     if isinstance(scheduler, JoinsQueues):
         topologies = _of_queue(scheduler, queue, levels, objects)
@@ -122,14 +122,13 @@ def _evaluated(pool: Pool, objects: ClusterObjects, installation: UUID) -> Evalu
     )
 
 
-def queue_joined(pool: Pool, objects: ClusterObjects) -> JoinedQueue | None:
+def queue_joined(pool: Pool, objects: ClusterObjects, installation: UUID) -> JoinedQueue | None:
     """The queue that a pool's gangs join; None where they join none, or while it was not listed."""
     scheduler = installed().get(pool.backend.scheduler_type)
     if not isinstance(scheduler, JoinsQueues) or not objects.knows(scheduler):
         return None
-    return scheduler.joined_queue(
-        pool.backend.namespace, queue_of(pool), selector=node_selection(pool), objects=objects.queues
-    )
+    name, selector = queue_of(pool, installation), node_selection(pool)
+    return scheduler.joined_queue(pool.backend.namespace, name, selector=selector, objects=objects.queues)
 
 
 def _of_queue(

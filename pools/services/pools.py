@@ -13,7 +13,7 @@ from pools.checks.backend import check_shard
 from pools.checks.names import check_name
 from pools.checks.pool import check_placement, check_pool, unknown_backend
 from pools.checks.privilege import widened
-from pools.clusters.capabilities import capabilities_of
+from pools.clusters.capabilities import capabilities_of, owned_capabilities
 from pools.clusters.probe import lacks
 from pools.documents import pool as shape
 from pools.documents.backend import shard_label, shard_of
@@ -208,6 +208,7 @@ def _place(draft: _Draft, backends: Mapping[str, Backend], change: ConfigChange)
         usable=() if backend.enabled else [name for name in _usable_backends() if change.knows(name)],
         owns_topologies=isinstance(installed().get(backend.scheduler_type), TopologyOwner),
         joins_queues=isinstance(installed().get(backend.scheduler_type), JoinsQueues),
+        owned_capabilities=owned_capabilities(backend.scheduler_type),
         lacks=_lacks(draft.document, backend, before=None if moved else draft.pool),
         share_before={} if moved or draft.pool is None else draft.pool.resources.get("gpu") or {},
     )

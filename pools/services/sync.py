@@ -13,6 +13,10 @@ whoever waits on it: a pending gang finds none for a moment and keeps waiting.
 A queue is deleted after its children, and only once its own status shows none: KAI 0.14 and later refuse it
 before. Until then the deletion is postponed to the next run.
 
+Queues of a scheduler that ``OwnsQueues`` are read only in a cluster of whose backends one ever asked for
+them. An object goes after all that name it; a finalizer of the scheduler may keep it for longer, and
+meanwhile nothing that names it is created.
+
 Objects without our label are never touched. A foreign object under a name that we need is reported (condition
 ``ForeignObjects``) and left alone. Queues and topologies that unreleased task groups name outlive their pool,
 because its deletion ends no group.
@@ -29,26 +33,30 @@ from uuid import UUID
 import structlog
 
 from cluster import concurrency
-from cluster.errors import AlreadyExists, ClusterError, ClusterUnreachable, NotServed
-from cluster.interface import MERGE_PATCH, ClusterApi, Obj
+from cluster.errors import AlreadyExists, ClusterError, ClusterUnreachable, NotServed, RequestForbidden
+from cluster.interface import MERGE_PATCH, ClusterApi, Deletion, Obj
 from cluster.kinds import PRIORITY_CLASS, Kind
 from pools import selectors
 from pools.clusters.connect import access_of, cluster_for
 from pools.clusters.kinds import (
     children_of,
     kind_of,
+    leads_to,
+    owned_kinds,
     parent_of,
     pool_kinds,
     removable_fields,
     topology_labels,
+    whole_fields,
 )
 from pools.conditions import Condition
 from pools.documents.backend import queues_of
 from pools.interfaces import usage
-from pools.models import Backend, Pool
+from pools.models import Backend, ConfigRevision, Pool
 from pools.services.observed import record_cleaned, record_sync
+from pools.services.pool_objects import pool_objects
 from scheduling import names
-from scheduling.backends.base import Manifest, PoolRequest, QueueSettings, TopologyOwner
+from scheduling.backends.base import Manifest, QueueSettings, TopologyOwner
 from scheduling.backends.priorities import class_names, priority_classes
 from scheduling.backends.registry import installed
 from scheduling.levels import Level
@@ -57,6 +65,7 @@ from scheduling.sentences import first, plain_listing
 log = structlog.get_logger(__name__)
 
 Name = tuple[Kind, str]
+"""``namespace/name`` of an object in a namespace."""
 
 SYNC_SECONDS = 120.0  # for all calls of one sync
 
@@ -75,11 +84,22 @@ class DesiredObjects:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedObjects:
-    """The observed objects with our label, foreign objects under names of ours, and the kinds not served."""
+    """The observed objects with our label, foreign objects under names of ours, and the kinds not served.
+
+    ``refused`` are the kinds that may not be listed, with the cluster's answer; ``left_out`` those that were
+    not asked for.
+    """
 
     own: Mapping[Name, Obj]
     foreign: Mapping[Name, Obj] = field(default_factory=dict)
     unserved: AbstractSet[Kind] = frozenset()
+    refused: Mapping[Kind, ClusterError] = field(default_factory=dict)
+    left_out: AbstractSet[Kind] = frozenset()
+
+    @property
+    def unread(self) -> AbstractSet[Kind]:
+        """Kinds of whose objects nothing is known."""
+        return self.unserved | self.refused.keys() | self.left_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +107,8 @@ class SyncPlan:
     """The actions that remove the difference; ``deletes`` has observed objects, children before parents.
 
     ``replaces`` pairs an observed object that cannot be edited with the manifest that replaces it, ``clears``
-    one that has fields too many with the merge patch that removes them.
+    one that has fields too many with the merge patch that removes them. ``ending`` are needed objects that
+    somebody has deleted and a finalizer keeps.
     """
 
     creates: tuple[Manifest, ...] = ()
@@ -96,19 +117,21 @@ class SyncPlan:
     clears: tuple[tuple[Obj, Manifest], ...] = ()
     deletes: tuple[Obj, ...] = ()
     foreign: tuple[str, ...] = ()
+    ending: tuple[str, ...] = ()
 
 
 def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
     """Decide on the actions. An object that is as desired needs none."""
     creates, replaces, updates, clears, foreign = [], [], [], [], []
+    ending = _ending(desired, observed)
     for name, manifest in desired.objects.items():
         kind = name[0]
-        if kind in observed.unserved:
+        if kind in observed.unread or name in ending:
             continue
         if own := observed.own.get(name):
             if _lists_other_levels(own, manifest):
                 replaces.append((own, manifest))
-            elif not _satisfies(own, manifest):
+            elif not _satisfies(own, manifest) or _has_additions(own, manifest):
                 updates.append(_with_uid(manifest, own))
             if superfluous := _superfluous(own, manifest):
                 clears.append((own, superfluous))
@@ -128,18 +151,45 @@ def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
         clears=tuple(clears),
         deletes=tuple(sorted(orphans, key=_children_first)),
         foreign=tuple(sorted(foreign)),
+        ending=tuple(f"{kind.name} {name}" for kind, name in ending if (kind, name) in observed.own),
     )
 
 
+def _ending(desired: DesiredObjects, observed: ObservedObjects) -> dict[Name, None]:
+    """Of queues of ours, what is being deleted and what is not there yet and would name it."""
+    ending: dict[Name, None] = {}
+    for name, manifest in desired.objects.items():
+        if name[0] not in owned_kinds():
+            continue
+        own = observed.own.get(name)
+        leads_there = own is None and any(below in ending for below in leads_to(manifest))
+        if leads_there or (own is not None and "deletionTimestamp" in own["metadata"]):
+            ending[name] = None
+    return ending
+
+
 def _queues_to_keep(desired: DesiredObjects, observed: ObservedObjects) -> set[Name]:
-    """Queues in use, with their parents."""
-    used = {name for name in observed.own if name[1] in desired.kept_queues}
-    parents = {(name[0], parent_of(observed.own[name])) for name in used}
-    return used | parents
+    """Queues in use, with all that they lead to."""
+    to_follow = [name for name, obj in observed.own.items() if obj["metadata"]["name"] in desired.kept_queues]
+    needed: set[Name] = set()
+    while to_follow:
+        name = to_follow.pop()
+        needed.add(name)
+        if obj := observed.own.get(name):
+            to_follow += [below for below in leads_to(obj) if below not in needed]
+    return needed
 
 
-def _children_first(obj: Obj) -> tuple[bool, str]:
-    return not parent_of(obj), str(obj["metadata"]["name"])
+def _children_first(obj: Obj) -> tuple[int, bool, str]:
+    """What names others goes before them."""
+    kind, owned = kind_of(obj), owned_kinds()
+    rank = -owned.index(kind) if kind in owned else 0
+    return rank, not parent_of(obj), str(obj["metadata"]["name"])
+
+
+def name_of(obj: Obj) -> Name:
+    kind, metadata = kind_of(obj), obj["metadata"]
+    return kind, f"{metadata['namespace']}/{metadata['name']}" if kind.namespaced else str(metadata["name"])
 
 
 def _superfluous(own: Obj, manifest: Manifest) -> Manifest:
@@ -152,6 +202,12 @@ def _superfluous(own: Obj, manifest: Manifest) -> Manifest:
 def _lists_other_levels(own: Obj, manifest: Manifest) -> bool:
     """Whether both are topology objects, of different levels."""
     return topology_labels(own) != topology_labels(manifest)
+
+
+def _has_additions(own: Obj, manifest: Manifest) -> bool:
+    """Whether somebody has added to a map that is ours as a whole, such as another label to a selector."""
+    spec, desired = own.get("spec") or {}, manifest.get("spec") or {}
+    return any(spec.get(name) != desired.get(name) for name in whole_fields(manifest))
 
 
 def _satisfies(observed: Any, desired: Any) -> bool:
@@ -185,7 +241,7 @@ def read_desired(uid: str, installation: UUID) -> DesiredObjects:
     pools = (
         Pool.objects.filter(backend__cluster_id=uid, backend__deleted_at=None)
         .select_related("backend__cluster")
-        .prefetch_related("topology_keys")
+        .prefetch_related("topology_keys", "platforms")
     )
     queues = _queue_settings(pools)
     manifests = [
@@ -198,7 +254,7 @@ def read_desired(uid: str, installation: UUID) -> DesiredObjects:
         if isinstance(owner, TopologyOwner):
             manifests.append(owner.topology_of(installation, [Level(label, label) for label in labels]))
     manifests += priority_classes(installation, _priority_class_names(uid))
-    objects = {(kind_of(manifest), manifest["metadata"]["name"]): manifest for manifest in manifests}
+    objects = {name_of(manifest): manifest for manifest in manifests}
     parents = {(kind, parent) for (kind, _), manifest in objects.items() if (parent := parent_of(manifest))}
     return DesiredObjects(
         objects=objects,
@@ -232,32 +288,6 @@ def _node_gpus(pools: Sequence[Pool]) -> float:
     return float(selectors.gpus_of(pools))
 
 
-def pool_objects(
-    pool: Pool, installation: UUID, *, queues: QueueSettings | None = None
-) -> Sequence[Manifest]:
-    """The cluster-scoped objects a pool needs; ``queues`` are the settings of its backend."""
-    scheduler = installed().get(pool.backend.scheduler_type)
-    if scheduler is None:
-        return ()
-    return scheduler.pool_objects(pool_request(pool, installation, queues=queues))
-
-
-def pool_request(pool: Pool, installation: UUID, *, queues: QueueSettings | None = None) -> PoolRequest:
-    """A pool as its scheduler takes it; ``queues`` are the settings of its backend."""
-    gpu = pool.resources.get("gpu") or {}
-    return PoolRequest(
-        namespace=pool.backend.namespace,
-        pool=pool.name,
-        installation=installation,
-        levels=selectors.pool_levels(pool),
-        gpu_guarantee=gpu.get("guarantee", -1),
-        gpu_maximum=gpu.get("maximum", -1),
-        gpu_weight=gpu.get("weight", 1),
-        external_topology=pool.topology_name,
-        queues=queues or queues_of(pool.backend),
-    )
-
-
 def _priority_class_names(uid: str) -> AbstractSet[str]:
     """Those of the cluster's backends, and those that running work was submitted with."""
     backends = Backend.objects.filter(cluster_id=uid, deleted_at=None)
@@ -266,25 +296,61 @@ def _priority_class_names(uid: str) -> AbstractSet[str]:
     return own | usage().needed_priority_classes(uid)
 
 
-def observe(cluster: ClusterApi, installation: UUID) -> ObservedObjects:
-    """List the objects with our label."""
+def observe(cluster: ClusterApi, installation: UUID, *, with_owned: bool) -> ObservedObjects:
+    """List the objects with our label; queues of ours and what they lead to all together, or none of them."""
     own: dict[Name, Obj] = {}
-    unserved = set()
+    unserved: set[Kind] = set()
+    refused: dict[Kind, ClusterError] = {}
     for kind in pool_kinds():
         try:
-            listing = cluster.list(kind, label_selector=f"{names.INSTALLATION_LABEL}={installation.hex}")
+            own |= _list(cluster, [kind], installation)
         except NotServed:
             unserved.add(kind)
-            continue
-        own |= {(kind, obj["metadata"]["name"]): obj for obj in listing.items}
-    return ObservedObjects(own=own, unserved=unserved)
+    owned = owned_kinds()
+    try:
+        own |= _list(cluster, owned if with_owned else (), installation)
+    except NotServed:
+        unserved.update(owned)
+    except RequestForbidden as error:
+        refused = dict.fromkeys(owned, error)
+    left_out = frozenset() if with_owned else frozenset(owned)
+    return ObservedObjects(own=own, unserved=unserved, refused=refused, left_out=left_out)
+
+
+def _list(cluster: ClusterApi, kinds: Iterable[Kind], installation: UUID) -> dict[Name, Obj]:
+    label = f"{names.INSTALLATION_LABEL}={installation.hex}"
+    listings = [cluster.list(kind, label_selector=label) for kind in kinds]
+    return {name_of(obj): obj for listing in listings for obj in listing.items}
 
 
 def _with_foreign(cluster: ClusterApi, desired: DesiredObjects, observed: ObservedObjects) -> ObservedObjects:
     """Look up the desired names that no object of ours has."""
-    names_to_find = [n for n in desired.objects if n not in observed.own and n[0] not in observed.unserved]
-    foreign = {name: obj for name in names_to_find if (obj := cluster.get(*name)) is not None}
-    return ObservedObjects(own=observed.own, foreign=foreign, unserved=observed.unserved)
+    missing = {
+        name: manifest
+        for name, manifest in desired.objects.items()
+        if name not in observed.own and name[0] not in observed.unread
+    }
+    foreign = {
+        name: obj for name, manifest in missing.items() if (obj := _get(cluster, manifest)) is not None
+    }
+    return replace(observed, foreign=foreign)
+
+
+def _get(cluster: ClusterApi, obj: Obj) -> Obj | None:
+    """The object of this kind and name that is there now."""
+    metadata = obj["metadata"]
+    return cluster.get(kind_of(obj), metadata["name"], namespace=metadata.get("namespace", ""))
+
+
+def _asked_for_queues(uid: str) -> bool:
+    """Whether a backend of the cluster ever had queues of ours, by its configuration or an earlier one."""
+    backends = Backend.objects.filter(cluster_id=uid)
+    if any(queues_of(backend).own for backend in backends):
+        return True
+    earlier = ConfigRevision.objects.filter(
+        config_type=ConfigRevision.Type.BACKEND, name__in=[backend.name for backend in backends]
+    )
+    return earlier.filter(content__queue_settings__own_queues=True).exists()
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,8 +380,9 @@ def apply(cluster: ClusterApi, steps: SyncPlan) -> SyncResult:
         _call(errors, partial(cluster.apply, kind_of(manifest), manifest, force=True))
     for obj, patch in steps.clears:
         uid = {"metadata": {"uid": obj["metadata"]["uid"]}}
-        name = obj["metadata"]["name"]
-        _call(errors, partial(cluster.patch, kind_of(obj), name, uid | patch, patch_type=MERGE_PATCH))
+        name, namespace = obj["metadata"]["name"], obj["metadata"].get("namespace", "")
+        change = partial(cluster.patch, kind_of(obj), name, uid | patch, patch_type=MERGE_PATCH)
+        _call(errors, partial(change, namespace=namespace))
     for obj in steps.deletes:
         _call(errors, partial(_delete, cluster, obj, postponed))
     return SyncResult(errors, postponed)
@@ -325,14 +392,16 @@ def _delete(cluster: ClusterApi, obj: Obj, postponed: list[str]) -> None:
     """Delete an object unless its status still shows children; their deletion may just have begun."""
     kind, meta = kind_of(obj), obj["metadata"]
     if children_of(obj):
-        obj = cluster.get(kind, meta["name"]) or {}
+        obj = _get(cluster, obj) or {}
         if children := children_of(obj):
             names_of_children = plain_listing(sorted(children), limit=3)
             postponed.append(
                 f"{kind.name} {meta['name']} still has {names_of_children} below it; it goes after that."
             )
             return
-    cluster.delete(kind, meta["name"], uid=meta["uid"])
+    deletion = cluster.delete(kind, meta["name"], namespace=meta.get("namespace", ""), uid=meta["uid"])
+    if kind in owned_kinds() and deletion is Deletion.ACCEPTED:
+        postponed.append(f"{kind.name} {meta['name']} is deleted, and stays until its scheduler lets it go.")
 
 
 def _call(errors: list[ClusterError], call: Callable[[], object]) -> None:
@@ -375,31 +444,48 @@ def _sync(cluster: ClusterApi, uid: str) -> tuple[list[Condition], bool]:
     if reached_uid != uid:
         return [_failed("AnotherCluster", f"The address leads to cluster {reached_uid}, not {uid}.")], False
     installation = selectors.installation()
-    observed = observe(cluster, installation)
+    observed = observe(cluster, installation, with_owned=_asked_for_queues(uid))
     desired = read_desired(uid, installation)
     steps = plan(desired, _with_foreign(cluster, desired, observed))
     result = apply(cluster, steps)
     if absent := _absent_parents(cluster, desired, observed):
         message = f"Create it, or correct queue_settings.parent: there is no {', '.join(absent)}."
         return [_failed("ParentNotFound", message), _foreign(steps.foreign)], False
-    return [_outcome(result, observed.unserved, desired), _foreign(steps.foreign)], result.clean
+    clean = result.clean and not steps.ending
+    return [_outcome(result, observed, desired, steps), _foreign(steps.foreign)], clean
 
 
 def _absent_parents(cluster: ClusterApi, desired: DesiredObjects, observed: ObservedObjects) -> list[str]:
     """Somebody else's queues that pools of ours should stand below, and that do not exist."""
     served = sorted(
-        (name for name in desired.foreign_parents if name[0] not in observed.unserved), key=lambda n: n[1]
+        (name for name in desired.foreign_parents if name[0] not in observed.unread), key=lambda n: n[1]
     )
     return [f"{kind.name} {name}" for kind, name in served if cluster.get(kind, name) is None]
 
 
-def _outcome(result: SyncResult, unserved: Iterable[Kind], desired: DesiredObjects) -> Condition:
+def _outcome(
+    result: SyncResult, observed: ObservedObjects, desired: DesiredObjects, steps: SyncPlan
+) -> Condition:
+    refusals = [observed.refused[kind] for kind, _ in desired.objects if kind in observed.refused]
+    for error in refusals[:1]:
+        message = (
+            "queue_settings.own_queues is set, and the service may not keep queues in this cluster. Apply "
+            f"deploy/rbac/kueue-queues.yaml (the chart's rights.kueueQueues), or set it to false: {error}"
+        )
+        return _failed(error.code, message)
     if result.errors:
         listed, others = first(result.errors, 3)
         return _failed(result.errors[0].code, "; ".join([*map(str, listed), *filter(None, [others])]))
     if result.postponed:
         return _failed("ChildrenLeft", " ".join(result.postponed[:3]))
-    if missing := sorted(str(kind) for kind in unserved if any(name[0] == kind for name in desired.objects)):
+    if steps.ending:
+        message = (
+            f"Somebody has deleted {plain_listing(steps.ending, limit=3)}, which pools here need: made again "
+            "once the scheduler has let it go."
+        )
+        return _failed("Deleted", message)
+    kinds = {kind for kind, _ in desired.objects}
+    if missing := sorted(map(str, observed.unserved & kinds)):
         return _failed("NotServed", f"The cluster does not serve {', '.join(missing)}.")
     return Condition(type="Synced", status="True", reason="InLine")
 

@@ -124,7 +124,8 @@ class QueueSettings:
     which pods name their queue, ``shard`` the node label and its value that select a part of the cluster's
     nodes; both empty: the scheduler's usual ones. The other fields are seconds, 0 for none: how long work
     runs before other work may preempt it, or another queue reclaim its room, and how long a group waits
-    before other work is evicted for it.
+    before other work is evicted for it. ``own``: of a scheduler that ``OwnsQueues``, pools that join no queue
+    of somebody else's have one of ours.
     """
 
     prefix: str = names.QUEUE_PREFIX
@@ -135,6 +136,7 @@ class QueueSettings:
     preempt_min_runtime: float = 0
     reclaim_min_runtime: float = 0
     preemption_delay: float = 0
+    own: bool = False
 
     def queue(self, namespace: str, pool: str) -> str:
         return names.queue(namespace, pool, prefix=self.prefix)
@@ -273,7 +275,9 @@ class RenderedGang:
 class PoolRequest:
     """A pool, as far as its scheduler needs objects for it. Quotas count GPUs; -1 is unlimited.
 
-    With an ``external_topology`` the pool has no topology objects of ours.
+    With an ``external_topology`` the pool has no topology objects of ours. For a scheduler that
+    ``OwnsQueues``: ``local_queue`` is the queue of somebody else's that the pool joins, empty for none;
+    ``node_selector`` are the labels of its nodes; ``resources`` are those that its pod templates request.
     """
 
     namespace: str
@@ -285,6 +289,9 @@ class PoolRequest:
     gpu_weight: float = 1
     external_topology: str = ""
     queues: QueueSettings = field(default_factory=QueueSettings)
+    local_queue: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    resources: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -626,6 +633,36 @@ class JoinsQueues(TopologyReader, Protocol):
 
     def levels_needed(self, levels: Levels) -> Levels:
         """The levels that a topology object must list for a pool of these."""
+
+
+@runtime_checkable
+class OwnsQueues(JoinsQueues, Protocol):
+    """A scheduler that joins queues, which the service makes itself where ``QueueSettings.own`` says so.
+
+    Then they and what they lead to are ``pool_objects``. A name stands for everything in its object that must
+    not change under running work; what differs has another name.
+    """
+
+    @property
+    def owned_kinds(self) -> tuple[ResourceKind, ...]:
+        """The kinds of such objects, each after those that it names."""
+
+    @property
+    def owned_capabilities(self) -> frozenset[Capability]:
+        """What the scheduler holds in such queues alone."""
+
+    def own_queue(self, request: PoolRequest) -> str:
+        """The name of the queue that the pool's gangs join; empty where it is somebody else's."""
+
+    def leads_to(self, pool_object: Mapping[str, Any]) -> tuple[tuple[ResourceKind, str], ...]:
+        """The objects that one of ``owned_kinds`` names."""
+
+    @property
+    def whole_fields(self) -> tuple[str, ...]:
+        """Fields of their spec to which nothing may be added: maps that are written as a whole."""
+
+    def removable_in(self, pool_object: Mapping[str, Any]) -> tuple[str, ...]:
+        """Fields of its spec that nobody else may set: what stands there goes."""
 
 
 @runtime_checkable

@@ -25,7 +25,7 @@ from cluster.kinds import (
 )
 from doctor import clusters as doctor_clusters
 from pools.clusters.guard import CONFIG_MAP_NAME
-from pools.clusters.kinds import as_kind, pod_group_kinds, pool_kinds, scheduler_pool_kinds
+from pools.clusters.kinds import as_kind, owned_kinds, pod_group_kinds, pool_kinds, scheduler_pool_kinds
 from pools.preflight.checks import CHANNEL_CLASS
 from pools.preflight.rights import ACCOUNTS, rights_of
 from scheduling.backends.base import (
@@ -278,6 +278,15 @@ def test_the_optional_rights_of_a_preflight_are_what_it_reads():
     granted = set(rights.granted("preflight.yaml", "preflight-kueue.yaml"))
     assert {grant[1:] for grant in granted} == needed
     assert {grant[0] for grant in granted} == {WORKER, WEB}
+
+
+def test_the_rights_to_keep_queues_are_what_the_sync_does_with_them():
+    """None of them is granted by the other files: only a backend that asks for it owns queues."""
+    methods = [method for file, method in CALLS if file == "pools/services/sync.py"]
+    verbs = {verb for method in methods if method != "kube_system_uid" for verb in VERBS[method]}
+    needed = {(WORKER, verb, _resource(kind, "list")) for kind in owned_kinds() for verb in verbs}
+    assert set(rights.granted("kueue-queues.yaml")) == needed
+    assert not needed & set(rights.granted())
 
 
 def _queries(scheduler):

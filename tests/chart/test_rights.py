@@ -5,6 +5,7 @@ import yaml
 
 from tests.chart.objects import of_kind
 from tests.chart.values import ROOT, TABLE
+from tests.e2e import rights
 from tests.e2e.rights import _expanded
 
 RBAC = ROOT / "deploy" / "rbac"
@@ -87,6 +88,12 @@ def test_kueues_configuration_is_read_where_its_namespace_is_named(render):
     assert more == {
         ("kueue-system", account, "get", "configmaps kueue-manager-config") for account in ("web", "worker")
     }
+
+
+def test_queues_of_kueue_are_kept_where_that_is_chosen(render):
+    more = of_the_chart(render({"rights": {"kueueQueues": True}})) - of_the_repository(["osmo"])
+    assert more == {("", *right) for right in rights.granted("kueue-queues.yaml")}
+    assert {account for _, account, _, _ in more} == {"worker"}
 
 
 def test_an_administrator_may_make_the_rights_alone(render):

@@ -197,6 +197,21 @@ def kueue_backend(stack, kueue):
     stack.service.call("POST", f"/api/configs/backend/{stack.backend}-kueue", {"configs": content})
 
 
+@pytest.fixture(scope="session")
+def own_queues(stack, kueue):
+    """A backend of Kueue with queues of the service's own, once for all tests of a worker that need it."""
+    for body in rights.manifests("kueue-queues.yaml"):
+        rights._apply(stack.api, body)
+    rights.until_granted(stack.api, "kueue-queues.yaml")
+    content = {
+        "kubeconfig": str(stack.kubeconfig),
+        "k8s_namespace": stack.namespace,
+        "scheduler_settings": {"scheduler_type": "kueue"},
+        "queue_settings": {"own_queues": True},
+    }
+    stack.service.call("POST", f"/api/configs/backend/{stack.backend}-owned", {"configs": content})
+
+
 @pytest.fixture
 def queues(world, kueue_backend):
     queues = Queues(world)

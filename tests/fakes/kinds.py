@@ -12,4 +12,7 @@ KAI_BIND_REQUEST = as_kind(features.BIND_REQUEST)
 POD_GROUP = as_kind(Kubernetes.pod_group)
 WORKLOAD = as_kind(Kueue.pod_group)
 
-FURTHER = (KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY, POD_GROUP, WORKLOAD)
+KUEUE_QUEUES = tuple(map(as_kind, Kueue.owned_kinds))
+"""In order of creation: Topology, ResourceFlavor, ClusterQueue, LocalQueue."""
+
+FURTHER = (KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY, POD_GROUP, WORKLOAD, *KUEUE_QUEUES)

@@ -8,9 +8,11 @@ what is due, so they may run in any order and any number of times.
 from collections.abc import Callable, Mapping
 
 from cluster.kinds import COMPUTE_DOMAIN, NODE, POD, RESOURCE_CLAIM_TEMPLATE
+from pools.clusters.kinds import owned_kinds
 from tests.fakes.cluster import FakeCluster
 
 COMPUTE_DOMAIN_FINALIZER = "resource.nvidia.com/computeDomain"
+KUEUE_FINALIZER = "kueue.x-k8s.io/resource-in-use"
 
 
 def kubelet(cluster: FakeCluster) -> None:
@@ -86,3 +88,29 @@ def finish(exit_codes: Mapping[str, int]) -> Callable[[FakeCluster], None]:
             cluster.put(POD, pod)
 
     return player
+
+
+def kueue_finalizers(cluster: FakeCluster) -> None:
+    """Keep flavors and Topologies while something names them; no Workload is in a ClusterQueue."""
+    topology, flavor, queue, _ = owned_kinds()
+    named = {
+        topology: {obj["spec"].get("topologyName") for obj in cluster.all(flavor)},
+        flavor: {
+            entry["name"]
+            for obj in cluster.all(queue)
+            for group in obj["spec"].get("resourceGroups") or ()
+            for entry in group["flavors"]
+        },
+        queue: set(),
+    }
+    for kind, names_in_use in named.items():
+        for obj in cluster.all(kind):
+            metadata = obj["metadata"]
+            is_going, is_kept = "deletionTimestamp" in metadata, bool(metadata.get("finalizers"))
+            if not is_going and not is_kept:
+                metadata["finalizers"] = [KUEUE_FINALIZER]
+            elif is_going and is_kept and metadata["name"] not in names_in_use:
+                metadata["finalizers"] = []
+            else:
+                continue
+            cluster.put(kind, obj)

@@ -18,12 +18,13 @@ from django.utils import timezone
 
 from pools import conditions
 from pools.clusters.capabilities import capabilities_of
-from pools.documents.backend import BarrierSettings, queue_of, queues_of, shard_label, start_barrier_of
+from pools.documents.backend import BarrierSettings, queues_of, shard_label, start_barrier_of
 from pools.documents.recovery import words_of
 from pools.documents.workflow import WorkflowLimits
 from pools.models import Node, Platform, Pool
 from pools.pod_templates.applied import frozen_pod, node_selection, tolerations_of
 from pools.selectors import installation, pool_levels, pool_nodes, pool_places, workflow_limits
+from pools.services.pool_objects import queue_of
 from pools.values.durations import parse_duration
 from pools.values.recovery_words import RecoveryWords
 from scheduling.backends.base import QueueSettings
@@ -128,12 +129,12 @@ def pool_facts(pool: Pool) -> PoolFacts:
     """Read a pool that came with its backend, keys and platforms. Five queries."""
     backend = pool.backend
     limits = workflow_limits()
-    levels = pool_levels(pool)
+    levels, own_id = pool_levels(pool), installation()
     return PoolFacts(
         name=pool.name,
         now=timezone.now(),
         revision=pool.revision,
-        installation=installation(),
+        installation=own_id,
         backend=backend.name,
         cluster_uid=backend.cluster_id or "",
         namespace=backend.namespace,
@@ -141,7 +142,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         scheduler_name=backend.scheduler_name,
         scheduler_version=backend.scheduler_version,
         queues=queues_of(backend),
-        queue=queue_of(pool),
+        queue=queue_of(pool, own_id),
         start_barrier=start_barrier_of(backend, default_image=settings.ENV.barrier_image),
         shard_label=backend.queue_settings.get("node_pool_label") or shard_label(backend.scheduler_type),
         capabilities=capabilities_of(backend),

@@ -17,7 +17,7 @@ from django.db.models import Case, F, When
 from pools.models import ObservedQueue, Pool
 from pools.selectors import installation
 from pools.services.evaluation import objects_of
-from pools.services.sync import pool_request
+from pools.services.pool_objects import pool_request
 from scheduling.backends.base import AdmitsBeforePods, AdmitsByQueue, Consolidates, JoinsQueues
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.registry import installed

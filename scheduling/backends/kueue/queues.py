@@ -1,8 +1,8 @@
 """What of Kueue's queues a pool relies on: LocalQueue, ClusterQueue, ResourceFlavors and their Topologies.
 
 A LocalQueue names a ClusterQueue, which names flavors; a flavor selects nodes by labels and names the
-Topology of their levels. All of them belong to the cluster's administrators and are only read. Every pod set
-of ours has a topology request, so Kueue gives it no flavor without a Topology.
+Topology of their levels. Whosever they are, they are only read here. Every pod set of ours has a topology
+request, so Kueue gives it no flavor without a Topology.
 Source: definitions of v0.19; the texts of queues' conditions are believed and were not seen running.
 """
 
@@ -21,6 +21,7 @@ from scheduling.joined_queues import (
     QueueUsage,
     Readings,
 )
+from scheduling.levels import HOSTNAME_LABEL, Level, Levels
 from scheduling.sentences import listing
 
 _VERSION = "kueue.x-k8s.io/v1beta2"
@@ -201,6 +202,13 @@ def _contradiction(flavor: NodeFlavor, selector: Mapping[str, str]) -> str:
         if selector.get(label, value) != value:
             return f'ResourceFlavor "{flavor.name}" has {label}={value} where the pool has {selector[label]}'
     return ""
+
+
+def levels_needed(levels: Levels) -> Levels:
+    """Those of the pool, and the host: without it Kueue names no nodes."""
+    if levels and levels[-1].label == HOSTNAME_LABEL:
+        return levels
+    return (*levels, Level("host", HOSTNAME_LABEL))
 
 
 def levels_in(manifest: Mapping[str, Any]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from scheduling.backends.base import (
     GangRequest,
     Manifest,
     PodParts,
+    PoolRequest,
     ReadBack,
     RenderedGang,
     ResourceKind,
@@ -27,7 +28,7 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.kueue import admissions, installation, queues, reasons
+from scheduling.backends.kueue import admissions, installation, own_queues, queues, reasons
 from scheduling.backends.kueue.assignment import nodes_of_tasks, read_assignment
 from scheduling.backends.kueue.features import FEATURES, WORKLOAD
 from scheduling.backends.kueue.pod_sets import PodSet, pod_sets
@@ -36,7 +37,7 @@ from scheduling.backends.unedited import Unedited
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import InvalidSpec, UnsupportedCapability
 from scheduling.joined_queues import JoinedQueue, QueuedGang, Readings
-from scheduling.levels import HOSTNAME_LABEL, MAX_LEVELS, Domain, Level, Levels
+from scheduling.levels import HOSTNAME_LABEL, MAX_LEVELS, Domain, Levels
 from scheduling.preflight import CheckResult, Observed
 
 OLDEST = SchedulerVersion(0, 15)
@@ -52,7 +53,8 @@ class Kueue(Unedited, ByTable):
     """Kueue, with topology-aware scheduling.
 
     A Workload that is admitted keeps its pods' places, and its pod sets cannot be edited once it has reserved
-    quota. Queues, flavors and Topologies belong to the cluster's administrators.
+    quota. Queues, flavors and Topologies belong to the cluster's administrators, unless the backend's
+    settings ask for own ones.
     """
 
     name = "kueue"
@@ -74,6 +76,9 @@ class Kueue(Unedited, ByTable):
     features = FEATURES
     topology = queues.TOPOLOGY
     joined_kinds = (queues.LOCAL_QUEUE, queues.CLUSTER_QUEUE, queues.FLAVOR)
+    owned_kinds = own_queues.KINDS
+    whole_fields = ("nodeLabels", "namespaceSelector")
+    owned_capabilities = frozenset({Capability.QUEUE_LIMIT})
     installation_queries = installation.QUERIES
     edits_pod_groups = False
     spares_normal = False
@@ -136,10 +141,7 @@ class Kueue(Unedited, ByTable):
         return queues.levels_in(manifest)
 
     def levels_needed(self, levels: Levels) -> Levels:
-        """Those of the pool, and the host: without it Kueue names no nodes."""
-        if levels and levels[-1].label == HOSTNAME_LABEL:
-            return levels
-        return (*levels, Level("host", HOSTNAME_LABEL))
+        return queues.levels_needed(levels)
 
     def read_joined(
         self, resource: ResourceKind, obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]
@@ -150,6 +152,19 @@ class Kueue(Unedited, ByTable):
         self, namespace: str, name: str, *, selector: Mapping[str, str], objects: Readings
     ) -> JoinedQueue:
         return queues.joined(namespace, name, selector=selector, objects=objects)
+
+    def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
+        """The queue of a pool that has one of ours, with all that it leads to."""
+        return own_queues.objects(request) if self.own_queue(request) else ()
+
+    def own_queue(self, request: PoolRequest) -> str:
+        return own_queues.name_of(request) if request.queues.own and not request.local_queue else ""
+
+    def leads_to(self, pool_object: Mapping[str, Any]) -> tuple[tuple[ResourceKind, str], ...]:
+        return own_queues.leads_to(pool_object)
+
+    def removable_in(self, pool_object: Mapping[str, Any]) -> tuple[str, ...]:
+        return own_queues.removable_in(pool_object)
 
     def queued(self, pod_group: Mapping[str, Any], *, created: str) -> QueuedGang | None:
         return queues.queued(pod_group, created=created)

@@ -7,6 +7,8 @@ import shlex
 import pytest
 
 from pools.models import Pool
+from pools.selectors import installation
+from pools.services.pool_objects import queue_of
 from tests.api.pools.conftest import client_of
 from tests.arch.test_docs import ROOT
 from tests.fakes.kai import kai_cluster, reached_through
@@ -63,13 +65,16 @@ def test_there_are_calls():
     assert len(CALLS) >= 4
 
 
-def test_the_file_of_a_pool_on_kueue_is_accepted(administrator):
+def test_the_files_of_a_pool_on_kueue_are_accepted(administrator):
     page = (ROOT / "docs/how-to/kueue-pool.md").read_text()
-    (text,) = (
-        block
-        for block in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-        if "pools:" in block
+    blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    queues = []
+    for text in (block for block in blocks if "pools:" in block):
+        answer = administrator.put("/api/configs/file", {"file": text}, format="json")
+        assert answer.status_code == 200, answer.content
+        queues.append(queue_of(Pool.objects.get(name="train"), installation()))
+    somebodys, own = queues
+    assert (somebodys, own[: len("osmo-topology-pool-osmo-train-")]) == (
+        "team-train",
+        "osmo-topology-pool-osmo-train-",
     )
-    answer = administrator.put("/api/configs/file", {"file": text}, format="json")
-    assert answer.status_code == 200, answer.content
-    assert Pool.objects.get(name="train").local_queue == "team-train"

@@ -6,7 +6,7 @@ import pytest
 
 from pools import selectors
 from pools.models import ConfigRevision, Pool
-from pools.services.sync import pool_objects
+from pools.services.pool_objects import pool_objects
 from tests.api.pools.conftest import client_of
 from tests.fakes.usage import at_work
 from web.models import Profile

@@ -1,8 +1,8 @@
 """What to do about a cluster's shared objects, decided from values alone."""
 
 from cluster.kinds import PRIORITY_CLASS
-from pools.services.sync import DesiredObjects, ObservedObjects, SyncPlan, plan
-from tests.fakes.kinds import KAI_QUEUE, KAI_TOPOLOGY
+from pools.services.sync import DesiredObjects, ObservedObjects, SyncPlan, name_of, plan
+from tests.fakes.kinds import KAI_QUEUE, KAI_TOPOLOGY, KUEUE_QUEUES
 
 
 def queue(name, *, parent=None, limit=-1, uid="u1"):
@@ -94,3 +94,68 @@ def test_a_topology_of_ours_with_other_levels_is_replaced_because_nobody_can_edi
         ObservedObjects(own=by_name(there, kind=KAI_TOPOLOGY)),
     )
     assert steps == SyncPlan(replaces=((there, wanted),))
+
+
+def owned(kind, name, spec, **metadata):
+    """An object of a queue of Kueue that is ours."""
+    plural = next(each for each in KUEUE_QUEUES if each.name == kind)
+    place = {"namespace": "osmo"} if plural.namespaced else {}
+    return {
+        "apiVersion": plural.api_version,
+        "kind": kind,
+        "metadata": {"name": name, **place, **metadata},
+        "spec": spec,
+    }
+
+
+def kueue_objects(**metadata):
+    """What one queue leads to, in order of creation; ``metadata`` is by kind."""
+    specs = {
+        "Topology": {"levels": [{"nodeLabel": "rack"}]},
+        "ResourceFlavor": {"nodeLabels": {"pool": "p"}, "topologyName": "q"},
+        "ClusterQueue": {"resourceGroups": [{"flavors": [{"name": "q"}]}]},
+        "LocalQueue": {"clusterQueue": "q"},
+    }
+    return [owned(kind, "q", spec, **metadata.get(kind, {})) for kind, spec in specs.items()]
+
+
+def decide_on(desired=(), own=(), kept=()):
+    return plan(
+        DesiredObjects(objects={name_of(obj): obj for obj in desired}, kept_queues=set(kept)),
+        ObservedObjects(own={name_of(obj): obj for obj in own}),
+    )
+
+
+def kinds(objects):
+    return [obj["kind"] for obj in objects]
+
+
+UIDS = {
+    kind: {"uid": f"uid of {kind}"} for kind in ("Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue")
+}
+
+
+def test_what_a_queue_of_kueue_leads_to_is_made_before_it_and_goes_after_it():
+    made = kinds(decide_on(desired=kueue_objects()).creates)
+    assert made == ["Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue"]
+    assert kinds(decide_on(own=kueue_objects(**UIDS)).deletes) == made[::-1]
+
+
+def test_a_queue_of_kueue_in_use_stays_with_all_that_it_leads_to():
+    unused = owned("ResourceFlavor", "unused", {"nodeLabels": {"pool": "q"}, "topologyName": "q"})
+    assert decide_on(own=[*kueue_objects(**UIDS), unused], kept=["q"]).deletes == (unused,)
+
+
+def test_a_label_that_somebody_added_to_a_flavor_is_a_difference():
+    there = kueue_objects(**UIDS)
+    there[1] = {**there[1], "spec": {**there[1]["spec"], "nodeLabels": {"pool": "p", "gpu": "b200"}}}
+    assert kinds(decide_on(desired=kueue_objects(), own=there).updates) == ["ResourceFlavor"]
+
+
+def test_nothing_is_made_upon_an_object_that_is_going():
+    topology, flavor, *_ = kueue_objects(**UIDS)
+    flavor = {**flavor, "metadata": {**flavor["metadata"], "deletionTimestamp": "now"}}
+    steps = decide_on(desired=kueue_objects(), own=[topology, flavor])
+    assert (steps.creates, steps.ending) == ((), ("ResourceFlavor q",))
+    steps = decide_on(desired=kueue_objects(), own=[topology])
+    assert kinds(steps.creates) == ["ResourceFlavor", "ClusterQueue", "LocalQueue"]

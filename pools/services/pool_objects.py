@@ -1,0 +1,52 @@
+"""The shared objects that a pool needs in its cluster, and the queue that its groups join."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from pools import selectors
+from pools.documents.backend import queues_of
+from pools.models import Pool
+from pools.pod_templates.applied import node_selection, requested_resources
+from scheduling.backends.base import Manifest, OwnsQueues, PoolRequest, QueueSettings
+from scheduling.backends.registry import installed
+
+
+def pool_objects(
+    pool: Pool, installation: UUID, *, queues: QueueSettings | None = None
+) -> Sequence[Manifest]:
+    """The shared objects that a pool needs; ``queues`` are the settings of its backend."""
+    scheduler = installed().get(pool.backend.scheduler_type)
+    if scheduler is None:
+        return ()
+    return scheduler.pool_objects(pool_request(pool, installation, queues=queues))
+
+
+def pool_request(pool: Pool, installation: UUID, *, queues: QueueSettings | None = None) -> PoolRequest:
+    """A pool as its scheduler takes it; ``queues`` are the settings of its backend."""
+    gpu = pool.resources.get("gpu") or {}
+    queues = queues or queues_of(pool.backend)
+    return PoolRequest(
+        namespace=pool.backend.namespace,
+        pool=pool.name,
+        installation=installation,
+        levels=selectors.pool_levels(pool),
+        gpu_guarantee=gpu.get("guarantee", -1),
+        gpu_maximum=gpu.get("maximum", -1),
+        gpu_weight=gpu.get("weight", 1),
+        external_topology=pool.topology_name,
+        queues=queues,
+        local_queue=pool.local_queue,
+        node_selector=node_selection(pool),
+        resources=requested_resources(pool) if queues.own else frozenset(),
+    )
+
+
+def queue_of(pool: Pool, installation: UUID) -> str:
+    """The queue that a pool's groups join: the one that it names, ours of its scheduler, or by its name."""
+    if pool.local_queue:
+        return pool.local_queue
+    backend = pool.backend
+    queues, scheduler = queues_of(backend), installed().get(backend.scheduler_type)
+    if queues.own and isinstance(scheduler, OwnsQueues):
+        return scheduler.own_queue(pool_request(pool, installation, queues=queues))
+    return queues.queue(backend.namespace, pool.name)

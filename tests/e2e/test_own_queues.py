@@ -1,0 +1,85 @@
+"""The service makes a pool's queue of Kueue and what it leads to; the stand-in keeps what is in use."""
+
+from localcluster.kueue_queues import KUEUE
+from scheduling import names
+from tests.e2e.conftest import CLIQUE, RACK, workflow
+from tests.e2e.test_kueue import bound, complete, places
+
+KEYS = [{"key": "rack", "label": RACK}, {"key": "clique", "label": CLIQUE}]
+ON_ONE_RACK = "one: {gpu: 4, cpu: 1, memory: 1Gi, topology: [{key: rack}]}"
+
+
+def queues_of(world, pool):
+    """The names of the pool's ClusterQueues, and of its LocalQueues."""
+    query = {"labelSelector": f"{names.POOL_LABEL}={pool}"}
+    paths = (f"{KUEUE}/clusterqueues", f"{KUEUE}/namespaces/{world.namespace}/localqueues")
+    listings = [world.api.list(path, query=query)[0] for path in paths]
+    return [sorted(item["metadata"]["name"] for item in items) for items in listings]
+
+
+def edit(world, pool, **changes):
+    world.service.call("PATCH", f"/api/configs/pool/{pool}", {"configs_dict": changes})
+
+
+def flavor_of(world, queue):
+    spec = world.api.get(f"{KUEUE}/clusterqueues/{queue}")["spec"]
+    return spec["resourceGroups"][0]["flavors"][0]["name"]
+
+
+def test_a_pool_without_a_queue_gets_one_that_leaves_nothing(world, own_queues):
+    pool = world.make_pool(scheduler="owned", nvlink=True)
+    (queue,), (local,) = world.wait(lambda: queues_of(world, pool), all)
+    assert queue == local
+    flavor = flavor_of(world, queue)
+    first = world.submit(pool, workflow(("g", ["a", "b"]), resources=ON_ONE_RACK))
+    world.wait_group(first, "g", "RUNNING")
+    assert len(set(places(world, bound(world, first, 2), RACK))) == 1
+
+    edit(world, pool, topology_keys=KEYS[:1])
+    both, _ = world.wait(lambda: queues_of(world, pool), lambda found: len(found[0]) == len(found[1]) == 2)
+    (fresh,) = set(both) - {queue}
+    second = world.submit(pool, workflow(("g", ["a", "b"]), resources=ON_ONE_RACK))
+    world.wait_group(second, "g", "RUNNING")
+    racks = [{*places(world, bound(world, name, 2), RACK)} for name in (first, second)]
+    assert (len(racks[0]), len(racks[1]), racks[0] & racks[1]) == (1, 1, set())
+
+    complete(world, first)
+    world.wait(lambda: queues_of(world, pool), lambda found: found == [[fresh], [fresh]])
+    gone = f"{KUEUE}/resourceflavors/{flavor}"
+    world.wait(lambda: world.api.find(gone), lambda found: found is None)
+    last = flavor_of(world, fresh)
+    complete(world, second)
+    world.service.call("DELETE", f"/api/configs/pool/{pool}", {})
+    world.wait(lambda: queues_of(world, pool), lambda found: found == [[], []])
+    world.wait(lambda: world.api.find(f"{KUEUE}/resourceflavors/{last}"), lambda found: found is None)
+
+
+def test_edits_by_hand_are_put_back(world, own_queues):
+    pool = world.make_pool(scheduler="owned")
+    (queue,), _ = world.wait(lambda: queues_of(world, pool), all)
+    flavor = f"{KUEUE}/resourceflavors/{flavor_of(world, queue)}"
+    selector = world.api.get(flavor)["spec"]["nodeLabels"]
+    world.api.patch(flavor, {"spec": {"nodeLabels": {"added": "by-hand"}}})
+    world.api.patch(
+        f"{KUEUE}/clusterqueues/{queue}", {"spec": {"preemption": {"withinClusterQueue": "Never"}}}
+    )
+    edit(world, pool, description="sync now")
+    world.wait(lambda: world.api.get(flavor)["spec"]["nodeLabels"], lambda found: found == selector)
+    world.wait(
+        lambda: world.api.get(f"{KUEUE}/clusterqueues/{queue}")["spec"]["preemption"]["withinClusterQueue"],
+        lambda policy: policy == "LowerPriority",
+    )
+
+
+def test_a_pools_maximum_bounds_what_is_admitted(world, own_queues):
+    pool = world.make_pool(scheduler="owned", racks=1, resources={"gpu": {"maximum": 4}})
+    first = world.submit(pool, workflow(("g", ["a"]), resources=ON_ONE_RACK))
+    world.wait_group(first, "g", "RUNNING")
+    second = world.submit(pool, workflow(("g", ["a"]), resources=ON_ONE_RACK))
+    reason = world.wait(
+        lambda: world.groups(second)["g"]["waiting_reason"] or "", lambda text: "quota" in text
+    )
+    assert "nvidia.com/gpu" in reason or "GPU" in reason
+    complete(world, first)
+    world.wait_group(second, "g", "RUNNING")
+    complete(world, second)
