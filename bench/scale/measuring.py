@@ -25,7 +25,6 @@ SCHEDULER = "kai"
 PODS = 8
 SUBMITTERS = 4
 PATIENCE_SECONDS = 600.0
-SETTLE_SECONDS = 2.0
 PROCESSES = ("observer", "worker", "postgres", "web", "beat", "redis")
 COUNTS = (
     "rows_written",
@@ -46,6 +45,8 @@ class Size:
     foreign_per_node: int
     window: float
     """Seconds for each price."""
+    settle: float
+    """Seconds that what came before may still take."""
     groups: int
     """Of each crew."""
     crews: Sequence[tuple[int, int]]
@@ -63,6 +64,7 @@ FULL = Size(
     nodes=5_000,
     foreign_per_node=4,
     window=12.0,
+    settle=2.0,
     groups=48,
     crews=((1, 1), (2, 1), (4, 1), (2, 2)),
     heartbeats=(67, 333, 1_000, 2_000),
@@ -74,6 +76,7 @@ SMALL = Size(
     nodes=300,
     foreign_per_node=2,
     window=2.0,
+    settle=0.5,
     groups=6,
     crews=((1, 1), (2, 1)),
     heartbeats=(300,),
@@ -90,7 +93,7 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     with started_stand(plan, progress=progress) as stand:
         stand.run(workers=1, observers=1)
         progress(f"scale: {size.clusters} clusters of {size.nodes} nodes are listed")
-        first_list = _first_list(stand)
+        first_list = _first_list(stand, size)
         idle = _window(stand, size.window)
         prices = _prices(stand, size, idle, progress)
         memory = {name: mib for name, mib in stand.memory_mib().items() if name != "clusters"}
@@ -98,7 +101,7 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
             f"{workers} workers, {observers} observers": _crew(stand, size, workers, observers, progress)
             for workers, observers in size.crews
         }
-        _staff(stand, workers=1, observers=1)
+        _staff(stand, size, workers=1, observers=1)
         heartbeats = {
             f"{rate:g}": _offered_heartbeats(stand, size, rate, progress) for rate in size.heartbeats
         }
@@ -122,7 +125,7 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     }
 
 
-def _first_list(stand: Stand) -> dict[str, Any]:
+def _first_list(stand: Stand, size: Size) -> dict[str, Any]:
     """Register the clusters; until every node and every other tenant's pod is in the rows."""
     before = stand.reading()
     for name in stand.plan.names:
@@ -141,7 +144,7 @@ def _first_list(stand: Stand) -> dict[str, Any]:
         awaited="all nodes to be listed",
     )
     moved = difference(before, stand.reading())
-    time.sleep(SETTLE_SECONDS)
+    time.sleep(size.settle)
     return {
         "objects": int(moved["nodes_listed"] + moved["foreign_listed"]),
         "seconds": round(moved["seconds"], 1),
@@ -169,13 +172,13 @@ def _prices(stand: Stand, size: Size, idle: Mapping[str, float], progress: Progr
         stand.set_rates(**{feed: rate})
         prices[name] = _priced(_window(stand, size.window), idle, of=sent)
         stand.set_rates(**{feed: 0.0})
-        time.sleep(SETTLE_SECONDS)
+        time.sleep(size.settle)
     progress("scale: every stream lists again")
-    prices["listed"] = _relist(stand, idle)
+    prices["listed"] = _relist(stand, size, idle)
     return prices
 
 
-def _relist(stand: Stand, idle: Mapping[str, float]) -> dict[str, Any]:
+def _relist(stand: Stand, size: Size, idle: Mapping[str, float]) -> dict[str, Any]:
     before = stand.reading()
     for name in stand.plan.names:
         stand.world(name).control("expire", name)
@@ -184,7 +187,7 @@ def _relist(stand: Stand, idle: Mapping[str, float]) -> dict[str, Any]:
     stand.wait(
         lambda: _listed(stand) >= goal, seconds=PATIENCE_SECONDS, awaited="everything to be listed again"
     )
-    time.sleep(SETTLE_SECONDS)
+    time.sleep(size.settle)
     moved = difference(before, stand.reading())
     moved["listed"] = moved["nodes_listed"] + moved["foreign_listed"]
     return _priced(moved, idle, of="listed")
@@ -221,7 +224,7 @@ def _cpu(moved: Mapping[str, float], *, per: float, digits: int) -> dict[str, fl
 
 def _crew(stand: Stand, size: Size, workers: int, observers: int, progress: Progress) -> dict[str, Any]:
     """So many groups at once, from submission until all are released."""
-    _staff(stand, workers=workers, observers=observers)
+    _staff(stand, size, workers=workers, observers=observers)
     idle = _window(stand, size.window)
     progress(f"scale: {size.groups} groups with {workers} workers and {observers} observers")
     released = _released(stand)
@@ -237,7 +240,7 @@ def _crew(stand: Stand, size: Size, workers: int, observers: int, progress: Prog
     }
 
 
-def _staff(stand: Stand, *, workers: int, observers: int) -> None:
+def _staff(stand: Stand, size: Size, *, workers: int, observers: int) -> None:
     """Have so many processes; new observers list everything before anything is measured."""
     before, is_new = _listed(stand), observers != stand.observers
     stand.run(workers=workers, observers=observers)
@@ -248,7 +251,7 @@ def _staff(stand: Stand, *, workers: int, observers: int) -> None:
             seconds=PATIENCE_SECONDS,
             awaited="new observers to list everything",
         )
-    time.sleep(5 * SETTLE_SECONDS if is_new else 2 * SETTLE_SECONDS)
+    time.sleep(5 * size.settle if is_new else 2 * size.settle)
 
 
 def _of_groups(moved: Mapping[str, float], idle: Mapping[str, float], *, groups: int) -> dict[str, Any]:
@@ -314,10 +317,10 @@ def _offered_heartbeats(stand: Stand, size: Size, rate: float, progress: Progres
     """Heartbeats at a rate; fewer are sent once the observer reads more slowly than they come."""
     progress(f"scale: {rate:g} heartbeats a second are offered to one observer")
     stand.set_rates(nodes=rate / size.clusters)
-    time.sleep(SETTLE_SECONDS)
+    time.sleep(size.settle)
     moved = _window(stand, size.window)
     stand.set_rates(nodes=0.0)
-    time.sleep(SETTLE_SECONDS)
+    time.sleep(size.settle)
     return {
         "read_per_second": round(moved["nodes_sent"] / moved["seconds"], 1),
         "mib_per_second": round(moved["feed_bytes"] / moved["seconds"] / 2**20, 2),
