@@ -39,6 +39,11 @@ def plural(number: int, noun: str) -> str:
     return noun if number == 1 else f"{noun}s"
 
 
+def in_seconds(seconds: float) -> str:
+    """``1 second``, ``0.5 seconds``, ``2592000 seconds``: as in a setting, never in powers of ten."""
+    return f"{seconds:.10g} {'second' if seconds == 1 else 'seconds'}"
+
+
 def agree(number: int, singular: str, several: str) -> str:
     """The form of a verb or pronoun that goes with a number: ``waits`` or ``wait``."""
     return singular if number == 1 else several

@@ -29,7 +29,7 @@ from scheduling.requirements import (
     place_of,
     repeats,
 )
-from scheduling.sentences import listing, plural
+from scheduling.sentences import in_seconds, listing, plural
 
 _SUGGESTED = 100
 """Distinct unknown keys that get a suggestion; comparing words is slow, and no reader needs more."""
@@ -126,7 +126,7 @@ def _wait_faults(requirement: Requirement, path: Path) -> Iterator[Fault]:
         )
         yield Fault(path, "wait_on_required", message)
     if not 0 < seconds < math.inf:
-        yield Fault(path, "invalid_wait", f"waitSeconds is a number of seconds above 0, not {seconds:g}.")
+        yield Fault(path, "invalid_wait", f"waitSeconds is a number of seconds above 0, not {seconds:.10g}.")
 
 
 def _against_group(gang: Gang, rank: Mapping[str, int]) -> tuple[list[Fault], set[int]]:
@@ -236,7 +236,7 @@ def _two_types(path: SetPath, kinds: Mapping[str, Sequence[tuple[GangTask, Requi
 
 def _two_waits(path: SetPath, by_time: Mapping[float, Sequence[tuple[GangTask, Requirement]]]) -> Fault:
     waits = [
-        (f"for {seconds:g} seconds" if seconds else "not at all") + f" by {_tasks(t for t, _ in members)}"
+        (f"for {in_seconds(seconds)}" if seconds else "not at all") + f" by {_tasks(t for t, _ in members)}"
         for seconds, members in sorted(by_time.items())
     ]
     task, requirement = list(by_time.values())[1][0]
@@ -320,5 +320,5 @@ def _line(requirement: Requirement) -> str:
     group = requirement.group if plain else json.dumps(requirement.group, ensure_ascii=False)
     kind = "" if requirement.kind == "required" else f", requirementType: {requirement.kind}"
     if requirement.wait_seconds is not None:
-        kind += f", waitSeconds: {requirement.wait_seconds:g}"
+        kind += f", waitSeconds: {requirement.wait_seconds:.10g}"
     return f"`- {{key: {requirement.key}, group: {group}{kind}}}`"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from scheduling.capabilities import Capabilities, Capability, lacking
 from scheduling.errors import Fault, Path
 from scheduling.requirements import Gang, SetPath, effective, place_of
+from scheduling.sentences import in_seconds
 from scheduling.tree import ConstraintNode, ConstraintTree
 
 
@@ -79,11 +80,12 @@ def check_patience(gang: Gang, *, capabilities: Capabilities, queue_timeout: flo
                 continue
             visited.add((where, seconds))
             if Capability.TOPOLOGY_RELAX_PENDING not in capabilities:
-                because = f'Key "{requirement.key}" is to be relaxed here after {seconds:g} seconds.'
+                because = f'Key "{requirement.key}" is to be relaxed here after {in_seconds(seconds)}.'
                 yield lacking(Capability.TOPOLOGY_RELAX_PENDING, capabilities, path=where, because=because)
             if queue_timeout is not None and seconds >= queue_timeout:
                 message = (
-                    f"waitSeconds is {seconds:g}, but a task group waits at most {queue_timeout:g} seconds "
-                    "for its place (queue_timeout): it would never be relaxed. Write less than that."
+                    f"waitSeconds is {seconds:.10g}, but a task group waits at most "
+                    f"{in_seconds(queue_timeout)} for its place (queue_timeout): it would never "
+                    "be relaxed. Write less than that."
                 )
                 yield Fault(where, "wait_beyond_queue_timeout", message)

@@ -12,6 +12,7 @@ from pools.values.durations import ACCEPTED, parse_duration
 from pools.values.recovery import RESPONSES, Loss, RecoveryPolicy, Response
 from scheduling.capabilities import Capabilities, Capability, lacking
 from scheduling.errors import Fault, Path
+from scheduling.sentences import in_seconds
 
 PLACES: Mapping[str, Path] = {
     **{loss.value: (loss.value,) for loss in Loss},
@@ -75,7 +76,7 @@ def document_of(policy: RecoveryPolicy) -> dict[str, Any]:
         for step in outer:
             inner = inner.setdefault(str(step), {})
         value = getattr(policy, field)
-        inner[str(last)] = f"{value:g}s" if field in DURATIONS else value
+        inner[str(last)] = f"{value:.10g}s" if field in DURATIONS else value
     return document
 
 
@@ -87,8 +88,8 @@ def check_amounts(places: Sequence[RecoveryWords], *, most: int) -> Iterator[Fau
         yield Fault(_narrowest(places, "most").path_of("most"), "over_maximum", message, allowed=(str(most),))
     if policy.backoff_first > policy.backoff_limit:
         message = (
-            f"The first pause, {policy.backoff_first:g} seconds, is longer than the longest, "
-            f"{policy.backoff_limit:g} seconds."
+            f"The first pause, {in_seconds(policy.backoff_first)}, is longer than the longest, "
+            f"{in_seconds(policy.backoff_limit)}."
         )
         words = _narrowest(places, "backoff_first", "backoff_limit")
         field = "backoff_first" if "backoff_first" in words.values else "backoff_limit"

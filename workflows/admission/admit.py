@@ -28,7 +28,7 @@ from scheduling.errors import Fault, Notice, Path, in_order
 from scheduling.levels import ranks
 from scheduling.nvlink import ChannelClaim, NvlinkTask, channel_claims, check_nvlink, claim_faults
 from scheduling.requirements import Gang, GangTask, Requirement, SetPath, decided, effective
-from scheduling.sentences import listing
+from scheduling.sentences import in_seconds, listing
 from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
 from workflows.admission.start_barrier import start_barrier
@@ -144,9 +144,8 @@ class _Admission:
         if seconds is None:
             return allowed.default
         if seconds > allowed.most:
-            message = (
-                f"{key} is cut from {seconds:g} to {allowed.most:g} seconds, the most that this pool allows."
-            )
+            most = in_seconds(allowed.most)
+            message = f"{key} is cut from {seconds:.10g} to {most}, the most that this pool allows."
             self.notices.append(Notice("timeout_cut", message, ("workflow", "timeout", key)))
         return min(seconds, allowed.most)
 
@@ -397,7 +396,7 @@ class _Admission:
         most = self.facts.max_grace_period
         if task.grace_period > most:
             message = (
-                f"{task.grace_period} seconds are over what pool {quoted(self.facts.name)} allows "
+                f"{in_seconds(task.grace_period)} are over what pool {quoted(self.facts.name)} allows "
                 f"(max_grace_period_seconds), which is {most}."
             )
             path = (*task.path, "terminationGracePeriodSeconds")

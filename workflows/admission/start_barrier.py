@@ -8,6 +8,7 @@ The limit is shorter than the start timeout, so that the barrier ends first and 
 """
 
 from scheduling.errors import Notice
+from scheduling.sentences import in_seconds
 from workflows.admission.pool_facts import PoolFacts
 from workflows.spec.workflow_spec import GroupSpec
 from workflows.values.placement import StartBarrier
@@ -48,7 +49,7 @@ def _left_out(group: GroupSpec, facts: PoolFacts) -> Notice:
 def _one_by_one(group: GroupSpec, facts: PoolFacts, *, limit: float) -> Notice:
     message = (
         f'Scheduler "{facts.scheduler_type}" does not place all tasks of "{group.name}" together: one whose '
-        f"peers have no address {limit:g} seconds after its start fails. Leave `barrier: true` out if some "
+        f"peers have no address {in_seconds(limit)} after its start fails. Leave `barrier: true` out if some "
         "may wait longer for their node."
     )
     return Notice("barrier_alone", message, (*group.path, "barrier"))

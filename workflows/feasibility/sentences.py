@@ -11,7 +11,7 @@ from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainCapacity, Obstacle, Occupant, SetVerdict, Verdict
 from scheduling.levels import Domain
-from scheduling.sentences import agree, count_of, listing, plain_listing
+from scheduling.sentences import agree, count_of, in_seconds, listing, plain_listing
 from workflows.feasibility.nodes import ObservedNodes
 
 ANOTHER_WORKFLOW = "another workflow"
@@ -76,7 +76,7 @@ def _to_preempt(verdict: Verdict) -> str:
     if preemption.spared_until is not None:
         until = _time(preemption.spared_until)
         time = f" once that has run for its queue's minimum time, by {until} at the latest"
-    delay = f", after a delay of {preemption.delay:g} seconds" if preemption.delay else ""
+    delay = f", after a delay of {in_seconds(preemption.delay)}" if preemption.delay else ""
     workflows = listing(preemption.workflows, limit=3)
     return f" The scheduler may preempt work of lower priority for it{time}{delay}: {workflows}."
 

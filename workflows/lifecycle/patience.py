@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from scheduling.requirements import SetPath, describe
-from scheduling.sentences import count_of, plain_listing
+from scheduling.sentences import count_of, in_seconds, plain_listing
 from workflows.values.observation import PREFERENCE_LEVELS_ANNOTATION, STAGE_ANNOTATION
 
 GAVE_WAY = "PreferencesGaveWay"
@@ -158,7 +158,7 @@ def next_relaxation(rows: Iterable[ConstraintRow], since: datetime | None) -> da
 
 def start_message(rows: Sequence[ConstraintRow]) -> str:
     """The event's message when the clock starts; empty if nothing is required for a while."""
-    sets = [f"{_set_name(row)} for {row['waitSeconds']:g} seconds" for row in _still_required(rows)]
+    sets = [f"{_set_name(row)} for {in_seconds(row['waitSeconds'])}" for row in _still_required(rows)]
     if not sets:
         return ""
     return f"All pods exist without a node. Required at first, then preferred: {plain_listing(sets)}."
@@ -168,7 +168,7 @@ def relaxation_message(before: Sequence[ConstraintRow], after: Sequence[Constrai
     """The event's message when a stage begins; empty if no constraint that took effect changes."""
     required = [_place(row) for row in _still_required(before)]
     sets = [
-        f"{_set_name(row)} (required for {row['waitSeconds']:g} seconds)"
+        f"{_set_name(row)} (required for {in_seconds(row['waitSeconds'])})"
         for row in after
         if row.get("relaxed") and _place(row) in required
     ]

@@ -23,6 +23,7 @@ from pools.values.recovery import Loss
 from scheduling import names
 from scheduling.backends.base import Eviction, EvictionCause, RoomCause, RoomLoss
 from scheduling.node_health import NodeHealth
+from scheduling.sentences import in_seconds
 from scheduling.suspects import NodeFault
 from web.times import read_instant
 from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
@@ -185,14 +186,14 @@ def _by_traces(pod: PodSeen, traces: DeletionTraces, gone_at: datetime | None) -
 
 def read_lost(pod: PodSeen, node: NodeHealth, *, lost_after: timedelta) -> Reading:
     """Read a pod that has not ended on a node that is lost: nobody knows whether it still runs."""
-    seconds = f"{lost_after.total_seconds():g} seconds"
+    seconds = in_seconds(lost_after.total_seconds())
     message = f"Its node is lost: it is away for longer than {seconds}. {node.sentence(pod.node_name)}"
     return _backend(message, loss=Loss.NODE_LOST, evidence=BY_NODE, fault=NodeFault.LOST)
 
 
 def read_out_of_domain(pod: PodSeen, *, since: datetime, lost_after: timedelta) -> Reading:
     """Read a pod that runs on a node without its NVLink: the node has left the group's ComputeDomain."""
-    seconds = f"{lost_after.total_seconds():g} seconds"
+    seconds = in_seconds(lost_after.total_seconds())
     message = (
         f"Its node {pod.node_name} has left its NVLink domain: it is not ready there since "
         f"{since:%Y-%m-%d %H:%M:%S} UTC, longer than {seconds}."
@@ -413,7 +414,7 @@ def _live(pod: PodSeen, now: datetime, start_timeout: timedelta) -> Reading:
 def not_started(pod: PodSeen, start_timeout: timedelta) -> Reading:
     """The end of a task whose pod has not started in time, with what its containers wait for."""
     waits = [_wait(container) for container in _containers(pod) if container.get("state") == "waiting"]
-    seconds = f"{start_timeout.total_seconds():g} seconds"
+    seconds = in_seconds(start_timeout.total_seconds())
     if waits_at_barrier(pod):
         waits = ["Its start barrier still waits for the addresses of its peers."]
     message = " ".join([f"Its pod did not start within {seconds} on {pod.node_name}.", *waits[:3]])

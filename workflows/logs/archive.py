@@ -34,6 +34,7 @@ from django.db.models.functions import Now
 from cluster.errors import ClusterError, ClusterUnreachable, Invalid, ObjectNotFound, WriteConflict
 from cluster.interface import ClusterApi, Stream
 from pools.selectors import workflow_limits
+from scheduling.sentences import in_seconds
 from workflows.logs.errors import StoreFailed
 from workflows.logs.store import LogStore, installed_store, name_of
 from workflows.logs.text import bounded_text, pack
@@ -88,7 +89,7 @@ def keep_before_delete(pods: Collection[str], *, group: UUID, cluster: ClusterAp
     if not any(outcome.size for outcome in outcomes) and any(outcome.silent for outcome in outcomes):
         cluster.kube_system_uid()  # raises if all of it is silent
     answered = {outcome.pk for outcome in outcomes}
-    late = f"the log could not be read before its pod was deleted: not within {seconds:g} seconds"
+    late = f"the log could not be read before its pod was deleted: not within {in_seconds(seconds)}"
     record(outcomes, final=True)
     record(
         [LogOutcome(pk=unread.pk, trouble=late) for unread in logs if unread.pk not in answered], final=True

@@ -32,6 +32,7 @@ from django.db import close_old_connections
 
 from cluster.errors import ClusterError
 from cluster.interface import ClusterApi
+from scheduling.sentences import in_seconds
 from workflows.lifecycle.statuses import BACKLOG, TERMINAL
 from workflows.logs.read import is_over, kept_lines, marked, pod_namespace
 from workflows.logs.text import LineCutter
@@ -248,7 +249,7 @@ async def follow_logs(
                 async for piece in follower.queued_pieces():
                     yield piece
                 if not is_through:
-                    yield f"(followed for {request.seconds:g} seconds; ask again to go on)\n".encode()
+                    yield f"(followed for {in_seconds(request.seconds)}; ask again to go on)\n".encode()
                 return
             del tasks  # a workflow has up to thousands, and most of the time a follower waits
             async for piece in follower.new_pieces(seconds=min(follower.rows_seconds(followers()), left)):

@@ -9,6 +9,7 @@ has none, the rest of it bounds that wait, because its peers hold theirs.
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from scheduling.sentences import in_seconds
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.group_view import GroupView, TaskView
 
@@ -52,7 +53,7 @@ def start_deadline(task: TaskView, limit: timedelta) -> datetime | None:
 
 def _deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
     row, placement = view.row, view.placement
-    limit = f"{placement.queue_timeout:g} seconds"
+    limit = in_seconds(placement.queue_timeout)
     if view.status == TaskStatus.PROCESSING and (since := _queued_since(view, row.touched_at)):
         # no gang stays created in part for good
         message = f"It could not be created within its queue timeout of {limit}. {row.waiting_reason}"
@@ -69,7 +70,7 @@ def _deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
 
 def _run_deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
     """The end of a run, or of the wait of its tasks without nodes while its clock stands."""
-    limit = f"execution timeout of {view.placement.exec_timeout:g} seconds"
+    limit = f"execution timeout of {in_seconds(view.placement.exec_timeout)}"
     if until := _end_of_run(view):
         return [(TaskStatus.FAILED_EXEC_TIMEOUT, f"It ran longer than its {limit}.", until)]
     since = [

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pools.values.recovery import MOST_AVOIDED, Loss, RecoveryPolicy, Response
 from scheduling import names
 from scheduling.node_health import NodeHealth
-from scheduling.sentences import as_sentence, listing, plural
+from scheduling.sentences import as_sentence, in_seconds, listing, plural
 from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
 from workflows.lifecycle.pod_status import OF_THE_ROOM, ROOM_BUSY, Reading, last_end
 from workflows.lifecycle.recovery import History, LostTask, Recovery, recover
@@ -150,7 +150,7 @@ def replacement_overdue(view: GroupView) -> LostTask | None:
         name=task.name,
         lead=task.lead,
         status=str(TaskStatus.FAILED_BACKEND_ERROR),
-        message=f"Its replacement got no place beside its peers in {policy.replace_patience:g} seconds.",
+        message=f"Its replacement got no place beside its peers in {in_seconds(policy.replace_patience)}.",
         loss=Loss.NODE_LOST,
         evidence="no_place_beside_peers",
     )

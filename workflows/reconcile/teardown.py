@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from cluster.errors import NotServed
 from pools.conditions import Condition, status_of
-from scheduling.sentences import plain_listing
+from scheduling.sentences import in_seconds, plain_listing
 from web.crashpoints import reached
 from workflows.models import Task
 from workflows.reconcile import observations
@@ -115,7 +115,9 @@ def _wait(view: GroupView, lease: Lease, plan: GroupPlan, away: PodsAway) -> Req
         return look_again(waited, first=1.0, most=STUCK_SECONDS if is_notified else UNNOTIFIED_SECONDS)
     objects = plain_listing(plan.remaining)
     whose = "the attempt" if view.row.clearing and not view.ended else "the group"
-    message = f"Still in the cluster {int(waited.total_seconds())} seconds after {whose}'s end: {objects}."
+    message = (
+        f"Still in the cluster {in_seconds(int(waited.total_seconds()))} after {whose}'s end: {objects}."
+    )
     reason = "NodeLost" if away.needs_help else "StillThere"
     record(lease, stuck_changes(reason, f"{message} {away.sentence}".strip()))
     return RequeueAfter(seconds=STUCK_SECONDS)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.db.models import Min
 
 from pools import conditions
-from scheduling.sentences import plain_listing
+from scheduling.sentences import in_seconds, plain_listing
 from workflows.lifecycle.domain_health import NVLINK_READY
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Attempt, Task
@@ -84,7 +84,7 @@ def begin(change: NewAttempt, steps: Steps) -> None:
         searched_capacity="",
         placement={**group.placement, "version": max(group.placement["version"], TRIED_AGAIN)},
     )
-    after = f" after {change.pause:g} seconds" if change.pause else ""
+    after = f" after {in_seconds(change.pause)}" if change.pause else ""
     steps.note(
         key=f"attempt:{number}",
         reason="NewAttempt",

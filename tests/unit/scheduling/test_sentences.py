@@ -2,7 +2,16 @@
 
 import pytest
 
-from scheduling.sentences import agree, as_sentence, count_of, first, listing, plain_listing, plural
+from scheduling.sentences import (
+    agree,
+    as_sentence,
+    count_of,
+    first,
+    in_seconds,
+    listing,
+    plain_listing,
+    plural,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,3 +56,11 @@ def test_nouns_and_verbs_agree_with_their_number():
 @pytest.mark.parametrize(("text", "want"), [("a", "a."), ("a.", "a."), ("a?", "a?"), ("a (b)", "a (b).")])
 def test_words_of_others_end_as_a_sentence(text, want):
     assert as_sentence(text) == want
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(1, "1 second"), (0.5, "0.5 seconds"), (0, "0 seconds"), (2_592_000, "2592000 seconds")],
+)
+def test_seconds_are_written_as_in_a_setting(seconds, words):
+    assert in_seconds(seconds) == words
