@@ -249,7 +249,8 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
     faults += check_scheduler_recovers_pools(recovery, capabilities=capabilities, path=SCHEDULER)
     if not stays or shape.queues_of(backend).own != own_queues:
         shares = {pool.name: pool.resources.get("gpu") or {} for pool in pools}
-        faults += check_scheduler_shares_pools(shares, capabilities=capabilities, path=SCHEDULER)
+        path = ("queue_settings", "own_queues") if stays else SCHEDULER
+        faults += check_scheduler_shares_pools(shares, capabilities=capabilities, path=path)
     faults += check_backend_serves_pools(
         _newly_lacking(backend, pools, probe),
         external={pool.name: pool.topology_name for pool in pools if pool.topology_name},

@@ -124,9 +124,10 @@ def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
     """Decide on the actions. An object that is as desired needs none."""
     creates, replaces, updates, clears, foreign = [], [], [], [], []
     ending = _ending(desired, observed)
+    skipped = _without_basis(desired, observed).union(ending)
     for name, manifest in desired.objects.items():
         kind = name[0]
-        if kind in observed.unread or name in ending:
+        if kind in observed.unread or name in skipped:
             continue
         if own := observed.own.get(name):
             if _lists_other_levels(own, manifest):
@@ -151,21 +152,31 @@ def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
         clears=tuple(clears),
         deletes=tuple(sorted(orphans, key=_children_first)),
         foreign=tuple(sorted(foreign)),
-        ending=tuple(f"{kind.name} {name}" for kind, name in ending if (kind, name) in observed.own),
+        ending=tuple(f"{kind.name} {name}" for kind, name in ending),
     )
 
 
-def _ending(desired: DesiredObjects, observed: ObservedObjects) -> dict[Name, None]:
-    """Of queues of ours, what is being deleted and what is not there yet and would name it."""
-    ending: dict[Name, None] = {}
+def _ending(desired: DesiredObjects, observed: ObservedObjects) -> list[Name]:
+    """Of queues of ours, the needed objects that somebody has deleted, and a finalizer keeps."""
+    owned = owned_kinds()
+    present = (name for name in desired.objects if name[0] in owned and name in observed.own)
+    return [name for name in present if _is_going(observed.own[name])]
+
+
+def _is_going(obj: Obj) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def _without_basis(desired: DesiredObjects, observed: ObservedObjects) -> set[Name]:
+    """Of queues of ours, those missing objects that would lead to what is going or is somebody else's."""
+    unusable = {name for name, obj in observed.own.items() if _is_going(obj)} | observed.foreign.keys()
+    waiting: set[Name] = set()
     for name, manifest in desired.objects.items():
-        if name[0] not in owned_kinds():
-            continue
-        own = observed.own.get(name)
-        leads_there = own is None and any(below in ending for below in leads_to(manifest))
-        if leads_there or (own is not None and "deletionTimestamp" in own["metadata"]):
-            ending[name] = None
-    return ending
+        is_owned, is_missing = name[0] in owned_kinds(), name not in observed.own
+        if is_owned and is_missing and not unusable.isdisjoint(leads_to(manifest)):
+            unusable.add(name)
+            waiting.add(name)
+    return waiting - observed.foreign.keys()
 
 
 def _queues_to_keep(desired: DesiredObjects, observed: ObservedObjects) -> set[Name]:

@@ -1,5 +1,7 @@
 """What to do about a cluster's shared objects, decided from values alone."""
 
+import pytest
+
 from cluster.kinds import PRIORITY_CLASS
 from pools.services.sync import DesiredObjects, ObservedObjects, SyncPlan, name_of, plan
 from tests.fakes.kinds import KAI_QUEUE, KAI_TOPOLOGY, KUEUE_QUEUES
@@ -159,3 +161,15 @@ def test_nothing_is_made_upon_an_object_that_is_going():
     assert (steps.creates, steps.ending) == ((), ("ResourceFlavor q",))
     steps = decide_on(desired=kueue_objects(), own=[topology])
     assert kinds(steps.creates) == ["ResourceFlavor", "ClusterQueue", "LocalQueue"]
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_nothing_is_made_upon_an_object_of_somebody_else(place):
+    desired = kueue_objects()
+    theirs = desired[place]
+    steps = plan(
+        DesiredObjects(objects={name_of(obj): obj for obj in desired}, kept_queues=set()),
+        ObservedObjects(own={}, foreign={name_of(theirs): theirs}),
+    )
+    assert kinds(steps.creates) == kinds(desired[:place])
+    assert len(steps.foreign) == 1
