@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pools.clusters.probe import missing
 from pools.preflight.facts import CheckedPool, ClusterFacts, InstallationFacts
-from pools.preflight.rights import ACCOUNTS, Right, account_of, rights_of
+from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, Right, account_of, rights_of
 from scheduling.backends.base import InstallationChecker, Purpose
 from scheduling.capabilities import SchedulerVersion
 from scheduling.levels import CLIQUE_LABEL, CLIQUE_LABELS, HOSTNAME_LABEL, look_alike
@@ -317,6 +317,23 @@ def _rights(facts: ClusterFacts) -> Iterator[CheckResult]:
     yield from _other_rights(facts, account)
 
 
+def _queue_rights(facts: ClusterFacts) -> Iterator[CheckResult]:
+    """The rights to keep queues, which only a backend with queues of the service's own is asked for."""
+    rights = {} if isinstance(facts.rights, Unread) else facts.rights
+    needed = sorted(QUEUE_RULE.rights())
+    username = "" if isinstance(facts.username, Unread) else facts.username
+    if not rights.keys() >= set(needed) or account_of(username) not in ("", *QUEUE_RULE.accounts):
+        return
+    if absent := [right for right in needed if not rights[right]]:
+        message = (
+            f"Queues of the service's own cannot be kept: {_listed(absent, facts.namespace)} is missing."
+        )
+        to_do = "Apply deploy/rbac/kueue-queues.yaml, or set queue_settings.own_queues to false."
+        yield failed("queue_rights", message, to_do)
+    else:
+        yield passed("queue_rights", "Queues of the service's own can be kept.")
+
+
 def _other_rights(facts: ClusterFacts, account: str) -> Iterator[CheckResult]:
     """The rights that can be done without, and those of the other processes."""
     accounts = (account,) if account else ACCOUNTS
@@ -360,6 +377,7 @@ CHECKS: tuple[Rule, ...] = (
     _reachable,
     _cluster_clock,
     _rights,
+    _queue_rights,
     _scheduler,
     _conformance,
     _installed,

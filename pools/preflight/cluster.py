@@ -17,13 +17,13 @@ from pools import selectors
 from pools.clusters.connect import cluster_for
 from pools.clusters.kinds import as_kind
 from pools.clusters.probe import PROBE_SECONDS, READ_SECONDS, Probe, probe_cluster
-from pools.documents.backend import shard_of
+from pools.documents.backend import queues_of, shard_of
 from pools.models import Backend, Pool
 from pools.pod_templates.applied import node_selection
 from pools.preflight.checks import CHANNEL_CLASS
 from pools.preflight.documents import read_document
 from pools.preflight.facts import CheckedPool, ClusterFacts
-from pools.preflight.rights import ACCOUNTS, Right, rights_of
+from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, Right, rights_of
 from scheduling.backends.base import InstallationChecker, ObjectQuery, SchedulerBackend
 from scheduling.backends.registry import installed
 from scheduling.channels import CHANNEL_DRIVER, node_with_channel
@@ -58,7 +58,7 @@ def read_cluster(backend: Backend, *, seconds: float = PROBE_SECONDS) -> Cluster
         shard=next(iter(shard_of(backend).values()), ""),
         probe=probe,
         username=read(lambda: _username(cluster)),
-        rights=read(lambda: _rights(cluster, backend.namespace)),
+        rights=read(lambda: _rights(cluster, backend)),
         device_class=read(lambda: cluster.get(DEVICE_CLASS, CHANNEL_CLASS) is not None),
         channels=read(lambda: _channels(cluster)),
         pools=_read(None, lambda: _pools(cluster, backend)),
@@ -93,14 +93,16 @@ def _username(cluster: ClusterApi) -> str:
     return str(((review.get("status") or {}).get("userInfo") or {}).get("username") or "")
 
 
-def _rights(cluster: ClusterApi, namespace: str) -> dict[Right, bool]:
+def _rights(cluster: ClusterApi, backend: Backend) -> dict[Right, bool]:
     rights = {
         right
         for account in ACCOUNTS
         for optional in (True, False)
         for right in rights_of(account, optional=optional)
     }
-    return {right: _is_granted(cluster, right, namespace) for right in sorted(rights)}
+    if queues_of(backend).own:
+        rights.update(QUEUE_RULE.rights())
+    return {right: _is_granted(cluster, right, backend.namespace) for right in sorted(rights)}
 
 
 def _is_granted(cluster: ClusterApi, right: Right, namespace: str) -> bool:

@@ -93,6 +93,12 @@ RULES = (
 )
 
 
+QUEUE_RULE = Rule(
+    (WORKER,), "kueue.x-k8s.io", "localqueues clusterqueues resourceflavors topologies", _OWN, optional=True
+)
+"""Of ``deploy/rbac/kueue-queues.yaml``: for backends with queues of the service's own alone."""
+
+
 def rights_of(account: str, *, optional: bool) -> frozenset[Right]:
     """The rights that one account needs, or those that it can do without."""
     return frozenset(

@@ -27,7 +27,7 @@ from doctor import clusters as doctor_clusters
 from pools.clusters.guard import CONFIG_MAP_NAME
 from pools.clusters.kinds import as_kind, owned_kinds, pod_group_kinds, pool_kinds, scheduler_pool_kinds
 from pools.preflight.checks import CHANNEL_CLASS
-from pools.preflight.rights import ACCOUNTS, rights_of
+from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, rights_of
 from scheduling.backends.base import (
     AdmitsBeforePods,
     AdmitsByQueue,
@@ -286,6 +286,8 @@ def test_the_rights_to_keep_queues_are_what_the_sync_does_with_them():
     verbs = {verb for method in methods if method != "kube_system_uid" for verb in VERBS[method]}
     needed = {(WORKER, verb, _resource(kind, "list")) for kind in owned_kinds() for verb in verbs}
     assert set(rights.granted("kueue-queues.yaml")) == needed
+    reviewed = {(WORKER, right.verb, _named(right)) for right in QUEUE_RULE.rights()}
+    assert (reviewed, QUEUE_RULE.accounts) == (needed, (WORKER,))
     assert not needed & set(rights.granted())
 
 

@@ -8,7 +8,7 @@ from pools.clusters.probe import Probe
 from pools.preflight.checks import LABELS_TO_OFFER, check_cluster, check_installation
 from pools.preflight.facts import CheckedPool, ClusterFacts, InstallationFacts
 from pools.preflight.report import PreflightReport, as_json, as_text
-from pools.preflight.rights import ACCOUNTS, account_of, rights_of
+from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, account_of, rights_of
 from scheduling.backends.base import Purpose
 from scheduling.backends.kai import Kai
 from scheduling.backends.kubernetes import Kubernetes
@@ -280,6 +280,29 @@ def test_a_cluster_that_does_not_answer_fails_once_and_leaves_the_rest_unknown()
 )
 def test_the_account_of_credentials(username, account):
     assert account_of(username) == account
+
+
+@pytest.mark.parametrize(("granted", "want"), [(False, "failed"), (True, "passed")])
+def test_a_backend_with_queues_of_our_own_needs_their_rights(granted, want):
+    rights = dict.fromkeys(QUEUE_RULE.rights(), granted)
+    result = result_of(replace(GOOD, rights={**EVERY_RIGHT, **rights}), "queue_rights")
+    assert str(result.status) == want
+    assert granted or "deploy/rbac/kueue-queues.yaml" in result.to_do
+
+
+def test_a_backend_without_queues_of_our_own_is_not_asked_for_their_rights():
+    """The observer needs some of them for itself, and may lack them."""
+    lacking = {right: right.group != "kueue.x-k8s.io" for right in EVERY_RIGHT}
+    assert "queue_rights" not in {result.check for result in check_cluster(replace(GOOD, rights=lacking))}
+
+
+@pytest.mark.parametrize("account", ["web", "observer"])
+def test_the_worker_alone_keeps_queues(account):
+    asked = dict.fromkeys(QUEUE_RULE.rights(), False)
+    facts = replace(
+        GOOD, rights={**EVERY_RIGHT, **asked}, username=f"system:serviceaccount:osmo-topology:{account}"
+    )
+    assert "queue_rights" not in {result.check for result in check_cluster(facts)}
 
 
 def test_an_account_needs_its_own_rights_alone_and_knows_none_of_the_others():
