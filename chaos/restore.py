@@ -69,12 +69,12 @@ class Restore:
         self._run("pg_dump", "--format=custom", f"--file={self.file}", "--dbname", self._name)
         self.progress("the database was backed up")
 
-    def put_back(self, submit: Callable[[str, str], None], *, configure: Callable[[], None]) -> None:
+    def put_back(self, submit: Callable[[str, str, str], None], *, configure: Callable[[], None]) -> None:
         """Put the backup in the database's place, see that nothing is written, and adopt.
 
         ``configure`` mends what was broken in the configuration when the backup was taken.
         """
-        submit(POOL, LASTING)
+        submit(POOL, LASTING, "HIGH")  # before what the storm left waiting
         _until(lambda: self._answer(RUNNING) == "RUNNING", RUNNING_SECONDS, awaited="a workflow that lasts")
         self._replace()
         self.ended = time.monotonic()
