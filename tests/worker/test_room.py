@@ -121,6 +121,19 @@ def test_a_group_that_waits_for_room_costs_no_call(world):
     assert world.cluster.calls[before:] == []
 
 
+@pytest.mark.parametrize(("waited", "pause"), [(1, 3), (40, 40), (900, 120)])
+def test_the_longer_a_group_waits_for_room_the_more_rarely_it_looks(world, waited, pause):
+    """What others use of the queue stands in its reason, and nobody notifies it when that changes."""
+    group = gang(world)
+    began = timezone.now()
+    times = ("processing_start_time", "scheduling_start_time")
+    TaskGroup.objects.filter(pk=group.pk).update(**dict.fromkeys(times, began - timedelta(seconds=waited)))
+    world.look(group)
+    took = timezone.now() - began
+    due = fresh(group).next_reconcile_at - began
+    assert timedelta(seconds=pause) <= due <= timedelta(seconds=pause) + 2 * took
+
+
 def test_pods_are_made_for_the_nodes_that_were_assigned(world):
     group = gang(world)
     admit(world, "n-3", "n-1")

@@ -73,6 +73,7 @@ TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is reconciled this often even without a notification
 WAITING_SECONDS = 300.0  # the end of a group makes its downstream groups due in the same transaction
 TEMPLATE_SECONDS = 2.0
+ROOM_SECONDS = 3.0  # then as long as the group has waited: six looks in its first two minutes
 MOST_TEMPLATE_SECONDS = 60.0
 NODE_SECONDS = 10.0  # a person must act, or a node come back
 RECHECK_AFTER = timedelta(seconds=1)
@@ -244,13 +245,17 @@ class Reconciliation:
         return outcome
 
     def _wait_for_room(self, view: GroupView) -> Outcome | None:
-        """Wait until the observer reports the scheduler's answer; a silent one is not waited for."""
+        """Wait until the observer reports the scheduler's answer; a silent one is not waited for.
+
+        How full the queue is stands in the reason, and nobody is notified when others change that.
+        """
         if changes := queued_changes(view):
             record(self.lease, changes)
             return None
         self.observed = self.observed or ObservedPods(pods={}, gone_at={}, complete=True)
-        silent = observations.observer_is_silent(view)
-        return _next_reconcile(view, (next_deadline(view),), SILENT_SECONDS if silent else SAFETY_SECONDS)
+        most = SILENT_SECONDS if observations.observer_is_silent(view) else SAFETY_SECONDS
+        waited = (view.now - _waits_since(view)).total_seconds()
+        return _next_reconcile(view, (next_deadline(view),), min(max(waited, ROOM_SECONDS), most))
 
     def _follow(self, view: GroupView) -> Outcome | None:
         silent = observations.observer_is_silent(view)
