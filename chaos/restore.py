@@ -32,7 +32,7 @@ LASTING = """workflow:
 """
 POOL = "spines"
 PROGRAM_SECONDS = 300  # adopting compares each cluster, which takes minutes on a busy machine
-RUNNING_SECONDS = 240.0
+RUNNING_SECONDS = 600.0  # a thousand groups that are due take minutes
 REFUSAL_SECONDS = 120.0
 SETTLE_SECONDS = 10.0  # a worker may act on what it read a few seconds ago
 QUIET_SECONDS = 25.0
