@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 import psycopg
 import structlog
+from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
@@ -120,6 +121,27 @@ def alone(connection: BaseDatabaseWrapper, *, sleep: Callable[[float], None] = t
         yield
     finally:
         _ask(connection, "SELECT pg_advisory_unlock(%s)", ADVISORY_KEY)
+
+
+class BuildIndex(AddIndexConcurrently):
+    """Builds an index beside the work; may be repeated.
+
+    ``CREATE INDEX CONCURRENTLY`` that gets no lock or is stopped leaves an invalid index of that name behind,
+    and a migration with several of them is repeated from its first. So what is left of an earlier try is
+    dropped first.
+    """
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        model = to_state.apps.get_model(app_label, self.model_name)
+        if self.allow_migrate_model(schema_editor.connection.alias, model):
+            schema_editor.execute(self.index.remove_sql(model, schema_editor, concurrently=True))
+        super().database_forwards(app_label, schema_editor, from_state, to_state)
 
 
 class LockTables(Operation):

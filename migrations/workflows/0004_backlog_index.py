@@ -1,5 +1,6 @@
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
+
+from web.migrating import BuildIndex
 
 
 class Migration(migrations.Migration):
@@ -12,7 +13,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        AddIndexConcurrently(
+        BuildIndex(
             model_name='taskgroup',
             index=models.Index(condition=models.Q(('created_in_cluster_at', None), ('released_at', None), ('status__in', ['SUBMITTING', 'WAITING', 'PROCESSING'])), fields=['workflow'], name='taskgroup_backlog'),
         ),

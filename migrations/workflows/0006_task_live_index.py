@@ -1,5 +1,6 @@
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
+
+from web.migrating import BuildIndex
 
 
 class Migration(migrations.Migration):
@@ -12,7 +13,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        AddIndexConcurrently(
+        BuildIndex(
             model_name='task',
             index=models.Index(condition=models.Q(('status__in', ['SUBMITTING', 'WAITING', 'PROCESSING', 'SCHEDULING', 'INITIALIZING', 'RUNNING'])), fields=['-id'], name='task_live'),
         ),

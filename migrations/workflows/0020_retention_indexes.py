@@ -1,7 +1,8 @@
 import django.contrib.postgres.indexes
 import django.db.models.fields.json
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
+
+from web.migrating import BuildIndex
 
 
 class Migration(migrations.Migration):
@@ -15,27 +16,27 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        AddIndexConcurrently(
+        BuildIndex(
             model_name='taskgroup',
             index=models.Index(models.F('backend'), django.db.models.fields.json.KeyTextTransform('namespace', 'placement'), name='taskgroup_namespace'),
         ),
-        AddIndexConcurrently(
+        BuildIndex(
             model_name='workflow',
             index=models.Index(condition=models.Q(('end_time__isnull', False)), fields=['pool_name', 'end_time'], name='workflow_ended'),
         ),
-        AddIndexConcurrently(
+        BuildIndex(
             model_name='workflow',
             index=models.Index(fields=['submitted_by', 'pool_name'], name='workflow_submitters'),
         ),
-        AddIndexConcurrently(
+        BuildIndex(
             model_name='workflow',
             index=models.Index(condition=models.Q(('tags', []), _negated=True), fields=['pool_name'], name='workflow_tagged'),
         ),
-        AddIndexConcurrently(
+        BuildIndex(
             model_name='workflow',
             index=django.contrib.postgres.indexes.GinIndex(fields=['tags'], name='workflow_tags'),
         ),
-        AddIndexConcurrently(
+        BuildIndex(
             model_name='workflow',
             index=django.contrib.postgres.indexes.GinIndex(fields=['labels'], name='workflow_labels'),
         ),

@@ -17,7 +17,7 @@ from django.contrib.postgres.operations import (
 from django.db import connection, migrations
 from django.db.models import NOT_PROVIDED, ForeignKey, ManyToManyField
 
-from web.migrating import LockTables
+from web.migrating import BuildIndex, LockTables
 
 BIG = {
     ("workflows", "workflow"),
@@ -40,9 +40,9 @@ HARMLESS = (
     migrations.RemoveIndex,
     migrations.RenameIndex,
     AddConstraintNotValid,
-    AddIndexConcurrently,
     RemoveIndexConcurrently,
     ValidateConstraint,
+    BuildIndex,
     LockTables,
 )
 FORBIDDEN = {
@@ -77,9 +77,11 @@ def _of_an_existing_table(app, operation, before):
         return _of_new_field(operation.field, big=big)
     if isinstance(operation, migrations.AlterField):
         return _of_altered_field(app, operation, before)
+    if isinstance(operation, AddIndexConcurrently):
+        return ["a try that fails leaves an invalid index behind, so the next one fails: use BuildIndex"]
     if isinstance(operation, (migrations.AddIndex, migrations.AddConstraint)):
         instead = {
-            migrations.AddIndex: "AddIndexConcurrently",
+            migrations.AddIndex: "BuildIndex",
             migrations.AddConstraint: "AddConstraintNotValid and then ValidateConstraint",
         }
         return [f"a big table is locked while it is read: use {instead[type(operation)]}"] if big else []
@@ -97,7 +99,7 @@ def _of_new_field(field, *, big):
     if not field.null and field.db_default is NOT_PROVIDED:
         found.append("the previous release writes rows without it: give it null=True or a db_default")
     if big and (field.unique or field.db_index or isinstance(field, ForeignKey)):
-        found.append("its index locks a big table: add it bare, then AddIndexConcurrently")
+        found.append("its index locks a big table: add it bare, then BuildIndex")
     return found
 
 

@@ -14,7 +14,7 @@ from django.db.migrations.loader import MigrationLoader
 
 from tests.arch.migration_rules import faults
 from tests.factories import TaskFactory
-from web.migrating import LockTables
+from web.migrating import BuildIndex, LockTables
 
 ROOT = Path(__file__).resolve().parents[2] / "migrations"
 APPS = sorted(p.parent.name for p in ROOT.glob("*/head.txt"))
@@ -113,7 +113,11 @@ OPERATIONS = {
     "a table less": (migrations.DeleteModel("Task"), 1),
     "a table more": (migrations.CreateModel("New", [("id", models.AutoField(primary_key=True))]), 0),
     "an index on a big table": (migrations.AddIndex("task", models.Index(fields=["name"], name="i")), 1),
-    "an index beside the work": (AddIndexConcurrently("task", models.Index(fields=["name"], name="i")), 0),
+    "an index beside the work": (BuildIndex("task", models.Index(fields=["name"], name="i")), 0),
+    "an index beside the work that cannot be tried again": (
+        AddIndexConcurrently("task", models.Index(fields=["name"], name="i")),
+        1,
+    ),
     "a constraint on a big table": (
         migrations.AddConstraint("task", models.CheckConstraint(condition=models.Q(name="x"), name="c")),
         1,

@@ -9,13 +9,13 @@ from threading import Thread
 import psycopg
 import pytest
 from django.core.management import call_command
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, connection, models, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.models.signals import pre_migrate
 
 from localcluster.directories import CHECKOUT
 from localcluster.ports import free_ports
-from web.migrating import ADVISORY_KEY, LockTables, alone, bounded, patiently
+from web.migrating import ADVISORY_KEY, BuildIndex, LockTables, alone, bounded, patiently
 
 
 def setting(name):
@@ -129,6 +129,41 @@ def test_tables_are_taken_once_all_of_them_are_free(somebody, monkeypatch):
     monkeypatch.setattr("web.migrating.time.sleep", pause)
     assert lock("pool", "node") == {"pools_pool", "pools_node"}
     assert tries == [(0,)], "a request passes between two tries"
+
+
+def test_an_index_whose_building_got_no_lock_is_built_by_the_next_try(somebody):
+    index = models.Index(fields=["name"], name="an_index")
+    operation = BuildIndex("node", index)
+    before = MigrationLoader(None).project_state()
+    after = before.clone()
+    operation.state_forwards("pools", after)
+    valid = []
+
+    def is_valid():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = 'an_index'::regclass")
+            return cursor.fetchone()[0]
+
+    def build():
+        with connection.schema_editor(atomic=False) as editor:
+            operation.database_forwards("pools", editor, before, after)
+
+    def pause(_):
+        valid.append(is_valid())
+        somebody.rollback()
+
+    somebody.execute("LOCK TABLE pools_node IN ROW EXCLUSIVE MODE")
+    try:
+        with bounded(connection, lock_seconds=0.2, statement_seconds=5):
+            patiently(build, sleep=pause)
+        valid.append(is_valid())
+        build()
+        valid.append(is_valid())
+    finally:
+        somebody.rollback()
+        with connection.schema_editor(atomic=False) as editor:
+            operation.database_backwards("pools", editor, after, before)
+    assert valid == [False, True, True]
 
 
 def test_tables_that_are_never_all_free_are_given_up(somebody, monkeypatch):
