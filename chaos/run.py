@@ -17,6 +17,7 @@ from chaos.returning import Hitter
 from chaos.site import Progress, Site
 from chaos.storm import Sequence, Storm
 from chaos.workload import Submitter, endless, submissions
+from localcluster.controlplane import restart_kwok
 
 FAULTS = {**processes.FAULTS, **cluster_faults.FAULTS, **edits.FAULTS, **hostile.FAULTS}
 WEIGHTS = {name: weight for name, (weight, _) in FAULTS.items()}
@@ -27,6 +28,7 @@ RESTORED_REST_SECONDS = 420  # what the backup does not know goes in three sweep
 REST_SECONDS_EACH = 1.0  # for each workflow: the time until rest is the time until all of them have run
 BACKUP_AT = 0.5  # of the storm
 PROPOSE_SECONDS = 1.0  # about how often gangs that wait are proposed an order
+LEASES_SECONDS = 15.0  # about how often kwok is looked after
 HIT_SECONDS = 1.0  # about how often gangs that come back are looked for
 AGAIN_SECONDS = 8.0  # about how often a crash point is armed once all were hit
 AFTER_A_LOSS = "before-minimum-set"  # a point that only the loss of a task leads to
@@ -172,6 +174,8 @@ def _rage(storm: Storm, points: Points, hitter: Hitter, options: Options, *, ord
         points.arm()
         if order.random() < TICK / PROPOSE_SECONDS:
             orders.propose(storm.site)
+        if order.random() < TICK / LEASES_SECONDS:
+            processes.tend_kwok(storm)
         if order.random() < TICK / HIT_SECONDS:
             hitter.strike()
         if not options.short and not points.missing() and order.random() < TICK / AGAIN_SECONDS:
@@ -212,5 +216,6 @@ def _configure(storm: Storm) -> None:
 def _heal(storm: Storm, points: Points, options: Options) -> None:
     points.disarm()
     storm.heal(seconds=HEAL_SECONDS)
+    restart_kwok(storm.site.supervisor, storm.site.plane)  # no node is removed from here on
     _revive(storm, points, options)
     storm.site.supervisor.check()

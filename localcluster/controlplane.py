@@ -27,6 +27,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -39,7 +40,7 @@ from localcluster.build import Binaries
 from localcluster.crds import kai, kueue, nvidia
 from localcluster.nodes import KUBELET_LABEL
 from localcluster.ports import LOOPBACK, free_ports
-from localcluster.supervisor import Command, Supervisor
+from localcluster.supervisor import Child, Command, Supervisor
 
 FEATURE_GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
 CONTROLLERS = (
@@ -119,7 +120,6 @@ def start(
         supervisor.start(command)
     api = Api(plane.access())
     install_definitions(api, kai_version=kai_version)
-    api.call("DELETE", LEASES)  # of a kwok before this one, whose nodes would wait for their end
     _start_kwok(supervisor, plane, binaries, port=kwok_port)
     _wait_for_service_accounts(supervisor, api)
     supervisor.check()
@@ -306,9 +306,36 @@ def _start_kwok(supervisor: Supervisor, plane: Plane, binaries: Binaries, *, por
         f"--server-address={LOOPBACK}:{port}", f"--node-ip={LOOPBACK}", f"--node-port={port}",
         f"--tls-cert-file={certs / 'apiserver.crt'}", f"--tls-private-key-file={certs / 'apiserver.key'}",
     ]  # fmt: skip
-    child = supervisor.start(Command(name="kwok", argv=argv, env={"HOME": str(plane.directory)}))
+    child = _take_over_nodes(
+        supervisor, plane, Command(name="kwok", argv=argv, env={"HOME": str(plane.directory)})
+    )
     probe = _http_probe(f"https://{LOOPBACK}:{port}/healthz", ca_file=plane.ca_file)
     supervisor.wait_ready(child, probe, seconds=READY_SECONDS)
+
+
+def restart_kwok(supervisor: Supervisor, plane: Plane) -> None:
+    """Start kwok again; its nodes and pods are as before, and it renews the leases of all nodes.
+
+    kwok 0.8.0 stops renewing leases for ever if a node is removed and made again while its lease is renewed:
+    the name is in kwok's queue twice, and the queue never gets past the second entry.
+    """
+    _take_over_nodes(supervisor, plane, supervisor.stop_one("kwok"))
+
+
+def _take_over_nodes(supervisor: Supervisor, plane: Plane, kwok: Command) -> Child:
+    """Start kwok without the leases of one before it, whose nodes would wait for their end."""
+    api = Api(plane.access())
+    api.call("DELETE", LEASES)
+    api.close()
+    return supervisor.start(kwok)
+
+
+def unrenewed_leases(api: Api, *, seconds: float) -> int:
+    """How many leases of nodes were not renewed for ``seconds``; those of stopped kubelets count too."""
+    renewed_before = datetime.now(UTC) - timedelta(seconds=seconds)
+    return sum(
+        datetime.fromisoformat(lease["spec"]["renewTime"]) < renewed_before for lease in api.list(LEASES)[0]
+    )
 
 
 def _wait_for_service_accounts(supervisor: Supervisor, api: Api) -> None:

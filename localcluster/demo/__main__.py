@@ -85,6 +85,10 @@ def scenes(
             lambda: runs.use_case_3(make, report, scenario.QUEUED, "q1"),
         ),
         ("Use case 1 there, with too few free nodes", lambda: runs.waits_on_kueue(make, report, view)),
+        (
+            "Use case 1 there, in a queue that the service makes",
+            lambda: runs.queue_of_the_service(make, report, view, service),
+        ),
         ("What is refused", lambda: runs.refusals(service, report)),
     ]
 

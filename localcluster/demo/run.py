@@ -138,6 +138,11 @@ class Run:
             for obj in self.view.of_group(self.namespace, kind, self.group)
         }
 
+    def queues(self) -> set[str]:
+        """The queues of Kueue that the group's Workloads name."""
+        workloads = self.view.of_group(self.namespace, "Workload", self.group)
+        return {workload["spec"]["queueName"] for workload in workloads}
+
     def check_replaced(self, former: dict[str, str]) -> None:
         """Nothing is left of the objects that an attempt had before."""
         now = self.objects()

@@ -5,7 +5,7 @@ from functools import partial
 
 from localcluster import scenario
 from localcluster.demo import site
-from localcluster.demo.report import Report
+from localcluster.demo.report import Report, wait_for
 from localcluster.demo.run import EXAMPLES, Placed, Run, expect_refusal
 from localcluster.demo.view import View
 from localcluster.rest import Rest
@@ -131,6 +131,37 @@ def waits_on_kueue(make: MakeRun, report: Report, view: View) -> None:
     _same_clique(report, placed)
     run.check_compute_domain(claims=4)
     run.cancel()
+
+
+def queue_of_the_service(make: MakeRun, report: Report, view: View, service: Rest) -> None:
+    """A pool leaves somebody's queue; the service makes it a queue, and removes that once nobody needs it."""
+    before = view.cluster_queues()
+    backend_path = f"/api/configs/backend/{scenario.QUEUED}"
+
+    def configure(*, own: bool, local_queue: str) -> None:
+        backend = service.call("GET", backend_path)
+        settings = {**backend["queue_settings"], "own_queues": own}
+        service.call("PUT", backend_path, {"configs": {**backend, "queue_settings": settings}})
+        pool = {"configs_dict": {"local_queue": local_queue}}
+        service.call("PATCH", f"/api/configs/pool/{scenario.QUEUED}", pool)
+
+    def new_queues() -> set[str]:
+        return view.cluster_queues() - before
+
+    configure(own=True, local_queue="")
+    report.line("backend queued says own_queues: true, and pool queued names no queue any more")
+    queues = wait_for(new_queues, until=bool, seconds=QUEUE_SECONDS)
+    report.check(len(queues) == 1, "the service has made a queue for it", queues)
+    run = make(scenario.QUEUED)
+    run.submit("use-case-1.yaml")
+    placed = run.wait_until_placed(4)
+    run.show(placed)
+    _same_clique(report, placed)
+    report.check(run.queues() == queues, "the group joined this queue", run.queues())
+    run.finish()
+    configure(own=False, local_queue=scenario.QUEUED)
+    left = wait_for(new_queues, until=lambda names: not names, seconds=QUEUE_SECONDS)
+    report.check(not left, "the queue is gone once the pool is back in the other one", left)
 
 
 def waits_for_a_zone(make: MakeRun, report: Report, view: View) -> None:
@@ -280,5 +311,6 @@ def refusals(service: Rest, report: Report) -> None:
     expect_refusal(report, "a misspelled key", lambda: service.submit("nvlink", text), names="clique")
 
 
+QUEUE_SECONDS = 60.0
 SETS = ("left", "right")
 GANG_GPUS = 8 * scenario.GPUS

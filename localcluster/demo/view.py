@@ -146,6 +146,10 @@ class View:
             objects += [f"{kind} {item['metadata']['name']}" for item in items]
         return objects
 
+    def cluster_queues(self) -> set[str]:
+        """The names of Kueue's ClusterQueues, whoever's they are."""
+        return {item["metadata"]["name"] for item in self._items(f"{KUEUE}/clusterqueues")}
+
     def _items(self, path: str, **query: str) -> list[dict[str, Any]]:
         """The objects of a kind; none where the cluster does not serve it."""
         try:

@@ -2,32 +2,22 @@
 
 The unit is the cluster, because two backends of one cluster share PriorityClasses and the content-addressed
 Topologies; the desired objects are the union over its backends. Each run is level driven: observe by our
-installation's label, read what is desired, plan (pure), apply. The order matters: only what was observed
-before the configuration was read, and is not in it, may be deleted. So a queue that another run creates
-meanwhile is never taken for an orphan.
-
-A Topology of ours whose levels differ from those its name stands for was made by hand, since the schema lets
-nobody edit them. It would place gangs against their requirements, so it is deleted and created again at once,
-whoever waits on it: a pending gang finds none for a moment and keeps waiting.
+installation's label, read what is desired, plan (``sync_plan``), apply. The order matters: only what was
+observed before the configuration was read, and is not in it, may be deleted. So a queue that another run
+creates meanwhile is never taken for an orphan.
 
 A queue is deleted after its children, and only once its own status shows none: KAI 0.14 and later refuse it
 before. Until then the deletion is postponed to the next run.
 
 Queues of a scheduler that ``OwnsQueues`` are read only in a cluster of whose backends one ever asked for
-them. An object goes after all that name it; a finalizer of the scheduler may keep it for longer, and
-meanwhile nothing that names it is created.
-
-Objects without our label are never touched. A foreign object under a name that we need is reported (condition
-``ForeignObjects``) and left alone. Queues and topologies that unreleased task groups name outlive their pool,
-because its deletion ends no group.
+them.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 import structlog
@@ -35,28 +25,19 @@ import structlog
 from cluster import concurrency
 from cluster.errors import AlreadyExists, ClusterError, ClusterUnreachable, NotServed, RequestForbidden
 from cluster.interface import MERGE_PATCH, ClusterApi, Deletion, Obj
-from cluster.kinds import PRIORITY_CLASS, Kind
+from cluster.kinds import Kind
 from pools import selectors
 from pools.clusters.connect import access_of, cluster_for
-from pools.clusters.kinds import (
-    children_of,
-    kind_of,
-    leads_to,
-    owned_kinds,
-    parent_of,
-    pool_kinds,
-    removable_fields,
-    topology_labels,
-    whole_fields,
-)
+from pools.clusters.kinds import children_of, kind_of, owned_kinds, parent_of, pool_kinds
 from pools.conditions import Condition
 from pools.documents.backend import queues_of
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Pool
 from pools.services.observed import record_cleaned, record_sync
 from pools.services.pool_objects import pool_objects
+from pools.services.sync_plan import DesiredObjects, Name, ObservedObjects, SyncPlan, name_of, plan
 from scheduling import names
-from scheduling.backends.base import Manifest, QueueSettings, TopologyOwner
+from scheduling.backends.base import QueueSettings, TopologyOwner
 from scheduling.backends.priorities import class_names, priority_classes
 from scheduling.backends.registry import installed
 from scheduling.levels import Level
@@ -64,187 +45,7 @@ from scheduling.sentences import first, plain_listing
 
 log = structlog.get_logger(__name__)
 
-Name = tuple[Kind, str]
-"""``namespace/name`` of an object in a namespace."""
-
 SYNC_SECONDS = 120.0  # for all calls of one sync
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DesiredObjects:
-    """The desired objects, and the queues that may stay because unreleased groups name them.
-
-    ``foreign_parents`` are somebody else's objects that ours stand below.
-    """
-
-    objects: Mapping[Name, Manifest]
-    kept_queues: AbstractSet[str]
-    foreign_parents: AbstractSet[Name] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedObjects:
-    """The observed objects with our label, foreign objects under names of ours, and the kinds not served.
-
-    ``refused`` are the kinds that may not be listed, with the cluster's answer; ``left_out`` those that were
-    not asked for.
-    """
-
-    own: Mapping[Name, Obj]
-    foreign: Mapping[Name, Obj] = field(default_factory=dict)
-    unserved: AbstractSet[Kind] = frozenset()
-    refused: Mapping[Kind, ClusterError] = field(default_factory=dict)
-    left_out: AbstractSet[Kind] = frozenset()
-
-    @property
-    def unread(self) -> AbstractSet[Kind]:
-        """Kinds of whose objects nothing is known."""
-        return self.unserved | self.refused.keys() | self.left_out
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncPlan:
-    """The actions that remove the difference; ``deletes`` has observed objects, children before parents.
-
-    ``replaces`` pairs an observed object that cannot be edited with the manifest that replaces it, ``clears``
-    one that has fields too many with the merge patch that removes them. ``ending`` are needed objects that
-    somebody has deleted and a finalizer keeps.
-    """
-
-    creates: tuple[Manifest, ...] = ()
-    replaces: tuple[tuple[Obj, Manifest], ...] = ()
-    updates: tuple[Manifest, ...] = ()
-    clears: tuple[tuple[Obj, Manifest], ...] = ()
-    deletes: tuple[Obj, ...] = ()
-    foreign: tuple[str, ...] = ()
-    ending: tuple[str, ...] = ()
-
-
-def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
-    """Decide on the actions. An object that is as desired needs none."""
-    creates, replaces, updates, clears, foreign = [], [], [], [], []
-    ending = _ending(desired, observed)
-    skipped = _without_basis(desired, observed).union(ending)
-    for name, manifest in desired.objects.items():
-        kind = name[0]
-        if kind in observed.unread or name in skipped:
-            continue
-        if own := observed.own.get(name):
-            if _lists_other_levels(own, manifest):
-                replaces.append((own, manifest))
-            elif not _satisfies(own, manifest) or _has_additions(own, manifest):
-                updates.append(_with_uid(manifest, own))
-            if superfluous := _superfluous(own, manifest):
-                clears.append((own, superfluous))
-        elif other := observed.foreign.get(name):
-            if not _substitutes(other, manifest):
-                foreign.append(f"{kind.name} {name[1]}")
-        else:
-            creates.append(manifest)
-    queues = _queues_to_keep(desired, observed)
-    orphans = [
-        obj for name, obj in observed.own.items() if name not in desired.objects and name not in queues
-    ]
-    return SyncPlan(
-        creates=tuple(creates),
-        replaces=tuple(replaces),
-        updates=tuple(updates),
-        clears=tuple(clears),
-        deletes=tuple(sorted(orphans, key=_children_first)),
-        foreign=tuple(sorted(foreign)),
-        ending=tuple(f"{kind.name} {name}" for kind, name in ending),
-    )
-
-
-def _ending(desired: DesiredObjects, observed: ObservedObjects) -> list[Name]:
-    """Of queues of ours, the needed objects that somebody has deleted, and a finalizer keeps."""
-    owned = owned_kinds()
-    present = (name for name in desired.objects if name[0] in owned and name in observed.own)
-    return [name for name in present if _is_going(observed.own[name])]
-
-
-def _is_going(obj: Obj) -> bool:
-    return "deletionTimestamp" in obj["metadata"]
-
-
-def _without_basis(desired: DesiredObjects, observed: ObservedObjects) -> set[Name]:
-    """Of queues of ours, those missing objects that would lead to what is going or is somebody else's."""
-    unusable = {name for name, obj in observed.own.items() if _is_going(obj)} | observed.foreign.keys()
-    waiting: set[Name] = set()
-    for name, manifest in desired.objects.items():
-        is_owned, is_missing = name[0] in owned_kinds(), name not in observed.own
-        if is_owned and is_missing and not unusable.isdisjoint(leads_to(manifest)):
-            unusable.add(name)
-            waiting.add(name)
-    return waiting - observed.foreign.keys()
-
-
-def _queues_to_keep(desired: DesiredObjects, observed: ObservedObjects) -> set[Name]:
-    """Queues in use, with all that they lead to."""
-    to_follow = [name for name, obj in observed.own.items() if obj["metadata"]["name"] in desired.kept_queues]
-    needed: set[Name] = set()
-    while to_follow:
-        name = to_follow.pop()
-        needed.add(name)
-        if obj := observed.own.get(name):
-            to_follow += [below for below in leads_to(obj) if below not in needed]
-    return needed
-
-
-def _children_first(obj: Obj) -> tuple[int, bool, str]:
-    """What names others goes before them."""
-    kind, owned = kind_of(obj), owned_kinds()
-    rank = -owned.index(kind) if kind in owned else 0
-    return rank, not parent_of(obj), str(obj["metadata"]["name"])
-
-
-def name_of(obj: Obj) -> Name:
-    kind, metadata = kind_of(obj), obj["metadata"]
-    return kind, f"{metadata['namespace']}/{metadata['name']}" if kind.namespaced else str(metadata["name"])
-
-
-def _superfluous(own: Obj, manifest: Manifest) -> Manifest:
-    """The merge patch that removes fields of ours which are not set any more; empty for none."""
-    spec, desired = own.get("spec") or {}, manifest.get("spec") or {}
-    fields = [name for name in removable_fields(manifest) if name in spec and name not in desired]
-    return {"spec": dict.fromkeys(fields)} if fields else {}
-
-
-def _lists_other_levels(own: Obj, manifest: Manifest) -> bool:
-    """Whether both are topology objects, of different levels."""
-    return topology_labels(own) != topology_labels(manifest)
-
-
-def _has_additions(own: Obj, manifest: Manifest) -> bool:
-    """Whether somebody has added to a map that is ours as a whole, such as another label to a selector."""
-    spec, desired = own.get("spec") or {}, manifest.get("spec") or {}
-    return any(spec.get(name) != desired.get(name) for name in whole_fields(manifest))
-
-
-def _satisfies(observed: Any, desired: Any) -> bool:
-    """Whether an object has everything desired; the server adds defaults and fields of its own."""
-    if isinstance(desired, Mapping):
-        return isinstance(observed, Mapping) and all(
-            _satisfies(observed.get(k), v) for k, v in desired.items()
-        )
-    if isinstance(desired, list):
-        return (
-            isinstance(observed, list)
-            and len(observed) == len(desired)
-            and all(_satisfies(a, b) for a, b in zip(observed, desired, strict=True))
-        )
-    return bool(observed == desired or (desired is False and observed is None))
-
-
-def _with_uid(manifest: Manifest, own: Obj) -> Manifest:
-    """The manifest for this very object: an apply to a new one under the same name is refused."""
-    return {**manifest, "metadata": {**manifest["metadata"], "uid": own["metadata"]["uid"]}}
-
-
-def _substitutes(other: Obj, manifest: Manifest) -> bool:
-    """Whether a foreign object does what ours would; OSMO's chart brings the same priorities."""
-    bare = {key: value for key, value in manifest.items() if key not in {"metadata", "description"}}
-    return manifest["kind"] == PRIORITY_CLASS.name and _satisfies(other, bare)
 
 
 def read_desired(uid: str, installation: UUID) -> DesiredObjects:

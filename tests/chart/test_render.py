@@ -293,7 +293,6 @@ def test_a_name_of_digits_stays_a_name(render, case):
         "image": {"pullSecrets": ["10"]},
         "caBundle": {"secret": "11", "configMap": ""},
         "taskNamespaces": [{"name": "12", "create": True}, {"name": "1000"}],
-        "rights": {"kaiNamespace": "13", "kueueNamespace": "22"},
         "web": {"priorityClassName": "14"},
         "ingress": {"enabled": True, "className": "15", "tlsSecret": "16"},
         "quickstart": {"storageClass": "21"},

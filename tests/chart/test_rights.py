@@ -78,8 +78,8 @@ def test_what_the_preflight_reads_besides_is_a_choice(render):
 
 
 def test_kais_namespace_is_read_where_it_is_named(render):
-    more = of_the_chart(render({"rights": {"kaiNamespace": "kai"}})) - of_the_repository(["osmo"])
-    assert more == {("kai", account, "list", "deployments.apps") for account in ("web", "worker")}
+    more = of_the_chart(render({"rights": {"kaiNamespace": "kai-scheduler"}})) - of_the_repository(["osmo"])
+    assert more == {("kai-scheduler", account, "list", "deployments.apps") for account in ("web", "worker")}
 
 
 def test_kueues_configuration_is_read_where_its_namespace_is_named(render):

@@ -29,6 +29,14 @@ SHAPES = {
         "/secretKey/existingSecret",
     ),
     "a store of another kind": ({"logs": {"store": "gs://bucket"}}, "/logs/store"),
+    "a namespace where the preflight does not look for KAI": (
+        {"rights": {"kaiNamespace": "kai"}},
+        "/rights/kaiNamespace",
+    ),
+    "a namespace where it does not look for Kueue": (
+        {"rights": {"kueueNamespace": "kueue"}},
+        "/rights/kueueNamespace",
+    ),
     "no namespace for tasks": ({"taskNamespaces": []}, "/taskNamespaces"),
     "a namespace's name that is none": ({"taskNamespaces": [{"name": "Osmo"}]}, "/taskNamespaces/0/name"),
     "a cluster without a Secret": ({"remoteClusters": [{"name": "east"}]}, "/remoteClusters/0"),

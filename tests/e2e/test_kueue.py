@@ -323,8 +323,9 @@ def test_a_gang_joins_the_queue_that_its_pool_names(world, queues):
 def test_a_group_that_waits_for_quota_says_how_full_its_queue_is(world, queues):
     pool = world.make_pool(scheduler="kueue")
     queues.make(pool, RACK, gpus=4)
-    first, second = (world.submit(pool, workflow(("g", ["a"]))) for _ in range(2))
+    first = world.submit(pool, workflow(("g", ["a"])))
     world.wait_group(first, "g", "RUNNING")
+    second = world.submit(pool, workflow(("g", ["a"])))
     reason = world.wait(
         lambda: world.groups(second)["g"]["waiting_reason"] or "", lambda text: "uses 4 of its 4" in text
     )

@@ -1,14 +1,15 @@
-"""The control plane ends when it is stopped, whatever its clients still read."""
+"""The control plane ends when it is stopped, and its kubelets live on when kwok is started again."""
 
 import threading
 from contextlib import suppress
 
 import urllib3
 
-from localcluster import controlplane
+from localcluster import controlplane, nodes
 from localcluster.api import Api
 from localcluster.build import binaries
 from localcluster.supervisor import Supervisor
+from tests.localcluster.test_supervisor import until
 
 NODES = "/api/v1/nodes"
 
@@ -32,3 +33,28 @@ def test_an_open_watch_does_not_keep_the_api_server_from_its_end(tmp_path, capsy
     reader.join(timeout=60)
     assert not reader.is_alive()
     assert "killed" not in capsys.readouterr().err
+
+
+def test_nodes_stay_ready_and_their_leases_are_renewed_after_kwok_is_started_again(tmp_path):
+    with Supervisor(log_dir=tmp_path / "logs") as supervisor:
+        plane = controlplane.start(supervisor, directory=tmp_path / "cluster", binaries=binaries())
+        api = Api(plane.access())
+        made = nodes.rack("r0", count=2, gpus=4, labels={})
+        nodes.create(api, made)
+        nodes.wait_ready(api, made)
+        before = holders(api)
+        assert len(before) == 2
+
+        controlplane.restart_kwok(supervisor, plane)
+        until(lambda: len(holders(api)) == 2 and not holders(api) & before)
+        nodes.wait_ready(api, made)
+        assert controlplane.unrenewed_leases(api, seconds=3600) == 0
+        assert controlplane.unrenewed_leases(api, seconds=-60) == 2
+
+
+def holders(api):
+    """Who holds which node's lease."""
+    return {
+        (lease["metadata"]["name"], lease["spec"]["holderIdentity"])
+        for lease in api.list(controlplane.LEASES)[0]
+    }

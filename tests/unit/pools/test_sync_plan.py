@@ -3,7 +3,7 @@
 import pytest
 
 from cluster.kinds import PRIORITY_CLASS
-from pools.services.sync import DesiredObjects, ObservedObjects, SyncPlan, name_of, plan
+from pools.services.sync_plan import DesiredObjects, ObservedObjects, SyncPlan, name_of, plan
 from tests.fakes.kinds import KAI_QUEUE, KAI_TOPOLOGY, KUEUE_QUEUES
 
 
