@@ -43,6 +43,22 @@ def preempt(world, group, number=0):
     long_gone()
 
 
+def evict(world, group, number=0):
+    """Its scheduler preempts a pod, and says so on it."""
+    task = group.tasks.filter(latest=True).order_by("position")[number]
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+
+    def change(obj):
+        obj["status"].setdefault("conditions", []).append(condition)
+
+    namespace = group.placement["namespace"]
+    world.cluster.edit(POD, task.pod_name, change, namespace=namespace)
+    world.observe()
+    world.cluster.remove(POD, task.pod_name, namespace=namespace)
+    world.observe()
+    long_gone()
+
+
 def long_gone():
     """The grace in which an explanation may still come is over."""
     ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(seconds=30))
@@ -334,6 +350,18 @@ def test_restart_group_is_an_attempt(world):
     assert (attempt.loss, attempt.counted) == (Loss.FAILED, True)
     assert Task.objects.get(group=group, retry_id=0, lead=True).exit_code == 7
     assert statuses(group) == ["RUNNING"] * 3
+
+
+def test_restart_group_on_the_code_of_a_preemption_has_its_own_bound_too(world):
+    """RESTART_GROUP is bounded by ``max`` whatever ended the task, as its documentation says."""
+    policy = RecoveryPolicy(most=2, backoff_first=0.001)
+    group = gang(world, policy=policy, default_exit_actions={"RESTART_GROUP": "3006"})
+    for _ in range(3):
+        evict(world, group)
+        world.settle()
+    assert [a.counted for a in Attempt.objects.filter(group=group).order_by("number")] == [True, True]
+    assert fresh(group).status == "FAILED_PREEMPTED"
+    assert "tried again 2 times before" in fresh(group).failure_message
 
 
 def test_a_reschedule_of_the_lead_takes_its_peers_with_it(world):

@@ -138,8 +138,10 @@ def _rank(response: Response, lost: LostTask) -> tuple[bool, int, int, bool, str
 
 
 def _is_counted(lost: LostTask) -> bool:
-    """RESCHEDULE has its own bound, the task's; preemptions have theirs."""
-    return lost.loss != Loss.PREEMPTED and lost.action != ExitAction.RESCHEDULE
+    """RESCHEDULE has its own bound, the task's; preemptions that no action names have theirs."""
+    if lost.action is not None:
+        return lost.action == ExitAction.RESTART_GROUP
+    return lost.loss != Loss.PREEMPTED
 
 
 def _bounded(recovery: Recovery, policy: RecoveryPolicy, history: Callable[[], History]) -> Recovery:

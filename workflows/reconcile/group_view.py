@@ -206,7 +206,7 @@ def history_of(row: TaskGroup, *, now: datetime) -> History:
     """What the group recovered from before."""
     kinds = Attempt.objects.filter(group=row).order_by().values_list("loss", "counted")
     counts = {(loss, counted): rows for loss, counted, rows in kinds.annotate(rows=Count("pk"))}
-    preemptions = sum(rows for (loss, _), rows in counts.items() if loss == Loss.PREEMPTED)
+    preemptions = counts.get((Loss.PREEMPTED.value, False), 0)
     following = Task.objects.filter(
         group=row,
         task_uuid=OuterRef("task_uuid"),
