@@ -367,6 +367,13 @@ class Task(models.Model):
     uncounted = models.BooleanField(
         default=False, db_default=False, help_text="Whether its end is none that bounds its retries."
     )
+    replaced_after = models.CharField(
+        max_length=16,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The loss after which its task alone is tried again by the recovery policy.",
+    )
     lead = models.BooleanField(default=False)
     status = models.CharField(max_length=32, choices=TaskStatus, default=TaskStatus.SUBMITTING)
     spec = models.JSONField(help_text="Frozen: see workflows.values.placement.")

@@ -43,20 +43,28 @@ def preempt(world, group, number=0):
     long_gone()
 
 
-def evict(world, group, number=0):
-    """Its scheduler preempts a pod, and says so on it."""
-    task = group.tasks.filter(latest=True).order_by("position")[number]
-    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+def evict(world, group, *numbers, reason="PreemptionByScheduler"):
+    """Its scheduler preempts pods, the first if none is named, and says so on them."""
+    tasks = list(group.tasks.filter(latest=True).order_by("position"))
+    namespace = group.placement["namespace"]
+    pods = [tasks[number].pod_name for number in numbers or (0,)]
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
 
     def change(obj):
         obj["status"].setdefault("conditions", []).append(condition)
 
-    namespace = group.placement["namespace"]
-    world.cluster.edit(POD, task.pod_name, change, namespace=namespace)
+    for pod in pods:
+        world.cluster.edit(POD, pod, change, namespace=namespace)
     world.observe()
-    world.cluster.remove(POD, task.pod_name, namespace=namespace)
+    for pod in pods:
+        world.cluster.remove(POD, pod, namespace=namespace)
     world.observe()
     long_gone()
+
+
+def lose_nodes(world, group, *numbers):
+    """Kubernetes takes pods from nodes that failed, and says so on them."""
+    evict(world, group, *numbers, reason="DeletionByTaintManager")
 
 
 def long_gone():
@@ -412,8 +420,67 @@ def test_a_replacement_that_finds_no_place_beside_its_peers_becomes_an_attempt(w
     assert Attempt.objects.get(group=group).evidence == "no_place_beside_peers"
 
 
+def test_a_replacement_after_a_preemption_alone_has_its_patience_too(world):
+    """``replace_patience`` holds with every word ``task``, not with that of ``node_lost`` alone."""
+    policy = RecoveryPolicy(preempted=Response.TASK, backoff_first=0.001)
+    group = gang(world, policy=policy)
+    world.cluster.players.remove(players.scheduler)
+    evict(world, group, 1)
+    world.settle()
+    assert statuses(group) == ["RUNNING", "SCHEDULING", "RUNNING"]
+    Task.objects.filter(group=group, latest=True, position=1).update(
+        scheduling_start_time=timezone.now() - timedelta(seconds=601)
+    )
+    world.settle()
+    attempt = Attempt.objects.get(group=group)
+    assert (attempt.loss, attempt.evidence, attempt.counted) == ("preempted", "no_place_beside_peers", False)
+
+
+def test_replacements_of_a_whole_gang_keep_their_place_in_the_queue(world):
+    """No peer holds a node for them, and a new attempt would be the youngest of the queue."""
+    group = gang(world, policy=RecoveryPolicy(preempted=Response.TASK))
+    world.cluster.players.remove(players.scheduler)
+    evict(world, group, 0, 1, 2)
+    world.settle()
+    Task.objects.filter(group=group, latest=True).update(
+        scheduling_start_time=timezone.now() - timedelta(seconds=601)
+    )
+    world.settle()
+    assert (fresh(group).attempt_number, statuses(group)) == (1, ["SCHEDULING"] * 3)
+
+
+def test_preemptions_of_a_task_alone_count_to_their_own_bound(world):
+    """``max`` counts losses by ``failed`` and ``node_lost``, ``max_preemptions`` those by preemption."""
+    policy = RecoveryPolicy(preempted=Response.TASK, node_lost=Response.TASK, most=1, most_preemptions=2)
+    group = gang(world, policy=policy)
+    evict(world, group)
+    world.settle()
+    preempt(world, group)
+    world.settle()
+    lose_nodes(world, group, 0, 1)
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 3
+    evict(world, group)
+    world.settle()
+    assert fresh(group).status == "FAILED_PREEMPTED"
+    assert "tried again 2 times before" in fresh(group).failure_message
+
+
+def test_tasks_that_are_lost_together_count_as_one_loss(world):
+    policy = RecoveryPolicy(node_lost=Response.TASK, most=2)
+    group = gang(world, policy=policy)
+    for _ in range(2):
+        lose_nodes(world, group, 0, 1)
+        world.settle()
+        assert statuses(group) == ["RUNNING"] * 3
+    lose_nodes(world, group, 0)
+    world.settle()
+    assert fresh(group).status == "FAILED_BACKEND_ERROR"
+    assert "tried again 2 times before" in fresh(group).failure_message
+
+
 def test_a_replacement_without_a_place_ends_its_group_where_nothing_may_be_tried_again(world):
-    policy = RecoveryPolicy(node_lost=Response.TASK, preempted=Response.TASK, most=0)
+    policy = RecoveryPolicy(node_lost=Response.TASK, preempted=Response.TASK, most_preemptions=1)
     group = gang(world, policy=policy)
     TaskGroup.objects.filter(pk=group.pk).update(ignore_nonlead_status=False)
     world.cluster.players.remove(players.scheduler)

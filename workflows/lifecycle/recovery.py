@@ -42,7 +42,8 @@ class History:
     """What a group recovered from before.
 
     ``counted`` are the attempts that the bound counts, ``rescheduled`` those by RESCHEDULE, ``replaced`` the
-    tasks replaced alone. ``unexplained`` counts the last attempts in a row that ran less than ``LASTING``
+    losses after which tasks were replaced alone, but for preemptions, which are ``replaced_preempted``.
+    ``unexplained`` counts the last attempts in a row that ran less than ``LASTING``
     until a deletion that nothing explains, 0 where the present one runs longer. ``out_of_domain`` are nodes
     that left the group's NVLink domain and have not joined it since, the last first.
     """
@@ -53,6 +54,7 @@ class History:
     rescheduled: int = 0
     unexplained: int = 0
     replaced: int = 0
+    replaced_preempted: int = 0
     out_of_domain: tuple[str, ...] = ()
 
 
@@ -148,13 +150,13 @@ def _bounded(recovery: Recovery, policy: RecoveryPolicy, history: Callable[[], H
     cause, before = recovery.cause, history()
     if cause.action == ExitAction.RESCHEDULE and recovery.response != Response.REQUEUE:
         return recovery
-    if before.attempts + before.replaced >= MOST_ATTEMPTS:
+    if before.attempts + before.replaced + before.replaced_preempted >= MOST_ATTEMPTS:
         refused = f"It was tried again {MOST_ATTEMPTS} times, the most that any group is."
         return replace(recovery, response=Response.FAIL, refused=refused, alone=())
     if cause.action == ExitAction.RESCHEDULE:
         return replace(recovery, pause=_pause(cause, policy, before))
     if cause.loss == Loss.PREEMPTED and cause.action is None:
-        bound, number = policy.most_preemptions, before.preemptions
+        bound, number = policy.most_preemptions, before.preemptions + before.replaced_preempted
     else:
         bound, number = policy.most, before.counted + before.replaced
     if bound is not None and number >= bound:

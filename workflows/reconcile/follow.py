@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cache
 
 from pools.conditions import Condition
-from pools.values.recovery import Response
+from pools.values.recovery import Loss, Response
 from scheduling.backends.base import Eviction, RoomLoss
 from scheduling.backends.evictions import eviction_of
 from scheduling.backends.registry import installed
@@ -167,7 +167,8 @@ def follow(
     )
     if ends is not None:
         moves |= _ended(view.tasks, moves, ends)
-    tries, generation = ((), None) if ends is not None else _tries(view, moves, editable=editable)
+    after = recovery.cause.loss if recovery is not None else None
+    tries, generation = ((), None) if ends is not None else _tries(view, moves, after, editable=editable)
     members = _latest_tries(view.tasks, moves)
     status = group_status(members, ignore_nonlead_status=view.row.ignore_nonlead_status)
     changes: list[Change] = [*moves.values(), *tries, *run_clock(view, moves, status=status)]
@@ -506,9 +507,12 @@ def _ended(
 
 
 def _tries(
-    view: GroupView, moves: Mapping[int, TaskMove], *, editable: Callable[[], bool]
+    view: GroupView, moves: Mapping[int, TaskMove], after: Loss | None, *, editable: Callable[[], bool]
 ) -> tuple[tuple[NewTry, ...], int | None]:
-    """A new try for each task that is rescheduled, and the group's generation if it is a new one."""
+    """A new try for each task that is rescheduled, and the group's generation if it is a new one.
+
+    ``after`` is the loss that the group recovers from.
+    """
     again = [t for t in view.tasks if t.pk in moves and moves[t.pk].status == TaskStatus.RESCHEDULED]
     if not again:
         return (), None
@@ -516,7 +520,13 @@ def _tries(
     if not editable() and not _is_complete(view.tasks, moves, {task.generation for task in again}):
         generation += 1
     is_new = generation != view.row.generation
-    tries = tuple(next_try(task, generation=generation if is_new else task.generation) for task in again)
+    tries = tuple(
+        replace(
+            next_try(task, generation=generation if is_new else task.generation),
+            replaced_after=str(after or "") if moves[task.pk].uncounted else "",
+        )
+        for task in again
+    )
     return tries, (generation if is_new else None)
 
 

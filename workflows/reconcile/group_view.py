@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import takewhile
 from uuid import UUID
 
-from django.db.models import Count, Exists, Max, Min, OuterRef, Q
+from django.db.models import Count, Max, Min, Q
 
 from pools.models import Backend
 from pools.values.recovery import LASTING, MOST_AVOIDED, Loss
@@ -54,6 +54,7 @@ class TaskView:
     processing_start_time: datetime | None = None
     nvlink_joined_at: datetime | None = None
     nvlink_left_at: datetime | None = None
+    replaced_after: str = ""
 
     @property
     def live(self) -> bool:
@@ -207,20 +208,18 @@ def history_of(row: TaskGroup, *, now: datetime) -> History:
     kinds = Attempt.objects.filter(group=row).order_by().values_list("loss", "counted")
     counts = {(loss, counted): rows for loss, counted, rows in kinds.annotate(rows=Count("pk"))}
     preemptions = counts.get((Loss.PREEMPTED.value, False), 0)
-    following = Task.objects.filter(
-        group=row,
-        task_uuid=OuterRef("task_uuid"),
-        retry_id=OuterRef("retry_id") + 1,
-        first_retry__lte=OuterRef("retry_id"),
-    )
-    alone = Task.objects.filter(group=row, latest=False, uncounted=True).exclude(exit_code=None)
+    alone = Task.objects.filter(group=row).exclude(replaced_after="").order_by().values_list("replaced_after")
+    # those replaced at the same time were lost together
+    replaced = dict(alone.annotate(times=Count("processing_start_time", distinct=True)))
+    replaced_preempted = replaced.pop(Loss.PREEMPTED.value, 0)
     return History(
         attempts=sum(counts.values()),
         counted=sum(rows for (_, counted), rows in counts.items() if counted),
         preemptions=preemptions,
         rescheduled=sum(rows for (_, counted), rows in counts.items() if not counted) - preemptions,
         unexplained=_unexplained_in_a_row(row, now),
-        replaced=alone.filter(Exists(following)).count(),
+        replaced=sum(replaced.values()),
+        replaced_preempted=replaced_preempted,
         out_of_domain=_out_of_domain(row),
     )
 

@@ -138,8 +138,6 @@ def _blamed(
 def replacement_overdue(view: GroupView) -> LostTask | None:
     """The loss of a task whose replacement found no place beside its peers in time; None if none is."""
     policy = view.placement.recovery
-    if policy.node_lost != Response.TASK:
-        return None
     until = _patience_ends(view)
     overdue = [task for task in view.tasks if (end := until.get(task.pk)) and end <= view.now]
     if not overdue:
@@ -151,21 +149,22 @@ def replacement_overdue(view: GroupView) -> LostTask | None:
         lead=task.lead,
         status=str(TaskStatus.FAILED_BACKEND_ERROR),
         message=f"Its replacement got no place beside its peers in {in_seconds(policy.replace_patience)}.",
-        loss=Loss.NODE_LOST,
+        loss=Loss(task.replaced_after),
         evidence="no_place_beside_peers",
     )
 
 
 def next_patience_end(view: GroupView) -> datetime | None:
     """When the next replacement will have waited too long; None if none waits."""
-    if view.placement.recovery.node_lost != Response.TASK:
-        return None
     return min((end for end in _patience_ends(view).values() if end > view.now), default=None)
 
 
 def _patience_ends(view: GroupView) -> dict[int, datetime]:
+    """By when each waiting replacement needs a place; none while no peer holds a node meanwhile."""
+    if not any(task.live and task.node_name for task in view.tasks):
+        return {}
     limit = timedelta(seconds=view.placement.recovery.replace_patience)
-    waiting = [task for task in view.tasks if task.replaces and task.status == TaskStatus.SCHEDULING]
+    waiting = [task for task in view.tasks if task.replaced_after and task.status == TaskStatus.SCHEDULING]
     return {
         task.pk: task.scheduling_start_time + limit
         for task in waiting
@@ -186,7 +185,8 @@ def recovery_of(
     policy = view.placement.recovery
     lost_tasks = list(losses.values())
     if not lost_tasks and (overdue := replacement_overdue(view)):
-        lost_tasks, policy = [overdue], replace(policy, node_lost=Response.REQUEUE)
+        again = Response.REQUEUE
+        lost_tasks, policy = [overdue], replace(policy, preempted=again, node_lost=again, failed=again)
     if not lost_tasks:
         return None
     of_room = {lost.evidence for lost in lost_tasks} & OF_THE_ROOM

@@ -61,13 +61,17 @@ class TaskMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTry:
-    """A try that follows another one, of task row ``after``; its attempt began with ``first_retry``."""
+    """A try that follows another one, of task row ``after``; its attempt began with ``first_retry``.
+
+    ``replaced_after`` is the loss after which the task alone is tried again by its group's policy.
+    """
 
     after: int
     retry_id: int
     pod_name: str
     generation: int
     first_retry: int = 0
+    replaced_after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +428,7 @@ def _add_tries(tries: Sequence[NewTry], steps: Steps, *, begins: bool) -> None:
             retry_id=new.retry_id,
             generation=new.generation,
             first_retry=new.first_retry,
+            replaced_after=new.replaced_after,
             lead=old.lead,
             status=TaskStatus.PROCESSING,
             spec=old.spec,
