@@ -147,7 +147,7 @@ class RecoveryModel(GrammarModel):
     max: Count | None = None
     max_preemptions: Count | None = None
     replace_patience: Duration | None = None
-    avoid_nodes: Annotated[int, Field(ge=0, le=MOST_AVOIDED)] | None = None
+    avoid_nodes: Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=MOST_AVOIDED)] | None = None
     backoff: BackoffModel | None = None
 
 

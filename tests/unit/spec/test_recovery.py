@@ -57,6 +57,7 @@ def test_every_fault_is_reported_at_its_place():
     max: -1
     maximum: 3
     unexplained: never
+    avoid_nodes: yes
   groups:
   - name: g
     recovery:
@@ -78,11 +79,12 @@ def test_every_fault_is_reported_at_its_place():
         (5, 5, "workflow.recovery.max", "type"),
         (6, 5, "workflow.recovery.maximum", "unknown_field"),
         (7, 5, "workflow.recovery.unexplained", "value"),
-        (11, 7, "workflow.groups[0].recovery.replace_patience", "type"),
-        (12, 17, "workflow.groups[0].recovery.backoff.first", "type"),
-        (12, 28, "workflow.groups[0].recovery.backoff.last", "unknown_field"),
-        (18, 7, "workflow.groups[0].tasks[0].terminationGracePeriodSeconds", "type"),
-        (22, 7, "workflow.groups[0].tasks[1].recovery", "recovery_of_task"),
+        (8, 5, "workflow.recovery.avoid_nodes", "type"),
+        (12, 7, "workflow.groups[0].recovery.replace_patience", "type"),
+        (13, 17, "workflow.groups[0].recovery.backoff.first", "type"),
+        (13, 28, "workflow.groups[0].recovery.backoff.last", "unknown_field"),
+        (19, 7, "workflow.groups[0].tasks[0].terminationGracePeriodSeconds", "type"),
+        (23, 7, "workflow.groups[0].tasks[1].recovery", "recovery_of_task"),
     ]
 
 
