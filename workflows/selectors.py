@@ -35,6 +35,7 @@ from web.transactions import one_transaction
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus
 from workflows.models import Attempt, Event, ObservedObject, Task, TaskGroup, Workflow
+from workflows.nodes.hosts import host_names
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 MAX_PAGE = 1000
@@ -317,7 +318,11 @@ def last_events(
 
 def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
     """A group's rows as rendering takes them: earlier tries of its attempt and nodes that it avoids, too."""
-    return values_on_any_node(row, placement).avoiding(row.avoided_nodes)
+    values, nodes = values_on_any_node(row, placement), row.avoided_nodes
+    if not nodes:
+        return values
+    cluster = placement.cluster_uid or row.backend.cluster_id or ""
+    return values.avoiding(host_names(nodes, cluster=cluster))
 
 
 def values_on_any_node(row: TaskGroup, placement: GroupPlacement) -> GroupValues:

@@ -1,9 +1,11 @@
 """The attempt after a lost node keeps off that node, unless the group could not be placed without it."""
 
+from dataclasses import replace
+
 import pytest
 
 from cluster.kinds import NODE, POD
-from tests.worker.test_attempts import REQUEUE, gang
+from tests.worker.test_attempts import REQUEUE, gang, lose_nodes
 from tests.worker.test_node_health import node
 from tests.worker.world import fresh
 from workflows.models import Event
@@ -17,8 +19,9 @@ AMOUNTS = {
 }
 
 
-def put(world, name, **state):
+def put(world, name, labels=None, **state):
     shown = node(name, **state)
+    shown["metadata"]["labels"] = labels or {}
     shown["status"]["allocatable"] = AMOUNTS
     world.cluster.put(NODE, shown)
 
@@ -67,6 +70,17 @@ def test_the_next_attempt_keeps_off_the_node_that_was_lost(world, lose):
     assert excluded(world) == {"node-0"}
     (event,) = Event.objects.filter(group=group, reason="NewAttempt")
     assert "It avoids node-0." in event.message
+
+
+def test_a_node_is_kept_off_by_its_host_name_where_that_is_another(world):
+    """``kubernetes.io/hostname`` need not be the name of the node."""
+    for name in ("node-0", "node-1"):
+        put(world, name, labels={"kubernetes.io/hostname": f"{name}.example"})
+    group = gang(world, policy=replace(REQUEUE, avoid_nodes=1), pods=1)
+    lose_nodes(world, group, 0)
+    world.settle()
+    assert excluded(world) == {"node-0.example"}
+    assert fresh(group).avoided_nodes == ["node-0"]
 
 
 def test_a_node_without_which_the_group_could_never_be_placed_is_used_again(world, lose):

@@ -7,6 +7,7 @@ could never be placed: then the oldest are used after all. The decision is an ev
 from scheduling.sentences import plain_listing
 from scheduling.suspects import most_avoided
 from workflows.feasibility.avoidance import UsableNodes
+from workflows.nodes.hosts import host_names
 from workflows.reconcile import observations
 from workflows.reconcile.group_view import GroupView
 from workflows.selectors import values_on_any_node
@@ -20,13 +21,12 @@ def avoidance_changes(view: GroupView) -> list[Change]:
     nodes = list(view.row.avoided_nodes)
     if not nodes or view.row.touched_cluster:
         return []
-    usable = UsableNodes(
-        [values_on_any_node(view.row, view.placement)], cluster=observations.cluster_of(view)
-    )
-    avoided = most_avoided(nodes, never=usable.never_without)
+    cluster = observations.cluster_of(view)
+    usable = UsableNodes([values_on_any_node(view.row, view.placement)], cluster=cluster)
+    avoided = most_avoided(host_names(nodes, cluster=cluster), never=usable.never_without)
     if len(avoided) == len(nodes):
         return []
     used = plain_listing(sorted(nodes[len(avoided) :]), limit=MOST_NAMED)
     message = f"Group {view.row.name} uses {used} again: without them it could never be placed."
     note = Note(key=f"used-again:{view.row.attempt_number}", reason="NodesUsedAgain", message=message)
-    return [NewAvoidedNodes(avoided), note]
+    return [NewAvoidedNodes(nodes[: len(avoided)]), note]
