@@ -83,6 +83,26 @@ def test_a_node_is_kept_off_by_its_host_name_where_that_is_another(world):
     assert fresh(group).avoided_nodes == ["node-0"]
 
 
+def test_all_nodes_that_were_lost_together_are_kept_off(world):
+    names = ("node-0", "node-1", "node-2", "node-3", "node-4")
+    for name in names:
+        put(world, name)
+    group = gang(world, policy=replace(REQUEUE, avoid_nodes=2), pods=3)
+    for name, task in zip(names, group.tasks.order_by("position"), strict=False):
+        on(world, task, name)
+    world.step(group)
+    lose_nodes(world, group, 1, 2)
+    world.settle()
+    assert excluded(world) == {"node-1", "node-2"}
+
+
+def on(world, task, node_name):
+    def change(obj):
+        obj["spec"]["nodeName"] = node_name
+
+    world.cluster.edit(POD, task.pod_name, change, namespace=task.group.placement["namespace"])
+
+
 def test_a_node_without_which_the_group_could_never_be_placed_is_used_again(world, lose):
     group = lose("node-0", avoid_nodes=1)
     assert excluded(world) == set()

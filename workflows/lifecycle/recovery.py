@@ -62,13 +62,15 @@ class History:
 class Recovery:
     """What follows ``cause``: an attempt (REQUEUE), the tasks ``alone`` again (TASK), or the end (FAIL).
 
-    ``counted`` says whether the policy's bound counts it. ``refused`` is why it is the end although the
-    policy would recover, empty otherwise. ``pause`` is in seconds.
+    ``nodes`` are those to blame, the cause's first. ``counted`` says whether the policy's bound counts it.
+    ``refused`` is why it is the end although the policy would recover, empty otherwise. ``pause`` is in
+    seconds.
     """
 
     response: Response
     cause: LostTask
     alone: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
     counted: bool = False
     pause: float = 0.0
     refused: str = ""
@@ -102,7 +104,13 @@ def recover(
         for kind, lost in responses
         if kind == Response.TASK or (is_of_cluster and lost.action is None and lost.loss == Loss.FAILED)
     )
-    recovery = Recovery(response=response, cause=cause, alone=alone, counted=_is_counted(cause))
+    recovery = Recovery(
+        response=response,
+        cause=cause,
+        alone=alone,
+        nodes=_blamed_nodes(losses, cause),
+        counted=_is_counted(cause),
+    )
     return _bounded(recovery, policy, history)
 
 
@@ -126,6 +134,14 @@ def _by_policy(lost: LostTask, policy: RecoveryPolicy) -> Response:
         response = policy.unexplained
     is_whole = lost.evidence == DOMAIN_DELETED and response == Response.TASK
     return Response.REQUEUE if is_whole else response
+
+
+def _blamed_nodes(losses: Sequence[LostTask], cause: LostTask) -> tuple[str, ...]:
+    """The nodes on which tasks were lost: the cause's, and all that were lost together with it."""
+    if cause.loss == Loss.PREEMPTED or cause.evidence == DOMAIN_DELETED:
+        return ()
+    together = [lost for lost in losses if lost.loss == cause.loss == Loss.NODE_LOST]
+    return tuple(dict.fromkeys(lost.node for lost in (cause, *together) if lost.node))
 
 
 _BY_CLUSTER = {Loss.NODE_LOST: 0, Loss.PREEMPTED: 1}

@@ -278,7 +278,7 @@ def new_attempt(
         message=reason,
         counted=recovery.counted,
         pause=recovery.pause,
-        avoided_nodes=_avoided(view, cause, out_of_domain),
+        avoided_nodes=_avoided(view, recovery, out_of_domain),
     )
     return [*ended, *tries, attempt]
 
@@ -322,15 +322,14 @@ def _first_try(task: TaskView, *, generation: int) -> NewTry:
     return replace(following, first_retry=following.retry_id)
 
 
-def _avoided(view: GroupView, cause: LostTask, out_of_domain: Sequence[str]) -> Sequence[str]:
+def _avoided(view: GroupView, recovery: Recovery, out_of_domain: Sequence[str]) -> Sequence[str]:
     """The nodes that the next attempt avoids, those of the last losses first.
 
     One that is out of the NVLink domain is avoided whatever the policy says: Kubernetes would use it again.
     """
     most = view.placement.recovery.avoid_nodes
-    is_blamed = cause.loss != Loss.PREEMPTED and cause.evidence != DOMAIN_DELETED and bool(cause.node)
-    last = [*([cause.node] if is_blamed else []), *view.row.avoided_nodes, *out_of_domain]
-    always = {*out_of_domain, *([cause.node] if cause.evidence == DOMAIN_LOST_NODE else [])}
+    last = [*recovery.nodes, *view.row.avoided_nodes, *out_of_domain]
+    always = {*out_of_domain, *(recovery.nodes[:1] if recovery.cause.evidence == DOMAIN_LOST_NODE else ())}
     nodes = [node for rank, node in enumerate(dict.fromkeys(last)) if rank < most or node in always]
     return nodes[:MOST_AVOIDED]
 
@@ -339,8 +338,8 @@ def avoided_by_replacement(
     view: GroupView, recovery: Recovery, *, out_of_domain: Sequence[str]
 ) -> list[Change]:
     """What a replacement avoids: Kubernetes would take the node again that left the NVLink domain alone."""
-    cause = recovery.cause
-    nodes = _avoided(view, cause, out_of_domain) if cause.evidence == DOMAIN_LOST_NODE else ()
+    is_out = recovery.cause.evidence == DOMAIN_LOST_NODE
+    nodes = _avoided(view, recovery, out_of_domain) if is_out else ()
     return [NewAvoidedNodes(nodes)] if nodes and list(nodes) != view.row.avoided_nodes else []
 
 
