@@ -8,6 +8,7 @@ from django.utils import timezone
 from cluster import errors
 from cluster.kinds import COMPUTE_DOMAIN, POD
 from pools import conditions
+from scheduling.names import GROUP_LABEL
 from tests.worker.test_attempts import gang, uids
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Attempt, Event, ObservedPod, Task, TaskGroup
@@ -155,8 +156,10 @@ def test_a_domain_that_somebody_made_again_is_not_the_one_of_the_claims(world, c
     assert Attempt.objects.filter(group=claiming).count() == 1
 
 
-def test_a_strangers_domain_by_the_groups_name_is_left_alone(world, claiming):
-    _, other = make_again(world, labels={})
+@pytest.mark.parametrize("copied", [(), (GROUP_LABEL,)], ids=["no label", "the group's label alone"])
+def test_a_strangers_domain_by_the_groups_name_is_left_alone(world, claiming, copied):
+    labels = domain_of(world)["metadata"]["labels"]
+    _, other = make_again(world, labels={label: labels[label] for label in copied})
     look_twice(world, claiming)
     assert Attempt.objects.get(group=claiming).evidence == "domain_deleted"
     for _ in range(4):

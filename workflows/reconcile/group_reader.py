@@ -66,8 +66,13 @@ def pod_group_kind(placement: GroupPlacement) -> Kind | None:
     return kinds.pod_group_kind(scheduler_backend(placement.scheduler_type))
 
 
+def owner_labels(group: UUID, placement: GroupPlacement) -> dict[str, str]:
+    """The labels that make an object the group's."""
+    return {names.INSTALLATION_LABEL: placement.installation.hex, names.GROUP_LABEL: group.hex}
+
+
 def selector(group: UUID, placement: GroupPlacement) -> str:
-    return f"{names.INSTALLATION_LABEL}={placement.installation.hex},{names.GROUP_LABEL}={group.hex}"
+    return ",".join(f"{label}={value}" for label, value in owner_labels(group, placement).items())
 
 
 class GroupReader:
@@ -191,13 +196,14 @@ class GroupReader:
         return self._cluster.get(COMPUTE_DOMAIN, name, namespace=self._namespace)
 
     def _stranger(self) -> str | None:
-        """The uid of a ComputeDomain that has the group's name and not its labels."""
+        """The uid of a ComputeDomain that has the group's name and not both of its labels."""
         try:
             obj = self.domain_by_name()
         except NotServed:
             return None
         labels = obj["metadata"].get("labels") or {} if obj is not None else {}
-        is_ours = labels.get(names.GROUP_LABEL) == self._group.hex
+        own = owner_labels(self._group, self._placement)
+        is_ours = all(labels.get(label) == value for label, value in own.items())
         return None if obj is None or is_ours else str(obj["metadata"]["uid"])
 
     def _pod_groups(self, *, gone_if_unserved: bool = False) -> ObjectsByName:
