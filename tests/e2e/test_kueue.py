@@ -262,6 +262,29 @@ def test_a_lost_node_is_replaced_and_only_its_task_moves_in_the_same_compute_dom
     complete(world, name)
 
 
+def test_a_claim_gets_a_node_whose_channel_is_free_beside_gpus_that_are(world, queues):
+    """By GPUs alone all three would fit, and Kueue would fill the node first that is in use already."""
+    pool = world.make_pool(scheduler="kueue", nvlink=True, racks=1, size=2)
+    queues.make(pool, RACK)
+    text = workflow(("g", ["a"], {"nvlink": "true"}), resources="one: {gpu: 1}")
+    running = []
+    for _ in range(2):
+        running.append(world.submit(pool, text))
+        world.wait_group(running[-1], "g", "RUNNING")
+    used = {pod["spec"]["nodeName"] for name in running for pod in world.pods(name)}
+    assert len(used) == 2
+    name = world.submit(pool, text)
+    world.wait(
+        lambda: world.groups(name)["g"]["waiting_reason"] or "",
+        lambda reason: "2 nodes are left out, because other work holds their NVLink channel" in reason,
+    )
+    assert (world.groups(name)["g"]["status"], world.pods(name)) == ("SCHEDULING", [])
+    complete(world, running[0])
+    world.wait_group(name, "g", "RUNNING")
+    complete(world, running[1])
+    complete(world, name)
+
+
 def both_run(pods):
     return [pod["status"].get("phase") for pod in pods] == ["Running", "Running"]
 

@@ -36,14 +36,19 @@ def binder(cluster):
             cluster.put(POD, pod)
 
 
-@pytest.fixture
-def world(db):
+def world_with_nodes():
+    """Nodes n-1 to n-4, and a scheduler that binds pods to the nodes that they name."""
     world = World(scheduled=False)
     world.cluster.players += [binder, players.kubelet]
     for number in range(1, 5):
         name = f"n-{number}"
         world.cluster.put(NODE, {"metadata": {"name": name, "labels": {HOSTNAME: name}}})
     return world
+
+
+@pytest.fixture
+def world(db):
+    return world_with_nodes()
 
 
 def gang(world, *, pods=2, policy=REQUEUE, **frozen):

@@ -224,6 +224,19 @@ def occupied_sentence(nodes: Sequence[OccupiedNode]) -> str:
     return " ".join(sentences)
 
 
+def held_sentence(nodes: Sequence[OccupiedNode]) -> str:
+    """Say on which nodes no room is asked for: by name where their domain has ended, else their number."""
+    former = [node for node in nodes if node.ended]
+    sentences = [occupied_sentence(former)] if former else []
+    if number := len(nodes) - len(former):
+        whose = agree(number, "its", "their")
+        verb = agree(number, "is", "are")
+        sentences.append(
+            f"{count_of(number, 'node')} {verb} left out, because other work holds {whose} NVLink channel."
+        )
+    return " ".join(sentences)
+
+
 def _nodes(nodes: Sequence[str]) -> str:
     number = len(nodes)
     return f"{plural(number, 'Node')} {plain_listing(nodes, limit=MOST_NAMED)} {agree(number, 'is', 'are')}"

@@ -18,7 +18,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from scheduling.backends.base import UNRECOGNISED, SchedulerBackend, Waiting, WaitingReason
+from scheduling.backends.base import (
+    UNRECOGNISED,
+    AdmitsBeforePods,
+    SchedulerBackend,
+    Waiting,
+    WaitingReason,
+)
 from scheduling.backends.claims import PluginMessage, plugin_messages
 from scheduling.coverage import LabelCoverage, LevelCoverage
 from scheduling.node_health import NodeHealth
@@ -41,6 +47,7 @@ from workflows.explain.obstacles import (
     drift_evidence,
     drift_sentence,
     evidence_of,
+    held_sentence,
     image_sentence,
     is_split,
     occupied_sentence,
@@ -344,7 +351,15 @@ def _of_placement(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBa
     if not reasons and not obstacle:
         why, texts = Why.SILENT, ["The scheduler has not placed it yet and has given no reason."]
     hidden = uncovered(group.coverage) if group.coverage else ()
-    return Reason(why, " ".join(filter(None, [obstacle, *texts, *hidden])), evidence)
+    left_out = "" if is_complete or why == Why.QUOTA else _left_out(group, waiting, scheduler)
+    return Reason(why, " ".join(filter(None, [obstacle, *texts, left_out, *hidden])), evidence)
+
+
+def _left_out(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBackend) -> str:
+    """The nodes on which no room is asked for, because another ComputeDomain holds their channel."""
+    if waiting.pods or not isinstance(scheduler, AdmitsBeforePods):
+        return ""
+    return held_sentence(group.occupied)
 
 
 def _current(reasons: Sequence[WaitingReason], waiting: Waiting) -> list[WaitingReason]:

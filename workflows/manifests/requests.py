@@ -13,6 +13,7 @@ from typing import Any
 from cluster.quantities import quantity
 from workflows.manifests.pod import amounts_of, task_values
 from workflows.manifests.pod_template import apply_template
+from workflows.values.observation import DOMAIN_LABEL
 from workflows.values.placement import FrozenTemplate, TaskPlacement
 
 Requests = dict[str, Decimal]
@@ -39,6 +40,24 @@ def part_for_node(spec: Mapping[str, Any]) -> dict[str, Any]:
         if containers := spec.get(kind):
             part[kind] = [_container(container) for container in containers]
     return part
+
+
+def off_held_nodes(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The same part on nodes whose NVLink channel no ComputeDomain holds, by the label of NVIDIA's driver.
+
+    A node has the label from the first pod with a claim until the domain is gone, so pods themselves must
+    not ask for this: one that is tried again finds the label of its own domain.
+    """
+    free = {"key": DOMAIN_LABEL, "operator": "DoesNotExist"}
+    affinity = spec.get("affinity") or {}
+    by_node = affinity.get("nodeAffinity") or {}
+    terms = (by_node.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
+    narrowed = [{**term, "matchExpressions": [*(term.get("matchExpressions") or ()), free]} for term in terms]
+    required = {_REQUIRED: {"nodeSelectorTerms": narrowed}}
+    return {**spec, "affinity": {**affinity, "nodeAffinity": {**by_node, **required}}}
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 _OF_NODE = ("restartPolicy", "nodeSelector", "affinity", "tolerations", "overhead", "runtimeClassName")

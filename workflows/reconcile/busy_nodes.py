@@ -10,8 +10,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 from pools.models import ForeignUsage, Node
-from scheduling.backends.base import AdmitsBeforePods
-from scheduling.backends.registry import installed
 from scheduling.kubernetes_syntax import GPU
 from scheduling.levels import HOSTNAME_LABEL
 from scheduling.sentences import agree, count_of, plain_listing
@@ -31,7 +29,7 @@ MOST_NODES = 20
 def with_busy_nodes(view: GroupView, observed: ObservedPods) -> ObservedPods:
     """The same, with the assigned nodes that its pods cannot get. No query where all pods have theirs."""
     created_at = view.row.created_in_cluster_at
-    if created_at is None or not isinstance(installed().get(view.placement.scheduler_type), AdmitsBeforePods):
+    if created_at is None or not view.keeps_nodes:
         return observed
     unbound = {
         task.name: (pod, max(since, created_at))

@@ -105,6 +105,11 @@ class GroupView:
         return self.status == TaskStatus.SCHEDULING and self.row.created_in_cluster_at is None
 
     @cached_property
+    def keeps_nodes(self) -> bool:
+        """Whether its scheduler admits the gang before it has pods, and keeps a node for each of them."""
+        return isinstance(installed().get(self.placement.scheduler_type), AdmitsBeforePods)
+
+    @cached_property
     def values(self) -> GroupValues:
         """All that rendering needs; read on first use."""
         return group_values(self.row, self.placement)
@@ -142,7 +147,7 @@ class GroupView:
 
         That is all of the group where the scheduler judges the pods before they exist.
         """
-        if isinstance(installed().get(self.placement.scheduler_type), AdmitsBeforePods):
+        if self.keeps_nodes:
             return self.values
         return self.__dict__.get("values") or gang_values(self.row, self.placement)
 

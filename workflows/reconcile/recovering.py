@@ -193,6 +193,8 @@ def recovery_of(
     if of_room:
         ran = _was_whole(view, moves, losses) if of_room == {ROOM_BUSY} else _has_run(view, moves)
         policy = _as_a_whole(policy, ran=ran)
+    elif view.keeps_nodes and any(lost.evidence == DOMAIN_LOST_NODE for lost in lost_tasks):
+        policy = _as_a_whole(policy, ran=True)  # the node is kept for the task, and must not be used again
     return recover(
         lost_tasks,
         policy,

@@ -243,7 +243,7 @@ def _occupied_nodes(
     """Nodes with another ComputeDomain's label: those of its pods, or those it may use if claims fail."""
     if not view.placement.nvlink or waiting is None:
         return ()
-    if not waiting.placed and not _may_wait_for_claims(waiting):
+    if not waiting.placed and not view.keeps_nodes and not _may_wait_for_claims(waiting):
         return ()
     rows = Node.objects.filter(cluster_id=observations.cluster_of(view), labels__has_key=DOMAIN_LABEL)
     if waiting.placed:

@@ -7,7 +7,7 @@ from uuid import UUID
 from pools.clusters.capabilities import capabilities_at
 from tests.unit.workflows.test_placement import GROUP
 from workflows.feasibility.nodes import demand_of
-from workflows.manifests.requests import requests_of
+from workflows.manifests.requests import off_held_nodes, requests_of
 from workflows.values.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry
 
 TASK = TaskPlacement(image="ubuntu", command=("sleep",), cpu=4, gpu=8, memory="8Gi")
@@ -51,6 +51,29 @@ def test_sidecars_and_init_containers_count_by_kubernetes_rule():
 
     want = {"cpu": Decimal("4.25"), "memory": 21 * 2**30, "nvidia.com/gpu": 8}
     assert requests(frozen) == want
+
+
+def terms(spec):
+    required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return required["nodeSelectorTerms"]
+
+
+FREE = {"key": "resource.nvidia.com/computeDomain", "operator": "DoesNotExist"}
+
+
+def test_a_node_whose_channel_is_held_is_left_out_whatever_else_a_pod_requires():
+    """Terms are alternatives, so each of them has to leave it out."""
+    fast = {"key": "example.com/disk", "operator": "In", "values": ["fast"]}
+    field = {"key": "metadata.name", "operator": "In", "values": ["n-1"]}
+    own = [{"matchExpressions": [fast]}, {"matchFields": [field]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": own}}
+    spec = {"affinity": {"nodeAffinity": required}}
+
+    assert terms(off_held_nodes(spec)) == [
+        {"matchExpressions": [fast, FREE]},
+        {"matchFields": [field], "matchExpressions": [FREE]},
+    ]
+    assert terms(off_held_nodes({"containers": []})) == [{"matchExpressions": [FREE]}]
 
 
 def group(placement, *tasks):
