@@ -31,8 +31,8 @@ ANY_NODE: Mapping[str, str] = {"kubernetes.io/os": "linux"}
 MAX_NODE_LABELS = 8
 """Of a flavor, by its definition. The pods' own selector has the rest, and Kueue reads that too."""
 
-RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", GPU})
-"""What tasks can request; templates may add others."""
+RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods", GPU})
+"""What tasks can request; templates may add others. A task that requests nothing is a pod, at least."""
 
 UNBOUNDED = "1E"
 """More bytes or devices than a cluster has, and less than Kueue's 64 bits hold."""

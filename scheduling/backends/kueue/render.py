@@ -29,7 +29,7 @@ from scheduling.backends.base import (
 )
 from scheduling.backends.by_table import ByTable
 from scheduling.backends.kueue import admissions, installation, own_queues, queues, reasons
-from scheduling.backends.kueue.assignment import nodes_of_tasks, read_assignment
+from scheduling.backends.kueue.assignment import nodes_of_tasks, pod_set_answers, read_assignment
 from scheduling.backends.kueue.features import FEATURES, WORKLOAD
 from scheduling.backends.kueue.pod_sets import PodSet, pod_sets
 from scheduling.backends.priorities import PRIORITIES
@@ -123,17 +123,15 @@ class Kueue(Unedited, ByTable):
         self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, Domain]
     ) -> Mapping[str, str]:
         """Spread the tasks of each pod set over the nodes that Kueue assigned to it."""
-        admission = (pod_group.get("status") or {}).get("admission") or {}
-        assigned = {str(entry.get("name")): entry for entry in admission.get("podSetAssignments") or ()}
+        answers = pod_set_answers(pod_group)
         nodes: dict[str, str] = {}
         for pod_set in pod_sets(self.tree(request)):
-            entry = assigned.get(pod_set.name)
-            if entry is None or "topologyAssignment" not in entry:
+            answer = answers.get(pod_set.name) or {}
+            if "topologyAssignment" not in answer:
                 raise InvalidSpec(
-                    f"Kueue admitted {pod_set.words} without naming nodes: the flavor of queue "
-                    f'"{request.queue}" has no Topology that ends with {HOSTNAME_LABEL}.'
+                    _no_nodes(pod_set.words, queue=request.queue, flavors=answer.get("flavors"))
                 )
-            counts = read_assignment(entry["topologyAssignment"])
+            counts = read_assignment(answer["topologyAssignment"], pods=len(pod_set.tasks))
             nodes |= nodes_of_tasks(pod_set, counts, domains, present=request.nodes)
         return nodes
 
@@ -185,6 +183,19 @@ class Kueue(Unedited, ByTable):
 
     def reads_annotation(self, key: str) -> bool:
         return key.startswith("kueue.x-k8s.io/")
+
+
+def _no_nodes(words: str, *, queue: str, flavors: object) -> str:
+    """Why a pod set is admitted and has no nodes. One that uses no quota at all has no flavor, either."""
+    if flavors:
+        return (
+            f'Kueue admitted {words} without naming nodes: the flavor of queue "{queue}" has no Topology '
+            f"that ends with {HOSTNAME_LABEL}."
+        )
+    return (
+        f'Kueue admitted {words} without naming nodes: queue "{queue}" has quota for nothing that its tasks '
+        'request. Quota for "pods" is for every task.'
+    )
 
 
 def _workload(request: GangRequest, sets: tuple[PodSet, ...]) -> Manifest:

@@ -88,7 +88,7 @@ def test_the_queue_is_for_its_namespace_and_lets_higher_priorities_pass():
 
 
 def test_every_resource_that_a_pod_can_request_has_quota():
-    assert set(quotas()) == {"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu"}
+    assert set(quotas()) == {"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "pods"}
     more = quotas(resources=frozenset({"rdma/ib", "cpu"}))
     assert set(more) == {*quotas(), "rdma/ib"}
     assert (more["cpu"], more["rdma/ib"]) == ("1P", "1E")

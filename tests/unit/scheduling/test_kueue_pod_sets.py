@@ -102,18 +102,18 @@ PLACES = {
 
 
 def test_an_assignment_is_read_in_all_its_forms():
-    assert read_assignment(ASSIGNMENT) == (("n-10", 2), ("n-9", 1), ("n-1", 1), ("m-1", 4))
+    assert read_assignment(ASSIGNMENT, pods=8) == (("n-10", 2), ("n-9", 1), ("n-1", 1), ("m-1", 4))
 
 
 @pytest.mark.parametrize("assignment", [{}, {"levels": ["zone"], "slices": []}])
 def test_an_assignment_without_nodes_is_refused(assignment):
     with pytest.raises(InvalidSpec, match="not at kubernetes"):
-        read_assignment(assignment)
+        read_assignment(assignment, pods=8)
 
 
 def test_neighbours_in_rank_are_neighbours_in_topology():
     (pod_set,) = sets_of(gang("a b c d e f g h"))
-    nodes = nodes_of_tasks(pod_set, read_assignment(ASSIGNMENT), PLACES, present={})
+    nodes = nodes_of_tasks(pod_set, read_assignment(ASSIGNMENT, pods=8), PLACES, present={})
     assert list(nodes.values()) == ["n-1", "n-9", "n-10", "n-10", "m-1", "m-1", "m-1", "m-1"]
     assert list(nodes) == list("abcdefgh")
 
