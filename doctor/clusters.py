@@ -21,8 +21,15 @@ from cluster.kinds import (
 )
 from doctor.facts import ClusterObject, ObservedCluster, UnreadCluster
 from pools.clusters.connect import cluster_for
-from pools.clusters.kinds import parent_of, pod_group_kinds, scheduler_pool_kinds, topology_labels
+from pools.clusters.kinds import (
+    leads_to,
+    owned_kinds,
+    pod_group_kinds,
+    scheduler_pool_kinds,
+    topology_labels,
+)
 from pools.models import Backend
+from pools.services.sync import asked_for_queues
 from scheduling import names
 from web.times import read_instant
 from workflows.manifests.labels import RETRY, TASK
@@ -74,6 +81,8 @@ def list_cluster(cluster: ClusterApi, *, uid: str, backend: str, installation: U
     label = f"{names.INSTALLATION_LABEL}={installation.hex}"
     objects: list[ClusterObject] = []
     unserved = set()
+    queues = _queues(cluster, uid, label) if asked_for_queues(uid) else None
+    objects += queues or ()
     for kind in _kinds():
         try:
             objects += _scan(cluster, kind, uid, label)
@@ -92,7 +101,16 @@ def list_cluster(cluster: ClusterApi, *, uid: str, backend: str, installation: U
         listed_at=listed_at,
         objects=tuple(objects),
         unserved=frozenset(unserved),
+        unread_queues=queues is None,
     )
+
+
+def _queues(cluster: ClusterApi, uid: str, label: str) -> list[ClusterObject] | None:
+    """The queues that the service makes, and what they lead to; None where these may not be listed."""
+    try:
+        return [obj for kind in owned_kinds() for obj in _scan(cluster, kind, uid, label)]
+    except (NotServed, RequestForbidden):  # condition Synced says so
+        return None
 
 
 def _kinds() -> tuple[Kind, ...]:
@@ -126,7 +144,8 @@ def _cluster_object(kind: Kind, obj: Obj) -> ClusterObject | None:
     metadata, labels = obj["metadata"], obj["metadata"].get("labels") or {}
     if kind == RESOURCE_CLAIM_TEMPLATE and DOMAIN_LABEL not in labels:
         return None
-    shared = kind in scheduler_pool_kinds()
+    is_queue = kind in owned_kinds()
+    shared = is_queue or kind in scheduler_pool_kinds()
     return ClusterObject(
         api=str(kind),
         namespace=metadata.get("namespace", ""),
@@ -141,8 +160,9 @@ def _cluster_object(kind: Kind, obj: Obj) -> ClusterObject | None:
         node=str((obj.get("spec") or {}).get("nodeName") or "") if kind == POD else "",
         is_pod_group=kind in pod_group_kinds(),
         is_shared=shared,
-        parent=parent_of(obj) if shared else "",
-        levels=topology_labels(obj),
+        leads_to=tuple((str(named), name) for named, name in leads_to(obj)) if shared else (),
+        levels=None if is_queue else topology_labels(obj),
+        spec=obj.get("spec") or {} if is_queue else None,
         pod=_owner(metadata) if kind == RESOURCE_CLAIM else "",
     )
 

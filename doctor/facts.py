@@ -10,7 +10,7 @@ time before ``listed_at``. A fact with a time of its own is judged by that time.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Literal, Self
+from typing import Any, Literal, Self
 from uuid import UUID
 
 KindOfFinding = Literal[
@@ -126,12 +126,14 @@ class PoolRow:
     """What a pool needs in its cluster, as its scheduler backend says: objects, each with ``api`` and name.
 
     Objects that list levels count by their ``levels``, labels broadest first, and not by their names.
+    ``queues`` are the specs of its queue and of all that this leads to, where the service makes them.
     """
 
     cluster: str
     name: str
     objects: frozenset[tuple[str, str]] = frozenset()
     levels: frozenset[tuple[str, ...]] = frozenset()
+    queues: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +141,9 @@ class ClusterObject:
     """An object with our label. ``api`` is its kind with its API group; ``group`` is None if it names none.
 
     ``is_pod_group`` and ``is_shared`` say that a scheduler backend brings its kind, for gangs or for pools.
-    ``parent`` is the shared object of the same kind that it stands below. ``levels`` are the labels of an
-    object that lists levels, None for any other. ``pod`` is the pod that owns a claim.
+    ``leads_to`` are the shared objects that it names, each as ``api`` and name. ``levels`` are the labels of
+    an object that lists levels, None for any other. ``spec`` is kept of queues that the service makes and of
+    what they lead to. ``pod`` is the pod that owns a claim.
     """
 
     api: str
@@ -156,8 +159,9 @@ class ClusterObject:
     node: str = ""
     is_pod_group: bool = False
     is_shared: bool = False
-    parent: str = ""
+    leads_to: tuple[tuple[str, str], ...] = ()
     levels: tuple[str, ...] | None = None
+    spec: Mapping[str, Any] | None = None
     pod: str = ""
 
     @property
@@ -177,13 +181,17 @@ class ClusterObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedCluster:
-    """One cluster as listed; ``unserved`` names kinds that it does not serve."""
+    """One cluster as listed; ``unserved`` names kinds that it does not serve.
+
+    ``unread_queues``: those that the service makes were not asked for, or may not be listed.
+    """
 
     uid: str
     backend: str
     listed_at: datetime
     objects: tuple[ClusterObject, ...]
     unserved: frozenset[str] = frozenset()
+    unread_queues: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

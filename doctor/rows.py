@@ -300,13 +300,13 @@ def _pools(installation: UUID) -> tuple[PoolRow, ...]:
 
 
 def _pool(pool: Pool, installation: UUID) -> PoolRow:
-    objects, levels = set(), set()
+    objects, levels, queues = set(), set(), {}
     for manifest in pool_objects(pool, installation):
-        labels = topology_labels(manifest)
+        labels, key = topology_labels(manifest), (str(kind_of(manifest)), str(manifest["metadata"]["name"]))
         if kind_of(manifest) in owned_kinds():
-            continue
-        if labels is None:
-            objects.add((str(kind_of(manifest)), str(manifest["metadata"]["name"])))
+            queues[key] = manifest["spec"]
+        elif labels is None:
+            objects.add(key)
         else:
             levels.add(labels)
     return PoolRow(
@@ -314,6 +314,7 @@ def _pool(pool: Pool, installation: UUID) -> PoolRow:
         name=pool.name,
         objects=frozenset(objects),
         levels=frozenset(levels),
+        queues=queues,
     )
 
 

@@ -154,7 +154,7 @@ def _get(cluster: ClusterApi, obj: Obj) -> Obj | None:
     return cluster.get(kind_of(obj), metadata["name"], namespace=metadata.get("namespace", ""))
 
 
-def _asked_for_queues(uid: str) -> bool:
+def asked_for_queues(uid: str) -> bool:
     """Whether a backend of the cluster ever had queues of ours, by its configuration or an earlier one."""
     backends = Backend.objects.filter(cluster_id=uid)
     if any(queues_of(backend).own for backend in backends):
@@ -256,7 +256,7 @@ def _sync(cluster: ClusterApi, uid: str) -> tuple[list[Condition], bool]:
     if reached_uid != uid:
         return [_failed("AnotherCluster", f"The address leads to cluster {reached_uid}, not {uid}.")], False
     installation = selectors.installation()
-    observed = observe(cluster, installation, with_owned=_asked_for_queues(uid))
+    observed = observe(cluster, installation, with_owned=asked_for_queues(uid))
     desired = read_desired(uid, installation)
     steps = plan(desired, _with_foreign(cluster, desired, observed))
     result = apply(cluster, steps)

@@ -24,12 +24,17 @@ from workflows.models import Event, ObservedPod, Task, TaskGroup, Workflow
 from workflows.services.stop import request_stop
 
 
-@pytest.fixture
-def world(db, monkeypatch):
+def checked_world(monkeypatch):
+    """A world whose cluster the checker reaches."""
     installation()
     world = World()
     monkeypatch.setattr(connect, "connect", lambda *args: world.cluster)
     return world
+
+
+@pytest.fixture
+def world(db, monkeypatch):
+    return checked_world(monkeypatch)
 
 
 def ask(*options):

@@ -192,7 +192,7 @@ WELL = {
     "a queue and a topology of a deleted pool that a group still uses": facts(
         things=(
             *WHOLE,
-            shared(QUEUE, "q", parent="above"),
+            shared(QUEUE, "q", leads_to=((QUEUE, "above"),)),
             shared(QUEUE, "above"),
             shared(TOPOLOGY, "t", levels=("zone",)),
         )

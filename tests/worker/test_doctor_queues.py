@@ -1,0 +1,106 @@
+"""The checker on queues of Kueue that the service makes: leaked ones, missing ones, edited ones."""
+
+import pytest
+
+from cluster.errors import NotServed, RequestForbidden
+from pools import selectors
+from pools.clusters.kinds import owned_kinds
+from pools.models import Backend, Pool
+from pools.services.pool_objects import queue_of
+from tests.fakes import players
+from tests.worker.test_doctor import ask, checked_world, found, rest
+
+TOPOLOGY, FLAVOR, CLUSTER_QUEUE, LOCAL_QUEUE = owned_kinds()
+OWN = {"scheduler_type": "kueue", "scheduler_name": "default-scheduler", "scheduler_version": "0.15"}
+
+
+@pytest.fixture
+def world(db, monkeypatch):
+    return checked_world(monkeypatch)
+
+
+@pytest.fixture
+def pool(world):
+    """A pool of a backend that asks for queues of the service's own, once they are there."""
+    world.cluster.players.append(players.kueue_finalizers)
+    pool = world.pool(backend=OWN)
+    Backend.objects.filter(pk=pool.backend_id).update(queue_settings={"own_queues": True})
+    rest(world)
+    assert {kind.name: len(world.cluster.names(kind)) for kind in owned_kinds()} == {
+        "Topology": 1,
+        "ResourceFlavor": 1,
+        "ClusterQueue": 1,
+        "LocalQueue": 1,
+    }
+    return Pool.objects.select_related("backend").get(pk=pool.pk)
+
+
+def queue(pool):
+    return queue_of(pool, selectors.installation())
+
+
+def messages():
+    return [finding["message"] for finding in ask("--grace", "0")[1]["findings"]]
+
+
+def test_nothing_is_found_of_queues_that_are_as_their_pool_needs_them(world, pool):
+    assert found() == []
+    name = queue(pool)
+    world.cluster.edit(CLUSTER_QUEUE, name, lambda obj: obj["spec"].update(stopPolicy="Hold"))
+    assert found() == []
+
+
+def test_queues_that_nobody_needs_are_leaked(world, pool):
+    Pool.objects.filter(pk=pool.pk).delete()
+    assert found() == [("leaked", "unneeded")] * 4
+    ask("--repair", "--grace", "0")
+    assert found() == []
+
+
+def test_a_queue_that_a_group_joined_keeps_all_that_it_leads_to(world, pool):
+    group = world.group(pool=pool)
+    type(group).objects.filter(pk=group.pk).update(placement={**group.placement, "queue": queue(pool)})
+    Backend.objects.filter(pk=pool.backend_id).update(queue_settings={"own_queues": False})
+    assert [rule for rule in found() if rule[1] == "unneeded"] == []
+
+
+@pytest.mark.parametrize("kind", [CLUSTER_QUEUE, FLAVOR, TOPOLOGY], ids=lambda kind: kind.name)
+def test_what_a_pools_queue_leads_to_and_is_not_there_is_missing(world, pool, kind):
+    (name,) = world.cluster.names(kind)
+    world.cluster.remove(kind, name)
+    assert found() == [("half-made", "queue-missing")]
+    assert f"{kind.name} {name} does not exist, and pool {pool.name} needs it." in messages()
+    ask("--repair", "--grace", "0")
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda spec: spec.update(cohortName="all"),
+        lambda spec: spec["preemption"].update(withinClusterQueue="Never"),
+        lambda spec: spec["resourceGroups"][0]["flavors"][0]["resources"][0].update(nominalQuota="1"),
+    ],
+    ids=["cohort", "preemption", "quota"],
+)
+def test_a_queue_that_somebody_edited_differs(world, pool, edit):
+    world.cluster.edit(CLUSTER_QUEUE, queue(pool), lambda obj: edit(obj["spec"]))
+    assert found() == [("inconsistent", "queue-differs")]
+    assert f"ClusterQueue {queue(pool)} is not as pool {pool.name} needs it" in messages()[0]
+    ask("--repair", "--grace", "0")
+    assert found() == []
+
+
+@pytest.mark.parametrize("error", [NotServed("gone"), RequestForbidden("not yours")], ids=type)
+def test_nothing_is_said_of_queues_that_may_not_be_read(world, pool, error):
+    for kind in owned_kinds():
+        world.cluster.fail(error, kind=kind, times=100)
+    assert found() == []
+
+
+def test_a_cluster_that_was_never_asked_for_queues_is_not_asked_for_them_now(world):
+    world.pool(backend=OWN)
+    rest(world)
+    before = len(world.cluster.calls)
+    assert found() == []
+    assert not {call.kind for call in world.cluster.calls[before:]} & set(owned_kinds())
