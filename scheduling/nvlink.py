@@ -137,11 +137,12 @@ def check_nvlink(
     *,
     claims: Mapping[str, ChannelClaim],
     node_gpus: Mapping[str, int],
+    counts_channels: bool,
 ) -> list[Notice]:
     """Warn of what a ComputeDomain does not do for this group.
 
     ``claims`` are those of ``channel_claims``. ``node_gpus`` is the number of GPUs of a node of the task's
-    platform, by task name, if known.
+    platform, by task name, if known. ``counts_channels``: its scheduler gives no node to two claims.
     """
     tasks = effective(gang).tasks
     claiming = [task for task in tasks if claims[task.name].is_made]
@@ -153,7 +154,19 @@ def check_nvlink(
     idle = {task.name: free for task in claiming if (free := node_gpus.get(task.name, 0) - task.gpus) > 0}
     if idle:
         notices.append(Notice("nvlink_partial_node", _partial(idle), gang.path))
+    crowded = [task.name for task in claiming if 0 < 2 * task.gpus <= node_gpus.get(task.name, 0)]
+    if not counts_channels and len(crowded) > 1:
+        notices.append(Notice("nvlink_shared_node", _crowded(crowded, node_gpus), gang.path))
     return notices
+
+
+def _crowded(tasks: Sequence[str], node_gpus: Mapping[str, int]) -> str:
+    least = max(node_gpus[name] for name in tasks) // 2 + 1
+    return (
+        f"The pool's scheduler counts no NVLink channels, so it may assign tasks {listing(tasks)} to one "
+        f"node, where one of them can start and the group waits. With {least} GPUs for each of them no two "
+        "share a node."
+    )
 
 
 def _unused(group: str, claims: Sequence[ChannelClaim]) -> str:

@@ -19,7 +19,7 @@ from pools.checks.backend import check_shard
 from pools.values.recovery import RecoveryPolicy
 from pools.values.recovery_words import check_amounts, check_responses, policy_of
 from scheduling import names
-from scheduling.backends.base import Checked, SchedulerBackend
+from scheduling.backends.base import AdmitsBeforePods, Checked, SchedulerBackend
 from scheduling.backends.priorities import effective_priority
 from scheduling.capabilities import Capability
 from scheduling.channels import channel_faults, channel_notices
@@ -188,7 +188,13 @@ class _Admission:
         nvlink = self.gets_domain(group, claims)
         if nvlink and len(placed) == len(group.tasks):
             node_gpus = {task.name: platform.node_gpus or 0 for task, platform in placed}
-            self.notices += check_nvlink(gang, self.facts.levels, claims=claims, node_gpus=node_gpus)
+            self.notices += check_nvlink(
+                gang,
+                self.facts.levels,
+                claims=claims,
+                node_gpus=node_gpus,
+                counts_channels=not isinstance(self.scheduler, AdmitsBeforePods),
+            )
         self.check_quota(gang)
         tries = tuple(
             TaskTry(

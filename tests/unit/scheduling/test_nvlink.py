@@ -107,25 +107,41 @@ GROUPS = {
 @pytest.mark.parametrize("phrase", GROUPS)
 def test_warned_of(phrase):
     asked, want = GROUPS[phrase]
-    notices = check_nvlink(asked, POOL, claims=claims_of(asked), node_gpus={"a": 4, "b": 4})
+    notices = check_nvlink(
+        asked, POOL, claims=claims_of(asked), node_gpus={"a": 4, "b": 4}, counts_channels=True
+    )
     assert [notice.code for notice in notices] == want
 
 
 def test_a_pool_without_a_clique_key_says_which_label_is_missing():
     asked = gang("a b*4: rack! r")
-    (notice,) = check_nvlink(asked, POOL[:1], claims=claims_of(asked), node_gpus={})
+    (notice,) = check_nvlink(asked, POOL[:1], claims=claims_of(asked), node_gpus={}, counts_channels=True)
     assert "nvidia.com/gpu.clique" in notice.message
 
 
 def test_a_claim_for_part_of_a_node_counts_the_gpus_that_stand_idle_through_it():
     asked = gang("a b*1: clique! c")
-    (notice,) = check_nvlink(asked, POOL, claims=claims_of(asked), node_gpus={"a": 4, "b": 4})
+    (notice,) = check_nvlink(
+        asked, POOL, claims=claims_of(asked), node_gpus={"a": 4, "b": 4}, counts_channels=True
+    )
     assert "The other 6 GPUs" in notice.message
 
 
 def test_a_domain_that_nobody_uses_is_mentioned_with_the_reason():
     asked = gang("a*4")
-    (notice,) = check_nvlink(asked, POOL, claims={"a": ChannelClaim.ALONE}, node_gpus={})
+    (notice,) = check_nvlink(
+        asked, POOL, claims={"a": ChannelClaim.ALONE}, node_gpus={}, counts_channels=True
+    )
     assert notice.code == "nvlink_unused"
     assert ChannelClaim.ALONE.sentence in notice.message
     assert "`nvlink: true`" in notice.message
+
+
+@pytest.mark.parametrize(("gpus", "warned"), [(1, True), (2, True), (3, False), (4, False)])
+def test_claims_that_a_scheduler_may_put_on_one_node_are_warned_of(gpus, warned):
+    asked = gang(f"a b*{gpus}: clique! c")
+    nodes = {"a": 4, "b": 4}
+    notices = check_nvlink(asked, POOL, claims=claims_of(asked), node_gpus=nodes, counts_channels=False)
+    messages = [notice.message for notice in notices if notice.code == "nvlink_shared_node"]
+    assert bool(messages) == warned
+    assert all("With 3 GPUs for each of them no two share a node" in message for message in messages)
