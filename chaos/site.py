@@ -23,6 +23,8 @@ from localcluster.supervisor import Supervisor
 SKEW = Path(__file__).with_name("skew")
 LEASE_SECONDS = 40
 START = "1m"  # longest start of a pod: one whose ComputeDomain was removed before it started never does
+OWNED = "owned"
+"""The pool whose queue of Kueue the service makes."""
 SERVICE = ("web", "worker", "beat", "observer")
 
 Progress = Callable[[str], None]
@@ -111,6 +113,7 @@ def started_site(*, seed: str, progress: Progress) -> Iterator[Site]:
         running = replace(running, kubeconfig=proxy.kubeconfig(directory / "proxied.kubeconfig"))
         scenario.configure(running, progress=progress)
         client = Rest(api_url=running.api_url, token=running.token)
+        _add_owned(client)
         client.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_pod_restart_limit": START}})
         statuslog.install(running.settings.database_url)
         api = Api(plane.access(), connections=16)
@@ -122,6 +125,16 @@ def started_site(*, seed: str, progress: Progress) -> Iterator[Site]:
             proxy.stop()
             # asked to end, it would wait for the watches of those that are stopped after it
             supervisor.stop_one("kube-apiserver", with_signal=signal.SIGKILL)
+
+
+def _add_owned(client: Rest) -> None:
+    """A second pool on Kueue and on the same nodes, with a queue that the service makes."""
+    path = f"/api/configs/backend/{scenario.QUEUED}"
+    backend = client.get(path)
+    settings = {**backend["queue_settings"], "own_queues": True}
+    client.put(path, {"configs": {**backend, "queue_settings": settings}})
+    place = replace(scenario.PLACES[scenario.QUEUED], more={})
+    client.put(f"/api/configs/pool/{OWNED}", {"configs": scenario.pool(scenario.QUEUED, place)})
 
 
 def _leave(*_: object) -> None:

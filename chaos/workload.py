@@ -21,7 +21,7 @@ from chaos.site import Site
 from localcluster.rest import Refused
 from localcluster.stack import ADMIN
 
-POOLS = ("nvlink", "nvlink", "zones", "spines", "native", "split", "queued")
+POOLS = ("nvlink", "nvlink", "zones", "spines", "native", "split", "queued", "owned")
 NARROW = {
     "nvlink": "clique",
     "zones": "clique",
@@ -29,6 +29,7 @@ NARROW = {
     "split": "rack",
     "native": "clique",
     "queued": "clique",
+    "owned": "clique",
 }
 BROAD = {
     "nvlink": "zone",
@@ -37,6 +38,7 @@ BROAD = {
     "split": "spine",
     "native": "zone",
     "queued": "zone",
+    "owned": "zone",
 }
 CANCELLED = 0.12
 TRIES = 6
