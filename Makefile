@@ -14,7 +14,7 @@ WORKERS := $(shell getconf _NPROCESSORS_ONLN)
 unexport KUBECONFIG DATABASE_URL REDIS_URL
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help venv programs chart setup own browser debian demo up down test test-unit lint bench chaos docs inventory clean
+.PHONY: help venv programs chart setup own browser debian demo up down test test-unit test-deep lint bench chaos docs inventory clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -32,8 +32,11 @@ up: $(if $(CLUSTER_KUBECONFIG),venv,setup) ## start the service and a local clus
 down: venv ## stop what `make up` started
 	@$(RUN) -m localcluster down
 
-test: setup own browser chart debian ## run all tests, on real servers
+test: setup own browser chart debian ## run all tests but the deep ones, on real servers
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal
+
+test-deep: setup own chart ## run what takes minutes by its nature: installations and thousands of random worlds
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal --deep
 
 test-unit: venv ## run the tests that need no server, in seconds
 	@$(RUN) -m pytest tests/unit

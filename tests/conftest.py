@@ -5,8 +5,24 @@ from urllib.parse import unquote, urlsplit
 import psycopg
 import pytest
 from django.db import OperationalError, connections
+from hypothesis import HealthCheck, settings
 
 FLUSHES = 5
+
+settings.register_profile(
+    "quick",
+    max_examples=60,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("deep", parent=settings.get_profile("quick"), max_examples=3000, derandomize=False)
+
+
+def pytest_configure(config):
+    """Property tests look quickly, and at the same in every run; ``--deep`` lets them look longer."""
+    settings.load_profile("deep" if config.getoption("deep") else "quick")
 
 
 @pytest.fixture(autouse=True)

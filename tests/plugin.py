@@ -2,6 +2,9 @@
 
 A development installation, and no server but those that the run starts itself: variables that
 name others are dropped.
+
+What takes minutes by its nature is marked ``deep``. ``--deep`` runs those tests, and the property tests with
+thousands of examples each, and nothing else; without it they are not selected.
 """
 
 import atexit
@@ -9,6 +12,8 @@ import gc
 import os
 import shutil
 import tempfile
+
+import pytest
 
 pytest_plugins = ("localcluster.pytest_plugin",)
 
@@ -21,6 +26,24 @@ os.environ["OSMO_LOG_STORE"] = f"file://{kept_logs}"
 os.environ["OSMO_LOG_FOLLOW_SECONDS"] = "2"  # who follows what never ends is let go of soon
 for limit in ("STREAMS", "USER_STREAMS", "FOLLOWERS", "USER_FOLLOWERS"):
     os.environ[f"OSMO_LOG_{limit}"] = "1000"  # tests may leave some unread
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--deep", action="store_true", help="run what takes minutes by its nature, alone")
+
+
+@pytest.hookimpl(trylast=True)  # Hypothesis marks its tests at the end of the collection
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    deep = config.getoption("deep")
+    others = [item for item in items if not _belongs(item, deep=deep)]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if _belongs(item, deep=deep)]
+
+
+def _belongs(item: pytest.Item, *, deep: bool) -> bool:
+    if not deep:
+        return item.get_closest_marker("deep") is None
+    return any(item.get_closest_marker(name) for name in ("deep", "hypothesis"))
 
 
 def pytest_collection_finish() -> None:

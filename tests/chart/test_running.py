@@ -21,7 +21,10 @@ from tests.chart.running import PAIR, Load, wait
 from tests.chart.values import ROOT
 from web.env import REFUSED
 
-pytestmark = pytest.mark.timeout(600)  # a release starts some ten processes, several times
+pytestmark = [
+    pytest.mark.deep,
+    pytest.mark.timeout(600),
+]  # a release starts some ten processes, several times
 
 INSTALL = ("install", "--wait", "--timeout", "4m")
 EARLIER = "0.0.9"
@@ -240,9 +243,6 @@ def test_what_no_attempt_would_change_is_tried_once(site):
     assert "OSMO_SECRET_KEY" in site.log_of("migrate")
 
 
-@pytest.mark.skipif(
-    not os.environ.get("OSMO_DEEP"), reason="a Job waits out its minute: set OSMO_DEEP to run it"
-)
 def test_a_database_that_is_away_leaves_nothing_half_installed(site):
     away = {"database": {"port": 1}, "jobs": {"deadlineSeconds": 60}}
     words = site.refusal("install", changes=away)

@@ -2,10 +2,9 @@
 
 schemathesis makes requests that follow the description and requests that break it, some of them for each
 rule of the description and some by chance, for an administrator of a service that has a pool and a workflow,
-so that names lead somewhere half of the time. ``API_FUZZ_EXAMPLES`` is how many by chance at each address.
+so that names lead somewhere half of the time.
 """
 
-import os
 import random
 
 import pytest
@@ -33,8 +32,6 @@ from workflows.models import TaskGroup, Workflow
 # WSGI collects here what the real server streams to followers of logs from a coroutine
 COLLECTED = "ignore:StreamingHttpResponse must consume asynchronous iterators:Warning"
 pytestmark = [pytest.mark.django_db, pytest.mark.filterwarnings(COLLECTED)]
-
-EXAMPLES = int(os.environ.get("API_FUZZ_EXAMPLES", "5"))
 
 schema = schemathesis.openapi.from_dict(SchemaGenerator().get_schema(public=True))
 schema.app = application
@@ -70,9 +67,7 @@ def rows():
 
 @schema.parametrize()
 @settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    database=None,
+    max_examples=max(5, settings.default.max_examples // 60),  # by chance at each address
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),

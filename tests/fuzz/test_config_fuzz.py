@@ -1,11 +1,10 @@
 """Whatever is written as configuration: it is saved and can be used, or refused and nothing is written.
 
 Documents are about right in every field, so that each comes near to being accepted, and go through the
-services, below REST and the admin. ``CONFIG_FUZZ_EXAMPLES`` is how many of each kind.
+services, below REST and the admin.
 """
 
 import json
-import os
 from uuid import uuid4
 
 import pytest
@@ -32,13 +31,8 @@ from workflows.spec import SpecLimits, read_workflow
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3600)]
 
-EXAMPLES = int(os.environ.get("CONFIG_FUZZ_EXAMPLES", "40"))
 bounded = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    database=None,
-    derandomize=EXAMPLES <= 40,
-    suppress_health_check=list(HealthCheck),
+    max_examples=max(40, settings.default.max_examples // 2), suppress_health_check=list(HealthCheck)
 )
 CHANGE = ConfigChange(username="root")
 TABLES = (Backend, ConfigRevision, Platform, Pool, ServiceConfig, TopologyKey)

@@ -1,7 +1,6 @@
 """Whatever is submitted: values come out, or InvalidSpec with placed faults, and nothing else."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -29,15 +28,11 @@ from workflows.spec.grammar import (
 from workflows.spec.template import is_templated, render
 from workflows.values.placement import TaskPlacement
 
-DEEP = bool(os.environ.get("OSMO_DEEP"))
 bounded = settings(
-    max_examples=3000 if DEEP else 80,
-    derandomize=not DEEP,
-    deadline=None,
-    database=None,
+    max_examples=max(80, settings.default.max_examples),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
-few = settings(bounded, max_examples=300 if DEEP else 8)
+few = settings(bounded, max_examples=bounded.max_examples // 10)
 
 EXAMPLES = [path.read_text() for path in (Path(__file__).resolve().parents[2] / "examples").glob("*.yaml")]
 MODELS = (

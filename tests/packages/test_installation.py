@@ -1,7 +1,4 @@
-"""What the image's lines install, and what each Python can install of the locks.
-
-They take minutes and a package index, so they run where OSMO_DEEP is set.
-"""
+"""What the image's lines install, and what each Python can install of the locks, from a package index."""
 
 import os
 import re
@@ -15,10 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
-pytestmark = [
-    pytest.mark.skipif(not os.environ.get("OSMO_DEEP"), reason="takes minutes: set OSMO_DEEP=1"),
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
 
 
 def run(*command, cwd, **more):
