@@ -2,7 +2,9 @@
 
 A node gets no address but the InternalIP that kwok writes: with a ``Hostname`` address the API
 server would look that name up to read a pod's log, and fail. ``kubernetes.io/hostname`` is set as
-every kubelet sets it, since topology keys may name it.
+every kubelet sets it, since topology keys may name it. So are the labels that Kubernetes' node controller
+would add to a node without them: kwok, which hears of a change before it has written that the node is ready,
+may write that twice, and the second time undo what a test has written meanwhile, for good.
 """
 
 import time
@@ -17,6 +19,8 @@ PATH = "/api/v1/nodes"
 THREADS = 8
 READY_SECONDS = 150
 POLL_SECONDS = 0.05
+MACHINE = {"os": "linux", "arch": "amd64"}
+MACHINE_DOMAINS = ("kubernetes.io", "beta.kubernetes.io")
 KUBELET_LABEL = "osmo.local/kubelet"
 """A node with it has a kubelet of its own (``localcluster.kubelet``) or none; kwok leaves it alone."""
 
@@ -112,7 +116,8 @@ def manifest(node: Node) -> Json:
     amounts = {"cpu": str(node.cpus), "memory": f"{node.memory_gib}Gi", "pods": str(node.pods)}
     if node.gpus:
         amounts["nvidia.com/gpu"] = str(node.gpus)
-    labels = {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    machine = {f"{domain}/{key}": value for domain in MACHINE_DOMAINS for key, value in MACHINE.items()}
+    labels = {"kubernetes.io/hostname": node.name, **machine}
     taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in node.taints]
     return {
         "apiVersion": "v1",
