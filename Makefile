@@ -39,7 +39,7 @@ test-deep: setup own chart ## run what takes minutes by its nature: installation
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal --deep
 
 test-unit: venv ## run the tests that need no server, in seconds
-	@$(RUN) -m pytest tests/unit
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -p no:schemathesis tests/unit
 
 lint: export OSMO_ENV := development
 lint: venv ## ruff, mypy and the import contracts

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pages.workflows.graph import ACROSS, BOX_HEIGHT, BOX_WIDTH, MARGIN, MOST_DRAWN, columns, draw
@@ -67,7 +67,6 @@ NAMES = [f"g{number}" for number in range(12)]
 EDGES = st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=25)
 
 
-@settings(max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(EDGES)
 def test_whatever_the_graph_no_box_lies_on_another_and_all_lie_inside(edges):
     upstream = {name: sorted(up for up, down in edges if down == name) for name in NAMES}

@@ -3,7 +3,7 @@
 import xml.etree.ElementTree as ET
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pages.map.layout import MOST_CARDS, MOST_CELLS, MOST_PLACES, WIDTH, BoxKind, detail, lay_out
@@ -58,7 +58,6 @@ values = st.one_of(st.none(), st.sampled_from(["", "a", "b", "c", "a-10", "a-9"]
 pools = st.lists(st.tuples(values, values, values), max_size=70)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(domains=pools, times=st.sampled_from([1, 3, 12]))
 def test_boxes_lie_within_their_parents_and_beside_each_other_and_no_node_is_lost(domains, times):
     rows = [stand(f"n{at}", *domain) for at, domain in enumerate(domains * times)]

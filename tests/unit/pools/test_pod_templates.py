@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pools.pod_templates.merge import overlay
@@ -39,7 +39,6 @@ TEMPLATE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(TEMPLATE, TEMPLATE, TEMPLATE)
 def test_laying_over_says_no_more_twice_nothing_when_empty_and_needs_no_brackets(a, b, c):
     once = overlay(a, b)

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pools.checks.privilege import widened
@@ -147,7 +147,6 @@ def covers(before, earlier, after, platform):
     )
 
 
-@settings(max_examples=300, deadline=None)
 @given(POOLS, POOLS)
 def test_every_platform_is_compared_with_every_one_that_was_there(before, after):
     nothing = [] if any(p["override_pod_template"] for p in before["platforms"].values()) else [PLAIN]

@@ -267,12 +267,12 @@ def calls(work):
 
 SHAPES = {
     "sets of eight in one zone, half of them patient": (
-        (100, 1_000, 10_000),
+        (50, 500, 5_000),
         "zone rack",
         lambda n: build.gang(*(f"t{i}: zone! z, rack? r{i // 8} ~{30 + i // 8 % 2}" for i in range(n))),
     ),
     "bound by their group": (
-        (100, 1_000, 10_000),
+        (50, 500, 5_000),
         "zone rack",
         lambda n: build.gang(*(f"t{i}: rack! r{i // 8}" for i in range(n)), topology="zone! z"),
     ),
