@@ -37,13 +37,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     deep = config.getoption("deep")
     others = [item for item in items if not _belongs(item, deep=deep)]
     config.hook.pytest_deselected(items=others)
-    items[:] = [item for item in items if _belongs(item, deep=deep)]
+    items[:] = sorted((item for item in items if _belongs(item, deep=deep)), key=_place)
 
 
 def _belongs(item: pytest.Item, *, deep: bool) -> bool:
     if not deep:
         return item.get_closest_marker("deep") is None
     return any(item.get_closest_marker(name) for name in ("deep", "hypothesis"))
+
+
+def _place(item: pytest.Item) -> tuple[float, bool]:
+    """First what may take longest, then what waits for the service: others compute beside it meanwhile."""
+    limit = item.get_closest_marker("timeout")
+    return -limit.args[0] if limit else 0, "running_service" not in getattr(item, "fixturenames", ())
 
 
 def pytest_collection_finish() -> None:
