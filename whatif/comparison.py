@@ -211,7 +211,7 @@ def _queues(pool: Pool, observed: ObservedNodes) -> QueueReading | None:
         queue=queue_of(pool, installation()),
         priority="NORMAL",
         cluster=pool.backend.cluster_id or "",
-        in_use=observed.in_use,
+        usage=observed.usage,
         now=timezone.now(),
     )
 

@@ -59,7 +59,7 @@ class WorkflowUsage:
     def room(
         self, cluster_uid: str, *, selector: Mapping[str, str], labels: Sequence[str]
     ) -> Mapping[Domain, Room]:
-        nodes = nodes_with_usage(cluster_uid, selectors=[selector], labels=labels, with_others=True)
+        nodes = nodes_with_usage(cluster_uid, selectors=[selector], labels=labels)
         by_place: dict[Domain, Room] = {}
         for node, is_free in zip(nodes, free_nodes(nodes, among=nodes), strict=True):
             place = tuple(node.labels.get(label) for label in labels)

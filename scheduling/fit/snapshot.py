@@ -12,7 +12,7 @@ and counting the nodes of a domain that are visible under a cut is summing that 
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from scheduling.levels import Levels, domain_of
@@ -46,6 +46,9 @@ class Holding:
     amounts: Amounts
     until: float | None = None
 
+
+NodeUsage = tuple[tuple[Holding, ...], Amounts]
+"""What workflows hold on a node, and the usage of other tenants' pods."""
 
 OTHERS = "other tenants' pods"
 """The name that stands for pods of no workflow of this service; no workflow can have this name."""
@@ -202,26 +205,16 @@ class Snapshot:
             object.__setattr__(snapshot, "changed", changed)
         return snapshot
 
-    def with_usage(
-        self,
-        holdings: Mapping[str, Sequence[Holding]],
-        others: Mapping[str, Amounts],
-        *,
-        used: Collection[str],
-    ) -> "Snapshot":
-        """The snapshot with these holdings and this usage of others, by node; other names are ignored.
-
-        ``used`` are the nodes that have usage already; what is not named again is free.
-        """
+    def with_usage(self, usage: Mapping[str, NodeUsage]) -> "Snapshot":
+        """The snapshot with this usage of these nodes, by name; other names are ignored."""
         changes: dict[int, FitNode] = {}
-        for name in {*holdings, *others, *used}:
+        for name, (holdings, others) in usage.items():
             at = self.place(name)
             if at is None:
                 continue
             node = self.nodes[at]
-            usage = (tuple(holdings.get(name, ())), others.get(name, NO_AMOUNTS))
-            if usage != (node.holdings, node.others):
-                changes[at] = replace(node, holdings=usage[0], others=usage[1])
+            if (holdings, others) != (node.holdings, node.others):
+                changes[at] = replace(node, holdings=holdings, others=others)
         return self.with_nodes(changes)
 
     def place(self, name: str) -> int | None:

@@ -17,9 +17,9 @@ What is kept is never older than the statement that asked, and it dies
 
 A transaction that has written reads every row and keeps nothing, since its own rows may be rolled back.
 
-What is in use is read whole for each verdict, and laid on the nodes where it differs from the reading before.
-So are the nodes that are known to have no NVLink channel, which depends on the time: a table keeps since when
-a node offers none.
+What is in use (``known_usage``) is laid on the nodes where it differs from the reading before. So are the
+nodes that are known to have no NVLink channel, which depends on the time: a table keeps since when a node
+offers none.
 
 20,000 nodes with 6 labels take 15 MB as a table. A snapshot of them all takes 6 MB, 9 MB if every node is in
 use, and up to 6 MB for what was counted of it; so a process keeps at most about 75 MB of tables and 75 MB of
@@ -27,14 +27,12 @@ snapshots.
 """
 
 import json
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from django.db import connection
 from django.utils import timezone
@@ -43,15 +41,13 @@ from scheduling.channels import settled_until
 from scheduling.fit import snapshot as fit
 from scheduling.kubernetes_syntax import GPU
 from scheduling.levels import Levels
-from workflows.values.amounts import STORAGE, Amounts, allocatable
+from workflows.feasibility.known_usage import NO_USAGE, ClusterUsage
+from workflows.feasibility.recent_values import RecentValues, database
+from workflows.values.amounts import STORAGE, allocatable, fit_amounts
 
 AMOUNTS = ("cpu", "memory", STORAGE, GPU, "pods")
 _PODS = 110
 """kubelet's default, for a node that reports none."""
-
-MOST_NODES = 100_000
-"""Nodes that are kept in all tables together, and in all snapshots; the value used last always is."""
-MOST_KEPT = 64
 
 MOST_SECONDS = 600
 
@@ -88,55 +84,16 @@ class NodeTable:
 class SelectedNodes:
     """The snapshot of those nodes of a table that selectors match, with the usage that was read last.
 
-    ``used`` are the nodes that have any, ``without_channel`` those of the cluster that are known to
-    have no NVLink channel.
+    ``without_channel`` are those of the cluster that are known to have no NVLink channel.
     """
 
     table: Mapping[str, fit.FitNode]
     snapshot: fit.Snapshot
-    used: frozenset[str] = frozenset()
+    usage: ClusterUsage = NO_USAGE
     without_channel: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.snapshot.nodes)
-
-
-Value = TypeVar("Value", NodeTable, SelectedNodes)
-
-
-class RecentValues(Generic[Value]):
-    """The values that were used last, by key; safe for threads, because values never change."""
-
-    def __init__(self) -> None:
-        self._values: OrderedDict[Hashable, Value] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def find(self, key: Hashable) -> Value | None:
-        with self._lock:
-            value = self._values.get(key)
-            if value is not None:
-                self._values.move_to_end(key)
-            return value
-
-    def keep(self, key: Hashable, value: Value) -> None:
-        with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            while self._is_too_large():
-                self._values.popitem(last=False)
-
-    def _is_too_large(self) -> bool:
-        count, nodes = len(self._values), sum(map(len, self._values.values()))
-        return count > MOST_KEPT or (count > 1 and nodes > MOST_NODES)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._values.clear()
-
-    def used(self) -> list[Hashable]:
-        """The keys, that used longest ago first."""
-        with self._lock:
-            return list(self._values)
 
 
 tables: RecentValues[NodeTable] = RecentValues()
@@ -150,8 +107,7 @@ def selected_nodes(
     labels: Iterable[str],
     levels: Levels,
     paths: bool,
-    holdings: Mapping[str, Sequence[fit.Holding]],
-    others: Mapping[str, fit.Amounts],
+    usage: ClusterUsage,
 ) -> fit.Snapshot:
     """The nodes that one of the selectors matches, with these labels and the selectors', and this usage.
 
@@ -161,16 +117,15 @@ def selected_nodes(
     table = _table(cluster, columns)
     nodes, without_channel = table.nodes, table.without_channel()
     selection = frozenset(frozenset(selector.items()) for selector in selectors)
-    key = (_database(), cluster, columns, selection, tuple(levels), paths)
+    key = (database(), cluster, columns, selection, tuple(levels), paths)
     earlier = snapshots.find(key)
     if earlier is None or (earlier.table is not nodes and not _same_labels(earlier.table, nodes)):
         matched = [node for node in nodes.values() if _matches(node, selectors)]
         snapshot = fit.Snapshot.of(matched, levels, paths=paths, is_complete=len(matched) == len(nodes))
         earlier = SelectedNodes(nodes, snapshot)
     snapshot = _with_changes(earlier, nodes, without_channel)
-    snapshot = snapshot.with_usage(holdings, others, used=earlier.used)
-    used = frozenset(holdings).union(others)
-    snapshots.keep(key, SelectedNodes(nodes, snapshot, used, without_channel))
+    snapshot = snapshot.with_usage(usage.differing(earlier.usage))
+    snapshots.keep(key, SelectedNodes(nodes, snapshot, usage, without_channel))
     return snapshot
 
 
@@ -209,7 +164,7 @@ def _same_labels(before: Mapping[str, fit.FitNode], after: Mapping[str, fit.FitN
 
 def _table(cluster: str, labels: tuple[str, ...]) -> NodeTable:
     """The nodes of a cluster as of now."""
-    key = (_database(), cluster, labels)
+    key = (database(), cluster, labels)
     earlier = tables.find(key)
     if earlier is not None and time.monotonic() - earlier.read_at < MOST_SECONDS:
         answer = _read(cluster, labels, since=earlier.horizon)
@@ -332,23 +287,8 @@ def _taints(text: str) -> tuple[Mapping[str, str], ...]:
 def _allocatable(texts: tuple[str | None, ...]) -> fit.Amounts:
     """Parse the texts of AMOUNTS; thousands of nodes have the same."""
     written = {key: text for key, text in zip(AMOUNTS, texts, strict=True) if text}
-    return amounts_of(allocatable(written), pods=_pods(written.get("pods")), channels=1)
+    return fit_amounts(allocatable(written), pods=_pods(written.get("pods")), channels=1)
 
 
 def _pods(text: str | None) -> int:
     return int(text) if text and text.isdigit() else _PODS
-
-
-def amounts_of(of: Amounts, *, pods: int, channels: int) -> fit.Amounts:
-    return fit.amounts(
-        gpu=of.gpu,
-        cpu=int(of.cpu * 1000),
-        memory=of.memory,
-        storage=of.storage,
-        pods=pods,
-        channels=channels,
-    )
-
-
-def _database() -> str:
-    return str(connection.settings_dict["NAME"])

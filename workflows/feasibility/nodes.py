@@ -1,20 +1,16 @@
 """A snapshot of nodes, and the demand of a task group on them, from rows and frozen values.
 
 One query each: the nodes, with only those labels that are needed (``known_nodes``); the live tasks on them;
-the usage of other tenants' pods. A group holds its room until its execution timeout at the latest; the end of
-other tenants' pods is unknown.
+the usage of other tenants' pods (``known_usage`` has both). A group holds its room until its execution
+timeout at the latest; the end of other tenants' pods is unknown.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from operator import add
 from uuid import UUID
 
-from django.db.models import F
-
-from pools.models import Cluster, ForeignUsage
+from pools.models import Cluster
 from scheduling.backends.base import CountsLargest, FitsBest, OrdersSets
 from scheduling.backends.registry import hides_unlabelled, installed
 from scheduling.capabilities import Capabilities, Capability
@@ -26,11 +22,10 @@ from scheduling.levels import Levels
 from scheduling.set_order import ordered
 from scheduling.stages import at_stage, stage_begins
 from scheduling.tree import build_tree, grow
-from workflows.feasibility.known_nodes import AMOUNTS, amounts_of, selected_nodes
-from workflows.lifecycle.statuses import LIVE_ORDER
+from workflows.feasibility.known_nodes import AMOUNTS, selected_nodes
+from workflows.feasibility.known_usage import NO_USAGE, ClusterUsage, cluster_usage
 from workflows.manifests.requests import Requests, requests_of
-from workflows.models import Task
-from workflows.values.amounts import STORAGE, requested
+from workflows.values.amounts import STORAGE
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement
 
 
@@ -38,14 +33,14 @@ from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacemen
 class ObservedNodes:
     """A snapshot and when its nodes were last listed completely, None if never.
 
-    ``others_known`` False: other tenants' pods cannot be followed, so their usage counts as free. ``in_use``
-    is what each live group uses in the whole cluster, those ``without`` included.
+    ``others_known`` False: other tenants' pods cannot be followed, so their usage counts as free. ``usage``
+    is that of the whole cluster, of the groups ``without`` too.
     """
 
     snapshot: fit.Snapshot
     synced_at: datetime | None
     others_known: bool
-    in_use: Mapping[UUID, fit.Amounts] = field(default_factory=dict)
+    usage: ClusterUsage = NO_USAGE
 
 
 def observed_nodes(
@@ -62,20 +57,20 @@ def observed_nodes(
     The usage of the groups ``without`` counts as free: the verdict is on them. ``labels`` are read beside
     those of levels and selectors.
     """
-    row = Cluster.objects.filter(pk=cluster).first()
-    others_known = row is not None and row.others_synced_at is not None
-    holdings, in_use = _holdings(cluster, frozenset(without))
-    others = _others(cluster) if others_known else {}
+    times = Cluster.objects.filter(pk=cluster).values_list("nodes_synced_at", "others_synced_at")
+    synced_at, others_synced_at = times.first() or (None, None)
+    others_known = others_synced_at is not None
+    usage = cluster_usage(cluster, others_known=others_known)
     snapshot = selected_nodes(
         cluster,
         selectors=selectors,
         labels={level.label for level in levels}.union(labels),
         levels=levels,
         paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
-        holdings=holdings,
-        others=others,
+        usage=usage,
     )
-    return ObservedNodes(snapshot, row.nodes_synced_at if row else None, others_known, in_use)
+    snapshot = snapshot.with_usage(usage.without(without).differing(usage))
+    return ObservedNodes(snapshot, synced_at, others_known, usage)
 
 
 def nodes_with_usage(
@@ -83,63 +78,18 @@ def nodes_with_usage(
     *,
     selectors: Sequence[Mapping[str, str]],
     labels: Iterable[str],
-    without: Sequence[UUID] = (),
-    with_others: bool,
 ) -> list[fit.FitNode]:
-    """The nodes alone, with these labels and those of the selectors. Two queries, three with others."""
-    holdings, _ = _holdings(cluster, frozenset(without))
-    others = _others(cluster) if with_others else {}
+    """The nodes alone, with these labels and those of the selectors. Three queries."""
+    usage = cluster_usage(cluster, others_known=True)
     snapshot = selected_nodes(
         cluster,
         selectors=selectors,
         labels=labels,
         levels=(),
         paths=False,
-        holdings=holdings,
-        others=others,
+        usage=usage,
     )
     return list(snapshot.nodes)
-
-
-def _holdings(
-    cluster: str, without: frozenset[UUID]
-) -> tuple[dict[str, list[fit.Holding]], dict[UUID, fit.Amounts]]:
-    """The usage of live tasks by node, and by group. A task without a node holds nothing."""
-    rows = Task.objects.filter(
-        status__in=LIVE_ORDER, group__released_at=None, group__backend__cluster_id=cluster
-    ).exclude(node_name="")
-    by_node: dict[str, list[fit.Holding]] = defaultdict(list)
-    by_group: dict[UUID, fit.Amounts] = {}
-    for group, node, workflow, started, timeout, gpu, cpu, memory, storage, claims in rows.values_list(
-        "group_id",
-        "node_name",
-        "group__workflow__name",
-        "group__start_time",
-        F("group__workflow__exec_timeout"),
-        "spec__gpu",
-        "spec__cpu",
-        "spec__memory",
-        "spec__storage",
-        "spec__claims_channel",
-    ):
-        amounts = amounts_of(requested(gpu, cpu, memory, storage), pods=1, channels=int(bool(claims)))
-        before = by_group.get(group)
-        by_group[group] = tuple(map(add, before, amounts)) if before else amounts
-        if group not in without:
-            until = started.timestamp() + timeout if started else None
-            by_node[node].append(fit.Holding(workflow, amounts, until))
-    return by_node, by_group
-
-
-def _others(cluster: str) -> dict[str, fit.Amounts]:
-    """The usage of other tenants' pods by node; none where they cannot be followed."""
-    rows = ForeignUsage.objects.filter(cluster_id=cluster, cluster__others_synced_at__isnull=False).order_by()
-    return {
-        node: fit.amounts(gpu=gpu, cpu=cpu, memory=memory, storage=storage, pods=pods)
-        for node, gpu, cpu, memory, storage, pods in rows.values_list(
-            "node", "gpu", "cpu", "memory", "storage", "pods"
-        )
-    }
 
 
 def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:

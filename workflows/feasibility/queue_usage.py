@@ -9,10 +9,7 @@ the least that the scheduler counts: a bound that this alone exceeds is certain,
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from operator import add
 from uuid import UUID
-
-from django.db.models import Case, F, When
 
 from pools.models import ObservedQueue, Pool
 from pools.selectors import installation
@@ -22,10 +19,12 @@ from scheduling.backends.base import AdmitsBeforePods, AdmitsByQueue, Consolidat
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.registry import installed
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.snapshot import NO_AMOUNTS, RESOURCES, Amounts
+from scheduling.fit.node_index import total
+from scheduling.fit.snapshot import RESOURCES, Amounts
 from scheduling.joined_queues import JoinedQueue
 from scheduling.queues import QUEUE_RESOURCES, QueueState, QuotaAnswer, QuotaVerdict
-from workflows.models import ObservedObject, TaskGroup
+from workflows.feasibility.known_usage import NO_USAGE, ClusterUsage, GroupUsage
+from workflows.models import ObservedObject
 from workflows.values.observation import POD_GROUP
 from workflows.values.placement import GroupPlacement
 
@@ -39,38 +38,26 @@ _COUNTED = tuple(RESOURCES.index(name) for name in QUEUE_RESOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupUsage:
-    """What a live group of ours uses; ``counts`` False: the verdict is on it.
-
-    ``started`` is when all its tasks ran, None if they do not yet.
-    """
-
-    workflow: str
-    queue: str
-    priority: str
-    amounts: Amounts
-    is_fixed: bool
-    counts: bool
-    started: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueReading:
-    """A chain of queues, from the groups' own up, and our work in the groups' own.
+    """A chain of queues, from the groups' own up, and our work in the cluster.
 
-    ``is_complete``: all usage of the chain is known. ``movable`` are the workflows, of any queue, that the
-    scheduler may move for a gang of this priority, None if it moves nothing for it. ``preemption_delay`` is
-    for how many seconds such a gang waits before others are preempted for it.
+    ``is_complete``: all usage of the chain is known. ``usage`` leaves out the groups that the verdict is on.
+    ``preemption_delay`` is for how many seconds a gang waits before others are preempted for it.
     """
 
     scheduler: AdmitsByQueue
     priority: str
+    queue: str
     queues: tuple[QueueState, ...]
     is_complete: bool
     now: datetime
-    beside: tuple[GroupUsage, ...] = ()
-    movable: frozenset[str] | None = None
+    usage: ClusterUsage = NO_USAGE
     preemption_delay: float = 0
+
+    @property
+    def beside(self) -> list[GroupUsage]:
+        """Our work in the groups' own queue."""
+        return [own for own in self.usage.groups.values() if own.queue == self.queue]
 
     @property
     def victims(self) -> frozenset[str]:
@@ -78,8 +65,19 @@ class QueueReading:
         return frozenset(
             own.workflow
             for own in self.beside
-            if not own.is_fixed and PRIORITIES[own.priority] < PRIORITIES[self.priority]
+            if self.scheduler.is_preemptible(own.priority)
+            and PRIORITIES[own.priority] < PRIORITIES[self.priority]
         )
+
+    @property
+    def movable(self) -> frozenset[str] | None:
+        """The workflows, of any queue, that the scheduler may move for a gang; None if it moves nothing."""
+        scheduler = self.scheduler
+        moves = isinstance(scheduler, Consolidates) and scheduler.consolidates
+        if not moves or not scheduler.is_preemptible(self.priority):
+            return None
+        groups = self.usage.groups.values()
+        return frozenset(own.workflow for own in groups if scheduler.is_preemptible(own.priority))
 
     @property
     def spared(self) -> dict[str, datetime]:
@@ -99,7 +97,8 @@ class QueueReading:
     def without(self, workflows: Collection[str]) -> "QueueReading":
         """The reading once these workflows beside the gang are gone."""
         gone = [own for own in self.beside if own.workflow in workflows]
-        used, fixed = _sum(gone), _sum([own for own in gone if own.is_fixed])
+        used = total(own.amounts for own in gone)
+        fixed = total(own.amounts for own in gone if not self.scheduler.is_preemptible(own.priority))
         queues = tuple(
             replace(queue, used=_less(queue.used, used), fixed=_less(queue.fixed, fixed))
             for queue in self.queues
@@ -121,31 +120,31 @@ def read_queues(
     queue: str,
     priority: str,
     cluster: str,
-    in_use: Mapping[UUID, Amounts],
+    usage: ClusterUsage,
     now: datetime,
     without: Sequence[UUID] = (),
     preemption_delay: float = 0,
 ) -> QueueReading | None:
     """The queue of a pool and those above it; None for a scheduler without queues.
 
-    Two queries; three more where the cluster's queues are not followed. ``in_use`` is by group; what the
-    groups ``without`` use does not count.
+    One query; three more where the cluster's queues are not followed. Of ``usage``, what the groups
+    ``without`` use does not count.
     """
     scheduler = installed().get(scheduler_type)
     if not isinstance(scheduler, AdmitsByQueue):
         return None
-    usage = list(_own_usage(scheduler, in_use, frozenset(without)))
+    counted = usage.without(without)
     observed = _observed(scheduler, cluster)
     is_followed = queue in observed
     chain = _chain(queue, observed) if is_followed else _configured(scheduler, pool, queue)
     return QueueReading(
         scheduler=scheduler,
         priority=priority,
-        queues=tuple(_with_exact_usage(chain, observed, usage)),
+        queue=queue,
+        queues=tuple(_with_exact_usage(scheduler, chain, observed, of_all=usage, counted=counted)),
         is_complete=is_followed,
         now=now,
-        beside=tuple(own for own in usage if own.queue == queue and own.counts),
-        movable=_movable(scheduler, priority, usage),
+        usage=counted,
         preemption_delay=preemption_delay,
     )
 
@@ -178,14 +177,6 @@ def groups_with_room(placement: GroupPlacement, groups: Sequence[UUID], *, clust
     return frozenset(row.group_uuid for row in rows if scheduler.holds_room(row.as_manifest()))
 
 
-def _movable(scheduler: AdmitsByQueue, priority: str, usage: Sequence[GroupUsage]) -> frozenset[str] | None:
-    """The workflows that the scheduler may move for a gang of this priority; None if it moves nothing."""
-    moves = isinstance(scheduler, Consolidates) and scheduler.consolidates
-    if not moves or not scheduler.is_preemptible(priority):
-        return None
-    return frozenset(own.workflow for own in usage if own.counts and not own.is_fixed)
-
-
 def _observed(scheduler: AdmitsByQueue, cluster: str) -> dict[str, QueueState]:
     """The cluster's queues by name; none where they are not followed."""
     rows = ObservedQueue.objects.filter(
@@ -214,48 +205,34 @@ def _configured(scheduler: AdmitsByQueue, pool: str, queue: str) -> list[QueueSt
     return [own] if own.name == queue else []
 
 
-START_OF_ATTEMPT = Case(When(attempt_number=1, then=F("start_time")), default=F("ran_since"))
-"""When all tasks of a group's present attempt ran; a scheduler counts minimum run times from there."""
-
-
-def _own_usage(
-    scheduler: AdmitsByQueue, in_use: Mapping[UUID, Amounts], without: frozenset[UUID]
-) -> Iterator[GroupUsage]:
-    rows = TaskGroup.objects.filter(pk__in=list(in_use)).order_by()
-    for group, workflow, queue, priority, started in rows.values_list(
-        "pk", "workflow__name", "placement__queue", "workflow__priority", START_OF_ATTEMPT
-    ):
-        yield GroupUsage(
-            workflow=workflow,
-            queue=queue or "",
-            priority=priority,
-            amounts=in_use[group],
-            is_fixed=not scheduler.is_preemptible(priority),
-            counts=group not in without,
-            started=started,
-        )
-
-
 def _with_exact_usage(
-    chain: Sequence[QueueState], observed: Mapping[str, QueueState], usage: Sequence[GroupUsage]
+    scheduler: AdmitsByQueue,
+    chain: Sequence[QueueState],
+    observed: Mapping[str, QueueState],
+    *,
+    of_all: ClusterUsage,
+    counted: ClusterUsage,
 ) -> Iterator[QueueState]:
-    """The queues with others' usage as it is counted there, and our own as it is known here."""
+    """The queues with others' usage as it is counted there, and our own as it is known here.
+
+    A queue's status counts ``of_all``, and ``counted`` is put in its place.
+    """
     below: dict[str, frozenset[str]] = {}
-    for own in usage:
-        if own.queue not in below:
-            names = [queue.name for queue in _chain(own.queue, observed)] or [own.queue]
-            below[own.queue] = frozenset(names)
+    for name, _ in of_all.of_groups.sums:
+        if name not in below:
+            names = [queue.name for queue in _chain(name, observed)] or [name]
+            below[name] = frozenset(names)
     for queue in chain:
-        inside = [own for own in usage if queue.name in below[own.queue]]
+        kinds = [kind for kind in of_all.of_groups.sums if queue.name in below[kind[0]]]
+        fixed = [kind for kind in kinds if not scheduler.is_preemptible(kind[1])]
         yield replace(
             queue,
-            used=_corrected(queue.used, inside),
-            fixed=_corrected(queue.fixed, [own for own in inside if own.is_fixed]),
+            used=_corrected(queue.used, of_all.total(kinds), counted.total(kinds)),
+            fixed=_corrected(queue.fixed, of_all.total(fixed), counted.total(fixed)),
         )
 
 
-def _corrected(observed: Mapping[str, float], usage: Sequence[GroupUsage]) -> dict[str, float]:
-    every, counted = _sum(usage), _sum([own for own in usage if own.counts])
+def _corrected(observed: Mapping[str, float], every: Amounts, counted: Amounts) -> dict[str, float]:
     return {
         name: max(0.0, observed.get(name, 0.0) - every[place]) + counted[place]
         for name, place in zip(QUEUE_RESOURCES, _COUNTED, strict=True)
@@ -267,13 +244,6 @@ def _less(amounts: Mapping[str, float], gone: Amounts) -> dict[str, float]:
         name: max(0.0, amounts.get(name, 0.0) - gone[place])
         for name, place in zip(QUEUE_RESOURCES, _COUNTED, strict=True)
     }
-
-
-def _sum(usage: Sequence[GroupUsage]) -> Amounts:
-    total = NO_AMOUNTS
-    for own in usage:
-        total = tuple(map(add, total, own.amounts))
-    return total
 
 
 def requested_of(demand: GangDemand) -> dict[str, float]:

@@ -267,7 +267,7 @@ def _verdicts(
         queue=placement.queue,
         priority=placement.priority,
         cluster=cluster,
-        in_use=observed.in_use,
+        usage=observed.usage,
         now=now,
         without=without,
         preemption_delay=placement.preemption_delay,

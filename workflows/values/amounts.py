@@ -6,6 +6,7 @@ from decimal import Decimal
 from functools import lru_cache
 
 from cluster.quantities import quantity
+from scheduling.fit import snapshot as fit
 from scheduling.kubernetes_syntax import GPU
 
 STORAGE = "ephemeral-storage"
@@ -61,6 +62,18 @@ def requested(gpu: int | None, cpu: int | None, memory: str | None, storage: str
         cpu=Decimal(cpu or 0),
         memory=int(_number(memory or "0")),
         storage=int(_number(storage or "0")),
+    )
+
+
+def fit_amounts(of: Amounts, *, pods: int, channels: int) -> fit.Amounts:
+    """The amounts as verdicts count them."""
+    return fit.amounts(
+        gpu=of.gpu,
+        cpu=int(of.cpu * 1000),
+        memory=of.memory,
+        storage=of.storage,
+        pods=pods,
+        channels=channels,
     )
 
 

@@ -3,6 +3,7 @@
 import threading
 from dataclasses import replace
 from datetime import timedelta
+from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 from django.db import connection, transaction
@@ -13,7 +14,8 @@ from pools.models import Node
 from scheduling.fit.snapshot import Holding, amounts
 from scheduling.levels import Level
 from tests.factories import ClusterFactory, NodeFactory
-from workflows.feasibility import known_nodes
+from workflows.feasibility import known_nodes, recent_values
+from workflows.feasibility.known_usage import ClusterUsage, GroupUsage, UsageOfGroups, UsageOfOthers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -43,6 +45,17 @@ def cluster():
     return cluster
 
 
+def usage_of(holdings, others):
+    """One group for each node that is held."""
+    groups = {
+        uuid5(NAMESPACE_OID, node): GroupUsage(
+            workflow="w", queue="", priority="NORMAL", started=None, amounts=USED, on={node: tuple(held)}
+        )
+        for node, held in holdings.items()
+    }
+    return ClusterUsage(UsageOfGroups().with_groups(groups), UsageOfOthers(others))
+
+
 def snapshot(cluster, *, labels=(), levels=(RACK,), holdings=(), others=()):
     return known_nodes.selected_nodes(
         cluster.pk,
@@ -50,8 +63,7 @@ def snapshot(cluster, *, labels=(), levels=(RACK,), holdings=(), others=()):
         labels=labels,
         levels=levels,
         paths=True,
-        holdings=dict(holdings),
-        others=dict(others),
+        usage=usage_of(dict(holdings), dict(others)),
     )
 
 
@@ -218,13 +230,13 @@ def test_a_transaction_that_began_before_a_reading_and_ends_after_is_noticed(clu
 
 
 def test_what_was_used_longest_ago_is_dropped_beyond_the_limit(cluster, monkeypatch):
-    monkeypatch.setattr(known_nodes, "MOST_NODES", 20)
+    monkeypatch.setattr(recent_values, "MOST_NODES", 20)
     for label in ("a", "b", "c"):
         snapshot(cluster, labels=[label], levels=())
     assert [key[2] for key in known_nodes.tables.used()] == [
         ("b", "example.com/pool"),
         ("c", "example.com/pool"),
     ]
-    monkeypatch.setattr(known_nodes, "MOST_NODES", 1)
+    monkeypatch.setattr(recent_values, "MOST_NODES", 1)
     snapshot(cluster)
     assert len(known_nodes.tables.used()) == 1
