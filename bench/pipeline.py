@@ -116,6 +116,7 @@ def _facts() -> Any:
     from pools.documents.workflow import WorkflowConfigDocument, WorkflowLimits  # noqa: PLC0415
     from scheduling.backends.registry import scheduler_backend  # noqa: PLC0415
     from scheduling.capabilities import SchedulerVersion  # noqa: PLC0415
+    from scheduling.coverage import LabelCoverage  # noqa: PLC0415
     from scheduling.levels import Level  # noqa: PLC0415
     from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts  # noqa: PLC0415
     from workflows.values.placement import FrozenTemplate  # noqa: PLC0415
@@ -152,6 +153,7 @@ def _facts() -> Any:
         scheduler_served=True,
         levels=(Level("zone", "topology.kubernetes.io/zone"), Level("rack", "osmo.local/rack")),
         places={},
+        coverage=LabelCoverage(0),
         nvlink=True,
         domain_for_every_group=True,
         split_gangs="refuse",

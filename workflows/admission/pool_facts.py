@@ -23,7 +23,7 @@ from pools.documents.recovery import words_of
 from pools.documents.workflow import WorkflowLimits
 from pools.models import Node, Platform, Pool
 from pools.pod_templates.applied import frozen_pod, node_selection, tolerations_of
-from pools.selectors import installation, pool_levels, pool_nodes, pool_places, workflow_limits
+from pools.selectors import installation, pool_levels, pool_nodes, workflow_limits
 from pools.services.pool_objects import queue_of
 from pools.values.durations import parse_duration
 from pools.values.recovery_words import RecoveryWords
@@ -32,12 +32,13 @@ from scheduling.backends.registry import hides_unlabelled
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.channels import NAMED, ChannelCount
 from scheduling.checks import SplitGangs, UnsupportedPreferred
-from scheduling.coverage import LevelCoverage, count, levels_named
+from scheduling.coverage import LabelCoverage, LevelCoverage, levels_named
 from scheduling.kubernetes_syntax import GPU
 from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, effective
 from workflows.explain.levels import NAMED_NODES, unavailable
 from workflows.explain.reasons import uncovered
+from workflows.feasibility.known_nodes import places_of_nodes
 from workflows.nodes.channels import SLICES_OBSERVED_AT
 from workflows.values.placement import FrozenTemplate
 
@@ -77,7 +78,7 @@ class Timeouts:
 class PoolFacts:
     """A pool as a submission sees it, at the moment ``now``.
 
-    ``places`` counts its nodes by their domains; empty: none known.
+    ``places`` counts its nodes by their domains, empty if none is known; ``coverage`` is that of its levels.
 
     ``domain_for_every_group``: with NVLink a group gets a ComputeDomain although none of its tasks claims a
     channel. ``free_preferences_after`` is in seconds, 0: preferences never give way. ``recovery`` is what
@@ -105,6 +106,7 @@ class PoolFacts:
     scheduler_served: bool
     levels: Levels
     places: Mapping[Domain, int]
+    coverage: LabelCoverage
     nvlink: bool
     domain_for_every_group: bool
     imex_dns_names: bool = True
@@ -130,6 +132,13 @@ def pool_facts(pool: Pool) -> PoolFacts:
     backend = pool.backend
     limits = workflow_limits()
     levels, own_id = pool_levels(pool), installation()
+    capabilities = capabilities_of(backend)
+    places = places_of_nodes(
+        backend.cluster_id or "",
+        selector=node_selection(pool),
+        levels=levels,
+        paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
+    )
     return PoolFacts(
         name=pool.name,
         now=timezone.now(),
@@ -145,11 +154,12 @@ def pool_facts(pool: Pool) -> PoolFacts:
         queue=queue_of(pool, own_id),
         start_barrier=start_barrier_of(backend, default_image=settings.ENV.barrier_image),
         shard_label=backend.queue_settings.get("node_pool_label") or shard_label(backend.scheduler_type),
-        capabilities=capabilities_of(backend),
+        capabilities=capabilities,
         reachable=conditions.status_of(backend.conditions, "Reachable") == "True",
         scheduler_served=conditions.status_of(backend.conditions, "SchedulerServed") != "False",
         levels=levels,
-        places=pool_places(pool, levels),
+        places=places.counts,
+        coverage=places.coverage,
         nvlink=pool.nvlink,
         domain_for_every_group=pool.compute_domains == Pool.DomainsFor.EVERY_GROUP,
         imex_dns_names=backend.imex_dns_names,
@@ -273,7 +283,7 @@ def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> li
     if facts.external_topology or hides_unlabelled(facts.scheduler_type):  # it is read whole
         needed, named = facts.levels, [facts.levels[-1].label]
     paths = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
-    counted = count(facts.places, facts.levels, paths=paths)
+    counted = facts.coverage
     if unavailable_levels := unavailable(counted.only([level.label for level in needed] if paths else named)):
         return [unavailable_levels]
     coverage = counted.only(named)

@@ -28,6 +28,7 @@ snapshots.
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -38,9 +39,10 @@ from django.db import connection
 from django.utils import timezone
 
 from scheduling.channels import settled_until
+from scheduling.coverage import LabelCoverage, count
 from scheduling.fit import snapshot as fit
 from scheduling.kubernetes_syntax import GPU
-from scheduling.levels import Levels
+from scheduling.levels import Domain, Levels, domain_of
 from workflows.feasibility.known_usage import NO_USAGE, ClusterUsage
 from workflows.feasibility.recent_values import RecentValues, database
 from workflows.values.amounts import STORAGE, allocatable, fit_amounts
@@ -96,8 +98,38 @@ class SelectedNodes:
         return len(self.snapshot.nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class PlacesOfNodes:
+    """How many nodes of a table stand at each place, of those that a selector matches, and their coverage."""
+
+    table: Mapping[str, fit.FitNode]
+    counts: Mapping[Domain, int]
+    coverage: LabelCoverage
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
 tables: RecentValues[NodeTable] = RecentValues()
 snapshots: RecentValues[SelectedNodes] = RecentValues()
+counted_places: RecentValues[PlacesOfNodes] = RecentValues()
+
+
+def places_of_nodes(
+    cluster: str, *, selector: Mapping[str, str], levels: Levels, paths: bool
+) -> PlacesOfNodes:
+    """The places of the nodes that a selector matches. One query."""
+    columns = _columns([selector], (level.label for level in levels))
+    nodes = _table(cluster, columns).nodes
+    key = (database(), cluster, frozenset(selector.items()), tuple(levels), paths)
+    earlier = counted_places.find(key)
+    if earlier is None or (earlier.table is not nodes and not _same_labels(earlier.table, nodes)):
+        matched = (node for node in nodes.values() if _matches(node, [selector]))
+        counts = Counter(domain_of(node.labels, levels) for node in matched)
+        earlier = PlacesOfNodes(nodes, counts, count(counts, levels, paths=paths))
+    kept = replace(earlier, table=nodes)
+    counted_places.keep(key, kept)
+    return kept
 
 
 def selected_nodes(
@@ -113,7 +145,7 @@ def selected_nodes(
 
     One query.
     """
-    columns = tuple(sorted({key for selector in selectors for key in selector}.union(labels)))
+    columns = _columns(selectors, labels)
     table = _table(cluster, columns)
     nodes, without_channel = table.nodes, table.without_channel()
     selection = frozenset(frozenset(selector.items()) for selector in selectors)
@@ -148,6 +180,11 @@ def _with_changes(
                 others=before.others,
             )
     return snapshot.with_nodes(changes)
+
+
+def _columns(selectors: Selectors, labels: Iterable[str]) -> tuple[str, ...]:
+    """The labels that a table has, in order."""
+    return tuple(sorted({key for selector in selectors for key in selector}.union(labels)))
 
 
 def _matches(node: fit.FitNode, selectors: Selectors) -> bool:

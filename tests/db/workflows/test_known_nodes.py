@@ -33,6 +33,7 @@ def clear_before():
 def clear():
     known_nodes.tables.clear()
     known_nodes.snapshots.clear()
+    known_nodes.counted_places.clear()
 
 
 @pytest.fixture
@@ -97,6 +98,27 @@ def test_what_is_kept_equals_what_is_read_anew(cluster, change):
     snapshot(cluster)
     change(Node.objects.filter(cluster=cluster))
     assert snapshot(cluster) == fresh(cluster)
+
+
+def places(cluster):
+    return known_nodes.places_of_nodes(cluster.pk, selector=POOL, levels=(RACK,), paths=True)
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_the_places_of_nodes_equal_those_that_are_counted_anew(cluster, change):
+    places(cluster)
+    change(Node.objects.filter(cluster=cluster))
+    kept = places(cluster)
+    clear()
+    assert (kept.counts, kept.coverage) == (places(cluster).counts, places(cluster).coverage)
+
+
+def test_places_are_counted_again_only_where_labels_changed(cluster):
+    first = places(cluster)
+    Node.objects.filter(name="n1").update(unschedulable=True)
+    assert places(cluster).counts is first.counts
+    Node.objects.filter(name="n1").update(labels=POOL | {RACK.label: "r2"})
+    assert places(cluster).counts == {("r0",): 1, ("r1",): 2, ("r2",): 3}
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)

@@ -34,7 +34,7 @@ def nothing_kept():
     """As a process that has just started."""
     with pytest.MonkeyPatch.context() as patch:
         for module, names in (
-            (known_nodes, ("tables", "snapshots")),
+            (known_nodes, ("tables", "snapshots", "counted_places")),
             (known_usage, ("usages_of_groups", "usages_of_others")),
         ):
             for name in names:
