@@ -205,10 +205,12 @@ def _nodes(
 
 
 def _queues(pool: Pool, observed: ObservedNodes) -> QueueReading | None:
+    own = installation()
     return read_queues(
         pool.backend.scheduler_type,
+        installation=own,
         pool=pool.name,
-        queue=queue_of(pool, installation()),
+        queue=queue_of(pool, own),
         priority="NORMAL",
         cluster=pool.backend.cluster_id or "",
         usage=observed.usage,

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from pools.models import ObservedQueue, Pool
-from pools.selectors import installation
 from pools.services.evaluation import objects_of
 from pools.services.pool_objects import pool_request
 from scheduling.backends.base import AdmitsBeforePods, AdmitsByQueue, Consolidates, JoinsQueues
@@ -116,7 +115,8 @@ class QueueReading:
 def read_queues(
     scheduler_type: str,
     *,
-    pool: str,
+    installation: UUID,
+    pool: Pool | str,
     queue: str,
     priority: str,
     cluster: str,
@@ -127,8 +127,8 @@ def read_queues(
 ) -> QueueReading | None:
     """The queue of a pool and those above it; None for a scheduler without queues.
 
-    One query; three more where the cluster's queues are not followed. Of ``usage``, what the groups
-    ``without`` use does not count.
+    ``pool`` is its row, or its name. Of ``usage``, what the groups ``without`` use does not count. One query;
+    two more where the cluster's queues are not followed and the row is not at hand.
     """
     scheduler = installed().get(scheduler_type)
     if not isinstance(scheduler, AdmitsByQueue):
@@ -136,7 +136,7 @@ def read_queues(
     counted = usage.without(without)
     observed = _observed(scheduler, cluster)
     is_followed = queue in observed
-    chain = _chain(queue, observed) if is_followed else _configured(scheduler, pool, queue)
+    chain = _chain(queue, observed) if is_followed else _configured(scheduler, pool, queue, installation)
     return QueueReading(
         scheduler=scheduler,
         priority=priority,
@@ -196,12 +196,16 @@ def _chain(name: str, observed: Mapping[str, QueueState]) -> list[QueueState]:
     return chain
 
 
-def _configured(scheduler: AdmitsByQueue, pool: str, queue: str) -> list[QueueState]:
+def _configured(
+    scheduler: AdmitsByQueue, pool: Pool | str, queue: str, installation: UUID
+) -> list[QueueState]:
     """The pool's queue as it is configured; none if the pool has another one by now."""
-    row = Pool.objects.filter(name=pool).select_related("backend").first()
-    if row is None:
-        return []
-    own, *_ = scheduler.queues_of(pool_request(row, installation()))
+    if isinstance(pool, str):
+        row = Pool.objects.filter(name=pool).select_related("backend").first()
+        if row is None:
+            return []
+        pool = row
+    own, *_ = scheduler.queues_of(pool_request(pool, installation))
     return [own] if own.name == queue else []
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from pools.clusters.capabilities import capabilities_at
+from pools.models import Pool
 from pools.selectors import Caller
 from scheduling import set_order
 from scheduling.capabilities import Capabilities
@@ -166,9 +167,16 @@ def _set(entry: SetVerdict) -> Json:
 
 
 def feasibility(
-    groups: Sequence[GroupValues], *, cluster: str | None, user: Caller, now: datetime
+    groups: Sequence[GroupValues],
+    *,
+    cluster: str | None,
+    user: Caller,
+    now: datetime,
+    submitted_to: Pool | None = None,
 ) -> list[FeasibilityReport]:
     """Judge each group of one workflow as if it came alone.
+
+    ``submitted_to`` is the pool of a workflow that is submitted now; of a group that waits, None.
 
     Without a known node for the tasks there is no verdict; the sentence says why. A holder of a domain is
     named only if the user may list that workflow.
@@ -182,12 +190,20 @@ def feasibility(
         selectors=selectors_of(groups),
         levels=placement.levels,
         capabilities=capabilities,
-        without=[group.uuid for group in groups],
+        without=() if submitted_to else [group.uuid for group in groups],
     )
     if reason := no_nodes_reason(observed, reached=bool(cluster)):
         return [_report(group, None, reason, observed=observed, now=now) for group in groups]
     demands = list(demands_of(groups, capabilities=capabilities))
-    verdicts = _verdicts(groups, demands, observed, cluster=cluster or "", capabilities=capabilities, now=now)
+    verdicts = _verdicts(
+        groups,
+        demands,
+        observed,
+        cluster=cluster or "",
+        capabilities=capabilities,
+        now=now,
+        submitted_to=submitted_to,
+    )
     visible = names_known_to(user, {name for verdict in verdicts for name in workflows_in(verdict)})
     hidden = [
         _hides_room(group, demand, verdict, observed.snapshot)
@@ -258,12 +274,15 @@ def _verdicts(
     cluster: str,
     capabilities: Capabilities,
     now: datetime,
+    submitted_to: Pool | None,
 ) -> list[Verdict]:
     """The verdict on each group, of one placement, among the other work of its queue."""
-    placement, without = groups[0].placement, [group.uuid for group in groups]
+    placement = groups[0].placement
+    without = [] if submitted_to else [group.uuid for group in groups]
     queues = read_queues(
         placement.scheduler_type,
-        pool=placement.pool,
+        installation=placement.installation,
+        pool=submitted_to or placement.pool,
         queue=placement.queue,
         priority=placement.priority,
         cluster=cluster,
@@ -298,6 +317,8 @@ def _verdicts(
 
 def _since(groups: Sequence[UUID]) -> datetime | None:
     """When the first of the groups was submitted; None if they are not yet."""
+    if not groups:
+        return None
     times = TaskGroup.objects.filter(pk__in=groups).order_by("submit_time")
     return times.values_list("submit_time", flat=True).first()
 

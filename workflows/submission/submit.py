@@ -287,7 +287,13 @@ def _feasibility(
     request: SubmissionRequest, pool: Pool, spec: WorkflowSpec, groups: Sequence[GroupValues]
 ) -> list[FeasibilityReport]:
     """The verdict on each group. Raises InvalidSpec where the pool refuses what can never be placed."""
-    reports = feasibility(groups, cluster=pool.backend.cluster_id, user=request.user, now=timezone.now())
+    reports = feasibility(
+        groups,
+        cluster=pool.backend.cluster_id,
+        user=request.user,
+        now=timezone.now(),
+        submitted_to=pool,
+    )
     refuses = pool.infeasible == Pool.Infeasible.REFUSE and request.mode is not Mode.FEASIBILITY
     if refuses and not request.force_infeasible:
         paths = {group.name: group.path for group in spec.groups}
