@@ -169,7 +169,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         ),
         free_preferences_after=pool.free_preferences_after,
         external_topology=pool.topology_name,
-        platforms=_platforms(pool),
+        platforms=_platforms(pool, knows_nodes=len(places) > 0),
         default_platform=pool.default_platform,
         exec_timeout=_timeouts(
             pool.default_exec_timeout,
@@ -203,13 +203,15 @@ def _gpu_maximum(pool: Pool) -> float | None:
     return None if most < 0 else float(most)
 
 
-def _platforms(pool: Pool) -> dict[str, PlatformFacts]:
-    """The pool's platforms; a pool without any has one without a name, itself."""
+def _platforms(pool: Pool, *, knows_nodes: bool) -> dict[str, PlatformFacts]:
+    """The pool's platforms; a pool without any has one without a name, itself.
+
+    ``knows_nodes``: nodes of its cluster are known.
+    """
     rows = list(pool.platforms.all()) or [
         Platform(pool=pool, name="", applied_template=pool.applied_template)
     ]
     counts = _node_counts(pool, rows)
-    observed = counts["nodes"] or Node.objects.filter(cluster_id=pool.backend.cluster_id).exists()
     return {
         row.name: PlatformFacts(
             name=row.name,
@@ -223,8 +225,8 @@ def _platforms(pool: Pool) -> dict[str, PlatformFacts]:
             default_mounts=tuple(row.default_mounts),
             template=_template(row),
             template_revisions=row.applied_template.get("revisions", {}),
-            nodes=counts[f"nodes_{index}"] if observed else None,
-            node_gpus=(counts[f"gpus_{index}"] or 0) if observed else None,
+            nodes=counts[f"nodes_{index}"] if knows_nodes else None,
+            node_gpus=(counts[f"gpus_{index}"] or 0) if knows_nodes else None,
         )
         for index, row in enumerate(rows)
     }

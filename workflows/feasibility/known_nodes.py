@@ -57,16 +57,29 @@ Selectors = Sequence[Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterTimes:
+    """When a cluster's nodes were last listed completely, and until when its slices are known; None: never.
+
+    ``others_known``: other tenants' pods are followed.
+    """
+
+    nodes_synced_at: datetime | None = None
+    slices_observed_at: datetime | None = None
+    others_known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class NodeTable:
     """Every node of a cluster by name, empty; ``horizon`` is the first transaction that it may lack.
 
-    ``channelless`` is since when each node that offers no NVLink channel has offered none, and
-    ``slices_observed_at`` until when that is known. ``server`` is when PostgreSQL started.
+    ``cluster`` is what is known of the cluster as a whole, ``channelless`` since when each node that offers
+    no NVLink channel has offered none. ``server`` is when PostgreSQL started.
     """
 
     nodes: Mapping[str, fit.FitNode]
     channelless: Mapping[str, datetime]
-    slices_observed_at: datetime | None
+    cluster: ClusterTimes
+    labels: tuple[str, ...]
     horizon: str
     server: str
     read_at: float
@@ -76,7 +89,7 @@ class NodeTable:
 
     def without_channel(self) -> frozenset[str]:
         """The nodes that are known to have none."""
-        settled = settled_until(self.slices_observed_at, now=timezone.now())
+        settled = settled_until(self.cluster.slices_observed_at, now=timezone.now())
         if settled is None:
             return frozenset()
         return frozenset(name for name, since in self.channelless.items() if since <= settled)
@@ -100,7 +113,10 @@ class SelectedNodes:
 
 @dataclass(frozen=True, slots=True)
 class PlacesOfNodes:
-    """How many nodes of a table stand at each place, of those that a selector matches, and their coverage."""
+    """How many nodes of a table stand at each place, of those that a selector matches, and their coverage.
+
+    Its length is that of the table.
+    """
 
     table: Mapping[str, fit.FitNode]
     counts: Mapping[Domain, int]
@@ -132,24 +148,18 @@ def places_of_nodes(
     return kept
 
 
-def selected_nodes(
-    cluster: str,
-    *,
-    selectors: Selectors,
-    labels: Iterable[str],
-    levels: Levels,
-    paths: bool,
-    usage: ClusterUsage,
-) -> fit.Snapshot:
-    """The nodes that one of the selectors matches, with these labels and the selectors', and this usage.
+def node_table(cluster: str, *, selectors: Selectors, labels: Iterable[str]) -> NodeTable:
+    """The nodes of a cluster as of now, with these labels and the selectors'. One query."""
+    return _table(cluster, _columns(selectors, labels))
 
-    One query.
-    """
-    columns = _columns(selectors, labels)
-    table = _table(cluster, columns)
+
+def selected_nodes(
+    cluster: str, table: NodeTable, *, selectors: Selectors, levels: Levels, paths: bool, usage: ClusterUsage
+) -> fit.Snapshot:
+    """The nodes of a cluster's table that one of the selectors matches, with this usage."""
     nodes, without_channel = table.nodes, table.without_channel()
     selection = frozenset(frozenset(selector.items()) for selector in selectors)
-    key = (database(), cluster, columns, selection, tuple(levels), paths)
+    key = (database(), cluster, table.labels, selection, tuple(levels), paths)
     earlier = snapshots.find(key)
     if earlier is None or (earlier.table is not nodes and not _same_labels(earlier.table, nodes)):
         matched = [node for node in nodes.values() if _matches(node, selectors)]
@@ -235,8 +245,9 @@ class _Answer:
 
     nodes: dict[str, fit.FitNode]
     channelless: dict[str, datetime]
-    slices_observed_at: datetime | None
+    cluster: ClusterTimes
     count: int
+    labels: tuple[str, ...]
     horizon: str
     server: str
     has_written: bool
@@ -244,7 +255,7 @@ class _Answer:
     def table(
         self, nodes: Mapping[str, fit.FitNode], channelless: Mapping[str, datetime], *, read_at: float
     ) -> NodeTable:
-        return NodeTable(nodes, channelless, self.slices_observed_at, self.horizon, self.server, read_at)
+        return NodeTable(nodes, channelless, self.cluster, self.labels, self.horizon, self.server, read_at)
 
 
 def _still_channelless(earlier: NodeTable, answer: _Answer) -> Mapping[str, datetime]:
@@ -255,7 +266,7 @@ def _still_channelless(earlier: NodeTable, answer: _Answer) -> Mapping[str, date
     return {**unwritten, **answer.channelless}
 
 
-def _read(cluster: str, labels: Sequence[str], *, since: str | None = None) -> _Answer:
+def _read(cluster: str, labels: tuple[str, ...], *, since: str | None = None) -> _Answer:
     """The nodes that were written by transactions from ``since`` on, all if None.
 
     Columns and not models, which would take five times as long. One statement, so that count, horizon and
@@ -266,25 +277,28 @@ def _read(cluster: str, labels: Sequence[str], *, since: str | None = None) -> _
     written = "AND age(node.xmin) <= age(%s::xid)" if since else ""
     with connection.cursor() as cursor:
         cursor.execute(
-            f"""SELECT now.count, now.horizon, now.server, now.has_written, now.slices_observed_at,
+            f"""SELECT now.count, now.horizon, now.server, now.has_written,
+                   cluster.nodes_synced_at,
+                   CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END,
+                   cluster.others_synced_at IS NOT NULL,
                    CASE WHEN NOT node.offers_channel THEN node.channel_since END,
                    node.name, node.ready, node.unschedulable, node.taints::text, {amounts}{label_values}
             FROM (
                 SELECT (SELECT count(*) FROM pools_node WHERE cluster_id = %s) AS count,
                        (pg_snapshot_xmin(pg_current_snapshot())::xid)::text AS horizon,
                        pg_postmaster_start_time()::text AS server,
-                       pg_current_xact_id_if_assigned() IS NOT NULL AS has_written,
-                       (SELECT heartbeat_at FROM pools_cluster
-                        WHERE uid = %s AND slices_synced_at IS NOT NULL) AS slices_observed_at
-            ) AS now LEFT JOIN pools_node AS node ON node.cluster_id = %s {written}
+                       pg_current_xact_id_if_assigned() IS NOT NULL AS has_written
+            ) AS now
+            LEFT JOIN pools_cluster AS cluster ON cluster.uid = %s
+            LEFT JOIN pools_node AS node ON node.cluster_id = %s {written}
             """,  # noqa: S608 -- placeholders alone
             [*AMOUNTS, *labels, cluster, cluster, cluster, *([since] if since else [])],
         )
         rows: list[tuple[Any, ...]] = cursor.fetchall()
-    count, horizon, server, has_written, slices_observed_at = rows[0][:5]
-    nodes = {row[6]: _node(row[6:], labels) for row in rows if row[6] is not None}
-    channelless = {row[6]: row[5] for row in rows if row[5] is not None}
-    return _Answer(nodes, channelless, slices_observed_at, count, horizon, server, has_written)
+    count, horizon, server, has_written, *times = rows[0][:7]
+    nodes = {row[8]: _node(row[8:], labels) for row in rows if row[8] is not None}
+    channelless = {row[8]: row[7] for row in rows if row[7] is not None}
+    return _Answer(nodes, channelless, ClusterTimes(*times), count, labels, horizon, server, has_written)
 
 
 def _node(row: Sequence[Any], labels: Sequence[str]) -> fit.FitNode:

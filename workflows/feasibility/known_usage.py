@@ -280,9 +280,7 @@ _OTHERS = _CHANGED.format(
     held="""
         SELECT id, (hashtextextended(node, 0) & 255)::int AS bucket,
                hash_record_extended(ROW(node, gpu, cpu, memory, storage, pods), 0) AS digest
-        FROM pools_heldbyothers
-        JOIN pools_cluster AS cluster ON cluster.uid = cluster_id AND cluster.others_synced_at IS NOT NULL
-        WHERE cluster_id = %s
+        FROM pools_heldbyothers WHERE cluster_id = %s
     """,
     columns="usage.node, usage.gpu, usage.cpu, usage.memory, usage.storage, usage.pods, 0 AS channels",
     joins="JOIN pools_heldbyothers AS usage ON usage.id = held.id",

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from pools.models import Cluster
 from scheduling.backends.base import CountsLargest, FitsBest, OrdersSets
 from scheduling.backends.registry import hides_unlabelled, installed
 from scheduling.capabilities import Capabilities, Capability
@@ -22,7 +21,7 @@ from scheduling.levels import Levels
 from scheduling.set_order import ordered
 from scheduling.stages import at_stage, stage_begins
 from scheduling.tree import build_tree, grow
-from workflows.feasibility.known_nodes import AMOUNTS, selected_nodes
+from workflows.feasibility.known_nodes import AMOUNTS, node_table, selected_nodes
 from workflows.feasibility.known_usage import NO_USAGE, ClusterUsage, cluster_usage
 from workflows.manifests.requests import Requests, requests_of
 from workflows.values.amounts import STORAGE
@@ -57,20 +56,20 @@ def observed_nodes(
     The usage of the groups ``without`` counts as free: the verdict is on them. ``labels`` are read beside
     those of levels and selectors.
     """
-    times = Cluster.objects.filter(pk=cluster).values_list("nodes_synced_at", "others_synced_at")
-    synced_at, others_synced_at = times.first() or (None, None)
-    others_known = others_synced_at is not None
+    wanted = {level.label for level in levels}.union(labels)
+    table = node_table(cluster, selectors=selectors, labels=wanted)
+    others_known = table.cluster.others_known
     usage = cluster_usage(cluster, others_known=others_known)
     snapshot = selected_nodes(
         cluster,
+        table,
         selectors=selectors,
-        labels={level.label for level in levels}.union(labels),
         levels=levels,
         paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
         usage=usage,
     )
     snapshot = snapshot.with_usage(usage.without(without).differing(usage))
-    return ObservedNodes(snapshot, synced_at, others_known, usage)
+    return ObservedNodes(snapshot, table.cluster.nodes_synced_at, others_known, usage)
 
 
 def nodes_with_usage(
@@ -79,16 +78,10 @@ def nodes_with_usage(
     selectors: Sequence[Mapping[str, str]],
     labels: Iterable[str],
 ) -> list[fit.FitNode]:
-    """The nodes alone, with these labels and those of the selectors. Three queries."""
-    usage = cluster_usage(cluster, others_known=True)
-    snapshot = selected_nodes(
-        cluster,
-        selectors=selectors,
-        labels=labels,
-        levels=(),
-        paths=False,
-        usage=usage,
-    )
+    """The nodes alone, with these labels and those of the selectors. Two queries, three with others."""
+    table = node_table(cluster, selectors=selectors, labels=labels)
+    usage = cluster_usage(cluster, others_known=table.cluster.others_known)
+    snapshot = selected_nodes(cluster, table, selectors=selectors, levels=(), paths=False, usage=usage)
     return list(snapshot.nodes)
 
 

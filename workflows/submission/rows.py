@@ -5,14 +5,14 @@ Pool and backend are locked in share mode until the commit, in the state that th
 workflow is accepted under a configuration that is not in force any more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import structlog
 from django.db import connection, transaction
 
-from pools.models import Pool
+from pools.models import Platform, Pool
 from scheduling import names, pins, set_order
 from scheduling.errors import Conflict
 from scheduling.sentences import listing
@@ -141,13 +141,15 @@ def _lock_pool(pool: Pool) -> None:
             [pool.pk, pool.name, pool.revision, pool.backend_id, pool.backend.name, pool.backend.revision],
         )
         is_same = cursor.fetchone() is not None
-    if not is_same or _template_revisions(pool) != _template_revisions(Pool(pk=pool.pk)):
+    templates = {row.name: row.applied_template for row in pool.platforms.all()}
+    now = Platform.objects.filter(pool_id=pool.pk).order_by().values_list("name", "applied_template")
+    if not is_same or _revisions(templates) != _revisions(dict(now)):
         raise PoolChanged(f'Pool "{pool.name}" was changed or deleted a moment ago: submit again.')
 
 
-def _template_revisions(pool: Pool) -> dict[str, Any]:
-    """The revisions of the templates of each platform; read again for a pool without loaded platforms."""
-    return {row.name: row.applied_template.get("revisions", {}) for row in pool.platforms.all()}
+def _revisions(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The revisions of the pod templates of each platform."""
+    return {platform: template.get("revisions", {}) for platform, template in templates.items()}
 
 
 def _workflow_row(accepted: AcceptedSubmission, *, number: int) -> Workflow:

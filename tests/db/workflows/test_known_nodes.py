@@ -58,10 +58,11 @@ def usage_of(holdings, others):
 
 
 def snapshot(cluster, *, labels=(), levels=(RACK,), holdings=(), others=()):
+    wanted = {level.label for level in levels}.union(labels)
     return known_nodes.selected_nodes(
         cluster.pk,
+        known_nodes.node_table(cluster.pk, selectors=[POOL], labels=wanted),
         selectors=[POOL],
-        labels=labels,
         levels=levels,
         paths=True,
         usage=usage_of(dict(holdings), dict(others)),
