@@ -4,16 +4,16 @@ A fixed number of queries, none of them to a cluster: the observer's rows of nod
 node of each platform has and which nodes lack a topology label.
 """
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Case, Count, IntegerField, Max, Q, When
-from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Cast, Coalesce, Now
+from django.db import connection
+from django.db.models import Q
 from django.utils import timezone
 
 from pools import conditions
@@ -39,7 +39,6 @@ from scheduling.requirements import Gang, effective
 from workflows.explain.levels import NAMED_NODES, unavailable
 from workflows.explain.reasons import uncovered
 from workflows.feasibility.known_nodes import places_of_nodes
-from workflows.nodes.channels import SLICES_OBSERVED_AT
 from workflows.values.placement import FrozenTemplate
 
 
@@ -211,58 +210,80 @@ def _platforms(pool: Pool, *, knows_nodes: bool) -> dict[str, PlatformFacts]:
     rows = list(pool.platforms.all()) or [
         Platform(pool=pool, name="", applied_template=pool.applied_template)
     ]
-    counts = _node_counts(pool, rows)
     return {
         row.name: PlatformFacts(
             name=row.name,
             node_selector=node_selection(pool, row),
             tolerations=tuple(tolerations_of(pool, row)),
             nvlink=_has_nvlink(pool, row),
-            channels=_channels(pool, row, counts, index) if pool.nvlink and _has_nvlink(pool, row) else None,
+            channels=_channels(pool, row, count) if pool.nvlink and _has_nvlink(pool, row) else None,
             host_network_allowed=row.host_network_allowed,
             privileged_allowed=row.privileged_allowed,
             allowed_mounts=tuple(row.allowed_mounts),
             default_mounts=tuple(row.default_mounts),
             template=_template(row),
             template_revisions=row.applied_template.get("revisions", {}),
-            nodes=counts[f"nodes_{index}"] if knows_nodes else None,
-            node_gpus=(counts[f"gpus_{index}"] or 0) if knows_nodes else None,
+            nodes=count.nodes if knows_nodes else None,
+            node_gpus=(count.most_gpus or 0) if knows_nodes else None,
         )
-        for index, row in enumerate(rows)
+        for row, count in zip(rows, _node_counts(pool, rows), strict=True)
     }
 
 
-def _node_counts(pool: Pool, platforms: list[Platform]) -> dict[str, Any]:
-    """How many of the pool's nodes each platform has, the most GPUs of one, and their channels. One query."""
-    gpus = Case(When(gpu__regex=r"^\d{1,6}$", then=Cast("gpu", IntegerField())), default=0)
-    counts: dict[str, Any] = {"nodes": Count("pk"), "observed_at": Max(SLICES_OBSERVED_AT)}
-    for index, row in enumerate(platforms):
-        selected = Q(labels__contains=node_selection(pool, row))
-        counts[f"nodes_{index}"] = Count("pk", filter=selected)
-        counts[f"gpus_{index}"] = Max(gpus, filter=selected)
-        counts[f"offering_{index}"] = Count("pk", filter=selected & Q(offers_channel=True))
-        counts[f"since_{index}"] = Max(Coalesce("channel_since", Now()), filter=selected)
-    return dict(pool_nodes(pool).annotate(gpu=KeyTextTransform(GPU, "allocatable")).aggregate(**counts))
+@dataclass(frozen=True, slots=True)
+class _NodeCount:
+    """A platform's nodes, the most GPUs of one of them, and what is known of their NVLink channels."""
+
+    nodes: int
+    most_gpus: int | None
+    offering: int
+    since: datetime | None
+    observed_at: datetime | None
+
+
+_SELECTED = "FILTER (WHERE node.labels @> %s::jsonb)"
+_OF_PLATFORM = f"""
+    count(*) {_SELECTED},
+    max(CASE WHEN node.allocatable->>'{GPU}' ~ '^\\d{{1,6}}$' THEN (node.allocatable->>'{GPU}')::int
+        ELSE 0 END) {_SELECTED},
+    count(*) FILTER (WHERE node.labels @> %s::jsonb AND node.offers_channel),
+    max(coalesce(node.channel_since, statement_timestamp())) {_SELECTED}
+"""
+
+
+def _node_counts(pool: Pool, platforms: Sequence[Platform]) -> list[_NodeCount]:
+    """Count the pool's nodes of each platform. One query, of which Django would build each part anew."""
+    selectors = [json.dumps(node_selection(pool, row)) for row in platforms for _ in range(4)]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT max(CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END),
+                   {", ".join([_OF_PLATFORM] * len(platforms))}
+            FROM pools_node AS node JOIN pools_cluster AS cluster ON cluster.uid = node.cluster_id
+            WHERE node.cluster_id = %s AND node.labels @> %s::jsonb
+            """,  # noqa: S608 -- constants
+            [*selectors, pool.backend.cluster_id, json.dumps(node_selection(pool))],
+        )
+        observed_at, *values = cursor.fetchone()
+    return [_NodeCount(*values[at : at + 4], observed_at) for at in range(0, len(values), 4)]
 
 
 def _has_nvlink(pool: Pool, platform: Platform) -> bool:
     return pool.nvlink if platform.nvlink is None else platform.nvlink
 
 
-def _channels(pool: Pool, platform: Platform, counts: Mapping[str, Any], index: int) -> ChannelCount:
+def _channels(pool: Pool, platform: Platform, count: _NodeCount) -> ChannelCount:
     """The channels of a platform's nodes; a query for the first names where no node offers one."""
-    nodes, offering = counts[f"nodes_{index}"], counts[f"offering_{index}"]
     names: tuple[str, ...] = ()
-    if nodes and not offering and counts["observed_at"]:
+    if count.nodes and not count.offering and count.observed_at:
         rows = Node.objects.filter(
             cluster_id=pool.backend.cluster_id, labels__contains=node_selection(pool, platform)
         )
         names = tuple(rows.order_by("name").values_list("name", flat=True)[:NAMED])
     return ChannelCount(
-        nodes=nodes,
-        offering=offering,
-        since=counts[f"since_{index}"],
-        observed_at=counts["observed_at"],
+        nodes=count.nodes,
+        offering=count.offering,
+        since=count.since,
+        observed_at=count.observed_at,
         names=names,
     )
 
