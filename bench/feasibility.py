@@ -5,18 +5,25 @@ nothing but reading the nodes and judging them makes the difference. Their rows 
 as many labels as nodes carry, since nobody needs 5,000 machines for it; the other processes are stopped. CPU
 time of the service, which a busy machine changes little, and the clock, which has PostgreSQL's time in it.
 
-The mix is a gang of 4 tasks and one of 64, each with topology and without. Every node is free, since what is
-in use is read by task, not by node; the first submission of each size, which reads all nodes, is apart.
+The mix is a gang of 4 tasks and one of 64, each with topology and without, asked with
+``feasibility=only``. Of ten racks nine are in use by gangs of 4, once alone and once beside other tenants'
+pods on every node. Before each request a task ends on one node and one begins on another. Every gang has a
+place now, so no order is sought. What quota and queue cost is part of the whole and told beside it; the first
+request of each size, which reads everything, is apart.
 """
 
+import gc
 import json
 import os
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from bench.site import POOL_LABEL, RACK, RACK_SIZE, ZONE, Progress, started_site
 from bench.workload import one_group
@@ -24,7 +31,11 @@ from localcluster.directories import CHECKOUT
 from localcluster.supervisor import clean_environment
 
 SIZES = (0, 5_000, 20_000)
+FREE_RACK = 10
+"""Of so many racks one is free."""
 ROUNDS = 15
+GANG = 4
+"""Tasks of each gang that runs."""
 LABELS = 60
 MIX = {"4": (4, 4), "4 without topology": (4, 0), "64": (64, 8), "64 without topology": (64, 0)}
 """Tasks of a gang, and of each of its sets."""
@@ -36,7 +47,7 @@ Figures = dict[str, dict[str, float]]
 
 
 def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
-    sizes = [size // 10 for size in SIZES] if small else list(SIZES)
+    sizes = [size // 5 for size in SIZES] if small else list(SIZES)
     with started_site(progress=progress, standins=False) as site:
         site.add_backend(BACKEND, "kai")
         site.add_pool(POOL, backend=BACKEND, topology=True)
@@ -58,9 +69,12 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
 
 
 def _added(figures: dict[str, Figures], *, base: str) -> dict[str, dict[str, float]]:
-    """What the nodes add to each submission, and the median of the mix."""
+    """What the nodes add to each submission without quota and queue, and the median of the mix."""
     added = {
-        size: {name: round(cpu - figures[base]["cpu_ms"][name], 1) for name, cpu in of["cpu_ms"].items()}
+        size: {
+            name: round(cpu - of["queue_cpu_ms"][name] - figures[base]["cpu_ms"][name], 1)
+            for name, cpu in of["cpu_ms"].items()
+        }
         for size, of in figures.items()
         if size != base
     }
@@ -73,46 +87,88 @@ def _measured(sizes: list[int], token: str) -> dict[str, Figures]:
     from web.garbage_collector import settle  # noqa: PLC0415 -- the same
 
     settle()  # as the web processes are
+    _time_the_queue()
     client = Client(headers={"Authorization": f"Bearer {token}", "Host": "127.0.0.1"})
     figures = {}
     for size in sizes:
-        _write(size)
-        first, _ = _submit(client, MIX["4"], size=size)
-        rounds = {
-            name: [_submit(client, gang, size=size) for _ in range(ROUNDS)] for name, gang in MIX.items()
-        }
-        figures[str(size)] = {
-            unit: {name: round(statistics.median(of[at] for of in rounds[name]), 1) for name in MIX}
-            for at, unit in enumerate(("cpu_ms", "ms"))
-        } | {"first": {"cpu_ms": round(first, 1)}}
+        for others in (False, True) if size else (False,):
+            cluster = _write(size)
+            _occupy(client, size)
+            if others:
+                _write_others(cluster, size)
+            before = _resident_mib()
+            name = f"{size} with others" if others else str(size)
+            figures[name] = _rounds(client, size=size) | {
+                "resident": {"mib": round(_resident_mib() - before, 1)}
+            }
     return figures
 
 
-def _submit(client: Any, gang: tuple[int, int], *, size: int) -> tuple[float, float]:
-    """Milliseconds of one submission, of CPU and by the clock."""
+def _rounds(client: Any, *, size: int) -> Figures:
+    first, *_ = _ask(client, MIX["4"], size=size)
+    rounds = {}
+    for name, gang in MIX.items():
+        rounds[name] = []
+        for _ in range(ROUNDS):
+            _change_one_task()
+            rounds[name].append(_ask(client, gang, size=size))
+    return {
+        unit: {name: round(statistics.median(of[at] for of in rounds[name]), 1) for name in MIX}
+        for at, unit in enumerate(("cpu_ms", "ms", "queue_cpu_ms"))
+    } | {"first": {"cpu_ms": round(first, 1)}}
+
+
+def _ask(client: Any, gang: tuple[int, int], *, size: int) -> tuple[float, float, float]:
+    """Milliseconds of one request: of CPU, by the clock, and the CPU of it for quota and queue."""
     tasks, sets_of = gang
     text = one_group(tasks, name=f"f{tasks}-{sets_of}-{next(_NUMBERS)}", gpu=8, sets_of=sets_of)
+    _QUEUE_SECONDS.clear()
     began, cpu = time.perf_counter(), time.process_time()
     answer = client.post(
-        f"/api/pool/{POOL}/workflow", json.dumps({"file": text}), content_type="application/json"
+        f"/api/pool/{POOL}/workflow?feasibility=only",
+        json.dumps({"file": text}),
+        content_type="application/json",
     )
     spent, elapsed = time.process_time() - cpu, time.perf_counter() - began
     verdict = answer.json()["feasibility"][0]["verdict"]
     if verdict != ("now" if size else "unknown"):
         raise RuntimeError(f"with {size} nodes the verdict is {verdict}")
-    return spent * 1000, elapsed * 1000
+    return spent * 1000, elapsed * 1000, sum(_QUEUE_SECONDS) * 1000
 
 
 _NUMBERS = count()
+_QUEUE_SECONDS: list[float] = []
 
 
-def _write(size: int) -> None:
-    """Make the pool's cluster have as many nodes as that."""
+def _time_the_queue() -> None:
+    """Have the reading of queues, and of the groups before ours, note the CPU that it takes."""
+    from workflows.feasibility import report  # noqa: PLC0415 -- after django.setup
+
+    for name in ("read_queues", "read_groups_before"):
+        setattr(report, name, _noting(getattr(report, name)))
+
+
+def _noting(call: Callable[..., Any]) -> Callable[..., Any]:
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        began = time.process_time()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            _QUEUE_SECONDS.append(time.process_time() - began)
+
+    return noted
+
+
+def _write(size: int) -> Any:
+    """Make the pool's cluster have as many nodes as that, none in use; returns it."""
     from django.utils import timezone  # noqa: PLC0415 -- after django.setup
 
-    from pools.models import Cluster, Node, Pool  # noqa: PLC0415 -- the same
+    from pools.models import Cluster, ForeignUsage, Node, Pool  # noqa: PLC0415 -- the same
+    from workflows.models import Workflow  # noqa: PLC0415 -- the same
 
     cluster = Cluster.objects.get(pk=Pool.objects.get(name=POOL).backend.cluster_id)
+    Workflow.objects.all().delete()
+    ForeignUsage.objects.filter(cluster=cluster).delete()
     Node.objects.filter(cluster=cluster).delete()
     features = {f"feature.node.kubernetes.io/cpu-{number}": "true" for number in range(LABELS)}
     has = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8", "ephemeral-storage": "1Ti", "pods": "110"}
@@ -120,7 +176,7 @@ def _write(size: int) -> None:
     rows = [
         Node(
             cluster=cluster,
-            name=f"n{number:05}",
+            name=_name(number),
             uid=str(number),
             labels=features | {POOL_LABEL: POOL, ZONE: f"z{number // 1280}", RACK: f"r{number // RACK_SIZE}"},
             allocatable=has,
@@ -130,7 +186,85 @@ def _write(size: int) -> None:
         for number in range(size)
     ]
     Node.objects.bulk_create(rows, batch_size=1000)
-    Cluster.objects.filter(pk=cluster.pk).update(nodes_synced_at=now)
+    Cluster.objects.filter(pk=cluster.pk).update(nodes_synced_at=now, others_synced_at=None)
+    return cluster
+
+
+def _name(number: int) -> str:
+    return f"n{number:05}"
+
+
+def _occupy(client: Any, size: int) -> None:
+    """Have gangs of 4 run on nine racks of ten: copies of one that is submitted."""
+    from django.utils import timezone  # noqa: PLC0415 -- after django.setup
+
+    from workflows.models import Task, Workflow  # noqa: PLC0415 -- the same
+
+    nodes = [number for number in range(size) if number // RACK_SIZE % FREE_RACK]
+    if not nodes:
+        return
+    body = {"file": one_group(GANG, name="occupier", gpu=8)}
+    client.post(f"/api/pool/{POOL}/workflow", json.dumps(body), content_type="application/json")
+    workflow = Workflow.objects.get()
+    group, tasks, now = workflow.groups.get(), list(Task.objects.order_by("position")), timezone.now()
+    workflows, groups, copies = [], [], []
+    for number in range(len(nodes) // GANG):
+        names = {"name": f"occupier-{number + 2}", "number": number + 2, "idempotency_key": None}
+        workflows.append(_copy(workflow, uuid=uuid4(), **names))
+        groups.append(
+            _copy(group, uuid=uuid4(), workflow_id=workflows[-1].pk, status="RUNNING", start_time=now)
+        )
+        for task, node in zip(tasks, nodes[number * GANG :], strict=False):
+            copies.append(
+                _copy(
+                    task,
+                    id=None,
+                    task_uuid=uuid4(),
+                    group_id=groups[-1].pk,
+                    status="RUNNING",
+                    node_name=_name(node),
+                )
+            )
+    workflow.delete()
+    for rows in (workflows, groups, copies):
+        type(rows[0]).objects.bulk_create(rows, batch_size=1000)
+
+
+def _copy(row: Any, **changes: Any) -> Any:
+    fields = {field.attname: getattr(row, field.attname) for field in type(row)._meta.concrete_fields}  # noqa: SLF001 -- documented
+    return type(row)(**fields | changes)
+
+
+def _write_others(cluster: Any, size: int) -> None:
+    """Have other tenants' pods use a little of every node."""
+    from pools.models import Cluster, ForeignUsage  # noqa: PLC0415 -- after django.setup
+
+    now = cluster.nodes_synced_at
+    rows = [
+        ForeignUsage(
+            cluster=cluster, node=_name(number), gpu=0, cpu=500, memory=2**30, storage=0, pods=4, seen_at=now
+        )
+        for number in range(size)
+    ]
+    ForeignUsage.objects.bulk_create(rows, batch_size=1000)
+    Cluster.objects.filter(pk=cluster.pk).update(others_synced_at=now)
+
+
+def _change_one_task() -> None:
+    """Let a task end, and that which ended before run again."""
+    from workflows.models import Task  # noqa: PLC0415 -- after django.setup
+
+    ended = list(Task.objects.filter(status="COMPLETED").values_list("pk", flat=True))
+    running = Task.objects.filter(status="RUNNING").order_by("pk").values_list("pk", flat=True)[:1]
+    Task.objects.filter(pk__in=list(running)).update(status="COMPLETED")
+    Task.objects.filter(pk__in=ended).update(status="RUNNING")
+
+
+def _resident_mib() -> float:
+    """Memory of this process, when nothing is left to be collected."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
 
 
 def main() -> None:

@@ -1,9 +1,10 @@
 """Submission reply beside a trivial write through the same stack.
 
-Both are POSTs with the same token through the same gunicorn, middleware, authentication, REST framework and
-PostgreSQL: a workflow of one task group of four tasks with topology requirements, and the caller's
-default pool, which is one row. They take turns in blocks. The workers are stopped meanwhile, so the
-figures are those of the reply alone; messages wait in Redis, as they would for busy workers.
+All are POSTs with the same token through the same gunicorn, middleware, authentication, REST framework and
+PostgreSQL: workflows of one task group of 4 and of 512 tasks with topology requirements, and the caller's
+default pool, which is one row. Those of 512 are sent one at a time. They take turns in blocks. The workers
+are stopped meanwhile, so the figures are those of the reply alone; messages wait in Redis, as they would for
+busy workers.
 """
 
 import statistics
@@ -17,6 +18,7 @@ from bench.site import Progress, Site, started_site
 from bench.workload import one_group
 
 TASKS = 4
+MANY_TASKS = 512
 REQUESTS = 200
 SMALL_REQUESTS = 40
 BLOCKS = 4
@@ -42,16 +44,24 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
         for concurrency in CONCURRENCIES:
             report[f"concurrency_{concurrency}"] = _compare(calls, count=requests, concurrency=concurrency)
             progress(f"submission: concurrency {concurrency}: {report[f'concurrency_{concurrency}']}")
+        many = {"submission": _submission(site, tasks=MANY_TASKS), "trivial": calls["trivial"]}
+        timed(many["submission"], count=len(CONCURRENCIES), concurrency=1)
+        report[f"tasks_{MANY_TASKS}"] = _compare(many, count=requests // BLOCKS, concurrency=1)
+        progress(f"submission: {MANY_TASKS} tasks: {report[f'tasks_{MANY_TASKS}']}")
     return report
 
 
 def _calls(site: Site) -> dict[str, Callable[[], object]]:
-    # users name their workflows differently; those of one name are numbered one after the other
-    texts = cycle(one_group(TASKS, name=f"submission-{n}", gpu=4, sets_of=TASKS) for n in range(NAMES))
     return {
-        "submission": lambda: site.submit(POOL, next(texts)),
+        "submission": _submission(site, tasks=TASKS),
         "trivial": lambda: site.rest.post("/api/profile/settings", {"pool": POOL}),
     }
+
+
+def _submission(site: Site, *, tasks: int) -> Callable[[], object]:
+    # users name their workflows differently; those of one name are numbered one after the other
+    texts = cycle(one_group(tasks, name=f"many-{tasks}-{n}", gpu=4, sets_of=TASKS) for n in range(NAMES))
+    return lambda: site.submit(POOL, next(texts))
 
 
 def _compare(calls: dict[str, Callable[[], object]], *, count: int, concurrency: int) -> dict[str, Any]:
