@@ -106,7 +106,7 @@ def _measured(sizes: list[int], token: str) -> dict[str, Figures]:
 
 def _rounds(client: Any, *, size: int) -> Figures:
     first, *_ = _ask(client, MIX["4"], size=size)
-    rounds = {}
+    rounds: dict[str, list[tuple[float, float, float]]] = {}
     for name, gang in MIX.items():
         rounds[name] = []
         for _ in range(ROUNDS):

@@ -234,11 +234,11 @@ def _platforms(pool: Pool, *, knows_nodes: bool) -> dict[str, PlatformFacts]:
 class _NodeCount:
     """A platform's nodes, the most GPUs of one of them, and what is known of their NVLink channels."""
 
+    observed_at: datetime | None
     nodes: int
     most_gpus: int | None
     offering: int
     since: datetime | None
-    observed_at: datetime | None
 
 
 _SELECTED = "FILTER (WHERE node.labels @> %s::jsonb)"
@@ -264,7 +264,7 @@ def _node_counts(pool: Pool, platforms: Sequence[Platform]) -> list[_NodeCount]:
             [*selectors, pool.backend.cluster_id, json.dumps(node_selection(pool))],
         )
         observed_at, *values = cursor.fetchone()
-    return [_NodeCount(*values[at : at + 4], observed_at) for at in range(0, len(values), 4)]
+    return [_NodeCount(observed_at, *values[at : at + 4]) for at in range(0, len(values), 4)]
 
 
 def _has_nvlink(pool: Pool, platform: Platform) -> bool:
