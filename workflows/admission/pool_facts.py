@@ -241,28 +241,37 @@ class _NodeCount:
     since: datetime | None
 
 
-_SELECTED = "FILTER (WHERE node.labels @> %s::jsonb)"
-_OF_PLATFORM = f"""
-    count(*) {_SELECTED},
-    max(CASE WHEN node.allocatable->>'{GPU}' ~ '^\\d{{1,6}}$' THEN (node.allocatable->>'{GPU}')::int
-        ELSE 0 END) {_SELECTED},
-    count(*) FILTER (WHERE node.labels @> %s::jsonb AND node.offers_channel),
-    max(coalesce(node.channel_since, statement_timestamp())) {_SELECTED}
+_NODE_COUNTS = """
+    SELECT max(CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END), {counts}
+    FROM (
+        SELECT node.cluster_id, node.offers_channel, {selected},
+               coalesce(node.channel_since, statement_timestamp()) AS since,
+               CASE WHEN node.allocatable->>%s ~ '^\\d{{1,6}}$'
+                    THEN (node.allocatable->>%s)::int ELSE 0 END AS gpus
+        FROM pools_node AS node WHERE node.cluster_id = %s AND node.labels @> %s::jsonb
+        OFFSET 0
+    ) AS node JOIN pools_cluster AS cluster ON cluster.uid = node.cluster_id
+"""
+"""OFFSET 0 keeps PostgreSQL from reading the labels, which are large, again for each count."""
+
+_COUNTS = """
+    count(*) FILTER (WHERE of_{0}), max(gpus) FILTER (WHERE of_{0}),
+    count(*) FILTER (WHERE of_{0} AND offers_channel), max(since) FILTER (WHERE of_{0})
 """
 
 
 def _node_counts(pool: Pool, platforms: Sequence[Platform]) -> list[_NodeCount]:
-    """Count the pool's nodes of each platform. One query, of which Django would build each part anew."""
-    selectors = [json.dumps(node_selection(pool, row)) for row in platforms for _ in range(4)]
+    """Count the pool's nodes of each platform. One query."""
+    own = node_selection(pool)
+    selectors = [node_selection(pool, row) for row in platforms]
+    selected = ["TRUE" if selector == own else "node.labels @> %s::jsonb" for selector in selectors]
+    statement = _NODE_COUNTS.format(
+        counts=", ".join(map(_COUNTS.format, range(len(platforms)))),
+        selected=", ".join(f"{part} AS of_{at}" for at, part in enumerate(selected)),
+    )
+    narrower = [json.dumps(selector) for selector in selectors if selector != own]
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"""SELECT max(CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END),
-                   {", ".join([_OF_PLATFORM] * len(platforms))}
-            FROM pools_node AS node JOIN pools_cluster AS cluster ON cluster.uid = node.cluster_id
-            WHERE node.cluster_id = %s AND node.labels @> %s::jsonb
-            """,  # noqa: S608 -- constants
-            [*selectors, pool.backend.cluster_id, json.dumps(node_selection(pool))],
-        )
+        cursor.execute(statement, [*narrower, GPU, GPU, pool.backend.cluster_id, json.dumps(own)])
         observed_at, *values = cursor.fetchone()
     return [_NodeCount(observed_at, *values[at : at + 4]) for at in range(0, len(values), 4)]
 
