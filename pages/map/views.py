@@ -15,10 +15,10 @@ from rest_framework.request import Request
 from pages.base import PageView, unless_known, unless_unchanged
 from pages.map.content import MapContent, map_content
 from pages.map.sentences import about_place
-from pages.map.sources import map_versions
 from pages.map.svg import Caption, Link, draw
 from pages.map.table import rows
 from pages.map.tree import Path
+from pages.pool_rows import map_versions
 from pools.selectors import pool_visible_to
 from web.permissions import Needs, caller
 from web.policy import Action

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.utils import timezone
 
@@ -95,13 +95,27 @@ class Fits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingLine:
+    """A task group that waits."""
+
+    name: str
+    workflow: str
+    submitted_by: str
+    since: datetime | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolContent:
-    """Everything on the page of one pool.
+    """Everything on the page of one pool, as values: two pages are the same if these are.
 
     ``waiting`` and ``outcomes`` are None where the caller may not list workflows.
     """
 
-    pool: Pool
+    name: str
+    description: str
+    nvlink: bool
+    scheduler: str
     status: str
     room: PoolRoom
     recovery: str
@@ -110,7 +124,7 @@ class PoolContent:
     synced_at: datetime | None
     keys: tuple[KeyLine, ...]
     snippet: str
-    waiting: tuple[TaskGroup, ...] | None
+    waiting: tuple[WaitingLine, ...] | None
     more_waiting: bool
     fits: Fits
     outcomes: PoolOutcomes | None
@@ -133,7 +147,12 @@ def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
     ]
 
 
-def pool_content(pool: Pool, *, user: Caller) -> PoolContent:
+def outcomes_since(now: datetime) -> datetime:
+    """From when on placements count on a page: the same all through an hour, so that the page is, too."""
+    return now.replace(minute=0, second=0, microsecond=0) - timedelta(days=OUTCOME_DAYS)
+
+
+def pool_content(pool: Pool, *, user: Caller, outcomes_since: datetime) -> PoolContent:
     """One pool, which came with its keys and platforms. Its nodes are read once."""
     observed = _observed(pool)
     nodes, levels = observed.snapshot.nodes, observed.snapshot.levels
@@ -141,7 +160,10 @@ def pool_content(pool: Pool, *, user: Caller) -> PoolContent:
     may_list = _may_list(grants_of(user), pool)
     waiting = _waiting(pool) if may_list else []
     return PoolContent(
-        pool=pool,
+        name=pool.name,
+        description=pool.description,
+        nvlink=pool.nvlink,
+        scheduler=pool.backend.scheduler_type,
         status=pool_status(pool, now=timezone.now()),
         room=_room(nodes),
         recovery=policy_of([words_of(pool.recovery)]).summary,
@@ -153,7 +175,7 @@ def pool_content(pool: Pool, *, user: Caller) -> PoolContent:
         waiting=tuple(waiting[:MOST_WAITING]) if may_list else None,
         more_waiting=len(waiting) > MOST_WAITING,
         fits=_fits(fragments_of(observed)),
-        outcomes=outcomes_in(pool.name, days=OUTCOME_DAYS) if may_list else None,
+        outcomes=outcomes_in(pool.name, since=outcomes_since) if may_list else None,
     )
 
 
@@ -203,12 +225,18 @@ def _room(nodes: Sequence[FitNode]) -> PoolRoom:
     )
 
 
-def _waiting(pool: Pool) -> list[TaskGroup]:
+def _waiting(pool: Pool) -> list[WaitingLine]:
+    """Those that wait longest, one more than the page shows."""
     waits = set(LIVE_ORDER) - {TaskStatus.RUNNING}
     rows = TaskGroup.objects.filter(in_status(*waits), workflow__pool_name=pool.name, released_at=None)
-    groups = rows.exclude(waiting_reason="").order_by("waiting_since", "pk").select_related("workflow")
-    columns = ("name", "waiting_reason", "waiting_since", "workflow__name", "workflow__submitted_by")
-    return list(groups.only(*columns)[: MOST_WAITING + 1])
+    groups = rows.exclude(waiting_reason="").order_by("waiting_since", "pk")
+    values = groups.values_list(
+        "name", "workflow__name", "workflow__submitted_by", "waiting_since", "waiting_reason"
+    )
+    return [
+        WaitingLine(name=name, workflow=workflow, submitted_by=submitter, since=since, reason=reason)
+        for name, workflow, submitter, since, reason in values[: MOST_WAITING + 1]
+    ]
 
 
 def _key_line(domains: KeyDomains) -> KeyLine:

@@ -1,7 +1,9 @@
 """How far workflows of a pool had the topology that they requested, over REST."""
 
 from dataclasses import asdict
+from datetime import timedelta
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -56,7 +58,7 @@ class OutcomesView(APIView):
         """Count how often groups of the pool had what they required and preferred, key by key."""
         days = DaysQuery.of(request)["days"]
         row = pool_visible_to(caller(request), pool, action=Action.WORKFLOW_LIST)
-        outcomes = outcomes_in(row.name, days=days)
+        outcomes = outcomes_in(row.name, since=timezone.now() - timedelta(days=days))
         reply = PoolOutcomesShape(
             pool=row.name,
             days=days,

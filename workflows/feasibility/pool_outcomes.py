@@ -5,23 +5,24 @@ still in the database; the counter ``osmo_placed_groups`` counts every placement
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db import connection
 
 from scheduling.fit.outcome import PlacementOutcome
 
-_GROUPS = """
-    SELECT g.got->>'outcome', count(*)
-      FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
-     WHERE w.pool_name = %s AND w.submit_time > now() - make_interval(days => %s) AND g.got IS NOT NULL
-     GROUP BY 1"""
-_SETS = """
-    SELECT placed->>'key', (placed->>'required')::boolean, placed->>'outcome', count(*)
-      FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
-           CROSS JOIN LATERAL jsonb_array_elements(g.got->'sets') AS placed
-     WHERE w.pool_name = %s AND w.submit_time > now() - make_interval(days => %s) AND g.got IS NOT NULL
+_OUTCOMES = """
+    WITH placed AS MATERIALIZED (
+        SELECT g.got
+          FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
+         WHERE w.pool_name = %s AND w.submit_time > %s AND g.got IS NOT NULL)
+    SELECT NULL, NULL, got->>'outcome', count(*) FROM placed GROUP BY 3
+     UNION ALL
+    SELECT of_set->>'key', (of_set->>'required')::boolean, of_set->>'outcome', count(*)
+      FROM placed CROSS JOIN LATERAL jsonb_array_elements(got->'sets') AS of_set
      GROUP BY 1, 2, 3"""
+"""Of groups, without a key, and of their co-location sets."""
 
 OUTCOMES = tuple(outcome.value for outcome in PlacementOutcome)
 
@@ -45,15 +46,17 @@ class PoolOutcomes:
     keys: tuple[KeyOutcomes, ...]
 
 
-def outcomes_in(pool: str, *, days: int) -> PoolOutcomes:
-    """The placements of groups that were submitted to a pool in the last ``days`` days. Two queries."""
+def outcomes_in(pool: str, *, since: datetime) -> PoolOutcomes:
+    """The placements of groups that were submitted to a pool since then. One query."""
     with connection.cursor() as cursor:
-        cursor.execute(_GROUPS, [pool, days])
-        groups = dict.fromkeys(OUTCOMES, 0) | dict(cursor.fetchall())
-        cursor.execute(_SETS, [pool, days])
+        cursor.execute(_OUTCOMES, [pool, since])
         rows = cursor.fetchall()
+    groups = dict.fromkeys(OUTCOMES, 0)
     keys: dict[str, dict[str, Any]] = {}
     for key, required, outcome, count in rows:
+        if key is None:
+            groups[outcome] = count
+            continue
         counts = keys.setdefault(key, {})
         kind, met = ("required", "required_held") if required else ("preferred", "preferred_had")
         counts[kind] = counts.get(kind, 0) + count

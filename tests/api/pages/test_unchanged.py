@@ -1,8 +1,11 @@
 """A page is left unmade only while every row that it shows is as it was."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from threading import Thread
+from types import ModuleType
 
 import pytest
 from django.contrib.auth.models import User
@@ -12,8 +15,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 import pages.map.views
+import pages.pools.views
 from pages import unchanged
-from pages.map.sources import GROUP_COLUMNS, SOURCES
+from pages.pool_rows import GROUP_COLUMNS, MAP_SOURCES, POOL_SOURCES, WAITING_COLUMNS
+from pages.unchanged import RowSource
 from pools.models import Backend, Cluster, ForeignUsage, Node, Platform, Pool, SuspectNode, TopologyKey
 from tests.factories import (
     RACK,
@@ -29,7 +34,34 @@ from tests.factories import (
 from workflows.models import Task, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)
-MAP = "/ui/pools/train/map"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that is left unmade; ``content`` is the function of ``views`` that makes it."""
+
+    address: str
+    views: ModuleType
+    content: str
+    sources: Sequence[RowSource]
+    columns_of_a_group: frozenset[str]
+
+
+MAP = Page(
+    "/ui/pools/train/map",
+    pages.map.views,
+    "map_content",
+    MAP_SOURCES,
+    frozenset({*GROUP_COLUMNS, "released_at"}),
+)
+POOL = Page(
+    "/ui/pools/train",
+    pages.pools.views,
+    "pool_content",
+    POOL_SOURCES,
+    frozenset({*GROUP_COLUMNS, *WAITING_COLUMNS, "name", "released_at"}),
+)
+BOTH = (MAP, POOL)
 CALLERS = {"auth_user", "django_session", "web_role", "web_roleassignment"}
 """Tables that every request reads before its page: who the caller is, and what they may do."""
 
@@ -42,7 +74,7 @@ def clear_before():
 @pytest.fixture
 def pool():
     """Racks r0 and r1 of zone a, two nodes each; a gang on n0, n1; others on n2; n3 tainted, suspect."""
-    made = PoolFactory(name="train", levels=[ZONE, RACK])
+    made = PoolFactory(name="train", levels=[ZONE, RACK], nvlink=True)
     PlatformFactory(pool=made, name="h100")
     cluster = made.backend.cluster
     for number in range(4):
@@ -73,17 +105,22 @@ def ann():
     return User.objects.create_user("ann")
 
 
+@pytest.fixture(params=BOTH, ids=lambda page: page.content)
+def page(request):
+    return request.param
+
+
 @pytest.fixture
-def browser(ann, pool):
-    """Ann's browser with the map, whose tag is ``etag``."""
+def browser(ann, pool, page):
+    """Ann's browser with the page, whose tag is ``etag``."""
     client = Client()
     client.force_login(ann)
-    client.get(MAP)  # brings the cookie of the forms
-    client.etag = client.get(MAP)["ETag"]
+    client.get(page.address)  # brings the cookie of the forms
+    client.etag = client.get(page.address)["ETag"]
     return client
 
 
-def again(browser, address=MAP):
+def again(browser, address):
     return browser.get(address, headers={"If-None-Match": browser.etag})
 
 
@@ -95,10 +132,10 @@ def touch(model):
         cursor.execute(f'UPDATE {table} SET "{column}" = "{column}"')
 
 
-def test_a_map_without_news_is_not_made_again(browser, monkeypatch):
-    monkeypatch.setattr(pages.map.views, "map_content", None)
+def test_a_page_without_news_is_not_made_again(browser, page, monkeypatch):
+    monkeypatch.setattr(page.views, page.content, None)
     with CaptureQueriesContext(connection) as statements:
-        answer = again(browser)
+        answer = again(browser, page.address)
     assert (answer.status_code, answer.content, answer["ETag"]) == (304, b"", browser.etag)
     of_the_page = [row["sql"] for row in statements if not tables_in(row["sql"]) <= CALLERS]
     assert len(of_the_page) == 1
@@ -106,14 +143,32 @@ def test_a_map_without_news_is_not_made_again(browser, monkeypatch):
 
 CHANGES = {
     "a node is cordoned": lambda: Node.objects.filter(name="n0").update(unschedulable=True),
+    "others use more": lambda: ForeignUsage.objects.update(gpu=5),
+    "a suspicion has passed": lambda: SuspectNode.objects.update(until=timezone.now()),
+    "a task ends": lambda: Task.objects.filter(name="t1").update(status="COMPLETED"),
+    "a workflow is removed": lambda: Workflow.objects.all().delete(),
+    "a level goes": lambda: TopologyKey.objects.filter(key="rack").delete(),
+}
+OF_THE_MAP = {
     "a node is not ready": lambda: Node.objects.filter(name="n0").update(ready=False),
     "a node's label": lambda: Node.objects.filter(name="n0").update(labels={ZONE.label: "b"}),
     "a node's amounts": lambda: Node.objects.filter(name="n3").update(allocatable={"nvidia.com/gpu": "2"}),
+    "a node goes": lambda: Node.objects.filter(name="n3").delete(),
+    "a node comes": lambda: NodeFactory(cluster=Cluster.objects.get(), name="n9", labels={ZONE.label: "a"}),
+    "others are gone": lambda: ForeignUsage.objects.all().delete(),
+    "others are not followed any more": lambda: Cluster.objects.update(others_synced_at=None),
+    "a node is suspect": lambda: suspect(Cluster.objects.get(), "n0"),
+    "a node is not suspect any more": lambda: SuspectNode.objects.all().delete(),
+    "a group is released": lambda: TaskGroup.objects.update(status="COMPLETED", released_at=timezone.now()),
+    "a level's label": lambda: TopologyKey.objects.filter(key="rack").update(label="example.com/other"),
+    "the pool selects other nodes": lambda: Pool.objects.update(node_selector={RACK.label: "r1"}),
+    "the pool has another backend": lambda: Pool.objects.update(backend=other_backend()),
+    "the backend has another cluster": lambda: Backend.objects.update(
+        cluster=Cluster.objects.create(uid="other")
+    ),
     "a node's taint": lambda: Node.objects.filter(name="n0").update(
         taints=[{"key": "k", "effect": "NoSchedule"}]
     ),
-    "a node goes": lambda: Node.objects.filter(name="n3").delete(),
-    "a node comes": lambda: NodeFactory(cluster=Cluster.objects.get(), name="n9", labels={ZONE.label: "a"}),
     "a node takes another's place": lambda: (
         Node.objects.filter(name="n3").delete(),
         NodeFactory(cluster=Cluster.objects.get(), name="n9", labels={ZONE.label: "a", RACK.label: "r1"}),
@@ -121,101 +176,150 @@ CHANGES = {
     "the nodes are listed again": lambda: Cluster.objects.update(
         nodes_synced_at=timezone.now() + timedelta(minutes=1)
     ),
-    "others are not followed any more": lambda: Cluster.objects.update(others_synced_at=None),
-    "others use more": lambda: ForeignUsage.objects.update(gpu=5),
-    "others are gone": lambda: ForeignUsage.objects.all().delete(),
-    "a node is suspect": lambda: suspect(Cluster.objects.get(), "n0"),
-    "a node is not suspect any more": lambda: SuspectNode.objects.all().delete(),
-    "a suspicion has passed": lambda: SuspectNode.objects.update(until=timezone.now()),
-    "a task ends": lambda: Task.objects.filter(name="t1").update(status="COMPLETED"),
     "a task gets another node": lambda: Task.objects.filter(name="t1").update(node_name="n3"),
-    "a group is released": lambda: TaskGroup.objects.update(status="COMPLETED", released_at=timezone.now()),
     "a workflow ends": lambda: Workflow.objects.update(status="COMPLETED"),
     "a workflow comes": lambda: WorkflowFactory(pool=Pool.objects.get(), base_name="next"),
-    "a workflow is removed": lambda: Workflow.objects.all().delete(),
-    "a level goes": lambda: TopologyKey.objects.filter(key="rack").delete(),
-    "a level's label": lambda: TopologyKey.objects.filter(key="rack").update(label="example.com/other"),
-    "the pool selects other nodes": lambda: Pool.objects.update(node_selector={RACK.label: "r1"}),
     "a platform tolerates": lambda: Platform.objects.update(tolerations=[{"operator": "Exists"}]),
-    "the pool has another backend": lambda: Pool.objects.update(backend=other_backend()),
-    "the backend has another cluster": lambda: Backend.objects.update(
-        cluster=Cluster.objects.create(uid="other")
-    ),
 }
+OF_THE_POOL = {
+    "the description": lambda: Pool.objects.update(description="For training."),
+    "the pool is in maintenance": lambda: Pool.objects.update(enable_maintenance=True),
+    "the scheduler": lambda: Backend.objects.update(scheduler_type="native"),
+    "the cluster does not answer": lambda: Backend.objects.update(conditions=[]),
+    "nobody has asked the cluster for long": lambda: Backend.objects.update(
+        probed_at=timezone.now() - timedelta(hours=1)
+    ),
+    "a group waits": lambda: TaskGroup.objects.update(
+        status="SCHEDULING", waiting_reason="No rack has room.", waiting_since=timezone.now()
+    ),
+    "a group is placed": lambda: TaskGroup.objects.update(placement_result=DEGRADED),
+    "a group came, was placed and ended": lambda: TaskGroupFactory(
+        pool=Pool.objects.get(),
+        workflow=WorkflowFactory(pool=Pool.objects.get(), status="COMPLETED"),
+        pods=0,
+        status="COMPLETED",
+        placement_result=DEGRADED,
+        released_at=timezone.now(),
+    ),
+    "a node has no channel for long": lambda: without_channel(),  # noqa: PLW0108 -- defined below
+}
+DEGRADED = {
+    "outcome": "degraded",
+    "at": "",
+    "places": "",
+    "sets": [{"key": "rack", "required": False, "outcome": "degraded"}],
+}
+
+
+def without_channel():
+    long_ago = timezone.now() - timedelta(hours=1)
+    Cluster.objects.update(slices_synced_at=timezone.now(), heartbeat_at=timezone.now())
+    Node.objects.filter(name="n0").update(offers_channel=False, channel_since=long_ago)
 
 
 def other_backend():
     return PoolFactory(name="elsewhere", levels=[ZONE], backend__name="elsewhere").backend
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_each_change_of_what_a_map_shows_gives_the_new_page(change, browser):
+@pytest.mark.parametrize(
+    ("page", "change"),
+    [
+        *(
+            pytest.param(page, change, id=f"{page.content}: {name}")
+            for page in BOTH
+            for name, change in CHANGES.items()
+        ),
+        *(pytest.param(MAP, change, id=f"map: {name}") for name, change in OF_THE_MAP.items()),
+        *(pytest.param(POOL, change, id=f"pool: {name}") for name, change in OF_THE_POOL.items()),
+    ],
+    indirect=["page"],
+)
+def test_each_change_of_what_a_page_shows_gives_the_new_page(change, browser, page):
     change()
-    answer = again(browser)
+    answer = again(browser, page.address)
     unchanged.tags.clear()
-    want = browser.get(MAP)
+    want = browser.get(page.address)
     assert answer.status_code == 200
     assert answer["ETag"] == want["ETag"] != browser.etag
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.table)
-def test_a_row_that_is_written_makes_the_map_again_unless_its_columns_say_no(source, browser, monkeypatch):
-    models = (Pool, TopologyKey, Platform, Backend, Cluster, Node, ForeignUsage, SuspectNode)
-    by_table = {model._meta.db_table: model for model in (*models, TaskGroup, Task, Workflow)}
-    calls = []
-    made = pages.map.views.map_content
-    monkeypatch.setattr(
-        pages.map.views, "map_content", lambda *pool, **how: calls.append(1) or made(*pool, **how)
-    )
-    touch(by_table[source.table])
-    assert again(browser).status_code == 304
-    assert bool(calls) == (source.columns is None)
-    calls.clear()
-    assert again(browser).status_code == 304
-    assert not calls
+MODELS = (
+    Pool,
+    TopologyKey,
+    Platform,
+    Backend,
+    Cluster,
+    Node,
+    ForeignUsage,
+    SuspectNode,
+    TaskGroup,
+    Task,
+    Workflow,
+)
 
 
-def test_a_map_reads_no_table_but_its_sources(browser):
+def test_a_row_that_is_written_makes_the_page_again_unless_its_columns_say_no(browser, page, monkeypatch):
+    by_version = {source.table for source in page.sources if "xmin" in (source.columns or ["xmin"])}
+    makes = []
+    made = getattr(page.views, page.content)
+    monkeypatch.setattr(page.views, page.content, lambda *pool, **how: makes.append(1) or made(*pool, **how))
+    found = {}
+    for model in MODELS:
+        makes.clear()
+        touch(model)
+        assert again(browser, page.address).status_code == 304
+        found[model._meta.db_table] = bool(makes)
+        makes.clear()
+        assert again(browser, page.address).status_code == 304
+        assert not makes
+    assert found == {table: table in by_version for table in found}
+
+
+def test_a_page_reads_no_table_but_its_sources(browser, page):
     with CaptureQueriesContext(connection) as statements:
-        assert browser.get(MAP).status_code == 200
+        assert browser.get(page.address).status_code == 200
     read = set().union(*(tables_in(row["sql"]) for row in statements))
-    assert read - CALLERS == {source.table for source in SOURCES}
+    assert read - CALLERS == {source.table for source in page.sources}
 
 
-def test_a_map_reads_no_column_of_a_group_but_those_that_count(browser):
+def test_a_page_reads_no_column_of_a_group_but_those_that_count(browser, page):
     with CaptureQueriesContext(connection) as statements:
-        browser.get(MAP)
+        browser.get(page.address)
     columns = {
         column for row in statements for column in re.findall(r'"workflows_taskgroup"\."(\w+)"', row["sql"])
     }
-    assert columns <= {*GROUP_COLUMNS, "released_at"}
+    assert columns <= page.columns_of_a_group
 
 
 def tables_in(sql):
     return set(re.findall(r'(?:FROM|JOIN) "?((?:auth|django|pools|web|workflows)_\w+)', sql))
 
 
-def test_a_heartbeat_makes_no_map(browser, monkeypatch):
+def test_a_heartbeat_makes_no_page(browser, page, monkeypatch):
     Cluster.objects.update(heartbeat_at=timezone.now())
-    monkeypatch.setattr(pages.map.views, "map_content", None)
-    assert again(browser).status_code == 304
+    monkeypatch.setattr(page.views, page.content, None)
+    assert again(browser, page.address).status_code == 304
 
 
-def test_another_reader_and_another_address_have_their_own_page(browser):
+def test_another_reader_has_a_page_of_their_own(browser, page):
     bob = Client()
     bob.force_login(User.objects.create_user("bob"))
     bob.etag = browser.etag
-    assert again(bob).status_code == 200
-    assert again(browser, f"{MAP}?open=a").status_code == 200
+    assert again(bob, page.address).status_code == 200
 
 
-def test_a_reader_who_lost_the_pool_gets_no_map(browser, ann):
+@pytest.mark.parametrize("page", [MAP], indirect=True, ids=["map"])
+def test_another_address_has_a_page_of_its_own(browser, page):
+    assert again(browser, f"{page.address}?open=a").status_code == 200
+
+
+def test_a_reader_who_lost_the_pool_gets_no_page(browser, page, ann):
     ann.role_assignments.create(role="osmo-elsewhere")
-    assert again(browser).status_code == 404
+    assert again(browser, page.address).status_code == 404
 
 
-def test_a_page_that_is_made_while_its_rows_change_is_not_taken_for_the_new_rows(browser, monkeypatch):
-    made = pages.map.views.map_content
+def test_a_page_that_is_made_while_its_rows_change_is_not_taken_for_the_new_rows(browser, page, monkeypatch):
+    made = getattr(page.views, page.content)
 
     def slow(*pool, **how):
         content = made(*pool, **how)
@@ -224,13 +328,14 @@ def test_a_page_that_is_made_while_its_rows_change_is_not_taken_for_the_new_rows
 
     unchanged.tags.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(pages.map.views, "map_content", slow)
-        browser.etag = browser.get(MAP)["ETag"]
-    assert again(browser).status_code == 200
+        patch.setattr(page.views, page.content, slow)
+        browser.etag = browser.get(page.address)["ETag"]
+    assert again(browser, page.address).status_code == 200
 
 
-def test_a_row_that_came_and_went_while_a_page_was_made_is_not_on_it(browser, monkeypatch):
-    made = pages.map.views.map_content
+@pytest.mark.parametrize("page", [MAP], indirect=True, ids=["map"])
+def test_a_row_that_came_and_went_while_a_page_was_made_is_not_on_it(browser, page, monkeypatch):
+    made = getattr(page.views, page.content)
 
     def slow(*pool, **how):
         elsewhere(lambda: NodeFactory(cluster=Cluster.objects.get(), name="brief", labels={ZONE.label: "a"}))
@@ -239,8 +344,8 @@ def test_a_row_that_came_and_went_while_a_page_was_made_is_not_on_it(browser, mo
         return content
 
     with monkeypatch.context() as patch:
-        patch.setattr(pages.map.views, "map_content", slow)
-        answer = browser.get(MAP)
+        patch.setattr(page.views, page.content, slow)
+        answer = browser.get(page.address)
     assert b"brief" not in answer.content
 
 
@@ -258,7 +363,7 @@ def elsewhere(act):
     thread.join()
 
 
-def test_a_tag_dies_with_time_and_a_caller_in_a_transaction_keeps_none(browser, monkeypatch):
+def test_a_tag_dies_with_time_and_a_caller_in_a_transaction_keeps_none(browser, page, monkeypatch):
     monkeypatch.setattr(unchanged, "MOST_SECONDS", -1)
     assert unchanged.tags.find("page", versions="1") is None
     unchanged.tags.keep("page", "tag", versions="1")
@@ -266,11 +371,11 @@ def test_a_tag_dies_with_time_and_a_caller_in_a_transaction_keeps_none(browser, 
     monkeypatch.undo()
     unchanged.tags.clear()
     with transaction.atomic():
-        browser.get(MAP)
+        browser.get(page.address)
     monkeypatch.setattr(unchanged.tags, "keep", None)
-    monkeypatch.setattr(pages.map.views, "map_content", lambda *_pool, **_how: 1 / 0)
+    monkeypatch.setattr(page.views, page.content, lambda *_pool, **_how: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        again(browser)
+        again(browser, page.address)
 
 
 def test_only_the_tags_that_were_used_last_are_kept(monkeypatch):

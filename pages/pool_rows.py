@@ -1,0 +1,98 @@
+"""The rows that the pages of a pool are made from: its map without a selected workflow, and its own page."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from pages.unchanged import MOST_SECONDS, RowSource, row_versions
+from pools.api.representations import HEARTBEAT_LASTS
+from scheduling.channels import SETTLED_AFTER
+from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_LIVE
+
+_POOL = "(SELECT id FROM pools_pool WHERE name = %(pool)s)"
+_BACKEND = "(SELECT backend_id FROM pools_pool WHERE name = %(pool)s)"
+_CLUSTER = f"(SELECT cluster_id FROM pools_backend WHERE id = {_BACKEND})"  # noqa: S608 -- constants
+_BACKENDS = f"(SELECT id FROM pools_backend WHERE cluster_id = {_CLUSTER})"  # noqa: S608 -- constants
+_UNRELEASED = f"released_at IS NULL AND backend_id IN {_BACKENDS}"
+_HOLDERS = f"(SELECT workflow_id FROM workflows_taskgroup WHERE {_UNRELEASED})"  # noqa: S608 -- constants
+_GROUPS = f"(SELECT uuid FROM workflows_taskgroup WHERE {_UNRELEASED})"  # noqa: S608 -- constants
+_LIVE = "pool_name = %(pool)s AND status = ANY(%(live_workflows)s)"
+_OF_LIVE = f"workflow_id IN (SELECT uuid FROM workflows_workflow WHERE {_LIVE})"  # noqa: S608 -- constants
+
+GROUP_COLUMNS = ("uuid", "workflow_id", "backend_id", "position", "start_time")
+"""What the amounts in use follow from; a worker writes the row of a group with every look."""
+
+WAITING_COLUMNS = ("uuid", "status", "progress", "waiting_since", "waiting_reason", "got")
+"""What the page of a pool shows of a group that waits or was placed, beside its name."""
+
+COMMIT_TAKES = timedelta(minutes=5)
+"""How long after its time of submission a workflow is committed at the latest, with clocks that differ."""
+
+_NODES_IN_USE = (
+    RowSource("pools_pool", "name = %(pool)s"),
+    RowSource("pools_topologykey", f"pool_id = {_POOL}"),
+    RowSource("pools_platform", f"pool_id = {_POOL}"),
+    RowSource("pools_node", f"cluster_id = {_CLUSTER}"),
+    RowSource("pools_heldbyothers", f"cluster_id = {_CLUSTER}"),
+    RowSource("pools_suspectnode", f"cluster_id = {_CLUSTER} AND until > %(now)s"),
+    RowSource("workflows_taskgroup", _UNRELEASED, GROUP_COLUMNS),
+    RowSource("workflows_task", f"status = ANY(%(live_tasks)s) AND group_id IN {_GROUPS}"),
+    RowSource("workflows_workflow", f"uuid IN {_HOLDERS}"),
+)
+_LISTED = ("nodes_synced_at", "others_synced_at IS NULL")
+
+MAP_SOURCES = (
+    *_NODES_IN_USE,
+    RowSource("pools_backend", f"cluster_id = {_CLUSTER}"),
+    RowSource("pools_cluster", f"uid = {_CLUSTER}", _LISTED),
+    RowSource("workflows_workflow", _LIVE),
+)
+POOL_SOURCES = (
+    *_NODES_IN_USE,
+    RowSource(
+        "pools_backend",
+        f"cluster_id = {_CLUSTER} OR id = {_BACKEND}",
+        ("xmin", "probed_at > %(online_since)s"),
+    ),
+    RowSource(
+        "pools_cluster",
+        f"uid = {_CLUSTER}",
+        (*_LISTED, "slices_synced_at IS NOT NULL AND heartbeat_at >= %(settled)s"),
+    ),
+    RowSource(
+        "pools_node",
+        f"cluster_id = {_CLUSTER} AND NOT offers_channel AND channel_since <= %(settled)s",
+        ("name",),
+    ),
+    RowSource("workflows_taskgroup", f"released_at IS NULL AND {_OF_LIVE}", WAITING_COLUMNS),
+    RowSource("workflows_workflow", "pool_name = %(pool)s AND submit_time > %(recently)s", ("uuid",)),
+)
+
+
+def map_versions(pool: str) -> str:
+    """What the rows of a pool's map are now. One query."""
+    return row_versions(MAP_SOURCES, _parameters(pool, now=timezone.now()))
+
+
+def pool_versions(pool: str, *, outcomes_since: datetime) -> str:
+    """What the rows of a pool's page are now, where placements count from ``outcomes_since`` on. One query.
+
+    The placements of ended work are too many to read again and again. One changes while its group lives, so
+    the rows of live groups tell of it; and groups that came, were placed and ended since the page was made
+    belong to workflows that were submitted since. Those that retention removes leave the page with the tag.
+    """
+    return f"{outcomes_since} {row_versions(POOL_SOURCES, _parameters(pool, now=timezone.now()))}"
+
+
+def _parameters(pool: str, *, now: datetime) -> Mapping[str, Any]:
+    return {
+        "pool": pool,
+        "now": now,
+        "online_since": now - HEARTBEAT_LASTS,
+        "settled": now - SETTLED_AFTER,
+        "recently": now - timedelta(seconds=MOST_SECONDS) - COMMIT_TAKES,
+        "live_tasks": [str(status) for status in LIVE_ORDER],
+        "live_workflows": [str(status) for status in WORKFLOW_LIVE],
+    }
