@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bench import plans
 from bench.aged import fill
 from localcluster.directories import CHECKOUT, note_home, run_directory
 from localcluster.servers import Home, start_postgres
@@ -24,7 +25,6 @@ WORKFLOWS, SMALL_WORKFLOWS = 1_000_000, 50_000
 REMOVAL_SECONDS = 20.0
 MOST_SECONDS = 900
 ROUNDS = 3
-BIG = ("workflow", "taskgroup", "task", "event")
 
 
 def measure(*, small: bool, progress: Callable[[str], None]) -> dict[str, Any]:
@@ -35,19 +35,20 @@ def measure(*, small: bool, progress: Callable[[str], None]) -> dict[str, Any]:
             note_home(directory, home.data)
         try:
             url = start_postgres(supervisor, home, durable=False)
-            _run(url, str(CHECKOUT / "manage.py"), "migrate", "--noinput")
+            run_service(url, "manage.py", "migrate", "--noinput")
             progress(f"retention: filling {workflows} workflows")
             began = time.monotonic()
             aged = fill(url, workflows=workflows)
             seconds = round(time.monotonic() - began)
             progress(f"retention: filled in {seconds} s")
-            report: dict[str, Any] = json.loads(_run(url, "-m", "bench.retention").splitlines()[-1])
+            report: dict[str, Any] = json.loads(run_service(url, "-m", "bench.retention").splitlines()[-1])
         finally:
             home.remove()
     return {"workflows": aged.workflows, "database_bytes": aged.bytes, "filled_in_seconds": seconds} | report
 
 
-def _run(url: str, *arguments: str) -> str:
+def run_service(url: str, *arguments: str) -> str:
+    """Run our Python in a process that knows the database alone, and return what it prints."""
     environment = clean_environment() | {
         "OSMO_ENV": "development",
         "OSMO_DATABASE_URL": url,
@@ -148,24 +149,9 @@ def _probe(call: Callable[[], object]) -> dict[str, Any]:
         times.append(time.perf_counter() - began)
     with CaptureQueriesContext(connection) as captured:
         call()
-    scanned = set()
-    for query in captured.captured_queries:
-        sql = query["sql"]
-        if sql.lstrip("( \n").upper().startswith(("SELECT", "WITH", "UPDATE", "DELETE")):
-            with connection.cursor() as cursor:
-                cursor.execute(
-                    f"EXPLAIN (FORMAT JSON) {sql.replace('%', '%%')}"
-                    if False
-                    else f"EXPLAIN (FORMAT JSON) {sql}"
-                )
-                scanned |= set(_whole_tables(cursor.fetchone()[0][0]["Plan"]))
+    read = plans.of_statements([query["sql"] for query in captured.captured_queries])
+    scanned = {table for plan in read for table in plan.whole}
     return {"ms": round(statistics.median(times) * 1000, 1), "reads_whole": sorted(scanned)}
-
-
-def _whole_tables(plan: dict[str, Any]) -> list[str]:
-    own = plan.get("Relation Name", "").removeprefix("workflows_")
-    tables = [own] if "Seq Scan" in plan["Node Type"] and own in BIG else []
-    return tables + [table for part in plan.get("Plans", ()) for table in _whole_tables(part)]
 
 
 def _removal() -> dict[str, Any]:

@@ -128,7 +128,8 @@ class BuildIndex(AddIndexConcurrently):
 
     ``CREATE INDEX CONCURRENTLY`` that gets no lock or is stopped leaves an invalid index of that name behind,
     and a migration with several of them is repeated from its first. So what is left of an earlier try is
-    dropped first.
+    dropped first. What the values of an expression are, PostgreSQL learns from the index alone; until it has
+    looked, it uses the index where it should not.
     """
 
     def database_forwards(
@@ -142,6 +143,8 @@ class BuildIndex(AddIndexConcurrently):
         if self.allow_migrate_model(schema_editor.connection.alias, model):
             schema_editor.execute(self.index.remove_sql(model, schema_editor, concurrently=True))
         super().database_forwards(app_label, schema_editor, from_state, to_state)
+        if self.index.expressions and not schema_editor.collect_sql:
+            schema_editor.execute(f"ANALYZE {schema_editor.quote_name(model._meta.db_table)}")  # noqa: SLF001 -- public
 
 
 class LockTables(Operation):

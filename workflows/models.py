@@ -15,7 +15,8 @@ from django.db.models.fields.json import KeyTextTransform
 
 from pools.models import Backend, Cluster, Pool
 from pools.values.recovery import RecoveryPolicy
-from workflows.lifecycle.statuses import BACKLOG, LIVE_ORDER, TaskStatus, WorkflowStatus
+from workflows.lifecycle.statuses import BACKLOG, FAILURES, LIVE_ORDER, TaskStatus, WorkflowStatus
+from workflows.name_search import NAME_PARTS
 
 
 class Workflow(models.Model):
@@ -90,6 +91,8 @@ class Workflow(models.Model):
             models.Index(fields=["pool_name"], condition=~Q(tags=[]), name="workflow_tagged"),
             GinIndex(fields=["tags"], name="workflow_tags"),
             GinIndex(fields=["labels"], name="workflow_labels"),
+            models.Index(fields=["pool_name", "-submit_time"], name="workflow_of_pool"),
+            GinIndex(NAME_PARTS, name="workflow_name_parts"),
         ]
 
     def __str__(self) -> str:
@@ -418,6 +421,12 @@ class Task(models.Model):
             ),
             models.Index(
                 fields=["group"], condition=Q(log_state="", end_time__isnull=False), name="task_log_is_open"
+            ),
+            models.Index(fields=["node_name", "-id"], condition=~Q(node_name=""), name="task_of_node"),
+            models.Index(
+                fields=["status", "-id"],
+                condition=Q(status__in=[str(status) for status in FAILURES]),
+                name="task_failed",
             ),
         ]
 

@@ -35,6 +35,7 @@ from web.transactions import one_transaction
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus
 from workflows.models import Attempt, Event, ObservedObject, Task, TaskGroup, Workflow
+from workflows.name_search import name_contains
 from workflows.nodes.hosts import host_names
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
@@ -134,12 +135,13 @@ def _condition(filters: WorkflowFilter) -> Q:
         ("status__in", filters.statuses),
         ("pool_name__in", filters.pools),
         ("priority__in", filters.priorities),
-        ("name__icontains", filters.name),
         ("submit_time__gte", filters.submitted_after),
         ("submit_time__lte", filters.submitted_before),
     ):
         if values:
             condition &= Q(**{lookup: values})
+    if filters.name:
+        condition &= name_contains(filters.name)
     for tag in filters.tags:
         condition &= Q(tags__contains=[tag])
     for key, value in filters.labels:

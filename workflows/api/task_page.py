@@ -1,7 +1,8 @@
 """Tasks of all workflows, in pages, as OSMO's ``task list`` shows them.
 
-Each row is one try of one task. The order is that in which tries were made, that of submission but for
-retries: it needs no sorting, however many rows there are.
+Each row is one try of one task. The order is that in which tries were made, or that of their workflows'
+submission; the two differ for retries alone. Each is that of an index: of the tasks on a node or in a status,
+of the workflows of a user or a pool. So no more is read than a page shows, however many rows there are.
 """
 
 from dataclasses import dataclass
@@ -80,8 +81,12 @@ def task_page(
     criteria: TaskFilter, *, user: Caller, limit: int, offset: int, order: Literal["ASC", "DESC"]
 ) -> list[ListedTask]:
     """One page of what the user may list. One query."""
-    rows = _rows(criteria, user=user).order_by("id" if order == "ASC" else "-id").values_list(*_COLUMNS)
-    return [_listed(row) for row in rows[offset : offset + limit]]
+    sign = "" if order == "ASC" else "-"
+    of_workflows = criteria.users or criteria.pools or _pools(user) is not None
+    by_tries = criteria.nodes or (criteria.statuses and not of_workflows)
+    fields = ("id",) if by_tries else ("group__workflow__submit_time", "id")
+    rows = _rows(criteria, user=user).order_by(*(sign + field for field in fields))
+    return [_listed(row) for row in rows.values_list(*_COLUMNS)[offset : offset + limit]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +144,7 @@ def _listed(row: tuple[object, ...]) -> ListedTask:
 
 
 def _rows(criteria: TaskFilter, *, user: Caller) -> QuerySet[Task]:
-    pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
+    pools = _pools(user)
     condition = Q() if pools is None else Q(group__workflow__pool_name__in=pools)
     for field, values in (
         ("group__workflow__submitted_by__in", criteria.users),
@@ -154,3 +159,8 @@ def _rows(criteria: TaskFilter, *, user: Caller) -> QuerySet[Task]:
         if values:
             condition &= Q(**{field: values})
     return Task.objects.filter(condition)
+
+
+def _pools(user: Caller) -> frozenset[str] | None:
+    """The pools whose work the user may list; None for all."""
+    return grants_of(user).names("pool", {Action.WORKFLOW_LIST})

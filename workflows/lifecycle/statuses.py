@@ -70,6 +70,7 @@ CREATED = LIVE_ORDER[len(BACKLOG) :]
 """Live statuses of a group whose objects are all in its cluster."""
 
 TERMINAL = frozenset(set(TaskStatus) - set(LIVE_ORDER))
+FAILURES = tuple(status for status in TaskStatus if status.startswith("FAILED"))
 WORKFLOW_LIVE = (WorkflowStatus.PENDING, WorkflowStatus.RUNNING, WorkflowStatus.WAITING)
 """What queries name: an index finds rows that have a status, never those that have none of some."""
 
