@@ -176,8 +176,7 @@ class GroupView:
 
 def load(lease: Lease) -> GroupView:
     """Read the group. Raises LeaseLost if it is gone, ValueError for a placement of another release."""
-    rows = TaskGroup.objects.select_related("workflow").annotate(now=ClockTimestamp())
-    row = rows.filter(pk=lease.group_id).first()
+    row = TaskGroup.objects.annotate(now=ClockTimestamp()).filter(pk=lease.group_id).first()
     if row is None:
         raise LeaseLost(f"group {lease.group_id} is gone")
     tasks = Task.objects.filter(group=row, latest=True).order_by("position").values_list(*_TASK_COLUMNS)

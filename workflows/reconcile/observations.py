@@ -451,7 +451,7 @@ def compute_domain_owners(view: GroupView, domains: Mapping[str, str]) -> tuple[
 def workflow_name(view: GroupView, group: TaskGroup) -> str:
     """A workflow's name if every reader of this group's row may know it: if it is in the same pool."""
     workflow = group.workflow
-    return workflow.name if workflow.pool_name == view.row.workflow.pool_name else ANOTHER_WORKFLOW
+    return workflow.name if workflow.pool_name == view.placement.pool else ANOTHER_WORKFLOW
 
 
 def node_labels(view: GroupView) -> dict[str, dict[str, str]]:

@@ -33,7 +33,7 @@ def record_placement_result(view: GroupView, observed: ObservedPods, lease: Leas
     if judgement := judge(view.values, nodes, labels, now=view.now):
         result, missed = judgement
         record(lease, [NewPlacementResult(result.to_row()), *_notes(result, missed)])
-        PLACED.labels(view.row.workflow.pool_name, result.strictness, result.outcome.value).inc()
+        PLACED.labels(view.placement.pool, result.strictness, result.outcome.value).inc()
 
 
 def _nodes(view: GroupView, observed: ObservedPods) -> dict[str, str] | None:
