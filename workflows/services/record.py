@@ -274,8 +274,7 @@ def record(lease: Lease, changes: Sequence[Change]) -> None:
             note_failures(group, {failed.node: failed.fault for failed in failed_nodes}, now=steps.now)
         if workflow is not None and moved:
             _move_workflow(workflow, steps)
-        Event.objects.bulk_create(steps.events, ignore_conflicts=True, batch_size=1000)
-        timeline.add(steps.notes)
+        timeline.add(steps.notes, beside=steps.events)
         if moved and downstream:
             mark_due(downstream)
 
@@ -285,30 +284,34 @@ def _lock_workflow(group_id: UUID) -> Workflow:
     return rows.only("uuid", "status", "start_time", "end_time").get(groups=group_id)
 
 
+_COLUMNS = ", ".join(
+    field.column
+    for field in TaskGroup._meta.concrete_fields
+    if field.name not in ("constraints", "placement_result")
+)
+_LOCK = f"""
+    WITH locked AS MATERIALIZED (
+        SELECT {_COLUMNS} FROM workflows_taskgroup
+         WHERE uuid = ANY(ARRAY(
+                 SELECT %(group)s::uuid
+                  UNION ALL
+                 SELECT from_taskgroup_id FROM workflows_taskgroup_upstream
+                  WHERE to_taskgroup_id = %(group)s AND %(with_downstream)s))
+         ORDER BY uuid FOR NO KEY UPDATE)
+    SELECT locked.*, clock_timestamp() AS now FROM locked
+"""
+"""Each row with a time at which it is locked: the outer clock is read once the inner lock is held."""
+
+
 def _lock_groups(lease: Lease, *, with_downstream: bool) -> tuple[TaskGroup, list[UUID], datetime]:
     """Lock the group and those downstream of it; returns them with the time at which the lease still held."""
-    ids = {lease.group_id}
-    if with_downstream:
-        ids |= set(TaskGroup.objects.filter(upstream=lease.group_id).values_list("pk", flat=True))
-    rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
-    locked = {row.pk: row for row in rows.defer("constraints", "placement_result")}
+    values = {"group": lease.group_id, "with_downstream": with_downstream}
+    locked = {row.pk: row for row in TaskGroup.objects.raw(_LOCK, values)}
+    now: datetime | None = max((row.now for row in locked.values()), default=None)
     group = locked.pop(lease.group_id, None)
-    now = _time_under_lease(lease) if group is not None and group.lease_token == lease.token else None
-    if group is None or now is None:
+    if group is None or now is None or group.lease_token != lease.token or group.lease_until <= now:
         raise LeaseLost(f"group {lease.group_id}")
     return group, [pk for pk, row in locked.items() if row.released_at is None], now
-
-
-def _time_under_lease(lease: Lease) -> datetime | None:
-    """The database's time, read once the row is locked; None if the lease is over by then."""
-    query = """
-        SELECT clock.now FROM workflows_taskgroup CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
-         WHERE uuid = %s AND lease_until > clock.now
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(query, [lease.group_id])
-        row = cursor.fetchone()
-    return row[0] if row else None
 
 
 _MOVE_TASKS = """

@@ -16,10 +16,20 @@ MOST_ALIKE = 10
 """How many events of one reason a group has as lines of their own."""
 
 
-def add(events: Sequence[Event]) -> None:
-    """Add events of groups that the caller has locked; one that is there already is left out. Two queries."""
+def add(events: Sequence[Event], *, beside: Sequence[Event] = ()) -> None:
+    """Add events of groups that the caller has locked; one that is there already is left out. Two queries.
+
+    Those ``beside`` them are of steps that happen once: they are lines of their own.
+    """
+    lines = [*beside, *_lines(events)]
+    Event.objects.bulk_create(lines, ignore_conflicts=True, batch_size=1000)
+
+
+def _lines(events: Sequence[Event]) -> list[Event]:
+    """The new lines; the other events take the place of the last one of their reason."""
+    new: list[Event] = []
     if not events:
-        return
+        return new
     alike: defaultdict[tuple[object, str], list[Event]] = defaultdict(list)
     rows = Event.objects.filter(
         group__in={event.group_id for event in events},
@@ -29,7 +39,6 @@ def add(events: Sequence[Event]) -> None:
     )
     for line in rows.order_by("id"):
         alike[line.group_id, line.reason].append(line)
-    new: list[Event] = []
     for event in events:
         lines = alike[event.group_id, event.reason]
         if any(line.dedupe == event.dedupe for line in lines):
@@ -38,7 +47,7 @@ def add(events: Sequence[Event]) -> None:
             new.append(event)
         else:
             _take_place(event, lines[-1])
-    Event.objects.bulk_create(new, ignore_conflicts=True, batch_size=1000)
+    return new
 
 
 def _take_place(event: Event, last: Event) -> None:
