@@ -76,6 +76,7 @@ TEMPLATE_SECONDS = 2.0
 ROOM_SECONDS = 3.0  # then as long as the group has waited: six looks in its first two minutes
 MOST_TEMPLATE_SECONDS = 60.0
 NODE_SECONDS = 10.0  # a person must act, or a node come back
+REPORT_SECONDS = 3.0  # the observer reports new pods sooner, and nothing is known of them before
 RECHECK_AFTER = timedelta(seconds=1)
 
 _HIDES_BINDING = frozenset({Why.SILENT, Why.SCHEDULER, Why.TOPOLOGY, Why.CAPACITY, Why.NODES})
@@ -232,7 +233,8 @@ class Reconciliation:
                 if isinstance(outcome, Created)
                 else lost_changes(view, outcome.lost),
             )
-            return None
+            begins = isinstance(outcome, Created) and view.row.created_in_cluster_at is None
+            return RequeueAfter(seconds=REPORT_SECONDS) if begins else None
         if isinstance(outcome, TemplateWait):
             self.claim_template = outcome.name
             most = SILENT_SECONDS if observations.observer_is_silent(view) else MOST_TEMPLATE_SECONDS
