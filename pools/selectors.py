@@ -74,13 +74,12 @@ def living_backends() -> QuerySet[Backend]:
     return Backend.objects.filter(deleted_at=None)
 
 
-def way_to_cluster(pk: int) -> Backend:
-    """The backend through which the work of backend ``pk`` reaches its cluster.
+def way_to_cluster(own: Backend) -> Backend:
+    """The backend through which the work of a backend reaches its cluster.
 
     A living backend is its own. The address of a deleted backend can no longer be edited, so a living backend
     of the same cluster is preferred; among several, the one of the same name.
     """
-    own = Backend.objects.get(pk=pk)
     if own.deleted_at is None or own.cluster_id is None:
         return own
     others = living_backends().filter(cluster_id=own.cluster_id).order_by("pk")

@@ -27,12 +27,16 @@ from pools.models import Backend
 Clock = Callable[[], float]
 
 _TAKE = """
-    UPDATE workflows_taskgroup AS g
-       SET lease_token = %(token)s, lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
-      FROM workflows_workflow AS w
-     WHERE g.uuid = %(group)s AND g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
-       AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp()) AND w.uuid = g.workflow_id
- RETURNING g.nudges AS notifications, g.failures, g.backend_id, g.name, w.name, w.request_id
+    WITH taken AS (
+        UPDATE workflows_taskgroup AS g
+           SET lease_token = %(token)s, lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+          FROM workflows_workflow AS w
+         WHERE g.uuid = %(group)s AND g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
+           AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp()) AND w.uuid = g.workflow_id
+     RETURNING g.nudges AS notifications, g.failures, g.backend_id, g.name AS task_group, w.name AS workflow,
+               w.request_id)
+    SELECT b.*, taken.notifications, taken.failures, taken.task_group, taken.workflow, taken.request_id
+      FROM taken JOIN pools_backend AS b ON b.id = taken.backend_id
 """
 _EXTEND = """
     UPDATE workflows_taskgroup SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
@@ -82,16 +86,13 @@ class Lease:
 def take_lease(group_id: UUID, *, clock: Clock = boot_seconds) -> Lease | None:
     """Lease a due group; None if it is not due, is released, or has a lease."""
     token, began = uuid.uuid4(), clock()
-    with connection.cursor() as cursor:
-        cursor.execute(_TAKE, {"token": token, "seconds": settings.ENV.lease_seconds, "group": group_id})
-        row = cursor.fetchone()
-    if row is None:
+    values = {"token": token, "seconds": settings.ENV.lease_seconds, "group": group_id}
+    taken: Any = next(iter(Backend.objects.raw(_TAKE, values)), None)
+    if taken is None:
         return None
-    notifications, failures, backend_id, group, workflow, request_id = row
-    backend = selectors.way_to_cluster(backend_id)
-    ends = began + settings.ENV.lease_seconds
-    names = {"task_group": group, "workflow": workflow, "request_id": request_id}
-    return Lease(group_id, token, notifications, failures, backend, ends, clock, names=names)
+    backend, ends = selectors.way_to_cluster(taken), began + settings.ENV.lease_seconds
+    names = {name: getattr(taken, name) for name in ("task_group", "workflow", "request_id")}
+    return Lease(group_id, token, taken.notifications, taken.failures, backend, ends, clock, names=names)
 
 
 def extend(lease: Lease) -> None:
