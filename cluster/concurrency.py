@@ -57,6 +57,11 @@ class ConcurrencyLimit(Generic[T]):
                     waiting[work] = None
             return False
 
+    def waiting(self) -> frozenset[T]:
+        """The work that is queued here."""
+        with self._lock:
+            return frozenset(work for queued in self._waiting.values() for work in queued)
+
     def leave(self, access: Access) -> None:
         """Give the slot back."""
         with self._lock:

@@ -95,8 +95,11 @@ def sweep_due_groups() -> None:
 
 
 def _notify_due() -> None:
+    """Send messages for groups that are due, but for none that waits in this process for a slot."""
     if room := queue.room():
-        notify_on_commit(sweep.due_groups(limit=room), most=room)
+        waiting = concurrency.WORK.waiting()
+        due = sweep.due_groups(limit=room + len(waiting))
+        notify_on_commit([group for group in due if str(group) not in waiting], most=room)
 
 
 def _refill() -> None:

@@ -9,8 +9,11 @@ from celery import current_app
 from django.utils import timezone
 from kombu import Connection
 
+from cluster import concurrency
+from cluster.concurrency import ConcurrencyLimit
 from cluster.errors import NotServed, RequestForbidden, WritesSuspended, WritesUnconfirmed
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET
+from pools.clusters.connect import access_of
 from pools.interfaces import usage
 from pools.models import Backend
 from scheduling import names
@@ -26,6 +29,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.fakes.kai import reached_through
 from tests.fakes.kinds import KAI_TOPOLOGY, WORKLOAD
 from tests.worker.world import World, fresh
+from workflows import tasks
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.reconcile import orphans
 from workflows.services import notify, queue
@@ -97,6 +101,24 @@ def test_no_message_is_sent_while_many_wait_already(world, redis_url, monkeypatc
         client.delete(name)
         queue.forget()
     assert sent == []
+
+
+def test_a_group_that_waits_in_this_process_for_a_slot_gets_no_second_message(
+    world, monkeypatch, django_capture_on_commit_callbacks
+):
+    waiting, other = world.group(), world.group()
+    limit = ConcurrencyLimit()
+    limit.share(most=1, silent=1)
+    access = access_of(waiting.backend)
+    assert limit.enter(access)
+    assert not limit.enter(access, str(waiting.pk))
+    monkeypatch.setattr(concurrency, "WORK", limit)
+    monkeypatch.setattr(queue, "room", lambda: 10)
+    sent = []
+    monkeypatch.setattr(notify, "_send", sent.extend)
+    with django_capture_on_commit_callbacks(execute=True):
+        tasks.sweep_due_groups()
+    assert sent == [other.pk]
 
 
 def test_queries_share_a_connection_until_redis_closes_it(redis_url, monkeypatch):
