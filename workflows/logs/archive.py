@@ -27,9 +27,8 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 
 from cluster.errors import ClusterError, ClusterUnreachable, Invalid, ObjectNotFound, WriteConflict
 from cluster.interface import ClusterApi, Stream
@@ -254,14 +253,17 @@ def _portions(outcomes: Sequence[LogOutcome]) -> Iterator[Sequence[LogOutcome]]:
         yield outcomes[start : start + 500]
 
 
+_KEEP = """
+    UPDATE workflows_keptlog AS kept SET size = new.size, stored_at = statement_timestamp()
+      FROM unnest(%(tasks)s::bigint[], %(sizes)s::bigint[]) AS new(task, size) WHERE kept.task_id = new.task
+"""
+
+
 def _record_kept(sizes: dict[int, int]) -> None:
     if not sizes:
         return
-    rows = list(KeptLog.objects.filter(task__in=sizes))
-    for row in rows:
-        row.size = sizes[row.task_id or 0]
-    KeptLog.objects.bulk_update(rows, ["size"])
-    KeptLog.objects.filter(task__in=sizes).update(stored_at=Now())
+    with connection.cursor() as cursor:
+        cursor.execute(_KEEP, {"tasks": list(sizes), "sizes": list(sizes.values())})
     Task.objects.filter(pk__in=sizes).update(log_state=Task.LogState.STORED, log_try_at=None)
 
 
