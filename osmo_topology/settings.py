@@ -1,5 +1,6 @@
 """Django settings; everything that differs between places comes from ``env``."""
 
+from logging import DEBUG as DEBUG_LEVEL
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -219,6 +220,7 @@ CELERY_TASK_ROUTES = {
 }
 
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
+DJANGO_STRUCTLOG_CELERY_TASK_START_LOG_LEVEL = DEBUG_LEVEL  # one line for a message: how its task ended
 LOGGING_CONFIG = None
 configure_logging(log_format=ENV.log_format, level=ENV.log_level)
 

@@ -42,5 +42,5 @@ def configure_logging(*, log_format: str, level: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    for noisy in ("urllib3", "asyncio", "kombu", "amqp"):
+    for noisy in ("urllib3", "asyncio", "kombu", "amqp", "celery.worker.strategy", "celery.app.trace"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
