@@ -1,10 +1,12 @@
 """The observer's rows about a group: its pods, its objects, the events of its scheduler."""
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
+from django.db import connection
 from django.db.models import QuerySet
 
 from pools import conditions
@@ -24,7 +26,7 @@ from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.nodes.health import node_policy, unhealthy_nodes
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, TaskView, exit_actions_of, uncounted_tries_of
-from workflows.values.observation import DISRUPTION, POD_COLUMNS, POD_GROUP, PREEMPTED, PodSeen
+from workflows.values.observation import DISRUPTION, POD_GROUP, PREEMPTED, PodSeen
 
 EVICTION_AGE = timedelta(minutes=5)
 MOST_EVENTS = 20
@@ -104,12 +106,19 @@ def _room_lost(view: GroupView) -> RoomLoss | None:
     return next((losses[name] for name in present if name in losses), None)  # not of an earlier attempt
 
 
-_MARKS = (
-    {"containers": [{"state": "waiting"}]},
-    {"conditions": [{"type": DISRUPTION}]},
-    {"conditions": [{"reason": PREEMPTED}]},
-)
+_MARKS = [
+    json.dumps({"containers": [{"state": "waiting"}]}),
+    json.dumps({"conditions": [{"type": DISRUPTION}]}),
+    json.dumps({"conditions": [{"reason": PREEMPTED}]}),
+]
 """What the digest of a running pod may have that its task's row says nothing of."""
+_SETTLED = """
+    SELECT name, uid, node_name, pod_ip, resource_version, CASE WHEN %(nvlink)s THEN digest -> 'claims' END
+      FROM workflows_observedpod
+     WHERE cluster_id = %(cluster_id)s AND namespace = %(namespace)s AND group_uuid = %(group)s
+       AND phase = 'Running' AND NOT gone AND NOT deleting
+       AND NOT digest @> ANY(%(marks)s::jsonb[])
+"""
 
 
 def _settled_pods(view: GroupView) -> dict[str, PodSeen]:
@@ -121,13 +130,10 @@ def _settled_pods(view: GroupView) -> dict[str, PodSeen]:
     running = {t.pod_name: (t.node_name, t.pod_ip) for t in view.tasks if t.status == TaskStatus.RUNNING}
     if not running:
         return {}
-    rows = ObservedPod.objects.filter(
-        **_home(view), group_uuid=view.uuid, phase="Running", absent=False, deleting=False
-    )
-    for mark in _MARKS:
-        rows = rows.exclude(digest__contains=mark)
-    claims = ("digest__claims",) if view.placement.nvlink else ()
-    columns = rows.values_list("name", "uid", "node_name", "pod_ip", "resource_version", *claims)
+    with connection.cursor() as cursor:
+        values: dict[str, Any] = {"group": view.uuid, "nvlink": view.placement.nvlink, "marks": _MARKS}
+        cursor.execute(_SETTLED, _home(view) | values)
+        rows = cursor.fetchall()
     namespace = view.placement.namespace
     return {
         name: PodSeen(
@@ -138,12 +144,21 @@ def _settled_pods(view: GroupView) -> dict[str, PodSeen]:
             phase="Running",
             node_name=node,
             pod_ip=address,
-            digest={"claims": claimed[0]} if claimed and claimed[0] else {},
+            digest={"claims": json.loads(claims)} if claims else {},
             resource_version=version,
         )
-        for name, uid, node, address, version, *claimed in columns
+        for name, uid, node, address, version, claims in rows
         if running.get(name) == (node, address)
     }
+
+
+_PODS = """
+    SELECT seen_at, digest, namespace, name, uid, phase, node_name, pod_ip, deleting, gone AS absent,
+           resource_version
+      FROM workflows_observedpod
+     WHERE cluster_id = %(cluster_id)s AND namespace = %(namespace)s AND group_uuid = %(group)s
+       AND name = ANY(%(names)s)
+"""
 
 
 def _read_pods(view: GroupView, names: Collection[str]) -> tuple[dict[str, PodSeen], dict[str, datetime]]:
@@ -152,9 +167,13 @@ def _read_pods(view: GroupView, names: Collection[str]) -> tuple[dict[str, PodSe
     gone_at: dict[str, datetime] = {}
     if not names:
         return pods, gone_at
-    rows = ObservedPod.objects.filter(**_home(view), group_uuid=view.uuid, name__in=names)
-    for *columns, seen_at in rows.values_list(*POD_COLUMNS, "seen_at"):
-        pod = PodSeen(**dict(zip(POD_COLUMNS, columns, strict=True)))
+    with connection.cursor() as cursor:
+        cursor.execute(_PODS, {**_home(view), "group": view.uuid, "names": list(names)})
+        columns = [column.name for column in cursor.description[2:]]
+        rows = cursor.fetchall()
+    for seen_at, digest, *entries in rows:
+        fields = dict(zip(columns, entries, strict=True))
+        pod = PodSeen(group_uuid=view.uuid, digest=json.loads(digest), **fields)
         pods[pod.name] = pod
         if pod.absent:
             gone_at[pod.name] = seen_at
@@ -339,7 +358,10 @@ def observer_is_silent(view: GroupView) -> bool:
 
 def heartbeat_at(view: GroupView) -> datetime | None:
     """When an observer last followed the group's cluster."""
-    return Cluster.objects.filter(pk=cluster_of(view)).values_list("heartbeat_at", flat=True).first()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT heartbeat_at FROM pools_cluster WHERE uid = %s", [cluster_of(view)])
+        row = cursor.fetchone()
+    return row[0] if row else None
 
 
 def evictions(view: GroupView) -> Sequence[str]:

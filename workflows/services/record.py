@@ -9,10 +9,10 @@ Each kind of change has one class and one writer below. Tasks are written by one
 1,000 pods changing at once a save for each would take longer than a second. Times are the database's.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -35,7 +35,7 @@ from workflows.lifecycle.statuses import (
     may_move,
     workflow_may_move,
 )
-from workflows.models import Event, Task, TaskGroup, Workflow
+from workflows.models import Task, TaskGroup, Workflow
 from workflows.nodes.suspects import note_failures
 from workflows.services import attempts, timeline
 from workflows.services.attempts import AttemptCleared, NewAttempt, RunClock
@@ -279,14 +279,20 @@ def record(lease: Lease, changes: Sequence[Change]) -> None:
             mark_due(downstream)
 
 
+_LOCK_WORKFLOW = """
+    SELECT uuid, status, start_time, end_time FROM workflows_workflow
+     WHERE uuid = (SELECT workflow_id FROM workflows_taskgroup WHERE uuid = %s) FOR NO KEY UPDATE
+"""
+
+
 def _lock_workflow(group_id: UUID) -> Workflow:
-    rows = Workflow.objects.select_for_update(no_key=True, of=("self",))
-    return rows.only("uuid", "status", "start_time", "end_time").get(groups=group_id)
+    workflow: Workflow = Workflow.objects.raw(_LOCK_WORKFLOW, [group_id])[0]
+    return workflow
 
 
 _COLUMNS = ", ".join(
-    field.column
-    for field in TaskGroup._meta.concrete_fields
+    str(field.column)
+    for field in TaskGroup._meta.concrete_fields  # noqa: SLF001 -- public
     if field.name not in ("constraints", "placement_result")
 )
 _LOCK = f"""
@@ -299,14 +305,14 @@ _LOCK = f"""
                   WHERE to_taskgroup_id = %(group)s AND %(with_downstream)s))
          ORDER BY uuid FOR NO KEY UPDATE)
     SELECT locked.*, clock_timestamp() AS now FROM locked
-"""
+"""  # noqa: S608 -- names of columns
 """Each row with a time at which it is locked: the outer clock is read once the inner lock is held."""
 
 
 def _lock_groups(lease: Lease, *, with_downstream: bool) -> tuple[TaskGroup, list[UUID], datetime]:
     """Lock the group and those downstream of it; returns them with the time at which the lease still held."""
     values = {"group": lease.group_id, "with_downstream": with_downstream}
-    locked = {row.pk: row for row in TaskGroup.objects.raw(_LOCK, values)}
+    locked: dict[UUID, Any] = {row.pk: row for row in TaskGroup.objects.raw(_LOCK, values)}
     now: datetime | None = max((row.now for row in locked.values()), default=None)
     group = locked.pop(lease.group_id, None)
     if group is None or now is None or group.lease_token != lease.token or group.lease_until <= now:
@@ -338,16 +344,27 @@ _MOVE_TASKS = """
 """
 
 
+_TASK_ROWS = """
+    SELECT id, status, name, retry_id, node_name, pod_ip FROM workflows_task
+     WHERE group_id = %s AND id = ANY(%s)
+"""
+
+
+class _TaskRow(NamedTuple):
+    status: str
+    name: str
+    retry_id: int
+    node_name: str
+    pod_ip: str
+
+
 def _move_tasks(moves: Sequence[TaskMove], steps: Steps, *, begins: bool) -> None:
     """Move tasks. Where an attempt ``begins``, its event speaks for the tasks that did not end themselves."""
     if not moves:
         return
-    rows = {
-        row.pk: row
-        for row in Task.objects.filter(group=steps.group, pk__in=[m.pk for m in moves]).only(
-            "status", "name", "retry_id", "node_name", "pod_ip"
-        )
-    }
+    with connection.cursor() as cursor:
+        cursor.execute(_TASK_ROWS, [steps.group.pk, [m.pk for m in moves]])
+        rows = {pk: _TaskRow(*columns) for pk, *columns in cursor.fetchall()}
     allowed = [move for move in moves if move.pk in rows and _task_moves(rows[move.pk], move)]
     if not allowed:
         return
@@ -378,7 +395,7 @@ def _move_tasks(moves: Sequence[TaskMove], steps: Steps, *, begins: bool) -> Non
             )
 
 
-def _is_left_out(row: Task, move: TaskMove, *, begins: bool) -> bool:
+def _is_left_out(row: _TaskRow, move: TaskMove, *, begins: bool) -> bool:
     """Whether the events of the group say enough: tries of 10,000 tasks, again and again, fill tables."""
     is_repeated = row.retry_id >= MOST_ALIKE
     if begins:
@@ -395,7 +412,7 @@ def _note_membership(members: Membership, steps: Steps) -> None:
     tasks.filter(pk__in=members.left, nvlink_left_at=None).update(nvlink_left_at=now)
 
 
-def _task_moves(row: Task, move: TaskMove) -> bool:
+def _task_moves(row: _TaskRow, move: TaskMove) -> bool:
     """Whether a move is allowed and changes the row: a new status, or a new place of the pod."""
     if row.status == move.status:
         news = (move.node_name and move.node_name != row.node_name) or (
@@ -603,8 +620,13 @@ def _set_clock(steps: Steps, *, running: bool) -> None:
             steps.put(proposed_easing=None)
 
 
+_STATUSES = "SELECT uuid, status FROM workflows_taskgroup WHERE workflow_id = %s"
+
+
 def _move_workflow(workflow: Workflow, steps: Steps) -> None:
-    rows: Iterable[tuple[UUID, str]] = TaskGroup.objects.filter(workflow=workflow).values_list("pk", "status")
+    with connection.cursor() as cursor:
+        cursor.execute(_STATUSES, [workflow.pk])
+        rows = cursor.fetchall()
     statuses = [steps.group.status if pk == steps.group.pk else status for pk, status in rows]
     status = workflow_status(statuses)
     columns = []

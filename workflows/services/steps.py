@@ -3,7 +3,6 @@
 from datetime import datetime
 
 from django.db import connection
-from django.db.models import DateTimeField, Func
 
 from workflows.models import Event, TaskGroup
 from workflows.services.timeline import SOURCE
@@ -49,14 +48,6 @@ class Steps:
             message=message,
             dedupe=key[:160],
         )
-
-
-class ClockTimestamp(Func):
-    """The database's clock in a query of other things."""
-
-    function = "clock_timestamp"
-    arity = 0
-    output_field = DateTimeField()
 
 
 def database_now() -> datetime:
