@@ -42,6 +42,7 @@ from workflows.services.record import (
     Creation,
     DomainOfPods,
     GroupMove,
+    NewWaitingReason,
     Note,
     TaskMove,
     record,
@@ -299,6 +300,7 @@ def created_changes(view: GroupView, created: Created) -> list[Change]:
         number = view.row.attempt_number
         key = "created" if number == 1 else f"created:{number}"
         changes.append(Note(key=key, reason="Created", message=message))
+        changes.append(NewWaitingReason(None))  # until the observer reports them
     return changes
 
 

@@ -146,6 +146,7 @@ class Reconciliation:
     node_wait: str = ""
     held_back: str = ""
     domain: DomainHealth | None = None
+    is_explained: bool = False
 
     def run(self) -> Outcome:
         outcome = self._turns()
@@ -224,17 +225,8 @@ class Reconciliation:
             record(self.lease, changes)
             return None
         outcome = create(view, self.lease, self.cluster, self.archive)
-        if isinstance(outcome, Created):
-            reached("before-created-recorded")
         if isinstance(outcome, Created | RoomGone):
-            record(
-                self.lease,
-                created_changes(view, outcome)
-                if isinstance(outcome, Created)
-                else lost_changes(view, outcome.lost),
-            )
-            begins = isinstance(outcome, Created) and view.row.created_in_cluster_at is None
-            return RequeueAfter(seconds=REPORT_SECONDS) if begins else None
+            return self._record_step(view, outcome)
         if isinstance(outcome, TemplateWait):
             self.claim_template = outcome.name
             most = SILENT_SECONDS if observations.observer_is_silent(view) else MOST_TEMPLATE_SECONDS
@@ -245,6 +237,18 @@ class Reconciliation:
             self.node_wait = outcome.sentence
             return RequeueAfter(seconds=NODE_SECONDS)
         return outcome
+
+    def _record_step(self, view: GroupView, outcome: Created | RoomGone) -> Outcome | None:
+        """Record it. After the first creation there is nothing to follow until the observer reports pods."""
+        if isinstance(outcome, RoomGone):
+            record(self.lease, lost_changes(view, outcome.lost))
+            return None
+        reached("before-created-recorded")
+        record(self.lease, created_changes(view, outcome))
+        if view.row.created_in_cluster_at is not None:
+            return None
+        self.is_explained = True
+        return RequeueAfter(seconds=REPORT_SECONDS)
 
     def _wait_for_room(self, view: GroupView) -> Outcome | None:
         """Wait until the observer reports the scheduler's answer; a silent one is not waited for.
@@ -367,7 +371,7 @@ class Reconciliation:
     def _explain(self, trouble: Retry | None) -> None:
         """Record why the group waits, if the reason has changed."""
         view = self.view
-        if view is None:
+        if view is None or self.is_explained:
             return
         status, reason = view.status, self._reason(view, trouble)
         recorded = (view.row.waiting_why, view.row.waiting_reason, view.row.waiting_evidence)
