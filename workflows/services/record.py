@@ -431,6 +431,8 @@ def _add_tries(tries: Sequence[NewTry], steps: Steps, *, begins: bool) -> None:
 
     Where an attempt ``begins``, its event speaks for all of them.
     """
+    if not tries:
+        return
     group = steps.group
     olds = {
         row.pk: row for row in Task.objects.filter(group=group, pk__in=[t.after for t in tries], latest=True)
