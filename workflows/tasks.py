@@ -12,6 +12,7 @@ from uuid import UUID
 
 import structlog
 from celery import shared_task
+from django.db import connection
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
@@ -28,7 +29,6 @@ from workflows.feasibility import measured_fragmentation
 from workflows.logs.archive import HOLD_SECONDS, keep_before_delete, keep_ended
 from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle_released
 from workflows.metrics import RECONCILES_IDLE, RECONCILES_SKIPPED
-from workflows.models import TaskGroup
 from workflows.reconcile import orphans, run
 from workflows.services import levels, orders, queue, retention, sweep
 from workflows.services.lease import take_lease
@@ -67,10 +67,18 @@ def reconcile_task_group(group_id: str) -> None:
     _refill()
 
 
+_ACCESS = """
+    SELECT b.kubeconfig, b.context FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
+     WHERE g.uuid = %s AND g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
+       AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp())
+"""
+
+
 def _access(group_id: str) -> Access | None:
-    """Where the group's cluster is reached, if the group is due."""
-    due = TaskGroup.objects.filter(pk=group_id, released_at=None, next_reconcile_at__lte=Now())
-    row = due.values_list("backend__kubeconfig", "backend__context").first()
+    """Where the group's cluster is reached, if the group is due and nobody has its lease."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ACCESS, [group_id])
+        row = cursor.fetchone()
     return Access(*row) if row else None
 
 

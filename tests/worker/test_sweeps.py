@@ -103,22 +103,41 @@ def test_no_message_is_sent_while_many_wait_already(world, redis_url, monkeypatc
     assert sent == []
 
 
+@pytest.fixture
+def busy(monkeypatch):
+    """A worker without a free slot for the cluster of a group."""
+
+    def fill(group):
+        limit = ConcurrencyLimit()
+        limit.share(most=1, silent=1)
+        monkeypatch.setattr(concurrency, "WORK", limit)
+        assert limit.enter(access_of(group.backend))
+        return limit
+
+    return fill
+
+
 def test_a_group_that_waits_in_this_process_for_a_slot_gets_no_second_message(
-    world, monkeypatch, django_capture_on_commit_callbacks
+    world, busy, monkeypatch, django_capture_on_commit_callbacks
 ):
     waiting, other = world.group(), world.group()
-    limit = ConcurrencyLimit()
-    limit.share(most=1, silent=1)
-    access = access_of(waiting.backend)
-    assert limit.enter(access)
-    assert not limit.enter(access, str(waiting.pk))
-    monkeypatch.setattr(concurrency, "WORK", limit)
+    limit = busy(waiting)
+    tasks.reconcile_task_group(str(waiting.pk))
+    assert limit.waiting() == {str(waiting.pk)}
     monkeypatch.setattr(queue, "room", lambda: 10)
     sent = []
     monkeypatch.setattr(notify, "_send", sent.extend)
     with django_capture_on_commit_callbacks(execute=True):
         tasks.sweep_due_groups()
     assert sent == [other.pk]
+
+
+def test_a_message_for_a_group_that_has_a_lease_waits_for_no_slot(world, busy):
+    group = world.group()
+    limit = busy(group)
+    assert take_lease(group.pk)
+    tasks.reconcile_task_group(str(group.pk))
+    assert limit.waiting() == frozenset()
 
 
 def test_queries_share_a_connection_until_redis_closes_it(redis_url, monkeypatch):
