@@ -245,7 +245,7 @@ class Reconciliation:
             return None
         reached("before-created-recorded")
         record(self.lease, created_changes(view, outcome))
-        if view.row.created_in_cluster_at is not None:
+        if view.row.created_in_cluster_at is not None or observations.observer_is_silent(view):
             return None
         self.is_explained = True
         return RequeueAfter(seconds=REPORT_SECONDS)
