@@ -9,11 +9,39 @@ every new reason would need, and leaving events out, which would hide the presen
 from collections import defaultdict
 from collections.abc import Sequence
 
+from django.db import connection
+
 from workflows.models import Event
 
 SOURCE = "osmo-topology"
 MOST_ALIKE = 10
 """How many events of one reason a group has as lines of their own."""
+
+_COLUMNS = (
+    "workflow_id",
+    "group_id",
+    "task_name",
+    "retry_id",
+    "time",
+    "source",
+    "warning",
+    "reason",
+    "message",
+    "dedupe",
+)
+_INSERT = """
+    INSERT INTO workflows_event
+           (workflow_id, group_id, task_name, retry_id, time, source, warning, reason, message, dedupe)
+    SELECT * FROM unnest(%(workflow_id)s::uuid[], %(group_id)s::uuid[], %(task_name)s::text[],
+                         %(retry_id)s::int[], %(time)s::timestamptz[], %(source)s::text[],
+                         %(warning)s::boolean[], %(reason)s::text[], %(message)s::text[], %(dedupe)s::text[])
+        ON CONFLICT DO NOTHING
+"""
+_ALIKE = """
+    SELECT * FROM workflows_event
+     WHERE group_id = ANY(%(groups)s) AND reason = ANY(%(reasons)s) AND source = %(source)s AND task_name = ''
+     ORDER BY id
+"""
 
 
 def add(events: Sequence[Event], *, beside: Sequence[Event] = ()) -> None:
@@ -21,8 +49,10 @@ def add(events: Sequence[Event], *, beside: Sequence[Event] = ()) -> None:
 
     Those ``beside`` them are of steps that happen once: they are lines of their own.
     """
-    lines = [*beside, *_lines(events)]
-    Event.objects.bulk_create(lines, ignore_conflicts=True, batch_size=1000)
+    if lines := [*beside, *_lines(events)]:
+        columns = {name: [getattr(line, name) for line in lines] for name in _COLUMNS}
+        with connection.cursor() as cursor:
+            cursor.execute(_INSERT, columns)
 
 
 def _lines(events: Sequence[Event]) -> list[Event]:
@@ -31,13 +61,8 @@ def _lines(events: Sequence[Event]) -> list[Event]:
     if not events:
         return new
     alike: defaultdict[tuple[object, str], list[Event]] = defaultdict(list)
-    rows = Event.objects.filter(
-        group__in={event.group_id for event in events},
-        reason__in={event.reason for event in events},
-        source=SOURCE,
-        task_name="",
-    )
-    for line in rows.order_by("id"):
+    asked = {"groups": list({e.group_id for e in events}), "reasons": list({e.reason for e in events})}
+    for line in Event.objects.raw(_ALIKE, asked | {"source": SOURCE}):
         alike[line.group_id, line.reason].append(line)
     for event in events:
         lines = alike[event.group_id, event.reason]
