@@ -61,8 +61,8 @@ def _lines(events: Sequence[Event]) -> list[Event]:
     if not events:
         return new
     alike: defaultdict[tuple[object, str], list[Event]] = defaultdict(list)
-    asked = {"groups": list({e.group_id for e in events}), "reasons": list({e.reason for e in events})}
-    for line in Event.objects.raw(_ALIKE, asked | {"source": SOURCE}):
+    values = {"groups": list({e.group_id for e in events}), "reasons": list({e.reason for e in events})}
+    for line in Event.objects.raw(_ALIKE, values | {"source": SOURCE}):
         alike[line.group_id, line.reason].append(line)
     for event in events:
         lines = alike[event.group_id, event.reason]
