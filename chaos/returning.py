@@ -39,28 +39,36 @@ HIGHER = """workflow:
     one: {{gpu: 4, nodesExcluded: [{others}]}}
 """
 _ENDED = "SELECT DISTINCT loss FROM workflows_attempt"
+_SIZES = "SELECT group_id, count(DISTINCT task_uuid) FROM workflows_task GROUP BY group_id"
 
 
 @dataclass(slots=True)
 class Hitter:
-    """``gangs`` are those that were hit or spared, ``losses`` what ended attempts."""
+    """``gangs`` are those that were hit or spared, ``sizes`` their tasks, ``losses`` what ended attempts."""
 
     storm: Storm
     generator: random.Random
+    wanted: int  # gangs that are to run with all of their pods
     gangs: set[str] = field(default_factory=set)
+    sizes: dict[str, int] = field(default_factory=dict)
     losses: set[str] = field(default_factory=set)
     hits: int = 0
     _kinds: Iterator[str] = field(default_factory=lambda: itertools.cycle(KINDS))
 
     def missing(self) -> list[str]:
         """What has not happened yet."""
-        hits = [kind for kind in KINDS if not self.storm.counts[kind]]
-        return hits + [f"an attempt after {loss}" for loss in sorted(LOSSES - self.losses)]
+        missing = [kind for kind in KINDS if not self.storm.counts[kind]]
+        if len(self.gangs) < self.wanted:
+            missing.append(f"{self.wanted} gangs that run with all of their pods")
+        if self.hits < self.wanted // ONE_IN:
+            missing.append(f"{self.wanted // ONE_IN} gangs hit")
+        return missing + [f"an attempt after {loss}" for loss in sorted(LOSSES - self.losses)]
 
     def strike(self) -> None:
         """Hit one in three of the gangs that run now and did not before."""
         with suppress(psycopg.Error), psycopg.connect(self.storm.site.database_url) as connection:
             self.losses |= {loss for (loss,) in connection.execute(_ENDED)}
+            self.sizes = {str(group): int(tasks) for group, tasks in connection.execute(_SIZES)}
         with suppress(*TROUBLE):
             new_gangs = self._new_gangs()
             self.generator.shuffle(new_gangs)
@@ -76,7 +84,9 @@ class Hitter:
         for pod in running(self.storm):
             if RETURNS in pod["metadata"]["labels"] and group_of(pod) not in self.gangs:
                 by_group.setdefault(group_of(pod), []).append(pod)
-        full_gangs = {group: pods for group, pods in by_group.items() if len(pods) > 1}
+        full_gangs = {
+            group: pods for group, pods in by_group.items() if 1 < len(pods) == self.sizes.get(group)
+        }
         self.gangs |= set(full_gangs)
         return list(full_gangs.values())
 

@@ -37,10 +37,14 @@ MORE_SECONDS = 400  # longest that the storm goes on for what has not happened y
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``seconds`` is how long the storm lasts; ``short`` lets the leases of a dead worker end at once."""
+    """``seconds`` is how long the storm lasts; ``short`` lets the leases of a dead worker end at once.
+
+    ``gangs`` are to run with all of their pods, for which the storm goes on within its limit.
+    """
 
     seed: int
     groups: int
+    gangs: int
     seconds: float
     short: bool
     skew: float
@@ -84,7 +88,7 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     )
     storm = Storm(site, generators["faults"], progress, submit=submitter.one_more)
     points = Points(site.points, generators["points"], at_once=len(POINTS) if options.short else 2)
-    hitter = Hitter(storm, generators["hits"])
+    hitter = Hitter(storm, generators["hits"], wanted=options.gangs)
     monitor = Monitor(site.plane, spared=storm.deleted)
     meddler = Meddler(site.redis_url, seed=seed)
     restore = Restore(site, progress)
