@@ -48,7 +48,7 @@ class Hitter:
 
     storm: Storm
     generator: random.Random
-    wanted: int  # gangs that are to run with all of their pods
+    least_gangs: int  # gangs that are to run with all of their pods
     gangs: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
     losses: set[str] = field(default_factory=set)
@@ -58,10 +58,10 @@ class Hitter:
     def missing(self) -> list[str]:
         """What has not happened yet."""
         missing = [kind for kind in KINDS if not self.storm.counts[kind]]
-        if len(self.gangs) < self.wanted:
-            missing.append(f"{self.wanted} gangs that run with all of their pods")
-        if self.hits < self.wanted // ONE_IN:
-            missing.append(f"{self.wanted // ONE_IN} gangs hit")
+        if len(self.gangs) < self.least_gangs:
+            missing.append(f"{self.least_gangs} gangs that run with all of their pods")
+        if self.hits < self.least_gangs // ONE_IN:
+            missing.append(f"{self.least_gangs // ONE_IN} gangs hit")
         return missing + [f"an attempt after {loss}" for loss in sorted(LOSSES - self.losses)]
 
     def strike(self) -> None:

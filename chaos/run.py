@@ -88,7 +88,7 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     )
     storm = Storm(site, generators["faults"], progress, submit=submitter.one_more)
     points = Points(site.points, generators["points"], at_once=len(POINTS) if options.short else 2)
-    hitter = Hitter(storm, generators["hits"], wanted=options.gangs)
+    hitter = Hitter(storm, generators["hits"], least_gangs=options.gangs)
     monitor = Monitor(site.plane, spared=storm.deleted)
     meddler = Meddler(site.redis_url, seed=seed)
     restore = Restore(site, progress)

@@ -41,4 +41,5 @@ def value_of(name):
 
 
 def test_every_kind_of_finding_is_explained():
-    assert re.findall(r"^\| `([a-z-]+)` \|", DOCTOR, re.MULTILINE) == list(KINDS)
+    rows = re.findall(r"^\| `([a-z-]+)` \|", DOCTOR, re.MULTILINE)
+    assert list(dict.fromkeys(rows)) == list(KINDS)
