@@ -32,8 +32,8 @@ class Cost:
 
 
 STEPS: Mapping[str, Cost] = {
-    "submission of 4 tasks": Cost(sql=34, messages=1),
-    "submission of 512 tasks": Cost(sql=34, messages=1),
+    "submission of 4 tasks": Cost(sql=33, messages=1),
+    "submission of 512 tasks": Cost(sql=33, messages=1),
     "observer writes the end of 1 pod": Cost(sql=11, calls=0, messages=1),
     "observer writes the end of 50 pods": Cost(sql=11, calls=0, messages=1),
     "look at 1 end in a gang of 10": Cost(sql=21, calls=0, messages=0),
@@ -42,8 +42,8 @@ STEPS: Mapping[str, Cost] = {
     "look at a gang of 1,000 in which nothing changed": Cost(sql=10, calls=0, messages=0),
     "life of a group of 1 task": Cost(sql=140, calls=20, messages=4),
     "life of a group of 8 tasks with NVLink": Cost(sql=145, calls=60, messages=4),
-    "page of a workflow of 4 tasks": Cost(sql=14, kib=12),
-    "page of a workflow of 512 tasks": Cost(sql=14, kib=130),
+    "page of a workflow of 4 tasks": Cost(sql=13, kib=12),
+    "page of a workflow of 512 tasks": Cost(sql=13, kib=130),
 }
 
 

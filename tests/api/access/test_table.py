@@ -188,6 +188,13 @@ def test_users_without_a_role_hold_the_default_ones(settings, workflows):
     assert nobody.get("/api/profile/settings").json()["roles"] == ["osmo-default", "osmo-user"]
 
 
+def test_a_user_who_was_given_the_least_role_holds_no_other(settings, workflows):
+    settings.DEFAULT_ROLES = ["osmo-user"]
+    nobody = client_of("nobody")
+    User.objects.get(username="nobody").role_assignments.create(role="osmo-default")
+    assert nobody.get("/api/profile/settings").json()["roles"] == ["osmo-default"]
+
+
 def test_a_role_that_something_spoilt_grants_nothing(workflows):
     reader = client_of("reader")
     Role.objects.update(policies=[{"actions": ["*:*"], "resources": "*"}])
