@@ -33,9 +33,7 @@ GIB = 2**30
 class TaskListQuery(Query):
     limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=20)
     offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
-    order = serializers.ChoiceField(
-        choices=("ASC", "DESC"), default="DESC", help_text="Order by the creation of tries."
-    )
+    order = serializers.ChoiceField(choices=("ASC", "DESC"), default="DESC", help_text="Order by time.")
     workflow_id = serializers.CharField(
         default="", max_length=80, help_text="Only tasks of the workflow with this name."
     )
