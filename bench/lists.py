@@ -164,7 +164,7 @@ def _ask() -> Iterator[tuple[str, dict[str, Any]]]:
                 "p50_ms": _share(times, 0.5),
                 "p95_ms": _share(times, 0.95),
                 "p95_cpu_ms": _share(cpu, 0.95),
-                "reads_whole": sorted({table for plan in read for table in plan.whole}),
+                "reads_whole": sorted({table for plan in read for table in plan.scanned_tables}),
                 "plans": [plan.shape for plan in read],
             },
         )

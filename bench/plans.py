@@ -12,13 +12,13 @@ _READS = ("SELECT", "WITH", "UPDATE", "DELETE")
 class Plan:
     """``shape`` is how each big table is read, in the plan's order.
 
-    ``whole`` are those read from end to end, ``walked`` those read along an index until enough was found,
-    which is all of them where nothing is.
+    ``scanned_tables`` are read from end to end, ``walked_tables`` along an index until enough
+    was found: whole, where nothing is.
     """
 
     shape: str
-    whole: tuple[str, ...]
-    walked: tuple[str, ...]
+    scanned_tables: tuple[str, ...]
+    walked_tables: tuple[str, ...]
 
 
 def of_statements(statements: Iterable[str]) -> list[Plan]:
@@ -41,8 +41,8 @@ def _plan(scans: Sequence[dict[str, Any]]) -> Plan:
         shape=" < ".join(
             " ".join(filter(None, (s["Node Type"], _table(s), "+".join(_indexes(s))))) for s in scans
         ),
-        whole=tuple(_table(scan) for scan in scans if scan["Node Type"].endswith("Seq Scan")),
-        walked=tuple(_table(scan) for scan in scans if "Filter" in scan and not _is_looked_up(scan)),
+        scanned_tables=tuple(_table(scan) for scan in scans if scan["Node Type"].endswith("Seq Scan")),
+        walked_tables=tuple(_table(scan) for scan in scans if "Filter" in scan and not _is_looked_up(scan)),
     )
 
 

@@ -150,7 +150,7 @@ def _probe(call: Callable[[], object]) -> dict[str, Any]:
     with CaptureQueriesContext(connection) as captured:
         call()
     read = plans.of_statements([query["sql"] for query in captured.captured_queries])
-    scanned = {table for plan in read for table in plan.whole}
+    scanned = {table for plan in read for table in plan.scanned_tables}
     return {"ms": round(statistics.median(times) * 1000, 1), "reads_whole": sorted(scanned)}
 
 

@@ -42,6 +42,6 @@ def test_no_request_reads_a_table_of_work_whole_and_none_walks_it_for_what_few_h
             with CaptureQueriesContext(connection) as captured:
                 assert client.get(path).status_code == 200, path
             read = plans.of_statements([row["sql"] for row in captured])
-            if any(plan.whole or (plan.walked and RARE.search(kind)) for plan in read):
+            if any(plan.scanned_tables or (plan.walked_tables and RARE.search(kind)) for plan in read):
                 found[path] = [plan.shape for plan in read]
     assert found == {}
