@@ -87,12 +87,12 @@ def take_lease(group_id: UUID, *, clock: Clock = boot_seconds) -> Lease | None:
     """Lease a due group; None if it is not due, is released, or has a lease."""
     token, began = uuid.uuid4(), clock()
     values = {"token": token, "seconds": settings.ENV.lease_seconds, "group": group_id}
-    taken: Any = next(iter(Backend.objects.raw(_TAKE, values)), None)
-    if taken is None:
+    own: Any = next(iter(Backend.objects.raw(_TAKE, values)), None)
+    if own is None:
         return None
-    backend, ends = selectors.way_to_cluster(taken), began + settings.ENV.lease_seconds
-    names = {name: getattr(taken, name) for name in ("task_group", "workflow", "request_id")}
-    return Lease(group_id, token, taken.notifications, taken.failures, backend, ends, clock, names=names)
+    backend, ends = selectors.way_to_cluster(own), began + settings.ENV.lease_seconds
+    names = {name: getattr(own, name) for name in ("task_group", "workflow", "request_id")}
+    return Lease(group_id, token, own.notifications, own.failures, backend, ends, clock, names=names)
 
 
 def extend(lease: Lease) -> None:
