@@ -68,7 +68,7 @@ class Hitter:
         """Hit one in three of the gangs that run now and did not before."""
         with suppress(psycopg.Error), psycopg.connect(self.storm.site.database_url) as connection:
             self.losses |= {loss for (loss,) in connection.execute(_ENDED)}
-            self.sizes = {str(group): int(tasks) for group, tasks in connection.execute(_SIZES)}
+            self.sizes = {group.hex: int(tasks) for group, tasks in connection.execute(_SIZES)}
         with suppress(*TROUBLE):
             new_gangs = self._new_gangs()
             self.generator.shuffle(new_gangs)
