@@ -143,9 +143,9 @@ def places_of_nodes(
         matched = (node for node in nodes.values() if _matches(node, [selector]))
         counts = Counter(domain_of(node.labels, levels) for node in matched)
         earlier = PlacesOfNodes(nodes, counts, count(counts, levels, paths=paths))
-    kept = replace(earlier, table=nodes)
-    counted_places.keep(key, kept)
-    return kept
+    counted = replace(earlier, table=nodes)
+    counted_places.keep(key, counted)
+    return counted
 
 
 def node_table(cluster: str, *, selectors: Selectors, labels: Iterable[str]) -> NodeTable:

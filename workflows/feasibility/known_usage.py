@@ -159,8 +159,8 @@ class ClusterUsage:
 
     def without(self, groups: Collection[UUID]) -> "ClusterUsage":
         """The usage as if these groups used nothing."""
-        known = {group: None for group in groups if group in self.groups}
-        return ClusterUsage(self.of_groups.with_groups(known), self.of_others) if known else self
+        freed = {group: None for group in groups if group in self.groups}
+        return ClusterUsage(self.of_groups.with_groups(freed), self.of_others) if freed else self
 
     def differing(self, other: "ClusterUsage") -> dict[str, fit.NodeUsage]:
         """The usage of those nodes where it may not be the other's."""
@@ -172,12 +172,12 @@ class ClusterUsage:
 NO_USAGE = ClusterUsage()
 
 
-def _differing(mine: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
+def _differing(usage: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
     """The keys whose values are not the same object in both."""
-    if mine is other:
+    if usage is other:
         return set()
-    names = {name for name, value in mine.items() if other.get(name) is not value}
-    return names.union(other.keys() - mine.keys())
+    names = {name for name, value in usage.items() if other.get(name) is not value}
+    return names.union(other.keys() - usage.keys())
 
 
 usages_of_groups: RecentValues[UsageOfGroups] = RecentValues()
@@ -196,10 +196,10 @@ def _of_groups(cluster: str) -> UsageOfGroups:
         changes: dict[UUID, GroupUsage | None] = {}
         keys: dict[int, Collection[UUID]] = {}
         for bucket, rows in changed.rows.items():
-            found = {group: _group_usage(list(of_group)) for group, of_group in groupby(rows, itemgetter(0))}
-            changes |= {group: None for group in usage.digests.keys.get(bucket, ()) if group not in found}
-            changes |= {group: own for group, own in found.items() if usage.groups.get(group) != own}
-            keys[bucket] = tuple(found)
+            by_group = {group: _group_usage(list(of_group)) for group, of_group in groupby(rows, itemgetter(0))}
+            changes |= {group: None for group in usage.digests.keys.get(bucket, ()) if group not in by_group}
+            changes |= {group: own for group, own in by_group.items() if usage.groups.get(group) != own}
+            keys[bucket] = tuple(by_group)
         usage = usage.with_groups(changes, changed.digests(usage.digests, keys))
     usages_of_groups.keep(key, usage)
     return usage
@@ -212,12 +212,12 @@ def _of_others(cluster: str) -> UsageOfOthers:
         by_node = dict(usage.by_node)
         keys: dict[int, Collection[str]] = {}
         for bucket, rows in changed.rows.items():
-            found = {node: tuple(amounts) for node, *amounts in rows}
+            of_nodes = {node: tuple(amounts) for node, *amounts in rows}
             for node in usage.digests.keys.get(bucket, ()):
-                if node not in found:
+                if node not in of_nodes:
                     del by_node[node]
-            by_node |= {node: amounts for node, amounts in found.items() if by_node.get(node) != amounts}
-            keys[bucket] = tuple(found)
+            by_node |= {node: amounts for node, amounts in of_nodes.items() if by_node.get(node) != amounts}
+            keys[bucket] = tuple(of_nodes)
         usage = UsageOfOthers(by_node, changed.digests(usage.digests, keys))
     usages_of_others.keep(key, usage)
     return usage
@@ -230,11 +230,11 @@ class _Changed:
     by_bucket: Mapping[int, int | None]
     rows: Mapping[int, Sequence[Row]]
 
-    def digests(self, known: Digests[Key], keys: Mapping[int, Collection[Key]]) -> Digests[Key]:
-        by_bucket = {**known.by_bucket, **self.by_bucket}
+    def digests(self, earlier: Digests[Key], keys: Mapping[int, Collection[Key]]) -> Digests[Key]:
+        by_bucket = {**earlier.by_bucket, **self.by_bucket}
         return Digests(
             {bucket: digest for bucket, digest in by_bucket.items() if digest is not None},
-            {bucket: of for bucket, of in {**known.keys, **keys}.items() if of},
+            {bucket: of for bucket, of in {**earlier.keys, **keys}.items() if of},
         )
 
 
@@ -288,22 +288,22 @@ _OTHERS = _CHANGED.format(
 )
 
 
-def _read(statement: str, parameters: Sequence[Any], known: Digests[Any]) -> _Changed | None:
+def _read(statement: str, parameters: Sequence[Any], digests_so_far: Digests[Any]) -> _Changed | None:
     """The buckets that differ from those known; None if none does."""
-    buckets, digests = list(known.by_bucket), list(known.by_bucket.values())
+    buckets, digests = list(digests_so_far.by_bucket), list(digests_so_far.by_bucket.values())
     with connection.cursor() as cursor:
         cursor.execute(statement, [*parameters, buckets, digests])
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     if not rows:
         return None
     by_bucket: dict[int, int | None] = {}
-    found: dict[int, list[Row]] = defaultdict(list)
+    rows_of_buckets: dict[int, list[Row]] = defaultdict(list)
     for bucket, digest, pk, *row in rows:
         by_bucket[bucket] = digest
-        of_bucket = found[bucket]
+        of_bucket = rows_of_buckets[bucket]
         if pk is not None:
             of_bucket.append(row)
-    return _Changed(by_bucket, found)
+    return _Changed(by_bucket, rows_of_buckets)
 
 
 def _group_usage(rows: Sequence[Row]) -> GroupUsage:

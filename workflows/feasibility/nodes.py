@@ -56,8 +56,8 @@ def observed_nodes(
     The usage of the groups ``without`` counts as free: the verdict is on them. ``labels`` are read beside
     those of levels and selectors.
     """
-    wanted = {level.label for level in levels}.union(labels)
-    table = node_table(cluster, selectors=selectors, labels=wanted)
+    label_names = {level.label for level in levels}.union(labels)
+    table = node_table(cluster, selectors=selectors, labels=label_names)
     others_known = table.cluster.others_known
     usage = cluster_usage(cluster, others_known=others_known)
     snapshot = selected_nodes(
