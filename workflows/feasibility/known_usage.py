@@ -196,7 +196,7 @@ def _of_groups(cluster: str) -> UsageOfGroups:
         changes: dict[UUID, GroupUsage | None] = {}
         keys: dict[int, Collection[UUID]] = {}
         for bucket, rows in changed.rows.items():
-            by_group = {group: _group_usage(list(of_group)) for group, of_group in groupby(rows, itemgetter(0))}
+            by_group = {group: _group_usage(list(own)) for group, own in groupby(rows, itemgetter(0))}
             changes |= {group: None for group in usage.digests.keys.get(bucket, ()) if group not in by_group}
             changes |= {group: own for group, own in by_group.items() if usage.groups.get(group) != own}
             keys[bucket] = tuple(by_group)

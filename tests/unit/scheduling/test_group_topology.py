@@ -146,7 +146,8 @@ def test_a_scheduler_that_cannot_hold_it_refuses_it_where_it_is_written():
 def test_a_clique_required_of_the_group_holds_its_tasks_together():
     pool = (Level("clique", "nvidia.com/gpu.clique"),)
     claims = {"a": ChannelClaim.SEVERAL, "b": ChannelClaim.SEVERAL}
-    assert check_nvlink(gang("a b*4", topology="clique! c"), pool, claims=claims, node_gpus={}, counts_channels=True) == []
+    group = gang("a b*4", topology="clique! c")
+    assert check_nvlink(group, pool, claims=claims, node_gpus={}, counts_channels=True) == []
 
 
 @given(grouped())
