@@ -21,7 +21,7 @@ SECONDS = 150.0
 RACK = "osmo.local/rack"
 CLIQUE = "nvidia.com/gpu.clique"
 
-
+UNENDED = {"PENDING", "RUNNING", "WAITING"}
 ENDS_WHEN_LOST = {"preempted": "fail", "node_lost": "fail"}
 """The recovery of a pool whose groups end when they lose a task."""
 
@@ -119,6 +119,24 @@ class World:
             for item in self.view.of_group(self.namespace, kind, group["uuid"])
         ]
 
+    def clear(self):
+        """Cancel what still runs in this test's pools, and remove its nodes once nothing of it is on them."""
+        everyone = {"all_pools": "true", "all_users": "true", "limit": 1000}
+        listed = self.service.call("GET", "/api/workflow", **everyone)["workflows"]
+        own_work = [entry for entry in listed if entry["pool"].startswith(self.prefix)]
+        listed, _ = self.api.list(nodes.PATH)
+        own_nodes = [node["metadata"] for node in listed if node["metadata"]["name"].startswith(self.prefix)]
+        for node in own_nodes:
+            if nodes.KUBELET_LABEL in node["labels"]:
+                nodes.start_kubelet(self.api, node["name"])  # or its pods would stay
+        for entry in own_work:
+            if entry["status"] in UNENDED:
+                self.service.cancel(entry["name"], force="true")
+        for entry in own_work:
+            self.wait_released(entry["name"])
+        for node in own_nodes:
+            self.api.delete(f"{nodes.PATH}/{node['name']}")
+
     def annotate(self, pod, **sim):
         """Steer a running pod: ``run_for``, ``exit_code``."""
         wanted = {f"sim.osmo.local/{name.replace('_', '-')}": value for name, value in sim.items()}
@@ -178,12 +196,10 @@ def stack(running_service, own_token, tmp_path_factory):
 
 @pytest.fixture
 def world(stack):
-    """The same with a prefix of this test for pools and nodes; its nodes go afterwards."""
+    """The same with a prefix of this test for pools and nodes; its work ends and its nodes go afterwards."""
     mine = World(**{**vars(stack), "prefix": f"t{secrets.token_hex(3)}-"})
     yield mine
-    for node in mine.api.list(nodes.PATH)[0]:
-        if node["metadata"]["name"].startswith(mine.prefix):
-            mine.api.delete(f"{nodes.PATH}/{node['metadata']['name']}")
+    mine.clear()
 
 
 @pytest.fixture(scope="session")
