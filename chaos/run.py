@@ -32,7 +32,7 @@ LEASES_SECONDS = 15.0  # about how often kwok is looked after
 HIT_SECONDS = 1.0  # about how often gangs that come back are looked for
 AGAIN_SECONDS = 8.0  # about how often a crash point is armed once all were hit
 AFTER_A_LOSS = "before-minimum-set"  # a point that only the loss of a task leads to
-MORE_SECONDS = 400  # longest that the storm goes on for what has not happened yet
+MORE_SECONDS = 600  # longest that the storm goes on for what has not happened yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
