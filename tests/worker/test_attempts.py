@@ -420,20 +420,25 @@ def test_a_replacement_that_finds_no_place_beside_its_peers_becomes_an_attempt(w
     assert Attempt.objects.get(group=group).evidence == "no_place_beside_peers"
 
 
-def test_a_replacement_after_a_preemption_alone_has_its_patience_too(world):
-    """``replace_patience`` holds with every word ``task``, not with that of ``node_lost`` alone."""
+@pytest.mark.parametrize(("anew", "want"), [(False, "preempted"), (True, "node_lost")])
+def test_a_replacement_after_a_preemption_alone_has_its_patience_too(world, anew, want):
+    """``replace_patience`` holds with every word ``task``, not with that of ``node_lost`` alone.
+
+    A replacement that was made ``anew`` for its pins does not say any more what it was for.
+    """
     policy = RecoveryPolicy(preempted=Response.TASK, backoff_first=0.001)
     group = gang(world, policy=policy)
     world.cluster.players.remove(players.scheduler)
     evict(world, group, 1)
     world.settle()
     assert statuses(group) == ["RUNNING", "SCHEDULING", "RUNNING"]
-    Task.objects.filter(group=group, latest=True, position=1).update(
-        scheduling_start_time=timezone.now() - timedelta(seconds=601)
-    )
+    waiting = Task.objects.filter(group=group, latest=True, position=1)
+    waiting.update(scheduling_start_time=timezone.now() - timedelta(seconds=601))
+    if anew:
+        waiting.update(replaced_after="")
     world.settle()
     attempt = Attempt.objects.get(group=group)
-    assert (attempt.loss, attempt.evidence, attempt.counted) == ("preempted", "no_place_beside_peers", False)
+    assert (attempt.loss, attempt.evidence, attempt.counted) == (want, "no_place_beside_peers", anew)
 
 
 def test_replacements_of_a_whole_gang_keep_their_place_in_the_queue(world):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from pools.values.recovery import MOST_AVOIDED, Loss, RecoveryPolicy, Response
+from pools.values.recovery import MOST_AVOIDED, RESPONSES, Loss, RecoveryPolicy, Response
 from scheduling import names
 from scheduling.node_health import NodeHealth
 from scheduling.sentences import as_sentence, in_seconds, listing, plural
@@ -149,7 +149,7 @@ def replacement_overdue(view: GroupView) -> LostTask | None:
         lead=task.lead,
         status=str(TaskStatus.FAILED_BACKEND_ERROR),
         message=f"Its replacement got no place beside its peers in {in_seconds(policy.replace_patience)}.",
-        loss=Loss(task.replaced_after),
+        loss=Loss(task.replaced_after or Loss.NODE_LOST),  # empty for one that was made anew for its pins
         evidence="no_place_beside_peers",
     )
 
@@ -161,10 +161,12 @@ def next_patience_end(view: GroupView) -> datetime | None:
 
 def _patience_ends(view: GroupView) -> dict[int, datetime]:
     """By when each waiting replacement needs a place; none while no peer holds a node meanwhile."""
-    if not any(task.live and task.node_name for task in view.tasks):
+    policy = view.placement.recovery
+    is_alone = any(getattr(policy, word) == Response.TASK for word in RESPONSES)
+    if not is_alone or not any(task.live and task.node_name for task in view.tasks):
         return {}
-    limit = timedelta(seconds=view.placement.recovery.replace_patience)
-    waiting = [task for task in view.tasks if task.replaced_after and task.status == TaskStatus.SCHEDULING]
+    limit = timedelta(seconds=policy.replace_patience)
+    waiting = [task for task in view.tasks if task.replaces and task.status == TaskStatus.SCHEDULING]
     return {
         task.pk: task.scheduling_start_time + limit
         for task in waiting
