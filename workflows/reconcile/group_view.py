@@ -6,7 +6,7 @@ rows under their locks.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import takewhile
@@ -173,13 +173,10 @@ class GroupView:
 
 
 _ROW = "SELECT *, clock_timestamp() AS now FROM workflows_taskgroup WHERE uuid = %s"
-_TASKS = """
-    SELECT id, task_uuid, name, retry_id, attempt AS generation, first_retry, lead, status, pod_name,
-           node_name, pod_ip, scheduling_start_time, initializing_start_time, processing_start_time,
-           nvlink_joined_at, nvlink_left_at
-      FROM workflows_task WHERE group_id = %s AND latest ORDER BY position
-"""
-"""In the order of TaskView's fields. Each turn reads both; Django builds them for longer than they run."""
+_COLUMN_OF = {field.name: str(field.column) for field in Task._meta.concrete_fields} | {"pk": "id"}  # noqa: SLF001 -- public
+_COLUMNS = ", ".join(_COLUMN_OF[field.name] for field in fields(TaskView))
+_TASKS = f"SELECT {_COLUMNS} FROM workflows_task WHERE group_id = %s AND latest ORDER BY position"  # noqa: S608 -- names
+"""Each turn reads both; Django builds them for longer than they run."""
 
 
 def load(lease: Lease) -> GroupView:

@@ -26,7 +26,7 @@ from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.nodes.health import node_policy, unhealthy_nodes
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, TaskView, exit_actions_of, uncounted_tries_of
-from workflows.values.observation import DISRUPTION, POD_GROUP, PREEMPTED, PodSeen
+from workflows.values.observation import DISRUPTION, POD_COLUMNS, POD_GROUP, PREEMPTED, PodSeen
 
 EVICTION_AGE = timedelta(minutes=5)
 MOST_EVENTS = 20
@@ -152,13 +152,13 @@ def _settled_pods(view: GroupView) -> dict[str, PodSeen]:
     }
 
 
-_PODS = """
-    SELECT seen_at, digest, namespace, name, uid, phase, node_name, pod_ip, deleting, gone AS absent,
-           resource_version
+_COLUMN_OF = {field.name: str(field.column) for field in ObservedPod._meta.concrete_fields}  # noqa: SLF001 -- public
+_PODS = f"""
+    SELECT seen_at, {", ".join(_COLUMN_OF[name] for name in POD_COLUMNS)}
       FROM workflows_observedpod
      WHERE cluster_id = %(cluster_id)s AND namespace = %(namespace)s AND group_uuid = %(group)s
        AND name = ANY(%(names)s)
-"""
+"""  # noqa: S608 -- names of columns
 
 
 def _read_pods(view: GroupView, names: Collection[str]) -> tuple[dict[str, PodSeen], dict[str, datetime]]:
@@ -169,11 +169,10 @@ def _read_pods(view: GroupView, names: Collection[str]) -> tuple[dict[str, PodSe
         return pods, gone_at
     with connection.cursor() as cursor:
         cursor.execute(_PODS, {**_home(view), "group": view.uuid, "names": list(names)})
-        columns = [column.name for column in cursor.description[2:]]
         rows = cursor.fetchall()
-    for seen_at, digest, *entries in rows:
-        fields = dict(zip(columns, entries, strict=True))
-        pod = PodSeen(group_uuid=view.uuid, digest=json.loads(digest), **fields)
+    for seen_at, *columns in rows:
+        entries = dict(zip(POD_COLUMNS, columns, strict=True))
+        pod = PodSeen(**entries | {"digest": json.loads(entries["digest"])})
         pods[pod.name] = pod
         if pod.absent:
             gone_at[pod.name] = seen_at
