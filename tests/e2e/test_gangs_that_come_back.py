@@ -1,7 +1,7 @@
 """Every way in which a running gang loses a task, and what follows, on a real control plane.
 
 ``OSMO_TRANSCRIPTS=DIR`` writes a row of a table for each case. The group comes back from each; among the deep
-tests it ends with each. ``tests/worker`` has the response ``task``.
+tests it ends with each, or its lost tasks are tried again alone.
 """
 
 import os
@@ -23,7 +23,7 @@ BACKOFF = {"first": "1s", "limit": "2s"}
 ROOM = "one: {gpu: 4, topology: [{key: rack}]}"
 HALVES = "one: {gpu: 2}"
 LEAD = {"exitActions": '{RESTART_GROUP: "75"}'}
-RESPONSES = ("requeue", pytest.param("fail", marks=pytest.mark.deep))
+RESPONSES = ("requeue", *(pytest.param(word, marks=pytest.mark.deep) for word in ("task", "fail")))
 
 
 @dataclass
@@ -113,8 +113,17 @@ def cordon(world, node):
 
 def failed(gang):
     """The lead ends with the exit code for which its group is restarted."""
+    end_lead(gang, code=75)
+
+
+def failed_without_a_word(gang):
+    """The lead ends with an exit code that no exit action names."""
+    end_lead(gang, code=1)
+
+
+def end_lead(gang, *, code):
     (pod,) = (pod for pod in gang.pods.values() if pod["metadata"]["labels"]["osmo.task_name"] == "a")
-    gang.world.annotate(pod, exit_code="75", run_for="0s")
+    gang.world.annotate(pod, exit_code=str(code), run_for="0s")
 
 
 def out_of_its_domain(gang):
@@ -134,13 +143,17 @@ def without_its_domain(gang):
 
 @dataclass(frozen=True)
 class Cause:
-    """``loss`` is the word of the policy that rules it; ``pool`` are values of the pool."""
+    """``loss`` is the word of the policy that rules it; ``pool`` are values of the pool.
+
+    ``restarts`` says that the whole group is tried again whatever the policy says.
+    """
 
     act: Callable[[Gang], None]
     loss: str
     racks: int = 2
     nvlink: bool = True
     leaves_node: bool = True
+    restarts: bool = False
     pool: dict = field(default_factory=dict)
 
 
@@ -155,16 +168,18 @@ CAUSES = {
     "kubelet silent": Cause(silent, "node_lost", pool=LOST),
     "node NotReady": Cause(not_ready, "node_lost", pool=LOST),
     "node drained": Cause(drained, "node_lost"),
-    "node cordoned, then a rank failed": Cause(failed_on_a_cordoned_node, "failed"),
-    "rank failed, RESTART_GROUP": Cause(failed, "failed", leaves_node=False),
+    "node cordoned, then a rank failed": Cause(failed_on_a_cordoned_node, "failed", restarts=True),
+    "rank failed, RESTART_GROUP": Cause(failed, "failed", leaves_node=False, restarts=True),
+    "rank failed": Cause(failed_without_a_word, "failed", leaves_node=False),
     "ComputeDomain deleted": Cause(without_its_domain, "node_lost", leaves_node=False),
     "node out of its ComputeDomain": Cause(out_of_its_domain, "node_lost", pool={"node_lost_after": 2}),
 }
 
 
 def running(world, cause, response):
-    recovery = {"preempted": response, "node_lost": response, "backoff": BACKOFF}
-    pool = world.make_pool(racks=cause.racks, nvlink=cause.nvlink, recovery=recovery, **cause.pool)
+    recovery = {"preempted": response, "node_lost": response, "failed": response, "backoff": BACKOFF}
+    size = 3 if response == "task" and cause.leaves_node else 2  # a replacement stays in its peers' rack
+    pool = world.make_pool(racks=cause.racks, size=size, nvlink=cause.nvlink, recovery=recovery, **cause.pool)
     if cause.act is packed:
         return Gang(world, pool, spread(world, pool))
     name = world.submit(pool, workflow(("g", ["a", "b"], LEAD), name="low", resources=ROOM), priority="LOW")
@@ -192,8 +207,11 @@ def test_a_gang_that_loses_a_task(world, request, cause, response):
     gang = running(world, cause, response)
     node, pods, began = gang.node, gang.pods, time.monotonic()
     cause.act(gang)
-    if response == "fail" and cause.loss != "failed":
+    if response == "fail" and not cause.restarts:
         ended(gang, request, began)
+        return
+    if response == "task" and not cause.restarts and cause.act is not without_its_domain:
+        replaced(gang, request, pods, began)
         return
     world.wait(lambda: attempts(gang), lambda found: len(found) == 2)
     for blocker in gang.blockers:
@@ -225,11 +243,34 @@ def ended(gang, request, began):
     world = gang.world
     status = world.wait_released(gang.name)["status"]
     seconds = time.monotonic() - began
-    assert status in {"FAILED_PREEMPTED", "FAILED_BACKEND_ERROR", "FAILED_EVICTED"}
+    assert status in {"FAILED", "FAILED_PREEMPTED", "FAILED_BACKEND_ERROR", "FAILED_EVICTED"}
     assert world.left(gang.name) == []
     (attempt,) = gang.group["attempts"]
     write_row(gang, request, status, attempt["message"], seconds)
-    end(world, *gang.blockers, *running_workflows(world, gang.pool))
+    end(world, *{*gang.blockers, *running_workflows(world, gang.pool)})
+
+
+def replaced(gang, request, pods, began):
+    """The lost tasks alone are tried again, in the same attempt; their peers keep their pods."""
+    world = gang.world
+    world.wait(lambda: tries(gang), lambda found: any(found.values()))
+    for blocker in gang.blockers:
+        world.wait_group(blocker, "g", "RUNNING")
+        end(world, blocker)
+    world.wait(lambda: gang.group["tasks"], lambda tasks: all(t["status"] == "RUNNING" for t in tasks))
+    seconds, again = time.monotonic() - began, sorted(name for name, retry in tries(gang).items() if retry)
+    assert len(attempts(gang)) == 1
+    assert len(gang.pods.keys() & pods.keys()) == len(pods) - len(again)
+    for pod in gang.pods.values():
+        world.annotate(pod, run_for="0s", exit_code="0")
+    assert world.wait_released(gang.name)["status"] == "COMPLETED"
+    assert world.left(gang.name) == []
+    write_row(gang, request, "COMPLETED", f"tried again alone: {', '.join(again)}", seconds)
+    end(world, *running_workflows(world, gang.pool))
+
+
+def tries(gang):
+    return {task["name"]: task["retry_id"] for task in gang.group["tasks"]}
 
 
 def running_workflows(world, pool):
