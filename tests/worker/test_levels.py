@@ -62,6 +62,7 @@ def test_it_begins_and_ends_with_one_event_each(world, group):
 
 def test_a_waiting_group_is_looked_at_and_explains_it_with_what_can_be_done(world, group):
     label(world, {ZONE.label: "a"})
+    world.look(group)  # creates its pods
     TaskGroup.objects.update(next_reconcile_at=None)
     evaluate(world.uid)
     assert fresh(group).next_reconcile_at is not None

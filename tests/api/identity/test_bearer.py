@@ -20,6 +20,7 @@ from tests.api.identity.conftest import profile, roles
 from tests.error_shape import assert_error_shape
 from tests.identity.keys import SigningKey
 from tests.identity.process import BROWSER_CLIENT, DEVICE_CLIENT, PAGES_CLIENT
+from tests.statements import writing
 from web import services
 from web.identity import provider as cache
 from web.identity.provider import provider_of
@@ -162,7 +163,7 @@ def test_a_bearer_makes_no_session_and_writes_nothing_after_the_first_time(ident
     assert (first.status_code, second.status_code) == (200, 200)
     assert not first.cookies
     assert not Session.objects.exists()
-    assert [query["sql"] for query in queries if not query["sql"].startswith("SELECT")] == []
+    assert writing(queries) == []
 
 
 def test_an_identity_stays_its_user_when_its_name_changes(identity):
