@@ -8,6 +8,7 @@ asked in this order; without any, the tasks with GPUs claim where the group has 
 platforms with NVLink: a lone task has nobody to talk to, and its claim would close its node to others.
 """
 
+import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -137,12 +138,12 @@ def check_nvlink(
     *,
     claims: Mapping[str, ChannelClaim],
     node_gpus: Mapping[str, int],
-    counts_channels: bool,
+    raised: Mapping[str, int],
 ) -> list[Notice]:
     """Warn of what a ComputeDomain does not do for this group.
 
     ``claims`` are those of ``channel_claims``. ``node_gpus`` is the number of GPUs of a node of the task's
-    platform, by task name, if known. ``counts_channels``: its scheduler gives no node to two claims.
+    platform, by task name, if known. ``raised`` is that of ``raised_gpus``.
     """
     tasks = effective(gang).tasks
     claiming = [task for task in tasks if claims[task.name].is_made]
@@ -154,18 +155,35 @@ def check_nvlink(
     idle = {task.name: free for task in claiming if (free := node_gpus.get(task.name, 0) - task.gpus) > 0}
     if idle:
         notices.append(Notice("nvlink_partial_node", _partial(idle), gang.path))
-    crowded = [task.name for task in claiming if 0 < 2 * task.gpus <= node_gpus.get(task.name, 0)]
-    if not counts_channels and len(crowded) > 1:
-        notices.append(Notice("nvlink_shared_node", _crowded(crowded, node_gpus), gang.path))
+    if raised:
+        more = sum(raised[task.name] - task.gpus for task in claiming if task.name in raised)
+        notices.append(Notice("nvlink_raised_gpus", _raised(raised, more=more), gang.path))
     return notices
 
 
-def _crowded(tasks: Sequence[str], node_gpus: Mapping[str, int]) -> str:
-    least = max(node_gpus[name] for name in tasks) // 2 + 1
+def raised_gpus(gpus: Mapping[str, int], node_gpus: Mapping[str, int]) -> dict[str, int]:
+    """The GPUs to ask for, by task, so that no node is given to two claims by a scheduler that counts none.
+
+    ``gpus`` are those of the tasks of a gang that claim a channel, ``node_gpus`` the most that a node of each
+    one's platform has, 0 if unknown. No two tasks that ask for more than half of a node's GPUs share it.
+    Tasks that ask for enough are left out, and so are all where no two would fit on one node.
+    """
+
+    def may_share(size: int) -> bool:
+        least = heapq.nsmallest(2, (gpus[task] for task in gpus if node_gpus.get(task, 0) >= size))
+        return len(least) > 1 and sum(least) <= size
+
+    if not any(map(may_share, {node_gpus.get(task, 0) for task in gpus})):
+        return {}
+    return {task: node_gpus[task] // 2 + 1 for task in gpus if 2 * gpus[task] <= node_gpus.get(task, 0)}
+
+
+def _raised(raised: Mapping[str, int], *, more: int) -> str:
+    amounts = " or ".join(map(str, sorted(set(raised.values()))))
     return (
-        f"The pool's scheduler counts no NVLink channels, so it may assign tasks {listing(tasks)} to one "
-        f"node, where one of them can start and the group waits. With {least} GPUs for each of them no two "
-        "share a node."
+        f"The pool's scheduler counts no NVLink channels and might give one node to two claims. So tasks "
+        f"{listing(list(raised))} ask its queue for {amounts} GPUs each, more than half of a node: {more} "
+        "GPUs of the queue's quota more than their pods get."
     )
 
 

@@ -12,7 +12,8 @@ observed on its main branch of August 2026):
   the rest. Slices are counted down to their own level, pods from there to the nodes.
 - Tasks without a constraint take the smallest remainders first.
 - A node that lacks the label of any level is out of sight for all of them.
-- NVLink channels are not counted. A place where a node has too few of them is none: its pods could not start.
+- NVLink channels are not counted. A pod set with a claim gets no node whose channel other work holds, as its
+  Workload asks; a place where a node has too few channels for the set's own claims is none.
 """
 
 from collections import Counter
@@ -93,18 +94,18 @@ class BestFitPlacer:
                 continue
             by_kind: dict[Demand, list[GangTask]] = {}
             for task in node.tasks:
-                by_kind.setdefault(self.gang.demands[task.name], []).append(task)
+                by_kind.setdefault(_without_channels(self.gang.demands[task.name]), []).append(task)
             for alike in by_kind.values():
                 yield self._pod_set(alike, node.constraint, None)
 
     def _pod_set(self, tasks: Sequence[GangTask], constraint: Constraint, slices: Slices | None) -> _PodSet:
-        demand = self.gang.demands[tasks[0].name]
-        amounts = tuple(0 if i == _CHANNELS else amount for i, amount in enumerate(demand.amounts))
+        demands = [self.gang.demands[task.name] for task in tasks]
+        claims = any(demand.amounts[_CHANNELS] for demand in demands)
         level = constraint.required if constraint.required is not None else constraint.preferred
         outermost = 0 if slices else self._hosts
         return _PodSet(
             tasks=tasks,
-            kind=replace(demand, amounts=amounts),
+            kind=replace(_without_channels(demands[0]), avoids_held=claims),
             level=outermost if level is None else level,
             slice_level=slices.level if slices else self._hosts,
             size=slices.size if slices else 1,
@@ -158,6 +159,11 @@ class BestFitPlacer:
         lacking = [node for node, count in claims.items() if count > self.board.free(node)[_CHANNELS]]
         self.most -= sum(claims[node] - max(0, self.board.free(node)[_CHANNELS]) for node in lacking)
         return not lacking
+
+
+def _without_channels(demand: Demand) -> Demand:
+    amounts = tuple(0 if i == _CHANNELS else amount for i, amount in enumerate(demand.amounts))
+    return replace(demand, amounts=amounts)
 
 
 class _Rooms:

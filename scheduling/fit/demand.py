@@ -13,7 +13,8 @@ class Demand:
     """The demand of one pod. Tolerations are as a pod writes them; hashable, so equal tasks are one kind.
 
     ``others`` names further resources that the pod asks for; no node's amount of them is known.
-    ``ignores_closed`` marks a demand that a scheduler counts on nodes that take no new pods, too.
+    ``ignores_closed`` marks a demand that a scheduler counts on nodes that take no new pods, too;
+    ``avoids_held`` one that gets no node whose NVLink channel other work holds.
     """
 
     amounts: Amounts
@@ -22,6 +23,7 @@ class Demand:
     excluded: frozenset[str] = frozenset()
     others: frozenset[str] = frozenset()
     ignores_closed: bool = False
+    avoids_held: bool = False
 
     @classmethod
     def of(
@@ -44,6 +46,8 @@ class Demand:
     def may_use(self, node: FitNode) -> bool:
         """Whether the pod may use the node, whatever is free there."""
         if node.name in self.excluded or (node.closed and not self.ignores_closed):
+            return False
+        if self.avoids_held and node.channel_is_held:
             return False
         for key, value in self.selector:
             if node.labels.get(key) != value:

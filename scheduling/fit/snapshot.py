@@ -83,6 +83,11 @@ class FitNode:
         return tuple(max(0, amount) for amount in left)
 
     @property
+    def channel_is_held(self) -> bool:
+        """Whether a workflow on the node claims its NVLink channel."""
+        return any(holding.amounts[_CHANNELS] for holding in self.holdings)
+
+    @property
     def gpus(self) -> int:
         return self.allocatable[_GPU]
 

@@ -285,6 +285,16 @@ def test_a_claim_gets_a_node_whose_channel_is_free_beside_gpus_that_are(world, q
     complete(world, name)
 
 
+def test_claims_for_one_gpu_each_get_a_node_each(world, queues):
+    """By GPUs alone all of them would stand on one node, where a single one could start."""
+    pool = world.make_pool(scheduler="kueue", nvlink=True, racks=1, size=3)
+    queues.make(pool, RACK)
+    name = world.submit(pool, workflow(("g", list("abc")), resources="one: {gpu: 1}"))
+    world.wait_group(name, "g", "RUNNING")
+    assert len({pod["spec"]["nodeName"] for pod in world.pods(name)}) == 3
+    complete(world, name)
+
+
 def both_run(pods):
     return [pod["status"].get("phase") for pod in pods] == ["Running", "Running"]
 

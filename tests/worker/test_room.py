@@ -51,10 +51,10 @@ def world(db):
     return world_with_nodes()
 
 
-def gang(world, *, pods=2, policy=REQUEUE, **frozen):
+def gang(world, *, pods=2, policy=REQUEUE, claim_gpus=None, **frozen):
     backend = {"scheduler_type": "kueue", "scheduler_name": "default-scheduler", "scheduler_version": "0.15"}
     group = world.group(pods=pods, pool=world.pool(backend=backend, nvlink=True))
-    optional = {"attempts": True, "recovery": policy.to_json()}
+    optional = {"attempts": True, "recovery": policy.to_json(), "claim_gpus": dict(claim_gpus or {})}
     placement = {**group.placement, "queue": "train", **frozen}
     TaskGroup.objects.filter(pk=group.pk).update(placement=placement, optional_placement=optional)
     world.settle()

@@ -47,6 +47,21 @@ def test_room_is_asked_for_on_nodes_whose_channel_no_domain_holds(world):
     assert asked(world) == [[f"{HELD} DoesNotExist"]]
 
 
+def room_asked(world):
+    (pod_set,) = workload(world)["spec"]["podSets"]
+    (container,) = pod_set["template"]["spec"]["containers"]
+    return container["resources"]
+
+
+def test_claims_that_could_share_a_node_ask_for_room_that_parts_them(world):
+    gang(world, claim_gpus={"gpu": 3})
+    assert [amounts["nvidia.com/gpu"] for amounts in room_asked(world).values()] == ["3", "3"]
+    admit(world, "n-1", "n-2")
+    world.settle()
+    requested = [pod["spec"]["containers"][0]["resources"] for pod in world.cluster.all(POD)]
+    assert [amounts["requests"]["nvidia.com/gpu"] for amounts in requested] == ["1", "1"]
+
+
 def test_pods_may_join_a_node_that_holds_the_channel_of_their_own_domain(world):
     """A task that is tried again finds its node with the label of its group's domain."""
     gang(world)

@@ -26,7 +26,14 @@ from scheduling.channels import channel_faults, channel_notices
 from scheduling.checks import APART
 from scheduling.errors import Fault, Notice, Path, in_order
 from scheduling.levels import ranks
-from scheduling.nvlink import ChannelClaim, NvlinkTask, channel_claims, check_nvlink, claim_faults
+from scheduling.nvlink import (
+    ChannelClaim,
+    NvlinkTask,
+    channel_claims,
+    check_nvlink,
+    claim_faults,
+    raised_gpus,
+)
 from scheduling.requirements import Gang, GangTask, Requirement, SetPath, decided, effective
 from scheduling.sentences import in_seconds, listing
 from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
@@ -186,14 +193,16 @@ class _Admission:
         in_force = {task.name: task.requirements for task in effective(gang).tasks}
         claims = self.claims(group, placed)
         nvlink = self.gets_domain(group, claims)
+        raised: Mapping[str, int] = {}
         if nvlink and len(placed) == len(group.tasks):
             node_gpus = {task.name: platform.node_gpus or 0 for task, platform in placed}
+            raised = self.raised_gpus(group, claims, node_gpus)
             self.notices += check_nvlink(
                 gang,
                 self.facts.levels,
                 claims=claims,
                 node_gpus=node_gpus,
-                counts_channels=not isinstance(self.scheduler, AdmitsBeforePods),
+                raised=raised,
             )
         self.check_quota(gang)
         tries = tuple(
@@ -210,6 +219,7 @@ class _Admission:
             shared,
             nvlink=nvlink,
             claims=counts,
+            claim_gpus={p.name: raised[task.name] for task, p in placed if task.name in raised},
             domain_nodes=0 if self.facts.imex_dns_names else sum(claim.is_made for claim in claims.values()),
             start_barrier=self.start_barrier(group, shared, starts_together=starts_together),
             free_preferences_after=self.free_preferences_after(tries),
@@ -225,6 +235,15 @@ class _Admission:
             placement=replace(placement, version=version_for(placement, tasks), attempts=attempts),
             tasks=tries,
         )
+
+    def raised_gpus(
+        self, group: GroupSpec, claims: Mapping[str, ChannelClaim], node_gpus: Mapping[str, int]
+    ) -> Mapping[str, int]:
+        """What tasks ask a scheduler for that counts no channels, where that is more than their GPUs."""
+        if not isinstance(self.scheduler, AdmitsBeforePods):
+            return {}
+        gpus = {task.name: task.resource.gpu for task in group.tasks if claims[task.name].is_made}
+        return raised_gpus(gpus, node_gpus)
 
     def free_preferences_after(self, tries: Sequence[TaskTry]) -> int:
         """When the group's preferences give way, in seconds; 0 without one, or where no edit is possible."""

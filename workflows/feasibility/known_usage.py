@@ -264,7 +264,8 @@ _TASKS = _CHANGED.format(
     columns="""
         task.group_id, task.node_name,
         jsonb_build_array(task.spec->'gpu', task.spec->'cpu', task.spec->'memory', task.spec->'storage',
-            task.spec->'claims_channel')::text,
+            task.spec->'claims_channel', CASE WHEN task.spec ? 'claims_channel' THEN
+            owner.optional_placement->'claim_gpus'->coalesce(task.spec->>'platform', '') END)::text,
         workflow.name, owner.placement->>'queue', workflow.priority, workflow.exec_timeout, owner.start_time,
         CASE WHEN owner.attempt_number = 1 THEN owner.start_time ELSE owner.ran_since END
     """,
@@ -328,5 +329,6 @@ def _group_usage(rows: Sequence[Row]) -> GroupUsage:
 
 @lru_cache(maxsize=1024)
 def _amounts(text: str) -> fit.Amounts:
-    gpu, cpu, memory, storage, claims = json.loads(text)
-    return fit_amounts(requested(gpu, cpu, memory, storage), pods=1, channels=int(bool(claims)))
+    gpu, cpu, memory, storage, claims, least_gpus = json.loads(text)
+    gpus = max(gpu or 0, least_gpus or 0)
+    return fit_amounts(requested(gpus, cpu, memory, storage), pods=1, channels=int(bool(claims)))

@@ -25,7 +25,7 @@ from workflows.feasibility.known_nodes import AMOUNTS, node_table, selected_node
 from workflows.feasibility.known_usage import NO_USAGE, ClusterUsage, cluster_usage
 from workflows.manifests.requests import Requests, requests_of
 from workflows.values.amounts import STORAGE
-from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement
+from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +133,21 @@ def _fits_best(scheduler: str) -> bool:
 def _demands(group: GroupValues) -> dict[str, Demand]:
     """Each task's demand by its name; tasks alike in all that counts are read once."""
     frozen = group.placement
+    rooms = {
+        shape_of(task.placement): frozen.room_of(task.placement)
+        for task in group.tasks
+        if task.placement.claims_channel and frozen.claim_gpus
+    }
     by_values: dict[str, Demand] = {}
     demands: dict[str, Demand] = {}
     for task in group.tasks:
         placement = task.placement
-        key = repr(tuple(getattr(placement, name) for name in _COUNTED))
+        gpus = rooms.get(shape_of(placement), 0)
+        key = repr((gpus, *(getattr(placement, name) for name in _COUNTED)))
         if key not in by_values:
             template = frozen.templates.get(placement.platform)
             requests = requests_of(placement, template, submitted_by=frozen.submitted_by)
-            by_values[key] = _demand(placement, requests)
+            by_values[key] = _demand(placement, requests, least_gpus=gpus)
         demands[task.name] = by_values[key]
     return demands
 
@@ -159,10 +165,10 @@ _COUNTED = (
 )
 
 
-def _demand(placement: TaskPlacement, requests: Requests) -> Demand:
+def _demand(placement: TaskPlacement, requests: Requests, *, least_gpus: int) -> Demand:
     return Demand.of(
         fit.amounts(
-            gpu=int(requests.get(GPU, 0)),
+            gpu=max(least_gpus, int(requests.get(GPU, 0))),
             cpu=int(requests.get("cpu", 0) * 1000),
             memory=int(requests.get("memory", 0)),
             storage=int(requests.get(STORAGE, 0)),

@@ -23,7 +23,7 @@ from scheduling.capabilities import SchedulerVersion
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod import PodFrame, render_pod
-from workflows.manifests.requests import off_held_nodes, part_for_node
+from workflows.manifests.requests import for_a_claim, part_for_node
 from workflows.manifests.start_barrier import add_barrier, ended_text, peers_text
 from workflows.manifests.tokens import Tokens
 from workflows.values.observation import (
@@ -137,18 +137,23 @@ class Renderer:
         )
 
     def _pod_specs(self, tasks: tuple[TaskTry, ...]) -> dict[str, Manifest]:
-        """What the pods of each shape ask of their nodes; a free channel if any of them claims one."""
+        """What the pods of each shape ask of their nodes; room for a claim if any of them has one."""
         parts = PodParts({}, {}, self.values.placement.scheduler_name, {})
         first: dict[str, TaskTry] = {}
+        gpus: dict[str, int] = {}
         for task in tasks:
             first.setdefault(shape_of(task.placement), task)
         specs = {
             shape: part_for_node(render_pod(task, parts, frame=self._frame)["spec"])
             for shape, task in first.items()
         }
-        claims = (task.placement for task in tasks if self.claim_template and task.placement.claims_channel)
-        claiming = {shape_of(placement) for placement in claims}
-        return {shape: off_held_nodes(spec) if shape in claiming else spec for shape, spec in specs.items()}
+        for task in tasks:
+            if self.claim_template and task.placement.claims_channel:
+                gpus[shape_of(task.placement)] = self.values.placement.room_of(task.placement)
+        return {
+            shape: for_a_claim(spec, gpus=gpus[shape]) if shape in gpus else spec
+            for shape, spec in specs.items()
+        }
 
     @property
     def gangs(self) -> Mapping[int, RenderedGang]:

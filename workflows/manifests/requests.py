@@ -5,12 +5,13 @@ and sidecars together, at least the largest init container, plus the overhead; a
 for a resource requests its limit.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from cluster.quantities import quantity
+from scheduling.kubernetes_syntax import GPU
 from workflows.manifests.pod import amounts_of, task_values
 from workflows.manifests.pod_template import apply_template
 from workflows.values.observation import DOMAIN_LABEL
@@ -42,9 +43,10 @@ def part_for_node(spec: Mapping[str, Any]) -> dict[str, Any]:
     return part
 
 
-def off_held_nodes(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The same part on nodes whose NVLink channel no ComputeDomain holds, by the label of NVIDIA's driver.
+def for_a_claim(spec: Mapping[str, Any], *, gpus: int) -> dict[str, Any]:
+    """The same part with so many GPUs at least, off the nodes whose NVLink channel a ComputeDomain holds.
 
+    Those are known by the label of NVIDIA's driver.
     A node has the label from the first pod with a claim until the domain is gone, so pods themselves must
     not ask for this: one that is tried again finds the label of its own domain.
     """
@@ -54,7 +56,20 @@ def off_held_nodes(spec: Mapping[str, Any]) -> dict[str, Any]:
     terms = (by_node.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
     narrowed = [{**term, "matchExpressions": [*(term.get("matchExpressions") or ()), free]} for term in terms]
     required = {_REQUIRED: {"nodeSelectorTerms": narrowed}}
-    return {**spec, "affinity": {**affinity, "nodeAffinity": {**by_node, **required}}}
+    raised = {**spec, "containers": _raised(spec["containers"], gpus)}
+    return {**raised, "affinity": {**affinity, "nodeAffinity": {**by_node, **required}}}
+
+
+def _raised(containers: Sequence[Mapping[str, Any]], gpus: int) -> list[Mapping[str, Any]]:
+    """The containers, of which the first with GPUs asks for what the others lack of this number."""
+    lacking = gpus - _sum(containers).get(GPU, Decimal(0))
+    raised = list(containers)
+    for place, container in enumerate(containers):
+        if lacking > 0 and (own := _sum((container,)).get(GPU)):
+            amounts = {kind: {**of, GPU: str(own + lacking)} for kind, of in container["resources"].items()}
+            raised[place] = {**container, "resources": amounts}
+            break
+    return raised
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -43,7 +43,7 @@ RESCHEDULE = "RESCHEDULE"
 TRIED_AGAIN = 6
 """The version of a group that is in a later attempt than its first; older workers would end it."""
 
-OPTIONAL = frozenset({"attempts", "domain_nodes", "recovery", "start_barrier"})
+OPTIONAL = frozenset({"attempts", "claim_gpus", "domain_nodes", "recovery", "start_barrier"})
 """Values of ``GroupPlacement`` without which an older release runs a group as it runs its own."""
 
 NO_RECOVERY = RecoveryPolicy()
@@ -76,15 +76,16 @@ class GroupPlacement:
 
     ``queue`` and ``priority_class`` are names in the cluster; timeouts are seconds. ``nvlink`` says
     whether this group gets a ComputeDomain; ``claims`` then counts its tasks by
-    ``scheduling.nvlink.ChannelClaim``. ``domain_nodes`` is how many nodes the domain waits for, 0 where the
-    driver's daemons need no number. ``default_exit_actions`` are the pool's, applied after a task's own:
-    ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the name of an external Topology object
-    that constraints name, empty if they name our own. ``free_preferences_after`` is after how many
-    seconds its preferences may give way, 0 for never. ``recovery`` says what follows when it loses a task.
-    ``attempts`` says whether it may be tried again as a whole; groups accepted before there was that end as
-    they always did. ``templates`` are by platform, here and not with each of the tasks;
-    ``template_revisions`` has the revisions of their sources. ``start_barrier`` is None where each task
-    begins by itself.
+    ``scheduling.nvlink.ChannelClaim``. ``domain_nodes`` is how many nodes the domain waits for, 0 where
+    the driver's daemons need no number. ``claim_gpus`` is how many GPUs at least a task of a platform
+    that claims a channel asks its scheduler for, where that counts no channels. ``default_exit_actions``
+    are the pool's, applied after a task's own: ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the
+    name of an external Topology object that constraints name, empty if they name our own.
+    ``free_preferences_after`` is after how many seconds its preferences may give way, 0 for never.
+    ``recovery`` says what follows when it loses a task. ``attempts`` says whether it may be tried again
+    as a whole; groups accepted before there was that end as they always did. ``templates`` are by
+    platform, here and not with each of the tasks; ``template_revisions`` has the revisions of their
+    sources. ``start_barrier`` is None where each task begins by itself.
     """
 
     version: int = VERSIONS[0]
@@ -103,6 +104,7 @@ class GroupPlacement:
     nvlink: bool = False
     claims: Mapping[str, int] = field(default_factory=dict)
     domain_nodes: int = 0
+    claim_gpus: Mapping[str, int] = field(default_factory=dict)
     split_gangs: SplitGangs = "refuse"
     unsupported_preferred: UnsupportedPreferred = "refuse"
     free_preferences_after: int = 0
@@ -125,6 +127,11 @@ class GroupPlacement:
     priority: str = "NORMAL"
     templates: Mapping[str, FrozenTemplate] = field(default_factory=dict)
     template_revisions: Mapping[str, int] = field(default_factory=dict)
+
+    def room_of(self, task: "TaskPlacement") -> int:
+        """The GPUs that a task's scheduler sets aside for it."""
+        least = self.claim_gpus.get(task.platform, 0) if task.claims_channel else 0
+        return max(task.gpu, least)
 
     @property
     def has_attempts(self) -> bool:

@@ -369,6 +369,35 @@ def test_a_compute_domain_counts_its_nodes_where_daemons_have_no_dns_names(submi
     assert GroupPlacement.from_json(group.placement, None).domain_nodes == 0
 
 
+def test_claims_that_a_scheduler_without_channels_could_put_on_one_node_ask_for_more_room(submit, pool, api):
+    """Nodes of the pool have eight GPUs: two claims of two GPUs each would fit on one."""
+    pool.backend.scheduler_type, pool.backend.scheduler_version = "kueue", "0.15"
+    pool.backend.save()
+    NodeFactory(cluster=pool.backend.cluster, name="n1", labels={"pool": "h100"}, offers_channel=True)
+    reply = accepted(submit(gang(2, gpu=2)))
+    (warning,) = [text for text in reply["warnings"] if "counts no NVLink channels" in text]
+    assert "ask its queue for 5 GPUs each" in warning
+    assert "6 GPUs of the queue's quota more" in warning
+    (workload,) = objects_by_kind(accepted(submit(gang(2, gpu=2), "?dry_run=True")))["Workload"]
+    (pod_set,) = workload["spec"]["podSets"]
+    (container,) = pod_set["template"]["spec"]["containers"]
+    assert container["resources"]["requests"]["nvidia.com/gpu"] == "5"
+    group = TaskGroup.objects.get()
+    assert GroupPlacement.from_json(group.placement, group.optional_placement).claim_gpus == {"gpu": 5}
+
+
+@pytest.mark.parametrize("scheduler", ["kai", "kueue"])
+def test_claims_that_share_no_node_ask_for_their_own_gpus(submit, pool, scheduler):
+    gpus = 2 if scheduler == "kai" else 8
+    pool.backend.scheduler_type, pool.backend.scheduler_version = scheduler, "0.15"
+    pool.backend.save()
+    NodeFactory(cluster=pool.backend.cluster, name="n1", labels={"pool": "h100"}, offers_channel=True)
+    reply = accepted(submit(gang(2, gpu=gpus)))
+    assert [text for text in reply["warnings"] if "counts no NVLink channels" in text] == []
+    group = TaskGroup.objects.get()
+    assert GroupPlacement.from_json(group.placement, group.optional_placement).claim_gpus == {}
+
+
 def test_who_claims_and_why_is_shown_with_the_group(submit, api, two_platforms):
     name = accepted(submit(mixed(two_platforms)))["name"]
     (group,) = api.get(f"/api/workflow/{name}").json()["groups"]

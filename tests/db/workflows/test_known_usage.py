@@ -253,3 +253,17 @@ def test_the_sums_of_a_queue_are_those_of_its_groups(pool):
     groups[0].workflow.delete()
     assert usage(pool).total([kind])[0] == 1
     assert usage(pool).without([groups[1].pk]).total([kind])[0] == 0
+
+
+@pytest.mark.parametrize(("claims", "gpus"), [(True, 5), (False, 1)])
+def test_room_beside_a_claim_that_its_scheduler_sets_aside_is_in_use(pool, claims, gpus):
+    group = TaskGroupFactory(
+        pool=pool,
+        pods=0,
+        status="RUNNING",
+        start_time=timezone.now(),
+        optional_placement={"claim_gpus": {"gpu": 5}},
+    )
+    TaskFactory(group=group, node_name="n1", placement__claims_channel=claims)
+    (holding,), _ = usage(pool).on("n1")
+    assert holding.amounts[0] == gpus

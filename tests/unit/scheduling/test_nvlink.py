@@ -1,7 +1,14 @@
 import pytest
 
 from scheduling.levels import Level
-from scheduling.nvlink import ChannelClaim, NvlinkTask, channel_claims, check_nvlink, claim_faults
+from scheduling.nvlink import (
+    ChannelClaim,
+    NvlinkTask,
+    channel_claims,
+    check_nvlink,
+    claim_faults,
+    raised_gpus,
+)
 from tests.unit.scheduling.build import gang
 
 POOL = (
@@ -107,41 +114,61 @@ GROUPS = {
 @pytest.mark.parametrize("phrase", GROUPS)
 def test_warned_of(phrase):
     asked, want = GROUPS[phrase]
-    notices = check_nvlink(
-        asked, POOL, claims=claims_of(asked), node_gpus={"a": 4, "b": 4}, counts_channels=True
-    )
+    notices = check_nvlink(asked, POOL, claims=claims_of(asked), node_gpus={"a": 4, "b": 4}, raised={})
     assert [notice.code for notice in notices] == want
 
 
 def test_a_pool_without_a_clique_key_says_which_label_is_missing():
     asked = gang("a b*4: rack! r")
-    (notice,) = check_nvlink(asked, POOL[:1], claims=claims_of(asked), node_gpus={}, counts_channels=True)
+    (notice,) = check_nvlink(asked, POOL[:1], claims=claims_of(asked), node_gpus={}, raised={})
     assert "nvidia.com/gpu.clique" in notice.message
 
 
 def test_a_claim_for_part_of_a_node_counts_the_gpus_that_stand_idle_through_it():
     asked = gang("a b*1: clique! c")
-    (notice,) = check_nvlink(
-        asked, POOL, claims=claims_of(asked), node_gpus={"a": 4, "b": 4}, counts_channels=True
-    )
+    (notice,) = check_nvlink(asked, POOL, claims=claims_of(asked), node_gpus={"a": 4, "b": 4}, raised={})
     assert "The other 6 GPUs" in notice.message
 
 
 def test_a_domain_that_nobody_uses_is_mentioned_with_the_reason():
     asked = gang("a*4")
-    (notice,) = check_nvlink(
-        asked, POOL, claims={"a": ChannelClaim.ALONE}, node_gpus={}, counts_channels=True
-    )
+    (notice,) = check_nvlink(asked, POOL, claims={"a": ChannelClaim.ALONE}, node_gpus={}, raised={})
     assert notice.code == "nvlink_unused"
     assert ChannelClaim.ALONE.sentence in notice.message
     assert "`nvlink: true`" in notice.message
 
 
-@pytest.mark.parametrize(("gpus", "warned"), [(1, True), (2, True), (3, False), (4, False)])
-def test_claims_that_a_scheduler_may_put_on_one_node_are_warned_of(gpus, warned):
-    asked = gang(f"a b*{gpus}: clique! c")
-    nodes = {"a": 4, "b": 4}
-    notices = check_nvlink(asked, POOL, claims=claims_of(asked), node_gpus=nodes, counts_channels=False)
-    messages = [notice.message for notice in notices if notice.code == "nvlink_shared_node"]
-    assert bool(messages) == warned
-    assert all("With 3 GPUs for each of them no two share a node" in message for message in messages)
+RAISED = {
+    "one GPU of four each": ({"a": 1, "b": 1}, {"a": 4, "b": 4}, {"a": 3, "b": 3}),
+    "half a node each": ({"a": 2, "b": 2}, {"a": 4, "b": 4}, {"a": 3, "b": 3}),
+    "more than half": ({"a": 3, "b": 3}, {"a": 4, "b": 4}, {}),
+    "a small one beside a large one": ({"a": 1, "b": 3}, {"a": 4, "b": 4}, {"a": 3}),
+    "a small one beside a whole node": ({"a": 1, "b": 4}, {"a": 4, "b": 4}, {}),
+    "an odd number": ({"a": 2, "b": 2, "c": 5}, {"a": 5, "b": 5, "c": 5}, {"a": 3, "b": 3}),
+    "one claim": ({"a": 1}, {"a": 4}, {}),
+    "no claim": ({}, {}, {}),
+    "nodes not seen": ({"a": 1, "b": 1}, {"a": 0, "b": 0}, {}),
+    "platforms that can share small nodes": ({"a": 1, "b": 1}, {"a": 4, "b": 8}, {"a": 3, "b": 5}),
+    "small ones on the larger platform alone": (
+        {"a": 1, "b": 4, "c": 4, "d": 4},
+        {"a": 4, "b": 4, "c": 8, "d": 8},
+        {"a": 3, "c": 5, "d": 5},
+    ),
+    "platforms with no such node": ({"a": 3, "b": 2}, {"a": 8, "b": 4}, {}),
+}
+
+
+@pytest.mark.parametrize("phrase", RAISED)
+def test_claims_that_could_share_a_node_ask_for_more_than_half_of_it(phrase):
+    gpus, node_gpus, want = RAISED[phrase]
+    assert raised_gpus(gpus, node_gpus) == want
+
+
+def test_the_author_is_told_what_the_queue_counts_for_such_claims():
+    asked = gang("a b*1: clique! c")
+    notices = check_nvlink(
+        asked, POOL, claims=claims_of(asked), node_gpus={"a": 4, "b": 4}, raised={"a": 3, "b": 3}
+    )
+    (message,) = [notice.message for notice in notices if notice.code == "nvlink_raised_gpus"]
+    assert '"a" and "b" ask its queue for 3 GPUs each' in message
+    assert "4 GPUs of the queue's quota more" in message

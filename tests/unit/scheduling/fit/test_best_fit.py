@@ -1,12 +1,14 @@
 """Verdicts by Kueue's rules, against drawn clusters and against the stand-in for Kueue."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduling.backends.kueue.pod_sets import pod_sets
 from scheduling.errors import UnsupportedCapability
-from scheduling.fit.snapshot import Snapshot
+from scheduling.fit.snapshot import Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
 from scheduling.tree import build_tree
 from tests.unit.scheduling.build import gang
@@ -62,6 +64,37 @@ def test_two_tasks_that_claim_a_channel_are_not_promised_one_node():
     assert racks(verdict(two, one).places) == ["r1"]
     claiming = verdict(two, one, channel=True)
     assert (claiming.answer, claiming.most_placed) == (Answer.NOT_NOW, 1)
+
+
+def with_claims(picture, *held):
+    """The nodes of a picture, where work on these holds the channel and one GPU."""
+    holding = Holding("beside", amounts(gpu=1, pods=1, channels=1))
+    nodes = [replace(n, holdings=(holding,)) if n.name in held else n for n in draw(picture).nodes]
+    return Snapshot.of(nodes, POOL, paths=True)
+
+
+def test_a_node_whose_channel_is_held_is_left_out_before_the_least_room_is_chosen():
+    """By GPUs alone r1 would be the smaller rack, and its nodes would have room."""
+    cluster = with_claims("a/r1: r1-0 r1-1\na/r2: r2-0 r2-1 r2-2", "r1-0")
+    claiming = judge(cluster, gang_demand(gang("a b*5: rack! x"), channel=True))
+    assert (claiming.answer, racks(claiming.places)) == (Answer.NOW, ["r2"])
+    assert racks(judge(cluster, gang_demand(gang("a b*5: rack! x"))).places) == ["r1"]
+
+
+def test_claims_wait_where_every_rack_has_too_few_free_channels():
+    cluster = with_claims("a/r1: r1-0 r1-1\na/r2: r2-0 r2-1", "r1-0", "r2-1")
+    claiming = judge(cluster, gang_demand(gang("a b*5: rack! x"), channel=True))
+    assert (claiming.answer, claiming.most_placed) == (Answer.NOT_NOW, 0)
+
+
+def test_tasks_alike_of_which_one_claims_are_one_list_of_pods():
+    """Kueue reads one template for all of them, so the others leave held nodes out too."""
+    cluster = with_claims("a/r1: r1-0 r1-1\na/r2: r2-0 r2-1", "r1-0")
+    written = gang("a b*5: rack! x")
+    demand = gang_demand(written, channel=True)
+    silent = replace(demand.demands["b"], amounts=(*demand.demands["b"].amounts[:-1], 0))
+    mixed = replace(demand, demands={**demand.demands, "b": silent})
+    assert racks(judge(cluster, mixed).places) == ["r2"]
 
 
 @st.composite
