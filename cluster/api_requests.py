@@ -16,6 +16,8 @@ from cluster.kinds import Kind
 
 USER_AGENT = "osmo-topology"
 JSON = "application/json"
+METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+"""An object's metadata alone, where nothing else of the reply is read."""
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 STRICT = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}

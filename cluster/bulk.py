@@ -83,7 +83,7 @@ class _BulkWrite:
     def _session(self, workers: int) -> aiohttp.ClientSession:
         tls = self.connection.tls()
         headers = {
-            "Accept": api_requests.JSON,
+            "Accept": api_requests.METADATA,
             "Content-Type": api_requests.JSON,
             "User-Agent": api_requests.USER_AGENT,
         }
