@@ -24,6 +24,7 @@ harmless.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from cluster.errors import RequestForbidden, ServerFault
@@ -57,6 +58,8 @@ def recreate_missing(
     if not _waits(view, observed, lost):
         failure = _recreate_domain(view, lease, cluster)
         return failure or _recreate_pod_group(view, observed, lease, cluster)
+    if lost and (unclear := _drop_other_tries(view, cluster)):
+        return unclear
     if unclear := _drop_domain(view, lease, cluster):
         return unclear
     steps: list[Create] = []
@@ -65,14 +68,30 @@ def recreate_missing(
             return unclear
         domain = view.renderer.compute_domain()
         steps += [Create(COMPUTE_DOMAIN, (domain,))] if domain else []
-    if not observations.pod_groups(view):
-        steps += _pod_groups(view)
+    steps += _missing_pod_groups(view)
     for step in steps:
         if failure := create_objects(step, cluster=cluster):
             return failure
     if view.domain_uid and any(step.kind == COMPUTE_DOMAIN for step in steps):
         record(lease, [DomainOfPods("")])  # until there are pods again, which claim channels of the new one
     return _recreate_pods(view, observed, lost, lease, cluster) if lost else None
+
+
+def _drop_other_tries(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry | None:
+    """Delete pods of tries that the rows do not know, and wait until they are gone. Raises ClusterError.
+
+    They come from a later state of the database, which was put back since: two attempts would live at once.
+    """
+    pods = GroupReader(cluster, view.uuid, view.placement).pods()
+    known = {task.pod_name for task in view.tasks}
+    others = [pod for name, pod in sorted(pods.items()) if name not in known]
+    if not others:
+        return None
+    namespace = view.placement.namespace
+    targets = [DeleteTarget(pod.name, namespace, pod.uid) for pod in others if not pod.deleting]
+    errors = [deletion.error for deletion in cluster.delete_many(POD, targets, grace_seconds=None)]
+    refused = next((error for error in errors if error is not None), None)
+    return retry_for(refused) if refused else RequeueAfter(seconds=SOON)
 
 
 def _drop_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> RequeueAfter | Retry | None:
@@ -138,6 +157,16 @@ def _drop_pods(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry 
     errors = [deletion.error for deletion in cluster.delete_many(POD, targets, grace_seconds=0)]
     refused = next((error for error in errors if error is not None), None)
     return retry_for(refused) if refused else None
+
+
+def _missing_pod_groups(view: GroupView) -> list[Create]:
+    """The pod groups that were not observed; one of another generation is of no use to its pods."""
+    observed = {group["metadata"]["name"] for group in observations.pod_groups(view)}
+    return [
+        replace(step, objs=absent)
+        for step in _pod_groups(view)
+        if (absent := tuple(obj for obj in step.objs if obj["metadata"]["name"] not in observed))
+    ]
 
 
 def _pod_groups(view: GroupView) -> list[Create]:
@@ -255,8 +284,7 @@ def _recreate_pods(
     reader = GroupReader(cluster, view.row.pk, view.placement)
     present = reader.pod_observations()
     lost = [task for task in lost if task.pod_name not in present]  # another may not be observed yet
-    of_other_tries = present.keys() - {task.pod_name for task in view.tasks}  # a sweep deletes them
-    if not lost or of_other_tries or any(pod.node_name for pod in present.values()):
+    if not lost or any(pod.node_name for pod in present.values()):
         return RequeueAfter(seconds=SOON)
     domain = reader.domain() if view.placement.nvlink else None
     if domain and view.domain_uid not in ("", domain.uid):
