@@ -13,6 +13,8 @@ from typing import Any
 MOST_AVOIDED = 64
 """Nodes that an attempt can avoid."""
 
+LONGEST_PAUSE = 86_400.0
+"""Seconds for which a policy may put off an attempt: no timeout runs meanwhile, and its workflow lives on."""
 
 PREEMPTIONS_WITHOUT_PAUSE = 10
 LASTING = 600.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pools.values.durations import ACCEPTED, parse_duration
-from pools.values.recovery import RESPONSES, Loss, RecoveryPolicy, Response
+from pools.values.recovery import LONGEST_PAUSE, RESPONSES, Loss, RecoveryPolicy, Response
 from scheduling.capabilities import Capabilities, Capability, lacking
 from scheduling.errors import Fault, Path
 from scheduling.sentences import in_seconds
@@ -81,11 +81,20 @@ def document_of(policy: RecoveryPolicy) -> dict[str, Any]:
 
 
 def check_amounts(places: Sequence[RecoveryWords], *, most: int) -> Iterator[Fault]:
-    """Refuse more recoveries than the pool allows, and a first pause that is longer than the longest."""
+    """Refuse more recoveries than the pool allows, and pauses that are over a bound.
+
+    ``places`` begin with the pool. Its own words are checked where it stands alone, when it is saved.
+    """
     policy = policy_of(places)
     if policy.most > most:
         message = f"{policy.most} is over what the pool allows (max_recoveries), which is {most}."
         yield Fault(_narrowest(places, "most").path_of("most"), "over_maximum", message, allowed=(str(most),))
+    for field in ("backoff_first", "backoff_limit"):
+        words, seconds = _narrowest(places, field), getattr(policy, field)
+        is_saved = len(places) > 1 and words is places[0]
+        if seconds > LONGEST_PAUSE and not is_saved:
+            message = f"{in_seconds(seconds)} is over the longest pause of all, {in_seconds(LONGEST_PAUSE)}."
+            yield Fault(words.path_of(field), "over_maximum", message, allowed=("1d",))
     if policy.backoff_first > policy.backoff_limit:
         message = (
             f"The first pause, {in_seconds(policy.backoff_first)}, is longer than the longest, "

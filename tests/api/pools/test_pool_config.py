@@ -194,6 +194,13 @@ WRONG = {
             ("configs.max_grace_period_seconds", "greater_than_equal"),
         },
     ),
+    "attempts that are put off for more than a day": (
+        {"recovery": {"backoff": {"first": "2d", "limit": "3d"}}},
+        {
+            ("configs.recovery.backoff.first", "over_maximum"),
+            ("configs.recovery.backoff.limit", "over_maximum"),
+        },
+    ),
     "an unknown backend": ({"backend": "kia"}, {("configs.backend", "unknown_backend")}),
     "no backend": ({"backend": None}, {("configs.backend", "required")}),
     "a platform against its pool": (

@@ -206,6 +206,14 @@ def test_recovery_and_time_to_save_stay_within_what_the_pool_allows(submit, pool
     assert all(detail["line"] for detail in reply.json()["details"])
 
 
+def test_a_pause_of_more_than_a_day_is_refused_where_it_stands(submit):
+    reply = submit({**alone(), "recovery": {"backoff": {"first": "1h", "limit": "100d"}}})
+    assert_error_shape(reply, 400)
+    (fault,) = reply.json()["details"]
+    assert (fault["path"], fault["code"]) == ("workflow.recovery.backoff.limit", "over_maximum")
+    assert (fault["allowed"], bool(fault["line"])) == (["1d"], True)
+
+
 def test_a_dry_run_finds_what_a_submission_would(submit):
     assert_error_shape(submit(gang(topology=[same("rak")]), "?dry_run=True"), 400, code="unknown_key")
 

@@ -70,6 +70,26 @@ def test_a_fault_of_two_places_points_at_the_narrower():
     ]
 
 
+def test_no_attempt_is_put_off_for_more_than_a_day():
+    """No timeout runs during a pause, so a longer one would keep a workflow alive for ever."""
+    workflow, group = said("workflow", backoff={"limit": "2d"}), said("group", backoff={"first": "25h"})
+    found = [*check_amounts([POOL, workflow, group], most=8)]
+    assert [(format_path(fault.path), fault.allowed) for fault in found] == [
+        ("group.recovery.backoff.first", ("1d",)),
+        ("workflow.recovery.backoff.limit", ("1d",)),
+    ]
+    assert not [*check_amounts([POOL, said("workflow", backoff={"first": "1d", "limit": "1d"})], most=8)]
+
+
+def test_a_pool_that_says_more_is_refused_when_it_is_saved_and_not_beside_its_workflows():
+    pool = words_of({"backoff": {"first": "30d", "limit": "100d"}})
+    assert [format_path(fault.path) for fault in check_amounts([pool], most=3)] == [
+        "backoff.first",
+        "backoff.limit",
+    ]
+    assert not [*check_amounts([pool, said("group", failed="requeue")], most=3)]
+
+
 def test_every_duration_that_is_none_is_a_fault_of_its_own():
     words = {"replace_patience": "soon", "backoff": {"first": "-1s", "limit": "0"}, "max": 1}
     spoken, faults = read_words(words, path=("recovery",))
