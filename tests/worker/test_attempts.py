@@ -182,6 +182,27 @@ def test_what_ran_stays_running_for_users_while_the_next_attempt_waits(world):
     assert statuses(group) == ["SCHEDULING"] * 3
 
 
+def test_an_attempt_waits_since_it_began_whatever_the_one_before_waited_for(world):
+    """Its node was away long before it was lost: that was the trouble of the attempt that ended."""
+    group = gang(world, policy=replace(REQUEUE, backoff_first=300.0))
+    name, pod = "node-that-dies", group.tasks.get(position=1).pod_name
+
+    def stand_on_it(obj):
+        obj["spec"]["nodeName"] = name
+
+    world.cluster.edit(POD, pod, stand_on_it, namespace=group.placement["namespace"])
+    away = timezone.now() - timedelta(seconds=200)
+    world.cluster.put(NODE, a_node(name, since=away, ready="Unknown"))
+    world.step(group)
+    assert (fresh(group).attempt_number, fresh(group).waiting_why) == (1, "node_away")
+    TaskGroup.objects.filter(pk=group.pk).update(waiting_since=away)
+    world.cluster.put(NODE, a_node(name, since=timezone.now() - timedelta(seconds=400), ready="Unknown"))
+    world.settle()
+    row = fresh(group)
+    assert (row.attempt_number, row.waiting_why) == (2, "attempt_before")
+    assert row.waiting_since >= row.attempt_began_at
+
+
 def test_the_timeline_never_goes_back(world):
     group = gang(world)
     preempt(world, group)
