@@ -11,6 +11,7 @@ is the cause. Each reason carries its evidence as data, observations without int
 a page nor a program need read sentences.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -530,11 +531,10 @@ def _queue_sentence(groups: int) -> str:
 def _scheduler_evidence(reasons: Sequence[WaitingReason], waiting: Waiting) -> Json:
     """The scheduler's own texts and the numbers read from them."""
     evidence: Json = {"pods": {"expected": waiting.pods_expected, "exist": waiting.pods}}
-    raw = [reason.raw[:MOST_CHARACTERS] for reason in reasons if reason.raw]
     if unrecognised := [reason.raw[:MOST_CHARACTERS] for reason in reasons if reason.code == UNRECOGNISED]:
         evidence["unrecognised"] = unrecognised[:MOST_RAW]
-    if texts := dict.fromkeys([*raw, *waiting.pod_messages]):
-        evidence["scheduler_says"] = list(texts)[:MOST_RAW]
+    if texts := _without_repeats([reason.raw for reason in reasons], waiting.pod_messages):
+        evidence["scheduler_says"] = [text[:MOST_CHARACTERS] for text in texts[:MOST_RAW]]
     domains = [dict(reason.facts) for reason in reasons if reason.code == "DomainTooSmall" and reason.facts]
     if domains:
         evidence["domains"] = domains[:MOST_DOMAINS]
@@ -542,6 +542,22 @@ def _scheduler_evidence(reasons: Sequence[WaitingReason], waiting: Waiting) -> J
     if quota := next((reason for reason in reasons if reason.code in quotas), None):
         evidence["quota"] = dict(quota.facts)
     return evidence
+
+
+_KIND_AND_COUNTS = re.compile(r"(?:[\w ]+:)?[\d\s.]*")
+
+
+def _without_repeats(own: Sequence[str], of_pods: Sequence[str]) -> list[str]:
+    """The texts, each once; left out is one of pods that only joins the ``own`` texts behind their kind."""
+    texts = list(dict.fromkeys(filter(None, own)))
+    own_words = sorted((text.rstrip(" .") for text in texts), key=len, reverse=True)
+    for text in dict.fromkeys(of_pods):
+        rest = text
+        for words in filter(None, own_words):
+            rest = rest.replace(words, "")
+        if rest == text or not _KIND_AND_COUNTS.fullmatch(rest):
+            texts.append(text)
+    return list(dict.fromkeys(texts))
 
 
 def _node_evidence(group: ObservedGroup) -> Json:

@@ -201,6 +201,27 @@ def test_a_quota_and_a_lack_of_room_are_not_told_as_one():
     assert over in reason.evidence["scheduler_says"][0]
 
 
+OTHER_ROOM = "node-group z1.r2 can allocate only 1 of 4 required pods"
+
+
+@pytest.mark.parametrize(
+    ("messages", "on_pod", "more"),
+    [
+        ((NO_ROOM,), f"PodSchedulingErrors: {NO_ROOM}.", False),
+        ((NO_RACK, OTHER_ROOM), f"Unable to schedule podgroup: {NO_RACK}. \n2 {OTHER_ROOM}.", False),
+        ((NO_RACK,), f"Unable to schedule podgroup: {NO_RACK}. \n{OTHER_ROOM}.", True),
+        ((NO_RACK,), "Unable to schedule pod", True),
+    ],
+)
+def test_the_schedulers_words_stand_once_though_it_writes_them_on_group_and_pods(messages, on_pod, more):
+    """KAI writes each error on the pod group, and all of them joined, behind their kind, on each pod."""
+    on_group = {"schedulingConditions": [{"reasons": [{"message": message} for message in messages]}]}
+    group = {"metadata": {"name": "g"}, "status": on_group}
+    observed = replace(waiting(), pod_groups=(group,), pod_messages=(on_pod,))
+    reason = waiting_reason(seen(waiting=observed), scheduler=KAI)
+    assert sorted(reason.evidence["scheduler_says"]) == sorted([*messages, *([on_pod] if more else [])])
+
+
 @pytest.mark.parametrize("status", sorted({"RUNNING", *TERMINAL}))
 def test_a_group_that_runs_or_has_ended_waits_for_nothing(status):
     assert said(status=status, missing_levels=GONE) == ""
