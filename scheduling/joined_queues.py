@@ -105,11 +105,15 @@ def position_of(gang: QueuedGang, others: Iterable[QueuedGang]) -> QueuePosition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedQueue:
-    """A queue with the flavors that a pool's gangs may get, in its order, and its faults, worst first."""
+    """A queue with the flavors that a pool's gangs may get, in its order, and its faults, worst first.
+
+    For ``faults`` it admits nothing, for ``partial_faults`` none of the gangs that they name.
+    """
 
     name: str
     flavors: tuple[NodeFlavor, ...] = ()
     faults: tuple[QueueFault, ...] = ()
+    partial_faults: tuple[QueueFault, ...] = ()
     usage: QueueUsage | None = None
 
     @property
@@ -120,15 +124,16 @@ class JoinedQueue:
     def quota(self, requested: QueueAmounts) -> QuotaVerdict:
         """Whether the flavors admit a gang that asks for so much: all of them together at most.
 
-        ADMITS only within one flavor's own quota. UNKNOWN is what a queue with a fault does, what it may
-        borrow of its cohort, which of several flavors a gang gets, and how Kueue is configured to count a
-        resource that no flavor has.
+        ADMITS only within one flavor's own quota of all that is asked for. UNKNOWN is what a queue with a
+        fault does, what it may borrow of its cohort, which of several flavors a gang gets, and how Kueue is
+        configured to count a resource that no flavor has.
         """
         if self.usage is None or self.faults:
             return QuotaVerdict(QuotaAnswer.UNKNOWN)
         usable = {flavor.name for flavor in self.flavors}
         shortages: list[QueueShortage] = []
         is_certain = not (self.usage.is_strict and self.usage.waiting)
+        own_flavors: set[str] = set()
         for resource, amount in requested.items():
             written, unit = _WRITTEN[resource]
             lines = [
@@ -149,6 +154,8 @@ class JoinedQueue:
                 )
             own = sum(line.quota * unit for line in lines)
             is_certain &= not amount or (len(lines) == 1 and used + amount <= own)
+            own_flavors.update(line.flavor for line in lines if amount)
         if shortages:
             return QuotaVerdict(QuotaAnswer.SHORT, tuple(shortages))
+        is_certain &= len(own_flavors) < 2
         return QuotaVerdict(QuotaAnswer.ADMITS if is_certain else QuotaAnswer.UNKNOWN)

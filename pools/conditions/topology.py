@@ -198,7 +198,8 @@ def _queue(pool: EvaluatedPool, members: Nodes) -> Iterator[Condition]:
         message = "The cluster's queues and flavors have not been listed yet."
         yield Condition(type=QUEUE, status="Unknown", reason="NotObserved", message=message)
         return
-    faults = [*pool.queue.faults, *_hostless(pool), *_outside_flavors(pool.queue, members)]
+    partial = (*pool.queue.partial_faults, *_outside_flavors(pool.queue, members))
+    faults = [*pool.queue.faults, *_hostless(pool), *partial]
     if not faults:
         yield Condition(type=QUEUE, status="True", reason="Ready")
         return

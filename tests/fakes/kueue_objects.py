@@ -25,8 +25,9 @@ def cluster_queue(
     waiting=0,
     cohort=None,
     strategy=None,
+    others=(),
 ):
-    """``quotas`` are flavors with their GPUs."""
+    """``quotas`` are flavors with their GPUs; ``others`` are flavors with resources of further groups."""
     limit = {} if borrowing is None else {"borrowingLimit": borrowing}
     flavors = [
         {"name": flavor, "resources": [{"name": GPU, "nominalQuota": gpus, **limit}]}
@@ -41,7 +42,13 @@ def cluster_queue(
             for flavor, _ in quotas
         ],
     }
-    spec = {"resourceGroups": [{"coveredResources": [GPU], "flavors": flavors}], **_stop(stop)}
+    groups = [{"coveredResources": [GPU], "flavors": flavors}]
+    for flavor, resources in others:
+        quotas_of_all = [{"name": resource, "nominalQuota": 1000} for resource in resources]
+        groups.append(
+            {"coveredResources": resources, "flavors": [{"name": flavor, "resources": quotas_of_all}]}
+        )
+    spec = {"resourceGroups": groups, **_stop(stop)}
     spec |= {"cohortName": cohort} if cohort else {}
     spec |= {"queueingStrategy": strategy} if strategy else {}
     return _object(CLUSTER_QUEUE, name, spec, status=status)

@@ -7,7 +7,17 @@ import pytest
 from localcluster.standins.affinity import Match
 from localcluster.standins.kueue import guards, reader
 from localcluster.standins.kueue.encoding import decode, encode
-from localcluster.standins.kueue.values import HOSTNAME, Assignment, Condition, Guard, Pod, Topology
+from localcluster.standins.kueue.values import (
+    HOSTNAME,
+    Assignment,
+    ClusterQueue,
+    Condition,
+    Flavor,
+    FlavorQuota,
+    Guard,
+    Pod,
+    Topology,
+)
 from localcluster.standins.quantities import UNIT, shortest
 from tests.standins.kueue_worlds import (
     CLUSTER,
@@ -160,6 +170,19 @@ def test_a_level_that_the_topology_lacks_leaves_no_more_than_no_reservation():
 
     (condition,) = named(waiting, "w").conditions
     assert (condition.type, condition.status, condition.reason) == ("Admitted", False, "NoReservation")
+
+
+def test_a_pod_set_whose_requests_are_of_two_flavors_is_not_admitted():
+    """By Kueue's source, where ``onlyFlavor`` refuses it; not seen running."""
+    groups = (
+        ((GPU,), (FlavorQuota("flavor", ((GPU, 8 * UNIT),)),)),
+        (("cpu",), (FlavorQuota("basic", (("cpu", 8 * UNIT),)),)),
+    )
+    both = Flavor("flavor", {"pool": "p"}, topology="topology"), Flavor("basic", {}, topology="topology")
+    request = dataclasses.replace(pod_set(1, required=RACK), requests={GPU: UNIT, "cpu": UNIT})
+    waiting = after(world(workload("w", request), cluster_queues=(ClusterQueue("cq", groups),), flavors=both))
+    assert places(waiting, "w") == {}
+    assert message(waiting, "w").endswith("more than one flavor assigned: basic, flavor")
 
 
 @pytest.mark.parametrize(("annotated", "want"), [(True, ["n1"]), (False, ["n2"])])

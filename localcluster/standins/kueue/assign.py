@@ -157,7 +157,10 @@ def _places(
     places: dict[str, Assignment] = {}
     usage: dict[str, place.LeafUsage] = {}
     for members in _groups(workload.pod_sets):
-        flavor = next(iter(chosen[members[0].name].values()), "")
+        flavors = sorted(set(chosen[members[0].name].values()))
+        if len(flavors) > 1:  # Kueue v0.19 tas_flavorassigner.go: a place is looked for in one flavor
+            raise failure(members[0], f"more than one flavor assigned: {', '.join(flavors)}")
+        flavor = flavors[0] if flavors else ""
         if (tree := board.tree(flavor)) is None:
             continue
         before = usage.get(flavor, board.usage(tree))

@@ -20,7 +20,14 @@ from typing import Any
 
 from scheduling import names
 from scheduling.backends.base import Manifest, PoolRequest, ResourceKind
-from scheduling.backends.kueue.queues import CLUSTER_QUEUE, FLAVOR, LOCAL_QUEUE, TOPOLOGY, levels_needed
+from scheduling.backends.kueue.queues import (
+    CLUSTER_QUEUE,
+    FLAVOR,
+    LOCAL_QUEUE,
+    RESOURCES,
+    TOPOLOGY,
+    levels_needed,
+)
 from scheduling.kubernetes_syntax import GPU
 
 KINDS = (TOPOLOGY, FLAVOR, CLUSTER_QUEUE, LOCAL_QUEUE)
@@ -30,9 +37,6 @@ ANY_NODE: Mapping[str, str] = {"kubernetes.io/os": "linux"}
 
 MAX_NODE_LABELS = 8
 """Of a flavor, by its definition. The pods' own selector has the rest, and Kueue reads that too."""
-
-RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods", GPU})
-"""What tasks can request; templates may add others. A task that requests nothing is a pod, at least."""
 
 UNBOUNDED = "1E"
 """More bytes or devices than a cluster has, and less than Kueue's 64 bits hold."""

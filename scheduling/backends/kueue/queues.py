@@ -6,7 +6,7 @@ request, so Kueue gives it no flavor without a Topology.
 Source: definitions of v0.19; the texts of queues' conditions are believed and were not seen running.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -21,8 +21,9 @@ from scheduling.joined_queues import (
     QueueUsage,
     Readings,
 )
+from scheduling.kubernetes_syntax import GPU
 from scheduling.levels import HOSTNAME_LABEL, Level, Levels
-from scheduling.sentences import listing
+from scheduling.sentences import listing, plain_listing
 
 _VERSION = "kueue.x-k8s.io/v1beta2"
 LOCAL_QUEUE = ResourceKind(_VERSION, "LocalQueue", "localqueues")
@@ -31,6 +32,9 @@ FLAVOR = ResourceKind(_VERSION, "ResourceFlavor", "resourceflavors", namespaced=
 TOPOLOGY = ResourceKind(_VERSION, "Topology", "topologies", namespaced=False)
 
 Reading = Mapping[str, Any]
+RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods", GPU})
+"""What tasks can request; templates may add others. A task that requests nothing is a pod, at least."""
+
 RUNS = "None"
 """The ``stopPolicy`` of a queue that is not stopped."""
 
@@ -51,6 +55,10 @@ def read(
         return {"settings": settings | {"cluster_queue": str(spec.get("clusterQueue") or "")}}
     flavors = [flavor for group in spec.get("resourceGroups") or () for flavor in group.get("flavors") or ()]
     settings["flavors"] = list(dict.fromkeys(str(flavor["name"]) for flavor in flavors))
+    settings["resources"] = {
+        str(flavor["name"]): sorted(str(entry["name"]) for entry in flavor.get("resources") or ())
+        for flavor in flavors
+    }
     settings["strategy"] = str(spec.get("queueingStrategy") or "BestEffortFIFO")
     in_cohort = bool(spec.get("cohortName"))
     return {"settings": settings, "usage": _usage(flavors, status, quantity, in_cohort=in_cohort)}
@@ -134,7 +142,9 @@ def joined(namespace: str, name: str, *, selector: Mapping[str, str], objects: R
         ),
         _is_strict(cluster_queue),
     )
-    return replace(queue, flavors=flavors, faults=(*unadmitting, *unusable, *inactive), usage=usage)
+    apart = tuple(_apart(words, [flavor.name for flavor in flavors], cluster_queue))
+    faults = (*unadmitting, *unusable, *inactive)
+    return replace(queue, flavors=flavors, faults=faults, partial_faults=apart, usage=usage)
 
 
 def _is_strict(reading: Reading) -> bool | None:
@@ -195,6 +205,31 @@ def _flavors(
         message = "; ".join(_contradiction(flavor, selector) for flavor in placing)
         return (), (QueueFault("FlavorsExcludePool", f"No flavor fits the pool's node selector: {message}."),)
     return usable, ()
+
+
+def _apart(words: str, usable: list[str], reading: Reading) -> Iterator[QueueFault]:
+    """Resources that tasks request and that no flavor of a pool's nodes has together.
+
+    Kueue takes the flavor of each resource group, and refuses a pod set that would get more than one
+    (``onlyFlavor`` in ``tas_flavorassigner.go``, v0.15 to v0.19; not tried on a running Kueue).
+    """
+    by_flavor = {
+        name: [resource for resource in resources if resource in RESOURCES]
+        for name, resources in reading["settings"].get("resources", {}).items()
+    }
+    counted = {resource for resources in by_flavor.values() for resource in resources}
+    if not usable or any(counted <= set(by_flavor.get(name, ())) for name in usable):
+        return
+    parts = [f'flavor "{name}" has {_list(resources)}' for name, resources in by_flavor.items() if resources]
+    message = (
+        f"{words} has no flavor with a topologyName for all of {_list(sorted(counted))}: {'; '.join(parts)}. "
+        "Kueue admits no task whose requests are of several flavors."
+    )
+    yield QueueFault("ResourcesInSeveralFlavors", message)
+
+
+def _list(resources: Sequence[str]) -> str:
+    return plain_listing(resources, limit=len(RESOURCES))
 
 
 def _contradiction(flavor: NodeFlavor, selector: Mapping[str, str]) -> str:

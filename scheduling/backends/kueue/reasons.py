@@ -30,6 +30,10 @@ _MAXIMUM = re.compile(r"insufficient quota for (?P<resource>\S+) in flavor (?P<f
 _PREEMPTING = re.compile(r"Pending the preemption of (?P<count>\d+) workload")
 _MISSING = re.compile(r"(?P<kind>LocalQueue|ClusterQueue) (?P<name>\S+) (?:doesn't exist|is inactive)")
 
+_UNCOVERED = re.compile(r"resource (?P<resource>\S+) unavailable in ClusterQueue")
+_SEVERAL = re.compile(r"more than one flavor assigned: (?P<flavors>.+)")
+_FLAT = re.compile(r'(?:^|: )Flavor "(?P<flavor>[^"]+)" does not support TopologyAwareScheduling$')
+
 
 def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
     """The reasons of all pod sets, in Kueue's order."""
@@ -220,5 +224,26 @@ _SENTENCES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str], str], str
         _MISSING,
         "QueueUnusable",
         lambda match, words: f"{match['kind']} {match['name']} does not exist or is inactive; {words} waits.",
+    ),
+    (
+        _UNCOVERED,
+        "QueueUnusable",
+        lambda match, words: f"The queue has no quota for {match['resource']}, which {words} requests.",
+    ),
+    (
+        _SEVERAL,
+        "QueueUnusable",
+        lambda match, words: (
+            f"What {words} requests is of several flavors ({match['flavors']}), and Kueue names nodes in one "
+            "alone."
+        ),
+    ),
+    (
+        _FLAT,
+        "QueueUnusable",
+        lambda match, words: (
+            f"Flavor {match['flavor']} has resources that {words} requests and no Topology, so Kueue would "
+            "name no nodes."
+        ),
     ),
 )

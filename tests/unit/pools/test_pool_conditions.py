@@ -190,6 +190,12 @@ QUEUES = {
         "NoHostLevel",
         "does not end with h",
     ),
+    "resources of a task in several flavors": (
+        replace(JOINS, queue=replace(JOINS.queue, partial_faults=(QueueFault("Apart", "They are apart."),))),
+        "False",
+        "Apart",
+        "They are apart.",
+    ),
     "nodes of no flavor": (
         replace(JOINS, queue=JoinedQueue(name="team", flavors=(replace(FLOOR, node_labels={"r": "1"}),))),
         "False",

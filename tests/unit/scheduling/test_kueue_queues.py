@@ -97,6 +97,43 @@ def test_a_flavor_that_contradicts_the_pool_is_left_out_beside_another():
     assert (queue.faults, queue.topologies) == ((), ("floor",))
 
 
+APART = {
+    "both with a topology": (
+        flavor("basic", {"pool": "p"}, "floor"),
+        ["cpu", "memory"],
+        'flavor "basic" has cpu and memory',
+    ),
+    "the other without": (flavor("basic", {}), ["pods"], 'flavor "basic" has pods'),
+}
+
+
+@pytest.mark.parametrize(("other", "resources", "words"), APART.values(), ids=APART)
+def test_resources_of_tasks_in_two_groups_of_flavors_are_named(other, resources, words):
+    """Kueue names nodes only where all that a pod set requests is of one flavor."""
+    split = cluster_queue("cq", ("h100", 64), others=[("basic", resources)])
+    queue = joined(local_queue("osmo/team", "cq"), split, WHOLE["flavor"], other)
+    assert queue.faults == ()
+    (fault,) = queue.partial_faults
+    assert fault.reason == "ResourcesInSeveralFlavors"
+    assert 'flavor "h100" has nvidia.com/gpu' in fault.message
+    assert words in fault.message
+    assert queue.quota({"gpu": 8.0, "cpu": 4000.0}).answer is QuotaAnswer.UNKNOWN
+
+
+def test_another_resource_in_a_group_of_its_own_harms_no_task():
+    split = cluster_queue("cq", ("h100", 64), others=[("tapes", ["example.com/tape"])])
+    queue = joined(local_queue("osmo/team", "cq"), split, WHOLE["flavor"], flavor("tapes", {}))
+    assert (queue.faults, queue.partial_faults) == ((), ())
+
+
+def test_a_queue_that_an_older_release_read_has_no_such_fault():
+    split = cluster_queue("cq", ("h100", 64), others=[("basic", ["cpu"])])
+    objects = readings(local_queue("osmo/team", "cq"), split, WHOLE["flavor"], flavor("basic", {}))
+    for reading in objects.values():
+        reading["settings"].pop("resources", None)
+    assert KUEUE.joined_queue("osmo", "team", selector={}, objects=objects).partial_faults == ()
+
+
 def test_the_host_is_needed_below_the_pools_levels_and_once():
     rack, host = Level("rack", "r"), Level("node", HOSTNAME_LABEL)
     assert [level.label for level in KUEUE.levels_needed((rack,))] == ["r", HOSTNAME_LABEL]

@@ -61,6 +61,25 @@ def test_without_an_observed_queue_the_scheduler_s_own_words_stay():
     )
 
 
+UNUSABLE = {
+    "resource memory unavailable in ClusterQueue": (
+        'The queue has no quota for memory, which rack "r" requests.'
+    ),
+    "more than one flavor assigned: basic, h100": (
+        'What rack "r" requests is of several flavors (basic, h100), and Kueue names nodes in one alone.'
+    ),
+    'Flavor "basic" does not support TopologyAwareScheduling': (
+        'Flavor basic has resources that rack "r" requests and no Topology, so Kueue would name no nodes.'
+    ),
+}
+
+
+@pytest.mark.parametrize("words", UNUSABLE)
+def test_a_queue_that_never_admits_a_task_says_what_it_lacks(words):
+    (reason,) = reasons(f"couldn't assign flavors to pod set s-1: {words}")
+    assert (reason.code, reason.message) == ("QueueUnusable", UNUSABLE[words])
+
+
 def test_a_stopped_queue_is_the_reason_whatever_kueue_said_before():
     (reason,) = reasons(FULL, *queue(stop="Hold"))
     assert (reason.code, "stopPolicy Hold" in reason.message) == ("QueueUnusable", True)
