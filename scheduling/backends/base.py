@@ -512,7 +512,7 @@ class RoomCause(StrEnum):
     NOT_READY = "not_ready"
     """Its pods were not ready in the time that the scheduler gives them."""
     DELETED = "deleted"
-    """Somebody deleted the object that keeps it; others may be admitted to its nodes at once."""
+    """Somebody deleted the object that keeps it, or its admission; others may get its nodes at once."""
     SWITCHED_OFF = "switched_off"
     """Somebody switched the gang off, until somebody switches it on again."""
 

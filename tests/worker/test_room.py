@@ -456,6 +456,48 @@ def test_a_group_ends_by_the_cause_where_its_policy_says_so(world, reason):
     assert (fresh(group).status, world.cluster.all(WORKLOAD)) == (CAUSES[reason][2], [])
 
 
+def finished(status):
+    return {**status, "conditions": [*status["conditions"], condition("Finished", reason="Failed")]}
+
+
+def unadmitted(status):
+    return {"conditions": [condition("QuotaReserved", "False"), condition("Admitted", "False")]}
+
+
+@pytest.mark.parametrize("edit", [finished, unadmitted])
+def test_a_running_gang_that_its_scheduler_counts_no_more_gives_its_nodes_up(world, edit):
+    """Somebody edited the status of its Workload, so Kueue may admit others to its nodes."""
+    group = gang(world)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    write_status(world, edit(workload(world)["status"]))
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(hours=1))
+    world.settle()
+    assert (fresh(group).attempt_number, world.pods()) == (2, [])
+    (attempt,) = Attempt.objects.filter(group=group)
+    assert attempt.loss == "preempted"
+
+
+def test_a_workload_that_has_finished_before_there_are_pods_is_made_again(world):
+    """Kueue never looks at it again."""
+    gang(world)
+    before = workload(world)["metadata"]["uid"]
+    admit(world, "n-1", "n-2")
+    write_status(world, finished(workload(world)["status"]))
+    world.settle()
+    assert (workload(world)["metadata"]["uid"] != before, world.pods()) == (True, [])
+
+
+def test_a_row_that_does_not_show_the_admission_yet_ends_no_gang(world):
+    group = gang(world)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    ObservedObject.objects.filter(kind=POD_GROUP).update(digest={})
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(hours=1))
+    world.look(group)
+    assert (fresh(group).attempt_number, statuses(group)) == (1, ["RUNNING"] * 2)
+
+
 def test_an_exit_action_tries_no_task_again_in_room_that_was_taken_back(world):
     group = gang(world, pods=1, default_exit_actions={"RESCHEDULE": "3006"}, max_retry_per_task=3)
     admit(world, "n-1")

@@ -32,6 +32,10 @@ _DELETED = (
     "The object by which its gang had its room was deleted from outside, so its scheduler may have given the "
     "nodes away."
 )
+_UNADMITTED = (
+    "The object by which its gang had its room says no more that the gang is admitted, so its scheduler may "
+    "have given the nodes away."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,21 +124,24 @@ def read_room(
 def with_room(view: GroupView, observed: ObservedPods, *, cluster: LeasedCluster) -> ObservedPods:
     """The same, with how the gang lost its room where the rows do not say it. Raises ClusterError.
 
-    Without its pod group a gang that runs counts nowhere: the scheduler may admit others to its nodes. One
-    made anew would ask for room beside the gang's own pods, and might be given other nodes. So the attempt
-    ends. A row may be missing for a moment, so the cluster itself is asked.
+    Without its pod group, or one that is admitted, a gang that runs counts nowhere: the scheduler may admit
+    others to its nodes. One made anew would ask for room beside the gang's own pods, and might be given other
+    nodes. So the attempt ends. A row may be missing or late for a moment, so the cluster itself is asked.
     """
     scheduler, created_at = asks_first(view.placement), view.row.created_in_cluster_at
     if scheduler is None or created_at is None or not view.placement.has_attempts:
         return observed
     if observed.room_lost is not None or view.now - created_at < UNSEEN_GRACE:
         return observed
-    if not observed.observer_silent and observations.pod_groups(view):
+    rows = () if observed.observer_silent else observations.pod_groups(view)
+    if rows and all(scheduler.admission(row).admitted for row in rows):
         return observed
-    live = _pod_groups(view, cluster)
-    lost = next((lost for obj in live.values() if (lost := scheduler.admission(obj).lost)), None)
+    live = {number: scheduler.admission(obj) for number, obj in _pod_groups(view, cluster).items()}
+    lost = next((answer.lost for answer in live.values() if answer.lost), None)
     if view.renderer.gangs.keys() - live.keys():
         lost = RoomLoss(RoomCause.DELETED, _DELETED)
+    elif lost is None and not all(answer.admitted for answer in live.values()):
+        lost = RoomLoss(RoomCause.DELETED, _UNADMITTED)
     return replace(observed, settled=(), room_lost=lost) if lost else observed
 
 

@@ -2,8 +2,9 @@
 
 ``Evicted`` with its reason says that room is taken back; it stays reserved until the owner gives it back. A
 Workload with ``spec.active: false`` is evicted too, whether it has room or waits, and while it is inactive
-Kueue considers it no further; ``Requeued`` says that somebody has made it active again. Source of the
-reasons: upstream's tests (v0.9 to v0.19); only ``Preempted`` was seen running.
+Kueue considers it no further; ``Requeued`` says that somebody has made it active again. The service never
+writes ``Finished``; a Workload that has it counts nowhere and is considered no further. Source of the
+reasons: upstream's tests (v0.9 to v0.19); only ``Preempted`` was seen running, and what ``Finished`` frees.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,9 @@ def read(workload: Mapping[str, Any]) -> Admission:
     """The answer; of an inactive Workload that has no room, that it is switched off."""
     status = workload.get("status") or {}
     conditions = {str(c.get("type")): c for c in status.get("conditions") or ()}
-    evicted = conditions.get("Evicted") or {}
+    evicted, finished = conditions.get("Evicted") or {}, conditions.get("Finished") or {}
+    if finished.get("status") == "True":
+        return _lost(RoomCause.PREEMPTED, finished)
     if evicted.get("status") != "True":
         return Admission(admitted=(conditions.get("Admitted") or {}).get("status") == "True")
     reason, is_reserved = str(evicted.get("reason") or ""), bool(status.get("admission"))
@@ -40,8 +43,9 @@ def read(workload: Mapping[str, Any]) -> Admission:
 def is_reserved(workload: Mapping[str, Any]) -> bool:
     """Whether the quota of its queue is reserved for it."""
     conditions = (workload.get("status") or {}).get("conditions") or ()
-    return any(c.get("type") == "QuotaReserved" and c.get("status") == "True" for c in conditions)
+    met = {c.get("type") for c in conditions if c.get("status") == "True"}
+    return "QuotaReserved" in met and "Finished" not in met
 
 
-def _lost(cause: RoomCause, evicted: Mapping[str, Any]) -> Admission:
-    return Admission(lost=RoomLoss(cause, f"{evicted.get('reason')}: {evicted.get('message')}"))
+def _lost(cause: RoomCause, condition: Mapping[str, Any]) -> Admission:
+    return Admission(lost=RoomLoss(cause, f"{condition.get('reason')}: {condition.get('message')}"))

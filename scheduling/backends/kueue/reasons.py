@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from scheduling.backends.base import UNRECOGNISED, Waiting, WaitingReason
+from scheduling.backends.base import UNRECOGNISED, RoomLoss, Waiting, WaitingReason
 from scheduling.backends.kueue import admissions
 from scheduling.joined_queues import FlavorUsage, QueuePosition
 from scheduling.sentences import agree, count_of
@@ -49,7 +49,7 @@ def _reasons(waiting: Waiting) -> Iterator[WaitingReason]:
         if answer.switched_off:
             yield _switched_off(workload, conditions["Evicted"])
         elif answer.lost is not None:
-            yield _evicted(conditions["Evicted"])
+            yield _taken_back(answer.lost)
         elif (conditions.get("Admitted") or {}).get("status") == "True":
             yield from _after_admission(waiting)
         elif (conditions.get("QuotaReserved") or {}).get("status") == "True":
@@ -70,10 +70,8 @@ def _switched_off(workload: Mapping[str, Any], condition: Mapping[str, Any]) -> 
     return WaitingReason("SwitchedOff", sentence, message)
 
 
-def _evicted(condition: Mapping[str, Any]) -> WaitingReason:
-    message = str(condition.get("message", ""))
-    sentence = f"Kueue took its room back ({condition.get('reason')}): {message}"
-    return WaitingReason("Evicted", sentence, message)
+def _taken_back(lost: RoomLoss) -> WaitingReason:
+    return WaitingReason("Evicted", f"Kueue took its room back. {lost.reason}", lost.reason)
 
 
 def _after_admission(waiting: Waiting) -> Iterator[WaitingReason]:
