@@ -204,7 +204,7 @@ class _Admission:
                 node_gpus=node_gpus,
                 raised=raised,
             )
-        self.check_quota(gang)
+        self.check_quota(gang, raised)
         tries = tuple(
             TaskTry(
                 task_uuid=self.new_uuid(),
@@ -370,9 +370,9 @@ class _Admission:
         self.notices += checked.notices
         return not any(notice.code in APART for notice in checked.notices)
 
-    def check_quota(self, gang: Gang) -> None:
+    def check_quota(self, gang: Gang, raised: Mapping[str, int]) -> None:
         most = self.facts.gpu_maximum
-        gpus = sum(task.gpus for task in gang.tasks)
+        gpus = sum(raised.get(task.name, task.gpus) for task in gang.tasks)
         if most is not None and gpus > most:
             message = (
                 f'Task group "{gang.name}" asks for {gpus} GPUs at once, but its pool may use at most '

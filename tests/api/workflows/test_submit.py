@@ -394,6 +394,18 @@ def test_claims_that_a_scheduler_without_channels_could_put_on_one_node_ask_for_
     assert GroupPlacement.from_json(group.placement, group.optional_placement).claim_gpus == {"gpu": 5}
 
 
+def test_room_beside_claims_counts_against_the_pools_maximum(submit, pool):
+    """Two claims of two GPUs on nodes of eight take ten of the quota."""
+    pool.backend.scheduler_type, pool.backend.scheduler_version = "kueue", "0.15"
+    pool.backend.save()
+    pool.resources = {"gpu": {"maximum": 8}}
+    pool.save()
+    NodeFactory(cluster=pool.backend.cluster, name="n1", labels={"pool": "h100"}, offers_channel=True)
+    reply = accepted(submit(gang(2, gpu=2)))
+    (warning,) = [text for text in reply["warnings"] if "its pool may use at most" in text]
+    assert "asks for 10 GPUs at once, but its pool may use at most 8" in warning
+
+
 @pytest.mark.parametrize("scheduler", ["kai", "kueue"])
 def test_claims_that_share_no_node_ask_for_their_own_gpus(submit, pool, scheduler):
     gpus = 2 if scheduler == "kai" else 8
