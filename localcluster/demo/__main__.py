@@ -3,13 +3,15 @@
 import argparse
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from localcluster import scenario, stack
 from localcluster.api import Api
 from localcluster.build import BuildFailed
 from localcluster.demo import runs, site
-from localcluster.demo.report import Report, wait_for
-from localcluster.demo.run import Run
+from localcluster.demo.report import Report, Turns, wait_for
+from localcluster.demo.run import Stage
 from localcluster.demo.view import Diary, View
 from localcluster.directories import run_directory
 from localcluster.rest import Rest
@@ -38,59 +40,76 @@ def main() -> int:
 
 
 def show(running: stack.Running, report: Report, *, check_servers: Callable[[], None]) -> None:
-    """All runs, one after the other; each leaves the cluster as it found it."""
+    """All scenes: those of a lane one after the other, the lanes side by side, since no two share a node.
+
+    Each scene leaves the cluster as it found it.
+    """
     assert running.plane is not None
-    api = Api(running.plane.access(), connections=16)
-    view = View(api)
+    api = Api(running.plane.access(), connections=32)
     service = Rest(api_url=running.api_url, token=running.token)
     diary = Diary(api)
     diary.start({scenario.namespace(name) for name in scenario.BACKENDS})
-
-    def make(pool: str) -> Run:
-        check_servers()
-        return Run(service=service, view=view, diary=diary, report=report, pool=pool)
-
     report.heading("The cluster, and the pools an administrator made of it over REST")
     report.block(site.drawing())
     check_configuration(service, api, report)
-    view.load_nodes()
-    for title, run in scenes(make, report, view=view, service=service):
-        report.heading(title)
-        run()
+    turns = Turns(len(SCENES))
+    parts = [Report(started=report.started, show=partial(turns.show, place)) for place in range(len(SCENES))]
+
+    def play(lane: str) -> None:
+        view = View(api)
+        view.load_nodes()
+        own_service = Rest(api_url=running.api_url, token=running.token)
+        for place, (own_lane, title, scene) in enumerate(SCENES):
+            if own_lane == lane:
+                check_servers()
+                part = parts[place]
+                part.heading(title)
+                try:
+                    scene(Stage(service=own_service, view=view, diary=diary, report=part))
+                finally:
+                    turns.end(place)
+
+    lanes = {lane for lane, _, _ in SCENES}
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        list(threads.map(play, lanes))
+    for part in parts:
+        report.add(part)
+    check_nothing_left(View(api), report)
     diary.stop()
 
 
-def scenes(
-    make: runs.MakeRun, report: Report, *, view: View, service: Rest
-) -> list[tuple[str, Callable[[], None]]]:
-    return [
-        ("Use case 1: four tasks in one NVLink clique", lambda: runs.use_case_1(make, report)),
-        ("Use case 2: two sets of four, each in one clique", lambda: runs.use_case_2(make, report)),
-        ("Use case 3: the same, and all eight in one zone", lambda: runs.use_case_3(make, report)),
-        ("Use case 4 where it can be given fully", lambda: runs.use_case_4_full(make, report)),
-        ("Use case 4 where the spine cannot be given", lambda: runs.use_case_4_split(make, report)),
-        ("A node dies, and the gang comes back", lambda: runs.node_dies(make, report, view, service)),
-        ("Use case 1 with too few free nodes", lambda: runs.waits_for_a_clique(make, report, view)),
-        ("Use case 3 with its zone busy", lambda: runs.waits_for_a_zone(make, report, view)),
-        (
-            "A preference waits; meanwhile a queue takes back what it is guaranteed",
-            lambda: runs.patience(make, report, service),
-        ),
-        ("LOW gives way to HIGH, and is restarted", lambda: runs.preempted_and_restarted(make, report)),
-        ("A level disappears, and comes back", lambda: runs.level_disappears(make, report, view)),
-        ("Use case 1 under Kubernetes' own scheduler", lambda: runs.use_case_1(make, report, "native")),
-        ("Use case 2 there, as gangs of their own", lambda: runs.use_case_2(make, report, "native")),
-        (
-            "Use case 3 on Kueue, in a queue of somebody else",
-            lambda: runs.use_case_3(make, report, scenario.QUEUED, "q1"),
-        ),
-        ("Use case 1 there, with too few free nodes", lambda: runs.waits_on_kueue(make, report, view)),
-        (
-            "Use case 1 there, in a queue that the service makes",
-            lambda: runs.queue_of_the_service(make, report, view, service),
-        ),
-        ("What is refused", lambda: runs.refusals(service, report)),
-    ]
+SCENES: list[tuple[str, str, Callable[[Stage], None]]] = [
+    ("nvlink", "Use case 1: four tasks in one NVLink clique", runs.use_case_1),
+    ("nvlink", "Use case 2: two sets of four, each in one clique", runs.use_case_2),
+    ("zones", "Use case 3: the same, and all eight in one zone", runs.use_case_3),
+    ("spines", "Use case 4 where it can be given fully", runs.use_case_4_full),
+    ("spines", "Use case 4 where the spine cannot be given", runs.use_case_4_split),
+    ("zones", "A node dies, and the gang comes back", runs.node_dies),
+    ("nvlink", "Use case 1 with too few free nodes", runs.waits_for_a_clique),
+    ("zones", "Use case 3 with its zone busy", runs.waits_for_a_zone),
+    ("spines", "A preference waits; meanwhile a queue takes back what it is guaranteed", runs.patience),
+    ("spines", "LOW gives way to HIGH, and is restarted", runs.preempted_and_restarted),
+    ("nvlink", "A level disappears, and comes back", runs.level_disappears),
+    ("native", "Use case 1 under Kubernetes' own scheduler", partial(runs.use_case_1, pool="native")),
+    ("native", "Use case 2 there, as gangs of their own", partial(runs.use_case_2, pool="native")),
+    (
+        "queued",
+        "Use case 3 on Kueue, in a queue of somebody else",
+        partial(runs.use_case_3, pool=scenario.QUEUED, zone="q1"),
+    ),
+    ("queued", "Use case 1 there, with too few free nodes", runs.waits_on_kueue),
+    ("queued", "Use case 1 there, in a queue that the service makes", runs.queue_of_the_service),
+    ("native", "What is refused", runs.refusals),
+]
+"""The lane, the title and the scene, in the order in which they are printed."""
+
+
+def check_nothing_left(view: View, report: Report) -> None:
+    report.heading("After all of it")
+    for name in scenario.BACKENDS:
+        namespace = scenario.namespace(name)
+        left = view.leftovers(namespace)
+        report.check(not left, f"nothing is left in namespace {namespace}", left)
 
 
 def check_configuration(service: Rest, api: Api, report: Report) -> None:

@@ -1,6 +1,7 @@
 """What the demo prints: headings, tables, and checks that are counted."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,21 +10,26 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def _show(text: str) -> None:
+    print(text, flush=True)
+
+
 @dataclass(slots=True)
 class Report:
-    """Prints as it goes; ``passed`` and ``failed`` count the checks."""
+    """Shows lines as they come; ``passed`` and ``failures`` count the checks."""
 
     started: float = field(default_factory=time.monotonic)
+    show: Callable[[str], None] = _show
     passed: int = 0
     failures: list[str] = field(default_factory=list)
     section: str = ""
 
     def heading(self, text: str) -> None:
         self.section = text
-        print(f"\n== {text}  (+{time.monotonic() - self.started:.0f} s)", flush=True)
+        self.show(f"\n== {text}  (+{time.monotonic() - self.started:.0f} s)")
 
     def line(self, text: str) -> None:
-        print(f"   {text}", flush=True)
+        self.show(f"   {text}")
 
     def block(self, text: str) -> None:
         for line in text.splitlines():
@@ -45,6 +51,11 @@ class Report:
             self.line(f"FAIL  {sentence}" + (f"  (found: {evidence})" if evidence != "" else ""))
         return holds
 
+    def add(self, part: "Report") -> None:
+        """Count the checks of a part of the demo that has ended."""
+        self.passed += part.passed
+        self.failures += part.failures
+
     def close(self) -> int:
         """Print the closing line and return the exit code."""
         for failure in self.failures:
@@ -53,6 +64,34 @@ class Report:
         total = self.passed + len(self.failures)
         print(f"\n{total} checks: {self.passed} passed, {len(self.failures)} failed, in {seconds:.0f} s")
         return 1 if self.failures else 0
+
+
+class Turns:
+    """Lines of scenes that run side by side, printed scene by scene.
+
+    The first scene that has not ended prints as it goes; what the others say is kept until it is their turn.
+    """
+
+    def __init__(self, scenes: int) -> None:
+        self._delayed_lines: list[list[str]] = [[] for _ in range(scenes)]
+        self._ended = [False] * scenes
+        self._turn = 0
+        self._lock = threading.Lock()
+
+    def show(self, scene: int, text: str) -> None:
+        with self._lock:
+            if scene == self._turn:
+                _show(text)
+            else:
+                self._delayed_lines[scene].append(text)
+
+    def end(self, scene: int) -> None:
+        with self._lock:
+            self._ended[scene] = True
+            while self._turn < len(self._ended) and self._ended[self._turn]:
+                self._turn += 1
+                for text in self._delayed_lines[self._turn] if self._turn < len(self._delayed_lines) else ():
+                    _show(text)
 
 
 def wait_for(

@@ -17,6 +17,7 @@ PICTURES = CHECKOUT / "artefacts" / "pictures"
 PLACED = 150.0
 NO_ROOM = re.compile(r"room for|tasks fit")
 RELEASED = 150.0
+NOTED = 30.0
 RETRY = "osmo.nvidia.com/retry"
 LEVELS = "TopologyLevelsUnavailable"
 
@@ -33,6 +34,19 @@ class Placed:
         return {self.view.domain(node, label) for task, node in self.nodes.items() if task.startswith(tasks)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What the scenes of one lane are played with."""
+
+    service: Rest
+    view: View
+    diary: Diary
+    report: Report
+
+    def run(self, pool: str) -> "Run":
+        return Run(service=self.service, view=self.view, diary=self.diary, report=self.report, pool=pool)
+
+
 class Run:
     """One submission of one example to one pool."""
 
@@ -45,6 +59,7 @@ class Run:
         self.namespace = site.namespace_of(pool)
         self.name = ""
         self.group = ""
+        self.uuids: set[str] = set()
 
     def submit(self, example: str, *, priority: str = "NORMAL", recovery: str = "", **changed: str) -> None:
         """Submit an example, with this policy of ``recovery``.
@@ -62,14 +77,20 @@ class Run:
         self.report.line(f"submitted {example} to pool {self.pool}{how}: {self.name}")
         for warning in reply.get("warnings") or []:
             self.report.line(f"warning: {warning}")
-        self.group = self.service.workflow(self.name)["groups"][0]["uuid"]
+        self._follow(self.service.workflow(self.name))
+
+    def _follow(self, answer: dict[str, Any]) -> None:
+        """Know the task group by its uuid, and everything in the cluster by those of group and tasks."""
+        (group,) = answer["groups"]
+        self.group = group["uuid"]
+        self.uuids = {self.group, *(task["task_uuid"] for task in group["tasks"])}
 
     def restart(self) -> None:
         """Run it again as a new workflow, which this run follows from now on."""
         former = self.name
         self.name = self.service.call("POST", f"/api/pool/{self.pool}/workflow/{former}/restart", {})["name"]
         answer = self.service.workflow(self.name)
-        self.group = answer["groups"][0]["uuid"]
+        self._follow(answer)
         parent = f"{answer['parent_name']}-{answer['parent_job_id']}"
         self.report.check(parent == former, f"{self.name} restarts {former}", parent)
 
@@ -257,8 +278,10 @@ class Run:
         self.report.check(released(answer), "the group is Released", group.get("conditions"))
 
     def _check_nothing_left(self) -> None:
-        left = self.view.leftovers(self.namespace)
-        self.report.check(not left, f"nothing is left in namespace {self.namespace}", left)
+        left = [
+            name for name in self.view.leftovers(self.namespace) if any(uuid in name for uuid in self.uuids)
+        ]
+        self.report.check(not left, f"nothing of it is left in namespace {self.namespace}", left)
 
     def _check_log(self) -> None:
         """Its pods are gone; what they said is in the store."""
@@ -274,7 +297,11 @@ class Run:
 
     def show_compute_domain_life(self) -> None:
         """Print the ComputeDomain's life and check its order against the pods'."""
-        life = self.diary.of_group(self.group)
+        life = wait_for(
+            lambda: self.diary.of_group(self.group),
+            until=lambda entries: any(e.kind == "ComputeDomain" and e.change == "DELETED" for e in entries),
+            seconds=NOTED,
+        )
         own = [entry for entry in life if entry.kind == "ComputeDomain"]
         pods = [entry for entry in life if entry.kind == "Pod"]
         self.report.line("life of the ComputeDomain:")
