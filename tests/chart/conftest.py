@@ -41,7 +41,7 @@ class Helm:
             answer = self.run(*command, values=values)
             assert answer.returncode == 0, answer.stderr
             self._rendered[key] = answer.stdout
-        return [document for document in yaml.safe_load_all(self._rendered[key]) if document]
+        return [document for document in yaml.load_all(self._rendered[key], yaml.CSafeLoader) if document]
 
     def refusal(self, values):
         """The message with which values are refused."""
