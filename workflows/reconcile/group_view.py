@@ -6,11 +6,11 @@ rows under their locks.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -32,12 +32,15 @@ from workflows.manifests.group import Renderer
 from workflows.models import Attempt, Task, TaskGroup
 from workflows.selectors import gang_values, group_values
 from workflows.services.lease import Lease, LeaseLost
+from workflows.services.record import NOT_LOCKED, Recorded
 from workflows.values.placement import Easing, GroupPlacement, GroupValues
 
 
-@dataclass(frozen=True, slots=True)
-class TaskView:
-    """One try of a task, without what only rendering needs; its fields are columns of the row."""
+class TaskView(NamedTuple):
+    """One try of a task, without what only rendering needs; its fields are columns of the row.
+
+    A tuple, since a gang has thousands of them and each look reads them all.
+    """
 
     pk: int
     task_uuid: UUID
@@ -69,13 +72,28 @@ class TaskView:
 
 @dataclass(kw_only=True)
 class GroupView:
-    """A group and the latest try of each of its tasks, at database time ``now``."""
+    """A group and the latest try of each of its tasks, at database time ``now``.
+
+    ``heartbeat_at`` is when an observer last followed its cluster.
+    """
 
     row: TaskGroup
     placement: GroupPlacement
     backend: Backend
     tasks: tuple[TaskView, ...]
     now: datetime
+    heartbeat_at: datetime | None = None
+
+    def after(self, recorded: Recorded) -> "GroupView":
+        """The view after a record that added no try and noted no membership: no row is read for it."""
+        row = recorded.group
+        for name in row.get_deferred_fields().intersection(NOT_LOCKED):
+            setattr(row, name, getattr(self.row, name))
+        moved = {task.pk: task for task in recorded.tasks}
+        tasks = tuple(
+            task._replace(**moved[task.pk]._asdict()) if task.pk in moved else task for task in self.tasks
+        )
+        return replace(self, row=row, tasks=tasks, now=recorded.now)
 
     @property
     def uuid(self) -> UUID:
@@ -172,16 +190,21 @@ class GroupView:
         return stage_begins(Gang(self.row.name, tasks))
 
 
-_ROW = "SELECT *, clock_timestamp() AS now FROM workflows_taskgroup WHERE uuid = %s"
+_ROW = """
+    SELECT g.*, clock_timestamp() AS now, c.heartbeat_at FROM workflows_taskgroup AS g
+      LEFT JOIN pools_cluster AS c ON c.uid = coalesce(nullif(g.placement ->> 'cluster_uid', ''), %s)
+     WHERE g.uuid = %s
+"""
 _COLUMN_OF = {field.name: str(field.column) for field in Task._meta.concrete_fields} | {"pk": "id"}  # noqa: SLF001 -- public
-_COLUMNS = ", ".join(_COLUMN_OF[field.name] for field in fields(TaskView))
+_COLUMNS = ", ".join(_COLUMN_OF[field] for field in TaskView._fields)
 _TASKS = f"SELECT {_COLUMNS} FROM workflows_task WHERE group_id = %s AND latest ORDER BY position"  # noqa: S608 -- names
 """Each turn reads both; Django builds them for longer than they run."""
 
 
 def load(lease: Lease) -> GroupView:
     """Read the group. Raises LeaseLost if it is gone, ValueError for a placement of another release."""
-    row: Any = next(iter(TaskGroup.objects.raw(_ROW, [lease.group_id])), None)
+    values = [lease.backend.cluster_id, lease.group_id]
+    row: Any = next(iter(TaskGroup.objects.raw(_ROW, values)), None)
     if row is None:
         raise LeaseLost(f"group {lease.group_id} is gone")
     with connection.cursor() as cursor:
@@ -191,8 +214,9 @@ def load(lease: Lease) -> GroupView:
         row=row,
         placement=GroupPlacement.from_json(row.placement, row.optional_placement),
         backend=lease.backend,
-        tasks=tuple(TaskView(*columns) for columns in tasks),
+        tasks=tuple(map(TaskView._make, tasks)),
         now=row.now,
+        heartbeat_at=row.heartbeat_at,
     )
 
 

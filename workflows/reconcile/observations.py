@@ -351,16 +351,7 @@ def _live(view: GroupView) -> list[TaskView]:
 
 def observer_is_silent(view: GroupView) -> bool:
     """Whether no observer has followed the group's cluster lately, so that its rows may be old."""
-    last = heartbeat_at(view)
-    return last is None or view.now - last > OBSERVER_SILENCE
-
-
-def heartbeat_at(view: GroupView) -> datetime | None:
-    """When an observer last followed the group's cluster."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT heartbeat_at FROM pools_cluster WHERE uid = %s", [cluster_of(view)])
-        row = cursor.fetchone()
-    return row[0] if row else None
+    return view.heartbeat_at is None or view.now - view.heartbeat_at > OBSERVER_SILENCE
 
 
 def evictions(view: GroupView) -> Sequence[str]:

@@ -67,7 +67,16 @@ from workflows.reconcile.unforeseen import note_recovery, note_unforeseen
 from workflows.services.attempts import NewAttempt
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.notify import notify_on_commit
-from workflows.services.record import Change, GroupMove, NewTry, NewWaitingReason, Note, TaskMove, record
+from workflows.services.record import (
+    Change,
+    GroupMove,
+    NewMembership,
+    NewTry,
+    NewWaitingReason,
+    Note,
+    TaskMove,
+    record,
+)
 
 TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is reconciled this often even without a notification
@@ -141,6 +150,7 @@ class Reconciliation:
     cluster: LeasedCluster
     archive: LogArchive
     view: GroupView | None = None
+    recorded_view: GroupView | None = None
     observed: ObservedPods | None = None
     claim_template: str = ""
     node_wait: str = ""
@@ -177,11 +187,11 @@ class Reconciliation:
 
     def _turn(self) -> Outcome | None:
         """Do the next step; None when the rows have moved and should be read again."""
-        self.view = view = load(self.lease)
-        self.observed, self.domain = None, None
+        self.view = view = self.recorded_view or load(self.lease)
+        self.recorded_view = self.observed = self.domain = None
         self.claim_template = self.node_wait = self.held_back = ""
         if not view.ended and (changes := self._settle(view)) is not None:
-            record(self.lease, changes)
+            self.recorded_view = view.after(record(self.lease, changes))
             return None
         if not view.ended and view.row.status == TaskStatus.WAITING:
             return RequeueAfter(seconds=WAITING_SECONDS)
@@ -268,13 +278,15 @@ class Reconciliation:
         observed, assessment = self._observe(view, silent=silent)
         self.observed, self.held_back = observed, assessment.held_back
         if assessment.changes:
-            record(self.lease, assessment.changes)
+            recorded = record(self.lease, assessment.changes)
             for attempt in (change for change in assessment.changes if isinstance(change, NewAttempt)):
                 ATTEMPTS_ENDED.labels(view.placement.backend, attempt.loss).inc()
-        if _outdates_view(assessment.changes):
-            return None
-        if _ends_tasks(assessment.changes):  # the gang's minimum must follow at once when fewer tasks live
-            self.view = view = load(self.lease)
+            if _changes_tries(assessment.changes):
+                return None
+            self.view = view = view.after(recorded)  # what follows sees the new statuses in the same turn
+            if view.ended:
+                self.recorded_view = view
+                return None
             self.observed = observed = observed.of(task.pod_name for task in view.tasks if task.live)
         if not silent and not view.row.repinning:
             outcome = recreate_missing(view, observed, assessment.lost, self.lease, self.cluster)
@@ -339,7 +351,7 @@ class Reconciliation:
             gone_at=observed.gone_at,
             complete=True,
             observer_silent=silent,
-            heartbeat_at=observations.heartbeat_at(view),
+            heartbeat_at=view.heartbeat_at,
             nodes_gone=observed.nodes_gone,
             evictions=observations.evictions(view),
             exit_actions=observations.exit_actions_of_live_tasks(view),
@@ -401,13 +413,9 @@ def _waits_since(view: GroupView) -> datetime:
     return max((time for time in times if time is not None), default=view.now)
 
 
-def _outdates_view(changes: Iterable[Change]) -> bool:
-    """Whether the turn must start anew: timers follow from a group's status, a new try has another pod."""
-    return any(isinstance(change, GroupMove | NewTry) for change in changes)
-
-
-def _ends_tasks(changes: Iterable[Change]) -> bool:
-    return any(isinstance(change, TaskMove) and change.status in TERMINAL for change in changes)
+def _changes_tries(changes: Iterable[Change]) -> bool:
+    """Whether the turn must start anew: a new try has another pod."""
+    return any(isinstance(change, NewTry | NewAttempt | NewMembership) for change in changes)
 
 
 def _follow_upstream(view: GroupView) -> list[Change] | None:

@@ -272,8 +272,11 @@ def _lacks_compute_domains(view: GroupView, trouble: Retry) -> bool:
 
 
 def _domains(view: GroupView) -> dict[str, str] | None:
-    """The domains of the pool's nodes: joined label values, broadest first, to names for people."""
-    nodes = _pool_nodes(view)
+    """The domains of the pool's nodes: joined label values, broadest first, to names for people.
+
+    None while no node is known, and where there are no levels: then no domain can be meant.
+    """
+    nodes = _pool_nodes(view) if view.placement.levels else {}
     domain_names: dict[str, str] = {}
     for labels in nodes.values():
         path: list[str] = []

@@ -245,7 +245,31 @@ GroupChange = (
 Change = TaskMove | NewTry | NodeFailed | GroupChange
 
 
-def record(lease: Lease, changes: Sequence[Change]) -> None:
+class MovedTask(NamedTuple):
+    """A try after its move; the fields are columns of its row."""
+
+    pk: int
+    status: str
+    node_name: str
+    pod_ip: str
+    processing_start_time: datetime | None
+    scheduling_start_time: datetime | None
+    initializing_start_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The rows after a record: the group, which was locked at ``now``, and the tries that moved.
+
+    The group's columns NOT_LOCKED were not read.
+    """
+
+    group: TaskGroup
+    now: datetime
+    tasks: Sequence[MovedTask]
+
+
+def record(lease: Lease, changes: Sequence[Change]) -> Recorded:
     """Write the changes of one reconciliation together: tasks, then tries, then the group in the order given.
 
     Raises LeaseLost if another worker may have the group; then nothing is written.
@@ -263,7 +287,7 @@ def record(lease: Lease, changes: Sequence[Change]) -> None:
         before = group.status
         steps = Steps(group, now, replaced=[new.after for new in tries])
         begins = any(isinstance(change, NewAttempt) for change in of_group)
-        _move_tasks(moves, steps, begins=begins)
+        moved_tasks = _move_tasks(moves, steps, begins=begins)
         _add_tries(tries, steps, begins=begins)
         for change in of_group:
             _write(change, steps)
@@ -277,6 +301,7 @@ def record(lease: Lease, changes: Sequence[Change]) -> None:
         timeline.add(steps.notes, beside=steps.events)
         if moved and downstream:
             mark_due(downstream)
+    return Recorded(group, now, moved_tasks)
 
 
 _LOCK_WORKFLOW = """
@@ -290,10 +315,13 @@ def _lock_workflow(group_id: UUID) -> Workflow:
     return workflow
 
 
+NOT_LOCKED = ("constraints", "placement_result")
+"""The columns of a group that grow with its tasks; a record that writes one writes it whole."""
+
 _COLUMNS = ", ".join(
     str(field.column)
     for field in TaskGroup._meta.concrete_fields  # noqa: SLF001 -- public
-    if field.name not in ("constraints", "placement_result")
+    if field.name not in NOT_LOCKED
 )
 _LOCK = f"""
     WITH locked AS MATERIALIZED (
@@ -341,6 +369,8 @@ _MOVE_TASKS = """
                   %(node)s::text[], %(ip)s::text[], %(ended)s::boolean[], %(uncounted)s::boolean[])
         AS new(pk, status, code, message, node, ip, ended, uncounted)
      WHERE task.id = new.pk
+ RETURNING task.id, task.status, task.node_name, task.pod_ip, task.processing_start_time,
+           task.scheduling_start_time, task.initializing_start_time
 """
 
 
@@ -358,16 +388,16 @@ class _TaskRow(NamedTuple):
     pod_ip: str
 
 
-def _move_tasks(moves: Sequence[TaskMove], steps: Steps, *, begins: bool) -> None:
+def _move_tasks(moves: Sequence[TaskMove], steps: Steps, *, begins: bool) -> list[MovedTask]:
     """Move tasks. Where an attempt ``begins``, its event speaks for the tasks that did not end themselves."""
     if not moves:
-        return
+        return []
     with connection.cursor() as cursor:
         cursor.execute(_TASK_ROWS, [steps.group.pk, [m.pk for m in moves]])
         rows = {pk: _TaskRow(*columns) for pk, *columns in cursor.fetchall()}
     allowed = [move for move in moves if move.pk in rows and _task_moves(rows[move.pk], move)]
     if not allowed:
-        return
+        return []
     columns: dict[str, Any] = {
         "now": steps.now,
         "pk": [m.pk for m in allowed],
@@ -381,6 +411,7 @@ def _move_tasks(moves: Sequence[TaskMove], steps: Steps, *, begins: bool) -> Non
     }
     with connection.cursor() as cursor:
         cursor.execute(_MOVE_TASKS, columns)
+        moved = [MovedTask(*columns_of_one) for columns_of_one in cursor.fetchall()]
     for move in allowed:
         row = rows[move.pk]
         if row.status != move.status and not _is_left_out(row, move, begins=begins):
@@ -393,6 +424,7 @@ def _move_tasks(moves: Sequence[TaskMove], steps: Steps, *, begins: bool) -> Non
                 task=row.name,
                 retry=row.retry_id,
             )
+    return moved
 
 
 def _is_left_out(row: _TaskRow, move: TaskMove, *, begins: bool) -> bool:
