@@ -45,16 +45,15 @@ class ConcurrencyLimit(Generic[T]):
         """Give each cluster at most ``most`` slots, and all silent clusters ``silent`` together."""
         self._most, self._most_silent = max(1, most), max(1, silent)
 
-    def enter(self, access: Access, work: T | None = None) -> bool:
+    def enter(self, access: Access, *work: T) -> bool:
         """Take a slot; False if none is free. Then ``work`` is queued if the cluster answers."""
         with self._lock:
             if self._is_free(access):
                 self._occupied[access] += 1
                 return True
-            if work is not None and not reachability.is_silent(access):
+            if work and not reachability.is_silent(access):
                 waiting = self._waiting.setdefault(access, OrderedDict())
-                if len(waiting) < MAX_WAITING:
-                    waiting[work] = None
+                waiting.update(dict.fromkeys(work[: MAX_WAITING - len(waiting)]))
             return False
 
     def waiting(self) -> frozenset[T]:

@@ -7,16 +7,18 @@ concurrency limit (``cluster.concurrency``).
 
 import threading
 import time
+from collections import deque
+from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
 import structlog
-from celery import shared_task
+from celery import Task, shared_task
 from django.db import connection
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from cluster import concurrency
+from cluster import concurrency, reachability
 from cluster.connection import Access
 from cluster.errors import ClusterError
 from pools.clusters.connect import access_of, cluster_for
@@ -30,9 +32,8 @@ from workflows.logs.archive import HOLD_SECONDS, keep_before_delete, keep_ended
 from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle_released
 from workflows.metrics import RECONCILES_IDLE, RECONCILES_SKIPPED
 from workflows.reconcile import orphans, run
-from workflows.services import levels, orders, queue, retention, sweep
+from workflows.services import levels, notify, orders, queue, retention, sweep
 from workflows.services.lease import take_lease
-from workflows.services.notify import notify_on_commit
 
 AFTERMATH = timedelta(minutes=10)  # how long a cleaned backend's cluster is swept for orphans
 TURN_SECONDS = 30.0  # how long one message may go on with other groups of its cluster
@@ -45,41 +46,58 @@ _refilling = threading.Lock()
 _refilled_at = float("-inf")
 
 
-@shared_task(acks_late=True, name="workflows.tasks.reconcile_task_group", ignore_result=True)
-def reconcile_task_group(group_id: str) -> None:
-    """Bring one task group's objects in the cluster in line with its row.
+@shared_task(bind=True, acks_late=True, name="workflows.tasks.reconcile_task_group", ignore_result=True)
+def reconcile_task_group(self: Task, group_id: str) -> None:
+    """Bring the objects of one task group in its cluster in line with its row, then those of further groups.
 
     A late, lost or doubled delivery is harmless: the lease is taken only of a group that is due, and
     ``sweep_due_groups`` finds it again from ``next_reconcile_at``.
     """
-    access = _access(group_id)
-    if access is None or not concurrency.WORK.enter(access, group_id):
-        RECONCILES_SKIPPED.labels("not_due" if access is None else "no_seat").inc()
+    headers = self.request.headers or {}
+    reconcile_groups([group_id, *headers.get(notify.FURTHER, ())])
+
+
+def reconcile_groups(groups: Sequence[str]) -> None:
+    """Reconcile those of these groups of one backend that are due and that nobody has a lease of."""
+    accesses = _accesses(groups)
+    RECONCILES_SKIPPED.labels("not_due").inc(len(groups) - len(accesses))
+    if not accesses:
+        return
+    access, waiting = next(iter(accesses.values())), deque(accesses)
+    if not concurrency.WORK.enter(access, *waiting):
+        RECONCILES_SKIPPED.labels("no_seat").inc(len(waiting))
         return
     try:
         until = time.monotonic() + TURN_SECONDS
-        following: str | None = group_id
+        following: str | None = waiting.popleft()
         while following is not None:
             _reconcile(UUID(following))
-            following = concurrency.WORK.next(access) if time.monotonic() < until else None
+            following = _following(access, waiting) if time.monotonic() < until else None
     finally:
         concurrency.WORK.leave(access)
     _refill()
 
 
-_ACCESS = """
-    SELECT b.kubeconfig, b.context FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
-     WHERE g.uuid = %s AND g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
+def _following(access: Access, waiting: deque[str]) -> str | None:
+    """The next group of a message, or one that waits for a slot; those left out are found by the sweep."""
+    if waiting and not reachability.is_silent(access):
+        return waiting.popleft()
+    return concurrency.WORK.next(access)
+
+
+_ACCESSES = """
+    SELECT g.uuid, b.kubeconfig, b.context
+      FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
+     WHERE g.uuid = ANY(%s::uuid[]) AND g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
        AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp())
 """
 
 
-def _access(group_id: str) -> Access | None:
-    """Where the group's cluster is reached, if the group is due and nobody has its lease."""
+def _accesses(groups: Sequence[str]) -> dict[str, Access]:
+    """Where the cluster of each group is reached that is due and that nobody has a lease of."""
     with connection.cursor() as cursor:
-        cursor.execute(_ACCESS, [group_id])
-        row = cursor.fetchone()
-    return Access(*row) if row else None
+        cursor.execute(_ACCESSES, [groups])
+        return {str(group): Access(*address) for group, *address in cursor.fetchall()}
 
 
 def _reconcile(group_id: UUID) -> None:
@@ -107,7 +125,8 @@ def _notify_due() -> None:
     if room := queue.room():
         waiting = concurrency.WORK.waiting()
         due = sweep.due_groups(limit=room + len(waiting))
-        notify_on_commit([group for group in due if str(group) not in waiting], most=room)
+        free = ((group, backend) for group, backend in due.items() if str(group) not in waiting)
+        notify.notify_on_commit(free, most=room)
 
 
 def _refill() -> None:

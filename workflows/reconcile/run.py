@@ -139,7 +139,7 @@ def _release(lease: Lease, outcome: Outcome) -> None:
     else:
         due = release(lease, failures=0)
     if due:
-        notify_on_commit([lease.group_id])
+        notify_on_commit([(lease.group_id, lease.backend.pk)])
 
 
 @dataclass(slots=True)

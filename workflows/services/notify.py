@@ -4,9 +4,15 @@ The row says when a group is due and a sweep finds it; a message only makes that
 does not answer is logged and ignored, and of a great many groups only the first few get a message: the
 sweep is as fast for the rest. No message is sent while many wait already: the queue stays short whatever
 comes in, and what is left to the sweep is taken in fair turns, which a queue does not do.
+
+A message costs a worker about as much as a small step of a group. So where many groups of one backend are due
+at once, a message names several of them: the first as its argument, the others in a header. A worker of an
+older release does not know the header and takes the first group alone; the sweep finds the others. A few
+groups get a message each, so that several threads take them.
 """
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 import structlog
@@ -21,7 +27,13 @@ from workflows.models import TaskGroup
 from workflows.services import queue
 
 RECONCILE = "workflows.tasks.reconcile_task_group"
-MOST_MESSAGES = 50
+MOST_GROUPS = 50
+"""For how many groups messages are sent at once."""
+FURTHER = "further_groups"
+"""The header with the groups of a message but for the first."""
+MOST_IN_A_MESSAGE = 8
+LEAST_MESSAGES = 8
+"""A message names several groups of a backend once that leaves so many messages."""
 
 log = structlog.get_logger(__name__)
 
@@ -34,32 +46,47 @@ def mark_due(group_ids: Iterable[UUID]) -> None:
     ids = list(group_ids)
     with transaction.atomic():  # locked in one order, so two crowds that share groups cannot block each other
         rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=ids, released_at=None)
-        leased = dict(
-            rows.annotate(leased=Q(lease_until__gt=Now())).order_by("pk").values_list("pk", "leased")
-        )
-        TaskGroup.objects.filter(pk__in=leased).update(
+        leased = Q(lease_until__gt=Now())
+        locked = list(rows.annotate(leased=leased).order_by("pk").values_list("pk", "backend_id", "leased"))
+        TaskGroup.objects.filter(pk__in=[pk for pk, _, _ in locked]).update(
             notifications=F("notifications") + 1, next_reconcile_at=Now()
         )
-        notify_on_commit([pk for pk, is_leased in leased.items() if not is_leased])
+        notify_on_commit([(pk, backend) for pk, backend, is_leased in locked if not is_leased])
 
 
-def notify_on_commit(group_ids: Iterable[UUID], *, most: int = MOST_MESSAGES) -> None:
-    """Send the messages for groups that are due already, after the commit; for no more than ``most``."""
-    ids = list(group_ids)[:most]
-    transaction.on_commit(lambda: _send(ids), robust=True)
+def notify_on_commit(groups: Iterable[tuple[UUID, int]], *, most: int = MOST_GROUPS) -> None:
+    """Send messages for groups that are due already, after the commit; for no more than ``most`` of them.
+
+    Each comes with the key of its backend.
+    """
+    messages = _messages(list(groups)[:most])
+    transaction.on_commit(lambda: _send(messages), robust=True)
 
 
-def _send(ids: list[UUID]) -> None:
-    fitting = ids[: queue.room()] if ids else []
-    if left := len(ids) - len(fitting):
+def _messages(groups: Sequence[tuple[UUID, int]]) -> list[list[UUID]]:
+    """The groups of each message, all of one backend."""
+    by_backend: defaultdict[int, list[UUID]] = defaultdict(list)
+    for group, backend in groups:
+        by_backend[backend].append(group)
+    messages = []
+    for of_one in by_backend.values():
+        size = min(MOST_IN_A_MESSAGE, max(1, len(of_one) // LEAST_MESSAGES))
+        messages += [of_one[start : start + size] for start in range(0, len(of_one), size)]
+    return messages
+
+
+def _send(messages: Sequence[Sequence[UUID]]) -> None:
+    fitting = messages[: queue.room()] if messages else []
+    if left := sum(map(len, messages[len(fitting) :])):
         NOTIFICATIONS_DROPPED.labels("queue_full").inc(left)
     if fitting and queue.is_silent():
-        NOTIFICATIONS_DROPPED.labels("broker_away").inc(len(fitting))
+        NOTIFICATIONS_DROPPED.labels("broker_away").inc(sum(map(len, fitting)))
         return
     queue.sent(len(fitting))
     try:
-        for group_id in fitting:
-            current_app.send_task(RECONCILE, args=[str(group_id)], retry=False)
+        for first, *further in fitting:
+            more = {"headers": {FURTHER: [str(group) for group in further]}} if further else {}
+            current_app.send_task(RECONCILE, args=[str(first)], retry=False, **more)
     except (KombuError, OSError) as error:
-        NOTIFICATIONS_DROPPED.labels("broker_away").inc(len(fitting))
-        log.warning("notification_not_sent", groups=len(fitting), error=str(error))
+        NOTIFICATIONS_DROPPED.labels("broker_away").inc(sum(map(len, fitting)))
+        log.warning("notification_not_sent", groups=sum(map(len, fitting)), error=str(error))

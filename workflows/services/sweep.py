@@ -24,9 +24,10 @@ _DUE = """
          WHERE g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
            AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp())
     ), turns AS (
-        SELECT uuid, since, row_number() OVER (PARTITION BY backend_id ORDER BY turn, since) AS turn FROM due
+        SELECT uuid, backend_id, since, row_number() OVER (PARTITION BY backend_id ORDER BY turn, since) AS turn
+          FROM due
     )
-    SELECT uuid FROM turns ORDER BY turn, since LIMIT %s
+    SELECT uuid, backend_id FROM turns ORDER BY turn, since LIMIT %s
 """
 
 _NOTE = """
@@ -45,11 +46,11 @@ _OUTLIVED = """
 """
 
 
-def due_groups(limit: int = BATCH) -> list[UUID]:
-    """Groups that are due and not leased, in turns of their backends and pools."""
+def due_groups(limit: int = BATCH) -> dict[UUID, int]:
+    """Groups that are due and not leased, in turns of their backends and pools; each with its backend's key."""
     with connection.cursor() as cursor:
         cursor.execute(_DUE, [limit])
-        return [row[0] for row in cursor.fetchall()]
+        return dict(cursor.fetchall())
 
 
 def note_sweep() -> None:

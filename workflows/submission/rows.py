@@ -52,7 +52,7 @@ def write(accepted: AcceptedSubmission) -> dict[str, Any]:
         message = f"Accepted into pool {workflow.pool_name} for {workflow.submitted_by}."
         _record_event(workflow, "Submitted", message, key="submitted")
         _record_forms(accepted, rows)
-        notify_on_commit(row.pk for row in rows if row.status == TaskStatus.PROCESSING)
+        notify_on_commit((row.pk, row.backend_id) for row in rows if row.status == TaskStatus.PROCESSING)
     reached("after-submission-before-reply")
     log.info("workflow_submitted", workflow=workflow.name, groups=len(rows), pool=workflow.pool_name)
     return dict(workflow.reply)

@@ -1,0 +1,116 @@
+"""Messages that name several groups, and what becomes of groups that a worker leaves out."""
+
+import pytest
+from celery import current_app
+
+from cluster import reachability
+from pools.clusters import connect
+from pools.clusters.connect import access_of
+from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
+from tests.worker.world import fresh
+from workflows import tasks
+from workflows.models import TaskGroup
+from workflows.services import notify, queue
+from workflows.services.notify import LEAST_MESSAGES, MOST_IN_A_MESSAGE, mark_due
+from workflows.services.sweep import due_groups
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """The groups of each message that was sent."""
+    messages = []
+
+    def send(_name, *, args, headers=None, **_):
+        messages.append([*args, *(headers or {}).get(notify.FURTHER, ())])
+
+    monkeypatch.setattr(current_app, "send_task", send)
+    monkeypatch.setattr(queue, "room", lambda: queue.FULL)
+    return messages
+
+
+@pytest.fixture
+def through_messages(world, monkeypatch):
+    """Workers reach the cluster in memory."""
+    monkeypatch.setattr(connect, "connect", lambda *_: world.cluster)
+
+
+def groups_of(pool, count):
+    return [TaskGroupFactory(pool=pool, pods=1) for _ in range(count)]
+
+
+def message_for(groups):
+    """What a worker does with a message for these groups."""
+    first, *further = (str(group.pk) for group in groups)
+    tasks.reconcile_task_group.apply(args=[first], headers={notify.FURTHER: further}, throw=True)
+
+
+def are_created(groups):
+    rows = TaskGroup.objects.filter(pk__in=[group.pk for group in groups])
+    return [row.created_in_cluster_at is not None for row in rows]
+
+
+def test_a_few_groups_get_a_message_each(world, sent, django_capture_on_commit_callbacks):
+    groups = groups_of(world.pool(), LEAST_MESSAGES)
+    with django_capture_on_commit_callbacks(execute=True):
+        mark_due([group.pk for group in groups])
+    assert sorted(sent) == sorted([str(group.pk)] for group in groups)
+
+
+def test_many_groups_of_a_backend_share_messages(world, sent, django_capture_on_commit_callbacks):
+    groups = groups_of(world.pool(), 3 * LEAST_MESSAGES)
+    with django_capture_on_commit_callbacks(execute=True):
+        mark_due([group.pk for group in groups])
+    assert sorted(group for message in sent for group in message) == sorted(str(g.pk) for g in groups)
+    assert {len(message) for message in sent} == {3}
+    assert MOST_IN_A_MESSAGE >= 3
+
+
+def test_a_message_holds_groups_of_one_backend(world, sent, django_capture_on_commit_callbacks):
+    pools = [PoolFactory(backend=BackendFactory()) for _ in range(2)]
+    groups = [groups_of(pool, 2 * LEAST_MESSAGES) for pool in pools]
+    with django_capture_on_commit_callbacks(execute=True):
+        mark_due([group.pk for of_one in groups for group in of_one])
+    backend_of = {str(group.pk): group.backend_id for of_one in groups for group in of_one}
+    assert {len(message) for message in sent} == {2}
+    assert all(len({backend_of[group] for group in message}) == 1 for message in sent)
+
+
+def test_a_worker_takes_all_groups_of_a_message(world, through_messages):
+    groups = groups_of(world.pool(), 3)
+    message_for(groups)
+    assert all(are_created(groups))
+
+
+def test_groups_that_a_worker_of_an_older_release_leaves_out_are_found_by_the_sweep(world, through_messages):
+    """It takes the argument alone, and does not know the header."""
+    first, *others = groups_of(world.pool(), 3)
+    tasks.reconcile_task_group(str(first.pk))
+    assert are_created([first]) == [True]
+    assert set(due_groups()) == {group.pk for group in others}
+
+
+def test_one_group_of_a_message_that_has_a_lease_holds_up_no_other(world, through_messages):
+    held, *others = groups_of(world.pool(), 3)
+    assert tasks.take_lease(held.pk)
+    message_for([held, *others])
+    assert all(are_created(others))
+    assert are_created([held]) == [False]
+
+
+def test_the_other_groups_of_a_message_do_not_wait_for_a_cluster_that_falls_silent(
+    world, through_messages, monkeypatch
+):
+    first, *others = groups_of(world.pool(), 3)
+    silent = []
+    monkeypatch.setattr(reachability, "is_silent", lambda access: access in silent)
+    reconcile = tasks._reconcile
+
+    def fall_silent(group_id):
+        reconcile(group_id)
+        silent.append(access_of(first.backend))
+
+    monkeypatch.setattr(tasks, "_reconcile", fall_silent)
+    message_for([first, *others])
+    assert are_created([first]) == [True]
+    assert set(due_groups()) == {group.pk for group in others}
+    assert fresh(first).lease_token is None
