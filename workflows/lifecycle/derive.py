@@ -5,7 +5,7 @@ if it failed). A sibling that fails ends the group only if ``ignore_nonlead_stat
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 
@@ -23,8 +23,7 @@ _FIRST_OF_WORKFLOW = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LatestTry:
+class LatestTry(NamedTuple):
     """The latest try of a task."""
 
     status: str

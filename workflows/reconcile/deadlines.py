@@ -74,7 +74,7 @@ def _run_deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
     if until := _end_of_run(view):
         return [(TaskStatus.FAILED_EXEC_TIMEOUT, f"It ran longer than its {limit}.", until)]
     since = [
-        t.scheduling_start_time or t.processing_start_time for t in view.tasks if t.live and not t.node_name
+        t.scheduling_start_time or t.processing_start_time for t in view.live if not t.node_name
     ]
     begun = min(filter(None, since), default=None)
     if begun is None:

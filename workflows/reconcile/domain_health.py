@@ -80,7 +80,7 @@ def _adoption(view: GroupView, health: DomainHealth) -> list[Change]:
 
 def _channel_tasks(view: GroupView, observed: ObservedPods) -> list[ChannelTask]:
     """The live tasks whose present pods claim a channel and have a node."""
-    pods = ((task, observed.pods.get(task.pod_name)) for task in view.tasks if task.live)
+    pods = ((task, observed.pods.get(task.pod_name)) for task in view.live)
     return [
         ChannelTask(
             pk=task.pk,

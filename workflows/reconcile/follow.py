@@ -162,14 +162,13 @@ def follow(
         changes_of_attempt = (*_left_unnoted(view, observed), *attempt, *reader.failures)
         return Assessment(changes=changes_of_attempt, recheck=None)
     moves |= _alone_again(moves, recovery) | _given_up(moves, recovery)
-    ends = ends_siblings(
-        _latest_tries(view.tasks, moves), ignore_nonlead_status=view.row.ignore_nonlead_status
-    )
+    members = _latest_tries(view.tasks, moves)
+    ends = ends_siblings(members, ignore_nonlead_status=view.row.ignore_nonlead_status)
     if ends is not None:
         moves |= _ended(view.tasks, moves, ends)
+        members = _latest_tries(view.tasks, moves)
     after = recovery.cause.loss if recovery is not None else None
     tries, generation = ((), None) if ends is not None else _tries(view, moves, after, editable=editable)
-    members = _latest_tries(view.tasks, moves)
     status = group_status(members, ignore_nonlead_status=view.row.ignore_nonlead_status)
     changes: list[Change] = [*moves.values(), *tries, *run_clock(view, moves, status=status)]
     changes += reader.failures
@@ -485,10 +484,11 @@ def _latest_tries(tasks: Sequence[TaskView], moves: Mapping[int, TaskMove]) -> l
     """The latest tries as they will be; one that is tried again counts as not finished."""
     tries = []
     for task in tasks:
-        move = moves.get(task.pk)
-        status = move.status if move else task.status
+        status, node = task.status, task.node_name
+        if (move := moves.get(task.pk)) is not None:
+            status, node = move.status, node or move.node_name
+        placed = bool(node) or status == TaskStatus.COMPLETED
         again = status == TaskStatus.RESCHEDULED
-        placed = status == TaskStatus.COMPLETED or bool(task.node_name or (move and move.node_name))
         tries.append(LatestTry(str(TaskStatus.PROCESSING) if again else status, task.lead, placed))
     return tries
 

@@ -30,6 +30,7 @@ from workflows.lifecycle.recovery import History
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.models import Attempt, Task, TaskGroup
+from workflows.reconcile.rendered_gangs import RENDERED_GANGS, Source
 from workflows.selectors import gang_values, group_values
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.record import NOT_LOCKED, Recorded
@@ -108,6 +109,11 @@ class GroupView:
     def ended(self) -> bool:
         return self.row.status in TERMINAL
 
+    @cached_property
+    def live(self) -> tuple[TaskView, ...]:
+        """The tasks that have not ended."""
+        return tuple(task for task in self.tasks if task.status not in TERMINAL)
+
     @property
     def domain_uid(self) -> str:
         """The uid of the ComputeDomain whose channels the pods of this attempt claim; empty: not known."""
@@ -170,7 +176,19 @@ class GroupView:
     @cached_property
     def gangs(self) -> Mapping[int, RenderedGang]:
         """The rendered gang of each generation."""
-        return Renderer(self._gang_values).gangs
+        if self.keeps_nodes or "values" in self.__dict__:
+            return Renderer(self._gang_values).gangs
+        source = Source(
+            placement=self.placement,
+            attempt_number=self.row.attempt_number,
+            generation=self.row.generation,
+            stage=self.row.stage,
+            preference_levels=self.row.preference_levels,
+            set_order=self.row.set_order,
+            pins=self.row.pins,
+            tries=tuple(task.pk for task in self.tasks),
+        )
+        return RENDERED_GANGS.get(self.uuid, source, render=lambda: Renderer(self._gang_values).gangs)
 
     def gangs_eased(self, easing: Easing) -> Mapping[int, RenderedGang]:
         """The same with its preferences eased so far."""

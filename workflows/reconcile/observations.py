@@ -44,7 +44,7 @@ OBSERVER_SILENCE = timedelta(seconds=60)
 def observed_pods(view: GroupView) -> ObservedPods:
     """The pods of the group's live tasks as the observer last saw them."""
     settled = _settled_pods(view)
-    others = [task.pod_name for task in view.tasks if task.live and task.pod_name not in settled]
+    others = [task.pod_name for task in view.live if task.pod_name not in settled]
     pods, gone_at = _read_pods(view, others)
     names = {pod.node_name for pod in pods.values()} | {pod.node_name for pod in settled.values()}
     nodes = unhealthy_nodes(cluster_of(view), names - {""}, backend=view.backend)
@@ -67,9 +67,8 @@ def observed_pods(view: GroupView) -> ObservedPods:
     away = any(node.is_away for node in nodes.values())
     ending = [
         t
-        for t in view.tasks
-        if t.live
-        and (t.pod_name not in settled or t.pod_name in doubtful)
+        for t in view.live
+        if (t.pod_name not in settled or t.pod_name in doubtful)
         and (domain_deleted or t.pod_name in out_of_domain or _has_ended(pods.get(t.pod_name), nodes))
     ]
     return ObservedPods(
@@ -191,7 +190,7 @@ def _out_of_domain(view: GroupView, *, ended: Collection[str]) -> dict[str, date
     not, because a node leaves its domain when no pod holds its channel any more. After a time in which nobody
     followed the cluster the time counts anew: the domain's row may be from before.
     """
-    left = [task for task in view.tasks if task.live and _may_be_out(task, ended)]
+    left = [task for task in view.live if _may_be_out(task, ended)]
     if not left or not view.placement.has_attempts:
         return {}
     domain = compute_domain_nodes(view) or ()
@@ -327,12 +326,12 @@ def _unstartable(pod: PodSeen) -> bool:
 
 def exit_actions_of_live_tasks(view: GroupView) -> Mapping[int, Mapping[str, str]]:
     """The exit actions of every live task."""
-    return _exit_actions(view, _live(view))
+    return _exit_actions(view, view.live)
 
 
 def uncounted_tries_of_live_tasks(view: GroupView) -> Mapping[int, int]:
     """The same of their tries that do not count as retries."""
-    return _uncounted_tries(view, _live(view))
+    return _uncounted_tries(view, view.live)
 
 
 def _exit_actions(view: GroupView, tasks: Sequence[TaskView]) -> Mapping[int, Mapping[str, str]]:
@@ -343,10 +342,6 @@ def _uncounted_tries(view: GroupView, tasks: Sequence[TaskView]) -> Mapping[int,
     """No query for tasks that were not tried before."""
     retried = [task.pk for task in tasks if task.retry_id]
     return uncounted_tries_of(view.row, retried) if retried else {}
-
-
-def _live(view: GroupView) -> list[TaskView]:
-    return [task for task in view.tasks if task.live]
 
 
 def observer_is_silent(view: GroupView) -> bool:

@@ -45,7 +45,7 @@ def held_back(
         return None
     if any(lost.loss != Loss.FAILED for lost in losses.values()):
         return None
-    peers = [task for task in view.tasks if task.live and task.pk not in losses]
+    peers = [task for task in view.live if task.pk not in losses]
     if not any(pod.deleting and not pod.absent for task in peers if (pod := pods.get(task.pod_name))):
         return None
     ends = _ends(view, pods, losses)
@@ -102,7 +102,7 @@ def attributed(
     """
     if not view.placement.has_attempts:
         return losses
-    peers = [task for task in view.tasks if task.live and task.pk not in losses]
+    peers = [task for task in view.live if task.pk not in losses]
     away = sorted({task.node_name for task in peers if (node := nodes.get(task.node_name)) and node.is_away})
     if away:
         sentence = f"A peer of it was on a node that is away. {nodes[away[0]].sentence(away[0])}"
@@ -110,7 +110,7 @@ def attributed(
     if domain_deleted:
         sentence = "The group's ComputeDomain was deleted from outside."
         return _blamed(losses, "", evidence=DOMAIN_DELETED, sentence=sentence)
-    left = sorted(task.node_name for task in view.tasks if task.live and task.pod_name in out_of_domain)
+    left = sorted(task.node_name for task in view.live if task.pod_name in out_of_domain)
     if not left:
         return losses
     sentence = f"Node {left[0]} had left the group's NVLink domain."
@@ -273,7 +273,7 @@ def new_attempt(
     """
     cause = recovery.cause
     reason = as_sentence(f"Task {cause.name}: {cause.message}")
-    ended = [_end_of_try(task, moves.get(task.pk), reason) for task in view.tasks if task.live]
+    ended = [_end_of_try(task, moves.get(task.pk), reason) for task in view.live]
     tries = [_first_try(task, generation=view.row.generation + 1) for task in view.tasks]
     attempt = NewAttempt(
         loss=str(cause.loss),

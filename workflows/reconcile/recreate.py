@@ -228,7 +228,7 @@ def _made_again(view: GroupView, domain: Obj, cluster: LeasedCluster) -> Note:
 
 def _claims_channels(view: GroupView) -> bool:
     """Whether a live task's container claims a channel of the group's ComputeDomain."""
-    live = [task.pk for task in view.tasks if task.live]
+    live = [task.pk for task in view.live]
     return Task.objects.filter(pk__in=live, spec__claims_channel=True).exists()
 
 
@@ -312,7 +312,7 @@ def _waits(view: GroupView, observed: ObservedPods, lost: Sequence[TaskView]) ->
     if not _is_old(view):
         return False
     lost_keys = {task.pk for task in lost}
-    live = [task for task in view.tasks if task.live]
+    live = view.live
     pods = [observed.pods.get(task.pod_name) for task in live if task.pk not in lost_keys]
     return (
         bool(live)

@@ -37,7 +37,7 @@ def resize(
     ``silent`` says that the observer's row of the pod group may be old. Returns when to reconcile again
     without a notification. Raises ClusterError.
     """
-    live = [task for task in view.tasks if task.live]
+    live = view.live
     waiting = waiting_beside_others(live, observed)
     if len(live) == len(view.tasks) and not waiting and not any(task.replaces for task in live):
         return None

@@ -287,7 +287,7 @@ class Reconciliation:
             if view.ended:
                 self.recorded_view = view
                 return None
-            self.observed = observed = observed.of(task.pod_name for task in view.tasks if task.live)
+            self.observed = observed = observed.of(task.pod_name for task in view.live)
         if not silent and not view.row.repinning:
             outcome = recreate_missing(view, observed, assessment.lost, self.lease, self.cluster)
             if outcome is not None:
@@ -433,7 +433,7 @@ def _follow_upstream(view: GroupView) -> list[Change] | None:
         status = TaskStatus.WAITING
     else:
         return None
-    moves = [TaskMove(pk=task.pk, status=str(status)) for task in view.tasks if task.live]
+    moves = [TaskMove(pk=task.pk, status=str(status)) for task in view.live]
     return [*moves, GroupMove(status=str(status))]
 
 

@@ -25,7 +25,7 @@ def name_ended_peers(view: GroupView, observed: ObservedPods, cluster: LeasedClu
     """Bring the ended tasks to the pods that still wait. Raises ClusterError."""
     if view.placement.start_barrier is None or not (ended := ended_tasks(view)):
         return
-    pods = [pod for task in view.tasks if task.live and (pod := observed.pods.get(task.pod_name))]
+    pods = [pod for task in view.live if (pod := observed.pods.get(task.pod_name))]
     waiting = [pod for pod in pods if _has_not_begun(pod)]
     if not waiting:
         return

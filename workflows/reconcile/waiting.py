@@ -207,7 +207,7 @@ def _split_sets(view: GroupView, observed: ObservedPods) -> tuple[SplitSet, ...]
     """The sets of a gang that became several pod groups; none for other gangs, or while no pod has a node."""
     if view.placement.split_gangs == "refuse" or not any(pod.node_name for pod in observed.pods.values()):
         return ()
-    live = [task for task in view.tasks if task.live]
+    live = view.live
     if all((pod := observed.pods.get(task.pod_name)) and pod.node_name for task in live):
         return ()
     names = view.renderer.sets()
@@ -307,7 +307,7 @@ def _selectors(view: GroupView) -> list[dict[str, str]]:
 
 
 def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
-    live = [task for task in view.tasks if task.live]
+    live = view.live
     pods = [pod for task in live if (pod := observed.pods.get(task.pod_name)) and not pod.absent]
     placed = len(pods) == len(live) and all(pod.node_name for pod in pods)
     if placed:
@@ -375,8 +375,8 @@ def _bind_failures(pods: list[PodSeen]) -> tuple[BindFailure, ...]:
 
 def _barrier(view: GroupView, observed: ObservedPods) -> BarrierWait | None:
     """Who waits at the start barrier, and which pods have no address yet; None if nobody does."""
-    live = [task.name for task in view.tasks if task.live]
-    pods = {task.name: observed.pods.get(task.pod_name) for task in view.tasks if task.live}
+    live = [task.name for task in view.live]
+    pods = {task.name: observed.pods.get(task.pod_name) for task in view.live}
     waiting = tuple(name for name, pod in pods.items() if pod and not pod.absent and waits_at_barrier(pod))
     lacking = tuple(name for name, pod in pods.items() if pod is None or pod.absent or not pod.pod_ip)
     return BarrierWait(tasks=waiting, live=len(live), without_address=lacking) if waiting else None
@@ -384,7 +384,7 @@ def _barrier(view: GroupView, observed: ObservedPods) -> BarrierWait | None:
 
 def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer, ...]:
     """The containers on nodes that wait; with their image if it is the cause."""
-    pods = {task.name: observed.pods.get(task.pod_name) for task in view.tasks if task.live}
+    pods = {task.name: observed.pods.get(task.pod_name) for task in view.live}
     containers = [
         WaitingContainer(
             task=name,
@@ -407,7 +407,7 @@ def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer
 
 def _unprepared(view: GroupView, observed: ObservedPods) -> tuple[UnpreparedClaim, ...]:
     """The tasks whose kubelets report that they cannot prepare claims, as long as their pods do not run."""
-    pods = {task: observed.pods.get(task.pod_name) for task in view.tasks if task.live}
+    pods = {task: observed.pods.get(task.pod_name) for task in view.live}
     nodes = {
         (task.name, task.retry_id): pod.node_name
         for task, pod in pods.items()

@@ -1,0 +1,68 @@
+"""The gangs that this process rendered last, for the looks that follow at the same gangs.
+
+When a task of a gang ends, the gang's pod group is edited, which needs the gang as it was rendered. To render a
+thousand tasks for each of a thousand ends costs more than all else in these looks.
+
+A kept gang counts while what it was rendered from is equal: the values in ``Source``, and rows of tries, of
+which only columns are read that never change. A new try is a row of its own, so ``Source`` names the latest try
+of each task. Nothing has to tell that a gang is out of date. Those used longest ago are dropped.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from scheduling.backends.base import RenderedGang
+from workflows.values.placement import GroupPlacement
+
+Gangs = Mapping[int, RenderedGang]
+
+MOST_GANGS = 64
+MOST_TASKS = 10_000
+"""Of all gangs that are kept: about 10 MiB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What a group's gangs are rendered from that may change; ``tries`` are the keys of the latest ones."""
+
+    placement: GroupPlacement
+    attempt_number: int
+    generation: int
+    stage: int
+    preference_levels: int | None
+    set_order: Any
+    pins: Any
+    tries: tuple[int, ...]
+
+
+class RenderedGangs:
+    """Gangs of each generation by group. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[UUID, tuple[Source, Gangs]] = OrderedDict()
+
+    def get(self, group: UUID, source: Source, *, render: Callable[[], Gangs]) -> Gangs:
+        """The gangs of a group, rendered unless they were from the same source."""
+        with self._lock:
+            before, gangs = self._kept.get(group, (None, {}))
+            if before == source:
+                self._kept.move_to_end(group)
+                return gangs
+        gangs = render()
+        with self._lock:
+            self._kept[group] = (source, gangs)
+            self._kept.move_to_end(group)
+            while len(self._kept) > MOST_GANGS or (len(self._kept) > 1 and self._tasks() > MOST_TASKS):
+                self._kept.popitem(last=False)
+        return gangs
+
+    def _tasks(self) -> int:
+        return sum(len(source.tries) for source, _ in self._kept.values())
+
+
+RENDERED_GANGS = RenderedGangs()
