@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Exists, F, Model, OuterRef, QuerySet, TextField, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce, NullIf
@@ -37,13 +38,21 @@ _CLUSTER = Coalesce(
 _NAMESPACE = KeyTextTransform("namespace", "placement")
 
 
+_HOMES = """
+    SELECT g.uuid, coalesce(nullif(g.placement ->> 'cluster_uid', ''), b.cluster_id, ''),
+           coalesce(g.placement ->> 'namespace', ''), g.workflow_id
+      FROM workflows_taskgroup AS g JOIN pools_backend AS b ON b.id = g.backend_id
+     WHERE g.uuid = ANY(%s::uuid[])
+"""
+
+
 def homes_of(groups: Iterable[UUID]) -> dict[UUID, Home]:
-    """The homes of groups that exist. One query."""
-    rows = TaskGroup.objects.filter(pk__in=set(groups)).annotate(cluster=_CLUSTER, namespace=_NAMESPACE)
-    columns = rows.order_by().values_list("pk", "workflow_id", "cluster", "namespace")
-    return {
-        pk: Home(cluster or "", namespace or "", workflow) for pk, workflow, cluster, namespace in columns
-    }
+    """The homes of groups that exist. One query, none for no group."""
+    if not (keys := list(set(groups))):
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_HOMES, [keys])
+        return {group: Home(*home) for group, *home in cursor.fetchall()}
 
 
 def at_home(rows: QuerySet[Row]) -> QuerySet[Row]:

@@ -25,6 +25,7 @@ def sent(monkeypatch):
 
     monkeypatch.setattr(current_app, "send_task", send)
     monkeypatch.setattr(queue, "room", lambda: queue.FULL)
+    monkeypatch.setattr(queue, "is_silent", lambda: False)
     return messages
 
 

@@ -27,7 +27,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import QuerySet
 
 from cluster.errors import ClusterError, ClusterUnreachable, Invalid, ObjectNotFound, WriteConflict
@@ -240,9 +240,8 @@ def record(outcomes: Sequence[LogOutcome], *, final: bool) -> None:
             for outcome in portion
             if not outcome.size and (final or outcome.final)
         }
-        with transaction.atomic():
-            _record_kept(sizes)
-            _record_unread(notes)
+        _record_kept(sizes)
+        _record_unread(notes)
         LOGS.labels("kept").inc(len(sizes))
         LOGS.labels("unread").inc(len(notes))
         LOG_BYTES.inc(sum(sizes.values()))
@@ -254,17 +253,19 @@ def _portions(outcomes: Sequence[LogOutcome]) -> Iterator[Sequence[LogOutcome]]:
 
 
 _KEEP = """
-    UPDATE workflows_keptlog AS kept SET size = new.size, stored_at = statement_timestamp()
-      FROM unnest(%(tasks)s::bigint[], %(sizes)s::bigint[]) AS new(task, size) WHERE kept.task_id = new.task
+    WITH new AS (SELECT * FROM unnest(%(tasks)s::bigint[], %(sizes)s::bigint[]) AS new(task, size)),
+         kept AS (UPDATE workflows_keptlog AS kept SET size = new.size, stored_at = statement_timestamp()
+                    FROM new WHERE kept.task_id = new.task)
+    UPDATE workflows_task AS task SET log_state = %(state)s, log_try_at = NULL FROM new WHERE task.id = new.task
 """
 
 
 def _record_kept(sizes: dict[int, int]) -> None:
     if not sizes:
         return
+    values = {"tasks": list(sizes), "sizes": list(sizes.values()), "state": Task.LogState.STORED.value}
     with connection.cursor() as cursor:
-        cursor.execute(_KEEP, {"tasks": list(sizes), "sizes": list(sizes.values())})
-    Task.objects.filter(pk__in=sizes).update(log_state=Task.LogState.STORED, log_try_at=None)
+        cursor.execute(_KEEP, values)
 
 
 def _record_unread(notes: dict[int, str]) -> None:

@@ -4,12 +4,13 @@
 was submitted: they are an operator's answer to a failure, and hold for the groups that it hits.
 """
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Q
+from django.db import connection
 
 from pools.models import Backend, Node, Pool
 from scheduling.node_health import ConditionRules, NodeHealth, NodeState, node_health, rules_of
@@ -53,16 +54,30 @@ def health_of(row: Mapping[str, Any], rules: ConditionRules) -> NodeHealth:
     )
 
 
+_NODES = """
+    SELECT name, conditions, taints, unschedulable, ready FROM pools_node
+     WHERE cluster_id = %(cluster)s AND name = ANY(%(names)s) AND (%(all)s OR NOT ready OR unschedulable)
+"""
+
+
 def unhealthy_nodes(cluster: str, names: Collection[str], *, backend: Backend) -> dict[str, NodeHealth]:
     """Which of these nodes are not healthy. One query, none for no node."""
     if not names:
         return {}
     rules = rules_for(backend)
-    nodes = Node.objects.filter(cluster_id=cluster, name__in=names)
-    if not rules.rules:
-        nodes = nodes.filter(Q(ready=False) | Q(unschedulable=True))
-    rows = nodes.values("name", *HEALTH_FIELDS)
-    health = {row["name"]: health_of(row, rules) for row in rows}
+    with connection.cursor() as cursor:
+        cursor.execute(_NODES, {"cluster": cluster, "names": list(names), "all": bool(rules.rules)})
+        rows = cursor.fetchall()
+    health = {
+        name: node_health(
+            json.loads(conditions),
+            taints=json.loads(taints),
+            unschedulable=unschedulable,
+            ready=ready,
+            rules=rules,
+        )
+        for name, conditions, taints, unschedulable, ready in rows
+    }
     return {name: node for name, node in health.items() if not node.is_healthy}
 
 

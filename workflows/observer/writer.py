@@ -7,14 +7,15 @@ unless a complete list had it. The usage of other tenants' pods is written in a 
 failure stops nothing.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from django.db import models, transaction
-from django.db.models import Case, Exists, F, OuterRef, Q, Value, When
+from django.db import connection, transaction
+from django.db.models import Case, Exists, F, Model, OuterRef, Q, Value, When
 
 from pools.models import Cluster, ForeignUsage, Node, ObservedQueue, ObservedSlice, ObservedTopology
 from scheduling.backends.registry import installed
@@ -69,21 +70,42 @@ _NODE_FIELDS = (
 )
 
 
+_BEGIN = "SELECT clock_timestamp(), EXISTS (SELECT FROM pools_cluster WHERE uid = %s)"
+_TYPES = {"group_uuid": "uuid", "deleting": "boolean", "absent": "boolean", "digest": "jsonb"}
+
+
+def _upsert_statement(model: type[Model], names: Sequence[str], key: Sequence[str]) -> str:
+    """Insert rows of a cluster from arrays, or write them whole where their key is there."""
+    column_of = {field.name: str(field.column) for field in model._meta.concrete_fields}  # noqa: SLF001 -- public
+    columns = ", ".join(column_of[name] for name in names)
+    arrays = ", ".join(f"%({name})s::{_TYPES.get(name, 'text')}[]" for name in names)
+    written = [column_of[name] for name in (*names, "seen_at") if name not in key]
+    return f"""
+        INSERT INTO {model._meta.db_table} (cluster_id, seen_at, {columns})
+        SELECT %(cluster)s, %(now)s, * FROM unnest({arrays})
+            ON CONFLICT (cluster_id, {", ".join(key)})
+               DO UPDATE SET {", ".join(f"{column} = excluded.{column}" for column in written)}
+    """  # noqa: S608, SLF001 -- names
+
+
+_PODS = _upsert_statement(ObservedPod, POD_COLUMNS, _POD_KEY)
+_OBJECTS = _upsert_statement(ObservedObject, OBJECT_COLUMNS, _OBJECT_KEY)
+
+
 def write(cluster: str, batch: Batch) -> int:
     """Write a batch about one cluster; returns how many groups were notified."""
     with transaction.atomic(savepoint=False):
-        now = database_now()
-        Cluster.objects.get_or_create(uid=cluster)
-        _write_pods(cluster, _newest(cluster, batch, batch.pods, ObservedPod.objects, _POD_KEY), now)
+        now = _begin(cluster)
+        _write_pods(cluster, _newest(cluster, batch, batch.pods, "workflows_observedpod", _POD_KEY), now)
         _write_objects(
-            cluster, _newest(cluster, batch, batch.objects, ObservedObject.objects, _OBJECT_KEY), now
+            cluster, _newest(cluster, batch, batch.objects, "workflows_observedobject", _OBJECT_KEY), now
         )
-        nodes = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, Node.objects, _NODE_KEY), now)
-        topologies = _newest(cluster, batch, batch.topologies, ObservedTopology.objects, _RESOURCE_KEY)
+        nodes = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, "pools_node", _NODE_KEY), now)
+        topologies = _newest(cluster, batch, batch.topologies, "pools_observedtopology", _RESOURCE_KEY)
         _write_topologies(cluster, topologies, now)
-        queues = _newest(cluster, batch, batch.queues, ObservedQueue.objects, _RESOURCE_KEY)
+        queues = _newest(cluster, batch, batch.queues, "pools_observedqueue", _RESOURCE_KEY)
         queues_set = _write_queues(cluster, queues, now)
-        _write_slices(cluster, _newest(cluster, batch, batch.slices, ObservedSlice.objects, _SLICE_KEY), now)
+        _write_slices(cluster, _newest(cluster, batch, batch.slices, "pools_observedslice", _SLICE_KEY), now)
         named_groups = _write_events(cluster, batch.events, now)
         _note(cluster, batch, now, moved=nodes.moved or queues_set)
         groups = (
@@ -92,6 +114,16 @@ def write(cluster: str, batch: Batch) -> int:
         if groups:
             mark_due(groups)
     return len(groups)
+
+
+def _begin(cluster: str) -> datetime:
+    """The database's clock; afterwards the cluster has a row."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BEGIN, [cluster])
+        now, is_known = cursor.fetchone()
+    if not is_known:
+        Cluster.objects.get_or_create(uid=cluster)
+    return cast("datetime", now)
 
 
 def _owners(cluster: str, objects: Sequence[PodSeen | ObjectSeen]) -> set[UUID]:
@@ -164,15 +196,18 @@ def _newest(
     cluster: str,
     batch: Batch,
     changes: Sequence[Versioned],
-    table: models.Manager[Any],
+    table: str,
     key_fields: Sequence[str],
 ) -> list[Versioned]:
     """The changes that are not older than their rows."""
     compared = [change for change in changes if key_of(change) not in batch.listed]
     if not compared:
         return list(changes)
-    rows = table.filter(cluster_id=cluster, name__in={change.name for change in compared})
-    versions = {tuple(key): version for *key, version in rows.values_list(*key_fields, "resource_version")}
+    columns = ", ".join(key_fields)
+    query = f"SELECT {columns}, resource_version FROM {table} WHERE cluster_id = %s AND name = ANY(%s)"  # noqa: S608 -- names
+    with connection.cursor() as cursor:
+        cursor.execute(query, [cluster, list({change.name for change in compared})])
+        versions = {tuple(key): version for *key, version in cursor.fetchall()}
     older = {
         key_of(change)
         for change in compared
@@ -191,17 +226,7 @@ def _write_pods(cluster: str, pods: Sequence[PodSeen], now: datetime) -> None:
     if missed:
         rows = ObservedPod.objects.filter(cluster_id=cluster, uid__in=missed, absent=False)
         rows.update(absent=True, seen_at=now)
-    ObservedPod.objects.bulk_create(
-        (
-            ObservedPod(cluster_id=cluster, seen_at=now, **_columns(pod, POD_COLUMNS))
-            for pod in pods
-            if not pod.absent or pod.digest
-        ),
-        update_conflicts=True,
-        unique_fields=("cluster", *_POD_KEY),
-        update_fields=(*(name for name in POD_COLUMNS if name not in _POD_KEY), "seen_at"),
-        batch_size=500,
-    )
+    _upsert(_PODS, cluster, [pod for pod in pods if not pod.absent or pod.digest], POD_COLUMNS, now)
 
 
 def _write_objects(cluster: str, objects: Sequence[ObjectSeen], now: datetime) -> None:
@@ -211,21 +236,23 @@ def _write_objects(cluster: str, objects: Sequence[ObjectSeen], now: datetime) -
         for obj in absent:
             match |= Q(kind=obj.kind, namespace=obj.namespace, name=obj.name)
         ObservedObject.objects.filter(match, cluster_id=cluster).delete()
-    ObservedObject.objects.bulk_create(
-        (
-            ObservedObject(cluster_id=cluster, seen_at=now, **_columns(obj, OBJECT_COLUMNS))
-            for obj in objects
-            if not obj.absent
-        ),
-        update_conflicts=True,
-        unique_fields=("cluster", *_OBJECT_KEY),
-        update_fields=(*(name for name in OBJECT_COLUMNS if name not in _OBJECT_KEY), "seen_at"),
-        batch_size=500,
-    )
+    _upsert(_OBJECTS, cluster, [obj for obj in objects if not obj.absent], OBJECT_COLUMNS, now)
 
 
-def _columns(value: PodSeen | ObjectSeen, names: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in names}
+def _upsert(
+    statement: str,
+    cluster: str,
+    objects: Sequence[PodSeen | ObjectSeen],
+    names: Sequence[str],
+    now: datetime,
+) -> None:
+    """Write these objects by one statement over arrays of their columns."""
+    if not objects:
+        return
+    columns: dict[str, Any] = {name: [getattr(obj, name) for obj in objects] for name in names}
+    columns["digest"] = list(map(json.dumps, columns["digest"]))
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {**columns, "cluster": cluster, "now": now})
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,9 +73,7 @@ def _run_deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
     limit = f"execution timeout of {in_seconds(view.placement.exec_timeout)}"
     if until := _end_of_run(view):
         return [(TaskStatus.FAILED_EXEC_TIMEOUT, f"It ran longer than its {limit}.", until)]
-    since = [
-        t.scheduling_start_time or t.processing_start_time for t in view.live if not t.node_name
-    ]
+    since = [t.scheduling_start_time or t.processing_start_time for t in view.live if not t.node_name]
     begun = min(filter(None, since), default=None)
     if begun is None:
         return []

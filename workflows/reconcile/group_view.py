@@ -4,6 +4,7 @@ All decisions of a turn use these values and no row that is read later; what it 
 rows under their locks.
 """
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -238,10 +239,17 @@ def load(lease: Lease) -> GroupView:
     )
 
 
+_EXIT_ACTIONS = """
+    SELECT id, nullif(spec -> 'exit_actions', 'null') FROM workflows_task
+     WHERE group_id = %s AND id = ANY(%s::bigint[])
+"""
+
+
 def exit_actions_of(row: TaskGroup, pks: list[int]) -> Mapping[int, Mapping[str, str]]:
     """The exit actions of these tries."""
-    specs = Task.objects.filter(group=row, pk__in=pks).values_list("pk", "spec__exit_actions")
-    return {pk: actions or {} for pk, actions in specs}
+    with connection.cursor() as cursor:
+        cursor.execute(_EXIT_ACTIONS, [row.pk, pks])
+        return {pk: json.loads(actions) if actions else {} for pk, actions in cursor.fetchall()}
 
 
 def uncounted_tries_of(row: TaskGroup, pks: list[int]) -> Mapping[int, int]:

@@ -1,11 +1,11 @@
 """The gangs that this process rendered last, for the looks that follow at the same gangs.
 
-When a task of a gang ends, the gang's pod group is edited, which needs the gang as it was rendered. To render a
-thousand tasks for each of a thousand ends costs more than all else in these looks.
+When a task of a gang ends, the gang's pod group is edited, which needs the gang as it was rendered. To render
+a thousand tasks for each of a thousand ends costs more than all else in these looks.
 
 A kept gang counts while what it was rendered from is equal: the values in ``Source``, and rows of tries, of
-which only columns are read that never change. A new try is a row of its own, so ``Source`` names the latest try
-of each task. Nothing has to tell that a gang is out of date. Those used longest ago are dropped.
+which only columns are read that never change. A new try is a row of its own, so ``Source`` names the latest
+try of each task. Nothing has to tell that a gang is out of date. Those used longest ago are dropped.
 """
 
 import threading

@@ -17,13 +17,10 @@ from uuid import UUID
 
 import structlog
 from celery import current_app
-from django.db import transaction
-from django.db.models import F, Q
-from django.db.models.functions import Now
+from django.db import connection, transaction
 from kombu.exceptions import KombuError
 
 from workflows.metrics import NOTIFICATIONS_DROPPED
-from workflows.models import TaskGroup
 from workflows.services import queue
 
 RECONCILE = "workflows.tasks.reconcile_task_group"
@@ -38,20 +35,26 @@ LEAST_MESSAGES = 8
 log = structlog.get_logger(__name__)
 
 
+_MARK = """
+    WITH locked AS MATERIALIZED (
+        SELECT uuid, backend_id, lease_until > clock_timestamp() AS leased FROM workflows_taskgroup
+         WHERE uuid = ANY(%s::uuid[]) AND released_at IS NULL ORDER BY uuid FOR NO KEY UPDATE)
+    UPDATE workflows_taskgroup AS g SET nudges = g.nudges + 1, next_reconcile_at = clock_timestamp()
+      FROM locked WHERE g.uuid = locked.uuid
+ RETURNING g.uuid, locked.backend_id, locked.leased
+"""
+"""Groups are locked in one order, so that two crowds that share some cannot block each other."""
+
+
 def mark_due(group_ids: Iterable[UUID]) -> None:
     """Make groups due at once, and notify workers when the transaction has committed.
 
     A group under a lease gets no message: the release of its lease sees the notification and sends one.
     """
-    ids = list(group_ids)
-    with transaction.atomic():  # locked in one order, so two crowds that share groups cannot block each other
-        rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=ids, released_at=None)
-        leased = Q(lease_until__gt=Now())
-        locked = list(rows.annotate(leased=leased).order_by("pk").values_list("pk", "backend_id", "leased"))
-        TaskGroup.objects.filter(pk__in=[pk for pk, _, _ in locked]).update(
-            notifications=F("notifications") + 1, next_reconcile_at=Now()
-        )
-        notify_on_commit([(pk, backend) for pk, backend, is_leased in locked if not is_leased])
+    with connection.cursor() as cursor:
+        cursor.execute(_MARK, [list(group_ids)])
+        marked = cursor.fetchall()
+    notify_on_commit([(group, backend) for group, backend, is_leased in sorted(marked) if not is_leased])
 
 
 def notify_on_commit(groups: Iterable[tuple[UUID, int]], *, most: int = MOST_GROUPS) -> None:

@@ -41,7 +41,7 @@ from workflows.services import attempts, timeline
 from workflows.services.attempts import AttemptCleared, NewAttempt, RunClock
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.notify import mark_due
-from workflows.services.steps import Steps
+from workflows.services.steps import Steps, update_columns
 from workflows.services.timeline import MOST_ALIKE
 from workflows.values.placement import ORDERED
 
@@ -292,7 +292,7 @@ def record(lease: Lease, changes: Sequence[Change]) -> Recorded:
         for change in of_group:
             _write(change, steps)
         if steps.fields:
-            group.save(update_fields=sorted(steps.fields))
+            update_columns(group, steps.fields)
         moved = group.status != before
         if failed_nodes:
             note_failures(group, {failed.node: failed.fault for failed in failed_nodes}, now=steps.now)
@@ -680,4 +680,4 @@ def _move_workflow(workflow: Workflow, steps: Steps) -> None:
             warning=status in WORKFLOW_TERMINAL and status != WorkflowStatus.COMPLETED,
         )
     if columns:
-        workflow.save(update_fields=columns)
+        update_columns(workflow, columns)

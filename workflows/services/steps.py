@@ -1,8 +1,10 @@
 """What one record of a group's changes collects: fields to save, and events."""
 
+from collections.abc import Collection
 from datetime import datetime
 
 from django.db import connection
+from django.db.models import Model
 
 from workflows.models import Event, TaskGroup
 from workflows.services.timeline import SOURCE
@@ -48,6 +50,19 @@ class Steps:
             message=message,
             dedupe=key[:160],
         )
+
+
+def update_columns(row: Model, names: Collection[str]) -> None:
+    """Write these fields of a row. ``Model.save`` takes longer to build the statement than it runs."""
+    by_name = {field.name: field for field in row._meta.concrete_fields}  # noqa: SLF001 -- public
+    fields = [by_name[name] for name in sorted(names)]
+    key = by_name[str(row._meta.pk.name)]  # noqa: SLF001 -- public
+    columns = ", ".join(f"{field.column} = %s" for field in fields)
+    values = [
+        field.get_db_prep_save(getattr(row, field.attname), connection=connection) for field in (*fields, key)
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE {row._meta.db_table} SET {columns} WHERE {key.column} = %s", values)  # noqa: S608, SLF001 -- names
 
 
 def database_now() -> datetime:

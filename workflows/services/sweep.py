@@ -24,8 +24,8 @@ _DUE = """
          WHERE g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
            AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp())
     ), turns AS (
-        SELECT uuid, backend_id, since, row_number() OVER (PARTITION BY backend_id ORDER BY turn, since) AS turn
-          FROM due
+        SELECT uuid, backend_id, since,
+               row_number() OVER (PARTITION BY backend_id ORDER BY turn, since) AS turn FROM due
     )
     SELECT uuid, backend_id FROM turns ORDER BY turn, since LIMIT %s
 """
@@ -47,7 +47,7 @@ _OUTLIVED = """
 
 
 def due_groups(limit: int = BATCH) -> dict[UUID, int]:
-    """Groups that are due and not leased, in turns of their backends and pools; each with its backend's key."""
+    """Groups that are due and not leased, in turns of their backends and pools, with their backends' keys."""
     with connection.cursor() as cursor:
         cursor.execute(_DUE, [limit])
         return dict(cursor.fetchall())
