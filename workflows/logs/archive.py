@@ -256,7 +256,8 @@ _KEEP = """
     WITH new AS (SELECT * FROM unnest(%(tasks)s::bigint[], %(sizes)s::bigint[]) AS new(task, size)),
          kept AS (UPDATE workflows_keptlog AS kept SET size = new.size, stored_at = statement_timestamp()
                     FROM new WHERE kept.task_id = new.task)
-    UPDATE workflows_task AS task SET log_state = %(state)s, log_try_at = NULL FROM new WHERE task.id = new.task
+    UPDATE workflows_task AS task SET log_state = %(state)s, log_try_at = NULL
+      FROM new WHERE task.id = new.task
 """
 
 

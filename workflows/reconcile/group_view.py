@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -26,6 +26,7 @@ from scheduling.pins import Pins, from_json
 from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.set_order import SetOrder
 from scheduling.stages import stage_begins
+from web.rows import Columns
 from workflows.lifecycle.pod_status import UNEXPLAINED
 from workflows.lifecycle.recovery import History
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
@@ -209,11 +210,12 @@ class GroupView:
         return stage_begins(Gang(self.row.name, tasks))
 
 
-_ROW = """
-    SELECT g.*, clock_timestamp() AS now, c.heartbeat_at FROM workflows_taskgroup AS g
+_GROUP = Columns(TaskGroup)
+_ROW = f"""
+    SELECT {_GROUP.sql("g")}, clock_timestamp(), c.heartbeat_at FROM workflows_taskgroup AS g
       LEFT JOIN pools_cluster AS c ON c.uid = coalesce(nullif(g.placement ->> 'cluster_uid', ''), %s)
      WHERE g.uuid = %s
-"""
+"""  # noqa: S608 -- names of columns
 _COLUMN_OF = {field.name: str(field.column) for field in Task._meta.concrete_fields} | {"pk": "id"}  # noqa: SLF001 -- public
 _COLUMNS = ", ".join(_COLUMN_OF[field] for field in TaskView._fields)
 _TASKS = f"SELECT {_COLUMNS} FROM workflows_task WHERE group_id = %s AND latest ORDER BY position"  # noqa: S608 -- names
@@ -222,20 +224,21 @@ _TASKS = f"SELECT {_COLUMNS} FROM workflows_task WHERE group_id = %s AND latest 
 
 def load(lease: Lease) -> GroupView:
     """Read the group. Raises LeaseLost if it is gone, ValueError for a placement of another release."""
-    values = [lease.backend.cluster_id, lease.group_id]
-    row: Any = next(iter(TaskGroup.objects.raw(_ROW, values)), None)
-    if row is None:
-        raise LeaseLost(f"group {lease.group_id} is gone")
     with connection.cursor() as cursor:
+        cursor.execute(_ROW, [lease.backend.cluster_id, lease.group_id])
+        values = cursor.fetchone()
+        if values is None:
+            raise LeaseLost(f"group {lease.group_id} is gone")
         cursor.execute(_TASKS, [lease.group_id])
         tasks = cursor.fetchall()
+    row, (now, heartbeat_at) = _GROUP.instance(values), values[len(_GROUP) :]
     return GroupView(
         row=row,
         placement=GroupPlacement.from_json(row.placement, row.optional_placement),
         backend=lease.backend,
         tasks=tuple(map(TaskView._make, tasks)),
-        now=row.now,
-        heartbeat_at=row.heartbeat_at,
+        now=now,
+        heartbeat_at=heartbeat_at,
     )
 
 

@@ -23,10 +23,12 @@ from django.db import connection
 from cluster.clock import boot_seconds
 from pools import selectors
 from pools.models import Backend
+from web.rows import Columns
 
 Clock = Callable[[], float]
 
-_TAKE = """
+_BACKEND = Columns(Backend)
+_TAKE = f"""
     WITH taken AS (
         UPDATE workflows_taskgroup AS g
            SET lease_token = %(token)s, lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
@@ -35,9 +37,10 @@ _TAKE = """
            AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp()) AND w.uuid = g.workflow_id
      RETURNING g.nudges AS notifications, g.failures, g.backend_id, g.name AS task_group, w.name AS workflow,
                w.request_id)
-    SELECT b.*, taken.notifications, taken.failures, taken.task_group, taken.workflow, taken.request_id
+    SELECT {_BACKEND.sql("b")},
+           taken.notifications, taken.failures, taken.task_group, taken.workflow, taken.request_id
       FROM taken JOIN pools_backend AS b ON b.id = taken.backend_id
-"""
+"""  # noqa: S608 -- names of columns
 _EXTEND = """
     UPDATE workflows_taskgroup SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
      WHERE uuid = %(group)s AND lease_token = %(token)s AND lease_until > clock_timestamp()
@@ -87,12 +90,15 @@ def take_lease(group_id: UUID, *, clock: Clock = boot_seconds) -> Lease | None:
     """Lease a due group; None if it is not due, is released, or has a lease."""
     token, began = uuid.uuid4(), clock()
     values = {"token": token, "seconds": settings.ENV.lease_seconds, "group": group_id}
-    own: Any = next(iter(Backend.objects.raw(_TAKE, values)), None)
-    if own is None:
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE, values)
+        taken = cursor.fetchone()
+    if taken is None:
         return None
-    backend, ends = selectors.way_to_cluster(own), began + settings.ENV.lease_seconds
-    names = {name: getattr(own, name) for name in ("task_group", "workflow", "request_id")}
-    return Lease(group_id, token, own.notifications, own.failures, backend, ends, clock, names=names)
+    backend, ends = selectors.way_to_cluster(_BACKEND.instance(taken)), began + settings.ENV.lease_seconds
+    notifications, failures, *texts = taken[len(_BACKEND) :]
+    names = dict(zip(("task_group", "workflow", "request_id"), texts, strict=True))
+    return Lease(group_id, token, notifications, failures, backend, ends, clock, names=names)
 
 
 def extend(lease: Lease) -> None:

@@ -24,6 +24,7 @@ from scheduling import set_order
 from scheduling.pins import Pins, to_json
 from scheduling.set_order import SetOrder
 from scheduling.suspects import NodeFault
+from web.rows import Columns
 from workflows.explain.reasons import Reason
 from workflows.lifecycle.derive import workflow_status
 from workflows.lifecycle.domain_health import Membership
@@ -304,46 +305,50 @@ def record(lease: Lease, changes: Sequence[Change]) -> Recorded:
     return Recorded(group, now, moved_tasks)
 
 
-_LOCK_WORKFLOW = """
-    SELECT uuid, status, start_time, end_time FROM workflows_workflow
-     WHERE uuid = (SELECT workflow_id FROM workflows_taskgroup WHERE uuid = %s) FOR NO KEY UPDATE
-"""
+_WORKFLOW = Columns(Workflow, only=("uuid", "status", "start_time", "end_time"))
+_LOCK_WORKFLOW = f"""
+    SELECT {_WORKFLOW.sql("w")} FROM workflows_workflow AS w
+     WHERE w.uuid = (SELECT workflow_id FROM workflows_taskgroup WHERE uuid = %s) FOR NO KEY UPDATE
+"""  # noqa: S608 -- names of columns
 
 
 def _lock_workflow(group_id: UUID) -> Workflow:
-    workflow: Workflow = Workflow.objects.raw(_LOCK_WORKFLOW, [group_id])[0]
-    return workflow
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_WORKFLOW, [group_id])
+        return _WORKFLOW.instance(cursor.fetchone())
 
 
 NOT_LOCKED = ("constraints", "placement_result")
 """The columns of a group that grow with its tasks; a record that writes one writes it whole."""
 
-_COLUMNS = ", ".join(
-    str(field.column)
-    for field in TaskGroup._meta.concrete_fields  # noqa: SLF001 -- public
-    if field.name not in NOT_LOCKED
-)
+_GROUP = Columns(TaskGroup, without=NOT_LOCKED)
 _LOCK = f"""
     WITH locked AS MATERIALIZED (
-        SELECT {_COLUMNS} FROM workflows_taskgroup
+        SELECT {_GROUP.sql("g")} FROM workflows_taskgroup AS g
          WHERE uuid = ANY(ARRAY(
                  SELECT %(group)s::uuid
                   UNION ALL
                  SELECT from_taskgroup_id FROM workflows_taskgroup_upstream
                   WHERE to_taskgroup_id = %(group)s AND %(with_downstream)s))
          ORDER BY uuid FOR NO KEY UPDATE)
-    SELECT locked.*, clock_timestamp() AS now FROM locked
+    SELECT {_GROUP.sql("locked")}, clock_timestamp() FROM locked
 """  # noqa: S608 -- names of columns
 """Each row with a time at which it is locked: the outer clock is read once the inner lock is held."""
 
 
+def _holds(group: TaskGroup, now: datetime) -> bool:
+    return group.lease_until is not None and group.lease_until > now
+
+
 def _lock_groups(lease: Lease, *, with_downstream: bool) -> tuple[TaskGroup, list[UUID], datetime]:
     """Lock the group and those downstream of it; returns them with the time at which the lease still held."""
-    values = {"group": lease.group_id, "with_downstream": with_downstream}
-    locked: dict[UUID, Any] = {row.pk: row for row in TaskGroup.objects.raw(_LOCK, values)}
-    now: datetime | None = max((row.now for row in locked.values()), default=None)
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK, {"group": lease.group_id, "with_downstream": with_downstream})
+        rows = cursor.fetchall()
+    locked = {row.pk: row for row in map(_GROUP.instance, rows)}
+    now: datetime | None = max((values[-1] for values in rows), default=None)
     group = locked.pop(lease.group_id, None)
-    if group is None or now is None or group.lease_token != lease.token or group.lease_until <= now:
+    if group is None or now is None or group.lease_token != lease.token or not _holds(group, now):
         raise LeaseLost(f"group {lease.group_id}")
     return group, [pk for pk, row in locked.items() if row.released_at is None], now
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from django.db import connection
 
+from web.rows import Columns
 from workflows.models import Event
 
 SOURCE = "osmo-topology"
@@ -37,11 +38,12 @@ _INSERT = """
                          %(warning)s::boolean[], %(reason)s::text[], %(message)s::text[], %(dedupe)s::text[])
         ON CONFLICT DO NOTHING
 """
-_ALIKE = """
-    SELECT * FROM workflows_event
+_EVENT = Columns(Event)
+_ALIKE = f"""
+    SELECT {_EVENT.sql("e")} FROM workflows_event AS e
      WHERE group_id = ANY(%(groups)s) AND reason = ANY(%(reasons)s) AND source = %(source)s AND task_name = ''
      ORDER BY id
-"""
+"""  # noqa: S608 -- names of columns
 
 
 def add(events: Sequence[Event], *, beside: Sequence[Event] = ()) -> None:
@@ -62,7 +64,10 @@ def _lines(events: Sequence[Event]) -> list[Event]:
         return new
     alike: defaultdict[tuple[object, str], list[Event]] = defaultdict(list)
     values = {"groups": list({e.group_id for e in events}), "reasons": list({e.reason for e in events})}
-    for line in Event.objects.raw(_ALIKE, values | {"source": SOURCE}):
+    with connection.cursor() as cursor:
+        cursor.execute(_ALIKE, values | {"source": SOURCE})
+        rows = cursor.fetchall()
+    for line in map(_EVENT.instance, rows):
         alike[line.group_id, line.reason].append(line)
     for event in events:
         lines = alike[event.group_id, event.reason]
