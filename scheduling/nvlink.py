@@ -152,11 +152,12 @@ def check_nvlink(
     notices = []
     if len(claiming) > 1 and (apart := _without_shared_clique(claiming, levels)):
         notices.append(Notice("nvlink_without_clique", _apart(apart, levels), gang.path))
-    idle = {task.name: free for task in claiming if (free := node_gpus.get(task.name, 0) - task.gpus) > 0}
+    room = {task.name: raised.get(task.name, task.gpus) for task in claiming}
+    idle = {name: free for name, gpus in room.items() if (free := node_gpus.get(name, 0) - gpus) > 0}
     if idle:
         notices.append(Notice("nvlink_partial_node", _partial(idle), gang.path))
     if raised:
-        more = sum(raised[task.name] - task.gpus for task in claiming if task.name in raised)
+        more = sum(room[task.name] - task.gpus for task in claiming)
         notices.append(Notice("nvlink_raised_gpus", _raised(raised, more=more), gang.path))
     return notices
 

@@ -172,3 +172,5 @@ def test_the_author_is_told_what_the_queue_counts_for_such_claims():
     (message,) = [notice.message for notice in notices if notice.code == "nvlink_raised_gpus"]
     assert '"a" and "b" ask its queue for 3 GPUs each' in message
     assert "4 GPUs of the queue's quota more" in message
+    (message,) = [notice.message for notice in notices if notice.code == "nvlink_partial_node"]
+    assert "The other 2 GPUs of these nodes are left to tasks that claim no channel" in message
