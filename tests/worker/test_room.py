@@ -254,6 +254,20 @@ def test_a_task_of_a_lost_node_waits_for_the_node_that_replaces_it(world):
     assert fresh(group).attempt_number == 1
 
 
+def test_a_gang_whose_assigned_node_is_not_there_names_the_node(world):
+    group = gang(world)
+    admit(world, "n-1", "n-9")
+    world.settle()
+    assert world.pods() == []
+    assert (
+        "Its scheduler assigned node n-9, which is not among the cluster's nodes"
+        in fresh(group).waiting_reason
+    )
+    admit(world, "n-1", "n-2")
+    world.settle()
+    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-1", "n-2"])
+
+
 def test_nodes_that_do_not_hold_the_gang_make_no_pod(world):
     group = gang(world)
     admit(world, "n-1")
@@ -367,6 +381,16 @@ def test_a_pod_that_cannot_be_bound_to_its_node_is_reported_with_who_uses_the_no
     assert "of other tenants uses 4 of its" in reason
     assert "1 Insufficient nvidia.com/gpu" in reason
     assert fresh(group).waiting_why == "assigned_node_busy"
+
+
+def test_a_node_that_takes_no_new_pods_is_reported_as_that(world):
+    """Somebody cordons it between admission and pods."""
+    group = gang(world)
+    admit(world, "n-1", "n-2")
+    take(world, "n-2")
+    world.cluster.edit(NODE, "n-2", lambda node: node.update(spec={"unschedulable": True}))
+    world.settle()
+    assert "It is cordoned." in fresh(group).waiting_reason
 
 
 @pytest.mark.parametrize("policy", [REQUEUE, RecoveryPolicy()], ids=["requeue", "fail"])

@@ -1,8 +1,8 @@
 """Nodes that a scheduler assigned to a gang's tasks, and to which their pods cannot be bound.
 
-A scheduler that assigns nodes binds no pod. Another tenant's pod may take a node in between, or something
-that the scheduler does not count uses it, such as an NVLink channel. It does not notice, so after a while the
-group gives its room back.
+A scheduler that assigns nodes binds no pod. Another tenant's pod may take a node in between, somebody may
+cordon it, or something that the scheduler does not count uses it, such as an NVLink channel. It does not
+notice, so after a while the group gives its room back.
 """
 
 from collections.abc import Collection, Mapping
@@ -60,7 +60,7 @@ def _refusal(pod: PodSeen) -> str:
 
 
 def _users(view: GroupView, hosts: Collection[str]) -> Mapping[str, str]:
-    """Who uses these nodes, by their label kubernetes.io/hostname, each as a sentence."""
+    """What keeps pods off these nodes, and who uses them, by their label kubernetes.io/hostname."""
     cluster = cluster_of(view)
     rows = Node.objects.filter(cluster_id=cluster, **{f"labels__{HOSTNAME_LABEL}__in": sorted(hosts)})
     nodes = {node.name: node for node in rows.order_by("name")[:MOST_NODES]}
@@ -78,6 +78,8 @@ def _users(view: GroupView, hosts: Collection[str]) -> Mapping[str, str]:
 
 def _sentence(node: Node, foreign: ForeignUsage | None, workflows: Collection[str]) -> str:
     sentences = []
+    if node.unschedulable or not node.ready:
+        sentences.append("It is cordoned." if node.unschedulable else "It is not ready.")
     if foreign is not None and foreign.pods:
         gpus = f"{foreign.gpu} of its {node.allocatable.get(GPU, 0)} GPUs"
         verb = agree(foreign.pods, "uses", "use")

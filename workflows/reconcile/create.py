@@ -6,7 +6,7 @@ if the group was stopped meanwhile.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster.errors import NotServed
 from cluster.interface import Obj
@@ -180,7 +180,8 @@ def _plan(
         kind = pod_group_kind(view.placement)
         return plan_return(observed, namespace=view.placement.namespace, pod_group=kind)
     if not all(task.name in room.nodes for task in desired.tasks):
-        return plan_create(desired.group, observed)
+        plan = plan_create(desired.group, observed)
+        return replace(plan, remaining=room.unknown) if plan.wait == "room" else plan
     reached("room-assigned")
     return plan_create(desired_group(view, desired.tasks, nodes=room.nodes), observed)
 
@@ -189,7 +190,7 @@ def _wait(plan: GroupPlan, away: PodsAway) -> TemplateWait | RoomWait | NodeWait
     if plan.wait == "template":
         return TemplateWait(plan.remaining[0])
     if plan.wait == "room":
-        return RoomWait()
+        return RoomWait(plan.remaining)
     return NodeWait(away.sentence) if away.sentence else RequeueAfter(seconds=POLL_SECONDS)
 
 

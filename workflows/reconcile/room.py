@@ -14,6 +14,8 @@ from cluster.interface import Obj
 from scheduling.backends.base import AdmitsBeforePods, RoomCause, RoomLoss
 from scheduling.backends.registry import scheduler_backend
 from scheduling.levels import HOSTNAME_LABEL
+from scheduling.sentences import agree, plain_listing
+from workflows.explain.obstacles import MOST_NAMED
 from workflows.lifecycle.pod_status import ROOM_SWITCHED_OFF, read_without_room
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import Renderer
@@ -40,7 +42,23 @@ _UNADMITTED = (
 
 @dataclass(frozen=True, slots=True)
 class RoomWait:
-    """The scheduler has not given the gang, or a task that is tried again, its place yet."""
+    """The scheduler has not given the gang, or a task that is tried again, its place yet.
+
+    ``unknown`` are nodes that it assigned and that the cluster does not have.
+    """
+
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Which nodes are waited for; empty where the scheduler has named none that is not there."""
+        if not self.unknown:
+            return ""
+        nodes = f"{agree(len(self.unknown), 'node', 'nodes')} {plain_listing(self.unknown, limit=MOST_NAMED)}"
+        return (
+            f"Its scheduler assigned {nodes}, which {agree(len(self.unknown), 'is', 'are')} not among the "
+            "cluster's nodes. It waits until the scheduler assigns others."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +72,13 @@ class RoomGone:
 class Reservation:
     """The scheduler's answer: the ``nodes`` of tasks, by name; none before the gang is admitted.
 
-    ``lost`` says how the scheduler took the room back; None if it has not.
+    ``lost`` says how the scheduler took the room back; None if it has not. ``unknown`` are nodes that the
+    cluster does not have; their tasks have none.
     """
 
     nodes: Mapping[str, str]
     lost: RoomLoss | None = None
+    unknown: tuple[str, ...] = ()
 
 
 def asks_first(placement: GroupPlacement) -> AdmitsBeforePods | None:
@@ -108,6 +128,7 @@ def read_room(
     A node that is not there any more is nobody's: its task waits until the scheduler has replaced it.
     """
     nodes: dict[str, str] = {}
+    unknown: set[str] = set()
     for generation, pod_group in _pod_groups(view, cluster).items():
         answer = scheduler.admission(pod_group)
         if answer.lost is not None:
@@ -117,8 +138,9 @@ def read_room(
             request = Renderer(values).requests[generation]
             domains = _domains(view)
             assigned = scheduler.nodes(request, pod_group, domains=domains)
-            nodes |= {task: node for task, node in assigned.items() if node in domains or not domains}
-    return Reservation(nodes)
+            unknown |= set(assigned.values()) - domains.keys() if domains else set()
+            nodes |= {task: node for task, node in assigned.items() if node not in unknown}
+    return Reservation(nodes, unknown=tuple(sorted(unknown)))
 
 
 def with_room(view: GroupView, observed: ObservedPods, *, cluster: LeasedCluster) -> ObservedPods:

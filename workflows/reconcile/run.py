@@ -242,6 +242,7 @@ class Reconciliation:
             most = SILENT_SECONDS if observations.observer_is_silent(view) else MOST_TEMPLATE_SECONDS
             return look_again(view.now - _waits_since(view), first=TEMPLATE_SECONDS, most=most)
         if isinstance(outcome, RoomWait):
+            self.node_wait = outcome.sentence
             return self._wait_for_room(view)
         if isinstance(outcome, NodeWait):
             self.node_wait = outcome.sentence
