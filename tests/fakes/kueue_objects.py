@@ -26,6 +26,7 @@ def cluster_queue(
     cohort=None,
     strategy=None,
     others=(),
+    selector=True,
 ):
     """``quotas`` are flavors with their GPUs; ``others`` are flavors with resources of further groups."""
     limit = {} if borrowing is None else {"borrowingLimit": borrowing}
@@ -48,7 +49,7 @@ def cluster_queue(
         groups.append(
             {"coveredResources": resources, "flavors": [{"name": flavor, "resources": quotas_of_all}]}
         )
-    spec = {"resourceGroups": groups, **_stop(stop)}
+    spec = {"resourceGroups": groups, **({"namespaceSelector": {}} if selector else {}), **_stop(stop)}
     spec |= {"cohortName": cohort} if cohort else {}
     spec |= {"queueingStrategy": strategy} if strategy else {}
     return _object(CLUSTER_QUEUE, name, spec, status=status)

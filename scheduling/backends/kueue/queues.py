@@ -59,6 +59,7 @@ def read(
         str(flavor["name"]): sorted(str(entry["name"]) for entry in flavor.get("resources") or ())
         for flavor in flavors
     }
+    settings["selects_none"] = spec.get("namespaceSelector") is None
     settings["strategy"] = str(spec.get("queueingStrategy") or "BestEffortFIFO")
     in_cohort = bool(spec.get("cohortName"))
     return {"settings": settings, "usage": _usage(flavors, status, quantity, in_cohort=in_cohort)}
@@ -128,7 +129,11 @@ def joined(namespace: str, name: str, *, selector: Mapping[str, str], objects: R
     named = [str(flavor) for flavor in cluster_queue["settings"]["flavors"]]
     flavors, unusable = _flavors(above, named, selector, objects)
     words = f'ClusterQueue "{above}"'
-    unadmitting = (*stopped, *_stopped(words, "ClusterQueue", cluster_queue))
+    unadmitting = (
+        *stopped,
+        *_stopped(words, "ClusterQueue", cluster_queue),
+        *_selecting(words, cluster_queue),
+    )
     inactive = () if unadmitting or unusable else tuple(_inactive_fault(words, cluster_queue))
     usage = QueueUsage(
         above,
@@ -173,6 +178,13 @@ def _stopped(words: str, kind: str, reading: Reading) -> Iterator[QueueFault]:
     policy = reading["settings"]["stop"]
     if policy != RUNS:
         yield QueueFault(f"{kind}Stopped", f"{words} is stopped (stopPolicy {policy}) and admits nothing.")
+
+
+def _selecting(words: str, reading: Reading) -> Iterator[QueueFault]:
+    """Without a selector a ClusterQueue is for no namespace (its definition); an empty one is for all."""
+    if reading["settings"].get("selects_none"):
+        message = f"{words} has no namespaceSelector, so it admits nothing of any namespace."
+        yield QueueFault("NoNamespaceSelected", message)
 
 
 def _inactive_fault(words: str, reading: Reading) -> Iterator[QueueFault]:

@@ -61,6 +61,15 @@ CASES = {
         "ClusterQueueInactive",
         'ClusterQueue "cq" is inactive: no check',
     ),
+    "a cluster queue for no namespace": (
+        [
+            local_queue("osmo/team", "cq"),
+            cluster_queue("cq", ("h100", 64), selector=False),
+            WHOLE["flavor"],
+        ],
+        "NoNamespaceSelected",
+        'ClusterQueue "cq" has no namespaceSelector',
+    ),
     "a flavor that is missing": (
         [local_queue("osmo/team", "cq"), WHOLE["cluster queue"]],
         "FlavorNotFound",
