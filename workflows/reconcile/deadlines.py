@@ -35,7 +35,8 @@ def next_deadline(view: GroupView) -> datetime | None:
     Deadlines of starts that passed are left out: ``follow`` has just decided on them by the pods.
     """
     limit = start_timeout(view)
-    ends = (start_deadline(task, limit) for task in view.tasks)
+    starting = (task for task in view.tasks if task.status == TaskStatus.INITIALIZING)
+    ends = (start_deadline(task, limit) for task in starting)
     starts = (deadline for deadline in ends if deadline and deadline > view.now)
     return min((*(deadline for _, _, deadline in _deadlines(view)), *starts), default=None)
 

@@ -9,7 +9,7 @@ ago, about which an event of its scheduler may still come.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, cached_property
 
 from pools.conditions import Condition
 from pools.values.recovery import Loss, Response
@@ -151,7 +151,8 @@ def follow(
     """
     history = cache(history)
     reader = _TaskReader(view, observed)
-    moves = {task.pk: move for task in view.tasks if (move := reader.move(task)) is not None}
+    read = (task for task in view.live if task.pod_name not in observed.settled)
+    moves = {task.pk: move for task in read if (move := reader.move(task)) is not None}
     losses, delay = _judged(view, observed, reader.losses)
     if delay is not None:
         moves = {pk: move for pk, move in moves.items() if pk not in losses}
@@ -237,10 +238,13 @@ class _TaskReader:
         self.failures: list[NodeFailed] = []
         self._unplaced = not observed.observer_silent and _is_unplaced(view, observed)
         self._start_timeout = start_timeout(view)
-        self._pod_names = frozenset(task.pod_name for task in view.tasks)
+
+    @cached_property
+    def _pod_names(self) -> frozenset[str]:
+        return frozenset(task.pod_name for task in self._view.tasks)
 
     def move(self, task: TaskView) -> TaskMove | None:
-        if task.status not in CREATED or task.pod_name in self._observed.settled:
+        if task.status not in CREATED:
             return None
         pod = self._observed.pods.get(task.pod_name)
         present = pod if pod is not None and not pod.absent else None
@@ -475,22 +479,27 @@ def _is_unplaced(view: GroupView, observed: ObservedPods) -> bool:
     """Whether the gang waits and no task of it, finished ones included, ever had a node."""
     return (
         view.status == TaskStatus.SCHEDULING
-        and not any(task.node_name for task in view.tasks)
+        and not view.has_node
         and not any(pod.node_name for pod in observed.pods.values())
     )
 
 
 def _latest_tries(tasks: Sequence[TaskView], moves: Mapping[int, TaskMove]) -> list[LatestTry]:
-    """The latest tries as they will be; one that is tried again counts as not finished."""
-    tries = []
-    for task in tasks:
-        status, node = task.status, task.node_name
-        if (move := moves.get(task.pk)) is not None:
-            status, node = move.status, node or move.node_name
-        placed = bool(node) or status == TaskStatus.COMPLETED
-        again = status == TaskStatus.RESCHEDULED
-        tries.append(LatestTry(str(TaskStatus.PROCESSING) if again else status, task.lead, placed))
-    return tries
+    """The latest tries as they will be, alike ones once; one that is tried again counts as not finished."""
+    tries = {(task.status, task.lead, bool(task.node_name)) for task in tasks if task.pk not in moves}
+    tries |= {
+        (move.status, task.lead, bool(task.node_name or move.node_name))
+        for task in tasks
+        if (move := moves.get(task.pk)) is not None
+    }
+    return [
+        LatestTry(
+            str(TaskStatus.PROCESSING) if status == TaskStatus.RESCHEDULED else status,
+            lead,
+            has_node or status == TaskStatus.COMPLETED,
+        )
+        for status, lead, has_node in tries
+    ]
 
 
 def _ended(

@@ -116,6 +116,16 @@ class GroupView:
         """The tasks that have not ended."""
         return tuple(task for task in self.tasks if task.status not in TERMINAL)
 
+    @cached_property
+    def scheduling(self) -> tuple[TaskView, ...]:
+        """The tasks that wait for a node."""
+        return tuple(task for task in self.tasks if task.status == TaskStatus.SCHEDULING)
+
+    @cached_property
+    def has_node(self) -> bool:
+        """Whether any task has a node, or had one when it ended."""
+        return any(task.node_name for task in self.tasks)
+
     @property
     def domain_uid(self) -> str:
         """The uid of the ComputeDomain whose channels the pods of this attempt claim; empty: not known."""

@@ -24,6 +24,8 @@ _SEVERITY = list(NodeState)
 
 def ill_nodes(observed: ObservedPods) -> dict[str, NodeHealth]:
     """The nodes of present pods that are not healthy, the worst first."""
+    if not observed.nodes:
+        return {}
     names = {pod.node_name for pod in observed.pods.values() if not pod.absent}
     ill = [(name, node) for name, node in observed.nodes.items() if name in names]
     return dict(sorted(ill, key=lambda entry: (-_SEVERITY.index(entry[1].state), entry[0])))

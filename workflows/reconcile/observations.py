@@ -133,13 +133,13 @@ def _settled_pods(view: GroupView) -> dict[str, PodSeen]:
         values: dict[str, Any] = {"group": view.uuid, "nvlink": view.placement.nvlink, "marks": _MARKS}
         cursor.execute(_SETTLED, _home(view) | values)
         rows = cursor.fetchall()
-    namespace = view.placement.namespace
+    namespace, group = view.placement.namespace, view.uuid
     return {
         name: PodSeen(
             namespace=namespace,
             name=name,
             uid=uid,
-            group_uuid=view.uuid,
+            group_uuid=group,
             phase="Running",
             node_name=node,
             pod_ip=address,

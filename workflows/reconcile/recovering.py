@@ -163,10 +163,10 @@ def _patience_ends(view: GroupView) -> dict[int, datetime]:
     """By when each waiting replacement needs a place; none while no peer holds a node meanwhile."""
     policy = view.placement.recovery
     is_alone = any(getattr(policy, word) == Response.TASK for word in RESPONSES)
-    if not is_alone or not any(task.live and task.node_name for task in view.tasks):
+    if not is_alone or not any(task.node_name for task in view.live):
         return {}
     limit = timedelta(seconds=policy.replace_patience)
-    waiting = [task for task in view.tasks if task.replaces and task.status == TaskStatus.SCHEDULING]
+    waiting = [task for task in view.scheduling if task.replaces]
     return {
         task.pk: task.scheduling_start_time + limit
         for task in waiting

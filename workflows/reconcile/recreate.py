@@ -236,7 +236,7 @@ def _recreate_pod_group(
     view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster
 ) -> Failed | Retry | None:
     """Create the pod group of a running gang again, if one of its tasks still needs it for its place."""
-    waiting = [task for task in view.tasks if _waits_since(task, observed, view.now)]
+    waiting = [task for task in view.scheduling if _waits_since(task, observed, view.now)]
     if not waiting or not edits_pod_groups(view) or observations.pod_groups(view):
         return None
     if edit.read(view, cluster) is not None:
@@ -255,10 +255,10 @@ def _recreate_pod_group(
 
 
 def _waits_since(task: TaskView, observed: ObservedPods, now: datetime) -> bool:
-    """Whether a task has no node, for longer than an observer takes to report its pod group."""
+    """Whether a waiting task has no node, for longer than an observer takes to report its pod group."""
     pod, since = observed.pods.get(task.pod_name), task.scheduling_start_time
     is_old = since is not None and now - since >= UNSEEN_GRACE
-    return task.status == TaskStatus.SCHEDULING and is_old and pod is not None and not pod.node_name
+    return is_old and pod is not None and not pod.node_name
 
 
 def next_missing_check(view: GroupView) -> datetime | None:
@@ -309,14 +309,13 @@ def _is_old(view: GroupView) -> bool:
 
 def _waits(view: GroupView, observed: ObservedPods, lost: Sequence[TaskView]) -> bool:
     """Whether the rest of the gang has no node, for longer than an observer takes to report one."""
-    if not _is_old(view):
+    if not _is_old(view) or view.has_node:
         return False
     lost_keys = {task.pk for task in lost}
     live = view.live
     pods = [observed.pods.get(task.pod_name) for task in live if task.pk not in lost_keys]
     return (
         bool(live)
-        and not any(task.node_name for task in view.tasks)
         and all(task.status == TaskStatus.SCHEDULING for task in live)
         and all(pod is not None and not pod.absent and not pod.deleting and not pod.node_name for pod in pods)
     )

@@ -39,6 +39,8 @@ def advance_order(
     view: GroupView, observed: ObservedPods, *, lease: Lease, cluster: LeasedCluster
 ) -> EditProgress:
     """Do the next step in naming the group's sets in another order. Raises ClusterError."""
+    if view.row.proposed_order is None and not view.row.reordering:
+        return EditProgress()
     action = next_order_action(_facts(view, observed))
     if action == OrderAction.FINISH:
         return _finish(view, lease, cluster)

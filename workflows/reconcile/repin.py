@@ -22,7 +22,7 @@ from workflows.services.record import Change, TaskMove
 
 def repins(view: GroupView, observed: ObservedPods) -> list[Change]:
     """The changes that make waiting replacements again where their pins no longer hold."""
-    waiting = {task.name: task for task in view.tasks if _is_pinnable(task) and _waits(task, observed)}
+    waiting = {task.name: task for task in view.scheduling if task.replaces and _waits(task, observed)}
     if not waiting:
         return []
     pins = Pins(view)
@@ -40,10 +40,6 @@ def repins(view: GroupView, observed: ObservedPods) -> list[Change]:
             changes.append(TaskMove(pk=task.pk, status=str(TaskStatus.RESCHEDULED), message=message))
             changes.append(next_try(task, generation=task.generation))
     return changes
-
-
-def _is_pinnable(task: TaskView) -> bool:
-    return task.status == TaskStatus.SCHEDULING and task.replaces
 
 
 def _waits(task: TaskView, observed: ObservedPods) -> bool:

@@ -98,12 +98,13 @@ def waiting_beside_others(living: Sequence[TaskView], observed: ObservedPods) ->
     Those that are tried again and have no node, and those whose pods are being deleted. While no pod of the
     gang has a place there are none: the gang is placed as a whole or not at all.
     """
-    pods = {task.name: observed.pods.get(task.pod_name) for task in living}
-    ending = ending_among(living, observed)
-    placed = {name for name, pod in pods.items() if pod is not None and pod.node_name} - ending
-    if not placed:
+    others = [task for task in living if task.pod_name not in observed.settled]  # settled pods have nodes
+    ending = ending_among(others, observed)
+    pods = ((task.name, observed.pods.get(task.pod_name)) for task in others)
+    placed = {name for name, pod in pods if pod is not None and pod.node_name} - ending
+    if not placed and len(others) == len(living):
         return []
-    return [t.name for t in living if t.name in ending or (t.replaces and t.name not in placed)]
+    return [t.name for t in others if t.name in ending or (t.replaces and t.name not in placed)]
 
 
 def ending_among(living: Sequence[TaskView], observed: ObservedPods) -> set[str]:

@@ -214,7 +214,7 @@ class Reconciliation:
         if created and outcome is None:
             return None
         view = self.view or view  # read again where tasks ended in this look
-        if view.awaits_room or any(task.status == TaskStatus.PROCESSING for task in view.tasks):
+        if view.awaits_room or any(task.status == TaskStatus.PROCESSING for task in view.live):
             return self._create(view)
         return outcome
 

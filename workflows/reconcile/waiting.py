@@ -123,7 +123,7 @@ def _nodes_away(observed: ObservedPods) -> tuple[NodeAway, ...]:
 
 def _tried_again(view: GroupView, observed: ObservedPods) -> list[str]:
     """The tasks that are tried again and have no node yet."""
-    retried = [task for task in view.tasks if task.replaces and task.status == TaskStatus.SCHEDULING]
+    retried = [task for task in view.scheduling if task.replaces]
     pods = {task.name: observed.pods.get(task.pod_name) for task in retried}
     return [name for name, pod in pods.items() if pod is None or not pod.node_name]
 
@@ -384,7 +384,8 @@ def _barrier(view: GroupView, observed: ObservedPods) -> BarrierWait | None:
 
 def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer, ...]:
     """The containers on nodes that wait; with their image if it is the cause."""
-    pods = {task.name: observed.pods.get(task.pod_name) for task in view.live}
+    read = (task for task in view.live if task.pod_name not in observed.settled)
+    pods = {task.name: observed.pods.get(task.pod_name) for task in read}
     containers = [
         WaitingContainer(
             task=name,
