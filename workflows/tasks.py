@@ -8,7 +8,7 @@ concurrency limit (``cluster.concurrency``).
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -63,26 +63,42 @@ def reconcile_groups(groups: Sequence[str]) -> None:
     RECONCILES_SKIPPED.labels("not_due").inc(len(groups) - len(accesses))
     if not accesses:
         return
-    access, waiting = next(iter(accesses.values())), deque(accesses)
-    if not concurrency.WORK.enter(access, *waiting):
-        RECONCILES_SKIPPED.labels("no_seat").inc(len(waiting))
+    access = next(iter(accesses.values()))
+    if not concurrency.WORK.enter(access, *accesses):
+        RECONCILES_SKIPPED.labels("no_seat").inc(len(accesses))
         return
     try:
-        until = time.monotonic() + TURN_SECONDS
-        following: str | None = waiting.popleft()
-        while following is not None:
-            _reconcile(UUID(following))
-            following = _following(access, waiting) if time.monotonic() < until else None
+        _Turn(access, accesses).run()
     finally:
         concurrency.WORK.leave(access)
     _refill()
 
 
-def _following(access: Access, waiting: deque[str]) -> str | None:
-    """The next group of a message, or one that waits for a slot; those left out are found by the sweep."""
-    if waiting and not reachability.is_silent(access):
-        return waiting.popleft()
-    return concurrency.WORK.next(access)
+class _Turn:
+    """What a thread does with one message: its groups, then others of its cluster that wait for a slot.
+
+    At last come groups that were notified during their reconciliation: a message for each would cost more
+    than to go on. Those that are left when the time is up, or when the cluster falls silent, are found by the
+    sweep.
+    """
+
+    def __init__(self, access: Access, groups: Iterable[str]) -> None:
+        self._access = access
+        self._groups, self._again = deque(groups), deque[str]()
+
+    def run(self) -> None:
+        until = time.monotonic() + TURN_SECONDS
+        following: str | None = self._groups.popleft()
+        while following is not None:
+            _reconcile(UUID(following), again=self._again.append)
+            following = self._next() if time.monotonic() < until else None
+
+    def _next(self) -> str | None:
+        if reachability.is_silent(self._access):
+            return concurrency.WORK.next(self._access)  # which drops them
+        if self._groups:
+            return self._groups.popleft()
+        return concurrency.WORK.next(self._access) or (self._again.popleft() if self._again else None)
 
 
 _ACCESSES = """
@@ -100,14 +116,19 @@ def _accesses(groups: Sequence[str]) -> dict[str, Access]:
         return {str(group): Access(*address) for group, *address in cursor.fetchall()}
 
 
-def _reconcile(group_id: UUID) -> None:
+def _reconcile(group_id: UUID, *, again: Callable[[str], None]) -> None:
     lease = take_lease(group_id)
     if lease is None:
         RECONCILES_SKIPPED.labels("not_due").inc()
         return
     structlog.contextvars.bind_contextvars(**lease.names)
     with metrics.reconcile() as ending:
-        outcome = run.run(lease, cluster=cluster_for(lease.backend), archive=keep_before_delete)
+        outcome = run.run(
+            lease,
+            cluster=cluster_for(lease.backend),
+            archive=keep_before_delete,
+            again=lambda lease: again(str(lease.group_id)),
+        )
         ending.outcome = outcome.label if outcome else "lease_lost"
     if not lease.acts:
         RECONCILES_IDLE.inc()

@@ -1,5 +1,7 @@
 """Messages that name several groups, and what becomes of groups that a worker leaves out."""
 
+from collections import Counter
+
 import pytest
 from celery import current_app
 
@@ -33,6 +35,22 @@ def sent(monkeypatch):
 def through_messages(world, monkeypatch):
     """Workers reach the cluster in memory."""
     monkeypatch.setattr(connect, "connect", lambda *_: world.cluster)
+
+
+@pytest.fixture
+def notified_meanwhile(monkeypatch):
+    """Each group is notified once while it is reconciled; returns how often each was."""
+    looks = Counter()
+    run = tasks.run.run
+
+    def notify_once(lease, **more):
+        looks[lease.group_id] += 1
+        if looks[lease.group_id] == 1:
+            mark_due([lease.group_id])
+        return run(lease, **more)
+
+    monkeypatch.setattr(tasks.run, "run", notify_once)
+    return looks
 
 
 def groups_of(pool, count):
@@ -106,8 +124,8 @@ def test_the_other_groups_of_a_message_do_not_wait_for_a_cluster_that_falls_sile
     monkeypatch.setattr(reachability, "is_silent", lambda access: access in silent)
     reconcile = tasks._reconcile
 
-    def fall_silent(group_id):
-        reconcile(group_id)
+    def fall_silent(group_id, **more):
+        reconcile(group_id, **more)
         silent.append(access_of(first.backend))
 
     monkeypatch.setattr(tasks, "_reconcile", fall_silent)
@@ -115,3 +133,14 @@ def test_the_other_groups_of_a_message_do_not_wait_for_a_cluster_that_falls_sile
     assert are_created([first]) == [True]
     assert set(due_groups()) == {group.pk for group in others}
     assert fresh(first).lease_token is None
+
+
+def test_a_group_that_is_notified_meanwhile_is_taken_again_without_a_message(
+    world, through_messages, sent, notified_meanwhile, django_capture_on_commit_callbacks
+):
+    groups = groups_of(world.pool(), 2)
+    with django_capture_on_commit_callbacks(execute=True):
+        message_for(groups)
+    assert sent == []
+    assert notified_meanwhile == {group.pk: 2 for group in groups}
+    assert not due_groups()

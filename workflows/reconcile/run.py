@@ -96,19 +96,29 @@ TRY_EVERY = 4  # failures, while a cluster is known not to answer
 log = structlog.get_logger(__name__)
 
 
+def _send_message(lease: Lease) -> None:
+    notify_on_commit([(lease.group_id, lease.backend.pk)])
+
+
 def run(
-    lease: Lease, *, cluster: ClusterApi, archive: LogArchive, clock: Callable[[], float] = boot_seconds
+    lease: Lease,
+    *,
+    cluster: ClusterApi,
+    archive: LogArchive,
+    clock: Callable[[], float] = boot_seconds,
+    again: Callable[[Lease], None] = _send_message,
 ) -> Outcome | None:
     """Reconcile the group of this lease, and release it. None if the lease was lost on the way.
 
-    ``archive`` keeps the logs of pods before they are deleted.
+    ``archive`` keeps the logs of pods before they are deleted; ``again`` is called if the group is due again.
     """
     lease.clock = clock
     reached("between-lease-and-first-call")
     try:
         outcome = _reconcile(Reconciliation(lease, LeasedCluster(cluster, lease), archive))
         reached("before-lease-given-back")
-        _release(lease, outcome)
+        if _release(lease, outcome):
+            again(lease)
     except LeaseLost as error:
         log.warning("lease_lost", group=str(lease.group_id), error=str(error))
         return None
@@ -128,18 +138,16 @@ def _reconcile(reconciliation: "Reconciliation") -> Outcome:
     return outcome
 
 
-def _release(lease: Lease, outcome: Outcome) -> None:
+def _release(lease: Lease, outcome: Outcome) -> bool:
+    """Release the lease; returns whether the group is due again."""
     if isinstance(outcome, Retry):
         failures = lease.failures + 1
         pause = backoff(outcome, failures=failures, spread=random.random())  # noqa: S311 -- sets groups apart
         log.warning("reconcile_retry", group=str(lease.group_id), trouble=outcome.trouble, seconds=pause)
-        due = release(lease, failures=failures, seconds=pause)
-    elif isinstance(outcome, RequeueAfter):
-        due = release(lease, failures=0, seconds=outcome.seconds, at=outcome.at)
-    else:
-        due = release(lease, failures=0)
-    if due:
-        notify_on_commit([(lease.group_id, lease.backend.pk)])
+        return release(lease, failures=failures, seconds=pause)
+    if isinstance(outcome, RequeueAfter):
+        return release(lease, failures=0, seconds=outcome.seconds, at=outcome.at)
+    return release(lease, failures=0)
 
 
 @dataclass(slots=True)

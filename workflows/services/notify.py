@@ -29,7 +29,7 @@ MOST_GROUPS = 50
 FURTHER = "further_groups"
 """The header with the groups of a message but for the first."""
 MOST_IN_A_MESSAGE = 8
-LEAST_MESSAGES = 8
+LEAST_MESSAGES = 4
 """A message names several groups of a backend once that leaves so many messages."""
 
 log = structlog.get_logger(__name__)
