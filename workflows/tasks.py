@@ -112,7 +112,7 @@ _ACCESSES = """
 def _accesses(groups: Sequence[str]) -> dict[str, Access]:
     """Where the cluster of each group is reached that is due and that nobody has a lease of."""
     with connection.cursor() as cursor:
-        cursor.execute(_ACCESSES, [groups])
+        cursor.execute(_ACCESSES, [list(groups)])
         return {str(group): Access(*address) for group, *address in cursor.fetchall()}
 
 

@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -264,7 +265,11 @@ _KEEP = """
 def _record_kept(sizes: dict[int, int]) -> None:
     if not sizes:
         return
-    values = {"tasks": list(sizes), "sizes": list(sizes.values()), "state": Task.LogState.STORED.value}
+    values: dict[str, Any] = {
+        "tasks": list(sizes),
+        "sizes": list(sizes.values()),
+        "state": Task.LogState.STORED.value,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_KEEP, values)
 

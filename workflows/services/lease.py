@@ -89,7 +89,7 @@ class Lease:
 def take_lease(group_id: UUID, *, clock: Clock = boot_seconds) -> Lease | None:
     """Lease a due group; None if it is not due, is released, or has a lease."""
     token, began = uuid.uuid4(), clock()
-    values = {"token": token, "seconds": settings.ENV.lease_seconds, "group": group_id}
+    values: dict[str, Any] = {"token": token, "seconds": settings.ENV.lease_seconds, "group": group_id}
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, values)
         taken = cursor.fetchone()

@@ -8,6 +8,7 @@ every new reason would need, and leaving events out, which would hide the presen
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 from django.db import connection
 
@@ -63,7 +64,10 @@ def _lines(events: Sequence[Event]) -> list[Event]:
     if not events:
         return new
     alike: defaultdict[tuple[object, str], list[Event]] = defaultdict(list)
-    values = {"groups": list({e.group_id for e in events}), "reasons": list({e.reason for e in events})}
+    values: dict[str, Any] = {
+        "groups": list({e.group_id for e in events}),
+        "reasons": list({e.reason for e in events}),
+    }
     with connection.cursor() as cursor:
         cursor.execute(_ALIKE, values | {"source": SOURCE})
         rows = cursor.fetchall()
