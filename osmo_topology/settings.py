@@ -67,6 +67,7 @@ MIDDLEWARE = [
     "web.identity.sessions.SessionUserMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "pages.unmade.UnmadePages",
     "web.middleware.RequestLogMiddleware",
 ]
 

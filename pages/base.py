@@ -4,7 +4,9 @@ A page is a view like those of REST, with the same authentication, the same decl
 errors and statuses. Two things differ: the answer is HTML, and a caller without a login is led to the form.
 """
 
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode
@@ -22,7 +24,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from pages.unchanged import tags
+from pages.unchanged import PageReader, PageRows, PageTag, page_versions, tags
+from pages.unmade import address_of, not_modified, read_before_login
 from web.access import grants_of
 from web.permissions import caller
 from web.release import VERSION
@@ -118,28 +121,29 @@ def unless_known(page: PageView, template: str, context: dict[str, Any]) -> Http
 
 
 def unless_unchanged(
-    page: PageView, *, versions: Callable[[], str], make: Callable[[], HttpResponse]
+    page: PageView, *, rows: Callable[[], PageRows], make: Callable[[], HttpResponse]
 ) -> HttpResponse:
     """304 without making the page if its rows are those of the page that the browser has; else the page.
 
-    ``versions`` says what the rows are; ``make`` answers as ``unless_known`` does, from those rows alone.
+    ``rows`` says what the page is made from now; ``make`` answers as ``unless_known`` does, from that alone.
     """
     django = page.request._request  # noqa: SLF001 -- conditional answers are Django's
     user = caller(page.request)
-    reader = (user.pk, user.is_staff, django.META.get("HTTP_COOKIE", ""), grants_of(user))
-    address = sha256(repr((reader, django.get_full_path())).encode()).hexdigest()
-    may_know = "HTTP_IF_NONE_MATCH" in django.META
-    if may_know and (etag := tags.find(address, versions=versions())):
-        unmodified = get_conditional_response(django, etag=etag)
-        if isinstance(unmodified, HttpResponseNotModified):
-            unmodified["ETag"] = etag
-            unmodified["Cache-Control"] = "private, no-cache"
-            return unmodified
+    reader = PageReader(user.pk, user.is_staff, grants_of(user))
+    address, asks = address_of(django), "HTTP_IF_NONE_MATCH" in django.META
+    tag, before = read_before_login(django) or (tags.find(address) if asks else None, None)
+    if tag is not None and tag.reader == reader:
+        versions = before or page_versions(rows())
+        if tag.versions.page == versions.page and (answer := not_modified(django, tag.etag)):
+            tags.keep(address, replace(tag, versions=versions))
+            return answer
     with one_moment() as is_one_moment:
-        versions_made_from = versions()
+        versions = page_versions(rows())
         answer = make()
     if is_one_moment:
-        tags.keep(address, answer["ETag"], versions=versions_made_from)
+        if tag is not None and before is not None and tag.reader.user == reader.user:
+            versions = replace(versions, reader=before.reader)  # read earlier, so never newer than the caller
+        tags.keep(address, PageTag(answer["ETag"], reader, rows, versions, time.monotonic()))
     return answer
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from pages.unchanged import MOST_SECONDS, RowSource, row_versions
+from pages.unchanged import MOST_SECONDS, PageRows, RowSource
 from pools.api.representations import HEARTBEAT_LASTS
 from scheduling.channels import SETTLED_AFTER
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_LIVE
@@ -26,6 +26,8 @@ GROUP_COLUMNS = ("uuid", "workflow_id", "backend_id", "position", "start_time")
 
 WAITING_COLUMNS = ("uuid", "status", "progress", "waiting_since", "waiting_reason", "got")
 """What the page of a pool shows of a group that waits or was placed, beside its name."""
+
+OUTCOME_DAYS = 30
 
 COMMIT_TAKES = timedelta(minutes=5)
 """How long after its time of submission a workflow is committed at the latest, with clocks that differ."""
@@ -71,19 +73,25 @@ POOL_SOURCES = (
 )
 
 
-def map_versions(pool: str) -> str:
-    """What the rows of a pool's map are now. One query."""
-    return row_versions(MAP_SOURCES, _parameters(pool, now=timezone.now()))
+def map_rows(pool: str) -> PageRows:
+    """What a pool's map is made from now."""
+    return PageRows(MAP_SOURCES, _parameters(pool, now=timezone.now()))
 
 
-def pool_versions(pool: str, *, outcomes_since: datetime) -> str:
-    """What the rows of a pool's page are now, where placements count from ``outcomes_since`` on. One query.
+def pool_rows(pool: str) -> PageRows:
+    """What a pool's page is made from now.
 
     The placements of ended work are too many to read again and again. One changes while its group lives, so
     the rows of live groups tell of it; and groups that came, were placed and ended since the page was made
     belong to workflows that were submitted since. Those that retention removes leave the page with the tag.
     """
-    return f"{outcomes_since} {row_versions(POOL_SOURCES, _parameters(pool, now=timezone.now()))}"
+    now = timezone.now()
+    return PageRows(POOL_SOURCES, _parameters(pool, now=now), beside=str(outcomes_since(now)))
+
+
+def outcomes_since(now: datetime) -> datetime:
+    """From when on placements count on a page: the same all through an hour, so that the page is, too."""
+    return now.replace(minute=0, second=0, microsecond=0) - timedelta(days=OUTCOME_DAYS)
 
 
 def _parameters(pool: str, *, now: datetime) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """The page of a pool's map, and its picture alone."""
 
 import re
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -18,7 +18,7 @@ from pages.map.sentences import about_place
 from pages.map.svg import Caption, Link, draw
 from pages.map.table import rows
 from pages.map.tree import Path
-from pages.pool_rows import map_versions
+from pages.pool_rows import map_rows
 from pools.selectors import pool_visible_to
 from web.permissions import Needs, caller
 from web.policy import Action
@@ -46,9 +46,7 @@ class MapPage(PageView):
         """Show where a pool's nodes stand, what is free, and how a workflow fits in."""
         if request.query_params.get("workflow"):
             return self._map(request, name)
-        return unless_unchanged(
-            self, versions=lambda: map_versions(name), make=lambda: self._map(request, name)
-        )
+        return unless_unchanged(self, rows=partial(map_rows, name), make=lambda: self._map(request, name))
 
     def _map(self, request: Request, name: str) -> HttpResponse:
         view, query = _requested_map(request, name)

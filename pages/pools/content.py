@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.utils import timezone
 
@@ -35,7 +35,6 @@ from workflows.values.amounts import NO_AMOUNTS
 MOST_WAITING = 20
 MOST_DOMAINS = 12
 SNIPPET_TASKS = 2
-OUTCOME_DAYS = 30
 _GIB = 2**30
 _GPU, _CPU, _MEMORY = 0, 1, 2
 
@@ -145,11 +144,6 @@ def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
         )
         for pool in pools
     ]
-
-
-def outcomes_since(now: datetime) -> datetime:
-    """From when on placements count on a page: the same all through an hour, so that the page is, too."""
-    return now.replace(minute=0, second=0, microsecond=0) - timedelta(days=OUTCOME_DAYS)
 
 
 def pool_content(pool: Pool, *, user: Caller, outcomes_since: datetime) -> PoolContent:

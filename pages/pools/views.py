@@ -1,14 +1,14 @@
 """The pages of pools."""
 
-from datetime import datetime
+from functools import partial
 
 from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.request import Request
 
 from pages.base import PageView, unless_known, unless_unchanged
-from pages.pool_rows import pool_versions
-from pages.pools.content import outcomes_since, pool_content, pool_lines
+from pages.pool_rows import outcomes_since, pool_rows
+from pages.pools.content import pool_content, pool_lines
 from pools.selectors import pool_visible_to, pools_allowed_to
 from web.permissions import Needs, caller
 from web.policy import Action
@@ -36,16 +36,11 @@ class PoolPage(PageView):
 
     def get(self, request: Request, name: str) -> HttpResponse:
         """Show a pool: its keys, its room, a workflow to copy, what waits."""
-        since = outcomes_since(timezone.now())
-        return unless_unchanged(
-            self,
-            versions=lambda: pool_versions(name, outcomes_since=since),
-            make=lambda: self._pool(request, name, since),
-        )
+        return unless_unchanged(self, rows=partial(pool_rows, name), make=lambda: self._pool(request, name))
 
-    def _pool(self, request: Request, name: str, since: datetime) -> HttpResponse:
+    def _pool(self, request: Request, name: str) -> HttpResponse:
         user = caller(request)
         pool = pool_visible_to(user, name, action=Action.POOL_LIST)
-        view = pool_content(pool, user=user, outcomes_since=since)
+        view = pool_content(pool, user=user, outcomes_since=outcomes_since(timezone.now()))
         context = {"title": f"Pool {view.name}", "view": view, "is_live": view.room.nodes <= LIVE_UP_TO}
         return unless_known(self, "pages/pool.html", context)

@@ -1,6 +1,7 @@
 """A page is left unmade only while every row that it shows is as it was."""
 
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,16 +10,18 @@ from types import ModuleType
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 import pages.map.views
 import pages.pools.views
 from pages import unchanged
 from pages.pool_rows import GROUP_COLUMNS, MAP_SOURCES, POOL_SOURCES, WAITING_COLUMNS
-from pages.unchanged import RowSource
+from pages.unchanged import PageReader, PageTag, RowSource, Versions
 from pools.models import Backend, Cluster, ForeignUsage, Node, Platform, Pool, SuspectNode, TopologyKey
 from tests.factories import (
     RACK,
@@ -31,6 +34,8 @@ from tests.factories import (
     WorkflowFactory,
     foreign_usage,
 )
+from web.models import Role
+from web.policy import Grants
 from workflows.models import Task, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -365,9 +370,8 @@ def elsewhere(act):
 
 def test_a_tag_dies_with_time_and_a_caller_in_a_transaction_keeps_none(browser, page, monkeypatch):
     monkeypatch.setattr(unchanged, "MOST_SECONDS", -1)
-    assert unchanged.tags.find("page", versions="1") is None
-    unchanged.tags.keep("page", "tag", versions="1")
-    assert unchanged.tags.find("page", versions="1") is None
+    unchanged.tags.keep("page", tag())
+    assert unchanged.tags.find("page") is None
     monkeypatch.undo()
     unchanged.tags.clear()
     with transaction.atomic():
@@ -378,11 +382,108 @@ def test_a_tag_dies_with_time_and_a_caller_in_a_transaction_keeps_none(browser, 
         again(browser, page.address)
 
 
+def tag(etag="tag"):
+    reader = PageReader(user=1, is_staff=False, grants=Grants())
+    return PageTag(etag, reader, lambda: None, Versions("1"), time.monotonic())
+
+
 def test_only_the_tags_that_were_used_last_are_kept(monkeypatch):
     monkeypatch.setattr(unchanged, "MOST_TAGS", 2)
     tags = unchanged.PageTags()
     for page in ("a", "b"):
-        tags.keep(page, page, versions="1")
-    tags.find("a", versions="1")
-    tags.keep("c", "c", versions="1")
-    assert [tags.find(page, versions="1") for page in ("a", "b", "c")] == ["a", None, "c"]
+        tags.keep(page, tag(page))
+    tags.find("a")
+    tags.keep("c", tag("c"))
+    found = [tags.find(page) for page in ("a", "b", "c")]
+    assert [kept and kept.etag for kept in found] == ["a", None, "c"]
+
+
+@pytest.fixture
+def known(browser, page):
+    """The browser, after a refresh at which the service learned by which rows the session is Ann's."""
+    assert again(browser, page.address).status_code == 304
+    return browser
+
+
+def test_a_reader_who_is_known_costs_one_statement(known, page):
+    with CaptureQueriesContext(connection) as statements:
+        answer = again(known, page.address)
+    assert (answer.status_code, answer.content, answer["ETag"]) == (304, b"", known.etag)
+    assert len(statements) == 1
+
+
+def test_an_answer_that_costs_one_statement_has_the_headers_of_any_other_and_a_line_in_the_log(
+    browser, page, ann
+):
+    headers = {}
+    for costs in ("four statements", "one statement"):
+        with capture_logs() as lines:
+            headers[costs] = dict(again(browser, page.address).headers)
+        del headers[costs]["X-Request-ID"]
+        headers[costs].pop("Allow", None)  # Django REST framework adds it to whatever it answers
+        (line,) = (line for line in lines if line["event"] == "request_finished")
+        assert (line["code"], line["request"]) == (304, f"GET {page.address}")
+    assert headers["one statement"] == headers["four statements"]
+    assert line["user_id"] == ann.pk
+    assert {"request_id", "ip"} <= line.keys()
+
+
+READS_POOLS = {"actions": ["pool:List"], "resources": ["*"]}
+OF_THE_READER = {
+    "they log out": (lambda browser: browser.session.flush(), 302),
+    "the session expires": (lambda _: Session.objects.update(expire_date=timezone.now()), 302),
+    "the user is made inactive": (lambda _: User.objects.update(is_active=False), 302),
+    "the password changes": (lambda _: change_password(), 302),
+    "the user is removed": (lambda _: User.objects.all().delete(), 302),
+    "the pool is taken away": (lambda _: reassign("osmo-elsewhere"), 404),
+    "a role grants nothing more": (lambda _: Role.objects.update(policies=[]), 403),
+    "the user administers": (lambda _: User.objects.update(is_staff=True), 200),
+}
+
+
+def change_password():
+    ann = User.objects.get()
+    ann.set_password("another")
+    ann.save()
+
+
+def assign(role):
+    User.objects.get().role_assignments.create(role=role)
+
+
+def reassign(role):
+    User.objects.get().role_assignments.all().delete()
+    assign(role)
+
+
+@pytest.mark.parametrize(("change", "status"), OF_THE_READER.values(), ids=OF_THE_READER)
+def test_each_change_of_who_the_reader_is_holds_at_once(change, status, browser, page):
+    Role.objects.create(name="readers", policies=[READS_POOLS])
+    assign("readers")
+    browser.etag = browser.get(page.address)["ETag"]
+    for _ in range(2):
+        assert again(browser, page.address).status_code == 304
+    change(browser)
+    assert again(browser, page.address).status_code == status
+
+
+def test_a_reader_who_is_known_gets_the_new_page_and_is_known_with_it(known, page):
+    CHANGES["a node is cordoned"]()
+    answer = again(known, page.address)
+    assert answer.status_code == 200
+    known.etag = answer["ETag"]
+    with CaptureQueriesContext(connection) as statements:
+        assert again(known, page.address).status_code == 304
+    assert len(statements) == 1
+
+
+def test_a_login_that_does_not_follow_from_rows_is_judged_with_each_request(pool, page, ann, settings):
+    settings.TRUSTED_PROXY_SECRETS = ["s" * 32]
+    gateway = {"x-osmo-user": "ann", "x-osmo-roles": "osmo-user", "x-osmo-proxy-secret": "s" * 32}
+    browser = Client()
+    browser.etag = browser.get(page.address, headers=gateway)["ETag"]
+    for _ in range(3):
+        headers = {**gateway, "If-None-Match": browser.etag}
+        assert browser.get(page.address, headers=headers).status_code == 304
+    lost = {**headers, "x-osmo-proxy-secret": "another"}
+    assert browser.get(page.address, headers=lost).status_code == 401
