@@ -6,7 +6,7 @@ leaves out the name of a workflow that the caller may not list.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,8 +18,9 @@ from pools.models import Pool
 from pools.pod_templates.applied import node_selection, tolerations_of
 from pools.selectors import Caller, pool_levels
 from scheduling.fit.demand import Demand
-from scheduling.fit.snapshot import NO_AMOUNTS, OTHERS, FitNode
+from scheduling.fit.snapshot import NO_AMOUNTS, OTHERS, FitNode, Snapshot
 from scheduling.levels import HOSTNAME_LABEL, Domain, Levels, domain_of
+from scheduling.natural_order import natural
 from scheduling.sentences import plain_listing
 from web.access import grants_of
 from web.policy import Action
@@ -70,7 +71,7 @@ def map_content(pool: Pool, *, user: Caller, path: Path, workflow: Workflow | No
     """
     observed = observed_pool_nodes(pool)
     levels = drawn_levels(pool_levels(pool))
-    places = {node.name: domain_of(node.labels, levels) for node in observed.snapshot.nodes}
+    places = _Places.of(observed.snapshot, levels)
     chosen = None
     if workflow:
         ground = Ground(
@@ -79,7 +80,7 @@ def map_content(pool: Pool, *, user: Caller, path: Path, workflow: Workflow | No
             selection=node_selection(pool),
             observed=observed,
             levels=levels,
-            places=places,
+            places=places.by_node(observed.snapshot),
         )
         chosen = map_workflow(workflow, ground=ground, drawn=group)
     tree = grow(
@@ -109,44 +110,74 @@ def drawn_levels(levels: Levels) -> Levels:
     return levels[:-1] if levels and levels[-1].label == HOSTNAME_LABEL else levels
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The nodes of a snapshot in the natural order of their names, and the domain of each.
+
+    Neither changes with what is in use, so both are kept with the snapshot from which others derive.
+    """
+
+    order: tuple[int, ...]
+    domains: tuple[Domain, ...]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, levels: Levels) -> "_Places":
+        """``levels`` are those that the map draws of the snapshot's."""
+        base = snapshot.base or snapshot
+        places = base.derived.get(cls)
+        if not isinstance(places, cls):
+            nodes = base.nodes
+            order = sorted(range(len(nodes)), key=lambda at: natural(nodes[at].name))
+            places = cls(tuple(order), tuple(domain_of(node.labels, levels) for node in nodes))
+            base.derived[cls] = places
+        return places
+
+    def by_node(self, snapshot: Snapshot) -> dict[str, Domain]:
+        return {node.name: domain for node, domain in zip(snapshot.nodes, self.domains, strict=True)}
+
+
 def _located_nodes(
-    pool: Pool,
-    nodes: Sequence[FitNode],
-    places: Mapping[str, Domain],
-    chosen: MapWorkflow | None,
-    *,
-    user: Caller,
+    pool: Pool, nodes: Sequence[FitNode], places: _Places, chosen: MapWorkflow | None, *, user: Caller
 ) -> list[LocatedNode]:
+    """The nodes in the order of the map."""
     accepts = _accepted(pool)
-    holders = {node.name: {holding.holder for holding in node.holdings} for node in nodes}
-    known_names = selectors.names_known_to(user, set().union(*holders.values()))
+    shown = _shown_holders(nodes, user=user)
     suspects = suspects_of(pool.backend.cluster_id)
     marks = chosen.marks if chosen else {}
     located = []
-    for node in nodes:
-        taint = accepts.refused(node)
+    for at in places.order:
+        node = nodes[at]
+        taint = accepts.refused(node) if node.taints else ""
+        free = node.free_of(_GPU)
         map_node = MapNode(
             name=node.name,
-            gpus=node.allocatable[_GPU],
-            free=node.free[_GPU],
-            use=_use(node),
+            gpus=node.gpus,
+            free=free,
+            use=_use(node, free_gpus=free),
             shut=_shut(node, taint),
             taint=taint,
             suspect=node.name in suspects,
             marks=marks.get(node.name, ()),
         )
-        visible_holders = {
-            holder if holder in known_names or holder == OTHERS else ANOTHER_WORKFLOW
-            for holder in holders[node.name]
-        }
-        located.append(LocatedNode(map_node, places[node.name], tuple(sorted(visible_holders))))
+        holders = {shown[holding.holder] for holding in node.holdings}
+        located.append(LocatedNode(map_node, places.domains[at], tuple(sorted(holders))))
     return located
 
 
-def _use(node: FitNode) -> Use:
-    measure = _GPU if node.allocatable[_GPU] else _CPU
-    free = node.free[measure]
-    if free == node.allocatable[measure] and not (measure == _CPU and node.holdings):
+def _shown_holders(nodes: Sequence[FitNode], *, user: Caller) -> dict[str, str]:
+    """What the map calls each holder: by its name, if the caller may list it."""
+    names = {holding.holder for node in nodes for holding in node.holdings}
+    known = {*selectors.names_known_to(user, names), OTHERS}
+    return {name: name if name in known else ANOTHER_WORKFLOW for name in names}
+
+
+def _use(node: FitNode, *, free_gpus: int) -> Use:
+    """The use of its GPUs; of a node without any, that of its processors, or by any task."""
+    if node.gpus:
+        offered, free, is_held = node.gpus, free_gpus, False
+    else:
+        offered, free, is_held = node.allocatable[_CPU], node.free_of(_CPU), bool(node.holdings)
+    if free == offered and not is_held:
         return Use.FREE
     return Use.PART if free else Use.FULL
 
@@ -159,7 +190,7 @@ class _Accepted:
 
     def refused(self, node: FitNode) -> str:
         """The taints that keep every pod of the pool away; empty if some pod is accepted."""
-        if not node.taints or any(demand.may_use(node) for demand in self.demands):
+        if any(demand.may_use(node) for demand in self.demands):
             return ""
         barring = [taint for taint in node.taints if taint.get("effect") in ("NoSchedule", "NoExecute")]
         return ", ".join(f"{taint.get('key', '')}:{taint['effect']}" for taint in barring)

@@ -215,7 +215,7 @@ def _room(nodes: Sequence[FitNode]) -> PoolRoom:
         nodes=len(nodes),
         open_nodes=len(open_nodes),
         gpus=sum(node.allocatable[_GPU] for node in nodes),
-        free_gpus=sum(node.free[_GPU] for node in open_nodes),
+        free_gpus=sum(node.free_of(_GPU) for node in open_nodes),
     )
 
 

@@ -75,5 +75,5 @@ def _is_free(node: FitNode, *, with_gpus: bool) -> bool:
     if node.closed:
         return False
     if with_gpus:
-        return 0 < node.allocatable[_GPU] == node.free[_GPU]
+        return 0 < node.allocatable[_GPU] == node.free_of(_GPU)
     return not node.holdings

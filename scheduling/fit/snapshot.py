@@ -82,6 +82,13 @@ class FitNode:
                 left[i] -= amount
         return tuple(max(0, amount) for amount in left)
 
+    def free_of(self, resource: int) -> int:
+        """What is free of one resource, by its place in the amounts."""
+        left = self.without_work[resource]
+        for holding in self.holdings:
+            left -= holding.amounts[resource]
+        return max(0, left)
+
     @property
     def channel_is_held(self) -> bool:
         """Whether a workflow on the node claims its NVLink channel."""
@@ -94,7 +101,7 @@ class FitNode:
     @property
     def free_gpus(self) -> int:
         """0 for a node that takes no new pods."""
-        return 0 if self.closed else self.free[_GPU]
+        return 0 if self.closed else self.free_of(_GPU)
 
     @property
     def without_work(self) -> Amounts:
