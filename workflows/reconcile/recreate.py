@@ -83,12 +83,12 @@ def _drop_other_tries(view: GroupView, cluster: LeasedCluster) -> RequeueAfter |
     They come from a later state of the database, which was put back since: two attempts would live at once.
     """
     pods = GroupReader(cluster, view.uuid, view.placement).pods()
-    known = {task.pod_name for task in view.tasks}
-    others = [pod for name, pod in sorted(pods.items()) if name not in known]
-    if not others:
+    unwanted = pods.keys() - {task.pod_name for task in view.tasks}
+    if not unwanted:
         return None
     namespace = view.placement.namespace
-    targets = [DeleteTarget(pod.name, namespace, pod.uid) for pod in others if not pod.deleting]
+    alive = [pods[name] for name in sorted(unwanted) if not pods[name].deleting]
+    targets = [DeleteTarget(pod.name, namespace, pod.uid) for pod in alive]
     errors = [deletion.error for deletion in cluster.delete_many(POD, targets, grace_seconds=None)]
     refused = next((error for error in errors if error is not None), None)
     return retry_for(refused) if refused else RequeueAfter(seconds=SOON)
