@@ -15,6 +15,7 @@ from localcluster.standins.kueue.values import (
     Flavor,
     FlavorQuota,
     Guard,
+    LocalQueue,
     Pod,
     Topology,
 )
@@ -358,6 +359,26 @@ def test_what_is_named_is_kept_and_a_queue_with_a_reservation_too():
     without_queue = dataclasses.replace(everything, workloads=(), cluster_queues=())
     assert guarded(without_queue) == {"Flavor": False}
     assert guarded(dataclasses.replace(without_queue, flavors=())) == {"Topology": False}
+
+
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [
+        ({"local_queues": (LocalQueue("ns", "lq", "cq", stop="Hold"),)}, "LocalQueue lq is inactive"),
+        ({"local_queues": ()}, "LocalQueue lq doesn't exist"),
+        ({"cluster_queues": ()}, "ClusterQueue cq doesn't exist"),
+    ],
+)
+def test_a_workload_whose_queue_admits_nothing_says_why(change, want):
+    """In the words of Kueue's workload controller (v0.9 to v0.19)."""
+    assert message(after(world(workload("w", pod_set(1, required=RACK)), **change)), "w") == want
+
+
+def test_a_stopped_cluster_queue_is_inactive():
+    basis = world(workload("w", pod_set(1, required=RACK)))
+    stopped = tuple(dataclasses.replace(queue, stop="Hold") for queue in basis.cluster_queues)
+    waiting = after(dataclasses.replace(basis, cluster_queues=stopped))
+    assert message(waiting, "w") == "ClusterQueue cq is inactive"
 
 
 def test_a_queue_that_is_being_deleted_admits_nothing():

@@ -177,13 +177,11 @@ def _closed(
     snapshot: Snapshot, workload: Workload, own: LocalQueue | None, queue: ClusterQueue | None
 ) -> str | None:
     if own is None or own.stop != "None":
-        state = "is stopped" if own else "doesn't exist"
+        state = "is inactive" if own else "doesn't exist"
         return f"LocalQueue {workload.queue} {state}"
     if queue is None:
         return f"ClusterQueue {own.queue} doesn't exist"
-    if queue.stop != "None":
-        return f"ClusterQueue {queue.name} is stopped"
-    if queue_status.fault(snapshot, queue):
+    if queue.stop != "None" or queue_status.fault(snapshot, queue):
         return f"ClusterQueue {queue.name} is inactive"
     labels = snapshot.namespaces.get(workload.namespace, {})
     if queue.namespaces is None or not queue.namespaces.items() <= labels.items():
