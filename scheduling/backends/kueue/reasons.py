@@ -32,6 +32,7 @@ _MISSING = re.compile(r"(?P<kind>LocalQueue|ClusterQueue) (?P<name>\S+) (?:doesn
 
 _UNCOVERED = re.compile(r"resource (?P<resource>\S+) unavailable in ClusterQueue")
 _SEVERAL = re.compile(r"more than one flavor assigned: (?P<flavors>.+)")
+_NAMESPACE = re.compile(r"(?i)workload namespace doesn't match ClusterQueue selector")
 _FLAT = re.compile(r'(?:^|: )Flavor "(?P<flavor>[^"]+)" does not support TopologyAwareScheduling$')
 
 
@@ -235,6 +236,11 @@ _SENTENCES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str], str], str
             f"What {words} requests is of several flavors ({match['flavors']}), and Kueue names nodes in one "
             "alone."
         ),
+    ),
+    (
+        _NAMESPACE,
+        "QueueUnusable",
+        lambda _, words: f"The namespaceSelector of its ClusterQueue leaves the namespace of {words} out.",
     ),
     (
         _FLAT,

@@ -74,6 +74,15 @@ UNUSABLE = {
 }
 
 
+@pytest.mark.parametrize("words", ["Workload namespace", "workload namespace"])
+def test_a_queue_that_does_not_select_the_namespace_says_so(words):
+    (reason,) = reasons(f"{words} doesn't match ClusterQueue selector", *queue())
+    assert reason.code == "QueueUnusable"
+    assert reason.message == (
+        "The namespaceSelector of its ClusterQueue leaves the namespace of the task group out."
+    )
+
+
 @pytest.mark.parametrize("words", UNUSABLE)
 def test_a_queue_that_never_admits_a_task_says_what_it_lacks(words):
     (reason,) = reasons(f"couldn't assign flavors to pod set s-1: {words}")
