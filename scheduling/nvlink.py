@@ -157,7 +157,7 @@ def check_nvlink(
     if idle:
         notices.append(Notice("nvlink_partial_node", _partial(idle), gang.path))
     if raised:
-        more = sum(room[task.name] - task.gpus for task in claiming)
+        more = sum(raised[task.name] - task.gpus for task in tasks if task.name in raised)
         notices.append(Notice("nvlink_raised_gpus", _raised(raised, more=more), gang.path))
     return notices
 

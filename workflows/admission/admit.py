@@ -196,7 +196,7 @@ class _Admission:
         raised: Mapping[str, int] = {}
         if nvlink and len(placed) == len(group.tasks):
             node_gpus = {task.name: platform.node_gpus or 0 for task, platform in placed}
-            raised = self.raised_gpus(group, claims, node_gpus)
+            raised = self.raised_gpus(gang, claims, node_gpus)
             self.notices += check_nvlink(
                 gang,
                 self.facts.levels,
@@ -237,13 +237,18 @@ class _Admission:
         )
 
     def raised_gpus(
-        self, group: GroupSpec, claims: Mapping[str, ChannelClaim], node_gpus: Mapping[str, int]
+        self, gang: Gang, claims: Mapping[str, ChannelClaim], node_gpus: Mapping[str, int]
     ) -> Mapping[str, int]:
-        """What tasks ask a scheduler for that counts no channels, where that is more than their GPUs."""
+        """What tasks ask a scheduler for that counts no channels, where that is more than their GPUs.
+
+        Tasks of one shape ask for the same, so those beside claims ask for more, too.
+        """
         if not isinstance(self.scheduler, AdmitsBeforePods):
             return {}
-        gpus = {task.name: task.resource.gpu for task in group.tasks if claims[task.name].is_made}
-        return raised_gpus(gpus, node_gpus)
+        gpus = {task.name: task.gpus for task in gang.tasks if claims[task.name].is_made}
+        raised = raised_gpus(gpus, node_gpus)
+        shapes = {task.shape: raised[task.name] for task in gang.tasks if task.name in raised}
+        return {task.name: shapes[task.shape] for task in gang.tasks if task.shape in shapes}
 
     def free_preferences_after(self, tries: Sequence[TaskTry]) -> int:
         """When the group's preferences give way, in seconds; 0 without one, or where no edit is possible."""

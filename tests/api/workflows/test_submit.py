@@ -394,6 +394,18 @@ def test_claims_that_a_scheduler_without_channels_could_put_on_one_node_ask_for_
     assert GroupPlacement.from_json(group.placement, group.optional_placement).claim_gpus == {"gpu": 5}
 
 
+def test_room_beside_a_task_that_is_listed_with_claims_is_counted(submit, pool):
+    """Kueue reads one template for tasks alike, whether they claim or not."""
+    pool.backend.scheduler_type, pool.backend.scheduler_version = "kueue", "0.15"
+    pool.backend.save()
+    NodeFactory(cluster=pool.backend.cluster, name="n1", labels={"pool": "h100"}, offers_channel=True)
+    workflow = gang(3, gpu=2)
+    workflow["groups"][0]["tasks"][2]["nvlink"] = False
+    reply = accepted(submit(workflow))
+    (warning,) = [text for text in reply["warnings"] if "counts no NVLink channels" in text]
+    assert "9 GPUs of the queue's quota more" in warning
+
+
 def test_room_beside_claims_counts_against_the_pools_maximum(submit, pool):
     """Two claims of two GPUs on nodes of eight take ten of the quota."""
     pool.backend.scheduler_type, pool.backend.scheduler_version = "kueue", "0.15"
