@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from chaos import statuslog
@@ -105,6 +106,7 @@ def started_site(*, seed: str, progress: Progress) -> Iterator[Site]:
             durable=True,
             progress=progress,
             more={"OSMO_CRASH_POINTS": str(points), "OSMO_LEASE_SECONDS": str(LEASE_SECONDS)},
+            prepare=partial(scenario.prepare, supervisor=supervisor, progress=progress),
         )
         plane = running.plane
         assert plane is not None

@@ -24,7 +24,7 @@ from localcluster.api import Api
 from localcluster.controlplane import create_namespace
 from localcluster.rest import Rest
 from localcluster.standins.commands import kueue_command
-from localcluster.supervisor import ServerFailed
+from localcluster.supervisor import ServerFailed, Supervisor
 
 POOL_LABEL = "osmo.local/pool"
 ZONE = "topology.kubernetes.io/zone"
@@ -110,26 +110,31 @@ PLACES = {
 }
 
 
-def configure(running: stack.Running, *, progress: Callable[[str], None]) -> None:
-    """Create what is missing: nodes, namespaces, Kueue and its queue, then backends and pools over REST."""
-    assert running.plane is not None
-    progress("creating the nodes, backends and pools of the demo cluster")
-    api = Api(running.plane.access())
+def prepare(plane: controlplane.Plane, *, supervisor: Supervisor, progress: Callable[[str], None]) -> None:
+    """Create what is missing in the cluster: Kueue and its queue, nodes, and namespaces."""
+    progress("creating the nodes of the demo cluster")
+    api = Api(plane.access())
     controlplane.install_kueue(api)
-    running.supervisor.start(kueue_command(running.plane))
+    supervisor.start(kueue_command(plane))
     existing = {node["metadata"]["name"] for node in api.list(nodes.PATH)[0]}
     all_of_them = all_nodes()
     nodes.create(api, [node for node in all_of_them if node.name not in existing])
-    nodes.wait_ready(api, all_of_them)
-    client = Rest(api_url=running.api_url, token=running.token)
-    for name, scheduler in BACKENDS.items():
+    for name in BACKENDS:
         if api.find(f"/api/v1/namespaces/{namespace(name)}") is None:
             create_namespace(api, namespace(name))
-        client.put(f"/api/configs/backend/{name}", {"configs": _backend(running, name, scheduler)})
     kueue_queues.apply(api, _queue())
+    nodes.wait_ready(api, all_of_them)
+    api.close()
+
+
+def configure(running: stack.Running, *, progress: Callable[[str], None]) -> None:
+    """Create the backends and the pools over REST."""
+    progress("creating the backends and the pools")
+    client = Rest(api_url=running.api_url, token=running.token)
+    for name, scheduler in BACKENDS.items():
+        client.put(f"/api/configs/backend/{name}", {"configs": _backend(running, name, scheduler)})
     for name, place in PLACES.items():
         client.put(f"/api/configs/pool/{name}", {"configs": pool(name, place)})
-    api.close()
     _wait_known(client)
 
 

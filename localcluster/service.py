@@ -5,10 +5,11 @@ is run. Every process gets the same environment, made from nothing, so that no e
 points it at somebody's server.
 """
 
+import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,13 +97,23 @@ def commands(settings: Settings) -> dict[str, Command]:
     }
 
 
-class OneOff:
-    """A management command that ends by itself, running beside whatever else starts."""
+RUN_COMMANDS = """
+import json, sys
+from django.core.management import execute_from_command_line
+for command in json.loads(sys.argv[1]):
+    execute_from_command_line(["manage.py", *command, "--skip-checks"])  # they would load every page
+"""
 
-    def __init__(self, settings: Settings, *arguments: str, env: Mapping[str, str] | None = None) -> None:
-        self.name = f"manage.py {arguments[0]}"
+
+class OneOff:
+    """Management commands in one process that ends by itself, running beside whatever else starts."""
+
+    def __init__(
+        self, settings: Settings, *commands: Sequence[str], env: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = f"manage.py {', '.join(command[0] for command in commands)}"
         self._process = subprocess.Popen(
-            [sys.executable, "manage.py", *arguments],
+            [sys.executable, "-c", RUN_COMMANDS, json.dumps(commands)],
             cwd=CHECKOUT,
             env=clean_environment() | settings.environment() | dict(env or {}),
             stdout=subprocess.PIPE,

@@ -24,7 +24,7 @@ from localcluster.crds import kai
 from localcluster.directories import note_home
 from localcluster.ports import free_ports
 from localcluster.standins.commands import commands as standin_commands
-from localcluster.supervisor import Supervisor
+from localcluster.supervisor import Child, Supervisor
 
 ADMIN = "admin"
 READY_SECONDS = 150
@@ -100,8 +100,12 @@ def start(
     kai_version: kai.Version = "0.13",
     standins: bool = True,
     more: Mapping[str, str] | None = None,
+    prepare: Callable[[controlplane.Plane], None] | None = None,
 ) -> Running:
-    """Start everything and wait until the service says that it is ready; ``more`` are its variables."""
+    """Start everything and wait until the service says that it is ready; ``more`` are its variables.
+
+    ``prepare`` acts on the local cluster while the service starts.
+    """
     programs = None if options.kubeconfig else binaries()
     progress("starting PostgreSQL and Redis")
     database_url, redis_url = _databases(supervisor, directory, options, durable=durable)
@@ -116,7 +120,13 @@ def start(
         metrics_token=_kept_secret(directory / "metrics_token"),
         metrics_ports=dict(zip(("worker", "beat", "observer"), metrics, strict=True)),
     )
-    migration = service.OneOff(settings, "migrate", "--noinput")
+    password = _kept_secret(directory / "admin_password")
+    token = service.OneOff(
+        settings,
+        ("migrate", "--noinput", "--verbosity", "0"),
+        ("make_token", ADMIN, "--admin", "--name", "local"),
+        env={"OSMO_ADMIN_PASSWORD": password},
+    )
     plane = None
     if programs:
         progress("starting etcd, the API server, the scheduler, the controller manager and kwok")
@@ -126,13 +136,12 @@ def start(
         if standins:
             for command in standin_commands(plane, kai_version=kai_version):
                 supervisor.start(command)
-    migration.result()
+    own_token = token.result()
     progress("starting web, worker, beat and observer")
-    password = _kept_secret(directory / "admin_password")
-    token = service.OneOff(
-        settings, "make_token", ADMIN, "--admin", "--name", "local", env={"OSMO_ADMIN_PASSWORD": password}
-    )
-    _start_service(supervisor, settings)
+    web = _start_service(supervisor, settings)
+    if prepare and plane:
+        prepare(plane)
+    _wait_for_service(supervisor, web, settings)
     kubeconfig = plane.kubeconfig("admin") if plane else options.kubeconfig
     assert kubeconfig is not None
     return Running(
@@ -142,7 +151,7 @@ def start(
         kubeconfig=kubeconfig.resolve(),
         plane=plane,
         admin_password=password,
-        token=token.result(),
+        token=own_token,
     )
 
 
@@ -165,9 +174,13 @@ def _databases(
     )
 
 
-def _start_service(supervisor: Supervisor, settings: service.Settings) -> None:
-    table = service.commands(settings)
-    children = {name: supervisor.start(command) for name, command in table.items()}
+def _start_service(supervisor: Supervisor, settings: service.Settings) -> Child:
+    """Start its processes and return web."""
+    children = {name: supervisor.start(command) for name, command in service.commands(settings).items()}
+    return children["web"]
+
+
+def _wait_for_service(supervisor: Supervisor, web: Child, settings: service.Settings) -> None:
     pool = urllib3.PoolManager()
 
     def probe() -> str | None:
@@ -177,7 +190,7 @@ def _start_service(supervisor: Supervisor, settings: service.Settings) -> None:
             return str(error)
         return None if answer.status == 200 else answer.data.decode(errors="replace")[:300]
 
-    supervisor.wait_ready(children["web"], probe, seconds=READY_SECONDS)
+    supervisor.wait_ready(web, probe, seconds=READY_SECONDS)
     supervisor.check()
 
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,12 @@ def serve(options: stack.Options) -> int:
     try:
         with Supervisor(log_dir=LOG.parent) as supervisor:
             running = stack.start(
-                supervisor, directory=directory, options=options, durable=True, progress=_progress
+                supervisor,
+                directory=directory,
+                options=options,
+                durable=True,
+                progress=_progress,
+                prepare=partial(scenario.prepare, supervisor=supervisor, progress=_progress),
             )
             if running.plane:
                 scenario.configure(running, progress=_progress)

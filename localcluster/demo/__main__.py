@@ -33,6 +33,7 @@ def main() -> int:
             durable=False,
             progress=report.line,
             kai_version=options.kai_version,
+            prepare=partial(scenario.prepare, supervisor=supervisor, progress=report.line),
         )
         scenario.configure(running, progress=report.line)
         show(running, report, check_servers=supervisor.check)
