@@ -15,7 +15,7 @@ import tempfile
 
 import pytest
 
-pytest_plugins = ("localcluster.pytest_plugin",)
+pytest_plugins = ("localcluster.pytest_plugin", "tests.whole_service")
 
 os.environ["OSMO_ENV"] = "development"
 for name in ("OSMO_DATABASE_URL", "OSMO_REDIS_URL", "CLUSTER_KUBECONFIG", "KUBECONFIG"):

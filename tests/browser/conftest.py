@@ -14,9 +14,6 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 from tests.artefacts import artefacts
-from tests.e2e.conftest import own_token, stack, world
-
-__all__ = ["own_token", "stack", "world"]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SECONDS = 90

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import own_token, stack, world  # noqa: F401 -- fixtures
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -67,7 +65,7 @@ def bare(tmp_path):
 
 
 @pytest.fixture
-def command(bare, running_service, own_token):  # noqa: F811 -- the fixture
+def command(bare, running_service, own_token):
     """The command of an administrator of the running service, who is also the one of ``world``."""
     login = {"OSMO_URL": running_service["api_url"], "OSMO_TOKEN": own_token}
     return Command(bare.environment | login)

@@ -1,8 +1,5 @@
 """The whole service as separate processes, and corners of its cluster for each test."""
 
-import secrets
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from localcluster import nodes
-from localcluster.api import Access, Api
+from localcluster.api import Api
 from localcluster.demo.view import View
 from localcluster.rest import Rest
 from tests.e2e import rights
 from tests.e2e.kueue_queues import Queues
 
-ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 150.0
 RACK = "osmo.local/rack"
 CLIQUE = "nvidia.com/gpu.clique"
@@ -142,64 +138,6 @@ class World:
         wanted = {f"sim.osmo.local/{name.replace('_', '-')}": value for name, value in sim.items()}
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
         self.api.patch(path, {"metadata": {"annotations": wanted}})
-
-
-@pytest.fixture(scope="session")
-def own_token(running_service):
-    """A token of an administrator of this worker alone: a user's limits are not shared with other tests."""
-    name = f"worker-{secrets.token_hex(3)}"
-    ended = subprocess.run(
-        [sys.executable, ROOT / "manage.py", "make_token", name, "--admin"],
-        cwd=Path(running_service["processes"]) / "worker",
-        env=running_service["environment"],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout.strip()
-
-
-@pytest.fixture(scope="session")
-def stack(running_service, own_token, tmp_path_factory):
-    """Backends of every kind on the run's cluster, once for all tests of a worker.
-
-    The service acts there with the rights of ``deploy/rbac`` alone.
-    """
-    access = Access.from_kubeconfig(Path(running_service["kubeconfig"]))
-    world = World(
-        service=Rest(api_url=running_service["api_url"], token=own_token),
-        api=Api(access),
-        view=View(Api(access)),
-        kubeconfig=Path(),
-        namespace="",
-        backend=f"e{secrets.token_hex(3)}",
-        prefix="",
-    )
-    world.namespace = f"osmo-{world.backend}"
-    rights.grant(world.api, world.namespace)
-    admin = Path(running_service["kubeconfig"])
-    processes = Path(running_service["processes"])
-    accounts = tmp_path_factory.mktemp("accounts")
-    world.kubeconfig = rights.kubeconfig(world.api, admin, accounts, processes=processes)
-    for scheduler in ("kai", "kubernetes", "default"):
-        content = {
-            "kubeconfig": str(world.kubeconfig),
-            "k8s_namespace": world.namespace,
-            "scheduler_settings": {"scheduler_type": scheduler},
-            "queue_settings": {"parent_quota": "unlimited"},  # nodes of other tests come and go
-        }
-        world.service.call("POST", f"/api/configs/backend/{world.backend}-{scheduler}", {"configs": content})
-    return world
-
-
-@pytest.fixture
-def world(stack):
-    """The same with a prefix of this test for pools and nodes; its work ends and its nodes go afterwards."""
-    mine = World(**{**vars(stack), "prefix": f"t{secrets.token_hex(3)}-"})
-    yield mine
-    mine.clear()
 
 
 @pytest.fixture(scope="session")

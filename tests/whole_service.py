@@ -1,0 +1,80 @@
+"""Fixtures of the tests that use the whole service, wherever they are; loaded with ``tests.plugin``.
+
+Defined in a ``conftest.py`` and imported by others, a session's fixture would be made once for each of them.
+"""
+
+import secrets
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from localcluster.api import Access, Api
+from localcluster.rest import Rest
+
+ROOT = Path(__file__).resolve().parents[1]
+SECONDS = 150.0
+
+
+@pytest.fixture(scope="session")
+def own_token(running_service):
+    """A token of an administrator of this worker alone: a user's limits are not shared with other tests."""
+    name = f"worker-{secrets.token_hex(3)}"
+    ended = subprocess.run(
+        [sys.executable, ROOT / "manage.py", "make_token", name, "--admin"],
+        cwd=Path(running_service["processes"]) / "worker",
+        env=running_service["environment"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def stack(running_service, own_token, tmp_path_factory):
+    """Backends of every kind on the run's cluster, once for all tests of a worker.
+
+    The service acts there with the rights of ``deploy/rbac`` alone.
+    """
+    from localcluster.demo.view import View  # noqa: PLC0415 -- every run loads this file, few need these
+    from tests.e2e import rights  # noqa: PLC0415 -- the same
+    from tests.e2e.conftest import World  # noqa: PLC0415 -- the same
+
+    access = Access.from_kubeconfig(Path(running_service["kubeconfig"]))
+    world = World(
+        service=Rest(api_url=running_service["api_url"], token=own_token),
+        api=Api(access),
+        view=View(Api(access)),
+        kubeconfig=Path(),
+        namespace="",
+        backend=f"e{secrets.token_hex(3)}",
+        prefix="",
+    )
+    world.namespace = f"osmo-{world.backend}"
+    rights.grant(world.api, world.namespace)
+    admin = Path(running_service["kubeconfig"])
+    processes = Path(running_service["processes"])
+    accounts = tmp_path_factory.mktemp("accounts")
+    world.kubeconfig = rights.kubeconfig(world.api, admin, accounts, processes=processes)
+    for scheduler in ("kai", "kubernetes", "default"):
+        content = {
+            "kubeconfig": str(world.kubeconfig),
+            "k8s_namespace": world.namespace,
+            "scheduler_settings": {"scheduler_type": scheduler},
+            "queue_settings": {"parent_quota": "unlimited"},  # nodes of other tests come and go
+        }
+        world.service.call("POST", f"/api/configs/backend/{world.backend}-{scheduler}", {"configs": content})
+    return world
+
+
+@pytest.fixture
+def world(stack):
+    """The same with a prefix of this test for pools and nodes; its work ends and its nodes go afterwards."""
+    mine = replace(stack, prefix=f"t{secrets.token_hex(3)}-")
+    yield mine
+    mine.clear()
