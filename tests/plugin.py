@@ -12,6 +12,8 @@ import gc
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
+from itertools import filterfalse, groupby, islice
 
 import pytest
 
@@ -37,7 +39,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     deep = config.getoption("deep")
     others = [item for item in items if not _belongs(item, deep=deep)]
     config.hook.pytest_deselected(items=others)
-    items[:] = sorted((item for item in items if _belongs(item, deep=deep)), key=_place)
+    input_of_worker = getattr(config, "workerinput", {"workercount": 1})
+    items[:] = _dealt((item for item in items if _belongs(item, deep=deep)), input_of_worker["workercount"])
 
 
 def _belongs(item: pytest.Item, *, deep: bool) -> bool:
@@ -46,10 +49,34 @@ def _belongs(item: pytest.Item, *, deep: bool) -> bool:
     return any(item.get_closest_marker(name) for name in ("deep", "hypothesis"))
 
 
-def _place(item: pytest.Item) -> tuple[float, bool]:
-    """First what may take longest, then what waits for the service: others compute beside it meanwhile."""
-    limit = item.get_closest_marker("timeout")
-    return -limit.args[0] if limit else 0, "running_service" not in getattr(item, "fixturenames", ())
+def _dealt(items: Iterable[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Give half of the workers what waits for the service, to begin with; the others compute meanwhile.
+
+    Each worker begins with a part of the list, all as long. What may take longest comes first, and the tests
+    of a file stay together, since they share what is set up for them.
+    """
+    tests = sorted(items, key=lambda item: (-_limit(item), not _waits(item)))
+    files = [
+        list(group) for _, group in groupby(filter(_waits, tests), lambda item: (_limit(item), item.path))
+    ]
+    rest = filterfalse(_waits, tests)
+    size = -(-len(tests) // workers)
+    hands = max(1, workers // 2)
+    dealt = []
+    for hand in range(hands):
+        own = [item for file in files[hand::hands] for item in file]
+        dealt += [*own, *islice(rest, max(0, size - len(own)))]
+    return [*dealt, *rest]
+
+
+def _waits(item: pytest.Item) -> bool:
+    return _limit(item) > 0 or "running_service" in getattr(item, "fixturenames", ())
+
+
+def _limit(item: pytest.Item) -> float:
+    """The longest that a test may take, where it says so."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker else 0.0
 
 
 def pytest_collection_finish() -> None:
