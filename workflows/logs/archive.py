@@ -29,7 +29,6 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import connection
-from django.db.models import QuerySet
 
 from cluster.errors import ClusterError, ClusterUnreachable, Invalid, ObjectNotFound, WriteConflict
 from cluster.interface import ClusterApi, Stream
@@ -39,7 +38,7 @@ from workflows.logs.errors import StoreFailed
 from workflows.logs.store import LogStore, installed_store, name_of
 from workflows.logs.text import bounded_text, pack
 from workflows.metrics import LOG_BYTES, LOGS
-from workflows.models import KeptLog, Task
+from workflows.models import Task
 
 READERS = 8
 HOLD_SECONDS = 30.0
@@ -81,7 +80,7 @@ def keep_before_delete(pods: Collection[str], *, group: UUID, cluster: ClusterAp
     ``forced``: the deletion may wait for ``FORCED_SECONDS`` only. Raises ClusterUnreachable if the API
     server itself does not answer: then nothing can be deleted either, and nothing is given up.
     """
-    logs = _unread_logs(Task.objects.filter(group_id=group, pod_name__in=pods))
+    logs = _unread_logs(_OF_PODS, [group, list(pods)])
     if not logs:
         return
     seconds = FORCED_SECONDS if forced else HOLD_SECONDS
@@ -99,38 +98,41 @@ def keep_before_delete(pods: Collection[str], *, group: UUID, cluster: ClusterAp
 def keep_ended(tasks: Sequence[int], *, cluster: ClusterApi, seconds: float) -> None:
     """Read and keep the logs of tries that have ended; what fails now is tried again later."""
     record(
-        _read_all(_unread_logs(Task.objects.filter(pk__in=tasks)), cluster=cluster, seconds=seconds),
+        _read_all(_unread_logs(_OF_TRIES, [list(tasks)]), cluster=cluster, seconds=seconds),
         final=False,
     )
 
 
-def _unread_logs(tasks: QuerySet[Task]) -> list[UnreadLog]:
-    rows = tasks.filter(log_state="").values_list(
-        "pk",
-        "pod_name",
-        "node_name",
-        "group__placement__namespace",
-        "group__workflow_id",
-        "task_uuid",
-        "retry_id",
-    )
-    logs = [
-        UnreadLog(
-            pk=pk,
-            pod_name=pod,
-            node_name=node,
-            namespace=str(namespace),
-            name=name_of(workflow=workflow, task_uuid=task, retry_id=retry),
-        )
-        for pk, pod, node, namespace, workflow, task, retry in rows
-    ]
-    KeptLog.objects.bulk_create(
-        [KeptLog(name=unread.name, task_id=unread.pk) for unread in logs],
-        batch_size=1000,
-        update_conflicts=True,
-        unique_fields=["name"],
-        update_fields=["begun_at"],
-    )
+_UNREAD = """
+    SELECT t.id, t.pod_name, t.node_name, g.placement ->> 'namespace', g.workflow_id, t.task_uuid, t.retry_id
+      FROM workflows_task AS t JOIN workflows_taskgroup AS g ON g.uuid = t.group_id WHERE t.log_state = ''
+"""
+_OF_PODS = f"{_UNREAD} AND t.group_id = %s AND t.pod_name = ANY(%s)"
+_OF_TRIES = f"{_UNREAD} AND t.id = ANY(%s::bigint[])"
+_BEGIN = """
+    INSERT INTO workflows_keptlog (name, task_id, size, begun_at)
+    SELECT new.name, new.task, 0, statement_timestamp()
+      FROM unnest(%s::text[], %s::bigint[]) AS new(name, task)
+        ON CONFLICT (name) DO UPDATE SET begun_at = excluded.begun_at
+"""
+
+
+def _unread_logs(query: str, values: Sequence[Any]) -> list[UnreadLog]:
+    """The unread logs of these tries, each with a row of its object in the store."""
+    with connection.cursor() as cursor:
+        cursor.execute(query, values)
+        logs = [
+            UnreadLog(
+                pk=pk,
+                pod_name=pod,
+                node_name=node,
+                namespace=namespace,
+                name=name_of(workflow=workflow, task_uuid=task, retry_id=retry),
+            )
+            for pk, pod, node, namespace, workflow, task, retry in cursor.fetchall()
+        ]
+        if logs:
+            cursor.execute(_BEGIN, [[unread.name for unread in logs], [unread.pk for unread in logs]])
     return _in_turns(logs)
 
 
