@@ -91,7 +91,7 @@ class Workflow(models.Model):
             models.Index(fields=["pool_name"], condition=~Q(tags=[]), name="workflow_tagged"),
             GinIndex(fields=["tags"], name="workflow_tags"),
             GinIndex(fields=["labels"], name="workflow_labels"),
-            models.Index(fields=["pool_name", "-submit_time"], name="workflow_of_pool"),
+            models.Index(fields=["pool_name", "-submit_time"], include=["uuid"], name="workflow_in_pool"),
             GinIndex(NAME_PARTS, name="workflow_name_parts"),
         ]
 

@@ -14,7 +14,7 @@ from django.db.migrations.loader import MigrationLoader
 
 from tests.arch.migration_rules import faults
 from tests.factories import TaskFactory
-from web.migrating import BuildIndex, LockTables
+from web.migrating import BuildIndex, LockTables, SampleMore
 
 ROOT = Path(__file__).resolve().parents[2] / "migrations"
 APPS = sorted(p.parent.name for p in ROOT.glob("*/head.txt"))
@@ -118,6 +118,7 @@ OPERATIONS = {
         AddIndexConcurrently("task", models.Index(fields=["name"], name="i")),
         1,
     ),
+    "a larger sample of a column": (SampleMore("workflow", "labels", entries=500), 0),
     "a constraint on a big table": (
         migrations.AddConstraint("task", models.CheckConstraint(condition=models.Q(name="x"), name="c")),
         1,

@@ -45,3 +45,16 @@ def test_no_request_reads_a_table_of_work_whole_and_none_walks_it_for_what_few_h
             if any(plan.scanned_tables or (plan.walked_tables and RARE.search(kind)) for plan in read):
                 found[path] = [plan.shape for plan in read]
     assert found == {}
+
+
+def test_postgresql_knows_how_common_each_label_is_that_one_workflow_in_fifty_has(names):
+    estimates = {}
+    with connection.cursor() as cursor:
+        for number in range(50):
+            cursor.execute(
+                "EXPLAIN (FORMAT JSON) SELECT 1 FROM workflows_workflow WHERE labels @> %s::jsonb",
+                [f'{{"team": "t{number}"}}'],
+            )
+            estimates[number] = cursor.fetchone()[0][0]["Plan"]["Plan Rows"]
+    taken_for_rare = {number: rows for number, rows in estimates.items() if rows < WORKFLOWS / 500}
+    assert taken_for_rare == {}
