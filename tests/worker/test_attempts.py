@@ -393,6 +393,19 @@ def test_restart_group_on_the_code_of_a_preemption_has_its_own_bound_too(world):
     assert "tried again 2 times before" in fresh(group).failure_message
 
 
+def test_a_reschedule_without_tries_left_leaves_it_to_the_policy(world):
+    """As if no action named the code: by default there are no tries at all."""
+    policy = replace(REQUEUE, failed=Response.REQUEUE)
+    group = gang(world, policy=policy, default_exit_actions={"RESCHEDULE": "7,3006"}, max_retry_per_task=0)
+    evict(world, group)
+    world.settle()
+    world.finish(group, code=7, tasks={group.tasks.get(lead=True, latest=True).name})
+    world.ends.clear()
+    world.settle()
+    ended = Attempt.objects.filter(group=group).order_by("number").values_list("loss", "counted")
+    assert (list(ended), statuses(group)) == ([("preempted", False), ("failed", True)], ["RUNNING"] * 3)
+
+
 def test_a_reschedule_of_the_lead_takes_its_peers_with_it(world):
     group = gang(world, default_exit_actions={"RESCHEDULE": "7"}, max_retry_per_task=1)
     lead = group.tasks.get(lead=True).name

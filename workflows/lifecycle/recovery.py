@@ -22,7 +22,7 @@ from workflows.lifecycle.pod_status import ROOM_BUSY, UNEXPLAINED
 class LostTask:
     """A task that ended and did not complete; ``status`` is its status if nothing is tried again.
 
-    ``action`` is the exit action of its code, ``may_retry`` whether its tries allow RESCHEDULE.
+    ``action`` is the exit action of its code; RESCHEDULE only while its tries allow it, None afterwards.
     """
 
     pk: int
@@ -34,7 +34,6 @@ class LostTask:
     evidence: str
     node: str = ""
     action: ExitAction | None = None
-    may_retry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def _response_to(lost: LostTask, policy: RecoveryPolicy, *, tasks: int, ignored:
     match lost.action:
         case ExitAction.RESTART_GROUP:
             return Response.REQUEUE
-        case ExitAction.RESCHEDULE if lost.may_retry:
+        case ExitAction.RESCHEDULE:
             return Response.TASK if tasks == 1 or not decides else Response.REQUEUE
         case None if lost.loss != Loss.FAILED or decides:
             return _by_policy(lost, policy)

@@ -272,7 +272,9 @@ class _TaskReader:
         )
 
     def _loss(self, task: TaskView, reading: Reading, status: TaskStatus) -> LostTask:
-        pod = self._observed.pods.get(task.pod_name)
+        pod, action = self._observed.pods.get(task.pod_name), self._action(task, reading)
+        if action == ExitAction.RESCHEDULE and status != TaskStatus.RESCHEDULED:
+            action = None  # no tries are left
         return LostTask(
             pk=task.pk,
             name=task.name,
@@ -282,8 +284,7 @@ class _TaskReader:
             loss=reading.loss,
             evidence=reading.evidence,
             node=task.node_name or (pod.node_name if pod else ""),
-            action=self._action(task, reading),
-            may_retry=status == TaskStatus.RESCHEDULED,
+            action=action,
         )
 
     def _action(self, task: TaskView, reading: Reading) -> ExitAction | None:

@@ -67,13 +67,13 @@ def test_an_explained_preemption_has_no_pause_after_unexplained_ones():
 
 def test_attempts_by_reschedule_have_the_pauses_of_the_policy():
     policy = RecoveryPolicy()
-    lost = _lost(1, Loss.FAILED, lead=True, action=ExitAction.RESCHEDULE, may_retry=True)
+    lost = _lost(1, Loss.FAILED, lead=True, action=ExitAction.RESCHEDULE)
     pauses = [_recovered(lost, policy, History(rescheduled=n)).pause for n in (0, 1, 2)]
     assert pauses == [30.0, 60.0, 120.0]
 
 
 def test_no_group_is_tried_again_without_end_by_reschedule_or_task_by_task():
-    lost = _lost(1, Loss.FAILED, lead=True, action=ExitAction.RESCHEDULE, may_retry=True)
+    lost = _lost(1, Loss.FAILED, lead=True, action=ExitAction.RESCHEDULE)
     assert _recovered(lost, RecoveryPolicy(), History(attempts=1000)).response == Response.FAIL
     alone = RecoveryPolicy(preempted=Response.TASK)
     recovery = _recovered(_lost(1, Loss.PREEMPTED), alone, History(attempts=1, replaced=999))
