@@ -27,7 +27,7 @@ RECONCILE_SECONDS = Histogram(
 )
 RECONCILES_SKIPPED = Counter(
     "osmo_reconciles_skipped",
-    "Messages without a reconcile: not_due (or leased), no_seat (the cluster's concurrency limit).",
+    "Groups of messages that were not reconciled: not_due (or leased), no_seat (concurrency limit).",
     ("reason",),
 )
 RECONCILES_IDLE = Counter(
@@ -56,7 +56,7 @@ ORDER_SEARCHES = Counter(
     ("result",),
 )
 NOTIFICATIONS_DROPPED = Counter(
-    "osmo_nudges_dropped", "Messages left to the sweep: queue_full, broker_away.", ("reason",)
+    "osmo_nudges_dropped", "Groups without a message, left to the sweep: queue_full, broker_away.", ("reason",)
 )
 ORPHANS_FOUND = Counter("osmo_orphans_found", "Deleted objects that no row needed.", ("kind",))
 ROWS_REMOVED = Counter(
