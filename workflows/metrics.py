@@ -56,7 +56,9 @@ ORDER_SEARCHES = Counter(
     ("result",),
 )
 NOTIFICATIONS_DROPPED = Counter(
-    "osmo_nudges_dropped", "Groups without a message, left to the sweep: queue_full, broker_away.", ("reason",)
+    "osmo_nudges_dropped",
+    "Groups without a message, left to the sweep: queue_full, broker_away.",
+    ("reason",),
 )
 ORPHANS_FOUND = Counter("osmo_orphans_found", "Deleted objects that no row needed.", ("kind",))
 ROWS_REMOVED = Counter(

@@ -68,13 +68,13 @@ def reconcile_groups(groups: Sequence[str]) -> None:
         RECONCILES_SKIPPED.labels("no_seat").inc(len(accesses))
         return
     try:
-        _Turn(access, accesses).run()
+        _MessageTurn(access, accesses).run()
     finally:
         concurrency.WORK.leave(access)
     _refill()
 
 
-class _Turn:
+class _MessageTurn:
     """What a thread does with one message: its groups, then others of its cluster that wait for a slot.
 
     At last come groups that were notified during their reconciliation: a message for each would cost more

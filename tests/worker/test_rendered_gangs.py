@@ -88,7 +88,7 @@ def test_a_new_try_renders_it_anew(gang):
 def test_those_used_longest_ago_are_dropped(gang, monkeypatch):
     monkeypatch.setattr(rendered_gangs, "MOST_TASKS", 8)
     kept, rendered = RenderedGangs(), []
-    source = rendered_gangs.Source(
+    source = rendered_gangs.GangSource(
         placement=view_of(gang).placement,
         attempt_number=1,
         generation=0,

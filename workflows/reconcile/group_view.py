@@ -32,7 +32,7 @@ from workflows.lifecycle.recovery import History
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.models import Attempt, Task, TaskGroup
-from workflows.reconcile.rendered_gangs import RENDERED_GANGS, Source
+from workflows.reconcile.rendered_gangs import RENDERED_GANGS, GangSource
 from workflows.selectors import gang_values, group_values
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.record import NOT_LOCKED, Recorded
@@ -190,7 +190,7 @@ class GroupView:
         """The rendered gang of each generation."""
         if self.keeps_nodes or "values" in self.__dict__:
             return Renderer(self._gang_values).gangs
-        source = Source(
+        source = GangSource(
             placement=self.placement,
             attempt_number=self.row.attempt_number,
             generation=self.row.generation,

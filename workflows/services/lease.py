@@ -92,11 +92,11 @@ def take_lease(group_id: UUID, *, clock: Clock = boot_seconds) -> Lease | None:
     values: dict[str, Any] = {"token": token, "seconds": settings.ENV.lease_seconds, "group": group_id}
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, values)
-        taken = cursor.fetchone()
-    if taken is None:
+        row = cursor.fetchone()
+    if row is None:
         return None
-    backend, ends = selectors.way_to_cluster(_BACKEND.instance(taken)), began + settings.ENV.lease_seconds
-    notifications, failures, *texts = taken[len(_BACKEND) :]
+    backend, ends = selectors.way_to_cluster(_BACKEND.instance(row)), began + settings.ENV.lease_seconds
+    notifications, failures, *texts = row[len(_BACKEND) :]
     names = dict(zip(("task_group", "workflow", "request_id"), texts, strict=True))
     return Lease(group_id, token, notifications, failures, backend, ends, clock, names=names)
 
