@@ -1,7 +1,7 @@
-"""A task group's rows as values, read once at the start of each turn of its reconciliation.
+"""A task group's rows as values, read at the start of a turn of its reconciliation.
 
 All decisions of a turn use these values and no row that is read later; what it writes is compared with the
-rows under their locks.
+rows under their locks. After a record the values are those under its locks.
 """
 
 import json

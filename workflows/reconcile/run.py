@@ -152,7 +152,10 @@ def _release(lease: Lease, outcome: Outcome) -> bool:
 
 @dataclass(slots=True)
 class Reconciliation:
-    """The turns of one reconciliation. Each turn reads the rows anew and decides whether another follows."""
+    """The turns of one reconciliation, each of which decides whether another follows.
+
+    A turn begins with the rows as read anew, or as the record has left them that ended the turn before.
+    """
 
     lease: Lease
     cluster: LeasedCluster
