@@ -7,7 +7,6 @@ rendered or written. Rejected: measuring the rendered objects, because rendering
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 from scheduling.errors import Fault
@@ -37,6 +36,8 @@ def _weight(value: Any, weights: dict[int, int]) -> int:
     """Characters of texts, and 1 for any other value; ``weights`` are those of containers by identity."""
     if isinstance(value, str):
         return len(value)
+    if isinstance(value, int):
+        return 1
     parts = _parts(value)
     if parts is None:
         return 1
@@ -46,8 +47,8 @@ def _weight(value: Any, weights: dict[int, int]) -> int:
 
 
 def _parts(value: Any) -> Iterable[Any] | None:
-    if isinstance(value, Mapping):
-        return [part for entry in value.items() for part in entry]
-    if is_dataclass(value):
-        return [getattr(value, field.name) for field in fields(value)]
-    return value if isinstance(value, (list, tuple)) else None
+    if isinstance(value, (list, tuple)):
+        return value
+    if names := getattr(value, "__dataclass_fields__", ()):  # ``fields`` looks at each of them again
+        return [getattr(value, name) for name in names]
+    return [part for entry in value.items() for part in entry] if isinstance(value, Mapping) else None

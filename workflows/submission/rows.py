@@ -5,6 +5,7 @@ Pool and backend are locked in share mode until the commit, in the state that th
 workflow is accepted under a configuration that is not in force any more.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -198,11 +199,28 @@ def _write_groups(accepted: AcceptedSubmission, workflow: Workflow) -> list[Task
         ],
         batch_size=BATCH,
     )
-    Task.objects.bulk_create(
-        [task for row, group in zip(rows, groups, strict=True) for task in _task_rows(row, group)],
-        batch_size=BATCH,
-    )
+    _insert_tasks([task for row, group in zip(rows, groups, strict=True) for task in _task_rows(row, group)])
     return rows
+
+
+def _insert_tasks(tasks: Sequence[dict[str, Any]]) -> None:
+    """Insert rows of tasks, each with the columns that differ from a new task's.
+
+    As one JSON, which PostgreSQL reads by the table's own types: a model instance and an array's entry for
+    each column of each row take three times as long.
+    """
+    new = Task()
+    fields = Task._meta.concrete_fields  # noqa: SLF001 -- documented
+    usual = {str(field.column): getattr(new, field.attname) for field in fields if not field.primary_key}
+    columns = ", ".join(usual)
+    with connection.cursor() as cursor:
+        for at in range(0, len(tasks), BATCH):
+            rows = json.dumps([usual | task for task in tasks[at : at + BATCH]], default=str)
+            cursor.execute(
+                f"INSERT INTO workflows_task ({columns}) SELECT {columns}"  # noqa: S608 -- the model's own names
+                " FROM jsonb_populate_recordset(NULL::workflows_task, %s)",
+                [rows],
+            )
 
 
 def _group_row(
@@ -244,17 +262,17 @@ def _group_row(
     )
 
 
-def _task_rows(row: TaskGroup, group: GroupValues) -> Iterator[Task]:
+def _task_rows(row: TaskGroup, group: GroupValues) -> Iterator[dict[str, Any]]:
     for position, task in enumerate(group.tasks):
-        yield Task(
-            group_id=row.pk,
-            task_uuid=task.task_uuid,
-            position=position,
-            name=task.name,
-            lead=task.placement.lead,
-            status=row.status,
-            spec=task.placement.to_json(),
-            pod_name=names.pod(task.task_uuid, retry=0),
-            processing_start_time=row.processing_start_time,
-            end_time=row.end_time,
-        )
+        yield {
+            "group_id": row.pk,
+            "task_uuid": task.task_uuid,
+            "position": position,
+            "name": task.name,
+            "lead": task.placement.lead,
+            "status": row.status,
+            "spec": task.placement.to_json(),
+            "pod_name": names.pod(task.task_uuid, retry=0),
+            "processing_start_time": row.processing_start_time,
+            "end_time": row.end_time,
+        }

@@ -12,6 +12,7 @@ from scheduling.errors import Conflict, InvalidSpec, NotFound
 from tests.api.workflows.specs import alone, text
 from tests.factories import PlatformFactory, PoolFactory
 from workflows.models import Task, Workflow
+from workflows.submission import rows
 from workflows.submission import submit as submission
 from workflows.submission.request import Mode, SubmissionRequest
 
@@ -192,7 +193,21 @@ def test_a_failure_while_writing_leaves_nothing(ann, monkeypatch):
     def fail(*args, **kwargs):
         raise RuntimeError("the last rows")
 
-    monkeypatch.setattr(Task.objects, "bulk_create", fail)
+    monkeypatch.setattr(rows, "_insert_tasks", fail)
     with pytest.raises(RuntimeError):
         submission.submit(request(ann))
     assert not Workflow.objects.exists()
+
+
+def test_a_task_is_as_new_as_its_group_to_the_microsecond_and_otherwise_as_any_new_task(ann):
+    PoolFactory(name="h100")
+    submission.submit(request(ann))
+    task = Task.objects.select_related("group").first()
+    assert task.processing_start_time == task.group.processing_start_time
+    new = Task()
+    given = {
+        "id", "group_id", "task_uuid", "name", "position", "lead", "status", "spec", "pod_name",
+        "processing_start_time",
+    }  # fmt: skip
+    others = {field.attname for field in Task._meta.concrete_fields} - given
+    assert {name: getattr(task, name) for name in others} == {name: getattr(new, name) for name in others}
