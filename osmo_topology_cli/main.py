@@ -50,9 +50,9 @@ def run() -> int:
 
 def _version(value: bool) -> None:  # noqa: FBT001 -- typer calls it with the option's value
     if value:
-        from osmo_topology_cli.version import version  # noqa: PLC0415 -- for this option alone
+        from osmo_topology_cli.version import about  # noqa: PLC0415 -- for this option alone
 
-        typer.echo(f"osmo-topology {version()}")
+        typer.echo(about())
         raise typer.Exit
 
 

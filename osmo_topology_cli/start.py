@@ -4,6 +4,11 @@ import sys
 
 
 def main() -> None:
+    if sys.argv[1:] == ["--version"]:  # scripts ask before they do anything, and need none of the commands
+        from osmo_topology_cli.version import about  # noqa: PLC0415 -- the other commands do without it
+
+        print(about())  # noqa: T201
+        return
     try:
         from osmo_topology_cli.main import run  # noqa: PLC0415 -- its packages may be missing
     except ModuleNotFoundError as error:

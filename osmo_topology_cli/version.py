@@ -5,6 +5,11 @@ from importlib import metadata
 DISTRIBUTIONS = ("osmo-topology-cli", "osmo-topology")  # the second: a checkout
 
 
+def about() -> str:
+    """What ``--version`` prints."""
+    return f"osmo-topology {version()}"
+
+
 def version() -> str:
     for distribution in DISTRIBUTIONS:
         try:

@@ -151,7 +151,7 @@ def test_what_no_command_needs_is_not_imported(bare, answering):
     """The command begins quickly: HTTP, tables for terminals and YAML are imported by those that use them."""
     login = {"OSMO_URL": answering(POOLS).url, "OSMO_TOKEN": "t"}
     for words, needless in (
-        (["--version"], {"requests", "rich", "yaml", "json.tool"}),
+        (["--version"], {"requests", "rich", "typer", "yaml"}),
         (["pools"], {"rich", "yaml"}),
         (["pools", "-o", "json"], {"rich", "yaml"}),
     ):
