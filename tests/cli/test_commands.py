@@ -291,7 +291,7 @@ def test_what_is_not_there_is_refused_in_the_words_of_the_service(command):
         assert len(ended.err.splitlines()) == 1
 
 
-def test_an_operator_has_the_running_service_checked(command):
+def test_an_operator_has_the_running_service_checked(command, stack):
     """Other tests break things at the same time, so what is found is not asserted."""
     ended = command("doctor", "-o", "json")
     assert ended.code in (0, 3, 4), ended.err
@@ -300,7 +300,7 @@ def test_an_operator_has_the_running_service_checked(command):
     assert ended.code == (3 if report["findings"] else 4 if report["not_looked"] else 0)
 
 
-def test_the_old_name_of_the_check_says_its_new_one(command):
+def test_the_old_name_of_the_check_says_its_new_one(command, stack):
     ended = command("audit", "-o", "json")
     assert ended.err.startswith("osmo-topology audit is deprecated: use osmo-topology doctor\n")
     assert ended.json["report"]["looked"]
