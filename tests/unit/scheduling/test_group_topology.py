@@ -147,7 +147,7 @@ def test_a_clique_required_of_the_group_holds_its_tasks_together():
     pool = (Level("clique", "nvidia.com/gpu.clique"),)
     claims = {"a": ChannelClaim.SEVERAL, "b": ChannelClaim.SEVERAL}
     group = gang("a b*4", topology="clique! c")
-    assert check_nvlink(group, pool, claims=claims, node_gpus={}, counts_channels=True) == []
+    assert check_nvlink(group, pool, claims=claims, node_gpus={}, raised={}) == []
 
 
 @given(grouped())

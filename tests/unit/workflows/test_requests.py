@@ -4,10 +4,13 @@ from dataclasses import replace
 from decimal import Decimal
 from uuid import UUID
 
+import pytest
+
 from pools.clusters.capabilities import capabilities_at
+from scheduling.kubernetes_syntax import GPU
 from tests.unit.workflows.test_placement import GROUP
 from workflows.feasibility.nodes import demand_of
-from workflows.manifests.requests import off_held_nodes, requests_of
+from workflows.manifests.requests import for_a_claim, requests_of
 from workflows.values.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry
 
 TASK = TaskPlacement(image="ubuntu", command=("sleep",), cpu=4, gpu=8, memory="8Gi")
@@ -67,13 +70,36 @@ def test_a_node_whose_channel_is_held_is_left_out_whatever_else_a_pod_requires()
     field = {"key": "metadata.name", "operator": "In", "values": ["n-1"]}
     own = [{"matchExpressions": [fast]}, {"matchFields": [field]}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": own}}
-    spec = {"affinity": {"nodeAffinity": required}}
+    spec = {"affinity": {"nodeAffinity": required}, "containers": []}
 
-    assert terms(off_held_nodes(spec)) == [
+    assert terms(for_a_claim(spec, gpus=0)) == [
         {"matchExpressions": [fast, FREE]},
         {"matchFields": [field], "matchExpressions": [FREE]},
     ]
-    assert terms(off_held_nodes({"containers": []})) == [{"matchExpressions": [FREE]}]
+    assert terms(for_a_claim({"containers": []}, gpus=0)) == [{"matchExpressions": [FREE]}]
+
+
+RAISED = {
+    "fewer than are asked for": ([{"requests": {GPU: "4"}}], [{"requests": {GPU: "4"}}]),
+    "one container": (
+        [{"requests": {GPU: "1", "cpu": "2"}, "limits": {GPU: "1"}}],
+        [{"requests": {GPU: "3", "cpu": "2"}, "limits": {GPU: "3"}}],
+    ),
+    "two with GPUs": (
+        [{}, {"limits": {GPU: "1"}}, {"limits": {GPU: "1"}}],
+        [{}, {"limits": {GPU: "2"}}, {"limits": {GPU: "1"}}],
+    ),
+}
+
+
+@pytest.mark.parametrize("phrase", RAISED)
+def test_room_for_a_claim_has_so_many_gpus_at_least(phrase):
+    before, after = RAISED[phrase]
+    spec = {"containers": [{"name": "c", "resources": resources} for resources in before]}
+
+    raised = for_a_claim(spec, gpus=3)["containers"]
+
+    assert [container["resources"] for container in raised] == after
 
 
 def group(placement, *tasks):
