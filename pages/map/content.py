@@ -141,7 +141,7 @@ def _located_nodes(
 ) -> list[LocatedNode]:
     """The nodes in the order of the map."""
     accepts = _accepted(pool)
-    shown = _shown_holders(nodes, user=user)
+    holder_names = _holder_names(nodes, user=user)
     suspects = suspects_of(pool.backend.cluster_id)
     marks = chosen.marks if chosen else {}
     located = []
@@ -159,16 +159,16 @@ def _located_nodes(
             suspect=node.name in suspects,
             marks=marks.get(node.name, ()),
         )
-        holders = {shown[holding.holder] for holding in node.holdings}
+        holders = {holder_names[holding.holder] for holding in node.holdings}
         located.append(LocatedNode(map_node, places.domains[at], tuple(sorted(holders))))
     return located
 
 
-def _shown_holders(nodes: Sequence[FitNode], *, user: Caller) -> dict[str, str]:
+def _holder_names(nodes: Sequence[FitNode], *, user: Caller) -> dict[str, str]:
     """What the map calls each holder: by its name, if the caller may list it."""
     names = {holding.holder for node in nodes for holding in node.holdings}
-    known = {*selectors.names_known_to(user, names), OTHERS}
-    return {name: name if name in known else ANOTHER_WORKFLOW for name in names}
+    listable = {*selectors.names_known_to(user, names), OTHERS}
+    return {name: name if name in listable else ANOTHER_WORKFLOW for name in names}
 
 
 def _use(node: FitNode, *, free_gpus: int) -> Use:
