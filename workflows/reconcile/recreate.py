@@ -29,7 +29,7 @@ from datetime import datetime
 
 from cluster.errors import RequestForbidden, ServerFault
 from cluster.interface import DeleteTarget, Obj
-from cluster.kinds import COMPUTE_DOMAIN, POD
+from cluster.kinds import COMPUTE_DOMAIN, POD, Kind
 from scheduling.sentences import listing
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Task
@@ -89,9 +89,16 @@ def _drop_other_tries(view: GroupView, cluster: LeasedCluster) -> RequeueAfter |
     namespace = view.placement.namespace
     alive = [pods[name] for name in sorted(unwanted) if not pods[name].deleting]
     targets = [DeleteTarget(pod.name, namespace, pod.uid) for pod in alive]
-    errors = [deletion.error for deletion in cluster.delete_many(POD, targets, grace_seconds=None)]
+    return _delete(POD, targets, cluster, grace_seconds=None) or RequeueAfter(seconds=SOON)
+
+
+def _delete(
+    kind: Kind, targets: Sequence[DeleteTarget], cluster: LeasedCluster, *, grace_seconds: int | None
+) -> Retry | None:
+    """Delete these objects; when to try again where one was refused. Raises ClusterError."""
+    errors = [deletion.error for deletion in cluster.delete_many(kind, targets, grace_seconds=grace_seconds)]
     refused = next((error for error in errors if error is not None), None)
-    return retry_for(refused) if refused else RequeueAfter(seconds=SOON)
+    return retry_for(refused) if refused else None
 
 
 def _drop_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> RequeueAfter | Retry | None:
@@ -105,11 +112,8 @@ def _drop_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Reque
     if not any(domain.deleting for domain in domains):
         namespace = view.placement.namespace
         targets = [DeleteTarget(domain.name, namespace, domain.uid) for domain in domains]
-        errors = [
-            deletion.error for deletion in cluster.delete_many(COMPUTE_DOMAIN, targets, grace_seconds=None)
-        ]
-        if refused := next((error for error in errors if error is not None), None):
-            return retry_for(refused)
+        if failure := _delete(COMPUTE_DOMAIN, targets, cluster, grace_seconds=None):
+            return failure
         message = (
             "The claim template of its ComputeDomain was deleted from outside before any claim was made from "
             "it: the ComputeDomain is made again."
@@ -154,9 +158,7 @@ def _drop_pods(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry 
         for pod in pods.values()
         if not pod.deleting
     ]
-    errors = [deletion.error for deletion in cluster.delete_many(POD, targets, grace_seconds=0)]
-    refused = next((error for error in errors if error is not None), None)
-    return retry_for(refused) if refused else None
+    return _delete(POD, targets, cluster, grace_seconds=0)
 
 
 def _missing_pod_groups(view: GroupView) -> list[Create]:
