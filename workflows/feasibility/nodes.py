@@ -133,16 +133,14 @@ def _fits_best(scheduler: str) -> bool:
 def _demands(group: GroupValues) -> dict[str, Demand]:
     """Each task's demand by its name; tasks alike in all that counts are read once."""
     frozen = group.placement
-    rooms = {
-        shape_of(task.placement): frozen.room_of(task.placement)
-        for task in group.tasks
-        if task.placement.claims_channel and frozen.claim_gpus
-    }
+    least_gpus = (
+        frozen.gpus_beside_claims(task.placement for task in group.tasks) if frozen.claim_gpus else {}
+    )
     by_values: dict[str, Demand] = {}
     demands: dict[str, Demand] = {}
     for task in group.tasks:
         placement = task.placement
-        gpus = rooms.get(shape_of(placement), 0)
+        gpus = least_gpus.get(shape_of(placement), 0)
         key = repr((gpus, *(getattr(placement, name) for name in _COUNTED)))
         if key not in by_values:
             template = frozen.templates.get(placement.platform)

@@ -140,16 +140,13 @@ class Renderer:
         """What the pods of each shape ask of their nodes; room for a claim if any of them has one."""
         parts = PodParts({}, {}, self.values.placement.scheduler_name, {})
         first: dict[str, TaskTry] = {}
-        gpus: dict[str, int] = {}
         for task in tasks:
             first.setdefault(shape_of(task.placement), task)
         specs = {
             shape: part_for_node(render_pod(task, parts, frame=self._frame)["spec"])
             for shape, task in first.items()
         }
-        for task in tasks:
-            if self.claim_template and task.placement.claims_channel:
-                gpus[shape_of(task.placement)] = self.values.placement.room_of(task.placement)
+        gpus = self.values.placement.gpus_beside_claims(task.placement for task in tasks)
         return {
             shape: for_a_claim(spec, gpus=gpus[shape]) if shape in gpus else spec
             for shape, spec in specs.items()

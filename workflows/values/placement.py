@@ -128,10 +128,13 @@ class GroupPlacement:
     templates: Mapping[str, FrozenTemplate] = field(default_factory=dict)
     template_revisions: Mapping[str, int] = field(default_factory=dict)
 
-    def room_of(self, task: "TaskPlacement") -> int:
-        """The GPUs that a task's scheduler sets aside for it."""
-        least = self.claim_gpus.get(task.platform, 0) if task.claims_channel else 0
-        return max(task.gpu, least)
+    def gpus_beside_claims(self, tasks: Iterable["TaskPlacement"]) -> dict[str, int]:
+        """The GPUs that a task asks its scheduler for at least, by each shape that claims a channel."""
+        return {
+            shape_of(task): max(task.gpu, self.claim_gpus.get(task.platform, 0))
+            for task in tasks
+            if self.nvlink and task.claims_channel
+        }
 
     @property
     def has_attempts(self) -> bool:
