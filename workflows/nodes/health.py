@@ -54,10 +54,10 @@ def health_of(row: Mapping[str, Any], rules: ConditionRules) -> NodeHealth:
     )
 
 
-_NODES = """
-    SELECT name, conditions, taints, unschedulable, ready FROM pools_node
+_NODES = f"""
+    SELECT name, {", ".join(HEALTH_FIELDS)} FROM pools_node
      WHERE cluster_id = %(cluster)s AND name = ANY(%(names)s) AND (%(all)s OR NOT ready OR unschedulable)
-"""
+"""  # noqa: S608 -- names of columns
 
 
 def unhealthy_nodes(cluster: str, names: Collection[str], *, backend: Backend) -> dict[str, NodeHealth]:
@@ -68,16 +68,10 @@ def unhealthy_nodes(cluster: str, names: Collection[str], *, backend: Backend) -
     with connection.cursor() as cursor:
         cursor.execute(_NODES, {"cluster": cluster, "names": list(names), "all": bool(rules.rules)})
         rows = cursor.fetchall()
-    health = {
-        name: node_health(
-            json.loads(conditions),
-            taints=json.loads(taints),
-            unschedulable=unschedulable,
-            ready=ready,
-            rules=rules,
-        )
-        for name, conditions, taints, unschedulable, ready in rows
-    }
+    health = {}
+    for name, conditions, taints, *flags in rows:
+        columns = (json.loads(conditions), json.loads(taints), *flags)
+        health[name] = health_of(dict(zip(HEALTH_FIELDS, columns, strict=True)), rules)
     return {name: node for name, node in health.items() if not node.is_healthy}
 
 
