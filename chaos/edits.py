@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from chaos.site import queue_settings
 from chaos.storm import Storm
 from localcluster import scenario
 
@@ -40,7 +41,7 @@ def _put_backend(storm: Storm, name: str, kubeconfig: str) -> None:
         "kubeconfig": kubeconfig,
         "k8s_namespace": scenario.namespace(name),
         "scheduler_settings": {"scheduler_type": scenario.BACKENDS[name]},
-        "queue_settings": scenario.QUEUE_SETTINGS,
+        "queue_settings": queue_settings(name),
     }
     storm.site.rest().put(f"/api/configs/backend/{name}", {"configs": content})
 

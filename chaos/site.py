@@ -129,12 +129,17 @@ def started_site(*, seed: str, progress: Progress) -> Iterator[Site]:
             supervisor.stop_one("kube-apiserver", with_signal=signal.SIGKILL)
 
 
+def queue_settings(backend: str) -> dict[str, object]:
+    """The settings of a backend for queues: whoever writes it anew must leave the own queues on."""
+    own = {"own_queues": True} if backend == scenario.QUEUED else {}
+    return {**scenario.QUEUE_SETTINGS, **own}
+
+
 def _add_owned(client: Rest) -> None:
     """A second pool on Kueue and on the same nodes, with a queue that the service makes."""
     path = f"/api/configs/backend/{scenario.QUEUED}"
-    backend = client.get(path)
-    settings = {**backend["queue_settings"], "own_queues": True}
-    client.put(path, {"configs": {**backend, "queue_settings": settings}})
+    settings = queue_settings(scenario.QUEUED)
+    client.put(path, {"configs": {**client.get(path), "queue_settings": settings}})
     place = replace(scenario.PLACES[scenario.QUEUED], more={})
     client.put(f"/api/configs/pool/{OWNED}", {"configs": scenario.pool(scenario.QUEUED, place)})
 
