@@ -57,7 +57,9 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
         site.add_pool(POOL, backend=BACKEND, topology=True)
         create_namespace(site.api, ELSEWHERE)
         text = one_group(pods, name="rate", gpu=1, sets_of=SET)
-        bodies = _bodies(site, text, pods)
+        bodies = [body for body in site.dry_run(POOL, text) if body["kind"] == "Pod"]
+        if len(bodies) != pods:
+            raise RuntimeError(f"the dry run shows {len(bodies)} pods instead of {pods}")
         servers = site.servers()
         rounds = []
         for number in range(ROUNDS):
@@ -80,15 +82,6 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     }
 
 
-def _bodies(site: Site, text: str, pods: int) -> list[dict[str, Any]]:
-    """The pods of the workflow, as a dry run shows them."""
-    reply = site.rest.post(f"/api/pool/{POOL}/workflow?dry_run=true", {"file": text})
-    pods_of_dry_run = [body for body in reply["objects"] if body["kind"] == "Pod"]
-    if len(pods_of_dry_run) != pods:
-        raise RuntimeError(f"the dry run shows {len(pods_of_dry_run)} pods instead of {pods}")
-    return pods_of_dry_run
-
-
 def _round(site: Site, text: str, bodies: Sequence[dict[str, Any]], *, number: int) -> Round:
     last_pod = _LastPod(site, count=len(bodies))
     began = time.monotonic()
@@ -98,7 +91,7 @@ def _round(site: Site, text: str, bodies: Sequence[dict[str, Any]], *, number: i
     site.wait(lambda: _settled(site), seconds=PATIENCE_SECONDS, awaited="all pods to run")
     site.cancel([workflow], seconds=PATIENCE_SECONDS)
     assert site.running.plane is not None
-    pods = _renamed(bodies, stem=f"bare-{number}")
+    pods = renamed(bodies, stem=f"bare-{number}", namespace=ELSEWHERE)
     bare = create(site.running.plane.access(), pods, namespace=ELSEWHERE)
     _clear(site, pods)
     return Round(service=service, bare=bare, submission_to_last_pod=last - began)
@@ -153,9 +146,10 @@ def _settled(site: Site) -> bool:
     return all(pod["status"].get("phase") == "Running" for pod in site.pods(BACKEND))
 
 
-def _renamed(bodies: Sequence[dict[str, Any]], *, stem: str) -> list[dict[str, Any]]:
+def renamed(bodies: Sequence[dict[str, Any]], *, stem: str, namespace: str) -> list[dict[str, Any]]:
+    """The same pods under other names in another namespace."""
     return [
-        body | {"metadata": body["metadata"] | {"name": f"{stem}-{number}", "namespace": ELSEWHERE}}
+        body | {"metadata": body["metadata"] | {"name": f"{stem}-{number}", "namespace": namespace}}
         for number, body in enumerate(bodies)
     ]
 

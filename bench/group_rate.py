@@ -111,7 +111,7 @@ def _life(site: Site, name: str, shape: Shape, *, groups: int) -> dict[str, Any]
         _workflow(shape, min(GROUPS_OF_WORKFLOW, groups - first))
         for first in range(0, groups, GROUPS_OF_WORKFLOW)
     ]
-    bodies = _bodies(site, name, shape)
+    bodies = site.dry_run(name, _workflow(shape, 1))
     used = cpu_seconds(site.supervisor)
     began = time.monotonic()
     for text in texts:
@@ -160,12 +160,6 @@ def _workflow(shape: Shape, groups: int) -> str:
             lines.append(f"        - {{name: {name}, image: {IMAGE}, command: [python], resource: r{lead}}}")
     lines += ["  resources:", f"    r: {{gpu: {shape.gpu}, cpu: 1, memory: 1Gi}}"]
     return "\n".join(lines) + "\n"
-
-
-def _bodies(site: Site, pool: str, shape: Shape) -> list[dict[str, Any]]:
-    """The objects of one group, as a dry run shows them, in the order of their creation."""
-    reply = site.rest.post(f"/api/pool/{pool}/workflow?dry_run=true", {"file": _workflow(shape, 1)})
-    return list(reply["objects"])
 
 
 async def _bare_seconds(site: Site, bodies: Sequence[dict[str, Any]], *, groups: int) -> float:

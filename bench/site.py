@@ -108,6 +108,11 @@ class Site:
         """Submit a workflow; returns its name."""
         return str(self.rest.submit(pool, text)["name"])
 
+    def dry_run(self, pool: str, text: str) -> list[dict[str, Any]]:
+        """The objects that a workflow would have, in the order of their creation."""
+        reply = self.rest.post(f"/api/pool/{pool}/workflow?dry_run=true", {"file": text})
+        return list(reply["objects"])
+
     def pods(self, backend: str) -> list[dict[str, Any]]:
         return self.api.list(f"/api/v1/namespaces/{namespace_of(backend)}/pods")[0]
 
