@@ -1,0 +1,109 @@
+"""Thousands of nodes of a pool, and gangs that run on nine racks of ten, as rows.
+
+Nobody needs 5,000 machines for them: a process with the service's Django and the settings of a running stack
+writes the rows that the observer and the workers would have written.
+"""
+
+import json
+from typing import Any
+from uuid import uuid4
+
+from bench.site import POOL_LABEL, RACK, RACK_SIZE, ZONE
+from bench.workload import one_group
+
+FREE_RACK = 10
+"""Of so many racks one is free."""
+GANG = 4
+"""Tasks of each gang that runs."""
+LABELS = 60
+
+
+def write_nodes(pool: str, size: int) -> Any:
+    """Have the pool's cluster have as many nodes as that, none in use; returns the cluster."""
+    from django.utils import timezone  # noqa: PLC0415 -- after django.setup
+
+    from pools.models import Cluster, ForeignUsage, Node, Pool  # noqa: PLC0415 -- the same
+    from workflows.models import Workflow  # noqa: PLC0415 -- the same
+
+    cluster = Cluster.objects.get(pk=Pool.objects.get(name=pool).backend.cluster_id)
+    Workflow.objects.all().delete()
+    ForeignUsage.objects.filter(cluster=cluster).delete()
+    Node.objects.filter(cluster=cluster).delete()
+    features = {f"feature.node.kubernetes.io/cpu-{number}": "true" for number in range(LABELS)}
+    has = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8", "ephemeral-storage": "1Ti", "pods": "110"}
+    now = timezone.now()
+    rows = [
+        Node(
+            cluster=cluster,
+            name=_name(number),
+            uid=str(number),
+            labels=features | {POOL_LABEL: pool, ZONE: f"z{number // 1280}", RACK: f"r{number // RACK_SIZE}"},
+            allocatable=has,
+            ready=True,
+            seen_at=now,
+        )
+        for number in range(size)
+    ]
+    Node.objects.bulk_create(rows, batch_size=1000)
+    Cluster.objects.filter(pk=cluster.pk).update(nodes_synced_at=now, others_synced_at=None)
+    return cluster
+
+
+def _name(number: int) -> str:
+    return f"n{number:05}"
+
+
+def occupy(client: Any, pool: str, size: int) -> None:
+    """Have gangs of 4 run on nine racks of ten: copies of one that is submitted."""
+    from django.utils import timezone  # noqa: PLC0415 -- after django.setup
+
+    from workflows.models import Task, Workflow  # noqa: PLC0415 -- the same
+
+    nodes = [number for number in range(size) if number // RACK_SIZE % FREE_RACK]
+    if not nodes:
+        return
+    body = {"file": one_group(GANG, name="occupier", gpu=8)}
+    client.post(f"/api/pool/{pool}/workflow", json.dumps(body), content_type="application/json")
+    workflow = Workflow.objects.get()
+    group, tasks, now = workflow.groups.get(), list(Task.objects.order_by("position")), timezone.now()
+    workflows, groups, copies = [], [], []
+    for number in range(len(nodes) // GANG):
+        names = {"name": f"occupier-{number + 2}", "number": number + 2, "idempotency_key": None}
+        workflows.append(_copy(workflow, uuid=uuid4(), **names))
+        groups.append(
+            _copy(group, uuid=uuid4(), workflow_id=workflows[-1].pk, status="RUNNING", start_time=now)
+        )
+        for task, node in zip(tasks, nodes[number * GANG :], strict=False):
+            copies.append(
+                _copy(
+                    task,
+                    id=None,
+                    task_uuid=uuid4(),
+                    group_id=groups[-1].pk,
+                    status="RUNNING",
+                    node_name=_name(node),
+                )
+            )
+    workflow.delete()
+    for rows in (workflows, groups, copies):
+        type(rows[0]).objects.bulk_create(rows, batch_size=1000)
+
+
+def _copy(row: Any, **changes: Any) -> Any:
+    fields = {field.attname: getattr(row, field.attname) for field in type(row)._meta.concrete_fields}  # noqa: SLF001 -- documented
+    return type(row)(**fields | changes)
+
+
+def write_others(cluster: Any, size: int) -> None:
+    """Have other tenants' pods use a little of every node."""
+    from pools.models import Cluster, ForeignUsage  # noqa: PLC0415 -- after django.setup
+
+    now = cluster.nodes_synced_at
+    rows = [
+        ForeignUsage(
+            cluster=cluster, node=_name(number), gpu=0, cpu=500, memory=2**30, storage=0, pods=4, seen_at=now
+        )
+        for number in range(size)
+    ]
+    ForeignUsage.objects.bulk_create(rows, batch_size=1000)
+    Cluster.objects.filter(pk=cluster.pk).update(others_synced_at=now)
