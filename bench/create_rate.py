@@ -2,9 +2,8 @@
 
 Ours: a workflow of one task group is submitted to the running service; the worker logs how many
 pods it created in how many seconds, from the first request sent to the last reply. The bare client is the
-measure because it does nothing else: 8 connections, bodies encoded beforehand, the reply read and thrown
-away. It creates the same bodies, taken from the dry run of the same workflow, under other names in another
-namespace of the same API server.
+measure because it does nothing else. It creates the same bodies, taken from the dry run of the same
+workflow, under other names in another namespace of the same API server.
 
 Both are timed in the client, in rounds that take turns, so a machine that slows down slows both. Pods of
 a round are gone before the next begins. Only the ratio of the medians means anything on another
@@ -12,9 +11,6 @@ machine. Beside it stands the time from submission to the last pod, as the API s
 (``creationTimestamp`` has seconds only, so it is the moment this client saw the last one in a watch).
 """
 
-import asyncio
-import json
-import ssl
 import statistics
 import threading
 import time
@@ -22,21 +18,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
 import urllib3
 
+from bench import bare_client
 from bench.site import Progress, Site, namespace_of, started_site
 from bench.workload import SET, one_group
-from localcluster.api import Access, ApiError
+from localcluster.api import ApiError
 from localcluster.controlplane import create_namespace
 
-CONNECTIONS = 8
 ROUNDS = 5
 PODS = 500
 SMALL_PODS = 100
 PATIENCE_SECONDS = 120.0
 POOL = BACKEND = "rate"
 ELSEWHERE = "bare"
+PODS_PATH = f"/api/v1/namespaces/{ELSEWHERE}/pods"
 WANTED_SHARE = 0.5
 
 
@@ -91,9 +87,16 @@ def _round(site: Site, text: str, bodies: Sequence[dict[str, Any]], *, number: i
     site.wait(lambda: _settled(site), seconds=PATIENCE_SECONDS, awaited="all pods to run")
     site.cancel([workflow], seconds=PATIENCE_SECONDS)
     assert site.running.plane is not None
-    pods = renamed(bodies, stem=f"bare-{number}", namespace=ELSEWHERE)
-    bare = create(site.running.plane.access(), pods, namespace=ELSEWHERE)
-    _clear(site, pods)
+    pods = [
+        bare_client.renamed(body, name=f"bare-{number}-{at}", namespace=ELSEWHERE)
+        for at, body in enumerate(bodies)
+    ]
+    access = site.running.plane.access()
+    bare = bare_client.send(access, bare_client.creations(PODS_PATH, pods))
+    bare_client.send(access, bare_client.deletions(PODS_PATH, pods))
+    site.wait(
+        lambda: not site.api.list(PODS_PATH)[0], seconds=PATIENCE_SECONDS, awaited="the bare pods to be gone"
+    )
     return Round(service=service, bare=bare, submission_to_last_pod=last - began)
 
 
@@ -144,46 +147,3 @@ def _logged_seconds(site: Site, workflow: str, *, count: int) -> float:
 
 def _settled(site: Site) -> bool:
     return all(pod["status"].get("phase") == "Running" for pod in site.pods(BACKEND))
-
-
-def renamed(bodies: Sequence[dict[str, Any]], *, stem: str, namespace: str) -> list[dict[str, Any]]:
-    """The same pods under other names in another namespace."""
-    return [
-        body | {"metadata": body["metadata"] | {"name": f"{stem}-{number}", "namespace": namespace}}
-        for number, body in enumerate(bodies)
-    ]
-
-
-def create(access: Access, pods: Sequence[dict[str, Any]], *, namespace: str) -> float:
-    """Create pods with a bare asyncio client; seconds from the first request sent to the last reply."""
-    url = f"{access.server}/api/v1/namespaces/{namespace}/pods"
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {access.token}"}
-    encoded = [json.dumps(pod).encode() for pod in pods]
-
-    async def send_all() -> float:
-        tls = ssl.create_default_context(cafile=access.ca_file)
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=tls)
-        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
-            bodies = iter(encoded)
-
-            async def worker() -> None:
-                for body in bodies:
-                    async with session.post(url, data=body) as reply:
-                        answer = await reply.read()
-                        if reply.status != 201:
-                            raise RuntimeError(f"a create was answered with {reply.status}: {answer[:300]!r}")
-
-            began = time.perf_counter()
-            await asyncio.gather(*(worker() for _ in range(CONNECTIONS)))
-            return time.perf_counter() - began
-
-    return asyncio.run(asyncio.wait_for(send_all(), PATIENCE_SECONDS))
-
-
-def _clear(site: Site, pods: Sequence[dict[str, Any]]) -> None:
-    path = f"/api/v1/namespaces/{ELSEWHERE}/pods"
-    for pod in pods:
-        site.api.delete(f"{path}/{pod['metadata']['name']}", body={"gracePeriodSeconds": 0})
-    site.wait(
-        lambda: not site.api.list(path)[0], seconds=PATIENCE_SECONDS, awaited="the bare pods to be gone"
-    )

@@ -3,23 +3,19 @@
 Groups end by themselves as soon as they run, so the rate is that of whole lives: submission, objects, the
 scheduler's placement, the end, the deletion of all objects. The stand-ins answer as fast as they can; the
 real schedulers fill about 10 (KAI) and admit about 40 (Kueue) groups a second, NVIDIA's controller makes a
-few ComputeDomains a second. The bare client has 8 connections, knows all bodies beforehand, creates them kind
-by kind and deletes them again. It follows nothing.
+few ComputeDomains a second. The bare client creates all objects kind by kind and deletes them again. It
+follows nothing.
 
 On Kueue a group is admitted before it has pods: ``admitted_per_second`` counts from the first submission
 until the last group has its pods.
 """
 
-import asyncio
-import json
-import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
-
+from bench import bare_client
 from bench.site import POOL_LABEL, Progress, Site, namespace_of, started_site
 from bench.usage import SERVICE, cpu_seconds, spent
 from bench.workload import IMAGE
@@ -27,7 +23,6 @@ from localcluster import controlplane, kueue_queues
 from localcluster.controlplane import create_namespace
 from localcluster.standins.commands import kueue_command
 
-CONNECTIONS = 8
 GROUPS_OF_WORKFLOW = 50
 NODES, GPUS = 128, 8
 PATIENCE_SECONDS = 2400.0
@@ -130,7 +125,7 @@ def _life(site: Site, name: str, shape: Shape, *, groups: int) -> dict[str, Any]
     seconds = time.monotonic() - began
     cpu = spent(used, cpu_seconds(site.supervisor))
     completed = site.count("SELECT count(*) FROM workflows_taskgroup WHERE status = 'COMPLETED'")
-    bare = asyncio.run(_bare_seconds(site, bodies, groups=groups))
+    bare = _bare_seconds(site, bodies, groups=groups)
     return {
         "groups": groups,
         "completed": completed,
@@ -162,27 +157,14 @@ def _workflow(shape: Shape, groups: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def _bare_seconds(site: Site, bodies: Sequence[dict[str, Any]], *, groups: int) -> float:
+def _bare_seconds(site: Site, bodies: Sequence[dict[str, Any]], *, groups: int) -> float:
     """Create all objects of the groups kind by kind, and delete them; seconds of both together."""
     assert site.running.plane is not None
-    access = site.running.plane.access()
-    tls = ssl.create_default_context(cafile=access.ca_file)
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {access.token}"}
-    connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=tls)
-    async with aiohttp.ClientSession(access.server, connector=connector, headers=headers) as session:
-
-        async def send(calls: Iterator[tuple[str, str, bytes]]) -> None:
-            for method, path, body in calls:
-                async with session.request(method, path, data=body) as reply:
-                    answer = await reply.read()
-                    if reply.status >= 300 and (method, reply.status) != ("DELETE", 404):
-                        raise RuntimeError(f"{method} {path}: {reply.status}: {answer[:300]!r}")
-
-        began = time.monotonic()
-        for calls in (_creations(bodies, groups), _deletions(bodies, groups)):
-            shared = iter(calls)
-            await asyncio.gather(*(send(shared) for _ in range(CONNECTIONS)))
-        return time.monotonic() - began
+    paths = [_PLURALS[body["kind"]].format(ELSEWHERE) for body in bodies]
+    copies = [_copies(body, groups, stem=f"bare-{at}") for at, body in enumerate(bodies)]
+    creations = [bare_client.creations(*of_kind) for of_kind in zip(paths, copies, strict=True)]
+    deletions = [bare_client.deletions(*of_kind) for of_kind in zip(paths, copies, strict=True)]
+    return bare_client.send(site.running.plane.access(), *creations, *reversed(deletions))
 
 
 _PLURALS = {
@@ -195,20 +177,12 @@ _PLURALS = {
 }
 
 
-def _creations(bodies: Sequence[dict[str, Any]], groups: int) -> Iterator[tuple[str, str, bytes]]:
-    for at, body in enumerate(bodies):
-        path = _PLURALS[body["kind"]].format(ELSEWHERE)
-        for number in range(groups):
-            name = f"bare-{at}-{number}"
-            copy = body | {"metadata": body["metadata"] | {"name": name, "namespace": ELSEWHERE}}
-            if body["kind"] == "ComputeDomain":  # a template of its own, too
-                channel = body["spec"]["channel"] | {"resourceClaimTemplate": {"name": name}}
-                copy |= {"spec": body["spec"] | {"channel": channel}}
-            yield "POST", path, json.dumps(copy).encode()
-
-
-def _deletions(bodies: Sequence[dict[str, Any]], groups: int) -> Iterator[tuple[str, str, bytes]]:
-    for at, body in reversed(list(enumerate(bodies))):
-        path = _PLURALS[body["kind"]].format(ELSEWHERE)
-        for number in range(groups):
-            yield "DELETE", f"{path}/bare-{at}-{number}", b'{"gracePeriodSeconds": 0}'
+def _copies(body: dict[str, Any], groups: int, *, stem: str) -> list[dict[str, Any]]:
+    copies = []
+    for number in range(groups):
+        copy = bare_client.renamed(body, name=f"{stem}-{number}", namespace=ELSEWHERE)
+        if body["kind"] == "ComputeDomain":  # a template of its own, too
+            channel = body["spec"]["channel"] | {"resourceClaimTemplate": {"name": f"{stem}-{number}"}}
+            copy |= {"spec": body["spec"] | {"channel": channel}}
+        copies.append(copy)
+    return copies

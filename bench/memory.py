@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from bench.create_rate import create, renamed
+from bench import bare_client
 from bench.site import Progress, Site, started_site
 from bench.usage import SERVICE, Memory, memory, most_memory
 from bench.workload import one_group
@@ -107,24 +107,24 @@ def _bare_seconds(site: Site, pods: int, *, progress: Progress) -> float:
     """Create as many pods without the service, and watch until all of them are Running; seconds."""
     create_namespace(site.api, ELSEWHERE)
     assert site.running.plane is not None
-    bodies = _pods_of_a_group(site, pods // GROUPS)
-    path = f"/api/v1/namespaces/{ELSEWHERE}/pods"
+    text = one_group(pods // GROUPS, name="bare")
+    bodies = [body for body in site.dry_run(POOL, text) if body["kind"] == "Pod"]
+    copies = [
+        bare_client.renamed(body, name=f"bare-{number}-{at}", namespace=ELSEWHERE)
+        for number in range(GROUPS)
+        for at, body in enumerate(bodies)
+    ]
+    access, path = site.running.plane.access(), f"/api/v1/namespaces/{ELSEWHERE}/pods"
     began = time.monotonic()
     with ThreadPoolExecutor(1) as watching:
         all_run = watching.submit(_watch_until_running, site, path, pods)
-        for number in range(GROUPS):
-            renamed_pods = renamed(bodies, stem=f"bare-{number}", namespace=ELSEWHERE)
-            create(site.running.plane.access(), renamed_pods, namespace=ELSEWHERE)
+        bare_client.send(access, bare_client.creations(path, copies))
         all_run.result()
     seconds = round(time.monotonic() - began, 1)
     progress(f"memory: a bare client saw {pods} pods run after {seconds} s")
-    site.api.call("DELETE", path, body={"gracePeriodSeconds": 0})
+    bare_client.send(access, bare_client.deletions(path, copies))
     site.wait(lambda: not site.api.list(path)[0], seconds=PATIENCE_SECONDS, awaited="no bare pod")
     return seconds
-
-
-def _pods_of_a_group(site: Site, count: int) -> list[dict[str, Any]]:
-    return [body for body in site.dry_run(POOL, one_group(count, name="bare")) if body["kind"] == "Pod"]
 
 
 def _watch_until_running(site: Site, path: str, pods: int) -> None:
