@@ -10,7 +10,8 @@ and the groups of all other clusters wait. So work for a cluster needs a slot:
 
 Work that finds no slot at a cluster that answers is queued in this process; a thread that ends its work for
 that cluster continues with the queued work. No thread waits, and the sweep is not needed while the cluster
-answers. Work for a silent cluster is dropped: its row is due, and the sweep enqueues it again.
+answers. Work is queued only as long as a thread has a slot there: what the last one leaves, because its time
+was up, is dropped, as is work for a silent cluster. Its row is due, and the sweep enqueues it again.
 
 Probes have slots of their own, because they detect that a cluster answers again: the work of its groups must
 not delay them. Rejected: a queue and worker processes for each backend (more to operate with each backend),
@@ -62,11 +63,12 @@ class ConcurrencyLimit(Generic[T]):
             return frozenset(work for queued in self._waiting.values() for work in queued)
 
     def leave(self, access: Access) -> None:
-        """Give the slot back."""
+        """Give the slot back; with the last one of a cluster, its queued work is dropped."""
         with self._lock:
             self._occupied[access] -= 1
             if self._occupied[access] <= 0:
                 del self._occupied[access]
+                self._waiting.pop(access, None)
 
     def next(self, access: Access) -> T | None:
         """The next queued work of this cluster; None if there is none, or the cluster is silent."""

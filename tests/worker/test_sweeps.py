@@ -132,6 +132,21 @@ def test_a_group_that_waits_in_this_process_for_a_slot_gets_no_second_message(
     assert sent == [[other.pk]]
 
 
+def test_a_group_for_which_the_last_thread_had_no_time_left_gets_a_message(
+    world, busy, monkeypatch, django_capture_on_commit_callbacks
+):
+    waiting = world.group()
+    limit = busy(waiting)
+    tasks.reconcile_task_group(str(waiting.pk))
+    limit.leave(access_of(waiting.backend))
+    monkeypatch.setattr(queue, "room", lambda: 10)
+    sent = []
+    monkeypatch.setattr(notify, "_send", sent.extend)
+    with django_capture_on_commit_callbacks(execute=True):
+        tasks.sweep_due_groups()
+    assert sent == [[waiting.pk]]
+
+
 def test_a_message_for_a_group_that_has_a_lease_waits_for_no_slot(world, busy):
     group = world.group()
     limit = busy(group)

@@ -55,6 +55,16 @@ def test_work_for_a_cluster_that_fell_silent_is_left_to_the_sweep(limit):
     assert limit.next(WELL) is None
 
 
+def test_work_that_the_last_thread_leaves_is_left_to_the_sweep(limit):
+    taken(limit, WELL, 3)
+    limit.enter(WELL, "a")
+    limit.leave(WELL)
+    assert limit.waiting() == {"a"}
+    limit.leave(WELL)
+    limit.leave(WELL)
+    assert limit.waiting() == frozenset()
+
+
 def test_a_slot_is_given_back_however_the_work_ends(limit):
     def fail():
         with limit.slot(DEAD):
