@@ -3,8 +3,11 @@
 The API server answers a create in some milliseconds, and eight connections increase the rate; with more, the
 two ends on one machine only wait for each other (measured: 546/s on 1 connection, 1,094/s on 8, 1,190/s on
 32). A thread pool around the plain client reaches half of that, because every request costs it 0.5 ms under
-the interpreter's lock. So this is one event loop, started and ended here, with ``aiohttp`` on connections of
-its own.
+the interpreter's lock. So this is an event loop with ``aiohttp`` on connections of its own.
+
+The loop runs in one thread of the process, for all threads that write, and keeps a session for each way to a
+cluster: a gang of a few pods would pay more for its TLS connections than for its requests. A session ends
+with the ``Connection`` whose credentials it has, and each of its connections when idle for ``KEPT_SECONDS``.
 
 Every request is accounted for: one that was begun and got no reply is UNKNOWN, one that was never begun is
 UNSENT; the caller reads the object of the first and repeats the second. After a failed connection no further
@@ -17,9 +20,12 @@ Rejected: retrying after a lost reply. Only the caller can tell its own object f
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 
@@ -29,8 +35,11 @@ from cluster.connection import Connection
 from cluster.errors import ClusterError, ClusterUnreachable, DeadlinePassed
 from cluster.interface import WriteOutcome, WriteResult
 
-CONNECTIONS = 8
+T = TypeVar("T")
+
+CONNECTIONS = 8  # for one call
 CONNECT_SECONDS = 3.0
+KEPT_SECONDS = 15.0
 WAIT_SECONDS = 1.0  # where the server asks us to come back and does not say when
 WAIT_SECONDS_MAX = 30.0
 
@@ -50,7 +59,10 @@ def run(
     """Send all requests before ``deadline``; returns the outcome of each, in order."""
     if not requests:
         return []
+    clients = _clients_of_process()
+    connection.tls()  # reads files, which the loop must not wait for
     sending = _BulkWrite(
+        clients=clients,
         connection=connection,
         requests=requests,
         read=read,
@@ -58,11 +70,82 @@ def run(
         deadline=deadline,
         reply_seconds=reply_seconds,
     )
-    return asyncio.run(sending.all())
+    return clients.wait(sending.all())
+
+
+class _Clients:
+    """The event loop of this process, in a thread of its own, and the sessions that are kept on it."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._sessions: dict[int, aiohttp.ClientSession] = {}  # by the identity of the connection
+        self._ending: set[asyncio.Task[None]] = set()
+        threading.Thread(target=self._loop.run_forever, name="bulk writes", daemon=True).start()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run ``work`` on the loop, and wait for it in this thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def session(self, connection: Connection) -> aiohttp.ClientSession:
+        """The session of a connection; to be called on the loop."""
+        key = id(connection)
+        if key not in self._sessions:
+            self._sessions[key] = _session(connection)
+            weakref.finalize(connection, self._leave, key).atexit = False
+        return self._sessions[key]
+
+    def _leave(self, key: int) -> None:
+        """End the session of a connection that nobody has any more; the parent's go on after a fork."""
+        if os.getpid() == self._pid:
+            self._loop.call_soon_threadsafe(self._end, key)
+
+    def _end(self, key: int) -> None:
+        ending = self._loop.create_task(self._sessions.pop(key).close())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+
+_clients: dict[int, _Clients] = {}  # by process: a fork has no thread for the loop of its parent
+_guard = threading.Lock()
+
+
+def _unlock_after_fork() -> None:
+    global _guard  # noqa: PLW0603 -- a thread of the parent may have held it
+    _guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock_after_fork)
+
+
+def _clients_of_process() -> _Clients:
+    with _guard:
+        if (pid := os.getpid()) not in _clients:
+            _clients[pid] = _Clients()
+        return _clients[pid]
+
+
+def _session(connection: Connection) -> aiohttp.ClientSession:
+    tls = connection.tls()
+    headers = {
+        "Accept": api_requests.METADATA,
+        "Content-Type": api_requests.JSON,
+        "User-Agent": api_requests.USER_AGENT,
+    }
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            limit=0, ssl=tls if tls is not None else True, keepalive_timeout=KEPT_SECONDS
+        ),
+        headers=headers,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=("Accept-Encoding",),
+        auto_decompress=False,
+    )
 
 
 @dataclass(slots=True)
 class _BulkWrite:
+    clients: _Clients
     connection: Connection
     requests: Sequence[NamedRequest]
     read: Read
@@ -76,24 +159,9 @@ class _BulkWrite:
         self.outcomes = [None] * len(self.requests)
         turns = iter(range(len(self.requests)))
         workers = min(CONNECTIONS, len(self.requests))
-        async with self._session(workers) as session:
-            await asyncio.gather(*(self._work(session, turns) for _ in range(workers)))
+        session = self.clients.session(self.connection)
+        await asyncio.gather(*(self._work(session, turns) for _ in range(workers)))
         return [outcome for outcome in self.outcomes if outcome is not None]
-
-    def _session(self, workers: int) -> aiohttp.ClientSession:
-        tls = self.connection.tls()
-        headers = {
-            "Accept": api_requests.METADATA,
-            "Content-Type": api_requests.JSON,
-            "User-Agent": api_requests.USER_AGENT,
-        }
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=workers, ssl=tls if tls is not None else True),
-            headers=headers,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=("Accept-Encoding",),
-            auto_decompress=False,
-        )
 
     async def _work(self, session: aiohttp.ClientSession, turns: Iterator[int]) -> None:
         for turn in turns:  # shared by all workers: each takes the next

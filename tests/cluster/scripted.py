@@ -46,6 +46,7 @@ class Script:
     replies: deque = field(default_factory=deque)
     otherwise: Reply = field(default_factory=Reply)
     seen: list[Seen] = field(default_factory=list)
+    connections: int = 0
     lock: Any = field(default_factory=threading.Lock)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -53,6 +54,8 @@ class Script:
 class _Handler(socketserver.StreamRequestHandler):
     def handle(self):
         script = self.server.script
+        with script.lock:
+            script.connections += 1
         while line := self.rfile.readline():
             method, path, _ = line.decode().split()
             headers = {}

@@ -190,6 +190,19 @@ def test_an_edited_kubeconfig_is_used_from_the_next_request_on(way, cluster, scr
     assert [seen.headers["authorization"] for seen in script.seen] == ["Bearer secret", "Bearer rotated"]
 
 
+def test_writes_of_few_objects_share_a_connection_until_the_kubeconfig_changes(way, server, script, tmp_path):
+    script.otherwise = MADE
+    for _ in range(3):
+        ClusterGateway(way).create_many(CONFIG_MAP, [config_map("a")], deadline=boot_seconds() + 60)
+    assert script.connections == 1
+    fresh = tmp_path / "fresh"
+    kubeconfig(fresh, server.url, token="rotated")
+    fresh.rename(way.kubeconfig)
+    ClusterGateway(way).create_many(CONFIG_MAP, [config_map("a")], deadline=boot_seconds() + 60)
+    assert script.connections == 2
+    assert script.seen[-1].headers["authorization"] == "Bearer rotated"
+
+
 def test_gateways_to_one_cluster_share_their_connection(way, script):
     assert connection_for(way) is connection_for(Access(way.kubeconfig))
 
