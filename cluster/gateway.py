@@ -489,7 +489,10 @@ def _headers(connection: Connection, request: api_requests.Request) -> dict[str,
 
 
 def _deletion(reply: Obj) -> Deletion:
-    return Deletion.REMOVED if reply.get("kind") == "Status" else Deletion.ACCEPTED
+    """Whether an object is gone: services come back as they were, where others are answered by a Status."""
+    metadata = reply.get("metadata") or {}
+    is_gone = reply.get("kind") == "Status" or ("uid" in metadata and "deletionTimestamp" not in metadata)
+    return Deletion.REMOVED if is_gone else Deletion.ACCEPTED
 
 
 def _created(body: bytes) -> str:

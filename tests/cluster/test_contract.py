@@ -25,7 +25,7 @@ from cluster.errors import (
 )
 from cluster.gateway import ClusterGateway
 from cluster.interface import JSON_PATCH, MERGE_PATCH, DeleteTarget, Deletion, WriteResult
-from cluster.kinds import COMPUTE_DOMAIN, CONFIG_MAP, CRD, EVENT, NAMESPACE, NODE, POD, Kind
+from cluster.kinds import COMPUTE_DOMAIN, CONFIG_MAP, CRD, EVENT, NAMESPACE, NODE, POD, SERVICE, Kind
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
 
@@ -312,6 +312,14 @@ def test_delete_takes_the_object_with_the_uid_and_no_other(cluster, namespace):
     assert cluster.delete(CONFIG_MAP, "one", namespace=namespace, uid=uid) is Deletion.REMOVED
     assert cluster.get(CONFIG_MAP, "one", namespace=namespace) is None
     assert cluster.delete(CONFIG_MAP, "one", namespace=namespace, uid=uid) is Deletion.ABSENT
+
+
+def test_a_service_is_gone_with_the_reply_to_its_delete(cluster, namespace):
+    """Unlike other objects it comes back in the reply."""
+    body = {"metadata": {"name": "s", "namespace": namespace}, "spec": {"clusterIP": "None"}}
+    uid = cluster.create(SERVICE, body)["metadata"]["uid"]
+    assert cluster.delete(SERVICE, "s", namespace=namespace, uid=uid) is Deletion.REMOVED
+    assert cluster.get(SERVICE, "s", namespace=namespace) is None
 
 
 def test_delete_of_a_version_that_is_no_more_is_a_conflict(cluster, namespace):

@@ -400,6 +400,22 @@ def test_a_gang_that_cannot_be_completed_is_taken_down_at_its_queue_timeout(worl
     assert world.cluster.objects == {}
 
 
+def test_a_group_is_released_only_when_its_pod_group_is_gone(world):
+    """Its deletion is answered while a finalizer still holds it."""
+    group = world.group(pods=2, pool=world.pool(nvlink=False))
+    world.settle()
+    (name,) = world.cluster.names(KAI_POD_GROUP)
+    held = {"finalizers": ["example.com/held"]}
+    world.cluster.edit(KAI_POD_GROUP, name, lambda obj: obj["metadata"].update(held), namespace="osmo")
+    world.finish(group)
+    for _ in range(6):
+        world.step()
+    assert (world.cluster.kinds(), released(group)) == ({"PodGroup"}, False)
+    world.cluster.remove(KAI_POD_GROUP, name, namespace="osmo")
+    world.settle()
+    assert released(group)
+
+
 def test_claims_are_read_by_name_and_their_namespace_is_not_listed(world):
     group = world.group(pods=2)
     for task in group.tasks.all():

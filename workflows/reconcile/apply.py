@@ -8,6 +8,7 @@ logs of pods go to the archive that the delete step is given before the pods are
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import structlog
 
@@ -19,7 +20,7 @@ from cluster.errors import (
     NotServed,
     TooManyRequests,
 )
-from cluster.interface import Obj, WriteOutcome, WriteResult
+from cluster.interface import Deletion, Obj, WriteOutcome, WriteResult
 from cluster.kinds import POD, Kind
 from scheduling import names
 from web import crashpoints
@@ -37,18 +38,29 @@ class NameTaken(Exception):
     """An object that is not ours has a name that an object of the group needs."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """All steps were done. ``lingers``: not every deleted object was gone with the reply."""
+
+    lingers: bool
+
+
 def apply(
     steps: Iterable[Step], *, cluster: LeasedCluster, archive: LogArchive, grace_seconds: int | None
-) -> Retry | Failed | None:
-    """Do the steps in order; None if all were done. Raises ClusterError."""
+) -> Applied | Retry | Failed:
+    """Do the steps in order. Raises ClusterError."""
+    lingers = False
     for step in steps:
         if isinstance(step, Create):
             failure = create_objects(step, cluster=cluster)
+        elif step.kind == POD:
+            failure = _delete_pods(step, cluster, archive, 0 if step.forced else grace_seconds)
+            lingers = True
         else:
-            failure = _delete(step, cluster, archive, 0 if step.forced else grace_seconds)
+            failure, lingers = None, _delete(step, cluster) or lingers
         if failure is not None:
             return failure
-    return None
+    return Applied(lingers=lingers)
 
 
 def create_objects(step: Create, *, cluster: LeasedCluster) -> Retry | Failed | None:
@@ -108,19 +120,25 @@ def _rank(outcome: WriteOutcome) -> int:
     return {WriteResult.REFUSED: 2, WriteResult.UNKNOWN: 1}.get(outcome.wrote, 0)
 
 
-def _delete(
+def _delete_pods(
     step: Delete, cluster: LeasedCluster, archive: LogArchive, grace_seconds: int | None
 ) -> Retry | None:
-    if step.kind == POD:
-        cluster.keep_logs(step.targets, archive=archive, forced=grace_seconds == 0)
-        for outcome in cluster.delete_many(step.kind, step.targets, grace_seconds=grace_seconds):
-            if outcome.error is not None and outcome.wrote not in (WriteResult.DONE, WriteResult.ABSENT):
-                return retry_for(outcome.error)
-    else:
-        for target in step.targets:
-            cluster.delete(step.kind, target.name, namespace=target.namespace, uid=target.uid or "")
+    cluster.keep_logs(step.targets, archive=archive, forced=grace_seconds == 0)
+    for outcome in cluster.delete_many(step.kind, step.targets, grace_seconds=grace_seconds):
+        if outcome.error is not None and outcome.wrote not in (WriteResult.DONE, WriteResult.ABSENT):
+            return retry_for(outcome.error)
     crashpoints.reached(f"deleted-{step.kind.plural}")
     return None
+
+
+def _delete(step: Delete, cluster: LeasedCluster) -> bool:
+    """Delete objects; returns whether one of them may linger."""
+    deletions = [
+        cluster.delete(step.kind, target.name, namespace=target.namespace, uid=target.uid or "")
+        for target in step.targets
+    ]
+    crashpoints.reached(f"deleted-{step.kind.plural}")
+    return Deletion.ACCEPTED in deletions
 
 
 def _check_ours(kind: Kind, desired: Obj, cluster: LeasedCluster) -> None:

@@ -18,7 +18,7 @@ from scheduling.sentences import count_of
 from web.crashpoints import reached
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import Renderer
-from workflows.reconcile.apply import apply, create_objects
+from workflows.reconcile.apply import Applied, apply, create_objects
 from workflows.reconcile.domains import Pins, check_domains, pins_text
 from workflows.reconcile.group_reader import GroupReader, LiveGroup, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
@@ -156,8 +156,9 @@ def _in_rounds(
             return plan
         away = pods_away(view, {name: pod for name, pod in observed.pods.items() if name in plan.remaining})
         steps = (*plan.steps, *away.steps(namespace=view.placement.namespace))
-        if failure := apply(steps, cluster=cluster, archive=archive, grace_seconds=None):
-            return failure
+        applied = apply(steps, cluster=cluster, archive=archive, grace_seconds=None)
+        if not isinstance(applied, Applied):
+            return applied
         if not plan.wait:
             domain = observed.domains.get(names.compute_domain(view.uuid))  # there before its template was
             return Created(desired.tasks, domain.uid if domain else "")  # each reply has come: no list again

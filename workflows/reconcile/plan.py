@@ -46,12 +46,14 @@ class GroupPlan:
     """``remaining`` names, for people, the objects that ``wait`` waits for.
 
     ``notifies`` says that the observer, while it is at work, reports the end of some of them.
+    ``deletes_all``: nothing of the group is left once its steps have deleted what they name.
     """
 
     steps: tuple[Step, ...] = ()
     wait: Wait = ""
     remaining: tuple[str, ...] = ()
     notifies: bool = False
+    deletes_all: bool = False
 
     @property
     def finished(self) -> bool:
@@ -156,7 +158,7 @@ def plan_rest_down(
     if pod_group is not None:
         order.insert(0, (pod_group, observed.pod_groups))
     order.append((COMPUTE_DOMAIN, observed.domains))
-    steps: list[Step] = []
+    steps: list[Delete] = []
     remaining: list[str] = []
     for kind, objs in order:
         remaining += [f"{kind.name} {name}" for name in sorted(objs)]
@@ -169,6 +171,7 @@ def plan_rest_down(
         wait="objects" if remaining else "",
         remaining=tuple(remaining),
         notifies=bool(observed.domains or observed.pod_groups or observed.template),
+        deletes_all=not observed.domains and sum(len(step.targets) for step in steps) == len(remaining),
     )
 
 

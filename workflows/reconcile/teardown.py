@@ -1,7 +1,8 @@
 """Deleting all objects of an ended group from its cluster, in the only order that is safe.
 
 Pods, and wait until a live list shows none; then pod group, service and Secrets; then the ComputeDomain;
-then wait until all of that, its claim template and all claims are gone. Only then is the group released.
+then wait until all of that, its claim template and all claims are gone. Only then is the group released. What
+is gone with the reply to its delete is not read again.
 A wait beyond its limit makes it slower and raises ``ReleaseStuck``; it never skips a step and never touches
 a finalizer of another controller.
 """
@@ -14,7 +15,7 @@ from scheduling.sentences import in_seconds, plain_listing
 from web.crashpoints import reached
 from workflows.models import Task
 from workflows.reconcile import observations
-from workflows.reconcile.apply import apply
+from workflows.reconcile.apply import Applied, apply
 from workflows.reconcile.create import check_cluster
 from workflows.reconcile.group_reader import GroupReader, ObjectsByName, pod_group_kind
 from workflows.reconcile.group_view import GroupView
@@ -78,8 +79,11 @@ def _delete_all(
             return Settled()
         away = pods_away(view, pods)
         steps = (*plan.steps, *away.steps(namespace=view.placement.namespace))
-        if failure := apply(steps, cluster=cluster, archive=archive, grace_seconds=grace):
-            return failure if isinstance(failure, Retry) else Retry(trouble=failure.message)
+        applied = apply(steps, cluster=cluster, archive=archive, grace_seconds=grace)
+        if not isinstance(applied, Applied):
+            return applied if isinstance(applied, Retry) else Retry(trouble=applied.message)
+        if plan.deletes_all and not applied.lingers:
+            return Settled()
         if not steps:
             break
     return _wait(view, lease, plan, away)
