@@ -37,6 +37,7 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
+from django.db import connection
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
@@ -58,6 +59,7 @@ from cluster.interface import MERGE_PATCH, ClusterApi, Obj
 from cluster.kinds import CONFIG_MAP, NAMESPACE
 from pools.conditions import Condition
 from pools.models import Backend, ClusterGuard, Installation
+from web.rows import Columns
 
 CONFIG_MAP_NAME = "osmo-topology-installations"
 MARK_SECONDS = 5.0
@@ -330,9 +332,24 @@ def _mark(text: str) -> InstallationMark | None:
     return InstallationMark(epoch, nonce) if 0 < epoch < MOST_EPOCH else None
 
 
+_GUARD = Columns(ClusterGuard)
+_ROW = f"""
+    SELECT {_GUARD.sql("g")}, confirmed_at > statement_timestamp() - make_interval(secs => %(missing)s)
+      FROM pools_clusterguard AS g WHERE cluster_uid = %(cluster)s AND namespace = %(namespace)s
+"""  # noqa: S608 -- names of columns
+
+
 def _row(uid: str, namespace: str) -> ClusterGuard | None:
-    row = ClusterGuard.objects.annotate(lately=Q(confirmed_at__gt=Now() - MISSING))
-    return row.filter(cluster_uid=uid, namespace=namespace).first()
+    """The row as it is now, written out: each delete in the cluster waits for it."""
+    values: dict[str, Any] = {"missing": MISSING.total_seconds(), "cluster": uid, "namespace": namespace}
+    with connection.cursor() as cursor:
+        cursor.execute(_ROW, values)
+        columns = cursor.fetchone()
+    if columns is None:
+        return None
+    row = _GUARD.instance(columns)
+    vars(row)["lately"] = columns[-1]
+    return row
 
 
 def _begin(row: ClusterGuard, *, at_once: bool) -> InstallationMark | None:
