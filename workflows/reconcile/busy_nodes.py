@@ -15,10 +15,10 @@ from scheduling.levels import HOSTNAME_LABEL
 from scheduling.sentences import agree, count_of, plain_listing
 from workflows.explain.obstacles import MOST_NAMED, BusyNode
 from workflows.lifecycle.pod_status import unbound_since
-from workflows.models import ObservedPod, TaskGroup
+from workflows.models import ObservedPod
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView
-from workflows.reconcile.observations import cluster_of, workflow_name
+from workflows.reconcile.observations import cluster_of, named_groups, workflow_name
 from workflows.values.observation import PodSeen
 
 BIND_LIMIT = timedelta(seconds=60)
@@ -94,7 +94,7 @@ def _workflows(view: GroupView, cluster: str, nodes: Collection[str]) -> dict[st
     """The workflows of other groups with pods on these nodes, in words that every reader may know."""
     pods = ObservedPod.objects.filter(cluster_id=cluster, absent=False, node_name__in=nodes)
     pairs = set(pods.exclude(group_uuid=view.uuid).values_list("node_name", "group_uuid").order_by())
-    groups = TaskGroup.objects.select_related("workflow").in_bulk({group for _, group in pairs})
+    groups = named_groups({group for _, group in pairs})
     by_node: dict[str, set[str]] = {}
     for node, group in pairs:
         if group in groups:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 from django.db import connection
 from django.db.models import QuerySet
@@ -430,14 +431,17 @@ def claim_template_observed(view: GroupView) -> bool:
 
 def compute_domain_owners(view: GroupView, domains: Mapping[str, str]) -> tuple[OccupiedNode, ...]:
     """The owners of other groups' ComputeDomains; ``domains`` has the uid that each node's label names."""
+    others = {node: uid for node, uid in domains.items() if uid != view.domain_uid}
+    if not others:
+        return ()
     rows = ObservedObject.objects.filter(
-        kind="ComputeDomain", cluster_id=cluster_of(view), uid__in=set(domains.values())
+        kind="ComputeDomain", cluster_id=cluster_of(view), uid__in=set(others.values())
     )
-    by_uid = {row.uid: row for row in rows}
-    named = {row.group_uuid for row in at_home(rows)}  # a copy elsewhere names a group that does not own it
-    groups = TaskGroup.objects.select_related("workflow").in_bulk(named)
+    by_uid = {row.uid: row for row in rows.only("uid", "name", "group_uuid", "deleting")}
+    named = at_home(rows).values_list("group_uuid", flat=True)  # a copy elsewhere names one that is no owner
+    groups = named_groups(set(named))
     nodes = []
-    for node, uid in domains.items():
+    for node, uid in others.items():
         row = by_uid.get(uid)
         group = groups.get(row.group_uuid) if row else None
         if group is not None and group.pk == view.uuid:
@@ -453,6 +457,12 @@ def compute_domain_owners(view: GroupView, domains: Mapping[str, str]) -> tuple[
             )
         )
     return tuple(nodes)
+
+
+def named_groups(groups: Collection[UUID]) -> dict[UUID, TaskGroup]:
+    """These groups with what ``workflow_name`` needs and their status: their other columns are large."""
+    rows = TaskGroup.objects.select_related("workflow")
+    return rows.only("status", "workflow__name", "workflow__pool_name").in_bulk(groups)
 
 
 def workflow_name(view: GroupView, group: TaskGroup) -> str:
