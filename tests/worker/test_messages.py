@@ -57,6 +57,13 @@ def groups_of(pool, count):
     return [TaskGroupFactory(pool=pool, pods=1) for _ in range(count)]
 
 
+def settled_groups(pool, count):
+    """Groups that wait for a notification alone."""
+    groups = groups_of(pool, count)
+    TaskGroup.objects.filter(pk__in=[group.pk for group in groups]).update(next_reconcile_at=None)
+    return groups
+
+
 def message_for(groups):
     """What a worker does with a message for these groups."""
     first, *further = (str(group.pk) for group in groups)
@@ -69,14 +76,14 @@ def are_created(groups):
 
 
 def test_a_few_groups_get_a_message_each(world, sent, django_capture_on_commit_callbacks):
-    groups = groups_of(world.pool(), LEAST_MESSAGES)
+    groups = settled_groups(world.pool(), LEAST_MESSAGES)
     with django_capture_on_commit_callbacks(execute=True):
         mark_due([group.pk for group in groups])
     assert sorted(sent) == sorted([str(group.pk)] for group in groups)
 
 
 def test_many_groups_of_a_backend_share_messages(world, sent, django_capture_on_commit_callbacks):
-    groups = groups_of(world.pool(), 3 * LEAST_MESSAGES)
+    groups = settled_groups(world.pool(), 3 * LEAST_MESSAGES)
     with django_capture_on_commit_callbacks(execute=True):
         mark_due([group.pk for group in groups])
     assert sorted(group for message in sent for group in message) == sorted(str(g.pk) for g in groups)
@@ -86,12 +93,22 @@ def test_many_groups_of_a_backend_share_messages(world, sent, django_capture_on_
 
 def test_a_message_holds_groups_of_one_backend(world, sent, django_capture_on_commit_callbacks):
     pools = [PoolFactory(backend=BackendFactory()) for _ in range(2)]
-    groups = [groups_of(pool, 2 * LEAST_MESSAGES) for pool in pools]
+    groups = [settled_groups(pool, 2 * LEAST_MESSAGES) for pool in pools]
     with django_capture_on_commit_callbacks(execute=True):
         mark_due([group.pk for of_one in groups for group in of_one])
     backend_of = {str(group.pk): group.backend_id for of_one in groups for group in of_one}
     assert {len(message) for message in sent} == {2}
     assert all(len({backend_of[group] for group in message}) == 1 for message in sent)
+
+
+def test_a_group_that_waits_for_a_worker_gets_no_second_message(
+    world, sent, django_capture_on_commit_callbacks
+):
+    (group,) = settled_groups(world.pool(), 1)
+    with django_capture_on_commit_callbacks(execute=True):
+        mark_due([group.pk])
+        mark_due([group.pk])
+    assert sent == [[str(group.pk)]]
 
 
 def test_a_worker_takes_all_groups_of_a_message(world, through_messages):

@@ -8,7 +8,8 @@ comes in, and what is left to the sweep is taken in fair turns, which a queue do
 A message costs a worker about as much as a small step of a group. So where many groups of one backend are due
 at once, a message names several of them: the first as its argument, the others in a header. A worker of an
 older release does not know the header and takes the first group alone; the sweep finds the others. A few
-groups get a message each, so that several threads take them.
+groups get a message each, so that several threads take them. A group that is due already gets none: whoever
+made it due sent one, or left it to the sweep, and of a crowd that waits for workers each would get several.
 """
 
 from collections import defaultdict
@@ -37,11 +38,14 @@ log = structlog.get_logger(__name__)
 
 _MARK = """
     WITH locked AS MATERIALIZED (
-        SELECT uuid, backend_id, lease_until > clock_timestamp() AS leased FROM workflows_taskgroup
+        SELECT uuid, backend_id, (lease_until > clock_timestamp()) IS TRUE AS leased,
+               (next_reconcile_at <= clock_timestamp()) IS TRUE AS due
+          FROM workflows_taskgroup
          WHERE uuid = ANY(%s::uuid[]) AND released_at IS NULL ORDER BY uuid FOR NO KEY UPDATE)
-    UPDATE workflows_taskgroup AS g SET nudges = g.nudges + 1, next_reconcile_at = clock_timestamp()
+    UPDATE workflows_taskgroup AS g
+       SET nudges = g.nudges + 1, next_reconcile_at = least(g.next_reconcile_at, clock_timestamp())
       FROM locked WHERE g.uuid = locked.uuid
- RETURNING g.uuid, locked.backend_id, locked.leased
+ RETURNING g.uuid, locked.backend_id, locked.leased OR locked.due
 """
 """Groups are locked in one order, so that two crowds that share some cannot block each other."""
 
@@ -49,12 +53,13 @@ _MARK = """
 def mark_due(group_ids: Iterable[UUID]) -> None:
     """Make groups due at once, and notify workers when the transaction has committed.
 
-    A group under a lease gets no message: the release of its lease sees the notification and sends one.
+    A group under a lease gets no message, since the release of its lease sees the notification and sends one;
+    nor does a group that was due before.
     """
     with connection.cursor() as cursor:
         cursor.execute(_MARK, [list(group_ids)])
         marked = cursor.fetchall()
-    notify_on_commit([(group, backend) for group, backend, is_leased in sorted(marked) if not is_leased])
+    notify_on_commit([(group, backend) for group, backend, is_known in sorted(marked) if not is_known])
 
 
 def notify_on_commit(groups: Iterable[tuple[UUID, int]], *, most: int = MOST_GROUPS) -> None:
