@@ -7,12 +7,10 @@ queue, where the scheduler may preempt it at all. Work that may be preempted may
 for a group that may be preempted itself; whether it finds another place is not looked at.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
-
-from django.db.models import Case, Count, IntegerField, Q, QuerySet, Value, When
 
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.capabilities import Capabilities
@@ -34,9 +32,9 @@ from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, Verdict, judge
 from workflows.feasibility.nodes import demand_of
 from workflows.feasibility.queue_usage import QueueReading
-from workflows.feasibility.waiting_groups import WaitingGroup, read_groups, unplaced
+from workflows.feasibility.recent_values import RecentValues, database
+from workflows.feasibility.waiting_groups import ReadGroup, Selection, read_waiting
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.models import TaskGroup
 from workflows.values.placement import GroupPlacement
 
 MOST_PLACED = 4
@@ -47,11 +45,27 @@ MOST_PLACED_TASKS = 2_000
 MOST_VICTIMS = 20
 """Workflows that are named of those that may be preempted: each reply names them for each group."""
 
-_RANK = Case(
-    *(When(workflow__priority=name, then=Value(value)) for name, value in PRIORITIES.items()),
-    default=Value(0),
-    output_field=IntegerField(),
-)
+MOST_KEPT_TASKS = 20_000
+"""Tasks of groups that go first, of all queues together, whose demand a process keeps."""
+
+_RANKS = " ".join(f"WHEN '{name}' THEN {value}" for name, value in PRIORITIES.items())
+_ORDER = f"CASE workflow.priority {_RANKS} ELSE 0 END DESC, owner.submit_time, owner.uuid"
+_CONDITION = f"""
+    backend.cluster_id = %(cluster)s AND owner.status <> '{TaskStatus.WAITING}'
+    AND owner.uuid <> ALL(%(without)s::uuid[])
+    AND (workflow.priority = ANY(%(higher)s) OR workflow.priority = %(own)s
+         AND (%(since)s::timestamptz IS NULL OR owner.submit_time < %(since)s))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBefore:
+    """A group that goes first. ``digest`` covers all that its demand was made of."""
+
+    workflow: str
+    priority: str
+    demand: GangDemand
+    digest: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,41 +74,66 @@ class GroupsBefore:
 
     groups: int
     younger: int
-    first: tuple[WaitingGroup, ...]
+    first: tuple[GroupBefore, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstGroups:
+    """The groups that went first at the last look; the length is the number of their tasks."""
+
+    by_group: Mapping[UUID, GroupBefore]
+
+    def __len__(self) -> int:
+        return sum(len(group.demand.demands) for group in self.by_group.values())
+
+
+first_groups: RecentValues[_FirstGroups] = RecentValues(most=MOST_KEPT_TASKS)
+"""By queue, priority and capabilities. Each look sends the digests of what is kept and gets what differs."""
 
 
 def read_groups_before(
-    placement: GroupPlacement, *, cluster: str, since: datetime | None, without: Sequence[UUID]
+    placement: GroupPlacement,
+    *,
+    cluster: str,
+    since: datetime | None,
+    without: Sequence[UUID],
+    capabilities: Capabilities,
 ) -> GroupsBefore:
-    """The groups that go before one that waits since then, None for one that is submitted now.
-
-    One query; three where such groups exist.
-    """
+    """The groups that go before one that waits since then, None for one that is submitted now. One query."""
     own = PRIORITIES[placement.priority]
-    higher = Q(workflow__priority__in=[name for name, value in PRIORITIES.items() if value > own])
-    older = Q(workflow__priority=placement.priority)
-    if since is not None:
-        older &= Q(submit_time__lt=since)
-    rows = (
-        unplaced(placement.pool)
-        .filter(backend__cluster_id=cluster)
-        .exclude(status=TaskStatus.WAITING)
-        .exclude(pk__in=without)
-        .filter(higher | older)
+    selection = Selection(
+        pool=placement.pool,
+        condition=_CONDITION,
+        order=_ORDER,
+        parameters={
+            "cluster": cluster,
+            "without": list(without),
+            "own": placement.priority,
+            "higher": [name for name, value in PRIORITIES.items() if value > own],
+        },
+        since=since,
+        most=MOST_PLACED,
+        most_tasks=MOST_PLACED_TASKS,
     )
-    counts = rows.aggregate(groups=Count("pk"), younger=Count("pk", filter=_is_younger(since)))
-    if not counts["groups"]:
-        return GroupsBefore(groups=0, younger=0, first=())
-    return GroupsBefore(**counts, first=_first(rows))
+    key = (database(), cluster, placement.pool, placement.priority, capabilities)
+    kept = first_groups.find(key)
+    known = kept.by_group if kept else {}
+    reading = read_waiting(selection, known={pk: group.digest for pk, group in known.items()})
+    first = {
+        read.uuid: known[read.uuid] if read.group is None else _group_before(read, capabilities)
+        for read in reading.first
+        if read.digest is not None
+    }
+    first_groups.keep(key, _FirstGroups(first))
+    return GroupsBefore(groups=reading.count, younger=reading.younger, first=tuple(first.values()))
 
 
-def _is_younger(since: datetime | None) -> Q:
-    return Q(pk__in=()) if since is None else Q(submit_time__gt=since)
-
-
-def _first(rows: QuerySet[TaskGroup]) -> tuple[WaitingGroup, ...]:
-    ordered = rows.order_by(_RANK.desc(), "submit_time", "pk")
-    return read_groups(ordered, most=MOST_PLACED, most_tasks=MOST_PLACED_TASKS)
+def _group_before(read: ReadGroup, capabilities: Capabilities) -> GroupBefore:
+    assert read.group is not None
+    assert read.digest is not None
+    values = read.group.values
+    demand = demand_of(values, capabilities=capabilities)
+    return GroupBefore(read.group.workflow, values.placement.priority, demand, read.digest)
 
 
 def judge_in_queue(
@@ -103,12 +142,11 @@ def judge_in_queue(
     *,
     reading: QueueReading | None,
     before: GroupsBefore | None,
-    capabilities: Capabilities,
 ) -> Verdict:
     """The verdict on a gang among the other work of its queue."""
     if reading is None or before is None:
         return judge(snapshot, demand)
-    left = after(snapshot, list(_placeable(before.first, reading, capabilities)))
+    left = after(snapshot, _placeable(before.first, reading))
     verdict, takes_room = judge(left, demand), False
     if left is not snapshot and verdict.answer is not Answer.NOW:
         alone = judge(snapshot, demand)
@@ -122,14 +160,13 @@ def judge_in_queue(
     return replace(verdict, contention=Contention(preemption, place, consolidation))
 
 
-def _placeable(
-    groups: Sequence[WaitingGroup], reading: QueueReading, capabilities: Capabilities
-) -> Iterator[WaitingGang]:
+def _placeable(groups: Sequence[GroupBefore], reading: QueueReading) -> list[WaitingGang]:
     """The gangs that their queue admits."""
-    for group in groups:
-        demand = demand_of(group.values, capabilities=capabilities)
-        if not replace(reading, priority=group.values.placement.priority).verdict(demand).shortages:
-            yield WaitingGang(group.workflow, demand)
+    return [
+        WaitingGang(group.workflow, group.demand)
+        for group in groups
+        if not replace(reading, priority=group.priority).verdict(group.demand).shortages
+    ]
 
 
 def _preemption(

@@ -1,4 +1,4 @@
-"""The values that a process used last, bounded by the nodes that they have together."""
+"""The values that a process used last, bounded by the nodes, or tasks, that they have together."""
 
 import threading
 from collections import OrderedDict
@@ -18,10 +18,11 @@ Value = TypeVar("Value", bound=Sized)
 class RecentValues(Generic[Value]):
     """The values that were used last, by key; safe for threads, because values never change.
 
-    The length of a value is the number of its nodes.
+    The length of a value is the number of its nodes, or of its tasks; ``most`` bounds it, None: MOST_NODES.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
         self._values: OrderedDict[Hashable, Value] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -40,8 +41,9 @@ class RecentValues(Generic[Value]):
                 self._values.popitem(last=False)
 
     def _is_too_large(self) -> bool:
-        count, nodes = len(self._values), sum(map(len, self._values.values()))
-        return count > MOST_KEPT or (count > 1 and nodes > MOST_NODES)
+        count, size = len(self._values), sum(map(len, self._values.values()))
+        most = MOST_NODES if self._most is None else self._most
+        return count > MOST_KEPT or (count > 1 and size > most)
 
     def clear(self) -> None:
         with self._lock:

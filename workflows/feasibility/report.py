@@ -293,14 +293,15 @@ def _verdicts(
     )
     before = None
     if queues:
-        before = read_groups_before(placement, cluster=cluster, since=_since(without), without=without)
+        before = read_groups_before(
+            placement, cluster=cluster, since=_since(without), without=without, capabilities=capabilities
+        )
     verdicts = [
         judge_in_queue(
             observed.snapshot,
             demand,
             reading=queues,
             before=before,
-            capabilities=capabilities,
         )
         for demand in demands
     ]
