@@ -6,7 +6,7 @@ work (preemption), or moves it elsewhere where that gives the gang a place (cons
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -15,7 +15,7 @@ from itertools import groupby
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.placing import placer_of
-from scheduling.fit.snapshot import Holding, Snapshot
+from scheduling.fit.snapshot import FitNode, Holding, Snapshot
 
 
 class PreemptionAnswer(StrEnum):
@@ -105,11 +105,38 @@ def after(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> Snapshot:
 
     A gang that was accepted before its pool's levels changed is tried on its own levels. Of those the nodes
     of the snapshot may lack labels, and then it finds no place.
+
+    What they take is kept with the snapshot, and dies with it or as other gangs are asked for: while nothing
+    begins or ends, the same gangs wait before each that comes.
     """
+    kept = snapshot.derived.get(_Placed)
+    if not isinstance(kept, _Placed) or not kept.is_of(gangs):
+        kept = snapshot.derived[_Placed] = _Placed(tuple(gangs), _placed(snapshot, gangs))
+    return snapshot.with_nodes(kept.nodes)
+
+
+def _placed(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> dict[int, FitNode]:
+    """The nodes that the gangs change, by their places in the snapshot."""
     left = snapshot
     for levels, alike in groupby(gangs, key=lambda gang: gang.demand.tree.levels):
         left = _after(left if levels == left.levels else left.by_levels(levels), list(alike))
-    return left if left.levels == snapshot.levels else replace(snapshot, nodes=left.nodes)
+    pairs = enumerate(zip(snapshot.nodes, left.nodes, strict=True))
+    return {at: node for at, (before, node) in pairs if node is not before}
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """The nodes that these gangs change in a snapshot; not the snapshot after them, which refers to it."""
+
+    gangs: tuple[WaitingGang, ...]
+    nodes: Mapping[int, FitNode]
+
+    def is_of(self, gangs: Sequence[WaitingGang]) -> bool:
+        """Whether these are the same gangs: of the same workflows, with the same objects as their demands."""
+        return len(gangs) == len(self.gangs) and all(
+            gang.workflow == own.workflow and gang.demand is own.demand
+            for gang, own in zip(gangs, self.gangs, strict=True)
+        )
 
 
 def _after(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> Snapshot:

@@ -136,8 +136,8 @@ class Snapshot:
     that count alone.
 
     ``base`` is the snapshot that became this one by ``with_nodes``, and ``changed`` are the places of the
-    nodes that may differ; None and empty for others. ``derived`` is what was worked out of a snapshot that
-    has no base, by its class.
+    nodes that may differ; None and empty for others. ``derived`` is what was worked out of a snapshot, by its
+    class, mostly of one that has no base.
     """
 
     levels: Levels
