@@ -24,7 +24,16 @@ from django.db.models.functions import Cast
 
 from pools.documents.workflow import WorkflowConfigDocument, WorkflowLimits
 from pools.interfaces import Room, usage
-from pools.models import Backend, ConfigRevision, Installation, Node, Pool, ServiceConfig
+from pools.models import (
+    Backend,
+    Cluster,
+    ConfigRevision,
+    Installation,
+    Node,
+    Platform,
+    Pool,
+    TopologyKey,
+)
 from pools.pod_templates.applied import node_selection
 from scheduling.errors import NotFound
 from scheduling.key_rows import NodeLabel
@@ -32,13 +41,17 @@ from scheduling.kubernetes_syntax import GPU
 from scheduling.levels import Domain, Level, Levels
 from web.access import grants_of
 from web.policy import POOL_VISIBILITY, Action, refusal
+from web.rows import Columns, set_related
 
 Row = TypeVar("Row", Pool, Backend)
 
 
 def installation() -> UUID:
     """This installation's uuid, created at the first call."""
-    return Installation.objects.get_or_create(singleton=True)[0].uuid
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT uuid FROM pools_installation WHERE singleton")
+        row: tuple[UUID] | None = cursor.fetchone()
+    return row[0] if row else Installation.objects.get_or_create(singleton=True)[0].uuid
 
 
 Caller = AbstractBaseUser | AnonymousUser
@@ -60,13 +73,46 @@ def pool_visible_to(user: Caller, name: str, *, action: Action) -> Pool:
     """One pool with its keys and platforms, for an action.
 
     Raises NotFound, naming the visible pools, for a pool that is absent or not visible; Forbidden for a
-    visible one without a grant for the action.
+    visible one without a grant for the action. One query.
     """
-    pool = pools_visible_to(user).prefetch_related("topology_keys", "platforms").filter(name=name).first()
+    visible = grants_of(user).names("pool", POOL_VISIBILITY)
+    pool = _pool(name) if visible is None or name in visible else None
     if pool is None:
         raise NotFound(f'There is no pool "{name[:63]}"{_there_are(pools_visible_to(user))}')
     if not grants_of(user).allows(action, f"pool/{name}"):
         raise refusal(action, f"pool/{name}")
+    return pool
+
+
+_POOL, _BACKEND, _CLUSTER = Columns(Pool), Columns(Backend), Columns(Cluster)
+_KEY, _PLATFORM = Columns(TopologyKey), Columns(Platform)
+_POOL_WITH_ALL = f"""
+    SELECT (SELECT jsonb_agg({_KEY.json("key")} ORDER BY key.position)
+              FROM pools_topologykey AS key WHERE key.pool_id = pool.id)::text,
+           (SELECT jsonb_agg({_PLATFORM.json("platform")} ORDER BY platform.name)
+              FROM pools_platform AS platform WHERE platform.pool_id = pool.id)::text,
+           {_POOL.sql("pool")}, {_BACKEND.sql("backend")}, {_CLUSTER.sql("cluster")}
+      FROM pools_pool AS pool
+      JOIN pools_backend AS backend ON backend.id = pool.backend_id
+      LEFT JOIN pools_cluster AS cluster ON cluster.uid = backend.cluster_id
+     WHERE pool.name = %s
+"""  # noqa: S608 -- the models' own names
+
+
+def _pool(name: str) -> Pool | None:
+    """The pool of this name with its backend, cluster, keys and platforms. Every submission waits for it."""
+    with connection.cursor() as cursor:
+        cursor.execute(_POOL_WITH_ALL, [name])
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    keys, platforms, *values = row
+    pool = _POOL.instance(values)
+    pool.backend = _BACKEND.instance(values[len(_POOL) :])
+    has_cluster = pool.backend.cluster_id is not None
+    pool.backend.cluster = _CLUSTER.instance(values[len(_POOL) + len(_BACKEND) :]) if has_cluster else None
+    set_related(pool, "topology_keys", _KEY.instances(keys))
+    set_related(pool, "platforms", _PLATFORM.instances(platforms))
     return pool
 
 
@@ -119,10 +165,15 @@ def workflow_limits() -> WorkflowLimits:
 
 def workflow_config() -> tuple[WorkflowConfigDocument, int]:
     """The service-wide limits and their revision; defaults and 0 before the first change."""
-    row = ServiceConfig.objects.filter(config_type=ConfigRevision.Type.WORKFLOW).first()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT content::text, revision FROM pools_serviceconfig WHERE config_type = %s",
+            [ConfigRevision.Type.WORKFLOW],
+        )
+        row: tuple[str, int] | None = cursor.fetchone()
     if row is None:
         return WorkflowConfigDocument(), 0
-    return WorkflowConfigDocument.model_validate(row.content), row.revision
+    return WorkflowConfigDocument.model_validate(json.loads(row[0])), row[1]
 
 
 def pool_nodes(pool: Pool) -> QuerySet[Node]:

@@ -4,6 +4,7 @@
 statement itself. Here that is done once for a model.
 """
 
+import json
 from collections.abc import Collection, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -40,6 +41,15 @@ class Columns(Generic[Row]):
         """The columns for a SELECT from a table that is called so in the statement."""
         return ", ".join(f"{table}.{column}" for column in self._columns)
 
+    def json(self, table: str) -> str:
+        """The values of a row as one array of JSON, for models whose every value JSON has."""
+        return f"jsonb_build_array({self.sql(table)})"
+
+    def instances(self, text: str | None) -> list[Row]:
+        """The instances of an array of such rows, as text."""
+        rows: list[list[Any]] = json.loads(text) if text else []
+        return [self._model.from_db(connection.alias, self._names, row) for row in rows]
+
     def instance(self, values: Sequence[Any]) -> Row:
         """The instance of one row's values; what follows them is left alone."""
         own = list(values[: len(self)])
@@ -47,3 +57,13 @@ class Columns(Generic[Row]):
             if own[place] is not None:
                 own[place] = convert(own[place], None, connection)
         return self._model.from_db(connection.alias, self._names, own)
+
+
+def set_related(row: Model, name: str, related: Sequence[Model]) -> None:
+    """Set what ``prefetch_related`` would have read by this name, for a statement that has read it."""
+    manager = getattr(row, name)
+    for each in related:
+        setattr(each, manager.field.name, row)
+    rows = manager.get_queryset()
+    rows._result_cache = list(related)  # noqa: SLF001 -- as prefetch_related_objects sets it
+    row.__dict__.setdefault("_prefetched_objects_cache", {})[name] = rows

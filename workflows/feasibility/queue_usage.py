@@ -6,12 +6,15 @@ queues cannot be followed, the pool's own is known as it is configured, with the
 the least that the scheduler counts: a bound that this alone exceeds is certain, anything else is unknown.
 """
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from pools.models import ObservedQueue, Pool
+from django.db import connection
+
+from pools.models import Pool
 from pools.services.evaluation import objects_of
 from pools.services.pool_objects import pool_request
 from scheduling.backends.base import AdmitsBeforePods, AdmitsByQueue, Consolidates, JoinsQueues
@@ -177,14 +180,18 @@ def groups_with_room(placement: GroupPlacement, groups: Sequence[UUID], *, clust
     return frozenset(row.group_uuid for row in rows if scheduler.holds_room(row.as_manifest()))
 
 
+_OBSERVED = """
+    SELECT queue.name, queue.reading::text
+      FROM pools_observedqueue AS queue JOIN pools_cluster AS cluster ON cluster.uid = queue.cluster_id
+     WHERE queue.cluster_id = %s AND queue.resource = %s AND cluster.queues_synced_at IS NOT NULL
+"""
+
+
 def _observed(scheduler: AdmitsByQueue, cluster: str) -> dict[str, QueueState]:
     """The cluster's queues by name; none where they are not followed."""
-    rows = ObservedQueue.objects.filter(
-        cluster_id=cluster, resource=scheduler.queue.crd, cluster__queues_synced_at__isnull=False
-    ).order_by()
-    return {
-        name: QueueState.from_json(name, reading) for name, reading in rows.values_list("name", "reading")
-    }
+    with connection.cursor() as cursor:
+        cursor.execute(_OBSERVED, [cluster, scheduler.queue.crd])
+        return {name: QueueState.from_json(name, json.loads(reading)) for name, reading in cursor.fetchall()}
 
 
 def _chain(name: str, observed: Mapping[str, QueueState]) -> list[QueueState]:
