@@ -12,12 +12,14 @@ from typing import Any
 
 import structlog
 from django.db import connection, transaction
+from django.utils import timezone
 
-from pools.models import Platform, Pool
+from pools.models import Pool
 from scheduling import names, pins, set_order
 from scheduling.errors import Conflict
 from scheduling.sentences import listing
 from web.crashpoints import reached
+from web.rows import insert, values_of
 from workflows.explain.reasons import upstream_reason
 from workflows.lifecycle.pinning import PINNED
 from workflows.lifecycle.statuses import TaskStatus
@@ -33,8 +35,6 @@ from workflows.values.placement import GroupValues
 
 log = structlog.get_logger(__name__)
 
-BATCH = 2000
-
 
 def write(accepted: AcceptedSubmission) -> dict[str, Any]:
     """Write all rows in one transaction and return the reply."""
@@ -46,59 +46,69 @@ def write(accepted: AcceptedSubmission) -> dict[str, Any]:
         number = take_number(base)
         workflow = _workflow_row(accepted, number=number)
         workflow.reply = accepted.reply(name=workflow.name)
-        workflow.save(force_insert=True)
-        rows = _write_groups(accepted, workflow)
-        _record_restart(workflow, rows, accepted.request.former)
-        _record_choice(workflow, accepted)
-        message = f"Accepted into pool {workflow.pool_name} for {workflow.submitted_by}."
-        _record_event(workflow, "Submitted", message, key="submitted")
-        _record_forms(accepted, rows)
+        rows = _group_rows(accepted, workflow)
+        insert(
+            {
+                Workflow: [values_of(workflow)],
+                TaskGroup: list(map(values_of, rows)),
+                TaskGroup.upstream.through: list(_upstream_rows(accepted, rows)),
+                Task: [
+                    task
+                    for row, group in zip(rows, accepted.groups, strict=True)
+                    for task in _task_rows(row, group)
+                ],
+                Event: list(map(values_of, _events(accepted, workflow, rows))),
+            }
+        )
         notify_on_commit((row.pk, row.backend_id) for row in rows if row.status == TaskStatus.PROCESSING)
     reached("after-submission-before-reply")
     log.info("workflow_submitted", workflow=workflow.name, groups=len(rows), pool=workflow.pool_name)
     return dict(workflow.reply)
 
 
-def _record_forms(accepted: AcceptedSubmission, rows: Sequence[TaskGroup]) -> None:
-    """Record in the timeline which groups have their sets in an order of their own, or pinned to a domain."""
-    notes: list[Event] = []
+def _events(accepted: AcceptedSubmission, workflow: Workflow, rows: Sequence[TaskGroup]) -> Iterator[Event]:
+    """The beginning of the timeline, in order."""
+    yield from _restart(workflow, rows, accepted.request.former)
+    yield from _choice(workflow, accepted)
+    message = f"Accepted into pool {workflow.pool_name} for {workflow.submitted_by}."
+    yield _event(workflow, "Submitted", message, key="submitted")
+    yield from _forms(accepted, rows)
+
+
+def _forms(accepted: AcceptedSubmission, rows: Sequence[TaskGroup]) -> Iterator[Event]:
+    """Which groups have their sets in an order of their own, or pinned to a domain."""
     for row, group in zip(rows, accepted.groups, strict=True):
         begin = f'Group "{row.name}" fits now only'
         if group.order:
             message = f"{begin} with its sets placed in this order: {set_order.sentence(group.order)}."
-            notes.append(_note(row, "SetsOrdered", message, key="ordered"))
+            yield _note(row, "SetsOrdered", message, key="ordered")
         if group.pins:
             place = pins.sentence(group.pins)
             message = f"{begin} where its scheduler looks past it, so node labels keep it there: {place}."
-            notes.append(_note(row, PINNED, message, key="pinned"))
-    Event.objects.bulk_create(notes)
+            yield _note(row, PINNED, message, key="pinned")
 
 
 def _note(row: TaskGroup, reason: str, message: str, *, key: str) -> Event:
-    return Event(
-        workflow_id=row.workflow_id,
-        group=row,
-        time=row.workflow.submit_time,
-        source="osmo-topology",
-        reason=reason,
-        message=message,
-        dedupe=f"{key}:{row.pk.hex}",
-    )
+    event = _event(row.workflow, reason, message, key=f"{key}:{row.pk.hex}")
+    event.group = row
+    return event
 
 
-def _record_restart(workflow: Workflow, groups: Sequence[TaskGroup], former: FormerWorkflow | None) -> None:
-    """Record in the timeline which groups run again and which are carried over."""
+def _restart(
+    workflow: Workflow, groups: Sequence[TaskGroup], former: FormerWorkflow | None
+) -> Iterator[Event]:
+    """Which groups run again and which are carried over."""
     if former is None:
         return
     again = [row.name for row in groups if row.status != TaskStatus.COMPLETED]
     carried = [row.name for row in groups if row.status == TaskStatus.COMPLETED]
     note = f" Carried over as COMPLETED: {listing(carried)}." if carried else ""
     message = f"The workflow restarts {former.name}. Run again: {listing(again)}.{note}"
-    _record_event(workflow, "RestartOf", message, key="restart-of")
+    yield _event(workflow, "RestartOf", message, key="restart-of")
 
 
-def _record_choice(workflow: Workflow, accepted: AcceptedSubmission) -> None:
-    """Record in the timeline that its pool was chosen.
+def _choice(workflow: Workflow, accepted: AcceptedSubmission) -> Iterator[Event]:
+    """That its pool was chosen.
 
     Whoever may read the workflow reads this, and may not know the other pools, or workflows that verdicts
     name: those are in the submitter's reply alone.
@@ -107,12 +117,12 @@ def _record_choice(workflow: Workflow, accepted: AcceptedSubmission) -> None:
         return
     verdict = accepted.choice[0]["verdict"]
     message = f"Pool {workflow.pool_name} was chosen of {len(accepted.choice)}. Its verdict: {verdict}."
-    _record_event(workflow, "PoolChosen", message, key="pool-chosen")
+    yield _event(workflow, "PoolChosen", message, key="pool-chosen")
 
 
-def _record_event(workflow: Workflow, reason: str, message: str, *, key: str) -> None:
-    """Add an event of the submission; ``key`` makes it appear once."""
-    Event.objects.create(
+def _event(workflow: Workflow, reason: str, message: str, *, key: str) -> Event:
+    """An event of the submission; ``key`` makes it appear once."""
+    return Event(
         workflow=workflow,
         time=workflow.submit_time,
         source="osmo-topology",
@@ -142,9 +152,12 @@ def _lock_pool(pool: Pool) -> None:
             [pool.pk, pool.name, pool.revision, pool.backend_id, pool.backend.name, pool.backend.revision],
         )
         is_same = cursor.fetchone() is not None
+        cursor.execute(
+            "SELECT name, applied_template::text FROM pools_platform WHERE pool_id = %s", [pool.pk]
+        )
+        now = {name: json.loads(template) for name, template in cursor.fetchall()}
     templates = {row.name: row.applied_template for row in pool.platforms.all()}
-    now = Platform.objects.filter(pool_id=pool.pk).order_by().values_list("name", "applied_template")
-    if not is_same or _revisions(templates) != _revisions(dict(now)):
+    if not is_same or _revisions(templates) != _revisions(now):
         raise PoolChanged(f'Pool "{pool.name}" was changed or deleted a moment ago: submit again.')
 
 
@@ -175,52 +188,28 @@ def _workflow_row(accepted: AcceptedSubmission, *, number: int) -> Workflow:
         warnings=accepted.warnings,
         exec_timeout=placement.exec_timeout,
         queue_timeout=placement.queue_timeout,
+        submit_time=timezone.now(),
         request_id=request.request_id,
         idempotency_key=key,
         idempotency_digest=request.digest() if key else "",
     )
 
 
-def _write_groups(accepted: AcceptedSubmission, workflow: Workflow) -> list[TaskGroup]:
-    specs, groups = accepted.spec.groups, accepted.groups
+def _group_rows(accepted: AcceptedSubmission, workflow: Workflow) -> list[TaskGroup]:
     carried = accepted.request.former.completed if accepted.request.former else frozenset()
-    rows = [
+    return [
         _group_row(*parts, workflow=workflow, position=position, carried=carried)
-        for position, parts in enumerate(zip(specs, groups, accepted.objects, strict=True))
+        for position, parts in enumerate(
+            zip(accepted.spec.groups, accepted.groups, accepted.objects, strict=True)
+        )
     ]
-    TaskGroup.objects.bulk_create(rows, batch_size=BATCH)
+
+
+def _upstream_rows(accepted: AcceptedSubmission, rows: Sequence[TaskGroup]) -> Iterator[dict[str, Any]]:
     by_name = {row.name: row.pk for row in rows}
-    through = TaskGroup.upstream.through
-    through.objects.bulk_create(
-        [
-            through(from_taskgroup_id=by_name[spec.name], to_taskgroup_id=by_name[upstream])
-            for spec in specs
-            for upstream in spec.upstream
-        ],
-        batch_size=BATCH,
-    )
-    _insert_tasks([task for row, group in zip(rows, groups, strict=True) for task in _task_rows(row, group)])
-    return rows
-
-
-def _insert_tasks(tasks: Sequence[dict[str, Any]]) -> None:
-    """Insert rows of tasks, each with the columns that differ from a new task's.
-
-    As one JSON, which PostgreSQL reads by the table's own types: a model instance and an array's entry for
-    each column of each row take three times as long.
-    """
-    new = Task()
-    fields = Task._meta.concrete_fields  # noqa: SLF001 -- documented
-    usual = {str(field.column): getattr(new, field.attname) for field in fields if not field.primary_key}
-    columns = ", ".join(usual)
-    with connection.cursor() as cursor:
-        for at in range(0, len(tasks), BATCH):
-            rows = json.dumps([usual | task for task in tasks[at : at + BATCH]], default=str)
-            cursor.execute(
-                f"INSERT INTO workflows_task ({columns}) SELECT {columns}"  # noqa: S608 -- the model's own names
-                " FROM jsonb_populate_recordset(NULL::workflows_task, %s)",
-                [rows],
-            )
+    for spec in accepted.spec.groups:
+        for upstream in spec.upstream:
+            yield {"from_taskgroup_id": by_name[spec.name], "to_taskgroup_id": by_name[upstream]}
 
 
 def _group_row(
@@ -255,6 +244,7 @@ def _group_row(
         waiting_reason=reason.text if reason else "",
         waiting_evidence=reason.evidence if reason else {},
         waiting_since=None if done else now,
+        submit_time=timezone.now(),  # groups of a queue are taken in this order
         processing_start_time=None if upstream or done else now,
         end_time=now if done else None,
         released_at=now if done else None,
