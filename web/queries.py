@@ -4,17 +4,20 @@ OSMO's client writes booleans as Python does (``True``) and lists as repeated ke
 field that is not declared is refused, and the error names the declared ones.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
 from rest_framework.request import Request
+from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
 from scheduling.errors import Fault, InvalidSpec
 
 _TRUE = frozenset({"true", "1", "yes"})
 _FALSE = frozenset({"false", "0", "no", ""})
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class StrictForm(serializers.Serializer[Any]):
@@ -29,13 +32,33 @@ class StrictForm(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
+class _NoSurrogates(ProhibitSurrogateCharactersValidator):  # type: ignore[misc]  # DRF has no types
+    """The same check in one search: character by character it takes 10 ms for a document of 512 tasks."""
+
+    def __call__(self, value: Any) -> None:
+        if found := _SURROGATE.search(str(value)):
+            super().__call__(found[0])
+
+
+class LongText(serializers.CharField):
+    """A text that may be a whole document."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.validators = [
+            _NoSurrogates() if isinstance(each, ProhibitSurrogateCharactersValidator) else each
+            for each in self.validators
+        ]
+
+
 class Query(StrictForm):
     """A query string."""
 
     @classmethod
     def of(cls, request: Request) -> dict[str, Any]:
         """The parameters of a request. Raises ValidationError naming every one that is wrong."""
-        fields = cls().fields
+        form = cls(data={})
+        fields = form.fields
         parameters = request.query_params
         repeated = [
             name
@@ -51,7 +74,8 @@ class Query(StrictForm):
             name: parameters.getlist(name) if isinstance(fields.get(name), serializers.ListField) else value
             for name, value in parameters.items()
         }
-        return valid_values(cls(data=values))
+        form.initial_data = values
+        return valid_values(form)
 
 
 class NoQuery(Query):

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from web.queries import Query, StrictForm, flag, texts
+from web.queries import LongText, Query, StrictForm, flag, texts
 from workflows.lifecycle.statuses import WorkflowStatus
 from workflows.models import Workflow
 from workflows.selectors import MAX_PAGE, WorkflowFilter
@@ -20,12 +20,10 @@ def _pairs(help_text: str) -> serializers.ListField:
 class SubmitBody(StrictForm):
     """What OSMO's client sends."""
 
-    file = serializers.CharField(
-        trim_whitespace=False, help_text="The workflow as YAML, or a template of it."
-    )
+    file = LongText(trim_whitespace=False, help_text="The workflow as YAML, or a template of it.")
     set_variables = _pairs("name=value for the template; numbers become numbers.")
     set_string_variables = _pairs("name=value for the template; always text.")
-    uploaded_templated_spec = serializers.CharField(
+    uploaded_templated_spec = LongText(
         required=False,
         allow_null=True,
         allow_blank=True,
