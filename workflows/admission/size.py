@@ -6,7 +6,9 @@ tasks share objects that are measured once, and a workflow over the limit is ref
 rendered or written. Rejected: measuring the rendered objects, because rendering is what costs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from scheduling.errors import Fault
@@ -38,17 +40,32 @@ def _weight(value: Any, weights: dict[int, int]) -> int:
         return len(value)
     if isinstance(value, int):
         return 1
+    if (known := weights.get(id(value))) is not None:
+        return known
     parts = _parts(value)
     if parts is None:
         return 1
-    if id(value) not in weights:
-        weights[id(value)] = 1 + sum(_weight(part, weights) for part in parts)
-    return weights[id(value)]
+    weight = 1
+    for part in parts:  # most are texts, numbers and empty containers
+        if isinstance(part, str):
+            weight += len(part)
+        else:
+            weight += _weight(part, weights) if part and not isinstance(part, int) else 1
+    weights[id(value)] = weight
+    return weight
 
 
 def _parts(value: Any) -> Iterable[Any] | None:
     if isinstance(value, (list, tuple)):
         return value
-    if names := getattr(value, "__dataclass_fields__", ()):  # ``fields`` looks at each of them again
-        return [getattr(value, name) for name in names]
-    return [part for entry in value.items() for part in entry] if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping):
+        return [part for entry in value.items() for part in entry]
+    return _values_of(type(value))(value) if hasattr(value, "__dataclass_fields__") else None
+
+
+@cache
+def _values_of(kind: type) -> Callable[[Any], tuple[Any, ...]]:
+    """What reads all fields of a dataclass at once; of the few classes that are frozen there is one each."""
+    names = tuple(kind.__dataclass_fields__)
+    read = attrgetter(*names)
+    return read if len(names) > 1 else lambda value: (read(value),)

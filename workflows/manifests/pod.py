@@ -27,6 +27,8 @@ class PodFrame:
     """The values that all pods of a group share. ``subdomain`` and ``claim_template`` are empty for none.
 
     ``variables`` are the service's own in every container; the user's of the same name replace them.
+    ``environments`` has those of the pods rendered so far, by the user's variables: tasks of a gang mostly
+    have the same.
     """
 
     namespace: str
@@ -39,6 +41,7 @@ class PodFrame:
     user_labels: Mapping[str, str] = field(default_factory=dict)
     templates: Mapping[str, FrozenTemplate] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+    environments: dict[tuple[Any, ...], tuple[Manifest, ...]] = field(default_factory=dict)
 
 
 def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
@@ -137,8 +140,8 @@ def _container(task: TaskTry, frame: PodFrame, volumes: "_Volumes") -> Manifest:
     }
     if placement.args:
         container["args"] = [fill(argument) for argument in placement.args]
-    if env := list(_environment(placement, frame)):
-        container["env"] = env
+    if env := _environment(placement, frame):
+        container["env"] = list(env)
     if resources := _resources(placement, frame):
         container["resources"] = resources
     if placement.privileged:
@@ -148,7 +151,15 @@ def _container(task: TaskTry, frame: PodFrame, volumes: "_Volumes") -> Manifest:
     return container
 
 
-def _environment(placement: TaskPlacement, frame: PodFrame) -> Iterator[Manifest]:
+def _environment(placement: TaskPlacement, frame: PodFrame) -> tuple[Manifest, ...]:
+    keys = ((name, *use.items()) for name, use in placement.credentials.items() if not isinstance(use, str))
+    key = (*placement.environment.items(), None, *keys)
+    if key not in frame.environments:
+        frame.environments[key] = tuple(_variables(placement, frame))
+    return frame.environments[key]
+
+
+def _variables(placement: TaskPlacement, frame: PodFrame) -> Iterator[Manifest]:
     own = {name for use in placement.credentials.values() if not isinstance(use, str) for name in use}
     for name, value in frame.variables.items():
         if name not in placement.environment and name not in own:

@@ -18,6 +18,7 @@ Requirements are those in force: a task group's own topology is written into eac
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cache
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -410,12 +411,16 @@ def _requirement(value: Requirement) -> dict[str, Any]:
 def _without_defaults(value: Any, **ready: Any) -> dict[str, Any]:
     """A dataclass as JSON, without the fields that have their default; ``ready`` has converted fields."""
     result = {}
-    for field_ in fields(value):
-        name, current = field_.name, getattr(value, field_.name)
-        if name != "version" and field_.default_factory is not MISSING and not current:
-            continue
-        if name != "version" and field_.default is not MISSING and current == field_.default:
+    for name, has_empty_default, default in _defaults(type(value)):
+        current = getattr(value, name)
+        if name != "version" and (not current if has_empty_default else current == default):
             continue
         current = ready.get(name, current)
         result[name] = list(current) if isinstance(current, tuple) else current
     return result
+
+
+@cache
+def _defaults(kind: type) -> tuple[tuple[str, bool, Any], ...]:
+    """Each field of a dataclass: its name, whether its default is an empty container, else the default."""
+    return tuple((each.name, each.default_factory is not MISSING, each.default) for each in fields(kind))
