@@ -21,7 +21,7 @@ def options() -> Options:
     parser.add_argument("--seed", type=int, help="repeats the mix of faults and workflows")
     parser.add_argument("--groups", type=int, help="task groups to submit")
     parser.add_argument("--seconds", type=float, help="how long faults go on")
-    parser.add_argument("--short", action="store_true", help="the form that is part of the tests")
+    parser.add_argument("--short", action="store_true", help="the form that is part of the deep tests")
     arguments = parser.parse_args()
     size = SHORT if arguments.short else FULL
     seed = random.SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed

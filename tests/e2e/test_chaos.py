@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(1200)
 def test_nothing_is_lost_leaked_doubled_half_made_or_backwards_whatever_fails():
     """On servers of its own, so nothing here disturbs another test; the seed is fixed, the order is not."""

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("version", ["0.13", "0.17"])
+@pytest.mark.parametrize("version", ["0.13", pytest.param("0.17", marks=pytest.mark.deep)])
 def test_every_check_of_the_demo_passes(version):
     done = subprocess.run(
         [sys.executable, "-m", "localcluster.demo", "--kai-version", version],

@@ -10,6 +10,7 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 SECONDS = 500
+pytestmark = pytest.mark.deep
 STATEMENTS_OF_A_GROUP = 260
 """Of workers and observer, for a group of eight pods; a slow machine looks more often."""
 
