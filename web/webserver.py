@@ -14,8 +14,9 @@ import tempfile
 from typing import Any
 
 DIRECTORY = tempfile.mkdtemp(prefix="osmo-metrics-")
-os.environ["PROMETHEUS_MULTIPROC_DIR"] = DIRECTORY  # read by prometheus_client when a child imports it
+os.environ["PROMETHEUS_MULTIPROC_DIR"] = DIRECTORY  # read by prometheus_client when it is imported
 
+preload_app = True  # loaded once, before the processes are forked: they share its memory and start at once
 worker_class = "web.server.protocol.BoundedWorker"
 asgi_lifespan = "off"
 asgi_loop = "asyncio"

@@ -79,8 +79,9 @@ def _missing(server):
     return None if status == 200 else str(status)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def web_server(django_db_setup, django_db_blocker, tmp_path_factory, redis_url):
+    """One for all tests of this folder that a test process runs."""
     with ExitStack() as stack:
         with django_db_blocker.unblock():
             server = stack.enter_context(started_web(tmp_path_factory.mktemp("web"), redis_url))
