@@ -12,6 +12,8 @@ CORES := $(shell getconf _NPROCESSORS_ONLN)
 
 # variables that are exported for other programs must not point us at somebody's servers
 unexport KUBECONFIG DATABASE_URL REDIS_URL
+# without its bytecode every process compiles all that it imports, and every test process each test's module
+unexport PYTHONDONTWRITEBYTECODE
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help venv programs chart setup own browser debian demo up down test test-unit test-deep lint bench chaos docs inventory clean
