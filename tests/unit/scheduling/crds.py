@@ -33,7 +33,8 @@ def definition(source: str, plural: str, group: str) -> dict[str, Any]:
         name = f"{plural}.{group}"
         return next(document for document in OURS[source] if document["metadata"]["name"] == name)
     assert real_definitions.FOLDER is not None
-    return yaml.safe_load((real_definitions.FOLDER / source / f"{group}_{plural}.yaml").read_text())
+    text = (real_definitions.FOLDER / source / f"{group}_{plural}.yaml").read_text()
+    return yaml.load(text, Loader=yaml.CSafeLoader)
 
 
 def schema_of(crd: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
