@@ -37,8 +37,8 @@ down: venv ## stop what `make up` started
 test: setup own browser chart debian ## run all tests but the deep ones, on real servers
 	@$(RUN) -m pytest -n $$((2 * $(CORES))) --dist worksteal # twice as many, since half of them wait for servers
 
-test-deep: setup own chart ## run what takes minutes by its nature: chaos, installations, thousands of random worlds
-	@$(RUN) -m pytest -n $(CORES) --dist worksteal --deep
+test-deep: setup own chart ## run what takes minutes by its nature: chaos, installations, random worlds; DEEP=tests/e2e for a part
+	@$(RUN) -m pytest -n $(CORES) --dist worksteal --deep $(DEEP)
 
 test-unit: venv ## run the tests that need no server, in seconds
 	@$(RUN) -m pytest -n $(CORES) --dist worksteal -p no:schemathesis tests/unit
