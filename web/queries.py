@@ -32,7 +32,7 @@ class StrictForm(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
-class _NoSurrogates(ProhibitSurrogateCharactersValidator):  # type: ignore[misc]  # DRF has no types
+class _NoSurrogates(ProhibitSurrogateCharactersValidator):
     """The same check in one search: character by character it takes 10 ms for a document of 512 tasks."""
 
     def __call__(self, value: Any) -> None:

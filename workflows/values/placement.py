@@ -411,7 +411,7 @@ def _requirement(value: Requirement) -> dict[str, Any]:
 def _without_defaults(value: Any, **ready: Any) -> dict[str, Any]:
     """A dataclass as JSON, without the fields that have their default; ``ready`` has converted fields."""
     result = {}
-    for name, has_empty_default, default in _defaults(type(value)):
+    for name, has_empty_default, default in _defaults(value.__class__):
         current = getattr(value, name)
         if name != "version" and (not current if has_empty_default else current == default):
             continue
