@@ -90,19 +90,21 @@ class World:
 
     def settle(self, *groups):
         """Go on until nothing changes any more."""
-        quiet = 0
+        quiet, after = 0, self._state()
         for _ in range(ROUNDS):
-            before = self._state()
+            before = after
             self.step(*groups)
-            quiet = quiet + 1 if self._state() == before else 0
+            after = self._state()
+            quiet = quiet + 1 if after == before else 0
             if quiet == 2:
                 return
-        raise AssertionError(f"not settled in {ROUNDS} rounds: {self._state()[1]}")
+        raise AssertionError(f"not settled in {ROUNDS} rounds: {after[1]}")
 
     def _state(self):
-        rows = TaskGroup.objects.order_by("pk").values_list("pk", "status", "released_at", "waiting_reason")
-        tasks = TaskGroup.objects.order_by("tasks__pk").values_list("tasks__pk", "tasks__status")
-        return self.cluster._version, list(rows), list(tasks)
+        rows = TaskGroup.objects.order_by("pk", "tasks__pk").values_list(
+            "pk", "status", "released_at", "waiting_reason", "tasks__pk", "tasks__status"
+        )
+        return self.cluster._version, list(rows)
 
     def pods(self):
         return self.cluster.names(POD)
