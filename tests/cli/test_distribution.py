@@ -150,7 +150,13 @@ def interpreter(version):
     return None
 
 
-@pytest.mark.parametrize("version", sorted({"3.10", "3.11", "3.12", "3.13", "3.14"} - {THIS}))
+# the oldest of them first: the one that is missed most easily
+OTHERS = sorted({"3.10", "3.11", "3.12", "3.13", "3.14"} - {THIS})
+
+
+@pytest.mark.parametrize(
+    "version", [OTHERS[0], *(pytest.param(version, marks=pytest.mark.deep) for version in OTHERS[1:])]
+)
 def test_it_installs_and_runs_with_each_python_of_this_machine(version, wheel, tmp_path, answering):
     python = interpreter(version)
     if python is None:
