@@ -109,10 +109,10 @@ def after(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> Snapshot:
     What they take is kept with the snapshot, and dies with it or as other gangs are asked for: while nothing
     begins or ends, the same gangs wait before each that comes.
     """
-    kept = snapshot.derived.get(_Placed)
-    if not isinstance(kept, _Placed) or not kept.is_of(gangs):
-        kept = snapshot.derived[_Placed] = _Placed(tuple(gangs), _placed(snapshot, gangs))
-    return snapshot.with_nodes(kept.nodes)
+    placed = snapshot.derived.get(_Placed)
+    if not isinstance(placed, _Placed) or not placed.is_of(gangs):
+        placed = snapshot.derived[_Placed] = _Placed(tuple(gangs), _placed(snapshot, gangs))
+    return snapshot.with_nodes(placed.nodes)
 
 
 def _placed(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> dict[int, FitNode]:

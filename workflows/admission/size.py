@@ -41,8 +41,8 @@ def _weight(value: Any, weights: dict[int, int]) -> int:
         return len(value)
     if isinstance(value, int):
         return 1
-    if (known := weights.get(id(value))) is not None:
-        return known
+    if (weight := weights.get(id(value))) is not None:
+        return weight
     parts = _parts(value)
     if parts is None:
         return 1

@@ -116,11 +116,11 @@ def read_groups_before(
         most_tasks=MOST_PLACED_TASKS,
     )
     key = (database(), cluster, placement.pool, placement.priority, capabilities)
-    kept = first_groups.find(key)
-    known = kept.by_group if kept else {}
-    reading = read_waiting(selection, known={pk: group.digest for pk, group in known.items()})
+    latest = first_groups.find(key)
+    by_group = latest.by_group if latest else {}
+    reading = read_waiting(selection, digests={pk: group.digest for pk, group in by_group.items()})
     first = {
-        read.uuid: known[read.uuid] if read.group is None else _group_before(read, capabilities)
+        read.uuid: by_group[read.uuid] if read.group is None else _group_before(read, capabilities)
         for read in reading.first
         if read.digest is not None
     }

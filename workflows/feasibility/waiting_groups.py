@@ -93,7 +93,7 @@ class ReadGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FirstGroups:
     """``count`` is the number of all selected groups, ``younger`` that of those submitted later."""
 
     count: int = 0
@@ -153,25 +153,25 @@ _WAITING = f"""
 """  # noqa: S608 -- constants of this module
 
 
-def read_waiting(selection: Selection, *, known: Mapping[UUID, int] | None = None) -> Reading:
-    """The first of the selected groups. One query; ``known`` are digests by group."""
-    known = known or {}
+def read_waiting(selection: Selection, *, digests: Mapping[UUID, int] | None = None) -> FirstGroups:
+    """The first of the selected groups. One query; ``digests`` has those of groups that need no reading."""
+    digests = digests or {}
     parameters = {
         **selection.parameters,
         "pool": selection.pool,
         "since": selection.since,
         "most": selection.most,
         "most_tasks": selection.most_tasks,
-        "known": list(known),
-        "digests": list(known.values()),
+        "known": list(digests),
+        "digests": list(digests.values()),
     }
     with connection.cursor() as cursor:
         cursor.execute(_WAITING.format(condition=selection.condition, order=selection.order), parameters)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     if not rows:
-        return Reading()
+        return FirstGroups()
     count, younger = rows[0][:2]
-    return Reading(count, younger, tuple(_read_group(*row[2:]) for row in rows))
+    return FirstGroups(count, younger, tuple(_read_group(*row[2:]) for row in rows))
 
 
 def _read_group(uuid: UUID, digest: int, workflow: str, columns: str, tasks: str | None) -> ReadGroup:
