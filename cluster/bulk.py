@@ -84,8 +84,13 @@ class _Clients:
         threading.Thread(target=self._loop.run_forever, name="bulk writes", daemon=True).start()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` on the loop, and wait for it in this thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        """Run ``work`` on the loop, and wait for it in this thread; it ends with the wait."""
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        except BaseException:
+            running.cancel()
+            raise
 
     def session(self, connection: Connection) -> aiohttp.ClientSession:
         """The session of a connection; to be called on the loop."""
@@ -160,7 +165,13 @@ class _BulkWrite:
         turns = iter(range(len(self.requests)))
         workers = min(CONNECTIONS, len(self.requests))
         session = self.clients.session(self.connection)
-        await asyncio.gather(*(self._work(session, turns) for _ in range(workers)))
+        working = [asyncio.create_task(self._work(session, turns)) for _ in range(workers)]
+        try:
+            await asyncio.gather(*working)
+        finally:  # nothing is sent once one has failed
+            for task in working:
+                task.cancel()
+            await asyncio.wait(working)
         return [outcome for outcome in self.outcomes if outcome is not None]
 
     async def _work(self, session: aiohttp.ClientSession, turns: Iterator[int]) -> None:

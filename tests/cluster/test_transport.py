@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+import time
 
 import pytest
 import yaml
@@ -188,6 +189,24 @@ def test_an_edited_kubeconfig_is_used_from_the_next_request_on(way, cluster, scr
     fresh.rename(way.kubeconfig)
     cluster.get(CONFIG_MAP, "a", namespace="ns")
     assert [seen.headers["authorization"] for seen in script.seen] == ["Bearer secret", "Bearer rotated"]
+
+
+def test_nothing_is_written_once_a_bulk_write_has_failed(cluster, way, script, within, monkeypatch):
+    script.otherwise = MADE
+    answers = iter(["Bearer secret"] * 5)
+    connection = connection_for(way)
+
+    def authorization():
+        if (token := next(answers, None)) is None:
+            monkeypatch.undo()
+            raise BadConnectionSettings("the token's file is being written")
+        return token
+
+    monkeypatch.setattr(connection, "authorization", authorization)
+    with pytest.raises(BadConnectionSettings):
+        cluster.create_many(CONFIG_MAP, [config_map(f"m-{n}") for n in range(300)], deadline=within)
+    time.sleep(1)  # for what might still be sent
+    assert len(script.seen) < 6 + bulk.CONNECTIONS
 
 
 def test_writes_of_few_objects_share_a_connection_until_the_kubeconfig_changes(way, server, script, tmp_path):
