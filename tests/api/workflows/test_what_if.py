@@ -227,7 +227,8 @@ def test_more_groups_cost_no_more_queries_and_those_over_the_bound_are_counted(a
     def queries():
         with CaptureQueriesContext(connection) as seen:
             told = ask()
-        return told, len(seen)
+        # rows that count requests are removed, and made anew, once a slow machine has let them run empty
+        return told, sum("web_ratebucket" not in query["sql"] for query in seen)
 
     names = [group(pool, 1, name="one")]
     ask()  # the first of a user makes rows that count requests
