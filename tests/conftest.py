@@ -11,7 +11,7 @@ FLUSHES = 5
 
 settings.register_profile(
     "quick",
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     database=None,
     derandomize=True,
