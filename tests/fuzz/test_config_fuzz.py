@@ -32,7 +32,7 @@ from workflows.spec import SpecLimits, read_workflow
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3600)]
 
 bounded = settings(
-    max_examples=max(40, settings.default.max_examples // 2), suppress_health_check=list(HealthCheck)
+    max_examples=max(20, settings.default.max_examples // 2), suppress_health_check=list(HealthCheck)
 )
 CHANGE = ConfigChange(username="root")
 TABLES = (Backend, ConfigRevision, Platform, Pool, ServiceConfig, TopologyKey)

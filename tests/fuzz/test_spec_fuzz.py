@@ -29,10 +29,10 @@ from workflows.spec.template import is_templated, render
 from workflows.values.placement import TaskPlacement
 
 bounded = settings(
-    max_examples=max(80, settings.default.max_examples),
+    max_examples=max(40, settings.default.max_examples),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
-few = settings(bounded, max_examples=bounded.max_examples // 10)
+few = settings(bounded, max_examples=max(8, bounded.max_examples // 10))
 
 EXAMPLES = [path.read_text() for path in (Path(__file__).resolve().parents[2] / "examples").glob("*.yaml")]
 MODELS = (
