@@ -44,25 +44,29 @@ def pool():
 
 
 def wait(pool, *, tasks=2, priority="NORMAL", ago=0, **fields):
-    """A group that waits, submitted so many seconds ago."""
+    """A group that waits, submitted so many seconds ago. All tasks but the first are in one set."""
     workflow = WorkflowFactory(pool=pool, priority=priority)
     group = TaskGroupFactory(pool=pool, workflow=workflow, pods=0, frozen={"priority": priority}, **fields)
-    for _ in range(tasks):
-        TaskFactory(group=group, placement__requirements=RACK_R)
+    for number in range(tasks):
+        TaskFactory(group=group, placement__requirements=RACK_R if number else ())
     TaskGroup.objects.filter(pk=group.pk).update(submit_time=timezone.now() - timedelta(seconds=ago))
     return group
 
 
-def before(pool, *, priority="NORMAL", since=None, without=()):
+def question_of(pool, *, priority="NORMAL", since=None, without=()):
+    """The arguments by which a group of that priority asks for those before it."""
     backend = pool.backend
-    placement = placement_of(WorkflowFactory.build(pool=pool, backend=backend, priority=priority), pool)
-    return read_groups_before(
-        placement,
-        cluster=backend.cluster_id,
-        since=since,
-        without=without,
-        capabilities=capabilities_at(backend.scheduler_type, backend.scheduler_version),
-    )
+    return {
+        "placement": placement_of(WorkflowFactory.build(pool=pool, backend=backend, priority=priority), pool),
+        "cluster": backend.cluster_id,
+        "since": since,
+        "without": without,
+        "capabilities": capabilities_at(backend.scheduler_type, backend.scheduler_version),
+    }
+
+
+def before(pool, **question):
+    return read_groups_before(**question_of(pool, **question))
 
 
 def names(groups):
@@ -93,6 +97,12 @@ class Writers:
 
     def change(self, **fields):
         group = TaskGroup.objects.order_by("?").first()
+        if group is not None:
+            TaskGroup.objects.filter(pk=group.pk).update(**fields)
+
+    def change_several(self, **fields):
+        """Change a group of several tasks: one of a single task has no set but itself."""
+        group = TaskGroup.objects.filter(tasks__position=1).order_by("?").first()
         if group is not None:
             TaskGroup.objects.filter(pk=group.pk).update(**fields)
 
@@ -129,11 +139,11 @@ class Writers:
 
     def pin(self):
         set_of_rack = [{"key": "rack", "group": "r"}]
-        self.change(pins=self.rng.choice([[], [{"set": set_of_rack, "domain": ["r1"]}]]))
+        self.change_several(pins=self.rng.choice([[], [{"set": set_of_rack, "domain": ["r1"]}]]))
 
     def order(self):
-        parts = [[{"key": "rack", "group": "r"}]]
-        self.change(set_order=self.rng.choice([[], [{"set": [], "parts": parts}]]))
+        parts = [[{"key": "rack", "group": "r"}], []]
+        self.change_several(set_order=self.rng.choice([[], [{"set": [], "parts": parts}]]))
 
     def ease(self):
         self.change(preference_levels=self.rng.choice([None, 1]))
@@ -225,8 +235,9 @@ def test_what_did_not_change_is_not_made_again_and_costs_one_statement(pool):
     kept = before(pool)
     TaskGroup.objects.filter(pk=first.pk).update(lease_until=timezone.now())
     TaskGroup.objects.filter(pk=second.pk).update(stage=1)
+    question = question_of(pool)
     with CaptureQueriesContext(connection) as queries:
-        now = before(pool)
+        now = read_groups_before(**question)
     assert len(queries) == 1
     assert now.first[0] is kept.first[0]
     assert now.first[1] is not kept.first[1]

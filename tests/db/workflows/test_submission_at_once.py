@@ -191,9 +191,10 @@ def test_a_failure_while_writing_leaves_nothing(ann, monkeypatch):
     PoolFactory(name="h100")
 
     def fail(*args, **kwargs):
-        raise RuntimeError("the last rows")
+        assert Workflow.objects.exists()
+        raise RuntimeError("after the last rows")
 
-    monkeypatch.setattr(rows, "_insert_tasks", fail)
+    monkeypatch.setattr(rows, "notify_on_commit", fail)
     with pytest.raises(RuntimeError):
         submission.submit(request(ann))
     assert not Workflow.objects.exists()
