@@ -7,7 +7,7 @@ start each object in the rows, that is not in the list.
 
 import hashlib
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,6 +84,12 @@ def guarded(source: Source) -> Reduce:
     return read
 
 
+_EVENT = EventSeen(
+    uid="", count=0, kind="", namespace="", name="", group=None, time="", source="", warning=False, reason="",
+    message="",
+)  # fmt: skip
+
+
 class Memory:
     """Fingerprints of the objects that were passed on; tells which objects changed."""
 
@@ -111,20 +117,21 @@ class Memory:
         return [self._prints.pop(key)[1] for key in missing]
 
 
+_BEYOND_DELETION: Mapping[type[Change], Mapping[str, Any]] = {
+    NodeSeen: {"labels": {}, "taints": (), "allocatable": {}, "conditions": ()},
+    PodSeen: {"digest": {}},
+    ObjectSeen: {"digest": {}},
+    TopologySeen: {"labels": ()},
+    QueueSeen: {"reading": {}},
+    SliceSeen: {"node": ""},
+}
+
+
 def _slim(change: Change) -> Change:
-    """The part of an object that a deletion needs."""
-    match change:
-        case NodeSeen():
-            return replace(change, labels={}, taints=(), allocatable={}, conditions=())
-        case PodSeen() | ObjectSeen():
-            return replace(change, digest={})
-        case TopologySeen():
-            return replace(change, labels=())
-        case QueueSeen():
-            return replace(change, reading={})
-        case SliceSeen():
-            return replace(change, node="")
-    return change
+    """The part of an object that a deletion needs; of an event none: an API server has those of an hour."""
+    if isinstance(change, EventSeen):
+        return _EVENT
+    return replace(change, **_BEYOND_DELETION.get(type(change), {}))
 
 
 def _fingerprint(change: Change) -> bytes:

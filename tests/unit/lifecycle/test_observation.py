@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
@@ -326,6 +327,8 @@ def test_an_event_is_known_by_itself():
     memory = Memory(())
     assert memory.changed(one)
     assert not memory.changed(one)
+    (forgotten,) = memory.vanished([])
+    assert forgotten == replace(one, uid="", count=0, kind="", namespace="", name="", source="")
 
 
 @pytest.mark.parametrize(("model", "columns"), [(ObservedPod, POD_COLUMNS), (ObservedObject, OBJECT_COLUMNS)])
