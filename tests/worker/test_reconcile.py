@@ -416,6 +416,26 @@ def test_a_group_is_released_only_when_its_pod_group_is_gone(world):
     assert released(group)
 
 
+def test_a_group_is_released_only_when_a_pod_group_that_a_late_create_made_again_is_gone(world, monkeypatch):
+    """A worker without its lease creates it after the list that the teardown plans from."""
+    group = world.group(pods=2, pool=world.pool(nvlink=False))
+    world.settle()
+    (listed,) = world.cluster.all(KAI_POD_GROUP)
+    late = [{**listed, "metadata": {**listed["metadata"], "uid": "made-late"}}]
+    delete = world.cluster.delete
+
+    def delete_after_the_create(kind, name, **more):
+        if kind == KAI_POD_GROUP and late:
+            world.cluster.remove(kind, name, namespace="osmo")
+            world.cluster.put(kind, late.pop())
+        return delete(kind, name, **more)
+
+    monkeypatch.setattr(world.cluster, "delete", delete_after_the_create)
+    world.finish(group)
+    world.settle()
+    assert (world.cluster.kinds(), released(group), late) == (set(), True, [])
+
+
 def test_claims_are_read_by_name_and_their_namespace_is_not_listed(world):
     group = world.group(pods=2)
     for task in group.tasks.all():

@@ -40,7 +40,7 @@ class NameTaken(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """All steps were done. ``lingers``: not every deleted object was gone with the reply."""
+    """All steps were done. ``lingers``: not every reply to a delete said that the object is gone with it."""
 
     lingers: bool
 
@@ -132,13 +132,13 @@ def _delete_pods(
 
 
 def _delete(step: Delete, cluster: LeasedCluster) -> bool:
-    """Delete objects; returns whether one of them may linger."""
+    """Delete objects; returns whether one of them may linger, or another may have its name."""
     deletions = [
         cluster.delete(step.kind, target.name, namespace=target.namespace, uid=target.uid or "")
         for target in step.targets
     ]
     crashpoints.reached(f"deleted-{step.kind.plural}")
-    return Deletion.ACCEPTED in deletions
+    return any(deletion is not Deletion.REMOVED for deletion in deletions)
 
 
 def _check_ours(kind: Kind, desired: Obj, cluster: LeasedCluster) -> None:
