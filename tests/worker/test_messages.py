@@ -1,9 +1,11 @@
 """Messages that name several groups, and what becomes of groups that a worker leaves out."""
 
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 from celery import current_app
+from django.utils import timezone
 
 from cluster import reachability
 from pools.clusters import connect
@@ -13,7 +15,7 @@ from tests.worker.world import fresh
 from workflows import tasks
 from workflows.models import TaskGroup
 from workflows.services import notify, queue
-from workflows.services.notify import LEAST_MESSAGES, MOST_IN_A_MESSAGE, mark_due
+from workflows.services.notify import LEAST_MESSAGES, MOST_IN_A_MESSAGE, OVERDUE_SECONDS, mark_due
 from workflows.services.sweep import due_groups
 
 
@@ -109,6 +111,19 @@ def test_a_group_that_waits_for_a_worker_gets_no_second_message(
         mark_due([group.pk])
         mark_due([group.pk])
     assert sent == [[str(group.pk)]]
+
+
+def test_a_group_that_no_sweep_finds_gets_a_message_with_its_next_notification(
+    world, sent, django_capture_on_commit_callbacks
+):
+    """Beat is away, and what the cluster reports still brings a group on."""
+    (group,) = settled_groups(world.pool(), 1)
+    since = timezone.now() - timedelta(seconds=OVERDUE_SECONDS + 1)
+    TaskGroup.objects.filter(pk=group.pk).update(next_reconcile_at=since)
+    with django_capture_on_commit_callbacks(execute=True):
+        mark_due([group.pk])
+    assert sent == [[str(group.pk)]]
+    assert fresh(group).next_reconcile_at == since
 
 
 def test_a_worker_takes_all_groups_of_a_message(world, through_messages):

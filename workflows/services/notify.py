@@ -10,10 +10,12 @@ at once, a message names several of them: the first as its argument, the others 
 older release does not know the header and takes the first group alone; the sweep finds the others. A few
 groups get a message each, so that several threads take them. A group that is due already gets none: whoever
 made it due sent one, or left it to the sweep, and of a crowd that waits for workers each would get several.
+One that has been due for ``OVERDUE_SECONDS`` does: no sweep finds it while beat is away.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -32,6 +34,8 @@ FURTHER = "further_groups"
 MOST_IN_A_MESSAGE = 8
 LEAST_MESSAGES = 4
 """A message names several groups of a backend once that leaves so many messages."""
+OVERDUE_SECONDS = 30.0
+"""For how long a group may be due before its next notification sends another message."""
 
 log = structlog.get_logger(__name__)
 
@@ -39,9 +43,10 @@ log = structlog.get_logger(__name__)
 _MARK = """
     WITH locked AS MATERIALIZED (
         SELECT uuid, backend_id, (lease_until > clock_timestamp()) IS TRUE AS leased,
-               (next_reconcile_at <= clock_timestamp()) IS TRUE AS due
+               (next_reconcile_at BETWEEN clock_timestamp() - make_interval(secs => %(overdue)s)
+                                      AND clock_timestamp()) IS TRUE AS due
           FROM workflows_taskgroup
-         WHERE uuid = ANY(%s::uuid[]) AND released_at IS NULL ORDER BY uuid FOR NO KEY UPDATE)
+         WHERE uuid = ANY(%(groups)s::uuid[]) AND released_at IS NULL ORDER BY uuid FOR NO KEY UPDATE)
     UPDATE workflows_taskgroup AS g
        SET nudges = g.nudges + 1, next_reconcile_at = least(g.next_reconcile_at, clock_timestamp())
       FROM locked WHERE g.uuid = locked.uuid
@@ -54,10 +59,11 @@ def mark_due(group_ids: Iterable[UUID]) -> None:
     """Make groups due at once, and notify workers when the transaction has committed.
 
     A group under a lease gets no message, since the release of its lease sees the notification and sends one;
-    nor does a group that was due before.
+    nor does a group that became due a short while before.
     """
+    values: dict[str, Any] = {"groups": list(group_ids), "overdue": OVERDUE_SECONDS}
     with connection.cursor() as cursor:
-        cursor.execute(_MARK, [list(group_ids)])
+        cursor.execute(_MARK, values)
         marked = cursor.fetchall()
     notify_on_commit([(group, backend) for group, backend, is_known in sorted(marked) if not is_known])
 
