@@ -23,7 +23,7 @@ def counts_directory(pid):
 def counted(server, directory, worker):
     """The counts of a process, once a request has come to it."""
     server.send(path="/api/pool")
-    return list(directory.glob(f"*_{worker}.db"))
+    return list(directory.glob(f"counter_{worker}.db"))
 
 
 def wait_for(condition):
@@ -45,6 +45,6 @@ def test_the_live_values_of_a_process_end_with_it_and_its_counts_stay(tmp_path, 
         os.kill(worker, signal.SIGKILL)
         wait_for(lambda: worker not in children(server.pid) and len(children(server.pid)) == 2)
         wait_for(lambda: not live.exists())
-        assert set(counts) <= set(directory.glob(f"*_{worker}.db"))
+        assert counts == list(directory.glob(f"counter_{worker}.db"))
         assert server.send(path="/livez")[0] == 200
     assert not directory.exists()
