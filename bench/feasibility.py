@@ -16,7 +16,6 @@ import gc
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -27,15 +26,12 @@ from typing import Any
 from bench import pool_nodes
 from bench.site import Progress, started_site
 from bench.workload import one_group
-from localcluster.directories import CHECKOUT
-from localcluster.supervisor import clean_environment
 
 SIZES = (0, 5_000, 20_000)
 ROUNDS = 15
 MIX = {"4": (4, 4), "4 without topology": (4, 0), "64": (64, 8), "64 without topology": (64, 0)}
 """Tasks of a gang, and of each of its sets."""
-MOST_SECONDS = 900
-POOL = BACKEND = "feasibility"
+POOL = "feasibility"
 
 Figures = dict[str, dict[str, float]]
 """Milliseconds of each submission of the mix, by CPU and by the clock."""
@@ -44,21 +40,11 @@ Figures = dict[str, dict[str, float]]
 def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     sizes = [size // 5 for size in SIZES] if small else list(SIZES)
     with started_site(progress=progress, standins=False) as site:
-        site.add_backend(BACKEND, "kai")
-        site.add_pool(POOL, backend=BACKEND, topology=True)
-        for name in ("beat", "worker", "observer"):
-            site.supervisor.stop_one(name)
-        more = {"BENCH_TOKEN": site.running.token, "OSMO_LOG_LEVEL": "WARNING"}
+        more = {"BENCH_TOKEN": site.running.token}
         more |= {"OSMO_SUBMITS_PER_MINUTE": "100000", "OSMO_ADDRESS_SUBMITS_PER_MINUTE": "100000"}
-        done = subprocess.run(  # noqa: S603 -- our own module under our own interpreter
-            [sys.executable, "-m", "bench.feasibility", *map(str, sizes)],
-            cwd=CHECKOUT,
-            env=clean_environment() | site.running.settings.environment() | more,
-            stdout=subprocess.PIPE,
-            timeout=MOST_SECONDS,
-            check=True,
+        figures: dict[str, Figures] = pool_nodes.measured_beside(
+            site, "bench.feasibility", sizes, pool=POOL, more=more
         )
-        figures: dict[str, Figures] = json.loads(done.stdout)
         servers = site.servers()
     return {"servers": servers, "nodes": figures, "verdict_cpu_ms": _added(figures, base=str(sizes[0]))}
 

@@ -9,7 +9,6 @@ again with the tag of the page, and nothing has changed.
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -18,14 +17,11 @@ from typing import Any
 from bench import pool_nodes
 from bench.site import Progress, started_site
 from bench.workload import one_group
-from localcluster.directories import CHECKOUT
-from localcluster.supervisor import clean_environment
 
 SIZES = (5_000, 20_000)
 REQUESTS = 40
 TASKS = 1_000
-MOST_SECONDS = 900
-POOL = BACKEND = "pages"
+POOL = "pages"
 
 Figures = dict[str, dict[str, float]]
 
@@ -33,19 +29,7 @@ Figures = dict[str, dict[str, float]]
 def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     sizes = [size // 5 for size in SIZES] if small else list(SIZES)
     with started_site(progress=progress, standins=False) as site:
-        site.add_backend(BACKEND, "kai")
-        site.add_pool(POOL, backend=BACKEND, topology=True)
-        for name in ("beat", "worker", "observer"):
-            site.supervisor.stop_one(name)
-        done = subprocess.run(  # noqa: S603 -- our own module under our own interpreter
-            [sys.executable, "-m", "bench.pages", *map(str, sizes)],
-            cwd=CHECKOUT,
-            env=clean_environment() | site.running.settings.environment() | {"OSMO_LOG_LEVEL": "WARNING"},
-            stdout=subprocess.PIPE,
-            timeout=MOST_SECONDS,
-            check=True,
-        )
-        figures: dict[str, Figures] = json.loads(done.stdout)
+        figures: dict[str, Figures] = pool_nodes.measured_beside(site, "bench.pages", sizes, pool=POOL)
         servers = site.servers()
     return {"servers": servers, "nodes": figures}
 

@@ -5,17 +5,46 @@ writes the rows that the observer and the workers would have written.
 """
 
 import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from bench.site import POOL_LABEL, RACK, RACK_SIZE, ZONE
+from bench.site import POOL_LABEL, RACK, RACK_SIZE, ZONE, Site
 from bench.workload import one_group
+from localcluster.directories import CHECKOUT
+from localcluster.supervisor import clean_environment
 
 FREE_RACK = 10
 """Of so many racks one is free."""
 GANG = 4
 """Tasks of each gang that runs."""
 LABELS = 60
+MOST_SECONDS = 900
+
+
+def measured_beside(
+    site: Site, module: str, sizes: Sequence[int], *, pool: str, more: Mapping[str, str] | None = None
+) -> Any:
+    """What a module of the bench prints that runs in a process of its own, with a pool and numbers of nodes.
+
+    The pool and its backend are called alike; what would write beside that process is stopped.
+    """
+    site.add_backend(pool, "kai")
+    site.add_pool(pool, backend=pool, topology=True)
+    for name in ("beat", "worker", "observer"):
+        site.supervisor.stop_one(name)
+    settings = site.running.settings.environment() | {"OSMO_LOG_LEVEL": "WARNING"} | dict(more or {})
+    done = subprocess.run(  # noqa: S603 -- our own module under our own interpreter
+        [sys.executable, "-m", module, *map(str, sizes)],
+        cwd=CHECKOUT,
+        env=clean_environment() | settings,
+        stdout=subprocess.PIPE,
+        timeout=MOST_SECONDS,
+        check=True,
+    )
+    return json.loads(done.stdout)
 
 
 def write_nodes(pool: str, size: int) -> Any:
