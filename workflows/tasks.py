@@ -110,10 +110,11 @@ _ACCESSES = """
 
 
 def _accesses(groups: Sequence[str]) -> dict[str, Access]:
-    """Where the cluster of each group is reached that is due and that nobody has a lease of."""
+    """Where the cluster of each group is reached that is due and that nobody has a lease of, in their order."""
     with connection.cursor() as cursor:
         cursor.execute(_ACCESSES, [list(groups)])
-        return {str(group): Access(*address) for group, *address in cursor.fetchall()}
+        accesses = {str(group): Access(*address) for group, *address in cursor.fetchall()}
+    return {group: accesses[group] for group in groups if group in accesses}
 
 
 def _reconcile(group_id: UUID, *, again: Callable[[str], None]) -> None:

@@ -106,6 +106,14 @@ class World:
             for pod in self.view.of_group(self.namespace, "Pod", group["uuid"])
         ]
 
+    def bound_pods(self, workflow):
+        """Its pods once each has a node: a group runs as soon as one task does, and pods are bound one by one."""
+        tasks = sum(len(group["tasks"]) for group in self.service.workflow(workflow)["groups"])
+        return self.wait(
+            lambda: self.pods(workflow),
+            lambda pods: len(pods) == tasks and all("nodeName" in pod["spec"] for pod in pods),
+        )
+
     def left(self, workflow):
         """Objects in the cluster that carry a group of this workflow."""
         return [

@@ -17,6 +17,7 @@ def run(world):
         pool = world.make_pool(racks=1, size=size, recovery=recovery, **values)
         name = world.submit(pool, PAIR)
         world.wait_group(name, "g", "RUNNING")
+        world.bound_pods(name)
         return name, lead(world, name)["node_name"]
 
     return start

@@ -35,7 +35,7 @@ def test_use_case_4_runs_on_nodes_that_lack_the_labels_it_prefers(world):
         ("spine", None),
         ("rack", "spine"),
     }
-    hosts = {pod["spec"]["nodeName"] for pod in world.pods(name)}
+    hosts = {pod["spec"]["nodeName"] for pod in world.bound_pods(name)}
     assert len(hosts) == 8
     outcome = world.wait(lambda: world.groups(name)[group]["got"], bool)
     assert outcome["outcome"] == "degraded"

@@ -184,6 +184,7 @@ def running(world, cause, response):
         return Gang(world, pool, spread(world, pool))
     name = world.submit(pool, workflow(("g", ["a", "b"], LEAD), name="low", resources=ROOM), priority="LOW")
     world.wait_group(name, "g", "RUNNING")
+    world.bound_pods(name)
     return Gang(world, pool, name)
 
 
@@ -194,6 +195,7 @@ def spread(world, pool):
     for name, tasks in (("before", ["a"]), ("low", ["a", "b"]), ("after", ["a"])):
         names.append(world.submit(pool, workflow(("g", tasks), name=name, resources=HALVES), priority="LOW"))
         world.wait_group(names[-1], "g", "RUNNING")
+        world.bound_pods(names[-1])
     for name in (names[0], names[2]):
         world.service.cancel(name)
         world.wait_released(name)
@@ -223,7 +225,7 @@ def test_a_gang_that_loses_a_task(world, request, cause, response):
     assert first["evidence"]
     assert gang.pods.keys().isdisjoint(pods)
     if cause.leaves_node:
-        assert node not in {pod["spec"]["nodeName"] for pod in gang.pods.values()}
+        assert node not in {pod["spec"]["nodeName"] for pod in world.bound_pods(gang.name)}
     for pod in gang.pods.values():
         world.annotate(pod, run_for="0s", exit_code="0")
     assert world.wait_released(gang.name)["status"] == "COMPLETED"

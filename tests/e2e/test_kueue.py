@@ -31,12 +31,9 @@ def in_rank(pods):
     return sorted(pods, key=lambda pod: pod["metadata"]["labels"]["osmo.task_name"])
 
 
-def bound(world, name, count):
-    """The pods of a group in the order of their ranks, once Kubernetes has bound them, one after another."""
-    return world.wait(
-        lambda: in_rank(world.pods(name)),
-        lambda pods: len(pods) == count and all("nodeName" in pod["spec"] for pod in pods),
-    )
+def bound(world, name):
+    """The pods of a workflow in the order of their ranks."""
+    return in_rank(world.bound_pods(name))
 
 
 def of_sets(**resources):
@@ -66,7 +63,7 @@ def test_four_tasks_share_a_clique_and_a_compute_domain(world, queues):
     resources = "one: {gpu: 4, topology: [{key: clique}]}"
     name = world.submit(pool, workflow(("g", list("abcd")), resources=resources))
     world.wait_group(name, "g", "RUNNING")
-    pods = bound(world, name, 4)
+    pods = bound(world, name)
     assert len(set(places(world, pods, CLIQUE))) == 1
     hosts = [pod["spec"]["nodeName"] for pod in pods]
     assert (hosts, len(set(hosts))) == (sorted(hosts), 4)
@@ -115,7 +112,7 @@ def test_two_sets_get_a_clique_each(world, queues):
     text = of_sets(one="[{key: clique, group: x}]", two="[{key: clique, group: y}]")
     name = world.submit(pool, text)
     world.wait_group(name, "g", "RUNNING")
-    a, b, c, d = places(world, bound(world, name, 4), CLIQUE)
+    a, b, c, d = places(world, bound(world, name), CLIQUE)
     assert (a == b, c == d, a != c) == (True, True, True)
     complete(world, name)
 
@@ -145,7 +142,7 @@ def test_two_sets_get_a_rack_each_in_the_one_zone_that_is_large_enough(world, qu
     queues.make(pool, ZONE, RACK)
     name = world.submit(pool, of_sets(**IN_ONE_ZONE))
     world.wait_group(name, "g", "RUNNING")
-    pods = bound(world, name, 4)
+    pods = bound(world, name)
     assert set(places(world, pods, ZONE)) == {"a"}
     a, b, c, d = places(world, pods, RACK)
     assert (a == b, c == d, a != c) == (True, True, True)
@@ -291,7 +288,7 @@ def test_claims_for_one_gpu_each_get_a_node_each(world, queues):
     queues.make(pool, RACK)
     name = world.submit(pool, workflow(("g", list("abc")), resources="one: {gpu: 1}"))
     world.wait_group(name, "g", "RUNNING")
-    assert len({pod["spec"]["nodeName"] for pod in world.pods(name)}) == 3
+    assert len({pod["spec"]["nodeName"] for pod in world.bound_pods(name)}) == 3
     complete(world, name)
 
 
@@ -392,7 +389,7 @@ def test_a_verdict_names_the_nodes_that_kueue_assigns_and_knows_its_quota(world,
     assert (fits["verdict"], fits["proven"]) == ("now", True)
     name = world.submit(pool, text)
     world.wait_group(name, "g", "RUNNING")
-    assert {pod["spec"]["nodeName"] for pod in bound(world, name, 2)} == set(fits["places"].values())
+    assert {pod["spec"]["nodeName"] for pod in bound(world, name)} == set(fits["places"].values())
     full = world.wait(verdict, lambda found: found["quota"]["answer"] == "short")
     assert (full["verdict"], full["obstacle"]) == ("not_now", "quota")
     assert f'queue "{pool}" never allows more than 8 GPUs, 8 GPUs of them are in use' in full["sentence"]

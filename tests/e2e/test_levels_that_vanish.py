@@ -17,9 +17,10 @@ def test_a_level_lost_while_one_gang_runs_and_another_waits(world):
     pool = world.make_pool()
     running = world.submit(pool, workflow(PAIR, resources=SAME_RACK))
     world.wait_group(running, "g", "RUNNING")
-    pods = {pod["metadata"]["uid"] for pod in world.pods(running)}
+    bound = world.bound_pods(running)
+    pods = {pod["metadata"]["uid"] for pod in bound}
     nodes = [f"{pool}-r{rack}-{number}" for rack in (0, 1) for number in (0, 1)]
-    free = next(name for name in nodes if name not in {p["spec"]["nodeName"] for p in world.pods(running)})
+    free = next(name for name in nodes if name not in {pod["spec"]["nodeName"] for pod in bound})
     world.view.block(free)
     waiting = world.submit(pool, workflow(PAIR, resources=SAME_RACK, name="w2"))
     world.wait(lambda: world.groups(waiting)["g"]["waiting_reason"] or "", lambda said: "rack" in said)

@@ -18,7 +18,7 @@ def test_a_gang_runs_in_one_rack_and_leaves_nothing(world):
     name = world.submit(pool, workflow(PAIR, resources=SAME_RACK))
     world.wait_group(name, "g", "RUNNING")
     world.view.load_nodes()
-    pods = world.pods(name)
+    pods = world.bound_pods(name)
     assert len({world.view.domain(pod["spec"]["nodeName"], RACK) for pod in pods}) == 1
     assert all(pod["status"]["resourceClaimStatuses"] for pod in pods)
     for pod in pods:
@@ -181,7 +181,7 @@ def test_kubernetes_own_scheduler_places_one_set_and_refuses_what_it_cannot_hold
     name = world.submit(pool, workflow(PAIR, resources=SAME_RACK))
     world.wait_group(name, "g", "RUNNING")
     world.view.load_nodes()
-    assert len({world.view.domain(pod["spec"]["nodeName"], RACK) for pod in world.pods(name)}) == 1
+    assert len({world.view.domain(pod["spec"]["nodeName"], RACK) for pod in world.bound_pods(name)}) == 1
     preferred = "one: {gpu: 4, topology: [{key: rack, requirementType: preferred}]}"
     with pytest.raises(Refused) as refused:
         world.submit(pool, workflow(PAIR, resources=preferred))

@@ -31,7 +31,7 @@ def test_four_tasks_share_a_clique_and_a_compute_domain(world):
     resources = "one: {gpu: 4, topology: [{key: clique}]}"
     name = world.submit(pool, workflow(("g", list("abcd")), resources=resources))
     world.wait_group(name, "g", "RUNNING")
-    pods = world.pods(name)
+    pods = world.bound_pods(name)
     assert len(domains(world, pods, CLIQUE)) == 1
     assert all(pod["status"]["resourceClaimStatuses"] for pod in pods)
     (spec,) = native_groups(world, name).values()
@@ -63,7 +63,7 @@ def test_two_sets_are_two_gangs_where_the_pool_allows_it(world):
     assert any("gang.multi_set" in warning for warning in reply["warnings"])
     name = reply["name"]
     world.wait_group(name, "g", "RUNNING")
-    of = {pod["metadata"]["labels"]["osmo.task_name"]: pod for pod in world.pods(name)}
+    of = {pod["metadata"]["labels"]["osmo.task_name"]: pod for pod in world.bound_pods(name)}
     assert sorted(native_groups(world, name)) == ["-0-0", "-0-1"]
     for together in ("ad", "bc"):
         assert len(domains(world, [of[task] for task in together], RACK)) == 1
@@ -76,7 +76,7 @@ def test_a_task_tried_again_after_a_peer_has_finished_runs_beside_the_one_that_i
     resources = "one: {gpu: 2, topology: [{key: rack}]}"
     name = world.submit(pool, workflow(("g", list("abc")), resources=resources))
     world.wait_group(name, "g", "RUNNING")
-    of = {pod["metadata"]["labels"]["osmo.task_name"]: pod for pod in world.pods(name)}
+    of = {pod["metadata"]["labels"]["osmo.task_name"]: pod for pod in world.bound_pods(name)}
     (rack,) = domains(world, of.values(), RACK)
     world.annotate(of["b"], exit_code="0", run_for="0s")
 

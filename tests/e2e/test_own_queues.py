@@ -33,14 +33,14 @@ def test_a_pool_without_a_queue_gets_one_that_leaves_nothing(world, own_queues):
     flavor = flavor_of(world, queue)
     first = world.submit(pool, workflow(("g", ["a", "b"]), resources=ON_ONE_RACK))
     world.wait_group(first, "g", "RUNNING")
-    assert len(set(places(world, bound(world, first, 2), RACK))) == 1
+    assert len(set(places(world, bound(world, first), RACK))) == 1
 
     edit(world, pool, topology_keys=KEYS[:1])
     both, _ = world.wait(lambda: queues_of(world, pool), lambda found: len(found[0]) == len(found[1]) == 2)
     (fresh,) = set(both) - {queue}
     second = world.submit(pool, workflow(("g", ["a", "b"]), resources=ON_ONE_RACK))
     world.wait_group(second, "g", "RUNNING")
-    racks = [{*places(world, bound(world, name, 2), RACK)} for name in (first, second)]
+    racks = [{*places(world, bound(world, name), RACK)} for name in (first, second)]
     assert (len(racks[0]), len(racks[1]), racks[0] & racks[1]) == (1, 1, set())
 
     complete(world, first)

@@ -132,6 +132,15 @@ def test_a_worker_takes_all_groups_of_a_message(world, through_messages):
     assert all(are_created(groups))
 
 
+def test_a_worker_takes_the_groups_of_a_message_in_their_order(world, through_messages, monkeypatch):
+    groups = groups_of(world.pool(), 3)
+    order = [str(group.pk) for group in (groups[1], groups[2], groups[0])]
+    taken = []
+    monkeypatch.setattr(tasks, "_reconcile", lambda group_id, **_: taken.append(str(group_id)))
+    tasks.reconcile_groups(order)
+    assert taken == order
+
+
 def test_groups_that_a_worker_of_an_older_release_leaves_out_are_found_by_the_sweep(world, through_messages):
     """It takes the argument alone, and does not know the header."""
     first, *others = groups_of(world.pool(), 3)
