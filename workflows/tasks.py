@@ -110,7 +110,7 @@ _ACCESSES = """
 
 
 def _accesses(groups: Sequence[str]) -> dict[str, Access]:
-    """Where the cluster of each group is reached that is due and that nobody has a lease of, in their order."""
+    """Where the cluster of each group is reached that is due and without a lease, in their order."""
     with connection.cursor() as cursor:
         cursor.execute(_ACCESSES, [list(groups)])
         accesses = {str(group): Access(*address) for group, *address in cursor.fetchall()}

@@ -107,7 +107,7 @@ class World:
         ]
 
     def bound_pods(self, workflow):
-        """Its pods once each has a node: a group runs as soon as one task does, and pods are bound one by one."""
+        """Its pods once each has a node, one after another: a group runs as soon as one task does."""
         tasks = sum(len(group["tasks"]) for group in self.service.workflow(workflow)["groups"])
         return self.wait(
             lambda: self.pods(workflow),
