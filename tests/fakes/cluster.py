@@ -11,12 +11,11 @@ validation, defaults and quotas. A test that depends on those belongs to the rea
 """
 
 import asyncio
-import copy
 import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,6 +38,7 @@ from cluster.kinds import ALL, CRD, NAMESPACE, POD, REVIEW_GROUPS, Kind
 from cluster.storable import storable
 from tests.fakes import semantics
 from tests.fakes.kinds import FURTHER
+from tests.fakes.semantics import copy_json
 from tests.fakes.streams import FakeLog, FakeStream
 
 Key = tuple[Kind, str, str]  # kind, namespace, name
@@ -117,7 +117,7 @@ class FakeCluster:
         """(kind, namespace, name) -> object, without the namespaces that were there from the start."""
         with self._lock:
             return {
-                (kind.name, namespace, name): copy.deepcopy(obj)
+                (kind.name, namespace, name): copy_json(obj)
                 for (kind, namespace, name), obj in self._store.items()
                 if (kind, namespace, name) not in self._seeded
             }
@@ -145,7 +145,7 @@ class FakeCluster:
             name = obj["metadata"]["name"]
             namespace = obj["metadata"].get("namespace", "") if kind.namespaced else ""
             before = self._store.get((kind, namespace, name))
-            fresh = copy.deepcopy(obj)
+            fresh = copy_json(obj)
             if before is None:
                 self._stamp_new(kind, fresh)
                 self._save(kind, fresh, "ADDED")
@@ -157,12 +157,12 @@ class FakeCluster:
                 fresh = {"apiVersion": kind.api_version, "kind": kind.name} | fresh
                 self._change(kind, before, fresh, manager=("somebody", "Update"))
             self._play()
-            return copy.deepcopy(self._store.get((kind, namespace, name), fresh))
+            return copy_json(self._store.get((kind, namespace, name), fresh))
 
     def edit(self, kind: Kind, name: str, change: Callable[[Obj], None], *, namespace: str = "") -> None:
         """Let ``change`` alter a copy of an object, and write it back as somebody else would."""
         with self._lock:
-            obj = copy.deepcopy(self._store[kind, namespace, name])
+            obj = copy_json(self._store[kind, namespace, name])
             change(obj)
             self.put(kind, obj)
 
@@ -174,9 +174,7 @@ class FakeCluster:
 
     def all(self, kind: Kind) -> list[Obj]:
         with self._lock:
-            return [
-                copy.deepcopy(obj) for key, obj in sorted(self._store.items(), key=_by_name) if key[0] == kind
-            ]
+            return [copy_json(obj) for _, obj in self._sorted(kind)]
 
     def fail(
         self,
@@ -246,10 +244,8 @@ class FakeCluster:
         with self._call("list", kind, namespace, ""):
             chosen = [
                 reduce(storable(obj))
-                for key, obj in sorted(self._store.items(), key=_by_name)
-                if key[0] == kind
-                and namespace in ("", key[1])
-                and _selected(obj, label_selector, field_selector)
+                for key, obj in self._sorted(kind)
+                if namespace in ("", key[1]) and _selected(obj, label_selector, field_selector)
             ]
             return Listing(tuple(chosen), str(self._version))
 
@@ -319,11 +315,11 @@ class FakeCluster:
                 if not dry_run:
                     self._own(obj, manager, {}, obj)
                     self._save(kind, obj, "ADDED")
-                return copy.deepcopy(obj)
+                return copy_json(obj)
             after = self._applied(before, obj, manager, force=force)
             if not dry_run:
                 self._change(kind, before, after, manager=manager, mine=obj)
-            return copy.deepcopy(self._store[key] if not dry_run else after)
+            return copy_json(self._store[key] if not dry_run else after)
 
     def patch(self, kind: Kind, name: str, body: Any, *, patch_type: str, namespace: str = "") -> Obj:
         with self._call("patch", kind, namespace, name) as key:
@@ -344,7 +340,7 @@ class FakeCluster:
             ):
                 raise errors.WriteConflict("the object has been modified", status=409, reason="Conflict")
             self._change(kind, before, after, manager=(FIELD_MANAGER, "Update"))
-            return copy.deepcopy(self._store.get(key, after))
+            return copy_json(self._store.get(key, after))
 
     def delete(
         self,
@@ -371,7 +367,7 @@ class FakeCluster:
                 )
             if obj["metadata"].get("finalizers") or _needs_kubelet(kind, obj, grace_seconds):
                 if "deletionTimestamp" not in obj["metadata"]:
-                    after = copy.deepcopy(obj)
+                    after = copy_json(obj)
                     after["metadata"]["deletionTimestamp"] = self._time()
                     self._save(kind, after, "MODIFIED")
                 return Deletion.ACCEPTED
@@ -499,6 +495,9 @@ class FakeCluster:
                 outcomes.append(WriteOutcome(namespace, name, wrote, uid))
         return outcomes
 
+    def _sorted(self, kind: Kind) -> Iterable[tuple[Key, Obj]]:
+        return sorted((item for item in self._store.items() if item[0][0] == kind), key=_by_name)
+
     def _need_namespace(self, kind: Kind, namespace: str) -> None:
         if kind.namespaced and (NAMESPACE, "", namespace) not in self._store:
             raise _not_found(NAMESPACE, namespace)
@@ -536,7 +535,7 @@ class FakeCluster:
                     for path in against
                 ),
             )
-        after = copy.deepcopy(before)
+        after = copy_json(before)
         for path in [path for path, owner in owners.items() if owner == manager and path not in wanted]:
             semantics.without_leaf(after, path)
         for path, value in wanted.items():
@@ -583,7 +582,7 @@ class FakeCluster:
         self._owners.pop(obj["metadata"]["uid"], None)
         self._removals.append(Removal(key[0], next(self._clock)))
         self._version += 1
-        last = copy.deepcopy(obj)
+        last = copy_json(obj)
         last["metadata"]["resourceVersion"] = str(self._version)
         self._tell(key[0], "DELETED", last)
         if not orphan:
@@ -599,12 +598,12 @@ class FakeCluster:
             if not obj["metadata"].get("finalizers"):
                 self._drop(key)
             elif "deletionTimestamp" not in obj["metadata"]:
-                after = copy.deepcopy(obj)
+                after = copy_json(obj)
                 after["metadata"]["deletionTimestamp"] = self._time()
                 self._save(key[0], after, "MODIFIED")
 
     def _tell(self, kind: Kind, event: str, obj: Obj) -> None:
-        self._events.append((self._version, kind, event, copy.deepcopy(obj)))
+        self._events.append((self._version, kind, event, copy_json(obj)))
         self._news.notify_all()
 
     def _play(self) -> None:
@@ -677,9 +676,9 @@ def _dotted(path: semantics.Path) -> str:
     return "." + ".".join(path)
 
 
-def _by_name(item: tuple[Key, Obj]) -> tuple[str, str, str]:
-    (kind, namespace, name), _ = item
-    return str(kind), namespace, name
+def _by_name(item: tuple[Key, Obj]) -> tuple[str, str]:
+    (_, namespace, name), _ = item
+    return namespace, name
 
 
 async def _in_threads(pieces):
