@@ -57,9 +57,14 @@ class Entry:
 
 @dataclass(slots=True)
 class Diary:
-    """Watches of the demo's namespaces; entries in the order in which they were seen."""
+    """Watches of the demo's namespaces; entries in the order in which they were seen.
+
+    The server ends a stream after ``stream_seconds``; the next one goes on where it ended, so nothing is
+    missed unless the server forgets that version.
+    """
 
     api: Api
+    stream_seconds: int = 300
     entries: list[Entry] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -81,14 +86,20 @@ class Diary:
         root, plural = KINDS[kind]
         path = f"{root}/namespaces/{namespace}/{plural}"
         lines: dict[str, str] = {}
+        version = ""
         while not self._stop.is_set():
             try:
-                _, version = self.api.list(path)
-                for change, obj in self.api.watch(path, resource_version=version, seconds=30):
+                version = version or self.api.list(path)[1]
+                for change, obj in self.api.watch(
+                    path, resource_version=version, seconds=self.stream_seconds
+                ):
+                    version = obj["metadata"]["resourceVersion"]
                     self._note(kind, change, obj, lines=lines)
                     if self._stop.is_set():
                         return
-            except (ApiError, HTTPError):
+            except (ApiError, HTTPError) as error:
+                if isinstance(error, ApiError) and error.code == 410:
+                    version = ""
                 time.sleep(0.5)  # not served yet, or the server restarts
 
     def _note(self, kind: str, change: str, obj: dict[str, Any], *, lines: dict[str, str]) -> None:
