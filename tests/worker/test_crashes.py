@@ -3,16 +3,19 @@
 The whole life of a group is played once to count its calls, then again with one of them failing.
 """
 
+from datetime import timedelta
+
 import pytest
 from django.db.models import Q
 from django.utils import timezone
 
 from cluster.errors import ClusterUnreachable
+from cluster.kinds import POD
 from pools.models import Backend
 from tests.factories import BackendFactory
 from tests.worker.world import World, fresh, statuses
 from workflows.logs.archive import keep_before_delete
-from workflows.models import TaskGroup
+from workflows.models import Task, TaskGroup
 from workflows.reconcile.run import run
 from workflows.services import lease as leases
 from workflows.services.lease import LeaseLost, extend, release, take_lease
@@ -70,6 +73,53 @@ def test_a_worker_that_dies_in_a_call_is_taken_over_from(db, verb, after, applie
             lost()
     world.settle()
     ended_well(world, group)
+
+
+@pytest.mark.parametrize(("scheduler", "version"), [("kai", "0.13"), ("kubernetes", "1.36")])
+def test_a_pod_of_a_placed_gang_is_not_made_again_by_who_takes_over(db, monkeypatch, scheduler, version):
+    """The first worker dies before it records the creation; then a pod is deleted, and another one ends."""
+    world = World()
+    pool = world.pool(nvlink=True, backend={"scheduler_type": scheduler})
+    frozen = {"scheduler_version": version}
+    group = world.group(pods=3, pool=pool, frozen=frozen, ignore_nonlead_status=False)
+    ended, lost_one, running = [task.pod_name for task in group.tasks.order_by("position")]
+    Task.objects.filter(group=group, name="task-0").update(lead=False)
+    create_and_die(world, monkeypatch)
+    assert sorted(world.pods()) == sorted([ended, lost_one, running])
+    world.finish(group, tasks=["task-0"])
+    world.cluster.remove(POD, lost_one, namespace="osmo")
+    lost()
+    world.settle()
+    assert sorted(world.pods()) == sorted([ended, running])
+    assert statuses(group) == ["COMPLETED", "SCHEDULING", "RUNNING"]
+    Task.objects.filter(group=group).update(scheduling_start_time=timezone.now() - timedelta(minutes=1))
+    world.settle()
+    assert statuses(group)[1] == "FAILED_BACKEND_ERROR"
+    assert (fresh(group).status, fresh(group).released_at is not None) == ("FAILED_BACKEND_ERROR", True)
+
+
+@pytest.mark.parametrize("scheduler", ["kai", "kubernetes", "default"])
+def test_a_gang_that_was_made_in_part_is_completed(db, monkeypatch, scheduler):
+    world = World(scheduled=scheduler == "default")
+    backend = {"scheduler_type": scheduler}
+    group = world.group(pods=3, pool=world.pool(nvlink=False, backend=backend))
+    create_and_die(world, monkeypatch)
+    world.cluster.remove(POD, world.pods()[0], namespace="osmo")
+    lost()
+    world.settle()
+    assert len(world.pods()) == 3
+    assert len(set(statuses(group))) == 1
+
+
+def create_and_die(world, monkeypatch):
+    def die(point):
+        if point == "before-created-recorded":
+            raise Killed
+
+    with monkeypatch.context() as armed:
+        armed.setattr("workflows.reconcile.run.reached", die)
+        with pytest.raises(Killed):
+            world.settle()
 
 
 @pytest.mark.parametrize("calls", range(1, 9))

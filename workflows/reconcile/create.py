@@ -3,6 +3,9 @@
 ``touched_cluster`` is written before the first create is sent: a group without it has no object there, and
 its end needs no call. A gang that was created in part is completed by the next reconciliation, or taken down
 if the group was stopped meanwhile.
+
+A worker may also die after it created a whole gang, before it records that. If the gang was placed since, a
+pod that is missing has existed and may have run, so it is not created: what follows reads it as gone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +14,10 @@ from dataclasses import dataclass, replace
 from cluster.errors import NotServed
 from cluster.interface import Obj
 from cluster.kinds import POD, SECRET
+from pools.clusters.capabilities import capabilities_at
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
+from scheduling.capabilities import Capability
 from scheduling.errors import TopologyError, UnsupportedCapability
 from scheduling.sentences import count_of
 from web.crashpoints import reached
@@ -172,6 +177,9 @@ def _plan(
 ) -> GroupPlan | RoomGone:
     """The next steps; with the pods once the scheduler has given them room."""
     scheduler = asks_first(view.placement)
+    if scheduler is None and _was_placed(view, desired, observed):
+        present = tuple(pod for pod in desired.group.pods if pod["metadata"]["name"] in observed.pods)
+        return plan_create(replace(desired.group, pods=present), observed)
     if scheduler is None or not observed.pod_groups:
         return plan_create(desired.group, observed)
     room = read_room(view, scheduler, observed.pods, cluster=cluster)
@@ -185,6 +193,17 @@ def _plan(
         return replace(plan, remaining=room.unknown) if plan.wait == "room" else plan
     reached("room-assigned")
     return plan_create(desired_group(view, desired.tasks, nodes=room.nodes), observed)
+
+
+def _was_placed(view: GroupView, desired: _Desired, observed: LiveGroup) -> bool:
+    """Whether a scheduler that places all pods of a gang or none has placed this try of it."""
+    placement = view.placement
+    if view.row.created_in_cluster_at is not None or len(desired.group.pod_groups) != 1:
+        return False
+    if Capability.GANG not in capabilities_at(placement.scheduler_type, placement.scheduler_version):
+        return False
+    pods = (observed.pods.get(pod["metadata"]["name"]) for pod in desired.group.pods)
+    return any(pod is not None and pod.node for pod in pods)
 
 
 def _wait(plan: GroupPlan, away: PodsAway) -> TemplateWait | RoomWait | NodeWait | RequeueAfter:
