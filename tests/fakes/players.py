@@ -5,11 +5,15 @@ controller really do is tested against the local cluster. Each looks at the whol
 what is due, so they may run in any order and any number of times.
 """
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 
+from cluster.interface import Obj
 from cluster.kinds import COMPUTE_DOMAIN, NODE, POD, RESOURCE_CLAIM_TEMPLATE
 from pools.clusters.kinds import owned_kinds
 from tests.fakes.cluster import FakeCluster
+from tests.fakes.kinds import KAI_POD_GROUP, POD_GROUP
 
 COMPUTE_DOMAIN_FINALIZER = "resource.nvidia.com/computeDomain"
 KUEUE_FINALIZER = "kueue.x-k8s.io/resource-in-use"
@@ -37,12 +41,42 @@ def kubelet(cluster: FakeCluster) -> None:
 
 
 def scheduler(cluster: FakeCluster) -> None:
-    """Give every pod without a node the first one there is, or ``node-0``."""
+    """Give each pod without a node the first one there is, or ``node-0``: pods of a gang from its minimum on.
+
+    As KAI and Kubernetes' own scheduler do, which count the pods of a pod group that have not ended.
+    """
     nodes = cluster.names(NODE) or ["node-0"]
-    for pod in cluster.all(POD):
+    minimums = {group["metadata"]["name"]: _minimum(group["spec"]) for group in _pod_groups(cluster)}
+    pods = [pod for pod in cluster.all(POD) if pod["status"]["phase"] not in ("Succeeded", "Failed")]
+    live = Counter(_pod_group(pod) for pod in pods)
+    for pod in pods:
+        name = _pod_group(pod)
+        if name and live[name] < minimums.get(name, math.inf):
+            continue
         if not pod.get("spec", {}).get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
             pod.setdefault("spec", {})["nodeName"] = nodes[0]
             cluster.put(POD, pod)
+
+
+def _pod_groups(cluster: FakeCluster) -> list[Obj]:
+    return [group for kind in (KAI_POD_GROUP, POD_GROUP) for group in cluster.all(kind)]
+
+
+def _pod_group(pod: Obj) -> str | None:
+    """The pod group that a pod names, if any."""
+    annotations = pod["metadata"].get("annotations") or {}
+    of_kubernetes = pod.get("spec", {}).get("schedulingGroup", {})
+    name: str | None = annotations.get("pod-group-name") or of_kubernetes.get("podGroupName")
+    return name
+
+
+def _minimum(spec: Obj) -> int:
+    """How many pods of a pod group the scheduler places together; of KAI's, or of Kubernetes' own."""
+    policy = spec.get("schedulingPolicy")
+    if policy is not None:
+        return int(policy["gang"]["minCount"])
+    subgroups = [entry["minMember"] for entry in spec.get("subGroups") or () if "minMember" in entry]
+    return sum(subgroups) if subgroups else int(spec["minMember"])
 
 
 def compute_domain_controller(cluster: FakeCluster) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from django.db.models.functions import Least
 from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE
@@ -30,6 +31,7 @@ REDUCERS = {
 ROUNDS = 60
 FROZEN = ("placement", "optional_placement", "spec")
 OF_EACH_LOOK = ("next_reconcile_at", "lease_token", "lease_until", "failures")
+TRIES = 6  # of a look that fails; after as many, more of them tell nothing new
 
 
 class World:
@@ -103,8 +105,10 @@ class World:
 
     def _state(self):
         """What a round reads and writes of groups: if one left it as it was, the next one does, too."""
-        rows = [model.objects.order_by("pk").values_list(*_columns(model)) for model in (TaskGroup, Task)]
-        return self.cluster._version, *map(list, rows)
+        failures = Least("failures", TRIES)
+        groups = TaskGroup.objects.order_by("pk").values_list(*_columns(TaskGroup), failures)
+        tasks = Task.objects.order_by("pk").values_list(*_columns(Task))
+        return self.cluster._version, list(groups), list(tasks)
 
     def pods(self):
         return self.cluster.names(POD)
