@@ -2,9 +2,11 @@
 
 First the *prices*, each in a window of its own in which nothing else happens: heartbeats of nodes, changes of
 other tenants' pods, a list of everything. Then *crews*: the same number of task groups with one, two and four
-workers, with two observers, and on a database that is full of ended work. Then *load*: groups at a rising
-rate with one worker, and heartbeats at a rising rate with one observer, until one of them bends. What 1, 5
-and 20 clusters need is computed from the prices (``day``), and stands apart as ``computed``.
+workers, with two observers, and on a database that is full of ended work. They come all at once, which fills
+the machine. *Steady* crews get them at a rate that leaves it room, so that nobody who holds a lock waits for
+a core. Then *load*: groups at a rising rate with one worker, and heartbeats at a rising rate with one
+observer, until one of them bends. What 1, 5 and 20 clusters need is computed from the prices (``day``), and
+stands apart as ``computed``.
 """
 
 import time
@@ -51,6 +53,10 @@ class Size:
     """Of each crew."""
     crews: Sequence[tuple[int, int]]
     """Workers and observers."""
+    steady_crews: Sequence[int]
+    """Workers, with one observer, beside groups that come at ``steady_rate``."""
+    steady_rate: float
+    """Groups a second."""
     heartbeats: Sequence[float]
     """Offered a second in all clusters together."""
     offered: Sequence[float]
@@ -67,6 +73,8 @@ FULL = Size(
     settle=2.0,
     groups=48,
     crews=((1, 1), (2, 1), (4, 1), (2, 2)),
+    steady_crews=(1, 2, 4),
+    steady_rate=1.0,
     heartbeats=(67, 333, 1_000, 2_000),
     offered=(0.5, 1, 2, 4),
     aged=50_000,
@@ -79,6 +87,8 @@ SMALL = Size(
     settle=0.5,
     groups=6,
     crews=((1, 1), (2, 1)),
+    steady_crews=(1,),
+    steady_rate=2.0,
     heartbeats=(300,),
     offered=(2,),
     aged=2_000,
@@ -101,6 +111,10 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
             f"{workers} workers, {observers} observers": _crew(stand, size, workers, observers, progress)
             for workers, observers in size.crews
         }
+        steady = {
+            f"{workers} workers": _crew(stand, size, workers, 1, progress, rate=size.steady_rate)
+            for workers in size.steady_crews
+        }
         _staff(stand, size, workers=1, observers=1)
         heartbeats = {
             f"{rate:g}": _offered_heartbeats(stand, size, rate, progress) for rate in size.heartbeats
@@ -119,6 +133,7 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
         "prices": prices,
         "memory_mib": memory,
         "crews": crews,
+        "steady": steady,
         "offered_heartbeats": heartbeats,
         "offered_groups": groups,
         "computed": _computed(by_process),
@@ -222,15 +237,17 @@ def _cpu(moved: Mapping[str, float], *, per: float, digits: int) -> dict[str, fl
     return {name: round(moved.get(f"cpu.{name}", 0.0) / per, digits) for name in PROCESSES}
 
 
-def _crew(stand: Stand, size: Size, workers: int, observers: int, progress: Progress) -> dict[str, Any]:
-    """So many groups at once, from submission until all are released."""
+def _crew(
+    stand: Stand, size: Size, workers: int, observers: int, progress: Progress, *, rate: float | None = None
+) -> dict[str, Any]:
+    """So many groups, all at once or so many a second, from the first submission until all are released."""
     _staff(stand, size, workers=workers, observers=observers)
     idle = _window(stand, size.window)
-    progress(f"scale: {size.groups} groups with {workers} workers and {observers} observers")
+    pace = f"{rate:g} a second" if rate else "at once"
+    progress(f"scale: {size.groups} groups, {pace}, with {workers} workers and {observers} observers")
     released = _released(stand)
     before, began = stand.reading(), time.time()
-    with ThreadPoolExecutor(max_workers=SUBMITTERS) as pool:
-        list(pool.map(lambda number: _submit(stand, number), range(size.groups)))
+    _offer(stand, size.groups, rate)
     _wait_released(stand)
     moved = difference(before, stand.reading())
     report = _of_groups(moved, idle, groups=size.groups)
@@ -271,6 +288,19 @@ def _of_groups(moved: Mapping[str, float], idle: Mapping[str, float], *, groups:
             sum(moved[name] for name in moved if name.startswith("cpu.")) / moved["seconds"], 2
         ),
     }
+
+
+def _offer(stand: Stand, count: int, rate: float | None) -> None:
+    """Submit so many groups, so many a second, or as fast as the submitters can."""
+    began = time.monotonic()
+    with ThreadPoolExecutor(max_workers=SUBMITTERS) as pool:
+        submissions = []
+        for number in range(count):
+            if rate:
+                time.sleep(max(0.0, began + number / rate - time.monotonic()))
+            submissions.append(pool.submit(_submit, stand, number))
+    for submission in submissions:
+        submission.result()
 
 
 def _submit(stand: Stand, number: int) -> None:
@@ -335,10 +365,7 @@ def _offered_groups(stand: Stand, size: Size, rate: float, progress: Progress) -
     progress(f"scale: {rate:g} groups a second are offered to one worker")
     count, released = max(2, round(rate * size.window)), _released(stand)
     before, began = stand.reading(), time.time()
-    with ThreadPoolExecutor(max_workers=SUBMITTERS) as pool:
-        for number in range(count):
-            time.sleep(max(0.0, began + number / rate - time.time()))
-            pool.submit(_submit, stand, number)
+    _offer(stand, count, rate)
     behind = _unreleased(stand)
     moved = difference(before, stand.reading())
     _wait_released(stand)
