@@ -64,7 +64,7 @@ class Diary:
     """
 
     api: Api
-    stream_seconds: int = 300
+    stream_seconds: int = 30
     entries: list[Entry] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -98,8 +98,8 @@ class Diary:
                     if self._stop.is_set():
                         return
             except (ApiError, HTTPError) as error:
-                if isinstance(error, ApiError) and error.code == 410:
-                    version = ""
+                if isinstance(error, ApiError) and error.code in {410, 504}:
+                    version = ""  # that the server has forgotten, or has not reached
                 time.sleep(0.5)  # not served yet, or the server restarts
 
     def _note(self, kind: str, change: str, obj: dict[str, Any], *, lines: dict[str, str]) -> None:

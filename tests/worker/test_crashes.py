@@ -98,11 +98,11 @@ def test_a_pod_of_a_placed_gang_is_not_made_again_by_who_takes_over(db, monkeypa
     assert (fresh(group).status, fresh(group).released_at is not None) == ("FAILED_BACKEND_ERROR", True)
 
 
-@pytest.mark.parametrize("scheduler", ["kai", "kubernetes", "default"])
-def test_a_gang_that_was_made_in_part_is_completed(db, monkeypatch, scheduler):
+@pytest.mark.parametrize(("scheduler", "version"), [("kai", "0.13"), ("kubernetes", "1.36"), ("default", "")])
+def test_a_gang_that_was_made_in_part_is_completed(db, monkeypatch, scheduler, version):
     world = World(scheduled=scheduler == "default")
-    backend = {"scheduler_type": scheduler}
-    group = world.group(pods=3, pool=world.pool(nvlink=False, backend=backend))
+    pool = world.pool(nvlink=False, backend={"scheduler_type": scheduler})
+    group = world.group(pods=3, pool=pool, frozen={"scheduler_version": version})
     create_and_die(world, monkeypatch)
     world.cluster.remove(POD, world.pods()[0], namespace="osmo")
     lost()

@@ -5,19 +5,18 @@ its end needs no call. A gang that was created in part is completed by the next 
 if the group was stopped meanwhile.
 
 A worker may also die after it created a whole gang, before it records that. If the gang was placed since, a
-pod that is missing has existed and may have run, so it is not created: what follows reads it as gone.
+pod that is missing has existed and may have run, so it is not created, nor is anything else: what follows
+reads it as gone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cluster.errors import NotServed
 from cluster.interface import Obj
 from cluster.kinds import POD, SECRET
-from pools.clusters.capabilities import capabilities_at
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
-from scheduling.capabilities import Capability
 from scheduling.errors import TopologyError, UnsupportedCapability
 from scheduling.sentences import count_of
 from web.crashpoints import reached
@@ -27,6 +26,7 @@ from workflows.reconcile.apply import Applied, apply, create_objects
 from workflows.reconcile.domains import Pins, check_domains, pins_text
 from workflows.reconcile.group_reader import GroupReader, LiveGroup, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.reconcile.joined_pod_groups import placed_together, unplaceable
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.lost_pods import PodsAway, pods_away
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
@@ -61,13 +61,21 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """All objects exist; ``tasks`` are those whose pods were created.
+    """All objects exist; ``tasks`` are those whose pods were created, of which ``gone`` are gone already.
 
     ``domain_uid`` is of the ComputeDomain whose template their claims are made from; empty without one.
     """
 
     tasks: tuple[TaskView, ...]
     domain_uid: str
+    gone: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """The pods of these tasks are missing, and their pod groups could not place them any more."""
+
+    tasks: tuple[TaskView, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +92,12 @@ class NodeWait:
     sentence: str
 
 
-def create(
-    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
-) -> Created | TemplateWait | RoomWait | RoomGone | NodeWait | RequeueAfter | Retry | Failed:
+Progress = (
+    Created | LeftBehind | TemplateWait | RoomWait | RoomGone | NodeWait | RequeueAfter | Retry | Failed
+)
+
+
+def create(view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive) -> Progress:
     """Create the missing objects. Raises ClusterError."""
     if waits_by_rows(view):
         return RoomWait()
@@ -138,7 +149,7 @@ def _in_rounds(
     lease: Lease,
     cluster: LeasedCluster,
     archive: LogArchive,
-) -> Created | TemplateWait | RoomWait | RoomGone | NodeWait | RequeueAfter | Retry | Failed:
+) -> Progress:
     """Plan and apply until all objects exist or a round has to wait."""
     reader = GroupReader(cluster, view.uuid, view.placement)
     fresh = not view.row.touched_cluster
@@ -156,8 +167,9 @@ def _in_rounds(
         fresh = False
         if observed.template is not None:
             reached("after-template-seen")
-        plan = _plan(view, desired, observed, cluster)
-        if isinstance(plan, RoomGone):
+        placed = placed_together(view, desired.tasks, observed.pods)
+        plan = _plan(view, _without(desired, placed), observed, cluster)
+        if isinstance(plan, RoomGone | LeftBehind):
             return plan
         away = pods_away(view, {name: pod for name, pod in observed.pods.items() if name in plan.remaining})
         steps = (*plan.steps, *away.steps(namespace=view.placement.namespace))
@@ -166,7 +178,9 @@ def _in_rounds(
             return applied
         if not plan.wait:
             domain = observed.domains.get(names.compute_domain(view.uuid))  # there before its template was
-            return Created(desired.tasks, domain.uid if domain else "")  # each reply has come: no list again
+            gone = sum(task.name in placed and task.pod_name not in observed.pods for task in desired.tasks)
+            # each reply has come: no list again
+            return Created(desired.tasks, domain.uid if domain else "", gone)
         if not steps:
             return _wait(plan, away)
     return RequeueAfter(seconds=POLL_SECONDS)
@@ -174,12 +188,11 @@ def _in_rounds(
 
 def _plan(
     view: GroupView, desired: _Desired, observed: LiveGroup, cluster: LeasedCluster
-) -> GroupPlan | RoomGone:
+) -> GroupPlan | RoomGone | LeftBehind:
     """The next steps; with the pods once the scheduler has given them room."""
     scheduler = asks_first(view.placement)
-    if scheduler is None and _was_placed(view, desired, observed):
-        present = tuple(pod for pod in desired.group.pods if pod["metadata"]["name"] in observed.pods)
-        return plan_create(replace(desired.group, pods=present), observed)
+    if left_behind := _left_behind(view, desired, observed):
+        return LeftBehind(tuple(left_behind))
     if scheduler is None or not observed.pod_groups:
         return plan_create(desired.group, observed)
     room = read_room(view, scheduler, observed.pods, cluster=cluster)
@@ -195,15 +208,25 @@ def _plan(
     return plan_create(desired_group(view, desired.tasks, nodes=room.nodes), observed)
 
 
-def _was_placed(view: GroupView, desired: _Desired, observed: LiveGroup) -> bool:
-    """Whether a scheduler that places all pods of a gang or none has placed this try of it."""
-    placement = view.placement
-    if view.row.created_in_cluster_at is not None or len(desired.group.pod_groups) != 1:
-        return False
-    if Capability.GANG not in capabilities_at(placement.scheduler_type, placement.scheduler_version):
-        return False
-    pods = (observed.pods.get(pod["metadata"]["name"]) for pod in desired.group.pods)
-    return any(pod is not None and pod.node for pod in pods)
+def _without(desired: _Desired, placed: Collection[str]) -> _Desired:
+    """What is to be created but for tasks whose pods were placed: of a gang that was, nothing at all."""
+    if not placed:
+        return desired
+    pod_names = {task.pod_name for task in desired.tasks if task.name in placed}
+    rest = tuple(pod for pod in desired.group.pods if pod["metadata"]["name"] not in pod_names)
+    group = replace(desired.group, pods=rest)
+    if not rest:
+        group = replace(
+            group, secrets=(), compute_domain=None, topologies=(), pod_groups=(), service=None, replaced={}
+        )
+    return replace(desired, group=group)
+
+
+def _left_behind(view: GroupView, desired: _Desired, observed: LiveGroup) -> list[TaskView]:
+    """The tasks whose pods could be created now and would never be placed."""
+    blocked = {pod for pod, old in desired.group.replaced.items() if old in observed.pods}
+    to_create = {pod["metadata"]["name"] for pod in desired.group.pods} - blocked - observed.pods.keys()
+    return unplaceable(view, [task for task in desired.tasks if task.pod_name in to_create])
 
 
 def _wait(plan: GroupPlan, away: PodsAway) -> TemplateWait | RoomWait | NodeWait | RequeueAfter:
@@ -230,6 +253,7 @@ def desired_group(
     pins = Pins(view)
     ended = ended_tasks(view)
     return DesiredGroup(
+        namespace=view.placement.namespace,
         secrets=renderer.secrets(),
         compute_domain=renderer.compute_domain(),
         topologies=renderer.topologies(),
@@ -317,7 +341,9 @@ def created_changes(view: GroupView, created: Created) -> list[Change]:
         changes.append(GroupMove(status=str(TaskStatus.SCHEDULING)))
     changes.append(Creation())
     if view.row.created_in_cluster_at is None:
-        message = f"All objects are in the cluster, {count_of(len(tasks), 'pod')}."
+        message = f"All objects are in the cluster, {count_of(len(tasks) - created.gone, 'pod')}."
+        if created.gone:
+            message += f" Of {created.gone} more, which ran, none is left."
         number = view.row.attempt_number
         key = "created" if number == 1 else f"created:{number}"
         changes.append(Note(key=key, reason="Created", message=message))

@@ -68,6 +68,7 @@ class DesiredGroup:
     ``present_pods`` are the pods of its tasks' present tries, also of those that need no object now.
     """
 
+    namespace: str
     secrets: tuple[Obj, ...]
     compute_domain: Obj | None
     topologies: tuple[Obj, ...]
@@ -87,10 +88,9 @@ def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
     """
     if ending := _ending(desired, observed):
         return GroupPlan(wait="ending", remaining=ending)
-    namespace = next((obj["metadata"]["namespace"] for obj in (*desired.pods, *desired.pod_groups)), "")
     if unknown := observed.pods.keys() - desired.present_pods - set(desired.replaced.values()):
         targets = _not_deleting(observed.pods[name] for name in sorted(unknown))
-        deletions = _deletes(POD, targets, namespace=namespace)
+        deletions = _deletes(POD, targets, namespace=desired.namespace)
         return GroupPlan(steps=deletions, wait="old pods", remaining=tuple(sorted(unknown)))
     steps: tuple[Step, ...] = _missing(desired.secrets, observed.secrets)
     if desired.compute_domain is not None:
@@ -105,7 +105,7 @@ def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
     blocked = {pod: old for pod, old in desired.replaced.items() if old in observed.pods}
     old_pods = _not_deleting(observed.pods[old] for old in blocked.values())
     ready = tuple(pod for pod in desired.pods if pod["metadata"]["name"] not in blocked)
-    steps += (*_deletes(POD, old_pods, namespace=namespace), *_missing(ready, observed.pods))
+    steps += (*_deletes(POD, old_pods, namespace=desired.namespace), *_missing(ready, observed.pods))
     wait: Wait = "old pods" if blocked else "room" if desired.awaits_room else ""
     return GroupPlan(steps=steps, wait=wait, remaining=tuple(sorted(blocked.values())))
 

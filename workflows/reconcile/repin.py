@@ -22,7 +22,9 @@ from workflows.services.record import Change, TaskMove
 
 def repins(view: GroupView, observed: ObservedPods) -> list[Change]:
     """The changes that make waiting replacements again where their pins no longer hold."""
-    waiting = {task.name: task for task in view.scheduling if task.replaces and _waits(task, observed)}
+    waiting = {
+        task.name: task for task in view.scheduling if task.replaces and waits_for_node(task, observed)
+    }
     if not waiting:
         return []
     pins = Pins(view)
@@ -42,7 +44,8 @@ def repins(view: GroupView, observed: ObservedPods) -> list[Change]:
     return changes
 
 
-def _waits(task: TaskView, observed: ObservedPods) -> bool:
+def waits_for_node(task: TaskView, observed: ObservedPods) -> bool:
+    """Whether its pod is there and has no node."""
     pod = observed.pods.get(task.pod_name)
     return pod is not None and not (pod.absent or pod.deleting or pod.node_name)
 

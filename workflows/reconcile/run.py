@@ -33,6 +33,7 @@ from workflows.reconcile.binding import silent_failures
 from workflows.reconcile.busy_nodes import with_busy_nodes
 from workflows.reconcile.create import (
     Created,
+    LeftBehind,
     NodeWait,
     TemplateWait,
     create,
@@ -50,6 +51,7 @@ from workflows.reconcile.follow import (
 )
 from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView, history_of, load
+from workflows.reconcile.joined_pod_groups import rejoin_changes, rejoins
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.node_health import record_node_health
 from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff, look_again
@@ -246,7 +248,7 @@ class Reconciliation:
             record(self.lease, changes)
             return None
         outcome = create(view, self.lease, self.cluster, self.archive)
-        if isinstance(outcome, Created | RoomGone):
+        if isinstance(outcome, Created | LeftBehind | RoomGone):
             return self._record_step(view, outcome)
         if isinstance(outcome, TemplateWait):
             self.claim_template = outcome.name
@@ -260,10 +262,13 @@ class Reconciliation:
             return RequeueAfter(seconds=NODE_SECONDS)
         return outcome
 
-    def _record_step(self, view: GroupView, outcome: Created | RoomGone) -> Outcome | None:
+    def _record_step(self, view: GroupView, outcome: Created | LeftBehind | RoomGone) -> Outcome | None:
         """Record it. After the first creation there is nothing to follow until the observer reports pods."""
         if isinstance(outcome, RoomGone):
             record(self.lease, lost_changes(view, outcome.lost))
+            return None
+        if isinstance(outcome, LeftBehind):
+            record(self.lease, rejoin_changes(view, outcome.tasks))
             return None
         reached("before-created-recorded")
         record(self.lease, created_changes(view, outcome))
@@ -304,7 +309,7 @@ class Reconciliation:
             outcome = recreate_missing(view, observed, assessment.lost, self.lease, self.cluster)
             if outcome is not None:
                 return outcome
-        if changes := repins(view, observed):
+        if changes := rejoins(view, observed, self.cluster) or repins(view, observed):
             record(self.lease, changes)
             return None
         record_placement_result(view, observed, self.lease)

@@ -18,12 +18,14 @@ OBJECTS = render_group(group([one_try("a", 0, claims_channel=True), one_try("b",
 DOMAIN = OBJECTS.compute_domain["metadata"]["name"]
 GROUP = OBJECTS.pod_groups[0]["metadata"]["name"]
 SERVICE = OBJECTS.service["metadata"]["name"]
+NAMESPACE = OBJECTS.service["metadata"]["namespace"]
 PODS = [pod["metadata"]["name"] for pod in OBJECTS.pods.values()]
 TEMPLATE = LiveObject("template", "t", deleting=False)
 
 
 def wanted(**changes):
     base = {
+        "namespace": NAMESPACE,
         "secrets": (),
         "compute_domain": OBJECTS.compute_domain,
         "topologies": OBJECTS.topologies,

@@ -86,6 +86,7 @@ def test_a_later_attempt_has_a_workload_of_its_own():
 def desired(*, awaits_room):
     objects = render_group(gang())
     return DesiredGroup(
+        namespace=objects.service["metadata"]["namespace"],
         secrets=(),
         compute_domain=None,
         topologies=(),

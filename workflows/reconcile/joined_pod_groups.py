@@ -1,0 +1,108 @@
+"""What the pod groups that tries joined have placed, and which of their tries they cannot place any more.
+
+A scheduler places the pods of a new pod group together or none of them. So once one pod has a node, all have
+existed, also one that is missing by now.
+
+Kubernetes' own scheduler places a further pod of a pod group only while as many live pods name the pod group
+as its minimum says, and the pod group cannot be edited. Once a member has ended or has joined another one, a
+try that waits there would wait for ever. It gets a further try, which joins a pod group of its own. Like that
+of ``repin``, it does not count against the task's retries.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from pools.clusters.capabilities import capabilities_at
+from scheduling.backends.base import RenderedGang
+from scheduling.backends.registry import scheduler_backend
+from scheduling.capabilities import Capability
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.reconcile.follow import ObservedPods
+from workflows.reconcile.group_reader import GroupReader, ObjectsByName
+from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.recovering import next_try
+from workflows.reconcile.repin import waits_for_node
+from workflows.reconcile.room import asks_first
+from workflows.services.record import Change, NewGeneration, TaskMove
+
+LEFT_BEHIND = "Its pod group places no pod any more, since peers have ended or left it. It joins a new one."
+
+
+def placed_together(view: GroupView, tasks: Sequence[TaskView], pods: ObjectsByName) -> frozenset[str]:
+    """Those of the tasks whose pods were all created and placed, as pod groups of their own.
+
+    ``tasks`` are all whose creation is not recorded, ``pods`` those in the cluster. A pod group that had pods
+    of earlier tries tells nothing: those may have been placed without these.
+    """
+    if not _places_gangs(view):
+        return frozenset()
+    pod_names = {task.name: task.pod_name for task in tasks}
+    earlier = {(task_try.generation, task_try.name) for task_try in view.values.earlier}
+    placed: set[str] = set()
+    for generation, members in _members(view.renderer.gangs, {task.generation for task in tasks}):
+        if not pod_names.keys() >= members or any((generation, name) in earlier for name in members):
+            continue
+        if any((pod := pods.get(pod_names[name])) and pod.node for name in members):
+            placed |= members
+    return frozenset(placed)
+
+
+def rejoins(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> list[Change]:
+    """The changes by which tries leave a pod group that cannot place them. Raises ClusterError.
+
+    Only rarely is there one, so the cluster itself is asked whether its pod still has no node.
+    """
+    waiting = [task for task in view.scheduling if waits_for_node(task, observed)]
+    left_behind = unplaceable(view, waiting)
+    if not left_behind:
+        return []
+    pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
+    return rejoin_changes(
+        view, [task for task in left_behind if (pod := pods.get(task.pod_name)) and not pod.node_name]
+    )
+
+
+def unplaceable(view: GroupView, tasks: Sequence[TaskView]) -> list[TaskView]:
+    """Those of the tasks, all without a node, which their pod group cannot place any more."""
+    there = {(task.generation, task.name) for task in view.live}
+    is_whole = len(there) == len(view.tasks) and len({generation for generation, _ in there}) == 1
+    if is_whole or not tasks or not _places_gangs(view):
+        return []
+    if scheduler_backend(view.placement.scheduler_type).edits_pod_groups:
+        return []
+    left_behind: set[tuple[int, str]] = set()
+    for generation, members in _members(view.gangs, {task.generation for task in tasks}):
+        joined = {(generation, name) for name in members}
+        if not joined <= there:
+            left_behind |= joined
+    return [task for task in tasks if (task.generation, task.name) in left_behind]
+
+
+def rejoin_changes(view: GroupView, tasks: Sequence[TaskView]) -> list[Change]:
+    """The changes by which these tasks are tried again in a pod group of their own; none for no task."""
+    generation = view.row.generation + 1
+    changes: list[Change] = []
+    for task in tasks:
+        changes.append(TaskMove(pk=task.pk, status=str(TaskStatus.RESCHEDULED), message=LEFT_BEHIND))
+        changes.append(next_try(task, generation=generation))
+    return [*changes, NewGeneration(generation)] if changes else []
+
+
+def _places_gangs(view: GroupView) -> bool:
+    """Whether its scheduler places the pods of a pod group once there are as many as its minimum."""
+    placement = view.placement
+    capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+    return Capability.GANG in capabilities and asks_first(placement) is None
+
+
+def _members(
+    gangs: Mapping[int, RenderedGang], generations: Collection[int]
+) -> Iterator[tuple[int, set[str]]]:
+    """Each pod group of these generations: its generation and the tasks of which any try joined it."""
+    for generation in sorted(generations):
+        gang = gangs[generation]
+        by_pod_group: dict[str, set[str]] = {}
+        for name in gang.pods:
+            by_pod_group.setdefault(gang.members.get(name, ""), set()).add(name)
+        for members in by_pod_group.values():
+            yield generation, members
