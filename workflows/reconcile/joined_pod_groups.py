@@ -64,8 +64,8 @@ def rejoins(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> 
 
 def unplaceable(view: GroupView, tasks: Sequence[TaskView]) -> list[TaskView]:
     """Those of the tasks, all without a node, which their pod group cannot place any more."""
-    there = {(task.generation, task.name) for task in view.live}
-    is_whole = len(there) == len(view.tasks) and len({generation for generation, _ in there}) == 1
+    live_tries = {(task.generation, task.name) for task in view.live}
+    is_whole = len(live_tries) == len(view.tasks) and len({generation for generation, _ in live_tries}) == 1
     if is_whole or not tasks or not _places_gangs(view):
         return []
     if scheduler_backend(view.placement.scheduler_type).edits_pod_groups:
@@ -73,7 +73,7 @@ def unplaceable(view: GroupView, tasks: Sequence[TaskView]) -> list[TaskView]:
     left_behind: set[tuple[int, str]] = set()
     for generation, members in _members(view.gangs, {task.generation for task in tasks}):
         joined = {(generation, name) for name in members}
-        if not joined <= there:
+        if not joined <= live_tries:
             left_behind |= joined
     return [task for task in tasks if (task.generation, task.name) in left_behind]
 
