@@ -92,9 +92,10 @@ def _credentials(access: Access) -> tuple[Connection, ssl.SSLContext | None, str
 def _session(
     tls: ssl.SSLContext | None, token: str | None, timeout: aiohttp.ClientTimeout
 ) -> aiohttp.ClientSession:
+    """A session for one stream. It hangs up when it ends; ``force_close`` would wait for the server."""
     headers = {"Accept": "*/*", "User-Agent": api_requests.USER_AGENT}
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=tls if tls is not None else True, force_close=True),
+        connector=aiohttp.TCPConnector(limit=0, ssl=tls if tls is not None else True),
         headers=headers | ({"Authorization": token} if token is not None else {}),
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("Accept-Encoding",),

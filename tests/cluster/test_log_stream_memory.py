@@ -1,4 +1,4 @@
-"""What a followed log keeps in memory while its reader waits: a process follows a thousand."""
+"""What a followed log keeps of memory and connections: a process follows a thousand."""
 
 import asyncio
 import gc
@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from cluster.connection import Access
+from cluster.errors import NotServed
 from cluster.gateway import ClusterGateway
 
 STREAMS = 20
@@ -29,12 +30,15 @@ CHUNK = f"{len(LINES):x}\r\n".encode() + LINES + b"\r\n"
 
 
 class TlsServer:
-    """Answers every request with chunks, as many as are to be had or as the client lets it send."""
+    """Answers every request with chunks, as many as are to be had or as the client lets it send.
 
-    def __init__(self, certificate, key, *, chunks):
+    It ends a connection in order only with the server.
+    """
+
+    def __init__(self, certificate, key, *, chunks, head=HEAD):
         self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._context.load_cert_chain(certificate, key)
-        self._chunks = chunks
+        self._chunks, self._head = chunks, head
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=STREAMS)
         self._clients = []
         self.sent = 0
@@ -62,7 +66,7 @@ class TlsServer:
             tls = self._context.wrap_socket(client, server_side=True)
             self._clients.append(tls)
             tls.recv(4096)
-            tls.sendall(HEAD)
+            tls.sendall(self._head)
             for _ in range(self._chunks):
                 tls.sendall(CHUNK)
                 self.sent += len(CHUNK)
@@ -112,6 +116,13 @@ async def followed(stack, cluster):
     return await anext(chunks)
 
 
+def tls_connections():
+    """Those of the running loop."""
+    loop = asyncio.get_running_loop()
+    connections = [each for each in gc.get_objects() if type(each) is sslproto.SSLProtocol]
+    return [each for each in connections if each._loop is loop]
+
+
 def test_a_silent_log_keeps_little(tmp_path, certificate):
     async def memory(cluster):
         async with AsyncExitStack() as stack:
@@ -139,12 +150,26 @@ def test_a_log_that_is_written_faster_than_it_is_read_waits_in_the_cluster(tmp_p
             while sent != server.sent:
                 sent = server.sent
                 await asyncio.sleep(0.5)
-            loop = asyncio.get_running_loop()
-            connections = [each for each in gc.get_objects() if type(each) is sslproto.SSLProtocol]
-            (size,) = [each._get_read_buffer_size() for each in connections if each._loop is loop]
+            (size,) = [each._get_read_buffer_size() for each in tls_connections()]
             return size
 
     with TlsServer(*certificate, chunks=1000) as server:
         size = asyncio.run(waiting(gateway(tmp_path, server, certificate[0]), server))
         assert server.sent < 1000 * len(CHUNK)
     assert size < MOST_BYTES
+
+
+REFUSAL = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno"
+
+
+def test_a_refused_log_leaves_no_connection_that_waits_for_the_server_to_end_it(tmp_path, certificate):
+    async def refused(cluster):
+        with pytest.raises(NotServed):
+            async with AsyncExitStack() as stack:
+                await followed(stack, cluster)
+        for _ in range(2):
+            await asyncio.sleep(0)  # what was hung up on ends in the loop's next round
+        return [each for each in tls_connections() if each._transport is not None]
+
+    with TlsServer(*certificate, chunks=0, head=REFUSAL) as server:
+        assert asyncio.run(refused(gateway(tmp_path, server, certificate[0]))) == []
