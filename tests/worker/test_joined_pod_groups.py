@@ -36,6 +36,13 @@ def gang(world, *, pods=3, nvlink=False, policy=None, frozen=None):
     return group
 
 
+def kai_gang(world):
+    pool = world.pool(nvlink=False)
+    group = world.group(pods=4, frozen=RETRIED, pool=pool, ignore_nonlead_status=False)
+    Task.objects.filter(group=group).update(lead=False)
+    return group
+
+
 def pod_of(group, task):
     return Task.objects.get(group=group, name=task, latest=True).pod_name
 
@@ -90,6 +97,37 @@ def test_a_retry_that_waits_for_its_old_pod_while_a_peer_ends_gets_a_pod_group_o
     world.cluster.edit(POD, old, lambda pod: pod["metadata"].update(finalizers=[]), namespace="osmo")
     world.settle()
     assert statuses(group) == ["COMPLETED", "RUNNING", "RUNNING"]
+
+
+def test_a_retry_that_waits_for_room_leaves_its_pod_group_while_the_old_pod_of_another_stays(db):
+    world = World()
+    group = gang(world, frozen=RETRIED)
+    world.settle()
+    old = pod_of(group, "task-1")
+    world.cluster.edit(POD, old, lambda pod: pod["metadata"].update(finalizers=[HELD]), namespace="osmo")
+    world.finish(group, 2, tasks=["task-1", "task-2"])
+    world.settle()
+    world.finish(group, 0, tasks=["task-0"])
+    settle_past_graces(world)
+    assert statuses(group) == ["COMPLETED", "PROCESSING", "RUNNING"]
+    assert pods_without_node(world) == []
+
+
+@pytest.mark.parametrize("scheduler", ["kai", "kubernetes"])
+def test_a_retry_that_runs_is_followed_while_the_old_pod_of_another_stays(db, scheduler):
+    world = World()
+    group = gang(world, pods=4, frozen=RETRIED) if scheduler == "kubernetes" else kai_gang(world)
+    world.settle()
+    world.finish(group, 0, tasks=["task-0"])
+    world.settle()
+    old = pod_of(group, "task-1")
+    world.cluster.edit(POD, old, lambda pod: pod["metadata"].update(finalizers=[HELD]), namespace="osmo")
+    for task in ("task-1", "task-2"):
+        world.finish(group, 2, tasks=[task])
+        world.settle()
+    world.finish(group, 0, tasks=["task-2"])
+    world.settle()
+    assert statuses(group) == ["COMPLETED", "PROCESSING", "COMPLETED", "RUNNING"]
 
 
 def test_a_retry_in_a_pod_group_of_its_own_does_not_count(db):

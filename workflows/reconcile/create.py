@@ -26,7 +26,7 @@ from workflows.reconcile.apply import Applied, apply, create_objects
 from workflows.reconcile.domains import Pins, check_domains, pins_text
 from workflows.reconcile.group_reader import GroupReader, LiveGroup, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
-from workflows.reconcile.joined_pod_groups import placed_together, unplaceable
+from workflows.reconcile.joined_pod_groups import placed_together, rejoin_changes, unplaceable
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.lost_pods import PodsAway, pods_away
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
@@ -61,7 +61,7 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """All objects exist; ``tasks`` are those whose pods were created, of which ``gone`` are gone already.
+    """All objects of ``tasks`` exist, those whose pods were created; ``gone`` of them are gone already.
 
     ``domain_uid`` is of the ComputeDomain whose template their claims are made from; empty without one.
     """
@@ -73,9 +73,9 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
-    """The pods of these tasks are missing, and their pod groups could not place them any more."""
+    """Pods are missing, and their pod groups could not place them: by ``changes`` they join a new one."""
 
-    tasks: tuple[TaskView, ...]
+    changes: tuple[Change, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _in_rounds(
             # each reply has come: no list again
             return Created(desired.tasks, domain.uid if domain else "", gone)
         if not steps:
-            return _wait(plan, away)
+            return _made_meanwhile(view, desired, observed, plan) or _wait(plan, away)
     return RequeueAfter(seconds=POLL_SECONDS)
 
 
@@ -191,8 +191,8 @@ def _plan(
 ) -> GroupPlan | RoomGone | LeftBehind:
     """The next steps; with the pods once the scheduler has given them room."""
     scheduler = asks_first(view.placement)
-    if left_behind := _left_behind(view, desired, observed):
-        return LeftBehind(tuple(left_behind))
+    if changes := _left_behind(view, desired, observed):
+        return LeftBehind(tuple(changes))
     if scheduler is None or not observed.pod_groups:
         return plan_create(desired.group, observed)
     room = read_room(view, scheduler, observed.pods, cluster=cluster)
@@ -222,11 +222,22 @@ def _without(desired: _Desired, placed: Collection[str]) -> _Desired:
     return replace(desired, group=group)
 
 
-def _left_behind(view: GroupView, desired: _Desired, observed: LiveGroup) -> list[TaskView]:
-    """The tasks whose pods could be created now and would never be placed."""
+def _left_behind(view: GroupView, desired: _Desired, observed: LiveGroup) -> list[Change]:
+    """What happens to tasks whose pods could be created now and would never be placed."""
     blocked = {pod for pod, old in desired.group.replaced.items() if old in observed.pods}
     to_create = {pod["metadata"]["name"] for pod in desired.group.pods} - blocked - observed.pods.keys()
-    return unplaceable(view, [task for task in desired.tasks if task.pod_name in to_create])
+    left_behind = unplaceable(view, [task for task in desired.tasks if task.pod_name in to_create])
+    return rejoin_changes(view, left_behind, observed.pods)
+
+
+def _made_meanwhile(
+    view: GroupView, desired: _Desired, observed: LiveGroup, plan: GroupPlan
+) -> Created | None:
+    """Further tries whose pods are there: they are followed while others wait for pods of earlier tries."""
+    if plan.wait != "old pods" or view.row.created_in_cluster_at is None:
+        return None
+    tasks = tuple(task for task in desired.tasks if task.pod_name in observed.pods)
+    return Created(tasks, "", 0) if tasks else None
 
 
 def _wait(plan: GroupPlan, away: PodsAway) -> TemplateWait | RoomWait | NodeWait | RequeueAfter:

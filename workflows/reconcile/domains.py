@@ -11,9 +11,8 @@ broader labels included, since a domain is a path.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from itertools import accumulate
 
 from cluster.kinds import NODE
 from pools.clusters.capabilities import capabilities_at
@@ -21,8 +20,9 @@ from pools.models import Cluster, Node
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import Capability
 from scheduling.levels import Domain
-from scheduling.requirements import Requirement, SetPath
+from scheduling.requirements import SetPath
 from workflows.reconcile import observations
+from workflows.reconcile.co_location import rank_by_level, sets_of
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Retry
@@ -85,14 +85,14 @@ class Pins:
     def __init__(self, view: GroupView) -> None:
         self._view = view
         self._is_edited = scheduler_backend(view.placement.scheduler_type).edits_pod_groups
-        self._rank = {level.key: rank for rank, level in enumerate(view.placement.levels)}
+        self._rank = rank_by_level(view)
         self._labels: dict[str, Mapping[str, str]] = {}
 
     def of(self, task: TaskTry) -> dict[str, str]:
         """The labels of one task; none for a first try, in its peers' own pod group, or without peers."""
         pins: dict[str, str] = {}
         if task.replaces and (task.generation or self._is_edited):
-            for path, requirement in self._sets(task):
+            for path, requirement in sets_of(task, self._rank):
                 if requirement.required and (node := self._peers.get(path)):
                     pins |= self._down_to(self._rank[requirement.key], node)
         return pins
@@ -102,20 +102,13 @@ class Pins:
         """Whether the labels of all nodes that pin a task are known."""
         return all(self._carried(node) for node in set(self._peers.values()))
 
-    def _sets(self, task: TaskTry) -> Iterator[tuple[SetPath, Requirement]]:
-        """The co-location sets of a task, broadest first."""
-        requirements = [r for r in task.placement.requirements if r.key in self._rank]
-        requirements.sort(key=lambda requirement: self._rank[requirement.key])
-        pairs = [((requirement.key, requirement.group),) for requirement in requirements]
-        return zip(accumulate(pairs), requirements, strict=True)
-
     @cached_property
     def _peers(self) -> Mapping[SetPath, str]:
         """The node of a placed task, for each co-location set that has one."""
         placed = {task.name: task.node_name for task in self._view.tasks if task.live and task.node_name}
         peers: dict[SetPath, str] = {}
         for peer in self._view.values.tasks:
-            for path, _ in self._sets(peer) if peer.name in placed else ():
+            for path, _ in sets_of(peer, self._rank) if peer.name in placed else ():
                 peers.setdefault(path, placed[peer.name])
         return peers
 

@@ -43,6 +43,7 @@ from workflows.lifecycle.pod_status import (
 )
 from workflows.lifecycle.recovery import History, LostTask, Recovery
 from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
+from workflows.reconcile.co_location import move_along, required_peers
 from workflows.reconcile.deadlines import start_deadline, start_timeout
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.recovering import (
@@ -170,6 +171,11 @@ def follow(
         members = _latest_tries(view.tasks, moves)
     after = recovery.cause.loss if recovery is not None else None
     tries, generation = ((), None) if ends is not None else _tries(view, moves, after, editable=editable)
+    if generation is not None:
+        peers = required_peers(view, _again(view, moves), among=_without_node(view, moves))
+        moves |= {task.pk: move_along(task) for task in peers}
+        tries += tuple(next_try(task, generation=generation) for task in peers)
+        members = _latest_tries(view.tasks, moves)
     status = group_status(members, ignore_nonlead_status=view.row.ignore_nonlead_status)
     changes: list[Change] = [*moves.values(), *tries, *run_clock(view, moves, status=status)]
     changes += reader.failures
@@ -523,7 +529,7 @@ def _tries(
 
     ``after`` is the loss that the group recovers from.
     """
-    again = [t for t in view.tasks if t.pk in moves and moves[t.pk].status == TaskStatus.RESCHEDULED]
+    again = _again(view, moves)
     if not again:
         return (), None
     generation = view.row.generation
@@ -538,6 +544,21 @@ def _tries(
         for task in again
     )
     return tries, (generation if is_new else None)
+
+
+def _again(view: GroupView, moves: Mapping[int, TaskMove]) -> list[TaskView]:
+    """The tasks that are tried again."""
+    return [t for t in view.tasks if t.pk in moves and moves[t.pk].status == TaskStatus.RESCHEDULED]
+
+
+def _without_node(view: GroupView, moves: Mapping[int, TaskMove]) -> list[TaskView]:
+    """The tasks that go on and still have no node."""
+    return [
+        task
+        for task in view.live
+        if not task.node_name
+        and ((move := moves.get(task.pk)) is None or (move.status not in TERMINAL and not move.node_name))
+    ]
 
 
 def _is_complete(

@@ -5,8 +5,9 @@ existed, also one that is missing by now.
 
 Kubernetes' own scheduler places a further pod of a pod group only while as many live pods name the pod group
 as its minimum says, and the pod group cannot be edited. Once a member has ended or has joined another one, a
-try that waits there would wait for ever. It gets a further try, which joins a pod group of its own. Like that
-of ``repin``, it does not count against the task's retries.
+try that waits there would wait for ever. It gets a further try, which joins a new pod group, with all that
+wait for a node and must sit beside it (``co_location``). Like that of ``repin``, such a try does not count
+against the task's retries.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import Capability
 from workflows.lifecycle.statuses import TaskStatus
+from workflows.reconcile.co_location import move_along, required_peers
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_reader import GroupReader, ObjectsByName
 from workflows.reconcile.group_view import GroupView, TaskView
@@ -56,10 +58,8 @@ def rejoins(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> 
     left_behind = unplaceable(view, waiting)
     if not left_behind:
         return []
-    pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
-    return rejoin_changes(
-        view, [task for task in left_behind if (pod := pods.get(task.pod_name)) and not pod.node_name]
-    )
+    pods = GroupReader(cluster, view.uuid, view.placement).pods()
+    return rejoin_changes(view, [task for task in left_behind if task.pod_name in pods], pods)
 
 
 def unplaceable(view: GroupView, tasks: Sequence[TaskView]) -> list[TaskView]:
@@ -78,14 +78,23 @@ def unplaceable(view: GroupView, tasks: Sequence[TaskView]) -> list[TaskView]:
     return [task for task in tasks if (task.generation, task.name) in left_behind]
 
 
-def rejoin_changes(view: GroupView, tasks: Sequence[TaskView]) -> list[Change]:
-    """The changes by which these tasks are tried again in a pod group of their own; none for no task."""
+def rejoin_changes(view: GroupView, tasks: Sequence[TaskView], pods: ObjectsByName) -> list[Change]:
+    """The changes by which these tasks and their waiting peers join a new pod group; none for no task.
+
+    None either while a pod of these has a node that no row says: then a later look holds the others to it.
+    """
+    waiting = [task for task in view.live if not task.node_name and task not in tasks]
+    peers = required_peers(view, tasks, among=waiting) if tasks else []
+    joining = [*tasks, *peers]
+    if not joining or any((pod := pods.get(task.pod_name)) and pod.node for task in joining):
+        return []
     generation = view.row.generation + 1
-    changes: list[Change] = []
-    for task in tasks:
-        changes.append(TaskMove(pk=task.pk, status=str(TaskStatus.RESCHEDULED), message=LEFT_BEHIND))
-        changes.append(next_try(task, generation=generation))
-    return [*changes, NewGeneration(generation)] if changes else []
+    return [
+        *(TaskMove(pk=task.pk, status=str(TaskStatus.RESCHEDULED), message=LEFT_BEHIND) for task in tasks),
+        *map(move_along, peers),
+        *(next_try(task, generation=generation) for task in joining),
+        NewGeneration(generation),
+    ]
 
 
 def _places_gangs(view: GroupView) -> bool:

@@ -51,7 +51,7 @@ from workflows.reconcile.follow import (
 )
 from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView, history_of, load
-from workflows.reconcile.joined_pod_groups import rejoin_changes, rejoins
+from workflows.reconcile.joined_pod_groups import rejoins
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.node_health import record_node_health
 from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff, look_again
@@ -268,7 +268,7 @@ class Reconciliation:
             record(self.lease, lost_changes(view, outcome.lost))
             return None
         if isinstance(outcome, LeftBehind):
-            record(self.lease, rejoin_changes(view, outcome.tasks))
+            record(self.lease, outcome.changes)
             return None
         reached("before-created-recorded")
         record(self.lease, created_changes(view, outcome))
