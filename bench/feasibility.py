@@ -65,7 +65,7 @@ def _added(figures: dict[str, Figures], *, base: str) -> dict[str, dict[str, flo
 def _measured(sizes: list[int], token: str) -> dict[str, Figures]:
     from django.test import Client  # noqa: PLC0415 -- after django.setup
 
-    from web.garbage_collector import settle  # noqa: PLC0415 -- the same
+    from web.process_memory import settle  # noqa: PLC0415 -- the same
 
     settle()  # as the web processes are
     _time_the_queue()

@@ -177,7 +177,7 @@ def _facts() -> Any:
 def main() -> None:
     import django  # noqa: PLC0415 -- only the child needs it
 
-    from web.garbage_collector import settle  # noqa: PLC0415
+    from web.process_memory import settle  # noqa: PLC0415
 
     parser = ArgumentParser(prog="bench.pipeline")
     parser.add_argument("sizes", nargs="+", type=int)

@@ -18,7 +18,7 @@ from kombu.entity import Queue
 
 from web import periodic
 from web.env import environment
-from web.garbage_collector import settle
+from web.process_memory import settle
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
 

@@ -4,8 +4,8 @@ import os
 
 import django
 
-from web.garbage_collector import settle
 from web.handler import Handler
+from web.process_memory import settle
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
 django.setup(set_prefix=False)

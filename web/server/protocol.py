@@ -19,7 +19,6 @@ from gunicorn.workers import gasgi
 
 from web import gateway
 from web.env import Environment, environment
-from web.server.allocator import return_large_blocks
 from web.server.application import PIECE
 from web.server.counts import REFUSALS
 
@@ -202,7 +201,6 @@ class BoundedWorker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no 
     """A process that serves connections with limits."""
 
     def init_process(self) -> None:
-        return_large_blocks()
         self.env = environment()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.connections = Connections(

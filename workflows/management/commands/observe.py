@@ -7,6 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from web import metrics, pulse
+from web.process_memory import settle
 from workflows.observer.process import Observer
 
 
@@ -20,4 +21,5 @@ class Command(BaseCommand):
             signal.signal(name, lambda *_: observer.stop())
         pulse.watch(observer.loop.fault)
         metrics.serve()
+        settle()
         observer.run()
