@@ -245,11 +245,16 @@ _CHANGED = """
         SELECT bucket, digests.digest
         FROM digests FULL JOIN unnest(%s::int[], %s::bigint[]) AS known(bucket, digest) USING (bucket)
         WHERE digests.digest IS DISTINCT FROM known.digest
+    ), wanted AS MATERIALIZED (
+        SELECT array_agg(held.id) AS ids FROM held JOIN changed USING (bucket)
     )
     SELECT changed.bucket, changed.digest, held.id, {columns}
     FROM changed LEFT JOIN (held {joins}) ON held.bucket = changed.bucket
     ORDER BY {order}
 """
+"""``wanted`` has PostgreSQL look rows up by their keys: it expects every bucket to change, and few do."""
+
+_WANTED = "ANY((SELECT ids FROM wanted)::bigint[])"
 
 _TASKS = _CHANGED.format(
     held="""
@@ -269,8 +274,8 @@ _TASKS = _CHANGED.format(
         workflow.name, owner.placement->>'queue', workflow.priority, workflow.exec_timeout, owner.start_time,
         CASE WHEN owner.attempt_number = 1 THEN owner.start_time ELSE owner.ran_since END
     """,
-    joins="""
-        JOIN workflows_task AS task ON task.id = held.id
+    joins=f"""
+        JOIN workflows_task AS task ON task.id = held.id AND task.id = {_WANTED}
         JOIN workflows_taskgroup AS owner ON owner.uuid = task.group_id
         JOIN workflows_workflow AS workflow ON workflow.uuid = owner.workflow_id
     """,
@@ -284,7 +289,7 @@ _OTHERS = _CHANGED.format(
         FROM pools_heldbyothers WHERE cluster_id = %s
     """,
     columns="usage.node, usage.gpu, usage.cpu, usage.memory, usage.storage, usage.pods, 0 AS channels",
-    joins="JOIN pools_heldbyothers AS usage ON usage.id = held.id",
+    joins=f"JOIN pools_heldbyothers AS usage ON usage.id = held.id AND usage.id = {_WANTED}",
     order="held.id",
 )
 
