@@ -4,15 +4,13 @@ A fixed number of queries, none of them to a cluster: the observer's rows of nod
 node of each platform has and which nodes lack a topology label.
 """
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
 from django.db.models import Q
 from django.utils import timezone
 
@@ -33,12 +31,17 @@ from scheduling.capabilities import Capabilities, Capability
 from scheduling.channels import NAMED, ChannelCount
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.coverage import LabelCoverage, LevelCoverage, levels_named
-from scheduling.kubernetes_syntax import GPU
 from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, effective
 from workflows.explain.levels import NAMED_NODES, unavailable
 from workflows.explain.reasons import uncovered
-from workflows.feasibility.known_nodes import places_of_nodes
+from workflows.feasibility.known_nodes import (
+    NodeCount,
+    NodeTable,
+    count_nodes,
+    node_table,
+    places_of_nodes,
+)
 from workflows.values.placement import FrozenTemplate
 
 
@@ -127,13 +130,16 @@ class PoolFacts:
 
 
 def pool_facts(pool: Pool) -> PoolFacts:
-    """Read a pool that came with its backend, keys and platforms. Five queries."""
-    backend = pool.backend
+    """Read a pool that came with its backend, keys and platforms. Four queries."""
+    backend, cluster = pool.backend, pool.backend.cluster_id or ""
     limits = workflow_limits()
     levels, own_id = pool_levels(pool), installation()
     capabilities = capabilities_of(backend)
+    selectors = [node_selection(pool), *(node_selection(pool, row) for row in _platform_rows(pool))]
+    table = node_table(cluster, selectors=selectors, labels=[level.label for level in levels])
     places = places_of_nodes(
-        backend.cluster_id or "",
+        cluster,
+        table,
         selector=node_selection(pool),
         levels=levels,
         paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
@@ -168,7 +174,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         ),
         free_preferences_after=pool.free_preferences_after,
         external_topology=pool.topology_name,
-        platforms=_platforms(pool, knows_nodes=len(places) > 0),
+        platforms=_platforms(pool, table),
         default_platform=pool.default_platform,
         exec_timeout=_timeouts(
             pool.default_exec_timeout,
@@ -202,21 +208,26 @@ def _gpu_maximum(pool: Pool) -> float | None:
     return None if most < 0 else float(most)
 
 
-def _platforms(pool: Pool, *, knows_nodes: bool) -> dict[str, PlatformFacts]:
-    """The pool's platforms; a pool without any has one without a name, itself.
+def _platform_rows(pool: Pool) -> list[Platform]:
+    """The pool's platforms; a pool without any has one without a name, itself."""
+    rows = list(pool.platforms.all())
+    return rows or [Platform(pool=pool, name="", applied_template=pool.applied_template)]
 
-    ``knows_nodes``: nodes of its cluster are known.
-    """
-    rows = list(pool.platforms.all()) or [
-        Platform(pool=pool, name="", applied_template=pool.applied_template)
-    ]
+
+def _platforms(pool: Pool, table: NodeTable) -> dict[str, PlatformFacts]:
+    """The pool's platforms, with what is known of their nodes."""
+    rows, knows_nodes = _platform_rows(pool), len(table) > 0
+    counts = count_nodes(
+        pool.backend.cluster_id or "", table, selectors=[node_selection(pool, row) for row in rows]
+    )
+    observed_at = table.cluster.slices_observed_at
     return {
         row.name: PlatformFacts(
             name=row.name,
             node_selector=node_selection(pool, row),
             tolerations=tuple(tolerations_of(pool, row)),
             nvlink=_has_nvlink(pool, row),
-            channels=_channels(pool, row, count) if pool.nvlink and _has_nvlink(pool, row) else None,
+            channels=_channels(pool, row, count, observed_at) if pool.nvlink else None,
             host_network_allowed=row.host_network_allowed,
             privileged_allowed=row.privileged_allowed,
             allowed_mounts=tuple(row.allowed_mounts),
@@ -224,66 +235,24 @@ def _platforms(pool: Pool, *, knows_nodes: bool) -> dict[str, PlatformFacts]:
             template=_template(row),
             template_revisions=row.applied_template.get("revisions", {}),
             nodes=count.nodes if knows_nodes else None,
-            node_gpus=(count.most_gpus or 0) if knows_nodes else None,
+            node_gpus=count.most_gpus if knows_nodes else None,
         )
-        for row, count in zip(rows, _node_counts(pool, rows), strict=True)
+        for row, count in zip(rows, counts, strict=True)
     }
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeCount:
-    """A platform's nodes, the most GPUs of one of them, and what is known of their NVLink channels."""
-
-    observed_at: datetime | None
-    nodes: int
-    most_gpus: int | None
-    offering: int
-    since: datetime | None
-
-
-_NODE_COUNTS = """
-    SELECT max(CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END), {counts}
-    FROM (
-        SELECT node.cluster_id, node.offers_channel, {selected},
-               coalesce(node.channel_since, statement_timestamp()) AS since,
-               CASE WHEN node.allocatable->>%s ~ '^\\d{{1,6}}$'
-                    THEN (node.allocatable->>%s)::int ELSE 0 END AS gpus
-        FROM pools_node AS node WHERE node.cluster_id = %s AND node.labels @> %s::jsonb
-        OFFSET 0
-    ) AS node JOIN pools_cluster AS cluster ON cluster.uid = node.cluster_id
-"""
-"""OFFSET 0 keeps PostgreSQL from reading the labels, which are large, again for each count."""
-
-_COUNTS = """
-    count(*) FILTER (WHERE of_{0}), max(gpus) FILTER (WHERE of_{0}),
-    count(*) FILTER (WHERE of_{0} AND offers_channel), max(since) FILTER (WHERE of_{0})
-"""
-
-
-def _node_counts(pool: Pool, platforms: Sequence[Platform]) -> list[_NodeCount]:
-    """Count the pool's nodes of each platform. One query."""
-    own = node_selection(pool)
-    selectors = [node_selection(pool, row) for row in platforms]
-    selected = ["TRUE" if selector == own else "node.labels @> %s::jsonb" for selector in selectors]
-    statement = _NODE_COUNTS.format(
-        counts=", ".join(map(_COUNTS.format, range(len(platforms)))),
-        selected=", ".join(f"{part} AS of_{at}" for at, part in enumerate(selected)),
-    )
-    narrower = [json.dumps(selector) for selector in selectors if selector != own]
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [*narrower, GPU, GPU, pool.backend.cluster_id, json.dumps(own)])
-        observed_at, *values = cursor.fetchone()
-    return [_NodeCount(observed_at, *values[at : at + 4]) for at in range(0, len(values), 4)]
 
 
 def _has_nvlink(pool: Pool, platform: Platform) -> bool:
     return pool.nvlink if platform.nvlink is None else platform.nvlink
 
 
-def _channels(pool: Pool, platform: Platform, count: _NodeCount) -> ChannelCount:
-    """The channels of a platform's nodes; a query for the first names where no node offers one."""
+def _channels(
+    pool: Pool, platform: Platform, count: NodeCount, observed_at: datetime | None
+) -> ChannelCount | None:
+    """The channels of a platform with NVLink; a query for the first names where no node offers one."""
+    if not _has_nvlink(pool, platform):
+        return None
     names: tuple[str, ...] = ()
-    if count.nodes and not count.offering and count.observed_at:
+    if count.nodes and not count.offering and observed_at:
         rows = Node.objects.filter(
             cluster_id=pool.backend.cluster_id, labels__contains=node_selection(pool, platform)
         )
@@ -292,7 +261,7 @@ def _channels(pool: Pool, platform: Platform, count: _NodeCount) -> ChannelCount
         nodes=count.nodes,
         offering=count.offering,
         since=count.since,
-        observed_at=count.observed_at,
+        observed_at=observed_at,
         names=names,
     )
 

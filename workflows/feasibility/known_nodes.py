@@ -73,11 +73,11 @@ class NodeTable:
     """Every node of a cluster by name, empty; ``horizon`` is the first transaction that it may lack.
 
     ``cluster`` is what is known of the cluster as a whole, ``channelless`` since when each node that offers
-    no NVLink channel has offered none. ``server`` is when PostgreSQL started.
+    no NVLink channel has offered none, None if that is not known. ``server`` is when PostgreSQL started.
     """
 
     nodes: Mapping[str, fit.FitNode]
-    channelless: Mapping[str, datetime]
+    channelless: Mapping[str, datetime | None]
     cluster: ClusterTimes
     labels: tuple[str, ...]
     horizon: str
@@ -92,7 +92,8 @@ class NodeTable:
         settled = settled_until(self.cluster.slices_observed_at, now=timezone.now())
         if settled is None:
             return frozenset()
-        return frozenset(name for name, since in self.channelless.items() if since <= settled)
+        since_by_node = self.channelless.items()
+        return frozenset(name for name, since in since_by_node if since is not None and since <= settled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +127,43 @@ class PlacesOfNodes:
         return len(self.table)
 
 
+@dataclass(frozen=True, slots=True)
+class NodeCount:
+    """How many nodes a selector matches, the most GPUs of one of them, and how many offer an NVLink channel.
+
+    ``since`` is the latest time from which one that offers none has offered none, None if not known of all.
+    """
+
+    nodes: int
+    most_gpus: int
+    offering: int
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CountedNodes:
+    """The counts of a table's nodes for each of some selectors. Its length is that of the table."""
+
+    table: Mapping[str, fit.FitNode]
+    channelless: Mapping[str, datetime | None]
+    counts: Sequence[NodeCount]
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
 tables: RecentValues[NodeTable] = RecentValues()
 snapshots: RecentValues[SelectedNodes] = RecentValues()
 counted_places: RecentValues[PlacesOfNodes] = RecentValues()
+counted_nodes: RecentValues[CountedNodes] = RecentValues()
 
 
 def places_of_nodes(
-    cluster: str, *, selector: Mapping[str, str], levels: Levels, paths: bool
+    cluster: str, table: NodeTable, *, selector: Mapping[str, str], levels: Levels, paths: bool
 ) -> PlacesOfNodes:
-    """The places of the nodes that a selector matches. One query."""
-    columns = _columns([selector], (level.label for level in levels))
-    nodes = _table(cluster, columns).nodes
-    key = (database(), cluster, frozenset(selector.items()), tuple(levels), paths)
+    """The places of those nodes of a cluster's table that a selector matches."""
+    nodes = table.nodes
+    key = (database(), cluster, table.labels, frozenset(selector.items()), tuple(levels), paths)
     earlier = counted_places.find(key)
     if earlier is None or (earlier.table is not nodes and not _same_labels(earlier.table, nodes)):
         matched = (node for node in nodes.values() if _matches(node, [selector]))
@@ -146,6 +172,30 @@ def places_of_nodes(
     counted = replace(earlier, table=nodes)
     counted_places.keep(key, counted)
     return counted
+
+
+def count_nodes(cluster: str, table: NodeTable, *, selectors: Selectors) -> Sequence[NodeCount]:
+    """Count those nodes of a cluster's table that each of the selectors matches."""
+    key = (database(), cluster, table.labels, tuple(frozenset(selector.items()) for selector in selectors))
+    earlier = counted_nodes.find(key)
+    if earlier is None or earlier.table is not table.nodes or earlier.channelless is not table.channelless:
+        earlier = CountedNodes(
+            table.nodes, table.channelless, [_count(table, selector) for selector in selectors]
+        )
+    counted_nodes.keep(key, earlier)
+    return earlier.counts
+
+
+def _count(table: NodeTable, selector: Mapping[str, str]) -> NodeCount:
+    matched = [node for node in table.nodes.values() if _matches(node, [selector])]
+    without = [table.channelless[node.name] for node in matched if node.name in table.channelless]
+    dated = [since for since in without if since is not None]
+    return NodeCount(
+        nodes=len(matched),
+        most_gpus=max((node.gpus for node in matched), default=0),
+        offering=len(matched) - len(without),
+        since=max(dated) if dated and len(dated) == len(without) else None,
+    )
 
 
 def node_table(cluster: str, *, selectors: Selectors, labels: Iterable[str]) -> NodeTable:
@@ -244,7 +294,7 @@ class _Answer:
     """``count`` is that of all nodes, ``has_written`` whether this transaction has written anything."""
 
     nodes: dict[str, fit.FitNode]
-    channelless: dict[str, datetime]
+    channelless: dict[str, datetime | None]
     cluster: ClusterTimes
     count: int
     labels: tuple[str, ...]
@@ -253,16 +303,17 @@ class _Answer:
     has_written: bool
 
     def table(
-        self, nodes: Mapping[str, fit.FitNode], channelless: Mapping[str, datetime], *, read_at: float
+        self, nodes: Mapping[str, fit.FitNode], channelless: Mapping[str, datetime | None], *, read_at: float
     ) -> NodeTable:
         return NodeTable(nodes, channelless, self.cluster, self.labels, self.horizon, self.server, read_at)
 
 
-def _still_channelless(earlier: NodeTable, answer: _Answer) -> Mapping[str, datetime]:
+def _still_channelless(earlier: NodeTable, answer: _Answer) -> Mapping[str, datetime | None]:
     """Since when each node offers no channel; the same mapping where that is as it was."""
-    if all(answer.channelless.get(name) == earlier.channelless.get(name) for name in answer.nodes):
-        return earlier.channelless
-    unwritten = {name: at for name, at in earlier.channelless.items() if name not in answer.nodes}
+    before, offers = earlier.channelless, object()
+    if all(answer.channelless.get(name, offers) == before.get(name, offers) for name in answer.nodes):
+        return before
+    unwritten = {name: at for name, at in before.items() if name not in answer.nodes}
     return {**unwritten, **answer.channelless}
 
 
@@ -281,8 +332,8 @@ def _read(cluster: str, labels: tuple[str, ...], *, since: str | None = None) ->
                    cluster.nodes_synced_at,
                    CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END,
                    cluster.others_synced_at IS NOT NULL,
-                   CASE WHEN NOT node.offers_channel THEN node.channel_since END,
-                   node.name, node.ready, node.unschedulable, node.taints::text, {amounts}{label_values}
+                   node.offers_channel, node.channel_since, node.name,
+                   node.ready, node.unschedulable, node.taints::text, {amounts}{label_values}
             FROM (
                 SELECT (SELECT count(*) FROM pools_node WHERE cluster_id = %s) AS count,
                        (pg_snapshot_xmin(pg_current_snapshot())::xid)::text AS horizon,
@@ -296,8 +347,8 @@ def _read(cluster: str, labels: tuple[str, ...], *, since: str | None = None) ->
         )
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     count, horizon, server, has_written, *times = rows[0][:7]
-    nodes = {row[8]: _node(row[8:], labels) for row in rows if row[8] is not None}
-    channelless = {row[8]: row[7] for row in rows if row[7] is not None}
+    nodes = {row[9]: _node(row[9:], labels) for row in rows if row[9] is not None}
+    channelless = {row[9]: row[8] for row in rows if row[9] is not None and not row[7]}
     return _Answer(nodes, channelless, ClusterTimes(*times), count, labels, horizon, server, has_written)
 
 

@@ -34,6 +34,7 @@ def clear():
     known_nodes.tables.clear()
     known_nodes.snapshots.clear()
     known_nodes.counted_places.clear()
+    known_nodes.counted_nodes.clear()
 
 
 @pytest.fixture
@@ -102,7 +103,8 @@ def test_what_is_kept_equals_what_is_read_anew(cluster, change):
 
 
 def places(cluster):
-    return known_nodes.places_of_nodes(cluster.pk, selector=POOL, levels=(RACK,), paths=True)
+    table = known_nodes.node_table(cluster.pk, selectors=[POOL], labels=[RACK.label])
+    return known_nodes.places_of_nodes(cluster.pk, table, selector=POOL, levels=(RACK,), paths=True)
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
@@ -112,6 +114,51 @@ def test_the_places_of_nodes_equal_those_that_are_counted_anew(cluster, change):
     kept = places(cluster)
     clear()
     assert (kept.counts, kept.coverage) == (places(cluster).counts, places(cluster).coverage)
+
+
+def counts(cluster, *selectors):
+    table = known_nodes.node_table(cluster.pk, selectors=selectors, labels=[])
+    return known_nodes.count_nodes(cluster.pk, table, selectors=selectors)
+
+
+COUNTED_CHANGES = CHANGES | {
+    "a node that has more GPUs": lambda nodes: nodes.filter(name="n1").update(
+        allocatable={"nvidia.com/gpu": "16"}
+    ),
+    "a node that offers a channel": lambda nodes: nodes.filter(name="n1").update(
+        offers_channel=True, channel_since=timezone.now()
+    ),
+    "nodes of which no channel is known": lambda nodes: nodes.update(channel_since=None),
+}
+
+
+@pytest.mark.parametrize("change", COUNTED_CHANGES.values(), ids=COUNTED_CHANGES)
+def test_the_counts_of_nodes_equal_those_that_are_counted_anew(cluster, change):
+    Node.objects.filter(cluster=cluster).update(channel_since=timezone.now())
+    counts(cluster, POOL, {})
+    change(Node.objects.filter(cluster=cluster))
+    kept = counts(cluster, POOL, {})
+    clear()
+    assert kept == counts(cluster, POOL, {})
+
+
+def test_nodes_are_counted_for_each_selector(cluster):
+    now = timezone.now()
+    nodes = Node.objects.filter(cluster=cluster)
+    nodes.update(allocatable={"nvidia.com/gpu": "8"}, channel_since=now - timedelta(hours=1))
+    nodes.filter(name="n1").update(allocatable={"nvidia.com/gpu": "16"}, channel_since=now)
+    nodes.filter(name="other").update(offers_channel=True)
+    assert counts(cluster, POOL, {}, {"example.com/pool": "b"}) == [
+        known_nodes.NodeCount(nodes=6, most_gpus=16, offering=0, since=now),
+        known_nodes.NodeCount(nodes=7, most_gpus=16, offering=1, since=now),
+        known_nodes.NodeCount(nodes=0, most_gpus=0, offering=0, since=None),
+    ]
+
+
+def test_nodes_are_counted_again_only_where_one_changed(cluster):
+    first = counts(cluster, POOL)
+    Node.objects.filter(cluster=cluster).update(seen_at=timezone.now())
+    assert counts(cluster, POOL) is first
 
 
 def test_places_are_counted_again_only_where_labels_changed(cluster):
