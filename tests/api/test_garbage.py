@@ -77,8 +77,8 @@ KINDS = {
 }  # fmt: skip
 ALWAYS = 2
 """Requests of each kind that every address gets."""
-SHARE = 24
-"""Of the others an address gets every twenty-fourth, and its neighbour the next ones."""
+SHARE = 96
+"""Of the others an address gets every ninety-sixth, and its neighbour the next ones; so each is sent."""
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH")
 
 

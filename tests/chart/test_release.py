@@ -11,6 +11,8 @@ import pytest
 
 from tests.chart.values import CHART, TABLE, merged
 
+pytestmark = pytest.mark.deep
+
 SECONDS = 150
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 COLLECTIONS = (

@@ -9,8 +9,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("version", ["0.13", pytest.param("0.17", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("version", ["0.13", "0.17"])
 def test_every_check_of_the_demo_passes(version):
     done = subprocess.run(
         [sys.executable, "-m", "localcluster.demo", "--kai-version", version],
