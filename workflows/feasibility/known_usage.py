@@ -245,16 +245,13 @@ _CHANGED = """
         SELECT bucket, digests.digest
         FROM digests FULL JOIN unnest(%s::int[], %s::bigint[]) AS known(bucket, digest) USING (bucket)
         WHERE digests.digest IS DISTINCT FROM known.digest
-    ), wanted AS MATERIALIZED (
-        SELECT array_agg(held.id) AS ids FROM held JOIN changed USING (bucket)
     )
-    SELECT changed.bucket, changed.digest, held.id, {columns}
-    FROM changed LEFT JOIN (held {joins}) ON held.bucket = changed.bucket
+    SELECT changed.bucket, changed.digest, held.id, used.*
+    FROM changed LEFT JOIN held ON held.bucket = changed.bucket
+    LEFT JOIN LATERAL (SELECT {columns} FROM {tables} LIMIT 1) AS used ON TRUE
     ORDER BY {order}
 """
-"""``wanted`` has PostgreSQL look rows up by their keys: it expects every bucket to change, and few do."""
-
-_WANTED = "ANY((SELECT ids FROM wanted)::bigint[])"
+"""LIMIT 1 has PostgreSQL look rows up by key: it expects that every bucket has changed, and few have."""
 
 _TASKS = _CHANGED.format(
     held="""
@@ -274,12 +271,13 @@ _TASKS = _CHANGED.format(
         workflow.name, owner.placement->>'queue', workflow.priority, workflow.exec_timeout, owner.start_time,
         CASE WHEN owner.attempt_number = 1 THEN owner.start_time ELSE owner.ran_since END
     """,
-    joins=f"""
-        JOIN workflows_task AS task ON task.id = held.id AND task.id = {_WANTED}
+    tables="""
+        workflows_task AS task
         JOIN workflows_taskgroup AS owner ON owner.uuid = task.group_id
         JOIN workflows_workflow AS workflow ON workflow.uuid = owner.workflow_id
+        WHERE task.id = held.id
     """,
-    order="task.group_id, held.id",
+    order="used.group_id, held.id",
 )
 
 _OTHERS = _CHANGED.format(
@@ -289,7 +287,7 @@ _OTHERS = _CHANGED.format(
         FROM pools_heldbyothers WHERE cluster_id = %s
     """,
     columns="usage.node, usage.gpu, usage.cpu, usage.memory, usage.storage, usage.pods, 0 AS channels",
-    joins=f"JOIN pools_heldbyothers AS usage ON usage.id = held.id AND usage.id = {_WANTED}",
+    tables="pools_heldbyothers AS usage WHERE usage.id = held.id",
     order="held.id",
 )
 
