@@ -117,6 +117,8 @@ def after(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> Snapshot:
 
 def _placed(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> dict[int, FitNode]:
     """The nodes that the gangs change, by their places in the snapshot."""
+    if not gangs:
+        return {}
     left = snapshot
     for levels, alike in groupby(gangs, key=lambda gang: gang.demand.tree.levels):
         left = _after(left if levels == left.levels else left.by_levels(levels), list(alike))

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from itertools import groupby
+from itertools import count, groupby
 from operator import add, itemgetter, sub
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -73,14 +73,24 @@ class Digests(Generic[Key]):
     keys: Mapping[int, Collection[Key]] = field(default_factory=dict)
 
 
+_NUMBERS = count()
+
+
 @dataclass(frozen=True, slots=True)
 class UsageOfGroups:
-    """``holdings`` is the room held on each node, ``sums`` the amounts of all groups of a kind."""
+    """``holdings`` is the room held on each node, ``sums`` the amounts of all groups of a kind.
+
+    ``number`` is this usage's own in its process; it differs from the one numbered ``base`` on the nodes
+    ``changed`` alone.
+    """
 
     groups: Mapping[UUID, GroupUsage] = field(default_factory=dict)
     holdings: Mapping[str, HoldingsOfGroups] = field(default_factory=dict)
     sums: Mapping[GroupKind, fit.Amounts] = field(default_factory=dict)
     digests: Digests[UUID] = field(default_factory=Digests, compare=False)
+    number: int = field(default_factory=_NUMBERS.__next__, compare=False)
+    base: int | None = field(default=None, compare=False)
+    changed: Collection[str] = field(default=(), compare=False)
 
     def __len__(self) -> int:
         return len(self.holdings)
@@ -102,7 +112,20 @@ class UsageOfGroups:
                 for node, holdings in usage.on.items():
                     on[node][group] = holdings
         used = {kind: amounts for kind, amounts in sums.items() if any(amounts)}
-        return UsageOfGroups(groups, on.laid_on(self.holdings), used, digests or self.digests)
+        return UsageOfGroups(
+            groups,
+            on.laid_on(self.holdings),
+            used,
+            digests or self.digests,
+            base=self.number,
+            changed=frozenset(on),
+        )
+
+    def differing(self, other: "UsageOfGroups") -> set[str]:
+        """The nodes on which it may not be the other."""
+        if self.base == other.number:
+            return set(self.changed)
+        return _differing(self.holdings, other.holdings)
 
 
 class _ByNode(dict[str, dict[UUID, tuple[fit.Holding, ...]]]):
@@ -164,7 +187,7 @@ class ClusterUsage:
 
     def differing(self, other: "ClusterUsage") -> dict[str, fit.NodeUsage]:
         """The usage of those nodes where it may not be the other's."""
-        names = _differing(self.of_groups.holdings, other.of_groups.holdings)
+        names = self.of_groups.differing(other.of_groups)
         names |= _differing(self.of_others.by_node, other.of_others.by_node)
         return {name: self.on(name) for name in names}
 

@@ -310,3 +310,16 @@ def test_what_was_used_longest_ago_is_dropped_beyond_the_limit(cluster, monkeypa
     monkeypatch.setattr(recent_values, "MOST_NODES", 1)
     snapshot(cluster)
     assert len(known_nodes.tables.used()) == 1
+
+
+def test_usage_differs_on_the_nodes_of_the_groups_that_came_changed_or_ended(cluster):
+    before = usage_of({"n0": [HELD], "n1": [HELD], "n2": [HELD]}, {})
+    (ended,), (changed,) = (
+        [g for g, use in before.groups.items() if node in use.on] for node in ("n0", "n1")
+    )
+    moved = replace(before.groups[changed], on={"n3": (HELD,)})
+    after = ClusterUsage(before.of_groups.with_groups({ended: None, changed: moved}), before.of_others)
+    assert set(after.differing(before)) == {"n0", "n1", "n3"}
+    anew = ClusterUsage(UsageOfGroups().with_groups(after.groups), after.of_others)
+    assert anew == after
+    assert {"n0", "n1", "n3"} <= set(anew.differing(before))
