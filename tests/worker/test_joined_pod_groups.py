@@ -177,6 +177,28 @@ def test_of_two_retries_that_were_placed_together_none_is_made_again(db, monkeyp
     assert fresh(group).status == "FAILED_BACKEND_ERROR"
 
 
+def test_a_retry_placed_beside_one_that_is_recorded_already_is_not_made_again(db, monkeypatch):
+    world = World()
+    group = gang(world, pods=4, frozen=RETRIED)
+    world.settle()
+    world.finish(group, 0, tasks=["task-0"])
+    world.settle()
+    old = pod_of(group, "task-2")
+    world.cluster.edit(POD, old, lambda pod: pod["metadata"].update(finalizers=[HELD]), namespace="osmo")
+    world.finish(group, 2, tasks=["task-1", "task-2"])
+    world.settle()
+    assert statuses(group)[1:3] == ["SCHEDULING", "PROCESSING"]
+    world.cluster.edit(POD, old, lambda pod: pod["metadata"].update(finalizers=[]), namespace="osmo")
+    world.cluster._play()
+    create_and_die(world, monkeypatch)
+    retry = pod_of(group, "task-2")
+    delete(world, group, "task-2")
+    lost()
+    settle_past_graces(world)
+    assert retry not in world.pods()
+    assert fresh(group).status == "FAILED_BACKEND_ERROR"
+
+
 def test_a_piece_of_a_split_gang_that_was_placed_is_not_made_again(db, monkeypatch):
     world = World()
     for node, rack in (("n1", "r1"), ("n2", "r2")):

@@ -139,3 +139,37 @@ def test_being_taken_along_does_not_count_as_a_retry(world):
     left = Task.objects.get(group=group, name="task-1", retry_id=1)
     assert (left.status, left.exit_code) == ("RESCHEDULED", None)
     assert left.failure_message.startswith("A peer that it must sit beside joins a new pod group")
+
+
+def test_whoever_waits_for_an_old_pod_is_taken_along_and_keeps_no_other_set_from_its_work(world):
+    group = running_gang(world, "r", "r", "r", "other", "other")
+    set_finalizers(world, pod_of(group, "task-1"), [HELD])
+    fail(world, group, "task-1", "task-2")
+    world.settle()
+    world.finish(group, 0, tasks=["task-0"])
+    world.settle()
+    fail(world, group, "task-3")
+    world.settle()
+    assert pod_of(group, "task-3") in world.pods()
+    assert pod_of(group, "task-1") not in world.pods()
+
+
+@pytest.mark.parametrize("sets", [["r"] * 3, ["r"] * 4], ids=["no peer runs", "a peer runs"])
+def test_one_that_got_its_node_a_moment_ago_is_not_taken_along(world, sets):
+    """Its end is not observed yet either."""
+    group = running_gang(world, *sets)
+    world.finish(group, 0, tasks=["task-0"])
+    world.settle()
+    fail(world, group, "task-1")
+    world.settle()
+    retry = pod_of(group, "task-1")
+    fail(world, group, "task-2")
+    world.observe()
+    world.cluster.players.insert(0, players.scheduler)
+    world.ends[retry] = 0
+    for _ in range(2):
+        world.cluster._play()
+    world.look(group)
+    world.settle()
+    assert pod_of(group, "task-1") == retry
+    assert statuses(group)[1] == "COMPLETED"

@@ -192,7 +192,7 @@ def _count(table: NodeTable, selector: Mapping[str, str]) -> NodeCount:
     dated = [since for since in without if since is not None]
     return NodeCount(
         nodes=len(matched),
-        most_gpus=max((node.gpus for node in matched), default=0),
+        most_gpus=max((0, *(node.gpus for node in matched))),
         offering=len(matched) - len(without),
         since=max(dated) if dated and len(dated) == len(without) else None,
     )

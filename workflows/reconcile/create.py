@@ -224,8 +224,9 @@ def _without(desired: _Desired, placed: Collection[str]) -> _Desired:
 
 def _left_behind(view: GroupView, desired: _Desired, observed: LiveGroup) -> list[Change]:
     """What happens to tasks whose pods could be created now and would never be placed."""
-    blocked = {pod for pod, old in desired.group.replaced.items() if old in observed.pods}
-    to_create = {pod["metadata"]["name"] for pod in desired.group.pods} - blocked - observed.pods.keys()
+    blocked = desired.group.blocked_pods(observed.pods)
+    names_of_pods = {pod["metadata"]["name"] for pod in desired.group.pods}
+    to_create = names_of_pods - blocked.keys() - observed.pods.keys()
     left_behind = unplaceable(view, [task for task in desired.tasks if task.pod_name in to_create])
     return rejoin_changes(view, left_behind, observed.pods)
 
@@ -280,8 +281,9 @@ def desired_group(
             for task_try in ([] if awaits_room else tries)
         ),
         replaced={
-            names.pod(task_try.task_uuid, retry=task_try.retry_id): names.pod(
-                task_try.task_uuid, retry=task_try.retry_id - 1
+            names.pod(task_try.task_uuid, retry=task_try.retry_id): tuple(
+                names.pod(task_try.task_uuid, retry=retry)
+                for retry in range(task_try.first_retry, task_try.retry_id)
             )
             for task_try in tries
             if task_try.replaces

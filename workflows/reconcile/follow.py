@@ -144,11 +144,13 @@ def follow(
     *,
     editable: Callable[[], bool],
     history: Callable[[], History] = History,
+    placed: Callable[[], Collection[str]] = frozenset,
 ) -> Assessment:
     """Derive the group's changes.
 
     ``editable`` says, on a retry, whether running pod groups can be edited, ``history`` what the group
-    recovered from before.
+    recovered from before. ``placed`` asks the cluster which pods have nodes: a try that has one, which is not
+    observed yet, must not be replaced for the sake of a peer.
     """
     history = cache(history)
     reader = _TaskReader(view, observed)
@@ -173,6 +175,8 @@ def follow(
     tries, generation = ((), None) if ends is not None else _tries(view, moves, after, editable=editable)
     if generation is not None:
         peers = required_peers(view, _again(view, moves), among=_without_node(view, moves))
+        if peers and not {task.pod_name for task in peers}.isdisjoint(placed()):
+            return Assessment(changes=(), recheck=view.now + VANISHED_GRACE)
         moves |= {task.pk: move_along(task) for task in peers}
         tries += tuple(next_try(task, generation=generation) for task in peers)
         members = _latest_tries(view.tasks, moves)

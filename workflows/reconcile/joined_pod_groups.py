@@ -31,22 +31,28 @@ LEFT_BEHIND = "Its pod group places no pod any more, since peers have ended or l
 
 
 def placed_together(view: GroupView, tasks: Sequence[TaskView], pods: ObjectsByName) -> frozenset[str]:
-    """Those of the tasks whose pods were all created and placed, as pod groups of their own.
+    """Those of the tasks whose pods were all created and placed, with those of their pod group's others.
 
     ``tasks`` are all whose creation is not recorded, ``pods`` those in the cluster. A pod group that had pods
     of earlier tries tells nothing: those may have been placed without these.
     """
     if not _places_gangs(view):
         return frozenset()
-    pod_names = {task.name: task.pod_name for task in tasks}
+    unrecorded = {task.name for task in tasks}
+    latest = {task.name: task for task in view.tasks}
     earlier = {(task_try.generation, task_try.name) for task_try in view.values.earlier}
     placed: set[str] = set()
     for generation, members in _members(view.renderer.gangs, {task.generation for task in tasks}):
-        if not pod_names.keys() >= members or any((generation, name) in earlier for name in members):
+        if any((generation, name) in earlier for name in members):
             continue
-        if any((pod := pods.get(pod_names[name])) and pod.node for name in members):
-            placed |= members
+        if any(_has_node(latest[name], pods) for name in members):
+            placed |= members & unrecorded
     return frozenset(placed)
+
+
+def _has_node(task: TaskView, pods: ObjectsByName) -> bool:
+    pod = pods.get(task.pod_name)
+    return bool(task.node_name or (pod is not None and pod.node))
 
 
 def rejoins(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> list[Change]:

@@ -13,6 +13,7 @@ No desired object means delete; nothing here returns early on it.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from cluster.interface import DeleteTarget, Obj
@@ -62,7 +63,7 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredGroup:
-    """The objects a group should have now. ``replaced`` maps pods to those of the try before, gone first.
+    """The objects a group should have now. ``replaced`` maps pods to those of earlier tries, gone first.
 
     ``awaits_room``: there are further pods, which may be created once the scheduler has given them room.
     ``present_pods`` are the pods of its tasks' present tries, also of those that need no object now.
@@ -75,9 +76,14 @@ class DesiredGroup:
     pod_groups: tuple[Obj, ...]
     service: Obj | None
     pods: tuple[Obj, ...]
-    replaced: dict[str, str]
+    replaced: dict[str, tuple[str, ...]]
     present_pods: frozenset[str]
     awaits_room: bool = False
+
+    def blocked_pods(self, pods: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """The pods that wait for others of these, and those others."""
+        present = {pod: tuple(old for old in olds if old in pods) for pod, olds in self.replaced.items()}
+        return {pod: olds for pod, olds in present.items() if olds}
 
 
 def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
@@ -88,7 +94,11 @@ def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
     """
     if ending := _ending(desired, observed):
         return GroupPlan(wait="ending", remaining=ending)
-    if unknown := observed.pods.keys() - desired.present_pods - set(desired.replaced.values()):
+    if (
+        unknown := observed.pods.keys()
+        - desired.present_pods
+        - set(chain.from_iterable(desired.replaced.values()))
+    ):
         targets = _not_deleting(observed.pods[name] for name in sorted(unknown))
         deletions = _deletes(POD, targets, namespace=desired.namespace)
         return GroupPlan(steps=deletions, wait="old pods", remaining=tuple(sorted(unknown)))
@@ -102,12 +112,13 @@ def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
     steps += _missing(desired.topologies, topologies)
     steps += _missing(desired.pod_groups, observed.pod_groups)
     steps += _missing((desired.service,) if desired.service else (), observed.services)
-    blocked = {pod: old for pod, old in desired.replaced.items() if old in observed.pods}
-    old_pods = _not_deleting(observed.pods[old] for old in blocked.values())
+    blocked = desired.blocked_pods(observed.pods)
+    remaining = tuple(sorted(chain.from_iterable(blocked.values())))
+    old_pods = _not_deleting(observed.pods[old] for old in remaining)
     ready = tuple(pod for pod in desired.pods if pod["metadata"]["name"] not in blocked)
     steps += (*_deletes(POD, old_pods, namespace=desired.namespace), *_missing(ready, observed.pods))
     wait: Wait = "old pods" if blocked else "room" if desired.awaits_room else ""
-    return GroupPlan(steps=steps, wait=wait, remaining=tuple(sorted(blocked.values())))
+    return GroupPlan(steps=steps, wait=wait, remaining=remaining)
 
 
 def plan_return(observed: LiveGroup, *, namespace: str, pod_group: Kind | None) -> GroupPlan:

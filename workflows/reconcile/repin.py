@@ -15,13 +15,18 @@ from scheduling.sentences import plain_listing
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.domains import Pins
 from workflows.reconcile.follow import ObservedPods
+from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.recovering import next_try
 from workflows.services.record import Change, TaskMove
 
 
-def repins(view: GroupView, observed: ObservedPods) -> list[Change]:
-    """The changes that make waiting replacements again where their pins no longer hold."""
+def repins(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> list[Change]:
+    """The changes that make waiting replacements again where their pins no longer hold. Raises ClusterError.
+
+    Only rarely is there one, so the cluster itself is asked whether its pod still has no node.
+    """
     waiting = {
         task.name: task for task in view.scheduling if task.replaces and waits_for_node(task, observed)
     }
@@ -30,7 +35,7 @@ def repins(view: GroupView, observed: ObservedPods) -> list[Change]:
     pins = Pins(view)
     if not pins.are_known:
         return []
-    changes: list[Change] = []
+    sentences: dict[str, str] = {}
     for task_try in view.values.tasks:
         task = waiting.get(task_try.name)
         if task is None:
@@ -38,7 +43,14 @@ def repins(view: GroupView, observed: ObservedPods) -> list[Change]:
         before = read_pins(observed.pods[task.pod_name].digest.get("pins"))
         after = pins.of(task_try)
         if before is not None and before != after:
-            message = _sentence(before, after)
+            sentences[task.name] = _sentence(before, after)
+    if not sentences:
+        return []
+    pods = GroupReader(cluster, view.uuid, view.placement).pods()
+    changes: list[Change] = []
+    for name, message in sentences.items():
+        task = waiting[name]
+        if (pod := pods.get(task.pod_name)) and not pod.node:
             changes.append(TaskMove(pk=task.pk, status=str(TaskStatus.RESCHEDULED), message=message))
             changes.append(next_try(task, generation=task.generation))
     return changes

@@ -309,7 +309,7 @@ class Reconciliation:
             outcome = recreate_missing(view, observed, assessment.lost, self.lease, self.cluster)
             if outcome is not None:
                 return outcome
-        if changes := rejoins(view, observed, self.cluster) or repins(view, observed):
+        if changes := rejoins(view, observed, self.cluster) or repins(view, observed, self.cluster):
             record(self.lease, changes)
             return None
         record_placement_result(view, observed, self.lease)
@@ -357,7 +357,13 @@ class Reconciliation:
             observed,
             editable=lambda: rejoins_pod_group(view),
             history=lambda: history_of(view.row, now=view.now),
+            placed=lambda: self._placed_pods(view),
         )
+
+    def _placed_pods(self, view: GroupView) -> set[str]:
+        """The pods that have nodes in the cluster now."""
+        pods = GroupReader(self.cluster, view.uuid, view.placement).pods()
+        return {pod.name for pod in pods.values() if pod.node}
 
     def _live_pods(self, view: GroupView, observed: ObservedPods, *, silent: bool) -> ObservedPods:
         """The pods in the cluster now, read because the observer has not reported all of them."""

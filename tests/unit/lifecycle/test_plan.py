@@ -66,7 +66,7 @@ def test_what_is_missing_is_made_in_order(seen, kinds, wait):
 
 
 def test_a_pod_is_made_again_only_after_the_old_one_is_gone():
-    want = wanted(pods=(OBJECTS.pods["a"],), replaced={PODS[0]: "old"})
+    want = wanted(pods=(OBJECTS.pods["a"],), replaced={PODS[0]: ("older", "old")})
     before = plan_create(want, LiveGroup(**{**ALL, "pods": there("old", PODS[1])}))
     after = plan_create(want, LiveGroup(**{**ALL, "pods": there(PODS[1])}))
     assert [(type(s).__name__, s.kind.name) for s in before.steps] == [("Delete", "Pod")]
