@@ -47,6 +47,10 @@ def pod_of(group, task):
     return Task.objects.get(group=group, name=task, latest=True).pod_name
 
 
+def set_finalizers(world, pod, finalizers):
+    world.cluster.edit(POD, pod, lambda obj: obj["metadata"].update(finalizers=finalizers), namespace="osmo")
+
+
 def delete(world, group, task):
     world.cluster.remove(POD, pod_of(group, task), namespace="osmo")
 
@@ -90,11 +94,11 @@ def test_a_retry_that_waits_for_its_old_pod_while_a_peer_ends_gets_a_pod_group_o
     group = gang(world, frozen=RETRIED)
     world.settle()
     old = pod_of(group, "task-1")
-    world.cluster.edit(POD, old, lambda pod: pod["metadata"].update(finalizers=[HELD]), namespace="osmo")
+    set_finalizers(world, old, [HELD])
     world.finish(group, 2, tasks=["task-1"])
     world.settle()
     world.finish(group, 0, tasks=["task-0"])
-    world.cluster.edit(POD, old, lambda pod: pod["metadata"].update(finalizers=[]), namespace="osmo")
+    set_finalizers(world, old, [])
     world.settle()
     assert statuses(group) == ["COMPLETED", "RUNNING", "RUNNING"]
 
@@ -104,7 +108,7 @@ def test_a_retry_that_waits_for_room_leaves_its_pod_group_while_the_old_pod_of_a
     group = gang(world, frozen=RETRIED)
     world.settle()
     old = pod_of(group, "task-1")
-    world.cluster.edit(POD, old, lambda pod: pod["metadata"].update(finalizers=[HELD]), namespace="osmo")
+    set_finalizers(world, old, [HELD])
     world.finish(group, 2, tasks=["task-1", "task-2"])
     world.settle()
     world.finish(group, 0, tasks=["task-0"])
@@ -121,7 +125,7 @@ def test_a_retry_that_runs_is_followed_while_the_old_pod_of_another_stays(db, sc
     world.finish(group, 0, tasks=["task-0"])
     world.settle()
     old = pod_of(group, "task-1")
-    world.cluster.edit(POD, old, lambda pod: pod["metadata"].update(finalizers=[HELD]), namespace="osmo")
+    set_finalizers(world, old, [HELD])
     for task in ("task-1", "task-2"):
         world.finish(group, 2, tasks=[task])
         world.settle()
@@ -184,11 +188,11 @@ def test_a_retry_placed_beside_one_that_is_recorded_already_is_not_made_again(db
     world.finish(group, 0, tasks=["task-0"])
     world.settle()
     old = pod_of(group, "task-2")
-    world.cluster.edit(POD, old, lambda pod: pod["metadata"].update(finalizers=[HELD]), namespace="osmo")
+    set_finalizers(world, old, [HELD])
     world.finish(group, 2, tasks=["task-1", "task-2"])
     world.settle()
     assert statuses(group)[1:3] == ["SCHEDULING", "PROCESSING"]
-    world.cluster.edit(POD, old, lambda pod: pod["metadata"].update(finalizers=[]), namespace="osmo")
+    set_finalizers(world, old, [])
     world.cluster._play()
     create_and_die(world, monkeypatch)
     retry = pod_of(group, "task-2")
@@ -225,7 +229,7 @@ def test_a_placed_gang_waits_for_nothing_that_was_deleted_since(db, monkeypatch)
     world.cluster.players.remove(players.compute_domain_controller)
     world.cluster.remove(RESOURCE_CLAIM_TEMPLATE, names.claim_template(group.pk), namespace="osmo")
     held = pod_of(group, "task-1")
-    world.cluster.edit(POD, held, lambda pod: pod["metadata"].update(finalizers=[HELD]), namespace="osmo")
+    set_finalizers(world, held, [HELD])
     world.cluster.delete(POD, held, uid=None, namespace="osmo")
     lost()
     settle_past_graces(world)

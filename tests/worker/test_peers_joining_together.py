@@ -7,7 +7,7 @@ from scheduling.requirements import Requirement
 from tests.factories import LEVELS, TaskFactory
 from tests.fakes import players
 from tests.fakes.kinds import POD_GROUP
-from tests.worker.test_joined_pod_groups import HELD, RETRIED, gang, pod_of
+from tests.worker.test_joined_pod_groups import HELD, RETRIED, gang, pod_of, set_finalizers
 from tests.worker.world import World, statuses
 from workflows.models import Task
 
@@ -39,8 +39,12 @@ def fail(world, group, *tasks):
     world.finish(group, 2, tasks=list(tasks))
 
 
-def set_finalizers(world, pod, finalizers):
-    world.cluster.edit(POD, pod, lambda obj: obj["metadata"].update(finalizers=finalizers), namespace="osmo")
+def end_the_first_and_fail_two_in_turn(world, group):
+    world.finish(group, 0, tasks=["task-0"])
+    world.settle()
+    for task in ("task-1", "task-2"):
+        fail(world, group, task)
+        world.settle()
 
 
 def pod_group_of(world, group, task):
@@ -71,12 +75,7 @@ def test_one_that_fails_as_a_peer_ends_takes_along_the_one_that_waits(world):
 
 def test_one_that_fails_after_a_peer_ended_takes_along_the_one_that_waits(world):
     group = running_gang(world, "r", "r", "r")
-    world.finish(group, 0, tasks=["task-0"])
-    world.settle()
-    fail(world, group, "task-1")
-    world.settle()
-    fail(world, group, "task-2")
-    world.settle()
+    end_the_first_and_fail_two_in_turn(world, group)
     assert_one_pod_group_of_two(world, group)
 
 
@@ -129,13 +128,7 @@ def test_one_of_another_set_stays_in_its_pod_group(world):
 
 def test_being_taken_along_does_not_count_as_a_retry(world):
     group = running_gang(world, "r", "r", "r")
-    Task.objects.filter(group=group).update(lead=False)
-    world.finish(group, 0, tasks=["task-0"])
-    world.settle()
-    fail(world, group, "task-1")
-    world.settle()
-    fail(world, group, "task-2")
-    world.settle()
+    end_the_first_and_fail_two_in_turn(world, group)
     left = Task.objects.get(group=group, name="task-1", retry_id=1)
     assert (left.status, left.exit_code) == ("RESCHEDULED", None)
     assert left.failure_message.startswith("A peer that it must sit beside joins a new pod group")
