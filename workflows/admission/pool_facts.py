@@ -4,7 +4,7 @@ A fixed number of queries, none of them to a cluster: the observer's rows of nod
 node of each platform has and which nodes lack a topology label.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -135,12 +135,14 @@ def pool_facts(pool: Pool) -> PoolFacts:
     limits = workflow_limits()
     levels, own_id = pool_levels(pool), installation()
     capabilities = capabilities_of(backend)
-    selectors = [node_selection(pool), *(node_selection(pool, row) for row in _platform_rows(pool))]
-    table = node_table(cluster, selectors=selectors, labels=[level.label for level in levels])
+    platform_rows, selector = _platform_rows(pool), node_selection(pool)
+    selectors = [node_selection(pool, row) for row in platform_rows]
+    labels = [level.label for level in levels]
+    table = node_table(cluster, selectors=[selector, *selectors], labels=labels)
     places = places_of_nodes(
         cluster,
         table,
-        selector=node_selection(pool),
+        selector=selector,
         levels=levels,
         paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
     )
@@ -174,7 +176,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         ),
         free_preferences_after=pool.free_preferences_after,
         external_topology=pool.topology_name,
-        platforms=_platforms(pool, table),
+        platforms=_platforms(pool, platform_rows, selectors, table),
         default_platform=pool.default_platform,
         exec_timeout=_timeouts(
             pool.default_exec_timeout,
@@ -214,17 +216,17 @@ def _platform_rows(pool: Pool) -> list[Platform]:
     return rows or [Platform(pool=pool, name="", applied_template=pool.applied_template)]
 
 
-def _platforms(pool: Pool, table: NodeTable) -> dict[str, PlatformFacts]:
-    """The pool's platforms, with what is known of their nodes."""
-    rows, knows_nodes = _platform_rows(pool), len(table) > 0
-    counts = count_nodes(
-        pool.backend.cluster_id or "", table, selectors=[node_selection(pool, row) for row in rows]
-    )
+def _platforms(
+    pool: Pool, rows: Sequence[Platform], selectors: Sequence[Mapping[str, str]], table: NodeTable
+) -> dict[str, PlatformFacts]:
+    """The pool's platforms, each with its selector, and with what is known of their nodes."""
+    knows_nodes = len(table) > 0
+    counts = count_nodes(pool.backend.cluster_id or "", table, selectors=selectors)
     observed_at = table.cluster.slices_observed_at
     return {
         row.name: PlatformFacts(
             name=row.name,
-            node_selector=node_selection(pool, row),
+            node_selector=selector,
             tolerations=tuple(tolerations_of(pool, row)),
             nvlink=_has_nvlink(pool, row),
             channels=_channels(pool, row, count, observed_at) if pool.nvlink else None,
@@ -237,7 +239,7 @@ def _platforms(pool: Pool, table: NodeTable) -> dict[str, PlatformFacts]:
             nodes=count.nodes if knows_nodes else None,
             node_gpus=count.most_gpus if knows_nodes else None,
         )
-        for row, count in zip(rows, counts, strict=True)
+        for row, selector, count in zip(rows, selectors, counts, strict=True)
     }
 
 
