@@ -418,6 +418,32 @@ def test_a_reschedule_of_the_lead_takes_its_peers_with_it(world):
     assert fresh(group).status == "FAILED"
 
 
+def test_a_gang_that_is_evicted_pod_by_pod_is_tried_again_once(world):
+    """A non-lead that is rescheduled is tried again alone, unless its peers are taken a moment later."""
+    group = gang(world, default_exit_actions={"RESCHEDULE": "3006"}, max_retry_per_task=1)
+    evict(world, group, 1)
+    ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now())
+    world.step(group)
+    evict(world, group, 0, 2)
+    world.settle()
+    assert [task.retry_id for task in group.tasks.filter(latest=True)] == [1, 1, 1]
+    assert statuses(group) == ["RUNNING"] * 3
+
+
+def test_a_pod_that_is_lost_beside_one_that_is_being_deleted_waits_for_what_becomes_of_that(world):
+    group = gang(world, policy=replace(REQUEUE, node_lost=Response.TASK))
+    hold(world, group)
+    pod, namespace = group.tasks.get(position=1).pod_name, group.placement["namespace"]
+    world.cluster.delete(POD, pod, uid=None, namespace=namespace)
+    lose_nodes(world, group, 2)
+    world.step(group)
+    assert statuses(group) == ["RUNNING"] * 3
+    assert "no pod any more, and the pod of a peer is being deleted" in fresh(group).waiting_reason
+    ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(seconds=91))
+    world.step(group)
+    assert group.tasks.get(position=2, latest=True).retry_id == 1
+
+
 def test_the_run_clock_counts_only_while_all_tasks_have_nodes(world):
     group = gang(world)
     TaskGroup.objects.filter(pk=group.pk).update(ran_since=timezone.now() - timedelta(seconds=100))

@@ -51,6 +51,7 @@ from workflows.reconcile.recovering import (
     attributed,
     avoided_by_replacement,
     awaits_domain,
+    awaits_peers,
     held_back,
     new_attempt,
     next_patience_end,
@@ -156,11 +157,10 @@ def follow(
     reader = _TaskReader(view, observed)
     read = (task for task in view.live if task.pod_name not in observed.settled)
     moves = {task.pk: move for task in read if (move := reader.move(task)) is not None}
-    losses, delay = _judged(view, observed, reader.losses)
+    recovery, delay = _judged(view, observed, moves, reader.losses, history=history)
     if delay is not None:
-        moves = {pk: move for pk, move in moves.items() if pk not in losses}
+        moves = {pk: move for pk, move in moves.items() if pk not in reader.losses}
         reader.recheck_at(delay.look_again)
-    recovery = recovery_of(view, moves, losses, history=history) if delay is None else None
     if recovery is not None and recovery.response == Response.REQUEUE:
         attempt = new_attempt(view, moves, recovery, out_of_domain=history().out_of_domain)
         changes_of_attempt = (*_left_unnoted(view, observed), *attempt, *reader.failures)
@@ -204,11 +204,16 @@ def follow(
 
 
 def _judged(
-    view: GroupView, observed: ObservedPods, losses: Mapping[int, LostTask]
-) -> tuple[Mapping[int, LostTask], HeldBack | None]:
-    """The losses, each with what caused it; or those that are held back, and until when."""
+    view: GroupView,
+    observed: ObservedPods,
+    moves: Mapping[int, TaskMove],
+    losses: Mapping[int, LostTask],
+    *,
+    history: Callable[[], History],
+) -> tuple[Recovery | None, HeldBack | None]:
+    """What follows the losses, by what caused each; or until when they are held back."""
     if (delay := held_back(view, observed.pods, losses)) is not None:
-        return losses, delay
+        return None, delay
     attributed_losses = attributed(
         view,
         observed.nodes,
@@ -217,7 +222,13 @@ def _judged(
         domain_deleted=observed.domain_deleted,
     )
     waits = attributed_losses and not observed.observer_silent
-    return attributed_losses, awaits_domain(view, observed.pods, attributed_losses) if waits else None
+    if waits and (delay := awaits_domain(view, observed.pods, attributed_losses)) is not None:
+        return None, delay
+    recovery = recovery_of(view, moves, attributed_losses, history=history)
+    if recovery is None or recovery.response != Response.TASK:
+        return recovery, None
+    delay = awaits_peers(view, observed.pods, observed.gone_at, attributed_losses)
+    return (recovery if delay is None else None), delay
 
 
 def _left_unnoted(view: GroupView, observed: ObservedPods) -> list[Change]:

@@ -26,6 +26,8 @@ HELD_BACK = timedelta(seconds=90)
 HELD_STEP = timedelta(seconds=1)
 DOMAIN_NEWS = timedelta(seconds=10)
 """How long after a task failed its domain's controller may report a node that it lost before."""
+PEERS_LOST_TOO = timedelta(seconds=2)
+"""How long after a pod was taken from a gang the news may come that its peers were taken, too."""
 PEER_AWAY = "peer_on_node_away"
 
 
@@ -73,6 +75,35 @@ def awaits_domain(
     at = min(ends) + DOMAIN_NEWS
     until = f"its NVLink domain is known to be whole, at {at:%H:%M:%S} UTC"
     return HeldBack(at, _held_sentence(losses, until))
+
+
+def awaits_peers(
+    view: GroupView,
+    pods: Mapping[str, PodSeen],
+    gone_at: Mapping[str, datetime],
+    losses: Mapping[int, LostTask],
+) -> HeldBack | None:
+    """Losses that would be replaced alone, before it is known whether peers are lost with them.
+
+    A scheduler takes a gang's pods one by one. Nothing is said of the first moment, which is short.
+    """
+    if all(lost.loss == Loss.FAILED for lost in losses.values()):
+        return None
+    lost_at = max((at for t in view.live if t.pk in losses and (at := gone_at.get(t.pod_name))), default=None)
+    if lost_at is None:
+        return None
+    if view.now < lost_at + PEERS_LOST_TOO:
+        return HeldBack(lost_at + PEERS_LOST_TOO, "")
+    peers = [pods[task.pod_name] for task in view.live if task.pk not in losses and task.pod_name in pods]
+    if view.now >= lost_at + HELD_BACK or not any(pod.deleting and not pod.absent for pod in peers):
+        return None
+    names = sorted(lost.name for lost in losses.values())
+    task, has = plural(len(names), "task"), "has" if len(names) == 1 else "have"
+    sentence = (
+        f"The {task} {listing(names)} {has} no pod any more, and the pod of a peer is being deleted. "
+        "What follows is decided when that is gone, too."
+    )
+    return HeldBack(view.now + HELD_STEP, sentence)
 
 
 def _held_sentence(losses: Mapping[int, LostTask], until: str) -> str:
