@@ -6,6 +6,10 @@ real schedulers fill about 10 (KAI) and admit about 40 (Kueue) groups a second, 
 few ComputeDomains a second. The bare client creates all objects kind by kind and deletes them again. It
 follows nothing.
 
+How near the limit is says a second client: it makes the same objects, waits until the stand-ins have run all
+pods, and deletes everything, in as few steps as there are kinds (``lived_per_second``). The API server, etcd,
+the schedulers and controllers do the same work for it; only the service is missing.
+
 On Kueue a group is admitted before it has pods: ``admitted_per_second`` counts from the first submission
 until the last group has its pods.
 """
@@ -15,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench import bare_client
+from bench import bare_client, bare_lives
 from bench.site import POOL_LABEL, Progress, Site, namespace_of, started_site
 from bench.usage import SERVICE, cpu_seconds, spent
 from bench.workload import IMAGE
@@ -126,6 +130,7 @@ def _life(site: Site, name: str, shape: Shape, *, groups: int) -> dict[str, Any]
     cpu = spent(used, cpu_seconds(site.supervisor))
     completed = site.count("SELECT count(*) FROM workflows_taskgroup WHERE status = 'COMPLETED'")
     bare = _bare_seconds(site, bodies, groups=groups)
+    lived = bare_lives.seconds(site, bodies, groups=groups)
     return {
         "groups": groups,
         "completed": completed,
@@ -135,6 +140,8 @@ def _life(site: Site, name: str, shape: Shape, *, groups: int) -> dict[str, Any]
         **({"admitted_per_second": round(groups / admitted, 1)} if admitted else {}),
         "bare_per_second": round(groups / bare, 1),
         "ratio": round(bare / seconds, 3),
+        "lived_per_second": round(groups / lived, 1),
+        "ratio_to_lived": round(lived / seconds, 3),
         "own_cpu_ms_of_a_group": round(1000 * sum(cpu.get(name, 0.0) for name in SERVICE) / groups, 1),
         "cpu_seconds": cpu,
     }
@@ -160,21 +167,11 @@ def _workflow(shape: Shape, groups: int) -> str:
 def _bare_seconds(site: Site, bodies: Sequence[dict[str, Any]], *, groups: int) -> float:
     """Create all objects of the groups kind by kind, and delete them; seconds of both together."""
     assert site.running.plane is not None
-    paths = [_PLURALS[body["kind"]].format(ELSEWHERE) for body in bodies]
+    paths = [bare_lives.path_of(body, ELSEWHERE) for body in bodies]
     copies = [_copies(body, groups, stem=f"bare-{at}") for at, body in enumerate(bodies)]
     creations = [bare_client.creations(*of_kind) for of_kind in zip(paths, copies, strict=True)]
     deletions = [bare_client.deletions(*of_kind) for of_kind in zip(paths, copies, strict=True)]
     return bare_client.send(site.running.plane.access(), *creations, *reversed(deletions))
-
-
-_PLURALS = {
-    "Pod": "/api/v1/namespaces/{}/pods",
-    "Service": "/api/v1/namespaces/{}/services",
-    "Secret": "/api/v1/namespaces/{}/secrets",
-    "PodGroup": "/apis/scheduling.run.ai/v2alpha2/namespaces/{}/podgroups",
-    "Workload": kueue_queues.KUEUE + "/namespaces/{}/workloads",
-    "ComputeDomain": "/apis/resource.nvidia.com/v1beta1/namespaces/{}/computedomains",
-}
 
 
 def _copies(body: dict[str, Any], groups: int, *, stem: str) -> list[dict[str, Any]]:
