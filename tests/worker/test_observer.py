@@ -286,13 +286,18 @@ def test_backends_of_one_cluster_share_its_nodes_whatever_their_schedulers(world
     for kind in ("kai", "kubernetes", "default"):
         world.pool(backend={"scheduler_type": kind, "namespace": f"osmo-{kind}"})
     running = observer()
-    until(lambda: running.followers and all(one.connected for one in list(running.followers.values())))
-    followed = [key[3] for key in running.followers]
-    assert followed.count("Node") == 1
-    assert {kind for kind in followed if kind.startswith("PodGroup")} == {
-        "PodGroup.scheduling.run.ai",
-        "PodGroup.scheduling.k8s.io",
-    }
+    pod_groups = {"PodGroup.scheduling.run.ai", "PodGroup.scheduling.k8s.io"}
+    until(lambda: _kinds(running) >= {"Node", *pod_groups} and all(_connected(running)))
+    assert {kind for kind in _kinds(running) if kind.startswith("PodGroup")} == pod_groups
+    assert [key[3] for key in running.followers].count("Node") == 1
+
+
+def _kinds(running):
+    return {key[3] for key in list(running.followers)}
+
+
+def _connected(running):
+    return [follower.connected for follower in list(running.followers.values())]
 
 
 def test_pod_groups_of_two_schedulers_in_one_namespace_are_kept_apart(world, observer):
@@ -307,7 +312,7 @@ def test_pod_groups_of_two_schedulers_in_one_namespace_are_kept_apart(world, obs
 
     assert kept() == wanted
     running = observer()
-    until(lambda: running.followers and all(one.connected for one in running.followers.values()))
+    until(lambda: any(_connected(running)) and all(_connected(running)))
     ObservedObject.objects.filter(name=groups[0].uuid.hex).update(uid="old")
     world.cluster.remove(POD_GROUP, f"{groups[1].uuid.hex}-0", namespace="osmo")
     until(lambda: kept() != wanted)
