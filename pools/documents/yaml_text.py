@@ -14,7 +14,7 @@ Rejected: ``yaml.compose``, which recurses in C (PyYAML 6.0.3 dies of a segmenta
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -29,6 +29,7 @@ Place = tuple[int, int]
 
 _PREFIX = "tag:yaml.org,2002:"
 _MERGE = _PREFIX + "merge"
+_STR = _PREFIX + "str"
 _PLAIN_TAGS = frozenset(_PREFIX + name for name in ("null", "bool", "int", "float", "str", "map", "seq"))
 _READ_TAGS = frozenset(_PREFIX + name for name in ("null", "bool", "int", "float"))
 _LONGEST_NUMBER = 100
@@ -120,8 +121,7 @@ def parse_document(text: str, *, limits: TextLimits) -> ParsedDocument:
     check_text(text, limits=limits)
     builder = _Builder(limits)
     try:
-        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-            builder.take(event)
+        builder.take_all(iter(yaml.CSafeLoader(text).get_event, None))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -142,28 +142,28 @@ def check_text(text: str, *, limits: TextLimits) -> None:
         at = bad.start()
         place = (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
         raise _refused(f"The character {bad[0]!a} is not allowed in YAML.", "yaml_character", place)
-    if directive := _TAG_DIRECTIVE.search(text):  # libyaml compares each with all before it
+    if "%TAG" in text and (directive := _TAG_DIRECTIVE.search(text)):  # libyaml compares each with all before
         place = (text.count("\n", 0, directive.end()) + 1, 1)
         raise _refused("The directive %TAG is not accepted; leave it out.", "yaml_tag", place)
 
 
 @dataclass(slots=True)
 class _Open:
-    """A container being filled. ``key`` is a mapping's key that waits for its value."""
+    """A container being filled. ``key`` is a mapping's key that waits for its value.
+
+    ``wants_key``: what comes next is a key. With ``merging`` it is what ``<<`` merges.
+    """
 
     value: Any
     place: Place
     anchor: str | None
     is_mapping: bool
+    wants_key: bool
     places: dict[str | int, Place] = field(default_factory=dict)
-    key: str | None = None
+    key: str = ""
     merging: bool = False
     merged: list[tuple[Any, Place]] = field(default_factory=list)
     count: int = 1
-
-    @property
-    def wants_key(self) -> bool:
-        return self.is_mapping and self.key is None and not self.merging
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +192,14 @@ class _Builder:
     def document(self) -> ParsedDocument:
         return ParsedDocument(self._root, self._root_place, self._children)
 
-    def take(self, event: Any) -> None:
-        handler = self._handlers.get(type(event))
-        if handler is not None:
-            mark = event.start_mark
-            handler(self, event, (mark.line + 1, mark.column + 1))
+    def take_all(self, events: Iterable[Any]) -> None:
+        """Assemble events; nearly all the time of a long text is spent in here, event by event."""
+        handlers = self._handlers
+        for event in events:
+            handler = handlers.get(type(event))
+            if handler is not None:
+                mark = event.start_mark
+                handler(self, event, (mark.line + 1, mark.column + 1))
 
     def _start_document(self, _: Any, place: Place) -> None:
         self._documents += 1
@@ -205,14 +208,14 @@ class _Builder:
 
     def _scalar(self, event: Any, place: Place) -> None:
         top = self._stack[-1] if self._stack else None
-        wants_key = top is not None and top.wants_key
-        value, tag = self._scalars.read(event, as_key=wants_key)
+        as_key = top is not None and top.wants_key
+        value, tag = self._scalars.read(event, as_key=as_key)
         if tag is None:
             self._fault(f"The tag {event.tag[:63]} is not accepted; leave it out.", "yaml_tag", place)
         if "\0" in event.value:
             self._fault("Text cannot hold the character NUL.", "yaml_character", place)
-        if tag == _MERGE and top is not None and wants_key:
-            top.merging = True
+        if tag == _MERGE and top is not None and as_key:
+            top.merging, top.wants_key = True, False
             return
         count = 1 + len(event.value) // LONG_TEXT
         if event.anchor:
@@ -230,7 +233,7 @@ class _Builder:
         value: Any = {} if is_mapping else []
         if event.anchor:
             self._anchors[event.anchor] = _Anchored(value, 0)
-        self._stack.append(_Open(value, place, event.anchor, is_mapping))
+        self._stack.append(_Open(value, place, event.anchor, is_mapping, wants_key=is_mapping))
 
     def _end(self, _: Any, __: Place) -> None:
         done = self._stack.pop()
@@ -260,17 +263,18 @@ class _Builder:
         if top.count > self.limits.values:
             message = f"The document holds over {self.limits.values} values, aliases followed."
             raise _refused(message, "too_large", place)
+        if top.wants_key:
+            self._take_key(top, value, place)
+            return
         if not top.is_mapping:
             top.places[len(top.value)] = place
             top.value.append(value)
         elif top.merging:
             top.merged.append((value, place))
-            top.merging = False
-        elif top.key is None:
-            self._take_key(top, value, place)
+            top.merging, top.wants_key = False, True
         else:
             top.value[top.key] = value
-            top.key = None
+            top.wants_key = True
         if len(top.value) > self.limits.entries:
             message = f"A list or mapping has over {self.limits.entries} entries."
             raise _refused(message, "too_large", place)
@@ -285,7 +289,7 @@ class _Builder:
             self._fault(message, "duplicate_key", place)
         else:
             top.places[key] = place
-        top.key = key
+        top.key, top.wants_key = key, False
 
     def _merge(self, done: _Open) -> None:
         """Apply ``<<``: a mapping's own keys win, then those of the earlier merged mapping."""
@@ -327,11 +331,11 @@ class _Scalars:
         """The value and its tag; the tag is None if the written one is not accepted."""
         text, tag = event.value, event.tag
         if tag is None and not event.implicit[0]:
-            return text, _PREFIX + "str"
+            return text, _STR
         if as_key and tag is None:
-            return text, _MERGE if text == "<<" else _PREFIX + "str"
+            return text, _MERGE if text == "<<" else _STR
         if len(text) > _LONGEST_NUMBER:
-            return text, _PREFIX + "str" if tag is None or tag in _PLAIN_TAGS else None
+            return text, _STR if tag is None or tag in _PLAIN_TAGS else None
         scalar = self._cache.get((text, tag))
         if scalar is None:
             scalar = self._cache[text, tag] = self._read(text, tag)
@@ -342,11 +346,11 @@ class _Scalars:
             return text, None
         tag = written or self._resolver.resolve(yaml.ScalarNode, text, (True, False))
         if tag not in _READ_TAGS:
-            return text, _PREFIX + "str"
+            return text, _STR
         try:
             return self._constructor.construct_object(yaml.ScalarNode(tag, text)), tag
         except (ValueError, KeyError, IndexError, OverflowError, yaml.YAMLError):
-            return text, _PREFIX + "str"  # `!!int word`, or `0x_`: no number after all
+            return text, _STR  # `!!int word`, or `0x_`: no number after all
 
 
 def _bad_key(place: Place) -> InvalidSpec:
