@@ -1,5 +1,6 @@
 """The demand of a gang and of each set in its constraint tree: how many tasks of which kind."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -125,10 +126,12 @@ def _set_demand(
     tasks: Sequence[GangTask], demands: Mapping[str, Demand], *, counts_largest: bool
 ) -> SetDemand:
     """Count tasks by kind; there is at least one."""
+    members = [demands[task.name] for task in tasks]
+    objects = {id(kind): kind for kind in members}  # equal tasks mostly share one, and its hash takes long
     counts: dict[Demand, int] = {}
-    for task in tasks:
-        kind = demands[task.name]
-        counts[kind] = counts.get(kind, 0) + 1
+    for identity, count in Counter(map(id, members)).items():
+        kind = objects[identity]
+        counts[kind] = counts.get(kind, 0) + count
     kinds = tuple(counts.items())
     if len(kinds) == 1:
         return SetDemand(len(tasks), kinds, None, kinds[0][0])

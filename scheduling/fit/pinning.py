@@ -19,6 +19,8 @@ def pins_for(board: Board, gang: GangDemand) -> Pins:
 
     Call it for a gang that the scheduler does not place as it is. Leaves the board unchanged.
     """
+    if gang.set_demand(gang.tree.root).is_uniform:  # no set has a task that is larger than its others
+        return ()
     sets = [node for node in gang.tree.root.walk() if _is_counted(gang, node)]
     if not sets:
         return ()
