@@ -20,7 +20,7 @@ narrowest requirement whatever its type, as OSMO does; it loses a required zone 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduling.errors import InvalidSpec, Notice
@@ -198,20 +198,12 @@ def grow(gang: Gang, levels: Sequence[Level], *, ignore_preferred: bool = False)
     rank = ranks(levels)
     gang = effective(gang)
     root = _Branch((), ())
+    branches: dict[int, _Branch] = {}  # by their requirements, which tasks of one resource spec share
     for task in gang.tasks:
-        branch = root
-        path: SetPath = ()
-        for requirement in broadest_first(task, rank):
-            path = (*path, (requirement.key, requirement.group))
-            if ignore_preferred and not requirement.required:
-                continue
-            step = path[len(branch.path) :]
-            below = branch.below.get(step)
-            if below is None:
-                seconds = requirement.required_for
-                member = NodeRequirement(path, rank[requirement.key], seconds > 0, seconds, task)
-                below = branch.below[step] = _Branch(path, (member,))
-            branch = below
+        branch = branches.get(id(task.requirements))
+        if branch is None:
+            branch = _branch_of(task, root, rank, ignore_preferred=ignore_preferred)
+            branches[id(task.requirements)] = branch
         branch.tasks.append(task)
     return ConstraintTree(gang, tuple(levels), _settle(root))
 
@@ -226,6 +218,24 @@ class _Branch:
         self.members = members
         self.tasks: list[GangTask] = []
         self.below: dict[SetPath, _Branch] = {}
+
+
+def _branch_of(task: GangTask, root: _Branch, rank: Mapping[str, int], *, ignore_preferred: bool) -> _Branch:
+    """The branch that a task is directly in; made, with those above it, where there is none yet."""
+    branch = root
+    path: SetPath = ()
+    for requirement in broadest_first(task, rank):
+        path = (*path, (requirement.key, requirement.group))
+        if ignore_preferred and not requirement.required:
+            continue
+        step = path[len(branch.path) :]
+        below = branch.below.get(step)
+        if below is None:
+            seconds = requirement.required_for
+            member = NodeRequirement(path, rank[requirement.key], seconds > 0, seconds, task)
+            below = branch.below[step] = _Branch(path, (member,))
+        branch = below
+    return branch
 
 
 def _settle(branch: _Branch) -> ConstraintNode:
