@@ -72,6 +72,7 @@ class Resolver:
     _home: dict[str, str] = field(default_factory=dict)
     _resources: dict[str, Resource] = field(default_factory=dict)
     _recovery: tuple[RecoveryWords, ...] = ()
+    _images: dict[str, str | None] = field(default_factory=dict)
     _suggested: int = 0
 
     def groups(self) -> tuple[GroupSpec, ...]:
@@ -145,7 +146,7 @@ class Resolver:
             self._fault((*ROOT, "tasks"), "groups_and_tasks", message)
         elif not (workflow.groups or workflow.tasks):
             self._fault(ROOT, "no_tasks", "A workflow has at least one group or task.")
-        owners: dict[str, str] = {}
+        owners: dict[str, tuple[str, str]] = {}
         for group in self.group_models:
             if group.bare:
                 self._check_unique(group.name, group.path, "group", owners)
@@ -157,18 +158,21 @@ class Resolver:
                     message = f"No task may be called {syntax.quoted(task.name)}."
                     self._fault((*task.path, "name"), "name", message)
 
-    def _check_name(self, name: str, path: Path, kind: str, owners: dict[str, str]) -> None:
+    def _check_name(self, name: str, path: Path, kind: str, owners: dict[str, tuple[str, str]]) -> None:
         wrong = syntax.name_fault(name)
         self._fault((*path, "name"), "name", wrong)
         if wrong is None:
             self._check_unique(name, (*path, "name"), kind, owners)
 
-    def _check_unique(self, name: str, path: Path, kind: str, owners: dict[str, str]) -> None:
-        owner = f"{kind} {syntax.quoted(name)}"
-        other = owners.setdefault(syntax.folded_name(name), owner)
-        if other is not owner:
-            message = f'The {owner} and the {other} have the same name; case does not count, nor "_" for "-".'
-            if name.endswith("-group") or other.endswith('-group"'):
+    def _check_unique(self, name: str, path: Path, kind: str, owners: dict[str, tuple[str, str]]) -> None:
+        own = (kind, name)
+        other = owners.setdefault(syntax.folded_name(name), own)
+        if other is not own:
+            first, second = (f"{of} {syntax.quoted(named)}" for of, named in (own, other))
+            message = (
+                f'The {first} and the {second} have the same name; case does not count, nor "_" for "-".'
+            )
+            if name.endswith("-group") or second.endswith('-group"'):
                 message += " A task under `tasks:` is in a group of its own, called <task>-group."
             self._fault(path, "duplicate_name", message)
 
@@ -247,7 +251,7 @@ class Resolver:
         resource = self._resources.get(task.resource)
         if resource is None:
             self._unknown((*path, "resource"), "resource", task.resource, self._resources)
-        self._fault((*path, "image"), "image", image_fault(task.image))
+        self._fault((*path, "image"), "image", self._image_fault(task.image))
         self._check_tokens(task, path)
         self._note_left_out(task, path)
         spec = TaskSpec(
@@ -272,6 +276,12 @@ class Resolver:
             self._fault((*path, "environment", name), "variable", syntax.variable_fault(name))
         self._check_mounts(spec)
         return spec if resource else None
+
+    def _image_fault(self, image: str) -> str | None:
+        """The fault of an image, which many tasks of a document have in common."""
+        if image not in self._images:
+            self._images[image] = image_fault(image)
+        return self._images[image]
 
     def _exit_actions(self, task: TaskModel, path: Path) -> dict[str, str]:
         if not task.exitActions:
@@ -338,9 +348,7 @@ class Resolver:
 
     def _check_tokens(self, task: TaskModel, path: Path) -> None:
         """Check that hosts that tokens name exist, and collect the tokens that stand for data."""
-        for text, place in _texts(task, path):
-            if "{{" not in text:
-                continue
+        for text, place in _texts_with_tokens(task, path):
             for name in HOST.findall(text):
                 if name not in self._home:
                     self._unknown(place, "task", name, self._home)
@@ -441,15 +449,18 @@ def _targets(task: TaskSpec) -> Iterator[tuple[str, Path]]:
         yield target or source, (*task.path, "volumeMounts", index)
 
 
-def _texts(task: TaskModel, path: Path) -> Iterator[tuple[str, Path]]:
-    """The texts in which tokens are replaced, and their paths."""
+def _texts_with_tokens(task: TaskModel, path: Path) -> Iterator[tuple[str, Path]]:
+    """The texts that may have tokens to be replaced, and their paths."""
     for name in ("command", "args"):
         for index, text in enumerate(getattr(task, name)):
-            yield text, (*path, name, index)
+            if "{{" in text:
+                yield text, (*path, name, index)
     for name, text in task.environment.items():
-        yield text, (*path, "environment", name)
+        if "{{" in text:
+            yield text, (*path, "environment", name)
     for index, file in enumerate(task.files):
-        yield file.contents or "", (*path, "files", index, "contents")
+        if file.contents and "{{" in file.contents:
+            yield file.contents, (*path, "files", index, "contents")
 
 
 def _requirements(entries: Sequence[TopologyEntry], path: Path) -> tuple[Requirement, ...]:

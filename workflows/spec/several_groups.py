@@ -69,6 +69,8 @@ def topology_of_workflow(
 
 def _sharing(groups: Sequence[GroupSpec]) -> dict[Pair, list[GroupSpec]]:
     """The pairs that tasks of several groups name, with those groups."""
+    if len(groups) < 2:
+        return {}
     members: dict[Pair, dict[str, GroupSpec]] = {}
     for group in groups:
         for task in group.tasks:
