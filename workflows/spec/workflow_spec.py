@@ -1,4 +1,8 @@
-"""A workflow as read from its text: frozen values, every reference resolved, paths kept for later faults."""
+"""A workflow as read from its text: frozen values, every reference resolved, paths kept for later faults.
+
+Those of which a workflow has many have no slots: a large text is read in another process, and pickle reads
+and writes a frozen value with slots field by field in Python, one without by itself.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +14,7 @@ from scheduling.requirements import Requirement
 from workflows.values.placement import File
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Resource:
     """A resource spec. ``memory`` and ``storage`` are Kubernetes quantities, empty for none.
 
@@ -29,7 +33,7 @@ class Resource:
     leaves_group_topology: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TaskSpec:
     """One task. ``exit_actions`` maps names of actions to checked ranges (``1-3,7``).
 
