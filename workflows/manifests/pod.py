@@ -154,9 +154,10 @@ def _container(task: TaskTry, frame: PodFrame, volumes: "_Volumes") -> Manifest:
 def _environment(placement: TaskPlacement, frame: PodFrame) -> tuple[Manifest, ...]:
     keys = ((name, *use.items()) for name, use in placement.credentials.items() if not isinstance(use, str))
     key = (*placement.environment.items(), None, *keys)
-    if key not in frame.environments:
-        frame.environments[key] = tuple(_variables(placement, frame))
-    return frame.environments[key]
+    variables = frame.environments.get(key)  # one look, since the hash of such a key takes long
+    if variables is None:
+        variables = frame.environments[key] = tuple(_variables(placement, frame))
+    return variables
 
 
 def _variables(placement: TaskPlacement, frame: PodFrame) -> Iterator[Manifest]:
