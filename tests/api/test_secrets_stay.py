@@ -282,7 +282,7 @@ def test_the_password_of_the_database(root, monkeypatch):
 
 @pytest.mark.usefixtures("nothing_told")
 def test_the_password_of_redis(root, monkeypatch, django_capture_on_commit_callbacks):
-    broken = Celery(broker=f"redis://:{secret('redis')}@127.0.0.1:1/0")
+    broken = Celery(broker=f"redis://:{secret('redis')}@127.0.0.1:1/0", set_as_current=False)
     broken.conf.update(broker_transport_options={"max_retries": 0}, task_publish_retry=False)
     monkeypatch.setattr(recording, "current_app", broken)
     with django_capture_on_commit_callbacks(execute=True):

@@ -2,7 +2,6 @@
 
 import pytest
 import time_machine
-from celery import current_app
 from django.conf import settings
 
 from osmo_topology.celery import EVERY, PARTS, app
@@ -24,7 +23,7 @@ def test_periodic_work_has_a_queue_of_its_own_and_no_expiry(task):
 
 @pytest.mark.parametrize("task", sorted(EVERY | PARTS))
 def test_periodic_work_knows_how_often_it_is_asked_for(task):
-    current_app.loader.import_default_modules()
+    app.loader.import_default_modules()
     assert isinstance(app.tasks[task], periodic.Periodic)
     assert app.tasks[task].every == (EVERY | PARTS)[task]
 
@@ -61,7 +60,7 @@ def test_a_run_that_hangs_does_not_stop_its_work_for_ever(monkeypatch):
 
 
 def test_no_task_claims_a_time_limit_that_threads_do_not_have():
-    current_app.loader.import_default_modules()
+    app.loader.import_default_modules()
     limited = [name for name, task in app.tasks.items() if task.soft_time_limit or task.time_limit]
     assert limited == []
 
