@@ -1,17 +1,21 @@
 """Signing keys of the identity provider, made here so that tests can sign what it never would."""
 
 import json
+from functools import cached_property
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 
 class SigningKey:
-    """An RSA key with an id."""
+    """An RSA key with an id; it is generated when it is first needed, since some are only named."""
 
     def __init__(self, kid):
         self.kid = kid
-        self.private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+    @cached_property
+    def private(self):
+        return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def jwk(self):
         return {**_jwk(self.private), "kid": self.kid, "use": "sig", "alg": "RS256"}
