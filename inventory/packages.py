@@ -96,16 +96,16 @@ def pins(lock: Path) -> dict[str, str]:
 
 def _package(name: str, version: str, versions: Mapping[str, str]) -> Package:
     try:
-        installed = metadata.distribution(name)
+        fields = metadata.metadata(name)  # read once: a distribution parses them anew for each question
     except metadata.PackageNotFoundError:
         raise LookupError(f"{name} {version} is not installed here: run `make venv`") from None
-    if installed.version != version:
-        raise LookupError(f"{name} is {installed.version} here and {version} in the lock: run `make venv`")
-    needs = {canonicalize_name(Requirement(line).name) for line in installed.requires or ()}
+    if fields["Version"] != version:
+        raise LookupError(f"{name} is {fields['Version']} here and {version} in the lock: run `make venv`")
+    needs = {canonicalize_name(Requirement(line).name) for line in fields.get_all("Requires-Dist", [])}
     return Package(
         name=name,
         version=version,
-        licence=LICENCES.get(name) or _licence(installed.metadata),
+        licence=LICENCES.get(name) or _licence(fields),
         needs=tuple(sorted(needs & versions.keys())),
     )
 
