@@ -2,12 +2,11 @@
 
 from urllib.parse import unquote, urlsplit
 
-import psycopg
 import pytest
-from django.db import OperationalError, connections
+from django.db import connections
 from hypothesis import HealthCheck, settings
 
-FLUSHES = 5
+from tests import databases
 
 settings.register_profile(
     "quick",
@@ -47,25 +46,5 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, p
         NAME=url.path.lstrip("/"),
     )
     follow.close_old_connections = connections.close_all  # its threads outlive the database
-    _flush_beside_readers(connections["default"].ops)
-
-
-def _flush_beside_readers(ops):
-    """Empty the tables again where PostgreSQL ended that for the sake of a server that reads them.
-
-    A process of the service may still be in a query as a test ends. If that query holds one table and asks
-    for another one, it and the TRUNCATE wait for each other.
-    """
-    flush = ops.execute_sql_flush
-
-    def flush_again(statements):
-        for left in reversed(range(FLUSHES)):
-            try:
-                flush(statements)
-            except OperationalError as error:
-                if not left or not isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
-                    raise
-            else:
-                return
-
-    ops.execute_sql_flush = flush_again
+    databases.flush_what_has_rows(connections["default"].ops)
+    databases.flush_beside_readers(connections["default"].ops)
