@@ -33,7 +33,9 @@ def _no_marks_of_clusters():
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, postgres_url):
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix, django_db_blocker, postgres_url
+):
     """Point the settings at the server before pytest-django creates a database on it."""
     from workflows.logs import follow  # noqa: PLC0415 -- Django reads its settings first
 
@@ -46,5 +48,7 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, p
         NAME=url.path.lstrip("/"),
     )
     follow.close_old_connections = connections.close_all  # its threads outlive the database
+    with django_db_blocker.unblock():
+        databases.copy_a_migrated_one(connections["default"], postgres_url)
     databases.flush_what_has_rows(connections["default"].ops)
     databases.flush_beside_readers(connections["default"].ops)
