@@ -3,10 +3,13 @@
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.db import connections
 from hypothesis import HealthCheck, settings
 
 from tests import databases
+
+PBKDF2PasswordHasher.iterations = 1000  # a million take a quarter of a second, for each user with a password
 
 settings.register_profile(
     "quick",
