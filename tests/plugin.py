@@ -12,7 +12,7 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from itertools import filterfalse, groupby, islice
 
 import pytest
@@ -32,6 +32,18 @@ for limit in ("STREAMS", "USER_STREAMS", "FOLLOWERS", "USER_FOLLOWERS"):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--deep", action="store_true", help="run what takes minutes by its nature, alone")
+
+
+@pytest.hookimpl(wrapper=True)  # so that it comes before pytest-django's, which loads what is named here
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """Let a process load the service, with the fixtures that use it, unless it only deals tests to others."""
+    options = early_config.known_args_namespace
+    undivided = options.collectonly or options.usepdb or "PYTEST_XDIST_WORKER" in os.environ
+    if getattr(options, "numprocesses", None) and not undivided:
+        options.noconftest = True
+    else:
+        os.environ["DJANGO_SETTINGS_MODULE"] = "osmo_topology.settings"
+    return (yield)
 
 
 @pytest.hookimpl(trylast=True)  # Hypothesis marks its tests at the end of the collection
