@@ -6,7 +6,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.conftest import workflow
 
-pool = urllib3.PoolManager()
+# a process serves its page a moment after it has begun, and the first test may come before
+pool = urllib3.PoolManager(retries=urllib3.Retry(connect=120, backoff_factor=0.1, backoff_max=0.5))
 
 
 def scrape(running_service, process):
