@@ -426,22 +426,71 @@ def test_a_gang_that_is_evicted_pod_by_pod_is_tried_again_once(world):
     world.step(group)
     evict(world, group, 0, 2)
     world.settle()
-    assert [task.retry_id for task in group.tasks.filter(latest=True)] == [1, 1, 1]
+    assert retries(group) == [1, 1, 1]
     assert statuses(group) == ["RUNNING"] * 3
 
 
-def test_a_pod_that_is_lost_beside_one_that_is_being_deleted_waits_for_what_becomes_of_that(world):
-    group = gang(world, policy=replace(REQUEUE, node_lost=Response.TASK))
+def test_a_pod_that_is_evicted_beside_one_that_is_being_deleted_waits_for_what_becomes_of_that(world):
+    """For 40 seconds since the first of them was gone: its scheduler may evict a gang that is incomplete."""
+    group = gang(world, pods=4, policy=replace(REQUEUE, preempted=Response.TASK))
     hold(world, group)
-    pod, namespace = group.tasks.get(position=1).pod_name, group.placement["namespace"]
-    world.cluster.delete(POD, pod, uid=None, namespace=namespace)
-    lose_nodes(world, group, 2)
+    delete(world, group, position=1)
+    evict(world, group, 2)
+    gone(world, group, 30, position=2)
     world.step(group)
-    assert statuses(group) == ["RUNNING"] * 3
+    assert statuses(group) == ["RUNNING"] * 4
     assert "no pod any more, and the pod of a peer is being deleted" in fresh(group).waiting_reason
-    ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(seconds=91))
+    evict(world, group, 3)
+    gone(world, group, 39, position=2)
+    gone(world, group, 20, position=3)
     world.step(group)
-    assert group.tasks.get(position=2, latest=True).retry_id == 1
+    assert statuses(group) == ["RUNNING"] * 4
+    gone(world, group, 41, position=2)
+    world.step(group)
+    assert retries(group) == [0, 0, 1, 1]
+
+
+def test_a_task_without_peers_waits_for_none(world):
+    group = gang(world, pods=1, policy=replace(REQUEUE, preempted=Response.TASK))
+    evict(world, group)
+    gone(world, group, 0, position=0)
+    world.step(group)
+    assert retries(group) == [1]
+
+
+def test_a_pod_that_was_deleted_from_a_node_that_is_away_waits_for_no_peer(world):
+    """The node may come back, and nothing would say any more why the pod went."""
+    group = gang(world, policy=replace(REQUEUE, node_lost=Response.TASK, preempted=Response.FAIL))
+    world.cluster.players.remove(players.scheduler)
+    namespace, node = group.placement["namespace"], "node-away"
+    lost = group.tasks.get(position=2).pod_name
+    world.cluster.edit(POD, lost, lambda obj: obj["spec"].update(nodeName=node), namespace=namespace)
+    world.step(group)
+    world.cluster.put(NODE, a_node(node, since=timezone.now() - timedelta(seconds=20), ready="Unknown"))
+    hold(world, group)
+    delete(world, group, position=1)
+    world.cluster.remove(POD, lost, namespace=namespace)
+    world.observe()
+    gone(world, group, 7, position=2)
+    world.step(group)
+    assert retries(group) == [0, 0, 1]
+
+
+def delete(world, group, *, position):
+    """Somebody deletes a pod of the first try."""
+    pod = group.tasks.get(position=position, retry_id=0).pod_name
+    world.cluster.delete(POD, pod, uid=None, namespace=group.placement["namespace"])
+
+
+def gone(world, group, seconds, *, position):
+    """The pod of a task's first try has been gone for so long."""
+    pod = group.tasks.get(position=position, retry_id=0).pod_name
+    seen_at = timezone.now() - timedelta(seconds=seconds)
+    assert ObservedPod.objects.filter(name=pod, absent=True).update(seen_at=seen_at) == 1
+
+
+def retries(group):
+    return [task.retry_id for task in group.tasks.filter(latest=True).order_by("position")]
 
 
 def test_the_run_clock_counts_only_while_all_tasks_have_nodes(world):

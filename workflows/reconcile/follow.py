@@ -129,7 +129,7 @@ class Assessment:
     """What to record, when to reconcile again without a notification, and the pods not observed yet.
 
     ``lost`` are tasks of a gang without any place whose pods are gone: they are created again.
-    ``held_back`` says which failures do not count yet and what is waited for, empty for none.
+    ``held_back`` says which losses do not count yet and what is waited for, empty for none.
     """
 
     changes: tuple[Change, ...]
@@ -160,7 +160,7 @@ def follow(
     recovery, delay = _judged(view, observed, moves, reader.losses, history=history)
     if delay is not None:
         moves = {pk: move for pk, move in moves.items() if pk not in reader.losses}
-        reader.recheck_at(delay.look_again)
+        reader.hold_back(delay.look_again)
     if recovery is not None and recovery.response == Response.REQUEUE:
         attempt = new_attempt(view, moves, recovery, out_of_domain=history().out_of_domain)
         changes_of_attempt = (*_left_unnoted(view, observed), *attempt, *reader.failures)
@@ -460,6 +460,11 @@ class _TaskReader:
     def _eviction(self, pod: str) -> Eviction | None:
         scheduler = installed().get(self._view.placement.scheduler_type)
         return eviction_of(scheduler, pod, messages=self._observed.evictions, peers=self._pod_names)
+
+    def hold_back(self, until: datetime) -> None:
+        """Read again then; what nodes did to the losses is recorded with them."""
+        self.failures = []
+        self.recheck_at(until)
 
     def recheck_at(self, at: datetime) -> None:
         self.recheck = at if self.recheck is None else min(self.recheck, at)

@@ -26,8 +26,10 @@ HELD_BACK = timedelta(seconds=90)
 HELD_STEP = timedelta(seconds=1)
 DOMAIN_NEWS = timedelta(seconds=10)
 """How long after a task failed its domain's controller may report a node that it lost before."""
-PEERS_LOST_TOO = timedelta(seconds=2)
-"""How long after a pod was taken from a gang the news may come that its peers were taken, too."""
+PEERS_TAKEN = timedelta(seconds=2)
+"""How long after a pod was taken from a gang the news may come that its peers are taken, too."""
+PEERS_ENDING = timedelta(seconds=40)
+"""For how long such a peer is waited for: a pod usually has 30 s to end, and KAI evicts the rest after 60."""
 PEER_AWAY = "peer_on_node_away"
 
 
@@ -83,27 +85,32 @@ def awaits_peers(
     gone_at: Mapping[str, datetime],
     losses: Mapping[int, LostTask],
 ) -> HeldBack | None:
-    """Losses that would be replaced alone, before it is known whether peers are lost with them.
+    """Preempted tasks that would be replaced alone, before it is known whether their peers go with them.
 
-    A scheduler takes a gang's pods one by one. Nothing is said of the first moment, which is short.
+    A scheduler takes the pods of a gang one by one. Nothing is said of the first moment, which is short. A
+    loss by a node never waits: its cause is read from the node as it is now.
     """
-    if all(lost.loss == Loss.FAILED for lost in losses.values()):
+    lost_at = {task.name: gone_at.get(task.pod_name) for task in view.live if task.pk in losses}
+    times = [at for at in lost_at.values() if at is not None]
+    peers = [task for task in view.live if task.pk not in losses]
+    if not times or not peers or any(lost.loss != Loss.PREEMPTED for lost in losses.values()):
         return None
-    lost_at = max((at for t in view.live if t.pk in losses and (at := gone_at.get(t.pod_name))), default=None)
-    if lost_at is None:
+    until = min(times) + PEERS_ENDING
+    if view.now < (moment := min(max(times) + PEERS_TAKEN, until)):
+        return HeldBack(moment, "")
+    if view.now >= until or not any(pod.deleting and not pod.absent for pod in _pods_of(peers, pods)):
         return None
-    if view.now < lost_at + PEERS_LOST_TOO:
-        return HeldBack(lost_at + PEERS_LOST_TOO, "")
-    peers = [pods[task.pod_name] for task in view.live if task.pk not in losses and task.pod_name in pods]
-    if view.now >= lost_at + HELD_BACK or not any(pod.deleting and not pod.absent for pod in peers):
-        return None
-    names = sorted(lost.name for lost in losses.values())
+    names = sorted(name for name, at in lost_at.items() if at is not None)
     task, has = plural(len(names), "task"), "has" if len(names) == 1 else "have"
     sentence = (
         f"The {task} {listing(names)} {has} no pod any more, and the pod of a peer is being deleted. "
         "What follows is decided when that is gone, too."
     )
-    return HeldBack(view.now + HELD_STEP, sentence)
+    return HeldBack(min(view.now + HELD_STEP, until), sentence)
+
+
+def _pods_of(tasks: Sequence[TaskView], pods: Mapping[str, PodSeen]) -> list[PodSeen]:
+    return [pods[task.pod_name] for task in tasks if task.pod_name in pods]
 
 
 def _held_sentence(losses: Mapping[int, LostTask], until: str) -> str:

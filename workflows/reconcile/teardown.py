@@ -101,9 +101,9 @@ def _delete_rest(
     applied = apply(plan.steps, cluster=cluster, archive=archive, grace_seconds=None)
     if not isinstance(applied, Applied):
         return _retry(applied)
-    if plan.deletes_all and not applied.lingers:
+    if plan.deletes_all and not applied.lingering:
         return Settled()
-    return _wait(view, lease, plan, PodsAway())
+    return _wait(view, lease, plan.once_done(applied.lingering), PodsAway())
 
 
 def _retry(failure: Retry | Failed) -> Retry:
