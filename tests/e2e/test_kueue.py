@@ -286,7 +286,14 @@ def test_claims_for_one_gpu_each_get_a_node_each(world, queues):
     """By GPUs alone all of them would stand on one node, where a single one could start."""
     pool = world.make_pool(scheduler="kueue", nvlink=True, racks=1, size=3)
     queues.make(pool, RACK)
-    name = world.submit(pool, workflow(("g", list("abc")), resources="one: {gpu: 1}"))
+    text = workflow(("g", list("abc")), resources="one: {gpu: 1}")
+
+    def warnings():
+        """What half a node is follows from nodes, which the observer reports after the pool was made."""
+        return world.service.submit(pool, text, dry_run=True)["warnings"]
+
+    world.wait(warnings, lambda told: any("more than half of a node" in warning for warning in told))
+    name = world.submit(pool, text)
     world.wait_group(name, "g", "RUNNING")
     assert len({pod["spec"]["nodeName"] for pod in world.bound_pods(name)}) == 3
     complete(world, name)
