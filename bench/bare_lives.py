@@ -1,7 +1,8 @@
 """Whole lives of task groups without the service: a client that only waits for what the cluster does.
 
-All groups at once, kind by kind, and each wait is one list a second: nothing that follows groups one by one
-can be faster on the same cluster.
+All groups at once and kind by kind, so there is one wait for all claim templates, one for the ends of all
+pods and one until all is gone; a wait asks the API server for a count some times a second, and for no object.
+A client that let groups overtake each other would be faster where schedulers and controllers take turns.
 """
 
 import json
@@ -13,12 +14,9 @@ from uuid import uuid4
 from bench import bare_client
 from bench.site import Site
 from localcluster import kueue_queues
-from localcluster.controlplane import create_namespace
+from scheduling import names
 
-NAMESPACE = "bare-lives"
 PATIENCE_SECONDS = 1800.0
-LOOK_SECONDS = 1.0
-LABEL = "osmo.nvidia.com/task-group"
 
 _PATHS = {
     "Pod": "/api/v1/namespaces/{}/pods",
@@ -37,56 +35,73 @@ def path_of(body: dict[str, Any], namespace: str) -> str:
     return _PATHS[body["kind"]].format(namespace)
 
 
-def seconds(site: Site, bodies: Sequence[dict[str, Any]], *, groups: int) -> float:
+def seconds(site: Site, bodies: Sequence[dict[str, Any]], *, groups: int, namespace: str) -> float:
     """From the first creation of so many copies of a group until nothing of them is left.
 
-    ``bodies`` are the objects of one group in the order of their creation. Its pods must end by themselves.
+    ``bodies`` are the objects of one group in the order of their creation. Its pods must end by themselves,
+    and nothing else may be in the namespace.
     """
     assert site.running.plane is not None
     access = site.running.plane.access()
-    create_namespace(site.api, NAMESPACE)
-    copies = [_copied(bodies) for _ in range(groups)]
-    before_pods = [body["kind"] for body in bodies if body["kind"] != "Pod"]
-    domains = [copy for objs in copies for copy in objs if copy["kind"] == "ComputeDomain"]
-    pods = sum(copy["kind"] == "Pod" for objs in copies for copy in objs)
+    wait_until_empty(site, bodies, namespace=namespace)
+    copies = [_copied(bodies, namespace) for _ in range(groups)]
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for obj in (obj for objs in copies for obj in objs):
+        by_kind.setdefault(obj["kind"], []).append(obj)
+    domains, pods = by_kind.get("ComputeDomain", []), by_kind["Pod"]
+    others = [objs for kind, objs in by_kind.items() if kind not in ("ComputeDomain", "Pod")]
 
-    def calls(make: Callable[..., list[bare_client.Call]], kind: str) -> list[bare_client.Call]:
-        return make(
-            path_of({"kind": kind}, NAMESPACE), [o for objs in copies for o in objs if o["kind"] == kind]
-        )
+    def create(*kinds: list[dict[str, Any]]) -> None:
+        calls = [bare_client.creations(path_of(objs[0], namespace), objs) for objs in kinds if objs]
+        bare_client.send(access, *calls)
+
+    def delete(*kinds: list[dict[str, Any]]) -> None:
+        calls = [bare_client.deletions(path_of(objs[0], namespace), objs) for objs in kinds if objs]
+        bare_client.send(access, *calls)
 
     began = time.monotonic()
-    if domains:
-        bare_client.send(access, calls(bare_client.creations, "ComputeDomain"))
-        _wait(site, lambda: _count(site, _TEMPLATES) == len(domains), "all claim templates")
-    rest = [kind for kind in dict.fromkeys(before_pods) if kind != "ComputeDomain"]
-    bare_client.send(access, *(calls(bare_client.creations, kind) for kind in (*rest, "Pod")))
-    _wait(site, lambda: _count(site, _PATHS["Pod"], phase="Succeeded") == pods, "all pods to end")
-    kinds = ["Pod", *reversed(rest), *(["ComputeDomain"] if domains else [])]
-    bare_client.send(access, *(calls(bare_client.deletions, kind) for kind in kinds))
-    left = (_PATHS["Pod"], *((_PATHS["ComputeDomain"], _TEMPLATES, _CLAIMS) if domains else ()))
-    _wait(site, lambda: not any(_count(site, path) for path in left), "all objects to be gone")
+    create(domains)
+    _wait(site, lambda: _count(site, _TEMPLATES, namespace) == len(domains), "all claim templates")
+    create(*others)
+    if workloads := by_kind.get("Workload"):
+        _wait(site, lambda: _admitted(site, namespace) == len(workloads), "all admissions")
+    create(pods)
+    not_ended = "status.phase!=Succeeded"
+    _wait(site, lambda: not _count(site, _PATHS["Pod"], namespace, where=not_ended), "all pods to end")
+    delete(pods, *others, domains)
+    wait_until_empty(site, bodies, namespace=namespace)
     return time.monotonic() - began
 
 
-def _copied(bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def wait_until_empty(site: Site, bodies: Sequence[dict[str, Any]], *, namespace: str) -> None:
+    """Wait until nothing of these kinds, nor what controllers make of them, is in the namespace."""
+    paths = [_PATHS[kind] for kind in dict.fromkeys(body["kind"] for body in bodies)]
+    if _PATHS["ComputeDomain"] in paths:
+        paths += [_TEMPLATES, _CLAIMS]
+    _wait(site, lambda: not any(_count(site, path, namespace) for path in paths), "all objects to be gone")
+
+
+def _copied(bodies: Sequence[dict[str, Any]], namespace: str) -> list[dict[str, Any]]:
     """The objects of another group like this one: other names everywhere, in another namespace."""
-    text = json.dumps([body | {"metadata": body["metadata"] | {"namespace": NAMESPACE}} for body in bodies])
-    group = next(body["metadata"]["labels"][LABEL] for body in bodies if body["kind"] == "Pod")
-    tasks = [body["metadata"]["name"].rsplit("-", 1)[0] for body in bodies if body["kind"] == "Pod"]
-    for identity in (group, *tasks):
+    text = json.dumps([body | {"metadata": body["metadata"] | {"namespace": namespace}} for body in bodies])
+    pods = [body["metadata"] for body in bodies if body["kind"] == "Pod"]
+    tasks = [pod["name"].rsplit("-", 1)[0] for pod in pods]
+    for identity in (pods[0]["labels"][names.GROUP_LABEL], *tasks):
         text = text.replace(identity, uuid4().hex)
     return list(json.loads(text))
 
 
-def _count(site: Site, path: str, *, phase: str = "") -> int:
-    query = {"fieldSelector": f"status.phase={phase}"} if phase else None
-    return len(site.api.list(path.format(NAMESPACE), query=query)[0])
+def _count(site: Site, path: str, namespace: str, *, where: str = "") -> int:
+    """How many objects there are; with ``where``, which selects by fields, at most one is counted."""
+    query = {"limit": 1} | ({"fieldSelector": where} if where else {})
+    answer = site.api.call("GET", path.format(namespace), query=query)
+    return len(answer.get("items") or ()) + int(answer["metadata"].get("remainingItemCount") or 0)
+
+
+def _admitted(site: Site, namespace: str) -> int:
+    workloads = site.api.list(_PATHS["Workload"].format(namespace))[0]
+    return sum("admission" in (workload.get("status") or {}) for workload in workloads)
 
 
 def _wait(site: Site, condition: Callable[[], bool], awaited: str) -> None:
-    def after_a_while() -> bool:
-        time.sleep(LOOK_SECONDS)
-        return condition()
-
-    site.wait(after_a_while, seconds=PATIENCE_SECONDS, awaited=awaited)
+    site.wait(condition, seconds=PATIENCE_SECONDS, awaited=awaited)

@@ -6,9 +6,9 @@ real schedulers fill about 10 (KAI) and admit about 40 (Kueue) groups a second, 
 few ComputeDomains a second. The bare client creates all objects kind by kind and deletes them again. It
 follows nothing.
 
-How near the limit is says a second client: it makes the same objects, waits until the stand-ins have run all
-pods, and deletes everything, in as few steps as there are kinds (``lived_per_second``). The API server, etcd,
-the schedulers and controllers do the same work for it; only the service is missing.
+A second client makes the same objects, waits until the stand-ins have run all pods, and deletes everything,
+with the service stopped (``lived_per_second``): the API server, etcd, the schedulers and controllers do the
+same work for it.
 
 On Kueue a group is admitted before it has pods: ``admitted_per_second`` counts from the first submission
 until the last group has its pods.
@@ -60,10 +60,10 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     for name, shape in SHAPES.items():
         groups = max(100, shape.groups // 50) if small else shape.groups
         with started_site(progress=progress, standins=True, more=LIMITS) as site:
+            servers = site.servers()
             _configure(site, name, shape)
             figures[name] = _life(site, name, shape, groups=groups)
             progress(f"group_rate: {name}: {figures[name]}")
-            servers = site.servers()
     return {"servers": servers, "shapes": figures}
 
 
@@ -130,7 +130,10 @@ def _life(site: Site, name: str, shape: Shape, *, groups: int) -> dict[str, Any]
     cpu = spent(used, cpu_seconds(site.supervisor))
     completed = site.count("SELECT count(*) FROM workflows_taskgroup WHERE status = 'COMPLETED'")
     bare = _bare_seconds(site, bodies, groups=groups)
-    lived = bare_lives.seconds(site, bodies, groups=groups)
+    bare_lives.wait_until_empty(site, bodies, namespace=ELSEWHERE)
+    for process in SERVICE:
+        site.supervisor.stop_one(process)
+    lived = bare_lives.seconds(site, bodies, groups=groups, namespace=namespace_of(shape.scheduler))
     return {
         "groups": groups,
         "completed": completed,
