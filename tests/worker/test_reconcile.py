@@ -10,7 +10,7 @@ from django.utils import timezone
 from cluster.clock import boot_seconds
 from cluster.errors import ClusterUnreachable, Invalid, NotServed, RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
-from pools.conditions import find, status_of
+from pools.conditions import status_of
 from pools.models import Cluster
 from tests.factories import LEVELS
 from tests.fakes import players
@@ -554,26 +554,6 @@ def test_a_domain_that_does_not_go_is_waited_for_and_shown(world):
     world.settle()
     assert released(group)
     assert status_of(fresh(group).conditions, "ReleaseStuck") == "False"
-
-
-def test_what_is_stuck_names_only_what_is_left(world):
-    """Pods took long to go, and the look that deletes the rest says what lingers of it."""
-    group = world.group(pods=2)
-    world.settle()
-    pod, namespace = group.tasks.get(position=1).pod_name, group.placement["namespace"]
-    world.cluster.edit(
-        POD, pod, lambda obj: obj["metadata"].update(finalizers=["example.com/held"]), namespace=namespace
-    )
-    world.cluster.players.remove(world.cluster.players[-1])  # the ComputeDomains' controller is gone
-    stop(group)
-    world.look(group)
-    TaskGroup.objects.filter(pk=group.pk).update(end_time=timezone.now() - timedelta(seconds=200))
-    world.cluster.edit(POD, pod, lambda obj: obj["metadata"].pop("finalizers"), namespace=namespace)
-    world.look(group)
-    message = find(fresh(group).conditions, "ReleaseStuck")["message"]
-    assert "ComputeDomain" in message
-    assert "Service " not in message
-    assert "PodGroup " not in message
 
 
 def test_a_group_that_cannot_be_taken_down_since_its_cluster_is_away_says_so(world):

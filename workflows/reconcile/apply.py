@@ -40,28 +40,27 @@ class NameTaken(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """All steps were done. ``lingering``, by kind and name, was deleted and no reply says that it is gone."""
+    """All steps were done. ``lingers``: not every reply to a delete said that the object is gone with it."""
 
-    lingering: frozenset[tuple[Kind, str]]
+    lingers: bool
 
 
 def apply(
     steps: Iterable[Step], *, cluster: LeasedCluster, archive: LogArchive, grace_seconds: int | None
 ) -> Applied | Retry | Failed:
     """Do the steps in order. Raises ClusterError."""
-    lingering: set[tuple[Kind, str]] = set()
+    lingers = False
     for step in steps:
         if isinstance(step, Create):
             failure = create_objects(step, cluster=cluster)
         elif step.kind == POD:
             failure = _delete_pods(step, cluster, archive, 0 if step.forced else grace_seconds)
-            lingering |= {(POD, target.name) for target in step.targets}
+            lingers = True
         else:
-            failure = None
-            lingering |= {(step.kind, name) for name in _delete(step, cluster)}
+            failure, lingers = None, _delete(step, cluster) or lingers
         if failure is not None:
             return failure
-    return Applied(lingering=frozenset(lingering))
+    return Applied(lingers=lingers)
 
 
 def create_objects(step: Create, *, cluster: LeasedCluster) -> Retry | Failed | None:
@@ -132,14 +131,14 @@ def _delete_pods(
     return None
 
 
-def _delete(step: Delete, cluster: LeasedCluster) -> list[str]:
-    """Delete objects; returns the names of those that may linger, or that another may have."""
-    deletions = {
-        target.name: cluster.delete(step.kind, target.name, namespace=target.namespace, uid=target.uid or "")
+def _delete(step: Delete, cluster: LeasedCluster) -> bool:
+    """Delete objects; returns whether one of them may linger, or another may have its name."""
+    deletions = [
+        cluster.delete(step.kind, target.name, namespace=target.namespace, uid=target.uid or "")
         for target in step.targets
-    }
+    ]
     crashpoints.reached(f"deleted-{step.kind.plural}")
-    return [name for name, deletion in deletions.items() if deletion is not Deletion.REMOVED]
+    return any(deletion is not Deletion.REMOVED for deletion in deletions)
 
 
 def _check_ours(kind: Kind, desired: Obj, cluster: LeasedCluster) -> None:

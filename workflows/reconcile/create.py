@@ -181,8 +181,7 @@ def _in_rounds(
             gone = sum(task.name in placed and task.pod_name not in observed.pods for task in desired.tasks)
             # each reply has come: no list again
             return Created(desired.tasks, domain.uid if domain else "", gone)
-        # a template comes later than the reply to its ComputeDomain, which the observer reports
-        if not steps or (plan.wait == "template" and not reader.has_template()):
+        if not steps:
             return _made_meanwhile(view, desired, observed, plan) or _wait(plan, away)
     return RequeueAfter(seconds=POLL_SECONDS)
 

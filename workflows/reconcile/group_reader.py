@@ -137,14 +137,10 @@ class GroupReader:
         return LiveGroup(
             secrets=self._of(SECRET),
             domains=domains,
-            template=self._any_template(domains) if self._placement.nvlink else None,
+            template=self._any_template() if self._placement.nvlink else None,
             pod_groups=self._pod_groups(gone_if_unserved=True),
             services=self._of(SERVICE),
         )
-
-    def has_template(self) -> bool:
-        """Whether a claim template has the name of the group's own, whoever made it."""
-        return self._claim_template() is not None
 
     def claims(self, pods: frozenset[str], *, claim_names: Sequence[str] | None) -> tuple[str, ...]:
         """Claims of these pods that still exist.
@@ -174,28 +170,25 @@ class GroupReader:
     def _template(self, domains: ObjectsByName) -> LiveObject | None:
         """The template, if it exists and belongs to the present ComputeDomain."""
         domain = domains.get(names.compute_domain(self._group))
+        name = names.claim_template(self._group)
         if domain is None:
             return None
-        obj = self._claim_template()
+        obj = self._cluster.get(RESOURCE_CLAIM_TEMPLATE, name, namespace=self._namespace)
         if obj is None or (obj["metadata"].get("labels") or {}).get(DOMAIN_LABEL) != domain.uid:
             return None
         return _live_object(obj)
 
-    def _any_template(self, domains: ObjectsByName) -> LiveObject | None:
+    def _any_template(self) -> LiveObject | None:
         """The template that any ComputeDomain of our name left; one that none created is not waited for.
 
         Nor is that of a stranger's ComputeDomain, which has our name and none of our labels.
         """
-        obj = self._claim_template()
-        uid = (obj["metadata"].get("labels") or {}).get(DOMAIN_LABEL) if obj is not None else None
-        if obj is None or uid is None:
-            return None
-        is_ours = any(domain.uid == uid for domain in domains.values())
-        return _live_object(obj) if is_ours or uid != self._stranger() else None
-
-    def _claim_template(self) -> Obj | None:
         name = names.claim_template(self._group)
-        return self._cluster.get(RESOURCE_CLAIM_TEMPLATE, name, namespace=self._namespace)
+        obj = self._cluster.get(RESOURCE_CLAIM_TEMPLATE, name, namespace=self._namespace)
+        uid = (obj["metadata"].get("labels") or {}).get(DOMAIN_LABEL) if obj is not None else None
+        if obj is None or uid is None or uid == self._stranger():
+            return None
+        return _live_object(obj)
 
     def domain_by_name(self) -> Obj | None:
         """The ComputeDomain that has the group's name, whoever made it."""

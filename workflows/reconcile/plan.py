@@ -12,7 +12,7 @@ No desired object means delete; nothing here returns early on it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
@@ -59,17 +59,6 @@ class GroupPlan:
     @property
     def finished(self) -> bool:
         return not self.steps and not self.wait
-
-    def once_done(self, lingering: Collection[tuple[Kind, str]]) -> "GroupPlan":
-        """The plan after its steps: of what they deleted only these, by kind and name, linger."""
-        gone = {
-            f"{step.kind.name} {target.name}"
-            for step in self.steps
-            if isinstance(step, Delete)
-            for target in step.targets
-            if (step.kind, target.name) not in lingering
-        }
-        return replace(self, remaining=tuple(name for name in self.remaining if name not in gone))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,11 +17,11 @@ from workflows.models import Task
 from workflows.reconcile import observations
 from workflows.reconcile.apply import Applied, apply
 from workflows.reconcile.create import check_cluster
-from workflows.reconcile.group_reader import GroupReader, pod_group_kind
+from workflows.reconcile.group_reader import GroupReader, ObjectsByName, pod_group_kind
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.lost_pods import PodsAway, pods_away
-from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry, Settled, look_again
+from workflows.reconcile.outcomes import RequeueAfter, Retry, Settled, look_again
 from workflows.reconcile.plan import GroupPlan, plan_pods_down, plan_rest_down
 from workflows.services.attempts import AttemptCleared
 from workflows.services.lease import Lease
@@ -71,51 +71,33 @@ def _delete_all(
 ) -> Settled | RequeueAfter | Retry:
     """Delete as much as can be deleted now; Settled once nothing of the group is in the cluster."""
     reader = GroupReader(cluster, view.uuid, view.placement)
-    namespace = view.placement.namespace
+    grace = 0 if view.row.force else None
     for turn in range(ROUNDS):
         pods = reader.pods()
-        if not pods:
-            return _delete_rest(view, lease, reader, cluster, archive)
-        plan = plan_pods_down(pods, namespace=namespace, again=view.row.force and turn == 0)
+        plan = _plan(view, reader, pods, again=view.row.force and turn == 0)
+        if plan.finished:
+            return Settled()
         away = pods_away(view, pods)
-        steps = (*plan.steps, *away.steps(namespace=namespace))
-        if not steps:
-            break
-        grace = 0 if view.row.force else None
+        steps = (*plan.steps, *away.steps(namespace=view.placement.namespace))
         applied = apply(steps, cluster=cluster, archive=archive, grace_seconds=grace)
         if not isinstance(applied, Applied):
-            return _retry(applied)
+            return applied if isinstance(applied, Retry) else Retry(trouble=applied.message)
+        if plan.deletes_all and not applied.lingers:
+            return Settled()
+        if not steps:
+            break
     return _wait(view, lease, plan, away)
 
 
-def _delete_rest(
-    view: GroupView, lease: Lease, reader: GroupReader, cluster: LeasedCluster, archive: LogArchive
-) -> Settled | RequeueAfter | Retry:
-    """Delete what may be deleted once no pod is left.
-
-    What lingers is not read again in this look: a controller ends it later, which the observer reports.
-    """
-    plan = _plan_rest(view, reader)
-    if plan.finished:
-        return Settled()
-    applied = apply(plan.steps, cluster=cluster, archive=archive, grace_seconds=None)
-    if not isinstance(applied, Applied):
-        return _retry(applied)
-    if plan.deletes_all and not applied.lingering:
-        return Settled()
-    return _wait(view, lease, plan.once_done(applied.lingering), PodsAway())
-
-
-def _retry(failure: Retry | Failed) -> Retry:
-    """A refused deletion is tried again, too."""
-    return failure if isinstance(failure, Retry) else Retry(trouble=failure.message)
-
-
-def _plan_rest(view: GroupView, reader: GroupReader) -> GroupPlan:
+def _plan(view: GroupView, reader: GroupReader, pods: ObjectsByName, *, again: bool) -> GroupPlan:
+    namespace = view.placement.namespace
+    down = plan_pods_down(pods, namespace=namespace, again=again)
+    if not down.finished:
+        return down
     observed = reader.remaining_objects()
     claims = _claims(view, reader) if view.placement.nvlink and not observed.domains else ()
     return plan_rest_down(
-        observed, namespace=view.placement.namespace, pod_group=pod_group_kind(view.placement), claims=claims
+        observed, namespace=namespace, pod_group=pod_group_kind(view.placement), claims=claims
     )
 
 
