@@ -50,7 +50,7 @@ def held_back(
     if any(lost.loss != Loss.FAILED for lost in losses.values()):
         return None
     peers = [task for task in view.live if task.pk not in losses]
-    if not any(pod.deleting and not pod.absent for task in peers if (pod := pods.get(task.pod_name))):
+    if not _is_one_ending(peers, pods):
         return None
     ends = _ends(view, pods, losses)
     if not ends or abs(view.now - max(ends)) >= HELD_BACK:
@@ -98,7 +98,7 @@ def awaits_peers(
     until = min(times) + PEERS_ENDING
     if view.now < (moment := min(max(times) + PEERS_TAKEN, until)):
         return HeldBack(moment, "")
-    if view.now >= until or not any(pod.deleting and not pod.absent for pod in _pods_of(peers, pods)):
+    if view.now >= until or not _is_one_ending(peers, pods):
         return None
     names = sorted(name for name, at in lost_at.items() if at is not None)
     task, has = plural(len(names), "task"), "has" if len(names) == 1 else "have"
@@ -109,8 +109,9 @@ def awaits_peers(
     return HeldBack(min(view.now + HELD_STEP, until), sentence)
 
 
-def _pods_of(tasks: Sequence[TaskView], pods: Mapping[str, PodSeen]) -> list[PodSeen]:
-    return [pods[task.pod_name] for task in tasks if task.pod_name in pods]
+def _is_one_ending(tasks: Sequence[TaskView], pods: Mapping[str, PodSeen]) -> bool:
+    """Whether the pod of one of these tasks is there and being deleted."""
+    return any(pod.deleting and not pod.absent for task in tasks if (pod := pods.get(task.pod_name)))
 
 
 def _held_sentence(losses: Mapping[int, LostTask], until: str) -> str:
