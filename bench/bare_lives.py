@@ -51,24 +51,19 @@ def seconds(site: Site, bodies: Sequence[dict[str, Any]], *, groups: int, namesp
     domains, pods = by_kind.get("ComputeDomain", []), by_kind["Pod"]
     others = [objs for kind, objs in by_kind.items() if kind not in ("ComputeDomain", "Pod")]
 
-    def create(*kinds: list[dict[str, Any]]) -> None:
-        calls = [bare_client.creations(path_of(objs[0], namespace), objs) for objs in kinds if objs]
-        bare_client.send(access, *calls)
-
-    def delete(*kinds: list[dict[str, Any]]) -> None:
-        calls = [bare_client.deletions(path_of(objs[0], namespace), objs) for objs in kinds if objs]
-        bare_client.send(access, *calls)
+    def send(make: Callable[..., list[bare_client.Call]], *kinds: list[dict[str, Any]]) -> None:
+        bare_client.send(access, *(make(path_of(objs[0], namespace), objs) for objs in kinds if objs))
 
     began = time.monotonic()
-    create(domains)
+    send(bare_client.creations, domains)
     _wait(site, lambda: _count(site, _TEMPLATES, namespace) == len(domains), "all claim templates")
-    create(*others)
+    send(bare_client.creations, *others)
     if workloads := by_kind.get("Workload"):
         _wait(site, lambda: _admitted(site, namespace) == len(workloads), "all admissions")
-    create(pods)
+    send(bare_client.creations, pods)
     not_ended = "status.phase!=Succeeded"
     _wait(site, lambda: not _count(site, _PATHS["Pod"], namespace, where=not_ended), "all pods to end")
-    delete(pods, *others, domains)
+    send(bare_client.deletions, pods, *others, domains)
     wait_until_empty(site, bodies, namespace=namespace)
     return time.monotonic() - began
 
