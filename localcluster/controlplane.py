@@ -128,15 +128,15 @@ def start(
 
 
 def install_definitions(api: Api, *, kai_version: kai.Version) -> None:
-    """Install KAI's and NVIDIA's kinds and wait until the API server serves them."""
+    """Install KAI's and NVIDIA's kinds, and wait until the API server serves and checks them."""
     definitions = [*kai.definitions(kai_version), *nvidia.definitions()]
     for definition in definitions:
         api.apply(f"{DEFINITIONS}/{definition['metadata']['name']}", definition, manager=MANAGER)
     for device_class in nvidia.device_classes():
         name = device_class["metadata"]["name"]
         api.apply(f"/apis/resource.k8s.io/v1/deviceclasses/{name}", device_class, manager=MANAGER)
-    set_kai_webhook(api, kai_version=kai_version, enabled=True)
     _wait_for_definitions(api, definitions)
+    _install_kai_webhook(api, kai_version=kai_version)
 
 
 def install_kueue(api: Api) -> None:
@@ -154,16 +154,29 @@ def _wait_for_definitions(api: Api, definitions: Iterable[dict[str, Any]]) -> No
         _wait(partial(_listed, api, definition), state=f"objects of {name} to be listed")
 
 
-def set_kai_webhook(api: Api, *, kai_version: kai.Version, enabled: bool) -> None:
-    """Refuse, or stop refusing, what KAI's webhook refuses; not every cluster runs it."""
+def _install_kai_webhook(api: Api, *, kai_version: kai.Version) -> None:
+    """Refuse what KAI's webhook refuses, from the return on: policies take effect a moment after they exist."""
     group = "/apis/admissionregistration.k8s.io/v1"
     plurals = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
     for plural, body in zip(plurals, kai.webhook(kai_version), strict=True):
-        path = f"{group}/{plural}/{body['metadata']['name']}"
-        if enabled:
-            api.apply(path, body, manager=MANAGER)
-        else:
-            api.delete(path)
+        api.apply(f"{group}/{plural}/{body['metadata']['name']}", body, manager=MANAGER)
+    _wait(partial(_refuses_doubled_names, api), state="pod groups with doubled names to be refused")
+
+
+def _refuses_doubled_names(api: Api) -> bool:
+    doubled = [{"name": "a", "minMember": 1}] * 2
+    pod_group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "doubled"},
+        "spec": {"subGroups": doubled},
+    }
+    path = "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups"
+    try:
+        api.call("POST", path, body=pod_group, query={"dryRun": "All"})
+    except ApiError as error:
+        return error.code == 422
+    return False
 
 
 def create_namespace(api: Api, name: str) -> None:

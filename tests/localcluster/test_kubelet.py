@@ -194,11 +194,15 @@ def test_a_deleted_pod_is_warned_then_asked_then_killed(world):
 def test_nothing_outlives_a_kubelet_that_is_killed(world):
     world.pod("orphan", "exec sleep 1000")
     world.until("orphan", ready)
-    assert processes_of(world)
+    until(lambda: processes_of(world))  # a process has no variables while it begins
     world.process.kill()
     world.process.wait(SECONDS)
+    until(lambda: not processes_of(world))
+
+
+def until(condition):
     deadline = time.monotonic() + SECONDS
-    while processes_of(world):
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
