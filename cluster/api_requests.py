@@ -5,11 +5,12 @@ requests. Paths are those of the API conventions of Kubernetes 1.36; writes carr
 validation.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
+
+from pydantic_core import to_json
 
 from cluster.interface import FIELD_MANAGER, Obj, Propagation
 from cluster.kinds import Kind
@@ -132,7 +133,7 @@ def selection(*, label_selector: str, field_selector: str) -> dict[str, str]:
 
 
 def encode(body: Any) -> bytes:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    return to_json(body)
 
 
 def _dry(dry_run: bool) -> dict[str, str]:  # noqa: FBT001 - one flag in, one pair out
