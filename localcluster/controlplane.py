@@ -155,7 +155,7 @@ def _wait_for_definitions(api: Api, definitions: Iterable[dict[str, Any]]) -> No
 
 
 def _install_kai_webhook(api: Api, *, kai_version: kai.Version) -> None:
-    """Refuse what KAI's webhook refuses, from the return on: policies take effect a moment after they exist."""
+    """Refuse what KAI's webhook refuses. A policy takes effect a moment after it exists, so wait for it."""
     group = "/apis/admissionregistration.k8s.io/v1"
     plurals = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
     for plural, body in zip(plurals, kai.webhook(kai_version), strict=True):

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from django.db import connection
 from django.db.models import Model
+from pydantic_core import to_json
 
 Row = TypeVar("Row", bound=Model)
 Values = dict[str, Any]
@@ -100,7 +101,7 @@ def _insert(tables: Mapping[type[Model], Sequence[Values]]) -> None:
     filled = {model: rows for model, rows in tables.items() if rows}
     documents = []
     for model, rows in filled.items():
-        documents += [json.dumps(values, default=str) for values in (values_of(model()), rows)]
+        documents += [to_json(values, fallback=str).decode() for values in (values_of(model()), rows)]
     *first, last = map(_insertion, filled)
     others = ", ".join(f"part_{number} AS ({part})" for number, part in enumerate(first))
     with connection.cursor() as cursor:

@@ -3,7 +3,6 @@
 Nothing here calls a cluster. A dry run and a validation run the same checks and write nothing.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +13,7 @@ import structlog
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError
 from django.utils import timezone
+from pydantic_core import to_json
 
 from pools.clusters.capabilities import capabilities_of
 from pools.documents.workflow import WorkflowLimits
@@ -268,9 +268,9 @@ def _sizes(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Iterator[tupl
     """The path in the spec of each rendered object, and its bytes as JSON."""
     for group, rendered in zip(spec.groups, objects, strict=True):
         for manifest in (*rendered.secrets, *rendered.pod_groups):
-            yield group.path, len(json.dumps(manifest))
+            yield group.path, len(to_json(manifest))
         for task in group.tasks:
-            yield task.path, len(json.dumps(rendered.pods[task.name]))
+            yield task.path, len(to_json(rendered.pods[task.name]))
 
 
 def _refuse(faults: Sequence[Fault], *, spec: WorkflowSpec, user: AbstractBaseUser) -> None:
