@@ -420,6 +420,11 @@ class Task(models.Model):
                 name="task_live",
             ),
             models.Index(
+                fields=["group"],
+                condition=Q(status__in=[str(status) for status in LIVE_ORDER]) & ~Q(node_name=""),
+                name="task_holds_node",
+            ),
+            models.Index(
                 fields=["group"], condition=Q(log_state="", end_time__isnull=False), name="task_log_is_open"
             ),
             models.Index(fields=["node_name", "-id"], condition=~Q(node_name=""), name="task_of_node"),

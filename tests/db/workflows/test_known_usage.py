@@ -230,6 +230,30 @@ def test_one_statement_each_reads_what_changed_of_groups_and_of_others(pool):
     assert len(queries) == 2
 
 
+def test_tasks_that_wait_for_nodes_and_those_that_ended_are_not_read(pool):
+    running(pool, "n1", "n2", *[""] * 200)
+    running(pool, *["n3"] * 200).tasks.update(status="COMPLETED")
+    with CaptureQueriesContext(connection) as queries:
+        assert held(usage(pool)) == ["n1", "n2"]
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("ANALYZE workflows_task, workflows_taskgroup")
+        cursor.execute("SET LOCAL enable_seqscan = off")  # small tables are read whole because that is cheap
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {queries[0]['sql']}")
+        [plan] = cursor.fetchone()[0]
+    assert [part for part in reads_of_tasks(plan["Plan"]) if rows_read(part) > 2] == []
+
+
+def reads_of_tasks(plan):
+    if plan.get("Relation Name") == "workflows_task":
+        yield plan
+    for part in plan.get("Plans", ()):
+        yield from reads_of_tasks(part)
+
+
+def rows_read(part):
+    return part["Actual Rows"] + part.get("Rows Removed by Filter", 0)
+
+
 def test_the_usage_of_a_group_that_is_judged_itself_counts_as_free_for_that_verdict_alone(pool):
     group = running(pool, "n1")
     running(pool, "n2")
