@@ -20,10 +20,12 @@ Rejected: retrying after a lost reply. Only the caller can tell its own object f
 """
 
 import asyncio
+import atexit
 import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -40,6 +42,7 @@ T = TypeVar("T")
 CONNECTIONS = 8  # for one call
 CONNECT_SECONDS = 3.0
 KEPT_SECONDS = 15.0
+END_SECONDS = 1.0
 WAIT_SECONDS = 1.0  # where the server asks us to come back and does not say when
 WAIT_SECONDS_MAX = 30.0
 
@@ -82,6 +85,7 @@ class _Clients:
         self._sessions: dict[int, aiohttp.ClientSession] = {}  # by the identity of the connection
         self._ending: set[asyncio.Task[None]] = set()
         threading.Thread(target=self._loop.run_forever, name="bulk writes", daemon=True).start()
+        atexit.register(self._close)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run ``work`` on the loop, and wait for it in this thread; it ends with the wait."""
@@ -109,6 +113,17 @@ class _Clients:
         ending = self._loop.create_task(self._sessions.pop(key).close())
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
+
+    def _close(self) -> None:
+        """End all sessions with the process, which says of one that is left that nobody closed it."""
+        if os.getpid() == self._pid:
+            ending = asyncio.run_coroutine_threadsafe(self._end_all(), self._loop)
+            with suppress(TimeoutError):
+                ending.result(END_SECONDS)
+
+    async def _end_all(self) -> None:
+        for key in list(self._sessions):
+            await self._sessions.pop(key).close()
 
 
 _clients: dict[int, _Clients] = {}  # by process: a fork has no thread for the loop of its parent

@@ -7,7 +7,6 @@ unless a complete list had it. The usage of other tenants' pods is written in a 
 failure stops nothing.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +15,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 from django.db.models import Case, Exists, F, Model, OuterRef, Q, Value, When
+from pydantic_core import to_json
 
 from pools.models import Cluster, ForeignUsage, Node, ObservedQueue, ObservedSlice, ObservedTopology
 from scheduling.backends.registry import installed
@@ -250,7 +250,7 @@ def _upsert(
     if not objects:
         return
     columns: dict[str, Any] = {name: [getattr(obj, name) for obj in objects] for name in names}
-    columns["digest"] = list(map(json.dumps, columns["digest"]))
+    columns["digest"] = [to_json(digest).decode() for digest in columns["digest"]]
     with connection.cursor() as cursor:
         cursor.execute(statement, {**columns, "cluster": cluster, "now": now})
 
