@@ -9,6 +9,7 @@ from django.utils import timezone
 from cluster.kinds import NODE, POD
 from pools.models import Cluster
 from pools.values.recovery import RecoveryPolicy, Response
+from scheduling import names
 from tests.factories import foreign_usage
 from tests.fakes import players
 from tests.fakes.kinds import WORKLOAD
@@ -151,6 +152,52 @@ def test_pods_are_made_for_the_nodes_that_were_assigned(world):
     world.settle()
     assert (fresh(group).status, fresh(group).released_at is not None) == ("COMPLETED", True)
     assert {kind for kind in world.cluster.kinds() if kind != "Node"} == set()
+
+
+@pytest.mark.parametrize("with_pods", [False, True])
+@pytest.mark.parametrize("has_asked", [False, True])
+def test_room_of_an_attempt_that_the_rows_do_not_know_is_given_back_first(world, has_asked, with_pods):
+    """The database was put back: the workload of a later attempt holds the nodes, perhaps with pods."""
+    group = gang(world)
+    own = workload(world)
+    later = workload_of_a_later_attempt(world, own)
+    if with_pods:
+        leave_pod(world, group, own["metadata"]["labels"])
+    if not has_asked:
+        world.cluster.delete(WORKLOAD, own["metadata"]["name"], namespace="osmo", uid=own["metadata"]["uid"])
+        forget_creation(group)
+    world.settle()
+    assert [obj["metadata"]["name"] for obj in world.cluster.all(WORKLOAD)] == [own["metadata"]["name"]]
+    assert later not in ObservedObject.objects.values_list("name", flat=True)
+    assert world.pods() == []
+    admit(world, "n-1", "n-2")
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 2
+
+
+def workload_of_a_later_attempt(world, own):
+    labels = own["metadata"]["labels"]
+    name = own["metadata"]["name"].removesuffix("-0") + "-1"
+    conditions = [condition("QuotaReserved"), condition("Admitted")]
+    metadata = {"labels": labels, "namespace": "osmo", "name": name}
+    world.cluster.put(WORKLOAD, own | {"metadata": metadata, "status": {"conditions": conditions}})
+    return name
+
+
+def leave_pod(world, group, labels):
+    """A pod of the second attempt."""
+    name = names.pod(group.tasks.get(position=0).task_uuid, retry=1)
+    metadata = {"labels": labels, "namespace": "osmo", "name": name}
+    pod = {"metadata": metadata, "spec": {"nodeName": "n-1"}, "status": {"phase": "Running"}}
+    world.cluster.put(POD, pod)
+
+
+def forget_creation(group):
+    """The backup is of a moment before the group had any object."""
+    TaskGroup.objects.filter(pk=group.pk).update(
+        status="PROCESSING", touched_cluster=True, scheduling_start_time=None
+    )
+    group.tasks.update(status="PROCESSING", scheduling_start_time=None)
 
 
 def test_a_worker_that_dies_between_room_and_pods_leaves_the_next_to_go_on(world, monkeypatch):

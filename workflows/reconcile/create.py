@@ -35,6 +35,7 @@ from workflows.reconcile.room import (
     RoomGone,
     RoomWait,
     asks_first,
+    only_pod_groups,
     outlasts,
     read_room,
     requests,
@@ -290,6 +291,7 @@ def desired_group(
         },
         awaits_room=awaits_room,
         present_pods=frozenset(task.pod_name for task in view.tasks),
+        only_pod_groups=only_pod_groups(view),
     )
 
 

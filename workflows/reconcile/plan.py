@@ -67,6 +67,7 @@ class DesiredGroup:
 
     ``awaits_room``: there are further pods, which may be created once the scheduler has given them room.
     ``present_pods`` are the pods of its tasks' present tries, also of those that need no object now.
+    ``only_pod_groups`` names all pod groups that there may be; None: those of other generations may be, too.
     """
 
     namespace: str
@@ -78,6 +79,7 @@ class DesiredGroup:
     pods: tuple[Obj, ...]
     replaced: dict[str, tuple[str, ...]]
     present_pods: frozenset[str]
+    only_pod_groups: frozenset[str] | None = None
     awaits_room: bool = False
 
     def blocked_pods(self, pods: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -90,7 +92,8 @@ def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
     """The next steps towards all desired objects.
 
     Pods of tries that the rows do not know come from a later state of the database, which was put back since:
-    they go first, or two attempts would live at once.
+    they go first, or two attempts would live at once. So do such pod groups, which may hold the room that the
+    gang asks for.
     """
     if ending := _ending(desired, observed):
         return GroupPlan(wait="ending", remaining=ending)
@@ -102,6 +105,11 @@ def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
         targets = _not_deleting(observed.pods[name] for name in sorted(unknown))
         deletions = _deletes(POD, targets, namespace=desired.namespace)
         return GroupPlan(steps=deletions, wait="old pods", remaining=tuple(sorted(unknown)))
+    if later := _later_pod_groups(desired, observed):
+        deletions = _deletes(
+            kind_of(desired.pod_groups[0]), _not_deleting(later), namespace=desired.namespace
+        )
+        return GroupPlan(steps=deletions, wait="ending", remaining=tuple(obj.name for obj in later))
     steps: tuple[Step, ...] = _missing(desired.secrets, observed.secrets)
     if desired.compute_domain is not None:
         domain = _missing((desired.compute_domain,), observed.domains)
@@ -127,6 +135,15 @@ def plan_return(observed: LiveGroup, *, namespace: str, pod_group: Kind | None) 
         return plan_pods_down(observed.pods, namespace=namespace, again=False)
     steps = _deletes(pod_group, _not_deleting(observed.pod_groups.values()), namespace=namespace)
     return GroupPlan(steps=steps, wait="ending", remaining=tuple(sorted(observed.pod_groups)))
+
+
+def _later_pod_groups(desired: DesiredGroup, observed: LiveGroup) -> list[LiveObject]:
+    """The pod groups that may not be there, by name."""
+    if desired.only_pod_groups is None:
+        return []
+    return [
+        observed.pod_groups[name] for name in sorted(observed.pod_groups.keys() - desired.only_pod_groups)
+    ]
 
 
 def _ending(desired: DesiredGroup, observed: LiveGroup) -> tuple[str, ...]:

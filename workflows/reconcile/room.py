@@ -107,17 +107,27 @@ def _begins_switched_off(view: GroupView) -> bool:
 
 
 def waits_by_rows(view: GroupView) -> bool:
-    """Whether the observer's rows show every pod group of the gang, and no answer on any."""
+    """Whether the observer's rows show the pod groups of the gang and no others, and no answer on any."""
     scheduler = asks_first(view.placement)
     if scheduler is None or not view.awaits_room or observations.observer_is_silent(view):
         return False
     answers = {
         str(row["metadata"]["name"]): scheduler.admission(row) for row in observations.pod_groups(view)
     }
-    expected = {str(manifest["metadata"]["name"]) for manifest in view.renderer.pod_groups()}
-    return expected <= answers.keys() and not any(
-        answers[name].admitted or answers[name].lost for name in expected
+    return answers.keys() == only_pod_groups(view) and not any(
+        answer.admitted or answer.lost for answer in answers.values()
     )
+
+
+def only_pod_groups(view: GroupView) -> frozenset[str] | None:
+    """The names of a gang's pod groups, where there are no others of it; None where there may be.
+
+    Before an attempt has pods, a pod group of another generation is of a later state of the database, which
+    was put back since. It may hold the room that the gang asks for.
+    """
+    if asks_first(view.placement) is None or view.row.created_in_cluster_at is not None:
+        return None
+    return frozenset(str(manifest["metadata"]["name"]) for manifest in view.renderer.pod_groups())
 
 
 def read_room(
