@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from cluster.interface import FIELD_MANAGER, Obj, Propagation
 from cluster.kinds import Kind
@@ -133,7 +133,11 @@ def selection(*, label_selector: str, field_selector: str) -> dict[str, str]:
 
 
 def encode(body: Any) -> bytes:
-    return to_json(body)
+    """The body as JSON. Raises TypeError for what is none."""
+    try:
+        return to_json(body)
+    except PydanticSerializationError as error:
+        raise TypeError(str(error)) from error
 
 
 def _dry(dry_run: bool) -> dict[str, str]:  # noqa: FBT001 - one flag in, one pair out
