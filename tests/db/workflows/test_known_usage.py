@@ -231,12 +231,14 @@ def test_one_statement_each_reads_what_changed_of_groups_and_of_others(pool):
 
 
 def test_tasks_that_wait_for_nodes_and_those_that_ended_are_not_read(pool):
-    running(pool, "n1", "n2", *[""] * 200)
-    running(pool, *["n3"] * 200).tasks.update(status="COMPLETED")
-    with CaptureQueriesContext(connection) as queries:
-        assert held(usage(pool)) == ["n1", "n2"]
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("ANALYZE workflows_task, workflows_taskgroup")
+    with (
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):  # so that nobody analyses these tables meanwhile
+        running(pool, "n1", "n2", *[""] * 200)
+        running(pool, *["n3"] * 200).tasks.update(status="COMPLETED")
+        with CaptureQueriesContext(connection) as queries:
+            assert held(usage(pool)) == ["n1", "n2"]
         cursor.execute("SET LOCAL enable_seqscan = off")  # small tables are read whole because that is cheap
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {queries[0]['sql']}")
         [plan] = cursor.fetchone()[0]
