@@ -420,7 +420,7 @@ class Task(models.Model):
                 name="task_live",
             ),
             models.Index(
-                fields=["group"],
+                fields=["-id"],
                 condition=Q(status__in=[str(status) for status in LIVE_ORDER]) & ~Q(node_name=""),
                 name="task_holds_node",
             ),

@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
         BuildIndex(
             model_name='task',
             index=models.Index(
-                fields=['group'],
+                fields=['-id'],
                 condition=models.Q(
                     ('status__in', ['SUBMITTING', 'WAITING', 'PROCESSING', 'SCHEDULING', 'INITIALIZING', 'RUNNING']),
                     models.Q(('node_name', ''), _negated=True),
