@@ -7,7 +7,7 @@ every watch event of this package goes through ``decode``, which refuses no obje
 
 - a NUL, a lone surrogate or a byte that is no UTF-8 becomes U+FFFD, in keys too;
 - a text of more than ``MAX_CHARS`` is cut;
-- a number that is not finite, or an integer of more than ``MAX_DIGITS``, becomes a text;
+- a number that is not finite, or an integer of more digits than Python reads (4,300), becomes a text;
 - what is nested deeper than ``MAX_DEPTH`` becomes null.
 
 Rejected: cleaning where rows are written. There are many writers, and each would have to remember it.
@@ -27,9 +27,6 @@ MAX_CHARS = 65_536
 MAX_DEPTH = 100
 """The deepest nesting that is kept: no kind of Kubernetes comes near it."""
 
-MAX_DIGITS = 4000
-"""The longest integer that is kept as a number: Python makes none of over 4,300 digits."""
-
 REPLACEMENT = "\ufffd"
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -45,13 +42,13 @@ def decode(body: bytes) -> Any:
     try:
         value = from_json(body, allow_inf_nan=False)
     except ValueError:
-        return _replaced(body)
+        return _decode_any(body)
     if rb"\u0000" in body or not _is_storable(value, texts=len(body) > MAX_CHARS):
-        return _replaced(body)
+        return _decode_any(body)
     return value
 
 
-def _replaced(body: bytes) -> Any:
+def _decode_any(body: bytes) -> Any:
     """Read JSON of any contents, and replace what cannot be stored."""
     text = body.decode(errors="replace")
     try:
@@ -77,7 +74,10 @@ def _number(text: str) -> float | str:
 
 
 def _integer(text: str) -> int | str:
-    return int(text) if len(text) <= MAX_DIGITS else text
+    try:
+        return int(text)
+    except ValueError:  # more digits than ``sys.get_int_max_str_digits``
+        return text
 
 
 _INFINITE = frozenset({math.inf, -math.inf})

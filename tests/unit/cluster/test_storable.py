@@ -21,6 +21,12 @@ ANSWERS = {
     "a number beyond all floats": (b'{"a": [1e999, -1e999, 1e308]}', {"a": ["1e999", "-1e999", 1e308]}),
     "an integer beyond 64 bits": (b'{"a": 123456789012345678901}', {"a": 123456789012345678901}),
     "an integer of too many digits": (b'{"a": %s}' % (b"9" * 5000), {"a": "9" * 5000}),
+    "one of a digit too many": (b'{"a": %s, "b": 1e999}' % (b"9" * 4301), {"a": "9" * 4301, "b": "1e999"}),
+    "one of as many digits as are read": (b'{"a": %s}' % (b"9" * 4300), {"a": int("9" * 4300)}),
+    "the same beside what is replaced": (
+        b'{"a": %s, "b": 1e999}' % (b"9" * 4300),
+        {"a": int("9" * 4300), "b": "1e999"},
+    ),
     "a number with a fraction": (b'{"a": 1.5}', {"a": 1.5}),
     "a text that is too long": (json.dumps({"a": "x" * (MAX_CHARS + 1)}).encode(), {"a": "x" * MAX_CHARS}),
     "a backslash before an escape": (b'{"a": "\\\\u0000"}', {"a": "\\u0000"}),
