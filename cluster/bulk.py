@@ -13,7 +13,7 @@ Every request is accounted for: one that was begun and got no reply is UNKNOWN, 
 UNSENT; the caller reads the object of the first and repeats the second. After a failed connection no further
 one is tried, because a dead server would cost a timeout for each object. A reply that asks to wait (429, or
 5xx with Retry-After) is honoured within the deadline; a write that was applied in the meantime is EXISTS.
-Bodies are encoded before the first is sent, so an object that is not JSON fails the whole call with nothing
+Bodies are encoded before the first is sent, so an object that has no JSON fails the whole call with nothing
 sent.
 
 Rejected: retrying after a lost reply. Only the caller can tell its own object from another one.
@@ -110,20 +110,23 @@ class _Clients:
             self._loop.call_soon_threadsafe(self._end, key)
 
     def _end(self, key: int) -> None:
-        ending = self._loop.create_task(self._sessions.pop(key).close())
+        if (session := self._sessions.pop(key, None)) is None:
+            return  # they have all ended
+        ending = self._loop.create_task(session.close())
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
     def _close(self) -> None:
-        """End all sessions with the process, which says of one that is left that nobody closed it."""
+        """End all sessions when the process exits: aiohttp warns of each that nobody closed."""
         if os.getpid() == self._pid:
             ending = asyncio.run_coroutine_threadsafe(self._end_all(), self._loop)
             with suppress(TimeoutError):
                 ending.result(END_SECONDS)
 
     async def _end_all(self) -> None:
-        for key in list(self._sessions):
-            await self._sessions.pop(key).close()
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        await asyncio.gather(*(session.close() for session in sessions), return_exceptions=True)
 
 
 _clients: dict[int, _Clients] = {}  # by process: a fork has no thread for the loop of its parent
