@@ -133,7 +133,7 @@ def selection(*, label_selector: str, field_selector: str) -> dict[str, str]:
 
 
 def encode(body: Any) -> bytes:
-    """The body as JSON. Raises TypeError for what is none."""
+    """The body as JSON. Raises TypeError for a value that has none; dates, bytes and sets have one here."""
     try:
         return to_json(body)
     except PydanticSerializationError as error:

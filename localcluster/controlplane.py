@@ -164,12 +164,12 @@ def _install_kai_webhook(api: Api, *, kai_version: kai.Version) -> None:
 
 
 def _refuses_doubled_names(api: Api) -> bool:
-    doubled = [{"name": "a", "minMember": 1}] * 2
+    sub_groups = [{"name": "a", "minMember": 1}] * 2
     pod_group = {
         "apiVersion": "scheduling.run.ai/v2alpha2",
         "kind": "PodGroup",
         "metadata": {"name": "doubled"},
-        "spec": {"subGroups": doubled},
+        "spec": {"subGroups": sub_groups},
     }
     path = "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups"
     try:
