@@ -22,6 +22,7 @@ from localcluster.api import Access, Api, ApiError, Json
 PAGE = 500
 WATCH_SECONDS = 300
 LONGEST_PAUSE = 2.0
+MOST_CYCLE_PAUSE_SECONDS = 1.0  # KAI begins a cycle each second
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +164,8 @@ class Mirrors:
         """Do ``cycle`` after each change, and when it wants to look again, until ``shut_down``.
 
         Cycles keep a distance of ``period`` seconds and take at most half of the time, so a burst of changes
-        costs a few cycles and not one each.
+        costs a few cycles and not one each. After a long cycle ``MOST_CYCLE_PAUSE_SECONDS`` suffice: a longer
+        pause would decide the pace of all that waits for the next one.
         """
         wake_at: float | None = None
         while not self.stop.is_set():
@@ -173,7 +175,7 @@ class Mirrors:
             self.changed.clear()
             started = time.monotonic()
             wake_at = cycle()
-            self.stop.wait(max(period, time.monotonic() - started))
+            self.stop.wait(max(period, min(time.monotonic() - started, MOST_CYCLE_PAUSE_SECONDS)))
 
     def shut_down(self) -> None:
         """End the work at its next step; safe from a signal handler."""
