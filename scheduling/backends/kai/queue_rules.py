@@ -61,10 +61,11 @@ def _seconds(duration: str) -> float | None:
 
 _STATUS_NAMES: Mapping[str, str] = {"gpu": GPU, "cpu": "cpu", "memory": "memory"}
 """A status counts as pods do, whatever its description says: GPUs, cores and bytes, as quantities."""
+_BEYOND_COUNTING = 2.0**63  # to which Kubernetes lowers whatever is larger
 
 
 def read_queue(obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]) -> QueueState:
-    """A Queue with what KAI's controllers count below it; a status that is no finite quantity counts as 0."""
+    """A Queue with what KAI's controllers count below it; no quantity, or one beyond all counting, is 0."""
     status = obj.get("status") or {}
     return replace(
         configured({"spec": {}, **obj}),
@@ -80,8 +81,7 @@ def _counted(amounts: Mapping[str, Any], quantity: Callable[[str], Decimal]) -> 
             amount = max(0.0, float(quantity(str(amounts.get(written, "0")))))
         except ValueError:
             amount = 0.0
-        amount *= 1000 if name == "cpu" else 1
-        counted[name] = amount if math.isfinite(amount) else 0.0
+        counted[name] = amount * (1000 if name == "cpu" else 1) if amount < _BEYOND_COUNTING else 0.0
     return counted
 
 
