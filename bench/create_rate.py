@@ -33,7 +33,7 @@ PATIENCE_SECONDS = 120.0
 POOL = BACKEND = "rate"
 ELSEWHERE = "bare"
 PODS_PATH = f"/api/v1/namespaces/{ELSEWHERE}/pods"
-WANTED_SHARE = 0.5
+WANTED_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
