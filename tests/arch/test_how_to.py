@@ -28,6 +28,7 @@ OTHER_VARIABLES = {
     "OSMO_SECRETS_DIR": "is read before the settings",
     "OSMO_ADMIN_PASSWORD": "is for make_administrator alone",
     "OSMO_TOKEN": "is the caller's",
+    "OSMO_URL": "is the caller's",
     "OSMO_ERROR": "is a code of errors",
     "OSMO_CONFIG_FILE": "is OSMO's",
     "OSMO_CONFIG_FILE_DIR": "is OSMO's client's",
