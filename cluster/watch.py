@@ -7,9 +7,10 @@ time to time, so that no fault leaves a deleted object for longer than ``relist_
 ``Disconnected`` and ``Reconnected`` there is no news: the consumer's objects are old, not wrong.
 
 After a cut the watch continues from the last version it received, so a cut alone costs no list. Each object
-is passed through ``reduce`` while its page is read: 10,000 pods in full are hundreds of megabytes. For a
-``Deleted``, ``reduce`` gets the object as it was last. An event of 410 comes in two forms, as a status of the
-request and as an ERROR event in a stream of 200 (observed on 1.36). Both are an ``Expired`` here.
+is passed through ``reduce`` while its page is read: 10,000 pods in full are hundreds of megabytes. Those of a
+list pass through ``reduce_listed`` instead, where there is one. For a ``Deleted``, ``reduce`` gets the object
+as it was last. An event of 410 comes in two forms, as a status of the request and as an ERROR event in a
+stream of 200 (observed on 1.36). Both are an ``Expired`` here.
 
 Rejected: the client's SharedInformer (it cannot list custom resources and requests no bookmarks) and
 ``sendInitialEvents`` (1.36 serves it, older API servers refuse it; it would be a second path to test).
@@ -84,6 +85,7 @@ class Watch(Generic[T]):
         kind: Kind,
         *,
         reduce: Callable[[Obj], T],
+        reduce_listed: Callable[[Obj], T] | None = None,
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
@@ -95,6 +97,7 @@ class Watch(Generic[T]):
         self._cluster = cluster
         self._kind = kind
         self._reduce = reduce
+        self._reduce_listed = reduce_listed or reduce
         self._namespace = namespace
         self._label_selector = label_selector
         self._field_selector = field_selector
@@ -134,7 +137,7 @@ class Watch(Generic[T]):
     def _list(self) -> Iterator[Event[T]]:
         listing = self._cluster.scan(
             self._kind,
-            self._reduce,
+            self._reduce_listed,
             namespace=self._namespace,
             label_selector=self._label_selector,
             field_selector=self._field_selector,

@@ -24,7 +24,7 @@ from cluster.errors import ClusterError, RequestForbidden
 from cluster.watch import Changed, Deleted, Synced
 from workflows.observer.inbox import Inbox
 from workflows.observer.pod_usage import NO_USAGE, PodUsage, plus, usage_of
-from workflows.observer.streams import Connect, Follower, Source
+from workflows.observer.streams import Connect, Follower, Reduce, Source
 from workflows.values.observation import ForeignUsageSeen, UnreadableObject
 
 BOUND = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -143,6 +143,10 @@ class ForeignPodFollower(Follower):
 
     def _remembered(self) -> ForeignUsageSums:
         return self._sums
+
+    def _reducer_of_lists(self, reduce: Reduce, memory: ForeignUsageSums) -> Reduce:  # noqa: ARG002 -- as there
+        """All that a stream has of a pod: a list replaces the memory."""
+        return reduce
 
     def _cut(self, error: ClusterError) -> None:
         if isinstance(error, RequestForbidden):

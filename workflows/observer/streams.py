@@ -1,8 +1,9 @@
 """One kind in one namespace of one cluster, followed into the inbox.
 
 A fingerprint of each object that was passed on stays in memory, so a relist of 10,000 unchanged pods, or a
-node's heartbeat, writes nothing. A complete list shows what was deleted: each object in memory, and at the
-start each object in the rows, that is not in the list.
+node's heartbeat, writes nothing. A list compares it as soon as an object has been read, and holds the key
+alone of an unchanged one: else each relist would need memory for all objects at once. A complete list shows
+what was deleted: each object in memory, and at the start each object in the rows, that is not in the list.
 """
 
 import hashlib
@@ -90,6 +91,13 @@ _EVENT = EventSeen(
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The key of a listed object that is as it was passed on."""
+
+    key: Hashable
+
+
 class Memory:
     """Fingerprints of the objects that were passed on; tells which objects changed."""
 
@@ -97,6 +105,12 @@ class Memory:
         self._prints: dict[Hashable, tuple[bytes, Change]] = {}
         for change in recorded:
             self._prints[key_of(change)] = (b"", _slim(change))
+
+    def compared(self, change: Change) -> Change | Unchanged:
+        """The object, or its key alone if it is as it was passed on; nothing is remembered."""
+        key = key_of(change)
+        before = self._prints.get(key)
+        return Unchanged(key) if before is not None and before[0] == _fingerprint(change) else change
 
     def changed(self, change: Change) -> bool:
         key, mark = key_of(change), _fingerprint(change)
@@ -110,9 +124,9 @@ class Memory:
         _, before = self._prints.pop(key_of(change), (b"", change))
         return before if isinstance(change, UnreadableObject) else change
 
-    def vanished(self, present: Iterable[Change]) -> list[Change]:
+    def vanished(self, present: Iterable[Change | Unchanged]) -> list[Change]:
         """Remove and return the objects that are not in a complete list."""
-        keys = {key_of(change) for change in present}
+        keys = {item.key if isinstance(item, Unchanged) else key_of(item) for item in present}
         missing = [key for key in self._prints if key not in keys]
         return [self._prints.pop(key)[1] for key in missing]
 
@@ -202,10 +216,12 @@ class Follower:
             return
         memory = self._remembered()
         connection.close()  # a thread that waits for a cluster holds no connection to the database
+        reduce = guarded(source)
         self._watch = Watch(
             cluster,
             source.kind,
-            reduce=guarded(source),
+            reduce=reduce,
+            reduce_listed=self._reducer_of_lists(reduce, memory),
             namespace=source.namespace,
             label_selector=source.label_selector,
             field_selector=source.field_selector,
@@ -228,6 +244,15 @@ class Follower:
     def _remembered(self) -> Any:
         """What was passed on before, for ``_pass_on`` to compare with."""
         return Memory(self._source.recorded())
+
+    def _reducer_of_lists(self, reduce: Reduce, memory: Any) -> Reduce:
+        """What a list has of an object, for ``_pass_on``."""
+
+        def read(obj: Obj) -> object:
+            change: Any = reduce(obj)
+            return None if change is None else memory.compared(change)
+
+        return read
 
     def _cut(self, error: ClusterError) -> None:
         """Say that nothing new is recorded for now; what was passed on is old, not wrong.
@@ -266,7 +291,7 @@ class Follower:
         for change in memory.vanished(items):
             self._put_deleted(change, listed=True)
         for item in items:
-            if memory.changed(item):
+            if not isinstance(item, Unchanged) and memory.changed(item):
                 self._inbox.put(item, listed=True)
         self._is_listed = True
         self._say_complete()

@@ -42,6 +42,15 @@ def test_it_begins_with_everything_there_is_and_goes_on_with_changes():
     assert next(events) == Deleted("a")
 
 
+def test_a_list_may_be_reduced_further_than_changes():
+    cluster = FakeCluster()
+    cluster.create(POD, pod("a"))
+    events = watching(cluster, reduce_listed=lambda obj: f"listed {name_of(obj)}").events()
+    assert next(events).items == ("listed a",)
+    cluster.delete(POD, "a", namespace="osmo", uid=None)
+    assert next(events) == Deleted("a")
+
+
 def test_a_cut_stream_goes_on_where_it_was_without_a_list():
     cluster = FakeCluster()
     events = watching(cluster).events()

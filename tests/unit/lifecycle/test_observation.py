@@ -14,7 +14,7 @@ from cluster.storable import storable_text
 from workflows.models import ObservedObject, ObservedPod
 from workflows.observer.inbox import BATCH, Batch, Inbox, key_of
 from workflows.observer.quarantine import Quarantine, write_apart
-from workflows.observer.streams import Memory, Source, guarded
+from workflows.observer.streams import Memory, Source, Unchanged, guarded
 from workflows.values.observation import (
     OBJECT_COLUMNS,
     POD_COLUMNS,
@@ -302,6 +302,27 @@ def test_memory_says_what_a_complete_list_no_longer_has():
     gone = memory.vanished([seen("a")])
     assert sorted(pod.name for pod in gone) == ["b", "from the rows"]
     assert memory.vanished([seen("a")]) == []
+
+
+def test_a_list_holds_the_key_alone_of_what_is_as_it_was_passed_on():
+    """A list of all events of an hour, and of all pods, comes every ten minutes."""
+    memory = Memory([seen("from the rows")])
+    memory.changed(seen("a"))
+    memory.changed(unreadable("odd"))
+    listed = [memory.compared(item) for item in (seen("a", resource_version="9"), unreadable("odd"))]
+    assert listed == [Unchanged(key_of(seen("a"))), Unchanged(key_of(seen("odd")))]
+    for other in (seen("a", phase="Running"), seen("new"), seen("from the rows"), seen("odd")):
+        assert memory.compared(other) == other
+
+    assert memory.vanished(listed) == [seen("from the rows")]
+    assert memory.compared(seen("a")) == listed[0]
+
+
+def test_to_compare_remembers_nothing():
+    """A list that breaks off begins anew, and what it had read has not been passed on."""
+    memory = Memory(())
+    memory.compared(seen("a"))
+    assert memory.changed(seen("a"))
 
 
 def test_what_the_rows_showed_is_passed_on_again_after_a_restart():
