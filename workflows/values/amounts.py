@@ -45,13 +45,13 @@ class Amounts:
 NO_AMOUNTS = Amounts()
 
 
-def allocatable(written: Mapping[str, str]) -> Amounts:
-    """A node's allocatable amounts."""
+def allocatable(written: Mapping[str, object]) -> Amounts:
+    """A node's allocatable amounts; they are text where a real API server wrote them."""
     return Amounts(
-        gpu=int(_number(written.get(GPU, "0"))),
-        cpu=_number(written.get("cpu", "0")),
-        memory=int(_number(written.get("memory", "0"))),
-        storage=int(_number(written.get(STORAGE, "0"))),
+        gpu=int(_number(str(written.get(GPU, "0")))),
+        cpu=_number(str(written.get("cpu", "0"))),
+        memory=int(_number(str(written.get("memory", "0")))),
+        storage=int(_number(str(written.get(STORAGE, "0")))),
     )
 
 

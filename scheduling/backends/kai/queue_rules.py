@@ -61,7 +61,7 @@ def _seconds(duration: str) -> float | None:
 
 _STATUS_NAMES: Mapping[str, str] = {"gpu": GPU, "cpu": "cpu", "memory": "memory"}
 """A status counts as pods do, whatever its description says: GPUs, cores and bytes, as quantities."""
-_BEYOND_COUNTING = 2.0**63  # to which Kubernetes lowers whatever is larger
+_BEYOND_COUNTING = 2**63 - 1  # to which ``quantity`` lowers whatever is larger
 
 
 def read_queue(obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]) -> QueueState:
@@ -78,10 +78,11 @@ def _counted(amounts: Mapping[str, Any], quantity: Callable[[str], Decimal]) -> 
     counted = {}
     for name, written in _STATUS_NAMES.items():
         try:
-            amount = max(0.0, float(quantity(str(amounts.get(written, "0")))))
+            amount = quantity(str(amounts.get(written, "0")))
         except ValueError:
-            amount = 0.0
-        counted[name] = amount * (1000 if name == "cpu" else 1) if amount < _BEYOND_COUNTING else 0.0
+            amount = Decimal(0)
+        countable = 0 < amount < _BEYOND_COUNTING
+        counted[name] = float(amount) * (1000 if name == "cpu" else 1) if countable else 0.0
     return counted
 
 

@@ -34,8 +34,21 @@ def test_a_quantity_is_read_exactly(text, number):
 @pytest.mark.parametrize(
     "text",
     [
-        *("", " ", "NaN", "sNaN", "NaNm", "inf", "-Infinity", "InfinityKi", "1_000", " 5", "5 Gi", "٣"),
-        *("0x10", "1ki", "1K", "1e3Ki", "1e3.5", "5\n", "--5", "5 5", "e3", "m", "{}"),
+        *(
+            "",
+            " ",
+            "NaN",
+            "sNaN",
+            "NaNm",
+            "inf",
+            "-Infinity",
+            "InfinityKi",
+            "1_000",
+            "5 Gi",
+            "\N{NO-BREAK SPACE}5",
+            "٣",
+        ),
+        *("0x10", "1ki", "1K", "1e3Ki", "1e3.5", "--5", "5 5", "e3", "m", "{}"),
     ],
 )
 def test_other_text_is_no_quantity(text):
@@ -43,15 +56,40 @@ def test_other_text_is_no_quantity(text):
         quantity(text)
 
 
-@pytest.mark.parametrize("text", ["9" * 5000, "1e400", "1e9999999", "1e" + "9" * 30, "9000000000Ei"])
-def test_a_quantity_beyond_64_bits_is_the_largest_as_in_kubernetes(text):
+@pytest.mark.parametrize("text", ["9" * 120, "1e400", "1e9999999", "1e" + "9" * 30, "9000000000Ei", "100E"])
+def test_a_quantity_beyond_64_bits_is_the_largest(text):
     assert quantity(text) == MOST == 2**63 - 1
     assert quantity(f"-{text}") == -MOST
 
 
-@pytest.mark.parametrize("text", ["1e-400", "1e-9999999", "1e-" + "9" * 30])
-def test_a_quantity_below_all_units_is_no_error(text):
-    assert 0 <= quantity(text) < Decimal("1e-9")
+@pytest.mark.parametrize("text", ["1e-400", "1e-9999999", "1e-" + "9" * 30, "0." + "0" * 100 + "1", "0.1n"])
+def test_a_quantity_below_all_units_is_the_least(text):
+    """A number that is written out has ten digits, and not a million."""
+    assert str(quantity(text)) == "1E-9"
+    assert quantity(f"-{text}") == Decimal("-1e-9")
+
+
+@pytest.mark.parametrize("text", ["0.0000000015", "1.5n"])
+def test_what_is_finer_than_a_billionth_is_rounded_up(text):
+    assert quantity(text) == Decimal("2e-9")
+
+
+@pytest.mark.parametrize("unit", ["", "Ki", "E", "e9"])
+def test_text_without_end_is_no_quantity(unit):
+    with pytest.raises(ValueError, match="no quantity"):
+        quantity("9" * 1_100_000 + unit)
+
+
+@pytest.mark.parametrize("text", [" 5Gi", "5Gi\n", "\t5Gi \r\n"])
+def test_white_space_around_a_quantity_does_not_count_as_in_an_api_server(text):
+    assert quantity(text) == 5 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("written", "cores"), [(8, 8), (0.5, Decimal("0.5")), (None, 0), (["8"], 0), ({}, 0)]
+)
+def test_an_amount_that_is_no_text_fails_no_request(written, cores):
+    assert allocatable({"cpu": written}).cpu == cores
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "sNaN", "NaNGi"])
