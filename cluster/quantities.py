@@ -20,12 +20,12 @@ _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _FORM = re.compile(rf"(?P<number>{_NUMBER})(?:[numkMGTPE]|[KMGTPE]i|[eE](?P<exponent>[+-]?[0-9]+))?")
 
 
-def quantity(written: object) -> Decimal:
+def quantity(text: str) -> Decimal:
     """Read a quantity, rounded up to 10⁻⁹ and within ``MOST``. Raises ValueError for what is none.
 
     White space around it does not count, as in an API server.
     """
-    text = str(written).strip(" \t\r\n")
+    text = text.strip(" \t\r\n")
     form = _FORM.fullmatch(text) if len(text) <= _MOST_TEXT else None
     if form is None:
         raise ValueError(f"{text[:64]!r} is no quantity")
