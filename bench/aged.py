@@ -78,7 +78,7 @@ _TASKS = """
         spec, pod_name, pod_ip, node_name, failure_message, start_time, end_time, log_state)
     SELECT md5('g' || n)::uuid, md5('t' || n)::uuid, 0, 'worker-0', 0, true, 0, true,
            CASE WHEN n %% {every} = 0 THEN 'RUNNING' WHEN n %% 10 = 3 THEN 'FAILED' ELSE 'COMPLETED' END,
-           '{{"image": "nvcr.io/nvidia/pytorch:25.10-py3", "gpu": 4, "cpu": 8, "memory": 68719476736}}',
+           '{{"image": "nvcr.io/nvidia/pytorch:25.10-py3", "gpu": 4, "cpu": 8, "memory": "64Gi"}}',
            'osmo-' || md5('t' || n), '', 'node-' || n %% 500, '', now(),
            CASE WHEN n %% {every} <> 0 THEN now() END, CASE WHEN n %% {every} = 0 THEN '' ELSE 'kept' END
       FROM generate_series(%(first)s::int, %(last)s::int) AS n
