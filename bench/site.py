@@ -21,6 +21,8 @@ from localcluster.controlplane import create_namespace
 from localcluster.directories import run_directory
 from localcluster.rest import Rest
 from localcluster.supervisor import Supervisor
+from scheduling.backends.priorities import class_names
+from scheduling.names import QUEUE_PREFIX
 
 POOL_LABEL = "osmo.local/pool"
 ZONE = "topology.kubernetes.io/zone"
@@ -94,6 +96,7 @@ class Site:
         )
 
     def add_pool(self, name: str, *, backend: str, topology: bool) -> None:
+        """Make a pool, and wait until its cluster has the priority classes that its pods name."""
         keys = [{"key": "zone", "label": ZONE}, {"key": "rack", "label": RACK}]
         settings = {
             "backend": backend,
@@ -103,6 +106,7 @@ class Site:
             "default_platform": "gpu",
         }
         self.rest.put(f"/api/configs/pool/{name}", {"configs": settings})
+        self.wait(lambda: _has_priority_classes(self.api), seconds=60, awaited="priority classes")
 
     def submit(self, pool: str, text: str) -> str:
         """Submit a workflow; returns its name."""
@@ -191,3 +195,8 @@ def started_site(
 def _is_reachable(rest: Rest, name: str) -> bool:
     conditions = rest.get(f"/api/configs/backend/{name}")["conditions"]
     return any(condition["type"] == "Reachable" and condition["status"] == "True" for condition in conditions)
+
+
+def _has_priority_classes(api: Api) -> bool:
+    classes = api.list("/apis/scheduling.k8s.io/v1/priorityclasses")[0]
+    return class_names(QUEUE_PREFIX) <= {obj["metadata"]["name"] for obj in classes}
