@@ -18,7 +18,8 @@ from cluster.kinds import Kind
 USER_AGENT = "osmo-topology"
 JSON = "application/json"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
-"""An object's metadata alone, where nothing else of the reply is read."""
+"""An object's metadata alone, where nothing else of the reply is read; of a list, each object's."""
+LISTED_METADATA = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 STRICT = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
@@ -30,6 +31,7 @@ class Request:
     path: str  # with its query
     body: bytes | None = None
     content_type: str = JSON
+    accept: str = JSON
 
     def __str__(self) -> str:
         return f"{self.method} {self.path.partition('?')[0]}"
@@ -53,8 +55,8 @@ def path_of(kind: Kind, *, namespace: str = "", name: str = "") -> str:
     return f"{path}/{quote(name, safe='')}" if name else path
 
 
-def read(path: str, query: Mapping[str, Any] | None = None) -> Request:
-    return Request("GET", path + _query(query or {}))
+def read(path: str, query: Mapping[str, Any] | None = None, *, accept: str = JSON) -> Request:
+    return Request("GET", path + _query(query or {}), accept=accept)
 
 
 def create(kind: Kind, obj: Obj, *, dry_run: bool = False) -> Request:

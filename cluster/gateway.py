@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -117,29 +118,34 @@ class ClusterGateway:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        metadata_only: bool = False,
     ) -> Listing[T]:
         kind = self._served(kind)
         path = api_requests.path_of(kind, namespace=namespace)
         query = api_requests.selection(label_selector=label_selector, field_selector=field_selector)
+        accept = api_requests.LISTED_METADATA if metadata_only else api_requests.JSON
         for attempt in range(1, LIST_ATTEMPTS + 1):
             try:
-                return self._scan_once(kind, path, query, reduce)
+                return self._scan_once(kind, partial(api_requests.read, path, accept=accept), query, reduce)
             except Expired:
                 if attempt == LIST_ATTEMPTS:
                     raise
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _scan_once(
-        self, kind: Kind, path: str, query: dict[str, str], reduce: Callable[[Obj], T]
+        self,
+        kind: Kind,
+        read: Callable[[dict[str, str]], api_requests.Request],
+        query: dict[str, str],
+        reduce: Callable[[Obj], T],
     ) -> Listing[T]:
         items: Any = []
         token = ""
         while True:
             page_query = query | {"limit": str(PAGE)} | ({"continue": token} if token else {})
-            page = self._json(api_requests.read(path, page_query))
+            page = self._json(read(page_query))
             for item in page.get("items") or ():
-                item.setdefault("apiVersion", kind.api_version)  # lists of built-in kinds leave them out
-                item.setdefault("kind", kind.name)
+                item |= {"apiVersion": kind.api_version, "kind": kind.name}  # which some lists leave out
                 items.append(reduce(item))
             token = page["metadata"].get("continue") or ""
             if not token:
@@ -478,7 +484,7 @@ def _refusal(reply: urllib3.BaseHTTPResponse, request: api_requests.Request) -> 
 
 def _headers(connection: Connection, request: api_requests.Request) -> dict[str, str]:
     headers = {
-        "Accept": "*/*" if request.path.partition("?")[0].endswith("/log") else api_requests.JSON,
+        "Accept": "*/*" if request.path.partition("?")[0].endswith("/log") else request.accept,
         "Content-Type": request.content_type,
         "User-Agent": api_requests.USER_AGENT,
         "Audit-ID": str(uuid4()),  # the id under which the cluster's audit log has this request

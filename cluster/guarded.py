@@ -68,9 +68,15 @@ class GuardedCluster:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        metadata_only: bool = False,
     ) -> Listing[T]:
         return self._cluster.scan(
-            kind, reduce, namespace=namespace, label_selector=label_selector, field_selector=field_selector
+            kind,
+            reduce,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            metadata_only=metadata_only,
         )
 
     def watch(

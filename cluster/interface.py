@@ -132,8 +132,12 @@ class ClusterApi(Protocol):
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        metadata_only: bool = False,
     ) -> Listing[T]:
-        """List page by page, keeping only the ``reduce`` of each object."""
+        """List page by page, keeping only the ``reduce`` of each object.
+
+        With ``metadata_only`` the server is asked for no more of an object than its metadata.
+        """
 
     def watch(
         self,

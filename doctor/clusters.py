@@ -119,15 +119,21 @@ def _kinds() -> tuple[Kind, ...]:
 
 
 def _scan(cluster: ClusterApi, kind: Kind, uid: str, label: str) -> Iterator[ClusterObject]:
-    reduce = partial(_cluster_object, kind)
+    scan = partial(
+        cluster.scan,
+        kind,
+        partial(_cluster_object, kind),
+        label_selector=label,
+        metadata_only=kind == SECRET,  # nothing is read in its contents
+    )
     try:
-        objects = cluster.scan(kind, reduce, label_selector=label).items
+        objects = scan().items
     except RequestForbidden:
         if not kind.namespaced:
             raise
         objects = ()
         for namespace in _namespaces(uid):
-            objects += cluster.scan(kind, reduce, namespace=namespace, label_selector=label).items
+            objects += scan(namespace=namespace).items
     return (obj for obj in objects if obj is not None)
 
 

@@ -66,14 +66,17 @@ class RemoteCluster:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        metadata_only: bool = False,
     ) -> Listing[T]:
         """Read pages until one says that it is the last."""
+        left_out = {"spec", "status", "data"} if metadata_only else ()
         selection = {"label_selector": label_selector, "field_selector": field_selector}
         items: Any = []
         with self._request("scan", kind, namespace=namespace, **selection) as connection:
             while True:
                 page = _answer(connection)
-                items.extend(reduce(obj) for obj in page["items"])
+                for obj in page["items"]:
+                    items.append(reduce({key: obj[key] for key in obj if key not in left_out}))
                 if not page["metadata"].get("continue"):
                     return Listing(tuple(items), str(page["metadata"]["resourceVersion"]))
 

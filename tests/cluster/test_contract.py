@@ -222,6 +222,18 @@ def test_a_list_of_many_pages_is_whole(cluster, namespace, within, monkeypatch):
     assert int(listing.resource_version) > 0
 
 
+def test_a_list_of_metadata_has_nothing_else(cluster, namespace):
+    cluster.create(CONFIG_MAP, config_map(namespace, labels={"a": "b"}))
+    scanned = cluster.scan(CONFIG_MAP, dict, namespace=namespace, label_selector="a=b", metadata_only=True)
+    (found,) = scanned.items
+    whole = cluster.get(CONFIG_MAP, "one", namespace=namespace)
+    assert (found["apiVersion"], found["kind"]) == ("v1", "ConfigMap")
+    assert found.keys() == {"apiVersion", "kind", "metadata"}
+    assert found["metadata"]["labels"] == {"a": "b"}
+    assert found["metadata"]["uid"] == whole["metadata"]["uid"]
+    assert int(scanned.resource_version) > 0
+
+
 # apply
 
 

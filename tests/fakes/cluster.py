@@ -240,10 +240,11 @@ class FakeCluster:
             field_selector=field_selector,
         )
 
-    def scan(self, kind, reduce, *, namespace="", label_selector="", field_selector=""):
+    def scan(self, kind, reduce, *, namespace="", label_selector="", field_selector="", metadata_only=False):
+        part = _metadata_of if metadata_only else dict
         with self._call("list", kind, namespace, ""):
             chosen = [
-                reduce(storable(obj))
+                reduce(part(storable(obj)))
                 for key, obj in self._sorted(kind)
                 if namespace in ("", key[1]) and _selected(obj, label_selector, field_selector)
             ]
@@ -645,6 +646,10 @@ def _appliable(obj: Obj) -> dict[semantics.Path, Any]:
         if path[0] not in ("apiVersion", "kind")
         and not (path[0] == "metadata" and path[1] in (*servers, "deletionTimestamp"))
     }
+
+
+def _metadata_of(obj: Obj) -> Obj:
+    return {key: obj[key] for key in ("apiVersion", "kind", "metadata")}
 
 
 def _selected(obj: Obj, label_selector: str, field_selector: str) -> bool:

@@ -21,6 +21,7 @@ from tests.factories import LEVELS, BackendFactory, installation
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
 from tests.worker.world import World, chain, fresh
 from workflows.models import Event, ObservedPod, Task, TaskGroup, Workflow
+from workflows.reconcile import orphans
 from workflows.services.stop import request_stop
 
 
@@ -248,6 +249,26 @@ def test_rights_in_the_namespaces_of_backends_are_enough(world):
 
     world.cluster.scan = scan
     assert found() == [("leaked", "unknown")]
+
+
+def test_no_list_reads_what_is_in_secrets(world):
+    """Files of tasks, up to a MiB each: a page of them would fill a process."""
+    scan, reads_contents = world.cluster.scan, []
+
+    def recorded(kind, reduce, **options):
+        if kind == SECRET:
+            reads_contents.append(not options.get("metadata_only"))
+        return scan(kind, reduce, **options)
+
+    world.cluster.scan = recorded
+    group = running(world)
+    orphans.sweep(world.cluster, uid=world.uid, namespaces=["osmo"])
+    found()
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled.", force=False)
+    world.settle()
+    assert fresh(group).released_at is not None
+    assert len(reads_contents) >= 4
+    assert not any(reads_contents)
 
 
 def test_an_unknown_backend_is_answered_with_those_there_are(world):

@@ -112,7 +112,13 @@ class GroupReader:
 
     def pod_labels(self) -> Mapping[str, Mapping[str, str]]:
         """The labels of each pod that is not being deleted."""
-        pods = self._cluster.scan(POD, _labels, namespace=self._namespace, label_selector=self._selector())
+        pods = self._cluster.scan(
+            POD,
+            _labels,
+            namespace=self._namespace,
+            label_selector=self._selector(),
+            metadata_only=True,
+        )
         return dict(filter(None, pods))
 
     def bind_requests(self, kind: Kind) -> frozenset[str]:
@@ -150,7 +156,7 @@ class GroupReader:
         """
         if claim_names is None:
             owned = partial(_owned, pods=pods)
-            claims = self._cluster.scan(RESOURCE_CLAIM, owned, namespace=self._namespace)
+            claims = self._cluster.scan(RESOURCE_CLAIM, owned, namespace=self._namespace, metadata_only=True)
             return tuple(name for name in claims if name)
         live = (self._cluster.get(RESOURCE_CLAIM, name, namespace=self._namespace) for name in claim_names)
         return tuple(name for obj in live if obj is not None and (name := _owned(obj, pods)))
@@ -221,8 +227,13 @@ class GroupReader:
             return {}  # its definition was removed, and all objects went with it
 
     def _of(self, kind: Kind) -> ObjectsByName:
+        """The group's objects of a kind; of a pod its nodes count, too."""
         objs = self._cluster.scan(
-            kind, _live_object, namespace=self._namespace, label_selector=self._selector()
+            kind,
+            _live_object,
+            namespace=self._namespace,
+            label_selector=self._selector(),
+            metadata_only=kind != POD,
         )
         return {obj.name: obj for obj in objs}
 

@@ -43,10 +43,18 @@ class LeasedCluster:
             return self._cluster.get(kind, name, namespace=namespace)
 
     def scan(
-        self, kind: Kind, reduce: Callable[[Obj], T], *, namespace: str, label_selector: str = ""
+        self,
+        kind: Kind,
+        reduce: Callable[[Obj], T],
+        *,
+        namespace: str,
+        label_selector: str = "",
+        metadata_only: bool = False,
     ) -> tuple[T, ...]:
         with self._call(kind):
-            return self._cluster.scan(kind, reduce, namespace=namespace, label_selector=label_selector).items
+            return self._cluster.scan(
+                kind, reduce, namespace=namespace, label_selector=label_selector, metadata_only=metadata_only
+            ).items
 
     def create(self, kind: Kind, obj: Obj) -> Obj:
         self._lease.acts += 1

@@ -136,7 +136,9 @@ def _labelled(cluster: ClusterApi, namespace: str, label: str) -> Iterator[Orpha
     for kind in kinds_to_sweep():
         try:
             reduce = partial(_orphan, kind)
-            yield from cluster.scan(kind, reduce, namespace=namespace, label_selector=label).items
+            yield from cluster.scan(
+                kind, reduce, namespace=namespace, label_selector=label, metadata_only=True
+            ).items
         except NotServed:
             if kind == POD:  # every cluster serves pods: the answer came from a proxy
                 raise
