@@ -85,16 +85,15 @@ def _create(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
 
 
 def _create_pods(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
-    by_name = {obj["metadata"]["name"]: obj for obj in step.objs}
     worst: WriteOutcome | None = None
     began = time.monotonic()
     outcomes = _send(step, cluster)
     seconds = time.monotonic() - began
     count = sum(outcome.wrote == WriteResult.DONE for outcome in outcomes)
     log.info("objects_created", kind=step.kind.name, count=count, seconds=round(seconds, 3))
-    for outcome in outcomes:
+    for at, outcome in enumerate(outcomes):
         if outcome.wrote == WriteResult.EXISTS:
-            _check_ours(step.kind, by_name[outcome.name], cluster)
+            _check_ours(step.kind, step.objs[at], cluster)
         elif outcome.wrote != WriteResult.DONE and (worst is None or _rank(outcome) > _rank(worst)):
             worst = outcome
     if worst is None:

@@ -11,6 +11,7 @@ reads it as gone.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from cluster.errors import NotServed
 from cluster.interface import Obj
@@ -30,7 +31,14 @@ from workflows.reconcile.joined_pod_groups import placed_together, rejoin_change
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.lost_pods import PodsAway, pods_away
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
-from workflows.reconcile.plan import Create, DesiredGroup, GroupPlan, plan_create, plan_return
+from workflows.reconcile.plan import (
+    Create,
+    DesiredGroup,
+    GroupPlan,
+    PodManifests,
+    plan_create,
+    plan_return,
+)
 from workflows.reconcile.room import (
     RoomGone,
     RoomWait,
@@ -214,7 +222,7 @@ def _without(desired: _Desired, placed: Collection[str]) -> _Desired:
     if not placed:
         return desired
     pod_names = {task.pod_name for task in desired.tasks if task.name in placed}
-    rest = tuple(pod for pod in desired.group.pods if pod["metadata"]["name"] not in pod_names)
+    rest = desired.group.pods.without(pod_names)
     group = replace(desired.group, pods=rest)
     if not rest:
         group = replace(
@@ -226,8 +234,7 @@ def _without(desired: _Desired, placed: Collection[str]) -> _Desired:
 def _left_behind(view: GroupView, desired: _Desired, observed: LiveGroup) -> list[Change]:
     """What happens to tasks whose pods could be created now and would never be placed."""
     blocked = desired.group.blocked_pods(observed.pods)
-    names_of_pods = {pod["metadata"]["name"] for pod in desired.group.pods}
-    to_create = names_of_pods - blocked.keys() - observed.pods.keys()
+    to_create = set(desired.group.pods.names) - blocked.keys() - observed.pods.keys()
     left_behind = unplaceable(view, [task for task in desired.tasks if task.pod_name in to_create])
     return rejoin_changes(view, left_behind, observed.pods)
 
@@ -265,6 +272,10 @@ def desired_group(
     generations = {task_try.generation for task_try in tries}
     pins = Pins(view)
     ended = ended_tasks(view)
+
+    def render(task_try: TaskTry) -> Obj:
+        return _pinned(renderer.pod(task_try, ended=ended), pins.of(task_try), task_try)
+
     return DesiredGroup(
         namespace=view.placement.namespace,
         secrets=renderer.secrets(),
@@ -277,9 +288,13 @@ def desired_group(
             ),
         ),
         service=renderer.service(),
-        pods=tuple(
-            _pinned(renderer.pod(task_try, ended=ended), pins.of(task_try), task_try)
-            for task_try in ([] if awaits_room else tries)
+        pods=PodManifests(
+            {}
+            if awaits_room
+            else {
+                names.pod(task_try.task_uuid, retry=task_try.retry_id): partial(render, task_try)
+                for task_try in tries
+            }
         ),
         replaced={
             names.pod(task_try.task_uuid, retry=task_try.retry_id): tuple(

@@ -11,10 +11,10 @@ ends at once even under running pods; then wait until all are gone.
 No desired object means delete; nothing here returns early on it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
+from typing import Literal, overload
 
 from cluster.interface import DeleteTarget, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
@@ -24,10 +24,41 @@ from workflows.reconcile.group_reader import LiveGroup, LiveObject, ObjectsByNam
 Wait = Literal["", "template", "room", "ending", "old pods", "pods", "objects"]
 
 
+class PodManifests(Sequence[Obj]):
+    """Pods in order, by name; each is rendered whenever it is read, and a part of them is as unread.
+
+    So only pods that are being sent take memory. A thousand are 3 MiB, and a worker creates several gangs at
+    once.
+    """
+
+    def __init__(self, renders: Mapping[str, Callable[[], Obj]]) -> None:
+        self._renders = tuple(renders.items())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self._renders)
+
+    def without(self, names: Collection[str]) -> "PodManifests":
+        return PodManifests({name: render for name, render in self._renders if name not in names})
+
+    def __len__(self) -> int:
+        return len(self._renders)
+
+    @overload
+    def __getitem__(self, at: int) -> Obj: ...
+    @overload
+    def __getitem__(self, at: slice) -> "PodManifests": ...
+    def __getitem__(self, at: int | slice) -> "Obj | PodManifests":
+        if isinstance(at, slice):
+            return PodManifests(dict(self._renders[at]))
+        _, render = self._renders[at]
+        return render()
+
+
 @dataclass(frozen=True, slots=True)
 class Create:
     kind: Kind
-    objs: tuple[Obj, ...]
+    objs: Sequence[Obj]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +107,7 @@ class DesiredGroup:
     topologies: tuple[Obj, ...]
     pod_groups: tuple[Obj, ...]
     service: Obj | None
-    pods: tuple[Obj, ...]
+    pods: PodManifests
     replaced: dict[str, tuple[str, ...]]
     present_pods: frozenset[str]
     only_pod_groups: frozenset[str] | None = None
@@ -123,8 +154,9 @@ def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
     blocked = desired.blocked_pods(observed.pods)
     remaining = tuple(sorted(chain.from_iterable(blocked.values())))
     old_pods = _not_deleting(observed.pods[old] for old in remaining)
-    ready = tuple(pod for pod in desired.pods if pod["metadata"]["name"] not in blocked)
-    steps += (*_deletes(POD, old_pods, namespace=desired.namespace), *_missing(ready, observed.pods))
+    steps += _deletes(POD, old_pods, namespace=desired.namespace)
+    if absent := desired.pods.without(blocked.keys() | observed.pods.keys()):
+        steps += (Create(POD, absent),)
     wait: Wait = "old pods" if blocked else "room" if desired.awaits_room else ""
     return GroupPlan(steps=steps, wait=wait, remaining=remaining)
 
@@ -148,7 +180,8 @@ def _later_pod_groups(desired: DesiredGroup, observed: LiveGroup) -> list[LiveOb
 
 def _ending(desired: DesiredGroup, observed: LiveGroup) -> tuple[str, ...]:
     """Desired objects that are being deleted: they must be gone before they can be created again."""
-    names = {obj["metadata"]["name"] for obj in (*desired.secrets, *desired.pod_groups, *desired.pods)}
+    names = {obj["metadata"]["name"] for obj in (*desired.secrets, *desired.pod_groups)}
+    names |= {*desired.pods.names}
     names |= {obj["metadata"]["name"] for obj in (desired.compute_domain, desired.service) if obj}
     kinds = (
         observed.secrets,

@@ -1,18 +1,19 @@
 """What is done next about a group's objects, from what is there."""
 
 from datetime import timedelta
+from functools import partial
 from itertools import accumulate, count, takewhile
 
 import pytest
 
 from cluster.errors import NotServed
 from pools.clusters.kinds import kind_of
-from tests.unit.lifecycle.values import group, one_try
+from tests.unit.lifecycle.values import group, manifests, one_try
 from workflows.manifests.group import render_group
 from workflows.reconcile.apply import retry_for
 from workflows.reconcile.group_reader import LiveGroup, LiveObject
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry, Settled, backoff, look_again
-from workflows.reconcile.plan import DesiredGroup, plan_create, plan_pods_down, plan_rest_down
+from workflows.reconcile.plan import DesiredGroup, PodManifests, plan_create, plan_pods_down, plan_rest_down
 
 OBJECTS = render_group(group([one_try("a", 0, claims_channel=True), one_try("b", 1)], nvlink=True))
 DOMAIN = OBJECTS.compute_domain["metadata"]["name"]
@@ -31,7 +32,7 @@ def wanted(**changes):
         "topologies": OBJECTS.topologies,
         "pod_groups": OBJECTS.pod_groups,
         "service": OBJECTS.service,
-        "pods": tuple(OBJECTS.pods.values()),
+        "pods": manifests(OBJECTS.pods.values()),
         "replaced": {},
         "present_pods": frozenset(PODS),
     }
@@ -66,12 +67,26 @@ def test_what_is_missing_is_made_in_order(seen, kinds, wait):
 
 
 def test_a_pod_is_made_again_only_after_the_old_one_is_gone():
-    want = wanted(pods=(OBJECTS.pods["a"],), replaced={PODS[0]: ("older", "old")})
+    want = wanted(pods=manifests([OBJECTS.pods["a"]]), replaced={PODS[0]: ("older", "old")})
     before = plan_create(want, LiveGroup(**{**ALL, "pods": there("old", PODS[1])}))
     after = plan_create(want, LiveGroup(**{**ALL, "pods": there(PODS[1])}))
     assert [(type(s).__name__, s.kind.name) for s in before.steps] == [("Delete", "Pod")]
     assert (before.wait, after.wait) == ("old pods", "")
     assert [(type(s).__name__, s.kind.name) for s in after.steps] == [("Create", "Pod")]
+
+
+def test_a_pod_is_rendered_only_when_it_is_read():
+    rendered = []
+
+    def render(name):
+        rendered.append(name)
+        return {"metadata": {"name": name}}
+
+    names = ("a", "b", "c", "d")
+    pods = PodManifests({name: partial(render, name) for name in names})
+    part = pods.without({"b"})[1:]
+    assert (pods.names, part.names, len(part), rendered) == (names, ("c", "d"), 2, [])
+    assert [pod["metadata"]["name"] for pod in part] == rendered == ["c", "d"]
 
 
 def test_pods_are_deleted_once_and_waited_for():

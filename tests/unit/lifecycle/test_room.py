@@ -8,7 +8,7 @@ from localcluster.crds import kueue
 from pools.values.recovery import Loss
 from scheduling.backends.base import RoomCause, RoomLoss
 from scheduling.requirements import Requirement
-from tests.unit.lifecycle.values import group, one_try
+from tests.unit.lifecycle.values import group, manifests, one_try
 from tests.unit.scheduling import crds
 from workflows.lifecycle.pod_status import read_without_room
 from workflows.manifests.group import Renderer, render_group
@@ -92,7 +92,7 @@ def desired(*, awaits_room):
         topologies=(),
         pod_groups=objects.pod_groups,
         service=objects.service,
-        pods=() if awaits_room else tuple(objects.pods.values()),
+        pods=manifests([] if awaits_room else objects.pods.values()),
         replaced={},
         present_pods=frozenset(pod["metadata"]["name"] for pod in objects.pods.values()),
         awaits_room=awaits_room,

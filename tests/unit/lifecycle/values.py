@@ -1,8 +1,10 @@
 """Groups as values, for tests that need no database."""
 
+from functools import partial
 from uuid import UUID
 
 from scheduling.levels import Level
+from workflows.reconcile.plan import PodManifests
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 ZONE, RACK = Level("zone", "topo/zone"), Level("rack", "topo/rack")
@@ -50,3 +52,8 @@ def group(tasks, *, earlier=(), **changes):
         tasks=tuple(tasks),
         earlier=earlier,
     )
+
+
+def manifests(pods):
+    """These pods as what a group's objects have."""
+    return PodManifests({pod["metadata"]["name"]: partial(dict, pod) for pod in pods})
