@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db import connection
 from django.db.models import QuerySet
+from pydantic_core import from_json
 
 from pools import conditions
 from pools.models import Cluster, Node
@@ -144,7 +145,7 @@ def _settled_pods(view: GroupView) -> dict[str, PodSeen]:
             phase="Running",
             node_name=node,
             pod_ip=address,
-            digest={"claims": json.loads(claims)} if claims else {},
+            digest={"claims": from_json(claims)} if claims else {},
             resource_version=version,
         )
         for name, uid, node, address, version, claims in rows
@@ -153,8 +154,9 @@ def _settled_pods(view: GroupView) -> dict[str, PodSeen]:
 
 
 _COLUMN_OF = {field.name: str(field.column) for field in ObservedPod._meta.concrete_fields}  # noqa: SLF001 -- public
+_DIGEST = POD_COLUMNS.index("digest")
 _PODS = f"""
-    SELECT seen_at, {", ".join(_COLUMN_OF[name] for name in POD_COLUMNS)}
+    SELECT CASE WHEN gone THEN seen_at END, {", ".join(_COLUMN_OF[name] for name in POD_COLUMNS)}
       FROM workflows_observedpod
      WHERE cluster_id = %(cluster_id)s AND namespace = %(namespace)s AND group_uuid = %(group)s
        AND name = ANY(%(names)s)
@@ -170,12 +172,12 @@ def _read_pods(view: GroupView, names: Collection[str]) -> tuple[dict[str, PodSe
     with connection.cursor() as cursor:
         cursor.execute(_PODS, {**_home(view), "group": view.uuid, "names": list(names)})
         rows = cursor.fetchall()
-    for seen_at, *columns in rows:
-        entries = dict(zip(POD_COLUMNS, columns, strict=True))
-        pod = PodSeen(**entries | {"digest": json.loads(entries["digest"])})
+    for since, *columns in rows:
+        columns[_DIGEST] = from_json(columns[_DIGEST])
+        pod = PodSeen(**dict(zip(POD_COLUMNS, columns, strict=True)))
         pods[pod.name] = pod
-        if pod.absent:
-            gone_at[pod.name] = seen_at
+        if since is not None:
+            gone_at[pod.name] = since
     return pods, gone_at
 
 
