@@ -44,6 +44,7 @@ from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 from scheduling.levels import MAX_LEVELS
 from scheduling.requirements import GangTask, SetPath, describe
+from scheduling.sentences import count_of
 from scheduling.subgroups import lay_out
 from scheduling.tree import Constraint, ConstraintTree
 
@@ -206,10 +207,13 @@ def _unplaced(name: str, group: Mapping[str, Any], message: str, waiting: Waitin
     key = next((level.key for level in waiting.levels if level.label == label), label)
     words = waiting.sets.get(name, "the task group")
     if match := re.search(r"0/(\d+) placements are available", message):
-        count = group.get("spec", {}).get("schedulingPolicy", {}).get("gang", {}).get("minCount", "")
+        count = group.get("spec", {}).get("schedulingPolicy", {}).get("gang", {}).get("minCount")
+        tasks = "task" if count == 1 else f"{count or ''} tasks".strip()
+        if not key:  # the cluster is its only placement
+            return WaitingReason("NotEnoughRoom", f"There is no room for the {tasks} of {words}.", message)
         sentence = (
-            f"None of {match[1]} {key} domains has room for the {count} tasks of {words} at the moment; one "
-            f"{key} is required."
+            f"None of {count_of(int(match[1]), f'{key} domain')} has room for the {tasks} of {words} at the "
+            f"moment; one {key} is required."
         )
         return WaitingReason("TopologyNotSatisfied", sentence, message)
     if "no feasible placements found" in message:

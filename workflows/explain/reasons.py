@@ -548,10 +548,12 @@ _KIND_AND_COUNTS = re.compile(r"(?:[\w ]+:)?[\d\s.]*")
 
 
 def _without_repeats(own: Sequence[str], of_pods: Sequence[str]) -> list[str]:
-    """The texts, each once; left out is one of pods that only joins the ``own`` texts behind their kind."""
+    """The texts, each once; left out is one of pods that an own text has, or that only joins own ones."""
     texts = list(dict.fromkeys(filter(None, own)))
     own_words = sorted((text.rstrip(" .") for text in texts), key=len, reverse=True)
     for text in dict.fromkeys(of_pods):
+        if any(text.rstrip(" .") in words for words in own_words):
+            continue
         rest = text
         for words in filter(None, own_words):
             rest = rest.replace(words, "")

@@ -320,3 +320,9 @@ def _unexplained_in_a_row(row: TaskGroup, now: datetime) -> int:
     last = attempts.values_list("evidence", "start_time", "end_time")[:_MOST_IN_A_ROW]
     soon = (e == UNEXPLAINED and (start is None or end - start < lasting) for e, start, end in last)
     return sum(1 for _ in takewhile(bool, soon))
+
+
+def claims_channels(view: GroupView) -> bool:
+    """Whether a live task's container claims a channel of the group's ComputeDomain."""
+    live = [task.pk for task in view.live]
+    return Task.objects.filter(pk__in=live, spec__claims_channel=True).exists()

@@ -32,14 +32,13 @@ from cluster.interface import DeleteTarget, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, Kind
 from scheduling.sentences import listing
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.models import Task
 from workflows.reconcile import edit, observations
 from workflows.reconcile.apply import NameTaken, create_objects, has_same_owner, retry_for, taken_sentence
 from workflows.reconcile.binding import bound_pods
 from workflows.reconcile.create import create_pods_again, edits_pod_groups
 from workflows.reconcile.follow import UNSEEN_GRACE, ObservedPods
 from workflows.reconcile.group_reader import GroupReader, LiveObject, pod_group_kind
-from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.reconcile.group_view import GroupView, TaskView, claims_channels
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry, look_again
 from workflows.reconcile.plan import Create
@@ -186,7 +185,7 @@ def _recreate_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> F
     """
     if not view.placement.nvlink or not _is_old(view) or observations.compute_domain_observed(view):
         return None
-    if _claims_channels(view) or not cluster.serves(COMPUTE_DOMAIN):
+    if claims_channels(view) or not cluster.serves(COMPUTE_DOMAIN):
         return None
     domain = view.renderer.compute_domain()
     if domain is None:
@@ -226,12 +225,6 @@ def _made_again(view: GroupView, domain: Obj, cluster: LeasedCluster) -> Note:
     key = f"domain-refused:{view.row.attempt_number}"
     message = f"{gone} It could not be made again. {refusal}"
     return Note(key=key, reason="ComputeDomainRefused", message=message, warning=True)
-
-
-def _claims_channels(view: GroupView) -> bool:
-    """Whether a live task's container claims a channel of the group's ComputeDomain."""
-    live = [task.pk for task in view.live]
-    return Task.objects.filter(pk__in=live, spec__claims_channel=True).exists()
 
 
 def _recreate_pod_group(

@@ -38,7 +38,7 @@ from workflows.models import TaskGroup, Workflow, in_status
 from workflows.reconcile import observations
 from workflows.reconcile.create import edits_pod_groups
 from workflows.reconcile.follow import ObservedPods
-from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.reconcile.group_view import GroupView, TaskView, claims_channels
 from workflows.reconcile.node_health import ill_nodes
 from workflows.reconcile.outcomes import Retry
 from workflows.reconcile.queue_position import position_in
@@ -254,6 +254,8 @@ def _occupied_nodes(
         for name, labels in rows.order_by("name").values_list("name", "labels")[:MOST_NODES]
         if any(selects(selector, labels) for selector in selectors)
     }
+    if not by_node or not claims_channels(view):  # without claims its tasks may run beside other domains
+        return ()
     return observations.compute_domain_owners(view, by_node)
 
 

@@ -156,8 +156,14 @@ def _translate(text: str, waiting: Waiting) -> Iterator[WaitingReason]:
         for match in matches:
             yield WaitingReason(kind, sentence(match, waiting), text[:_MAX_RAW], _facts(match))
     causes = list(texts.read(text))
+    speaks_of_own_nodes = (recognised and is_of_room) or any(code != "NodeSelector" for code, *_ in causes)
+    key = _required_of_all(waiting)
     for code, words, match in causes:
-        if code == "NodeSelector" and recognised and is_of_room:
+        if code == "NodeSelector" and speaks_of_own_nodes:  # nodes of other pools never match
+            continue
+        if code == "NodeSelector" and key and texts.only_nodes_of_others(text):
+            no_room = _no_key_for_all(key, waiting.pods_expected)
+            yield WaitingReason("TopologyNotSatisfied", no_room, text[:_MAX_RAW])
             continue
         yield WaitingReason(code, words, text[:_MAX_RAW], _facts(match))
     if text.strip() and not causes and not (recognised and is_of_room):
@@ -220,7 +226,7 @@ def _domain_short(match: _Match, waiting: Waiting) -> str:
 def _no_own_domain(match: _Match, waiting: Waiting) -> str:
     is_of_all = int(match["need"]) == waiting.pods_expected
     if is_of_all and (key := _required_of_all(waiting)):
-        return f"No {key} has room for all {match['need']} tasks at the moment; one {key} is required."
+        return _no_key_for_all(key, int(match["need"]))
     return f"No domain of the pool has room for all {match['need']} tasks at the moment."
 
 
@@ -237,10 +243,15 @@ def _not_ready(match: _Match, waiting: Waiting) -> str:
 def _gang_short(match: _Match, waiting: Waiting) -> str:
     """KAI reports on the domain it tried last, another pool's perhaps, so its count says little there."""
     if key := _required_of_all(waiting):
-        return f"No {key} has room for all {match['need']} tasks at the moment; one {key} is required."
+        return _no_key_for_all(key, int(match["need"]))
     if match["fit"] == "0":
         return f"There is no room for the {match['need']} tasks, which must start together."
     return f"There is room for {match['fit']} tasks, but {match['need']} must start together."
+
+
+def _no_key_for_all(key: str, tasks: int) -> str:
+    of_all = "the task" if tasks == 1 else f"all {tasks} tasks"
+    return f"No {key} has room for {of_all} at the moment; one {key} is required."
 
 
 def _required_of_all(waiting: Waiting) -> str:

@@ -24,7 +24,7 @@ _NODES_OF_OTHERS = re.compile(
     r"no nodes with enough resources were found: (?:\d+ )?"
     r"node\(s\) didn't match Pod's node affinity/selector\.*"
 )
-"""Nodes of other pools never match, so behind a gang's count this says nothing of the pool's own."""
+"""Nodes of other pools never match, so alone or behind a gang's count this says nothing of the pool's own."""
 _SHORTAGE = re.compile(r"didn't have enough|pod number exceeded|Not enough resources")
 
 
@@ -190,6 +190,11 @@ def of_room(text: str) -> bool:
     match = _DUE_TO.search(text)
     cause = match["cause"].strip() if match else ""
     return not cause or bool(_SHORTAGE.search(cause) or _NODES_OF_OTHERS.fullmatch(cause))
+
+
+def only_nodes_of_others(text: str) -> bool:
+    """Whether a text names nothing but nodes that pods do not select: no domain of the others has room."""
+    return bool(_NODES_OF_OTHERS.fullmatch(cause_of(text).rpartition("\n")[2].strip()))
 
 
 def cause_of(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from scheduling.backends.base import UNRECOGNISED, RoomLoss, Waiting, WaitingReason
 from scheduling.backends.kueue import admissions
 from scheduling.joined_queues import FlavorUsage, QueuePosition
-from scheduling.sentences import agree, count_of
+from scheduling.sentences import agree, count_of, plural
 
 _POD_SET = re.compile(r"couldn't assign flavors to pod set (?P<set>[a-z0-9-]+): ")
 _PARTIAL = re.compile(
@@ -179,7 +179,13 @@ def _amount(amount: float) -> str:
 
 
 def _parts_of(match: re.Match[str]) -> str:
-    return "tasks" if match["kind"] == "pod" else "sets"
+    return plural(int(match["all"]), "task" if match["kind"] == "pod" else "set")
+
+
+def _none_fits(match: re.Match[str], words: str) -> str:
+    parts = _parts_of(match)
+    which = f"the {parts}" if int(match["all"]) == 1 else f"any of the {match['all']} {parts}"
+    return f"No domain has room for {which} of {words} at the moment."
 
 
 _SENTENCES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str], str], str]], ...] = (
@@ -194,9 +200,7 @@ _SENTENCES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str], str], str
     (
         _NONE,
         "TopologyNotSatisfied",
-        lambda match, words: (
-            f"No domain has room for any of the {match['all']} {_parts_of(match)} of {words} at the moment."
-        ),
+        _none_fits,
     ),
     (
         _QUOTA,

@@ -146,6 +146,13 @@ TEXTS = (
         "Nodes do not match the node selection of its pods.",
     ),
     _w(
+        "full nodes beside those of other pools",
+        POD + NODES + "48 node(s) didn't match Pod's node affinity/selector, "
+        "8 node(s) didn't have enough resources: GPUs.",
+        "NotEnoughRoom",
+        "Not enough free GPUs on the nodes these tasks may use.",
+    ),
+    _w(
         "a volume claim that does not exist",
         POD + 'VolumeBinding: persistentvolumeclaim "data" not found.',
         "VolumeMissing",

@@ -203,6 +203,17 @@ def test_what_schedulers_keep_silent_about_comes_from_our_own_counts(backend):
     assert "1 of 2 pods exist" in reasons[1].message
 
 
+def test_a_gang_of_one_without_a_key_waits_for_room_and_not_for_a_domain():
+    gang_of_one = {"schedulingPolicy": {"gang": {"minCount": 1}}}
+    message = "0/1 placements are available: 1 Insufficient nvidia.com/gpu"
+    condition = {"type": "PodGroupScheduled", "status": "False", "message": message}
+    group = {"metadata": {"name": "g"}, "spec": gang_of_one, "status": {"conditions": [condition]}}
+    rendered = Kubernetes().render(request(gang("a"), POOL))
+    (reason,) = Kubernetes().waiting_reasons(waiting(group, rendered=rendered, expected=("g",)))
+    assert reason.code == "NotEnoughRoom"
+    assert reason.message.startswith("There is no room for the task of")
+
+
 KUBERNETES = {
     "no domain has room": (
         "0/3 placements are available: 3 Insufficient nvidia.com/gpu",
@@ -299,6 +310,18 @@ def test_of_domains_that_are_all_other_pools_it_is_said_once_that_none_of_ours_h
     required = all_in_one(*SHORT_OF_2, requiredTopologyLevel="topology/rack")
     (named,) = Kai().waiting_reasons(waiting(required, domains=domains, pods=2, pods_expected=2))
     assert named.message == "No rack has room for all 2 tasks at the moment; one rack is required."
+
+
+def test_where_only_nodes_of_other_pools_are_named_no_domain_of_ours_has_room():
+    """KAI looks at none of our nodes then, and those of other pools never match."""
+    text = "Resources were not found for pod ns/p due to: no nodes with enough resources were found: "
+    text += "48 node(s) didn't match Pod's node affinity/selector."
+    required = all_in_one(text, requiredTopologyLevel="topology/rack")
+    (of_one,) = Kai().waiting_reasons(waiting(required, pods=1, pods_expected=1))
+    assert of_one.code == "TopologyNotSatisfied"
+    assert of_one.message == "No rack has room for the task at the moment; one rack is required."
+    (unconstrained,) = Kai().waiting_reasons(waiting(all_in_one(text), pods=1, pods_expected=1))
+    assert unconstrained.code == "NodeSelector"
 
 
 @pytest.mark.parametrize(
