@@ -38,6 +38,20 @@ def test_a_wrong_password_is_said_and_the_name_is_not_told_apart(client, ann):
     assert len(without_token) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "password", "want"),
+    [
+        ("an\0n", "wrong", "Name: Null characters are not allowed."),
+        ("", "wrong", "Name: This field is required."),
+        ("ann", "", "Password: This field is required."),
+    ],
+)
+def test_a_field_that_cannot_be_meant_is_named_in_the_alert(client, ann, name, password, want):
+    page = client.post("/ui/login", {"username": name, "password": password}).content.decode()
+    (alert,) = re.findall(r'<p role="alert" class="said bad">(.*?)</p>', page)
+    assert alert.strip() == want
+
+
 def test_who_logs_out_is_a_stranger_again(browser):
     assert browser.post("/ui/logout")["Location"] == "/ui/login"
     assert browser.get("/ui/").status_code == 302
