@@ -20,12 +20,12 @@ from pages.forms import Form, check_form
 from pages.pools.content import pool_snippet
 from pools.models import Pool
 from pools.selectors import pool_visible_to
-from scheduling.errors import Busy, NotFound, TopologyError
+from scheduling.errors import Busy, Fault, InvalidSpec, NotFound, TopologyError
 from scheduling.fit.verdict import Answer
 from web import errors
 from web.permissions import Needs, caller
 from web.policy import Action
-from web.queries import NoQuery, valid_values
+from web.queries import NoQuery
 from web.throttles import SubmitThrottle
 from workflows.models import Workflow
 from workflows.submission.choice import read_pools
@@ -34,6 +34,7 @@ from workflows.submission.request import Mode, SubmissionRequest
 from workflows.submission.submit import submit
 
 CHECK, SUBMIT = "check", "submit"
+NUL = "\0"
 
 
 class SubmitForm(Form):
@@ -62,7 +63,10 @@ class SubmitPage(PageView):
         """Check what was written, or submit it and go to its page."""
         check_form(request)
         pool = _pool(request, name)
-        form = valid_values(SubmitForm(data=request.data))
+        fields = SubmitForm(data=request.data)
+        if not fields.is_valid():
+            return self._refused(pool, _readable(fields), _unreadable(fields))
+        form = dict(fields.validated_data)
         try:
             reply = submit(_submission_request(request, pool, form))
         except TopologyError as error:
@@ -111,6 +115,31 @@ def _tone(feasibility: list[dict[str, Any]]) -> str:
     """The tone of a check without faults: bad for work that can never run, a warning for work that waits."""
     answers = {entry["verdict"] for entry in feasibility}
     return "bad" if Answer.NEVER in answers else "warn" if Answer.NOT_NOW in answers else "good"
+
+
+def _readable(form: SubmitForm) -> dict[str, Any]:
+    """The fields of a form that could not be read, for the form that is shown again: nobody's text is lost.
+
+    A NUL is left out, because no form could be sent with it.
+    """
+    return {name: form.initial_data.get(name, "").replace(NUL, "") for name in ("file", "priority", "pools")}
+
+
+def _unreadable(form: SubmitForm) -> InvalidSpec:
+    """The error of a form whose fields are not accepted; a NUL in the workflow is found by its line."""
+    faults = errors.faults_of(serializers.ValidationError(form.errors))
+    text = form.initial_data.get("file", "").replace("\r\n", "\n")
+    if NUL in text:
+        before = text[: text.index(NUL)]
+        nul = Fault(
+            (),
+            "nul",
+            "A NUL character is not accepted. The text below is without it.",
+            line=before.count("\n") + 1,
+            column=len(before) - before.rfind("\n"),
+        )
+        faults = [nul, *(fault for fault in faults if fault.path != ("file",))]
+    return InvalidSpec(errors.summary(faults), faults)
 
 
 def _pool(request: Request, name: str) -> Pool:

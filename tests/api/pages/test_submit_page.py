@@ -142,6 +142,28 @@ def test_nonsense_is_refused_and_leaves_nothing(browser, pool, said):
     assert Workflow.objects.count() == 0
 
 
+@pytest.mark.parametrize("do", ["check", "submit"])
+def test_a_nul_is_a_fault_with_its_line_and_the_rest_of_the_text_stays(browser, pool, do):
+    spec = written(browser.get(ADDRESS))
+    first, rest = spec.split("\n", 1)
+    said = {"file": f"{first}\r\n\0{rest}\0", "pools": "h\x00100", "priority": "HIGH", "do": do}
+    page = send(browser, said)
+    assert (page.status_code, written(page).replace("\r\n", "\n")) == (400, spec)
+    assert "line 2, column 1 : A NUL character is not accepted. The text below is without it." in text(page)
+    assert "pools : Null characters are not allowed." in text(page)
+    assert 'value="h100"' in page.content.decode()
+    assert '<option value="HIGH" selected>' in page.content.decode()
+    assert Workflow.objects.count() == 0
+
+
+@pytest.mark.parametrize("wrong", [{"priority": "URGENT"}, {"key": "k" * 300}, {"more": "x"}])
+def test_a_field_that_is_not_accepted_costs_nobody_their_text(browser, pool, wrong):
+    spec = written(browser.get(ADDRESS))
+    page = send(browser, {"file": spec, "do": "submit", **wrong})
+    assert (page.status_code, written(page)) == (400, spec)
+    assert f"{next(iter(wrong))} : " in text(page)
+
+
 def test_a_page_of_another_site_submits_nothing(ann, pool):
     stranger = Client(enforce_csrf_checks=True)
     stranger.force_login(ann)
