@@ -6,7 +6,7 @@ from django.views.generic import RedirectView
 from pages import identity, login, not_found
 from pages.map.views import MapPage, MapPicture
 from pages.pools.submit import SubmitPage
-from pages.pools.views import HomePage, PoolPage
+from pages.pools.views import HomePage, PoolPage, PoolsPage
 from pages.workflows.views import AgainPage, CancelPage, WorkflowDetailPage, WorkflowsPage
 
 app_name = "pages"
@@ -18,6 +18,7 @@ urlpatterns = [
     path("ui/logged-out", identity.logged_out, name="logged-out"),
     path("ui/logout", login.LogoutPage.as_view(), name="logout"),
     path("ui/", HomePage.as_view(), name="home"),
+    path("ui/pools", PoolsPage.as_view(), name="pools"),
     path("ui/pools/<config_name:name>", PoolPage.as_view(), name="pool"),
     path("ui/pools/<config_name:name>/submit", SubmitPage.as_view(), name="submit"),
     path("ui/pools/<config_name:name>/map", MapPage.as_view(), name="map"),

@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils import timezone
 from rest_framework.request import Request
 
@@ -29,6 +30,17 @@ class HomePage(PageView):
         lines = pool_lines(list(rows.prefetch_related("topology_keys", "platforms")), user=user)
         is_live = sum(line.room.nodes for line in lines) <= LIVE_UP_TO
         return self.page("pages/pools.html", {"title": "Pools", "lines": lines, "is_live": is_live})
+
+
+class PoolsPage(PageView):
+    """The address above those of the pools, which people shorten or guess."""
+
+    access = {"GET": LIST}
+
+    def get(self, request: Request) -> HttpResponse:
+        """Lead to the list of pools."""
+        del request
+        return HttpResponseRedirect(reverse("pages:home"))
 
 
 class PoolPage(PageView):

@@ -113,6 +113,7 @@ GET    /api/schema                            ok      ok       ok       ok      
 GET    /api/docs                              ok      ok       ok       ok       ok       ok     ok
 
 GET    /ui/                                   403     ok       ok       403      403      ok     ok
+GET    /ui/pools                              403     302      302      403      403      302    302
 GET    /ui/pools/{pool}/submit                403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 POST   /ui/pools/{pool}/submit                403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 GET    /ui/pools/{pool}                       403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok

@@ -71,6 +71,11 @@ def test_what_is_not_there_is_a_page_that_says_so(browser, address):
     assert "<h1>There is nothing here</h1>" in answer.content.decode()
 
 
+def test_the_address_above_the_pools_leads_to_their_list(browser, client):
+    assert browser.get("/ui/pools")["Location"] == "/ui/"
+    assert client.get("/ui/pools", follow=True).redirect_chain[-1][0].startswith("/ui/login")
+
+
 def test_a_page_takes_no_method_that_it_does_not_have(browser):
     answer = browser.post("/ui/")
     assert answer.status_code == 405
