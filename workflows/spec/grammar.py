@@ -254,7 +254,7 @@ def fault_of(error: Mapping[str, Any], *, model: type[GrammarModel], at: Path) -
 
 def _described(value: Any) -> str:
     if value is None:
-        return "Nothing"
+        return "An empty value (null)"
     if isinstance(value, dict):
         return "A mapping"
     if isinstance(value, list):

@@ -169,9 +169,12 @@ class Resolver:
         other = owners.setdefault(syntax.folded_name(name), own)
         if other is not own:
             first, second = (f"{of} {syntax.quoted(named)}" for of, named in (own, other))
-            message = (
-                f'The {first} and the {second} have the same name; case does not count, nor "_" for "-".'
-            )
+            if own == other:
+                message = f"Two {kind}s have the name {syntax.quoted(name)}."
+            else:
+                message = (
+                    f'The {first} and the {second} have the same name; case does not count, nor "_" for "-".'
+                )
             if name.endswith("-group") or second.endswith('-group"'):
                 message += " A task under `tasks:` is in a group of its own, called <task>-group."
             self._fault(path, "duplicate_name", message)

@@ -164,9 +164,9 @@ def _bounded(rows: QuerySet[Pool]) -> list[Pool]:
 
 
 def _not_found(request: SubmissionRequest, missing: Sequence[str]) -> NotFound:
-    noun = "pools" if len(missing) > 1 else "pool"
+    start = "There are no pools" if len(missing) > 1 else "There is no pool"
     names = listing(name[:63] for name in missing)
-    return NotFound(f"There is no {noun} {names} to which you may submit.{_usable(request)}")
+    return NotFound(f"{start} {names} to which you may submit.{_usable(request)}")
 
 
 def _usable(request: SubmissionRequest) -> str:

@@ -174,6 +174,8 @@ def test_a_pool_that_the_caller_may_not_use_is_spoken_of_as_one_that_does_not_ex
 
     assert hidden.replace("secret", "nosuch") == absent
     assert absent == 'There is no pool "nosuch" to which you may submit. You may submit to mine.'
+    both = refused(post(bea, "?pools=nosuch,none"), 404)["message"]
+    assert both.startswith('There are no pools "nosuch" and "none" to which you may submit.')
     named = refused(post(bea, pool="secret"), 404)["message"]
     assert named == hidden
     assert not Workflow.objects.exists()

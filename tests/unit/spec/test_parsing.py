@@ -214,6 +214,16 @@ def test_a_group_of_several_tasks_has_exactly_one_lead(lead_a, lead_b, accepted)
         assert [f.code for f in faults(text)] == ["lead"]
 
 
+def test_two_tasks_of_one_name_are_spoken_of_together():
+    text = MINIMAL + "    - {name: one, image: i, command: [c]}\n"
+    assert 'Two tasks have the name "one".' in {f.message for f in faults(text)}
+
+
+def test_an_empty_value_is_named_as_one():
+    (fault,) = faults("workflow:\n")
+    assert fault.message == "An empty value (null) is not accepted: a mapping is needed."
+
+
 @pytest.mark.parametrize("other", ["ONE", "one", "one-group"])
 def test_names_differ_in_more_than_case_and_underscores(other):
     text = MINIMAL + f"    - {{name: {other}, image: i, command: [c]}}\n"
