@@ -192,7 +192,7 @@ def read_statements(document: Any) -> tuple[Statement, ...]:
         )
         statements.append(Statement(actions, resources))
     if faults:
-        raise InvalidSpec("; ".join(fault.message for fault in faults[:3]), in_order(faults))
+        raise InvalidSpec(" ".join(fault.message for fault in faults[:3]), in_order(faults))
     return tuple(statements)
 
 

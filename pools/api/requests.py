@@ -13,6 +13,7 @@ from pools.services import ConfigChange, WriteMode
 from pools.services.recording import MAX_TAGS
 from scheduling.errors import Fault, InvalidSpec, Path, PreconditionFailed, in_order
 from web.access import grants_of
+from web.errors import summary
 from web.queries import boolean_parameter
 
 _ETAG = re.compile(r'(?:W/)?"(\d{1,9})"', re.ASCII)
@@ -48,9 +49,7 @@ def envelope(request: Request, *, holds: str | None, also: Collection[str] = ())
     if not isinstance(force, bool):
         faults.append(Fault(("force",), "bool_type", "true or false.", allowed=("true", "false")))
     if faults:
-        raise InvalidSpec(
-            "The request was refused: " + "; ".join(f.message for f in faults[:3]), in_order(faults)
-        )
+        raise InvalidSpec(f"The request was refused. {summary(faults)}", in_order(faults))
     change = change_of(request, description=description, tags=tuple(tags))
     return Envelope(body.get(holds) if holds else None, change, force or boolean_parameter(request, "force"))
 

@@ -513,3 +513,12 @@ def test_a_pool_cannot_move_to_a_scheduler_that_cannot_hold_its_keys(put, pool):
     status, reply = put("pool/train", {**POOL, "backend": "plain"})
     assert status == 400
     assert ("configs.topology_keys", "unsupported_capability") in faults(reply)
+
+
+def test_a_body_without_its_envelope_is_refused_in_whole_sentences(admin):
+    answer = admin.put("/api/configs/pool/train", {"backend": "plain"}, format="json")
+    assert answer.status_code == 400
+    assert answer.json()["message"] == (
+        'The request was refused. backend: There is no field "backend" here; '
+        'configs: The configuration is given as "configs".'
+    )
