@@ -8,6 +8,7 @@ cluster's data with it.
 """
 
 import json
+import shlex
 import shutil
 import signal
 import subprocess
@@ -148,7 +149,15 @@ kubeconfig   {run["kubeconfig"]}
 logs         {run["logs"]}
 all of it    {runfile.PATH}
 
-submit an example:
+for this machine only: whoever sends the header `x-osmo-user: admin` from it is administrator without a token
+
+use it from a shell:
+  export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH
+  export OSMO_URL={run["api_url"]}
+  export OSMO_TOKEN={run["token"]}
+  osmo-topology submit {example} --pool {pool}
+
+the same without the command:
   {scenario.curl(api_url=run["api_url"], token=run["token"], pool=pool, file=example)}
 
 stop it with `make down`"""
