@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+from osmo_topology_cli.sendable import check_header, check_texts
+
 READ = 90.0
 
 Param: TypeAlias = str | int | list[str] | None
@@ -12,7 +14,10 @@ Param: TypeAlias = str | int | list[str] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. ``read`` is the longest silence within an answer in seconds, None for any."""
+    """One request. ``read`` is the longest silence within an answer in seconds, None for any.
+
+    Raises Misused for a text that no request can hold.
+    """
 
     verb: str = "GET"
     path: str
@@ -21,7 +26,14 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     read: float | None = READ
 
+    def __post_init__(self) -> None:
+        check_texts(self.params)
+        check_texts(self.body)
+        for name, value in self.headers.items():
+            check_header(value, source=f"The header {name}")
+
 
 def address(*parts: str) -> str:
-    """An address of the service; parts are quoted, so a name cannot lead elsewhere."""
+    """An address of the service; parts are quoted, so a name cannot lead elsewhere. Raises Misused."""
+    check_texts(parts)
     return "/api/" + "/".join(quote(part, safe="") for part in parts)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from osmo_topology_cli.outcomes import Misused
+from osmo_topology_cli.sendable import check_header, check_texts
 
 EXPIRES_WITHIN = 5.0  # seconds; a token that ends sooner may end on its way
 
@@ -47,18 +48,36 @@ class Login:
 
 
 def find_login(*, url: str, token: str, user: str, environment: Mapping[str, str]) -> Login:
-    """The login to use; empty options were not given. Raises Misused, saying what is missing."""
+    """The login to use; empty options were not given. Raises Misused, saying what is missing or wrong."""
     path = login_file(environment)
     stored = _read(path)
     address = service_address(url, environment=environment, stored=str(stored.get("url") or ""))
-    token = token or ("" if user else environment.get("OSMO_TOKEN", ""))
     if token and user:
         raise Misused("--token and --user are two logins; give one of them.")
-    if token or user:
-        return Login(url=address, bearer=token, user=user)
+    if user:
+        return Login(url=address, user=user_name(user))
+    if bearer := personal_token(token, environment=environment):
+        return Login(url=address, bearer=bearer)
     if address != str(stored.get("url") or "").rstrip("/"):
         raise Misused(f"Who are you at {address}? Give --token or set OSMO_TOKEN.")
-    return _stored(stored, address=address, path=path)
+    login = _stored(stored, address=address, path=path)
+    check_header(login.bearer or login.user, source=f"The login in {path}")
+    return login
+
+
+def user_name(user: str) -> str:
+    """The name of ``--user``. Raises Misused if no header can hold it."""
+    check_header(user, source="--user")
+    return user
+
+
+def personal_token(token: str, *, environment: Mapping[str, str]) -> str:
+    """The token of ``--token``, else of OSMO_TOKEN, else empty. Raises Misused if no header can hold it."""
+    check_header(token, source="--token")
+    if token:
+        return token
+    check_header(token := environment.get("OSMO_TOKEN", ""), source="OSMO_TOKEN")
+    return token
 
 
 def service_address(url: str, *, environment: Mapping[str, str], stored: str = "") -> str:
@@ -67,6 +86,7 @@ def service_address(url: str, *, environment: Mapping[str, str], stored: str = "
     if not address:
         path = login_file(environment)
         raise Misused(f"Which service? Give --url, set OSMO_URL, or log in (there is no login in {path}).")
+    check_texts(address)
     if not address.startswith(("http://", "https://")):
         raise Misused(f'"{address}" is no address of a service; one begins with https:// or http://.')
     return address

@@ -12,12 +12,15 @@ from osmo_topology_cli.documents import text_of
 from osmo_topology_cli.login import (
     Login,
     login_file,
+    personal_token,
     service_address,
     store,
     stored_token,
     stored_user,
+    user_name,
 )
 from osmo_topology_cli.outcomes import Misused
+from osmo_topology_cli.sendable import check_header
 from osmo_topology_cli.session import Session
 
 app = typer.Typer()
@@ -47,7 +50,7 @@ def login(
     if urlsplit(address).scheme == "http" and urlsplit(address).hostname not in LOOPBACK:
         note(f"warning: {address} is not https://; the login can be read on its way.")
     if session.user:
-        content = stored_user(url=address, user=session.user)
+        content = stored_user(url=address, user=user_name(session.user))
     elif token := _token(session, token_file):
         call = Call(verb="POST", path=JWT_PATH, body={"token": token})
         jwt = str(Service(Login(url=address), notify=note).json(call)["token"])
@@ -86,8 +89,9 @@ def _token(session: Session, file: str) -> str:
     if file and session.token:
         raise Misused("--token and --token-file are two logins; give one of them.")
     if not file:
-        return session.token or os.environ.get("OSMO_TOKEN", "")
+        return personal_token(session.token, environment=os.environ)
     token = text_of(file).strip()
     if not token or len(token.split()) > 1:
         raise Misused(f"{file} holds no token.")
+    check_header(token, source=f"The token in {file}")
     return token

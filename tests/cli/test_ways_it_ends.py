@@ -104,6 +104,44 @@ def test_what_cannot_be_sent_is_told_and_ends_with_2(bare):
         assert "Traceback" not in ended.err
 
 
+def test_what_no_request_can_hold_is_named_in_one_sentence_and_ends_with_2(bare):
+    """Arguments and variables are bytes: a shell passes on what is no UTF-8, and line breaks."""
+    url, me = ["--url", "http://127.0.0.1:1"], ["--token", "t"]
+    no_utf_8 = b"a\xff"
+    cases = [
+        ([*url, "list"], {"OSMO_TOKEN": "a\nb"}, "OSMO_TOKEN cannot be sent: it contains a line break."),
+        ([*url, "list"], {"OSMO_TOKEN": no_utf_8}, "OSMO_TOKEN cannot be sent: it is not UTF-8."),
+        (
+            [*url, "list"],
+            {"OSMO_TOKEN": "a\x01"},
+            "OSMO_TOKEN cannot be sent: it contains a control character.",
+        ),
+        (
+            [*url, "list"],
+            {"OSMO_TOKEN": "\u674e"},
+            'OSMO_TOKEN cannot be sent: it contains "\u674e", which a header cannot hold.',
+        ),
+        ([*url, "login"], {"OSMO_TOKEN": no_utf_8}, "OSMO_TOKEN cannot be sent: it is not UTF-8."),
+        ([*url, "--token", "a\rb", "list"], {}, "--token cannot be sent: it contains a line break."),
+        ([*url, "--user", "a\nb", "list"], {}, "--user cannot be sent: it contains a line break."),
+        ([*url, "--user", no_utf_8, "login"], {}, "--user cannot be sent: it is not UTF-8."),
+        ([*me, "--url", b"http://a\xff", "list"], {}, '"http://a\\xff" cannot be sent: it is not UTF-8.'),
+        ([*me, "list"], {"OSMO_URL": b"http://a\xff"}, '"http://a\\xff" cannot be sent: it is not UTF-8.'),
+    ]
+    sentence = '"a\\xff" cannot be sent: it is not UTF-8.'
+    commands = ["explain", "topology", "list --name", "cancel", "pool default", "what-if p --without"]
+    cases += [([*url, *me, *words.split(), no_utf_8], {}, sentence) for words in commands]
+    for (_, _, want), process in [(case, bare.start(*case[0], **case[1])) for case in cases]:
+        ended = bare.end(process)
+        assert (ended.code, ended.out, ended.err) == (2, "", f"{want}\n")
+
+
+def test_a_stored_login_that_no_header_can_hold_is_told(tmp_path):
+    there = stored(tmp_path, url="http://o", dev_login={"username": "a\nb"})
+    with pytest.raises(Misused, match=r"login in .* cannot be sent: it contains a line break"):
+        found(there)
+
+
 def test_a_document_that_is_none_is_told_with_its_reason(bare, tmp_path):
     login = ["--url", "http://x", "--token", "t"]
     for text, said in (("{", "is no YAML"), ("[a]", "is no document of fields with values")):
