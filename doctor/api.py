@@ -76,7 +76,7 @@ class ConsistencyChecksView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Have a worker compare rows and clusters; returns the unfinished check if there is one."""
-        NoQuery.of(request)
+        NoQuery.without_body(request)
         return Response(_shape(services.request_check(by=username(request))))
 
 

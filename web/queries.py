@@ -5,7 +5,7 @@ field that is not declared is refused, and the error names the declared ones.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rest_framework import serializers
@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
 from scheduling.errors import Fault, InvalidSpec
+from scheduling.sentences import agree, plain_listing
 
 _TRUE = frozenset({"true", "1", "yes"})
 _FALSE = frozenset({"false", "0", "no", ""})
@@ -77,9 +78,32 @@ class Query(StrictForm):
         form.initial_data = values
         return valid_values(form)
 
+    @classmethod
+    def without_body(cls, request: Request) -> dict[str, Any]:
+        """The parameters of a request that changes something and has no body. Raises as ``of`` does."""
+        refuse_body(request, parameters=tuple(cls().fields))
+        return cls.of(request)
+
 
 class NoQuery(Query):
     """No parameters at all."""
+
+
+def refuse_body(request: Request, *, parameters: Sequence[str]) -> None:
+    """Refuse a body where none is read: what it asks for would be dropped in silence. Raises InvalidSpec.
+
+    ``{}`` and ``null`` ask for nothing; clients send them with every POST.
+    """
+    if request.data is None or request.data == {}:
+        return
+    number = len(parameters)
+    which = (
+        f". {agree(number, 'The query parameter is', 'Query parameters are')} {plain_listing(parameters)}"
+        if parameters
+        else ", and there are no query parameters"
+    )
+    message = f"No body is read here{which}."
+    raise InvalidSpec(message, [Fault((), "body", message, allowed=tuple(parameters))])
 
 
 def valid_values(form: StrictForm) -> dict[str, Any]:

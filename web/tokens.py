@@ -20,6 +20,7 @@ from web.access import has_external_rights
 from web.models import TOKEN_NAME_LENGTH, PersonalToken
 from web.permissions import Needs, caller
 from web.policy import NAME, Action
+from web.queries import refuse_body
 from web.shapes import Instant, Shape, about
 from web.throttles import TokenThrottle
 from web.times import naive_utc
@@ -76,6 +77,7 @@ class TokenView(APIView):
     )
     def post(self, request: Request, name: str) -> Response:
         """Make a token of this name for the caller. Its text is shown only in this reply."""
+        refuse_body(request, parameters=tuple(TokenQuery().fields))
         user = caller(request)
         if has_external_rights(user):
             raise Forbidden(
@@ -90,6 +92,7 @@ class TokenView(APIView):
     @extend_schema(operation_id="revoke_access_token", request=None, responses={200: RevokedShape})
     def delete(self, request: Request, name: str) -> Response:
         """Revoke the caller's token of this name, and those that were made with it."""
+        refuse_body(request, parameters=())
         services.revoke_own_token(caller(request), name=name)
         return Response(RevokedShape(token_name=name))
 

@@ -118,7 +118,7 @@ class SuspectNodeView(APIView):
     @extend_schema(operation_id="clear_suspect_node", responses={200: shapes.DeletedShape})
     def delete(self, request: Request, name: str, node: str) -> Response:
         """Trust a suspect node of the backend's cluster again."""
-        NoQuery.of(request)
+        NoQuery.without_body(request)
         backend = selectors.backend_visible_to(request.user, name)
         services.clear_suspicion(backend, node=node, by=request.user.get_username())
         return Response(shapes.DeletedShape(name=node))

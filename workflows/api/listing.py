@@ -216,7 +216,7 @@ class WorkflowTagView(APIView):
     )
     def post(self, request: Request, workflow_id: str) -> Response:
         """Add tags to a workflow and remove tags from it."""
-        query = TagQuery.of(request)
+        query = TagQuery.without_body(request)
         workflow = selectors.workflow_known_as(workflow_id, user=request.user, action=Action.WORKFLOW_UPDATE)
         tags = change_tags(workflow, add=query["add"], remove=query["remove"])
         return Response(WorkflowTagsShape(name=workflow.name, tags=tags))

@@ -145,7 +145,7 @@ class RestartView(APIView):
     )
     def post(self, request: Request, pool: str, workflow_id: str) -> Response:
         """Run a finished workflow again as a new one; COMPLETED groups are not run again."""
-        NoQuery.of(request)
+        NoQuery.without_body(request)
         reply = restart(
             _readable(request, workflow_id),
             pool_name=pool,
@@ -303,7 +303,7 @@ class CancelView(APIView):
     )
     def post(self, request: Request, workflow_id: str) -> Response:
         """Cancel a workflow: its pods, pod groups and ComputeDomains are deleted."""
-        query: dict[str, Any] = queries.CancelQuery.of(request)
+        query: dict[str, Any] = queries.CancelQuery.without_body(request)
         workflow = selectors.workflow_known_as(workflow_id, user=request.user, action=Action.WORKFLOW_CANCEL)
         cancel_workflow(workflow, by=username(request), message=query["message"], force=query["force"])
         return Response(shapes.CancelledShape(name=workflow.name))
