@@ -7,7 +7,7 @@ when. No cluster is called. What decides reads these values; ``as_json`` is for 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pools.selectors import Caller
@@ -27,6 +27,9 @@ Json = dict[str, Any]
 
 JUDGED_REASONS = frozenset({Why.TOPOLOGY, Why.CAPACITY, Why.SCHEDULER, Why.SILENT, Why.QUOTA, Why.LABELS})
 """Reasons that a verdict on the nodes explains further; it does not cover channels and drivers."""
+
+ANSWER_AFTER = timedelta(seconds=30)
+"""How long a scheduler may say nothing of a group before somebody should look at it."""
 
 MOST_VERDICTS = 20
 """Groups of one request whose verdict is computed; each costs up to some tenths of a second on many nodes."""
@@ -63,9 +66,13 @@ class WaitExplanation:
     conditions: Sequence[Json]
     recovery: str
     avoided_nodes: Sequence[str]
+    explained_at: datetime
 
     @property
     def help(self) -> str:
+        is_new = self.since is not None and self.explained_at - self.since < ANSWER_AFTER
+        if self.why == Why.SILENT and is_new:
+            return "Nothing to do: a scheduler answers within seconds."
         return HELP[self.why]
 
     @property
@@ -132,6 +139,7 @@ def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) 
         conditions=group.conditions,
         recovery=group.recovery.summary,
         avoided_nodes=group.avoided_nodes,
+        explained_at=now,
     )
 
 

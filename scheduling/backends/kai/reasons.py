@@ -15,6 +15,7 @@ from typing import Any
 
 from scheduling.backends.base import UNRECOGNISED, BindFailure, Waiting, WaitingReason
 from scheduling.backends.kai import texts
+from scheduling.sentences import count_of
 
 _Match = re.Match[str]
 _MAX_RAW = 1000
@@ -246,7 +247,8 @@ def _gang_short(match: _Match, waiting: Waiting) -> str:
         return _no_key_for_all(key, int(match["need"]))
     if match["fit"] == "0":
         return f"There is no room for the {match['need']} tasks, which must start together."
-    return f"There is room for {match['fit']} tasks, but {match['need']} must start together."
+    fitting = count_of(int(match["fit"]), "task")
+    return f"There is room for {fitting}, but {match['need']} must start together."
 
 
 def _no_key_for_all(key: str, tasks: int) -> str:

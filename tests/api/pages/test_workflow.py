@@ -135,6 +135,7 @@ def test_what_an_explanation_says_beside_is_shown_as_it_is(browser, pool, monkey
         conditions=(),
         recovery="",
         avoided_nodes=(),
+        explained_at=timezone.now(),
     )
     monkeypatch.setattr(explanation_cache, "explain_waits", lambda groups, **options: [wait])
     why = section(page_of(browser, workflow), "why")

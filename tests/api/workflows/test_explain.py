@@ -108,6 +108,15 @@ def test_patience_that_is_left_is_the_reason(api, pool):
     assert "then as a preference" in group["sentence"]
 
 
+def test_nobody_is_sent_to_a_scheduler_that_was_asked_a_moment_ago(api, pool):
+    workflow = waiting(pool, why="scheduler_silent", text="It has given no reason.")
+    (group,) = explained(api, workflow)["groups"]
+    assert group["help"] == "Nothing to do: a scheduler answers within seconds."
+    TaskGroup.objects.update(waiting_since=timezone.now() - timedelta(minutes=1))
+    (group,) = explained(api, workflow)["groups"]
+    assert group["help"] == "An administrator checks whether the scheduler runs."
+
+
 def test_a_workflow_that_runs_waits_for_nothing(api):
     group = TaskGroupFactory(status="RUNNING")
     Workflow.objects.filter(pk=group.workflow_id).update(status="RUNNING")
