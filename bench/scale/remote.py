@@ -110,7 +110,7 @@ class RemoteCluster:
         return cast("Obj", self._call("create", kind, obj, dry_run=dry_run))
 
     def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[WriteOutcome]:
-        return cast("Sequence[WriteOutcome]", self._call("create_many", kind, objs, deadline=deadline))
+        return cast("Sequence[WriteOutcome]", self._call("create_many", kind, list(objs), deadline=deadline))
 
     def apply(
         self,
