@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from localcluster.api import Access, Api
+from localcluster.directories import CHECKOUT
 from localcluster.rest import Rest
 
-ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 150.0
 
 
@@ -24,7 +24,7 @@ def own_token(running_service):
     name = f"worker-{secrets.token_hex(3)}"
     ended = subprocess.run(
         # the checks would load every page
-        [sys.executable, ROOT / "manage.py", "make_token", name, "--admin", "--skip-checks"],
+        [sys.executable, CHECKOUT / "manage.py", "make_token", name, "--admin", "--skip-checks"],
         cwd=Path(running_service["processes"]) / "worker",
         env=running_service["environment"],
         capture_output=True,

@@ -1,14 +1,13 @@
 """The page on access names the actions that some address needs, and those that none does."""
 
 import re
-from pathlib import Path
 
 from django.urls import URLPattern, get_resolver
 
+from localcluster.directories import CHECKOUT
 from web.policy import Action
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "reference" / "api-access.md").read_text()
+PAGE = (CHECKOUT / "docs" / "reference" / "api-access.md").read_text()
 
 
 def views(resolver):
@@ -27,7 +26,7 @@ def needed_actions():
     code = "\n".join(
         path.read_text()
         for room in ("web", "pools", "workflows", "doctor", "whatif", "pages")
-        for path in (ROOT / room).rglob("*.py")
+        for path in (CHECKOUT / room).rglob("*.py")
         if path.name != "policy.py"
     )
     return declared | {Action[name] for name in re.findall(r"\bAction\.([A-Z_]+)\b", code)}

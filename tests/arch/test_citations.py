@@ -1,15 +1,15 @@
 """What the stand-in says of KAI is written down in a page that everybody has."""
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from localcluster.directories import CHECKOUT
+
 PAGE = "docs/explanation/kai-behaviour.md"
-STAND_IN = ROOT / "localcluster/standins/kai"
+STAND_IN = CHECKOUT / "localcluster/standins/kai"
 
 
 def test_every_section_that_the_stand_in_cites_exists():
-    sections = set(re.findall(r"^### (.+)$", (ROOT / PAGE).read_text(), re.MULTILINE))
+    sections = set(re.findall(r"^### (.+)$", (CHECKOUT / PAGE).read_text(), re.MULTILINE))
     texts = " ".join(path.read_text() for path in STAND_IN.glob("*.py"))
     cited = set(re.findall(r'\("([A-Z][a-z ]+)"\)', re.sub(r"\s+", " ", texts)))
     assert len(cited) >= 5
@@ -20,7 +20,7 @@ def test_no_fact_is_cited_by_a_number():
     sources = [
         path
         for folder in ("localcluster", "scheduling", "workflows")
-        for path in (ROOT / folder).rglob("*.py")
+        for path in (CHECKOUT / folder).rglob("*.py")
     ]
     assert sources
     assert [str(path) for path in sources if re.search(r"\bfacts? \d", path.read_text())] == []

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tests.arch.test_docs import ROOT
+from localcluster.directories import CHECKOUT
 
 OPENERS = {"one_transaction", "atomic", "_snapshot"}
 OPENED_BY_CALLERS = {
@@ -17,7 +17,7 @@ OPENED_BY_CALLERS = {
 FILES = sorted(
     path
     for folder in ("doctor", "pages", "pools", "web", "whatif", "workflows")
-    for path in (ROOT / folder).rglob("*.py")
+    for path in (CHECKOUT / folder).rglob("*.py")
     if ".iterator(" in path.read_text()
 )
 
@@ -38,9 +38,9 @@ def readers(node, function="", *, inside=False):
         yield from readers(child, function, inside=inside or opens(node))
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(CHECKOUT)))
 def test_cursors_live_in_a_transaction(file):
-    tree, name = ast.parse(file.read_text()), str(file.relative_to(ROOT))
+    tree, name = ast.parse(file.read_text()), str(file.relative_to(CHECKOUT))
     openers = {
         function.name
         for function in ast.walk(tree)

@@ -4,17 +4,16 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
 
+from localcluster.directories import CHECKOUT
 from osmo_topology.settings import SPECTACULAR_SETTINGS
 from web.env import Environment
 from web.release import VERSION
 
-ROOT = Path(__file__).resolve().parents[2]
-COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
 OURS = ("web", "worker", "beat", "observer", "migrate")
 
@@ -40,25 +39,25 @@ def test_the_web_server_needs_no_home_to_write_to():
     """Containers have a read-only root filesystem and a user without a home."""
     code = "import web.webserver as own; own.on_exit(None); print(own.control_socket_disable)"
     answer = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=200
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=200
     )
     assert answer.stdout.strip() == "True"
 
 
 def test_the_image_holds_every_package_of_the_product_and_no_other():
-    text = (ROOT / "Dockerfile").read_text()
+    text = (CHECKOUT / "Dockerfile").read_text()
     copied = set(re.findall(r"^COPY (\w+) \1$", text, re.MULTILINE))
-    packages = re.search(r"^packages = \[(.*)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    packages = re.search(r"^packages = \[(.*)\]", (CHECKOUT / "pyproject.toml").read_text(), re.MULTILINE)
     assert copied == set(re.findall(r'"(\w+)"', packages[1]))
 
 
 def test_every_place_names_the_same_version():
-    for pyproject in (ROOT / "pyproject.toml", ROOT / "osmo_topology_cli" / "pyproject.toml"):
+    for pyproject in (CHECKOUT / "pyproject.toml", CHECKOUT / "osmo_topology_cli" / "pyproject.toml"):
         content = tomllib.loads(pyproject.read_text())
         assert "version" in content["project"]["dynamic"]
         source = pyproject.parent / content["tool"]["hatch"]["version"]["path"]
-        assert source.resolve() == ROOT / "web" / "release.py"
-    charts = [yaml.safe_load(path.read_text()) for path in ROOT.glob("deploy/helm/*/Chart.yaml")]
+        assert source.resolve() == CHECKOUT / "web" / "release.py"
+    charts = [yaml.safe_load(path.read_text()) for path in CHECKOUT.glob("deploy/helm/*/Chart.yaml")]
     assert {chart[field] for chart in charts for field in ("version", "appVersion")} <= {VERSION}
     assert {COMPOSE["services"][name]["image"] for name in OURS} == {f"osmo-topology:{VERSION}"}
     assert SPECTACULAR_SETTINGS["VERSION"] == VERSION
@@ -70,13 +69,13 @@ def test_the_image_installs_the_versions_that_are_tested():
 
 
 def pins(lock):
-    text = (ROOT / lock).read_text()
+    text = (CHECKOUT / lock).read_text()
     assert "http" not in re.sub(r"^ +# .*$|aiohttp\S*", "", text, flags=re.MULTILINE)
     return dict(re.findall(r"^([a-z0-9_.-]+)(?:\[[^\]]*\])?==(\S+)", text, re.MULTILINE))
 
 
 def test_the_changes_are_in_order_and_name_this_version():
-    text = (ROOT / "CHANGELOG.md").read_text()
+    text = (CHECKOUT / "CHANGELOG.md").read_text()
     releases = re.findall(r"^## (.*)$", text, re.MULTILINE)
     assert releases[:2] == ["Unreleased", VERSION]
     assert len(set(releases)) == len(releases)

@@ -1,18 +1,17 @@
 """Documentation that cannot rot: what the code has, the pages have."""
 
 import re
-from pathlib import Path
 
 import pytest
 from django.apps import apps
 
+from localcluster.directories import CHECKOUT
 from pools.conditions import topology
 from web.env import Environment
 from workflows.explain.levels import UNAVAILABLE
 from workflows.spec import SpecLimits, parse_workflow
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs"
+DOCS = CHECKOUT / "docs"
 
 
 def test_every_setting_is_documented_and_no_other():
@@ -32,7 +31,7 @@ def test_every_model_is_explained(app):
 
 def test_every_condition_is_explained():
     code = "\n".join(
-        path.read_text() for app in ("pools", "workflows") for path in (ROOT / app).rglob("*.py")
+        path.read_text() for app in ("pools", "workflows") for path in (CHECKOUT / app).rglob("*.py")
     )
     made = set(re.findall(r'Condition\(\s*type="(\w+)"', code)) | {*topology.TYPES, UNAVAILABLE}
     pages = (DOCS / "reference" / "conditions.md").read_text() + (
@@ -42,8 +41,8 @@ def test_every_condition_is_explained():
 
 
 def test_every_example_is_in_the_index_and_every_recipe_in_the_cookbook():
-    examples = {path.name for path in (ROOT / "examples").glob("*.yaml")}
-    index = (ROOT / "examples" / "README.md").read_text()
+    examples = {path.name for path in (CHECKOUT / "examples").glob("*.yaml")}
+    index = (CHECKOUT / "examples" / "README.md").read_text()
     assert set(re.findall(r"^\| \[([\w.-]+)\]\(\1\)", index, re.MULTILINE)) == examples
     cookbook = (DOCS / "how-to" / "cookbook.md").read_text()
     told = set(re.findall(r"\(\.\./\.\./examples/([\w-]+\.yaml)\)", cookbook))
@@ -82,14 +81,14 @@ def test_each_term_of_the_glossary_has_one_row_in_order_with_four_other_systems(
 
 
 def test_a_contributor_finds_each_change_in_at_most_three_rooms_that_exist():
-    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where do I change")[2]
+    table = (CHECKOUT / "CONTRIBUTING.md").read_text().partition("## Where do I change")[2]
     rows = re.findall(r"^\| (a[^|]*|the[^|]*) \| ([^|]*) \|$", table, re.MULTILINE)
     assert len(rows) == 12
     for change, rooms in rows:
         named = re.findall(r"`([\w.*/-]+[/.][\w.*/-]*)`|\]\(([^)#]+)\)", rooms)
         assert 1 <= len(re.split(r", (?![^(]*\))", rooms)) <= 3, change
         for path in filter(None, (code or link for code, link in named)):
-            assert any(ROOT.glob(path)), path
+            assert any(CHECKOUT.glob(path)), path
 
 
 def _headed(model, pages):

@@ -9,16 +9,16 @@ import typer.main
 import yaml
 from django.core.management import get_commands, load_command_class
 
+from localcluster.directories import CHECKOUT
 from osmo_topology_cli.main import app
-from tests.arch.test_docs import ROOT
 from web.env import Environment
 
-HOW_TO = sorted((ROOT / "docs/how-to").glob("*.md"))
-METRICS = (ROOT / "docs/reference/metrics.md").read_text()
-CONDITIONS = (ROOT / "docs/reference/conditions.md").read_text()
+HOW_TO = sorted((CHECKOUT / "docs/how-to").glob("*.md"))
+METRICS = (CHECKOUT / "docs/reference/metrics.md").read_text()
+CONDITIONS = (CHECKOUT / "docs/reference/conditions.md").read_text()
 ALERTS = {
     rule["alert"]
-    for group in yaml.safe_load((ROOT / "deploy/prometheus/alerts.yaml").read_text())["groups"]
+    for group in yaml.safe_load((CHECKOUT / "deploy/prometheus/alerts.yaml").read_text())["groups"]
     for rule in group["rules"]
 }
 OTHER_VARIABLES = {
@@ -99,4 +99,4 @@ def test_a_metric_an_alert_and_a_condition_are_there(page):
 @PAGES
 def test_a_file_that_is_applied_is_in_the_repository(page):
     for path in re.findall(r"(?<![\w/.])((?:deploy|examples)/[\w./-]+[\w-])", page.read_text()):
-        assert (ROOT / path).exists(), path
+        assert (CHECKOUT / path).exists(), path

@@ -3,23 +3,22 @@
 import importlib
 import json
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 from prometheus_client import REGISTRY
 
+from localcluster.directories import CHECKOUT
 from web.env import Environment
 from web.metrics import renamed
 from workflows.services.gauges import STATE
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
-RUNBOOK = (ROOT / "docs" / "how-to" / "runbook.md").read_text()
-DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "osmo-topology.json").read_text())
+PAGE = (CHECKOUT / "docs" / "reference" / "metrics.md").read_text()
+RUNBOOK = (CHECKOUT / "docs" / "how-to" / "runbook.md").read_text()
+DASHBOARD = json.loads((CHECKOUT / "deploy" / "grafana" / "osmo-topology.json").read_text())
 ALERTS = [
     rule
-    for group in yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yaml").read_text())["groups"]
+    for group in yaml.safe_load((CHECKOUT / "deploy" / "prometheus" / "alerts.yaml").read_text())["groups"]
     for rule in group["rules"]
 ]
 PREFIX = Environment.model_fields["metrics_prefix"].default

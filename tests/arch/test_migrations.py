@@ -4,7 +4,6 @@ Those that came after a release run under its code: see ``tests.arch.migration_r
 """
 
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from django.contrib.postgres.operations import AddIndexConcurrently
@@ -12,12 +11,13 @@ from django.core.management import call_command
 from django.db import connection, migrations, models
 from django.db.migrations.loader import MigrationLoader
 
+from localcluster.directories import CHECKOUT
 from tests.arch.migration_rules import faults
 from tests.factories import TaskFactory
 from web.migrating import BuildIndex, LockTables, SampleMore
 
-ROOT = Path(__file__).resolve().parents[2] / "migrations"
-APPS = sorted(p.parent.name for p in ROOT.glob("*/head.txt"))
+MIGRATIONS = CHECKOUT / "migrations"
+APPS = sorted(p.parent.name for p in MIGRATIONS.glob("*/head.txt"))
 
 
 @pytest.mark.django_db
@@ -29,13 +29,13 @@ def test_every_model_change_has_its_migration():
 
 @pytest.mark.parametrize("app", APPS)
 def test_the_head_file_names_the_newest_migration(app):
-    newest = max(p.stem for p in (ROOT / app).glob("0*.py"))
-    assert (ROOT / app / "head.txt").read_text().strip() == newest
+    newest = max(p.stem for p in (MIGRATIONS / app).glob("0*.py"))
+    assert (MIGRATIONS / app / "head.txt").read_text().strip() == newest
 
 
 @pytest.mark.parametrize("app", APPS)
 def test_no_two_migrations_share_a_number(app):
-    numbers = [p.stem.split("_")[0] for p in (ROOT / app).glob("0*.py")]
+    numbers = [p.stem.split("_")[0] for p in (MIGRATIONS / app).glob("0*.py")]
     assert len(numbers) == len(set(numbers))
 
 
@@ -53,7 +53,7 @@ def later_operations():
     """(app, migration, operation, the state before it, models made since) of all that came after."""
     loader = MigrationLoader(None)
     for app in APPS:
-        for name in sorted(p.stem for p in (ROOT / app).glob("0*.py")):
+        for name in sorted(p.stem for p in (MIGRATIONS / app).glob("0*.py")):
             if app in RELEASED and name == FIRST:
                 continue
             migration = loader.get_migration(app, name)

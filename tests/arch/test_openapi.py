@@ -1,10 +1,10 @@
 """The OpenAPI document in docs/ is what the code describes now."""
 
-from pathlib import Path
-
 from django.core.management import call_command
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "openapi.yaml"
+from localcluster.directories import CHECKOUT
+
+PAGE = CHECKOUT / "docs" / "reference" / "openapi.yaml"
 
 
 def test_the_document_is_that_of_the_code(tmp_path):

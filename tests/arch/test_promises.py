@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from localcluster.directories import CHECKOUT
 from tests.arch.promises import SHOWN_BY, page
-from tests.arch.test_reliability import ROOT
 
 NAMED = [(file, heading) for file, promises in SHOWN_BY.items() for heading in promises]
 TESTS = sorted({test for promises in SHOWN_BY.values() for tests in promises.values() for test in tests})
@@ -13,19 +13,19 @@ TESTS = sorted({test for promises in SHOWN_BY.values() for tests in promises.val
 
 def test_the_appendix_is_that_of_the_table():
     """``make docs`` writes it anew."""
-    assert (ROOT / "docs" / "reference" / "promises-and-tests.md").read_text() == page()
+    assert (CHECKOUT / "docs" / "reference" / "promises-and-tests.md").read_text() == page()
 
 
 @pytest.mark.parametrize(("file", "heading"), NAMED)
 def test_each_promise_is_a_heading_of_its_page(file, heading):
-    assert heading in re.findall(r"^#+ (.*)$", (ROOT / "docs" / file).read_text(), re.MULTILINE)
+    assert heading in re.findall(r"^#+ (.*)$", (CHECKOUT / "docs" / file).read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("test", TESTS)
 def test_each_test_that_is_named_exists(test):
     path, _, name = test.partition("::")
-    assert (ROOT / path).exists()
-    assert not name or re.search(rf"^def {name}\(", (ROOT / path).read_text(), re.MULTILINE)
+    assert (CHECKOUT / path).exists()
+    assert not name or re.search(rf"^def {name}\(", (CHECKOUT / path).read_text(), re.MULTILINE)
 
 
 def test_every_promise_of_the_service_has_three_tests_and_the_threat_model_twenty():

@@ -2,15 +2,15 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-ROOT = Path(__file__).resolve().parents[2]
-SERVICE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-COMMAND = tomllib.loads((ROOT / "osmo_topology_cli" / "pyproject.toml").read_text())["project"]
+from localcluster.directories import CHECKOUT
+
+SERVICE = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+COMMAND = tomllib.loads((CHECKOUT / "osmo_topology_cli" / "pyproject.toml").read_text())["project"]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 FIRST, LAST = VERSIONS[0], VERSIONS[-1]
 LOCKS = ("requirements.lock", "requirements-service.lock")
@@ -34,7 +34,7 @@ def test_the_command_takes_an_older_one_too():
 
 
 def test_make_takes_each_of_them():
-    text = (ROOT / "Makefile").read_text()
+    text = (CHECKOUT / "Makefile").read_text()
     assert " ".join(f"python{version}" for version in VERSIONS) in text
     first, last = (version.replace(".", ", ") for version in (FIRST, LAST))
     assert f"({first}) <= sys.version_info[:2] <= ({last})" in text
@@ -42,18 +42,18 @@ def test_make_takes_each_of_them():
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorials/first-rack-job.md"])
 def test_a_page_that_tells_what_is_needed_names_them(page):
-    assert f"You need Python {FIRST} to {LAST}" in (ROOT / page).read_text()
+    assert f"You need Python {FIRST} to {LAST}" in (CHECKOUT / page).read_text()
 
 
 def test_the_page_of_compatibility_has_a_word_on_each():
     (row,) = re.findall(
-        r"^\| Python \| (.*) \|$", (ROOT / "docs/reference/compatibility.md").read_text(), re.MULTILINE
+        r"^\| Python \| (.*) \|$", (CHECKOUT / "docs/reference/compatibility.md").read_text(), re.MULTILINE
     )
     assert set(re.findall(r"3\.\d+", row)) == {"3.10", *VERSIONS}
 
 
 def test_the_image_is_made_of_one_of_them():
-    images = re.findall(r"^FROM python:(\d\.\d+)-slim", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    images = re.findall(r"^FROM python:(\d\.\d+)-slim", (CHECKOUT / "Dockerfile").read_text(), re.MULTILINE)
     assert len(set(images)) == 1
     assert set(images) <= set(VERSIONS)
 
@@ -61,7 +61,7 @@ def test_the_image_is_made_of_one_of_them():
 def locked(lock, version):
     """Name and version of each package that this lock installs on a Python of this version."""
     environment = {"python_version": version, "python_full_version": f"{version}.9"}
-    lines = re.findall(r"^(\S+==[^\\\n]*)", (ROOT / lock).read_text(), re.MULTILINE)
+    lines = re.findall(r"^(\S+==[^\\\n]*)", (CHECKOUT / lock).read_text(), re.MULTILINE)
     packages = [Requirement(line) for line in lines]
     return {
         one.name: str(one.specifier) for one in packages if not one.marker or one.marker.evaluate(environment)
@@ -80,7 +80,7 @@ def test_a_lock_installs_what_is_declared_in_one_version_each(lock, version):
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_names_no_index_and_a_hash_for_each_package(lock):
-    text = (ROOT / lock).read_text()
+    text = (CHECKOUT / lock).read_text()
     assert not re.search(r"https?://|^--", text, re.MULTILINE)
     for block in re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]:
         assert "--hash=sha256:" in block, block

@@ -3,16 +3,15 @@
 import re
 from datetime import timedelta
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
 from doctor.facts import KINDS
+from localcluster.directories import CHECKOUT
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "explanation" / "reliability.md").read_text()
+PAGE = (CHECKOUT / "docs" / "explanation" / "reliability.md").read_text()
 PROMISES = re.split(r"^## (?=\d\. )", PAGE.partition("## Where the times")[0], flags=re.MULTILINE)[1:]
-DOCTOR = (ROOT / "docs" / "reference" / "doctor.md").read_text()
+DOCTOR = (CHECKOUT / "docs" / "reference" / "doctor.md").read_text()
 TIMES = re.findall(r"^\| `([\w.]+)` \| ([\d.]+) \|$", PAGE, re.MULTILINE)
 
 

@@ -6,7 +6,6 @@ place fails until it stands in the table.
 """
 
 import ast
-from pathlib import Path
 
 import pytest
 
@@ -24,6 +23,7 @@ from cluster.kinds import (
     SECRET,
 )
 from doctor import clusters as doctor_clusters
+from localcluster.directories import CHECKOUT
 from pools.clusters.guard import CONFIG_MAP_NAME
 from pools.clusters.kinds import as_kind, owned_kinds, pod_group_kinds, pool_kinds, scheduler_pool_kinds
 from pools.preflight.checks import CHANNEL_CLASS
@@ -39,7 +39,6 @@ from scheduling.backends.registry import installed
 from tests.e2e import rights
 from workflows.reconcile import orphans
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("doctor", "pages", "pools", "web", "whatif", "workflows")
 LOG = "pods/log"
 IDENTITY = "namespaces kube-system"
@@ -200,13 +199,13 @@ PASSING_ON = {"workflows/reconcile/leased.py"}
 def calls():
     """(file, method) of every call of a cluster in the product."""
     for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
+        for path in (CHECKOUT / package).rglob("*.py"):
             tree = ast.parse(path.read_text())
             for node in ast.walk(tree):
                 if isinstance(node, ast.Attribute) and node.attr in VERBS and _is_cluster(node.value):
-                    yield path.relative_to(ROOT).as_posix(), node.attr
+                    yield path.relative_to(CHECKOUT).as_posix(), node.attr
                 if isinstance(node, ast.Call) and ast.unparse(node.func) == "Watch":
-                    yield path.relative_to(ROOT).as_posix(), "watch"
+                    yield path.relative_to(CHECKOUT).as_posix(), "watch"
 
 
 def _is_cluster(node):

@@ -4,12 +4,12 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-OUTSIDE = sorted({*ROOT.glob("*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob("deploy/**/*.md")})
+from localcluster.directories import CHECKOUT
+
+OUTSIDE = sorted({*CHECKOUT.glob("*.md"), *CHECKOUT.glob("examples/*.md"), *CHECKOUT.glob("deploy/**/*.md")})
 BROKEN = {
     "a dead link": ("how-to/cookbook.md", "[x](nowhere.md)", "nowhere.md"),
     "an anchor that is missing": ("how-to/cookbook.md", "[x](runbook.md#nothing)", "#nothing"),
@@ -36,13 +36,14 @@ def build(root, target):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     target = tmp_path_factory.mktemp("site")
-    run = build(ROOT, target)
+    run = build(CHECKOUT, target)
     assert run.returncode == 0, run.stderr
     return target
 
 
 def test_every_page_is_built(site):
-    pages = {page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md")}
+    docs = CHECKOUT / "docs"
+    pages = {page.relative_to(docs).with_suffix(".html") for page in docs.rglob("*.md")}
     assert {str(page) for page in pages if not (site / page).exists()} == set()
 
 
@@ -59,10 +60,10 @@ def test_words_of_every_page_can_be_searched(site):
 
 def test_the_build_fails_and_warns_of_each_fault(tmp_path):
     """One warning is enough: the site is built strictly."""
-    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    shutil.copytree(CHECKOUT / "docs", tmp_path / "docs")
     for name in ("deploy", "examples", "localcluster"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+        (tmp_path / name).symlink_to(CHECKOUT / name)
+    shutil.copy(CHECKOUT / "mkdocs.yml", tmp_path)
     for page, text, _ in BROKEN.values():
         with (tmp_path / "docs" / page).open("a") as file:
             file.write(f"\n{text}\n")
@@ -73,7 +74,7 @@ def test_the_build_fails_and_warns_of_each_fault(tmp_path):
     assert f"Aborted with {len(BROKEN)} warnings in strict mode" in run.stderr + run.stdout
 
 
-@pytest.mark.parametrize("page", OUTSIDE, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", OUTSIDE, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_links_of_pages_outside_docs_lead_somewhere(page):
     for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text()):
         file = page.parent / target if target else page

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
+from localcluster.directories import CHECKOUT
+
+GLOSSARY = (CHECKOUT / "docs" / "glossary.md").read_text()
 PRODUCT = (
     *("barrier", "cluster", "doctor", "osmo_topology", "osmo_topology_cli", "pages", "pools"),
     *("scheduling", "web", "whatif", "workflows"),
@@ -33,12 +34,12 @@ def words_after(heading: str) -> set[str]:
 
 
 def modules_of(package: str) -> list[Path]:
-    return sorted((ROOT / package).rglob("*.py"))
+    return sorted((CHECKOUT / package).rglob("*.py"))
 
 
 @cache
 def trees(package: str) -> dict[str, ast.Module]:
-    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in modules_of(package)}
+    return {str(path.relative_to(CHECKOUT)): ast.parse(path.read_text()) for path in modules_of(package)}
 
 
 def names_in(node: ast.AST) -> tuple[str, ...]:
@@ -80,6 +81,6 @@ def test_a_class_name_means_one_thing_in_the_product():
         for path in modules_of(package):
             for name in CLASS.findall(path.read_text()):
                 if name not in OF_DJANGO:
-                    places[name].add(str(path.relative_to(ROOT)))
+                    places[name].add(str(path.relative_to(CHECKOUT)))
     assert len(places) > 300
     assert {name: sorted(paths) for name, paths in places.items() if len(paths) > 1} == {}

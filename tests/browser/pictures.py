@@ -9,20 +9,20 @@ import json
 import shutil
 import sys
 import time
-from pathlib import Path
 
 import requests
 from playwright.sync_api import sync_playwright
 
-ROOT = Path(__file__).resolve().parents[2]
-PICTURES = ROOT / "docs" / "pictures"
+from localcluster.directories import CHECKOUT
+
+PICTURES = CHECKOUT / "docs" / "pictures"
 POOL = "zones"
 SETTLED = 5
 """Seconds for which the reason of the one that waits has to stay the same before it is photographed."""
 
 
 def main() -> None:
-    run = json.loads((ROOT / ".local" / "run.json").read_text())
+    run = json.loads((CHECKOUT / ".local" / "run.json").read_text())
     service = Service(run["api_url"], run["token"])
     names = [service.submit()]
     try:
@@ -43,7 +43,7 @@ class Service:
         self.session.headers["Authorization"] = f"Bearer {token}"
 
     def submit(self):
-        text = (ROOT / "examples" / "use-case-3.yaml").read_text()
+        text = (CHECKOUT / "examples" / "use-case-3.yaml").read_text()
         reply = self.session.post(f"{self.url}/api/pool/{POOL}/workflow", json={"file": text}, timeout=30)
         reply.raise_for_status()
         return reply.json()["name"]

@@ -16,10 +16,11 @@ import urllib3
 
 from localcluster import nodes, servers
 from localcluster.demo.view import View
+from localcluster.directories import CHECKOUT
 from localcluster.kubelet.relay import Relay
 from localcluster.nodes import KUBELET_LABEL
 from localcluster.rest import Refused, Rest
-from tests.chart.values import CHART, ROOT, merged
+from tests.chart.values import CHART, merged
 
 SECONDS = 180.0
 COLLECTIONS = (
@@ -123,10 +124,10 @@ class Release:
         assert answer.returncode != 0, answer.stdout
         return answer.stderr
 
-    def chart_of(self, version, directory, checkout=ROOT):
+    def chart_of(self, version, directory, checkout=CHECKOUT):
         """The chart of a checkout with another version, as an earlier or a later release has it."""
         target = directory / f"chart-{version}"
-        shutil.copytree(checkout / CHART.relative_to(ROOT), target)
+        shutil.copytree(checkout / CHART.relative_to(CHECKOUT), target)
         path = target / "Chart.yaml"
         path.write_text(re.sub(r"(?m)^(version|appVersion): .*$", rf"\1: {version}", path.read_text()))
         return target

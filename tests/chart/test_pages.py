@@ -5,12 +5,13 @@ import re
 import pytest
 import yaml
 
+from localcluster.directories import CHECKOUT
 from pools.values.recovery_words import read_words
 from scheduling.node_health import rule_fault
 from tests.chart.objects import of_kind
-from tests.chart.values import DEFAULTS, ROOT, merged
+from tests.chart.values import DEFAULTS, merged
 
-HOW_TO = ROOT / "docs/how-to"
+HOW_TO = CHECKOUT / "docs/how-to"
 DIGEST = f"sha256:{'0' * 64}"
 INSTALL = (HOW_TO / "install.md").read_text()
 

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from tests.chart.values import CHART, ROOT, merged
+from localcluster.directories import CHECKOUT
+from tests.chart.values import CHART, merged
 
-PAGE = (ROOT / "docs/how-to/installation-problems.md").read_text()
+PAGE = (CHECKOUT / "docs/how-to/installation-problems.md").read_text()
 REFUSED = {
     "values don't meet the specifications of the schema": {"wbe": {}},
     "settings: … is no setting (docs/reference/settings.md)": {"settings": {"OSMO_WORKFLOW_DAY": 9}},
@@ -82,7 +83,7 @@ def test_every_sentence_of_helm_is_one_that_is_tried():
 
 
 def test_the_other_sentences_are_in_the_service():
-    source = "".join(path.read_text() for path in (ROOT / "web").rglob("*.py"))
+    source = "".join(path.read_text() for path in (CHECKOUT / "web").rglob("*.py"))
     source = re.sub(r'"\s*\n\s*f?"', "", source.replace("{_SECRET_LENGTH}", "32"))
     shown = sentences("The Job that migrates fails") | sentences("A process does not start")
     source = re.sub(r"\{\w+\}", "…", source)

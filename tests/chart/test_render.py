@@ -8,6 +8,7 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
+from localcluster.directories import CHECKOUT
 from osmo_topology import settings
 from pools.documents.config_file import read_config_file
 from tests.chart.objects import (
@@ -19,14 +20,16 @@ from tests.chart.objects import (
     of_kind,
     pod_of,
 )
-from tests.chart.values import DECLARED, ROOT, TABLE, merged
+from tests.chart.values import DECLARED, TABLE, merged
 from web.env import REFUSED, Environment
 
 PROCESSES = ("web", "worker", "beat", "observer")
 OURS = (*PROCESSES, "migrate", "administrator", "removal")
-COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text())["services"]
 KNOWN = {f"OSMO_{name.upper()}" for name in Environment.model_fields} | {"OSMO_ADMIN_PASSWORD"}
-IMAGE_COMMAND = json.loads(re.search(r"^CMD (\[.*\])$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)[1])
+IMAGE_COMMAND = json.loads(
+    re.search(r"^CMD (\[.*\])$", (CHECKOUT / "Dockerfile").read_text(), re.MULTILINE)[1]
+)
 
 
 def ours(objects):
@@ -393,8 +396,8 @@ def test_only_the_quickstart_opens_the_address_that_a_port_forward_reaches(rende
 
 
 def test_the_quickstart_says_that_it_is_not_for_production():
-    values = (ROOT / "deploy/helm/osmo-topology/values.yaml").read_text()
-    notes = (ROOT / "deploy/helm/osmo-topology/templates/NOTES.txt").read_text()
+    values = (CHECKOUT / "deploy/helm/osmo-topology/values.yaml").read_text()
+    notes = (CHECKOUT / "deploy/helm/osmo-topology/templates/NOTES.txt").read_text()
     assert "NOT FOR PRODUCTION" in values
     assert "NOT FOR PRODUCTION" in notes
 
@@ -404,8 +407,8 @@ def test_the_quickstart_says_that_it_is_not_for_production():
 
 def test_every_alert_leads_to_its_section_of_the_runbook(render):
     (rules,) = of_kind(render(TABLE["everything"]), "PrometheusRule")
-    source = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yaml").read_text())
-    runbook = (ROOT / "docs/how-to/runbook.md").read_text().lower()
+    source = yaml.safe_load((CHECKOUT / "deploy/prometheus/alerts.yaml").read_text())
+    runbook = (CHECKOUT / "docs/how-to/runbook.md").read_text().lower()
     for own, alert in zip(rules["spec"]["groups"][0]["rules"], source["groups"][0]["rules"], strict=True):
         page, anchor = own["annotations"].pop("runbook_url").split("#")
         assert own == alert
@@ -415,7 +418,7 @@ def test_every_alert_leads_to_its_section_of_the_runbook(render):
 
 def test_the_dashboard_is_that_of_the_repository(render):
     own = named(render(TABLE["everything"]), "ConfigMap", "train-osmo-topology-dashboard")
-    source = (ROOT / "deploy/grafana/osmo-topology.json").read_text()
+    source = (CHECKOUT / "deploy/grafana/osmo-topology.json").read_text()
     assert json.loads(own["data"]["osmo-topology.json"]) == json.loads(source)
     assert own["metadata"]["labels"]["grafana_dashboard"] == "1"
 

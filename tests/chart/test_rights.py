@@ -3,12 +3,13 @@
 import pytest
 import yaml
 
+from localcluster.directories import CHECKOUT
 from tests.chart.objects import of_kind
-from tests.chart.values import ROOT, TABLE
+from tests.chart.values import TABLE
 from tests.e2e import rights
 from tests.e2e.rights import _expanded
 
-RBAC = ROOT / "deploy" / "rbac"
+RBAC = CHECKOUT / "deploy" / "rbac"
 KAI = "kai-scheduler"
 """The namespace of which ``deploy/rbac`` speaks; the chart grants nothing in it unless it is named."""
 

@@ -14,11 +14,11 @@ import pytest
 import redis
 
 from localcluster.api import Api
+from localcluster.directories import CHECKOUT
 from localcluster.kubelet import image
 from localcluster.kubelet.container_files import local_address
 from tests.chart import running
 from tests.chart.running import PAIR, Load, wait
-from tests.chart.values import ROOT
 from web.env import REFUSED
 
 pytestmark = [
@@ -48,7 +48,7 @@ def site(helm, workloads, postgres_url, redis_url):
 @pytest.fixture(scope="session")
 def earlier_checkout(tmp_path_factory):
     """The files of an earlier commit of this repository."""
-    command = ("git", "-C", str(ROOT), "archive", EARLIER_COMMIT)
+    command = ("git", "-C", str(CHECKOUT), "archive", EARLIER_COMMIT)
     packed = subprocess.run(command, check=False, capture_output=True)
     if packed.returncode != 0:
         pytest.skip(f"there is no commit {EARLIER_COMMIT} (git fetch --unshallow): {packed.stderr.decode()}")

@@ -1,11 +1,10 @@
 """Values of installations: the least that is needed, and a table of what administrators choose."""
 
-from pathlib import Path
-
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-CHART = ROOT / "deploy" / "helm" / "osmo-topology"
+from localcluster.directories import CHECKOUT
+
+CHART = CHECKOUT / "deploy" / "helm" / "osmo-topology"
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
 
 LEAST = {

@@ -9,11 +9,10 @@ import threading
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from localcluster.directories import CHECKOUT
 
 
 @dataclass
@@ -47,7 +46,7 @@ class Command:
     def start(self, *words, **environment):
         return subprocess.Popen(
             [sys.executable, "-m", "osmo_topology_cli", *words],
-            cwd=ROOT,
+            cwd=CHECKOUT,
             env=self.environment | environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import ROOT
+from localcluster.directories import CHECKOUT
 from tests.cli.test_ways_it_ends import POOLS
 from web.release import VERSION
 
-PACKAGE = ROOT / "osmo_topology_cli"
+PACKAGE = CHECKOUT / "osmo_topology_cli"
 PROJECT = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
 MODULES = {"pyyaml": "yaml", "requests": "requests", "rich": "rich", "typer": "typer"}
 THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -32,7 +32,7 @@ def wheel(tmp_path_factory):
     """Built as a user builds it, from a copy, so that nothing is left in the checkout."""
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
     for folder in ("osmo_topology_cli", "web"):
-        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(CHECKOUT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
     subprocess.run(build, cwd=copy / "osmo_topology_cli", check=True, capture_output=True)
     (path,) = out.iterdir()
@@ -50,7 +50,7 @@ def test_the_wheel_holds_one_package_and_names_four_dependencies(wheel):
 
 
 def test_a_checkout_has_what_the_command_needs_in_the_same_versions():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert sorted(extras["cli"]) == sorted(PROJECT["dependencies"])
 
 

@@ -4,11 +4,11 @@ import re
 
 import typer.main
 
+from localcluster.directories import CHECKOUT
 from osmo_topology_cli.main import app
 from osmo_topology_cli.outcomes import Exit
-from tests.cli.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text()
+PAGE = (CHECKOUT / "docs" / "reference" / "cli.md").read_text()
 OPTION = re.compile(r"`(--?[a-z][a-z-]*)`")
 
 
@@ -43,7 +43,7 @@ def test_every_command_and_option_says_what_it_does():
 
 
 def test_every_command_is_run_by_a_test():
-    calls = "\n".join(path.read_text() for path in (ROOT / "tests" / "cli").glob("test_*.py"))
+    calls = "\n".join(path.read_text() for path in (CHECKOUT / "tests" / "cli").glob("test_*.py"))
     for name, _ in commands_of(typer.main.get_command(app)):
         words = r",\s*".join(f'"{word}"' for word in name.split())
         assert re.search(rf"(command|start|bare)\(\s*{words}", calls), name

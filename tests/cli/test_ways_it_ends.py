@@ -12,12 +12,12 @@ import time
 import pytest
 import yaml
 
+from localcluster.directories import CHECKOUT
 from osmo_topology_cli import tables
 from osmo_topology_cli.login import Login, find_login
 from osmo_topology_cli.outcomes import Misused
 from osmo_topology_cli.service import MOST_WAITING, PAUSES
 from osmo_topology_cli.show import aligned
-from tests.cli.conftest import ROOT
 
 POOL = {
     "status": "ONLINE",
@@ -198,7 +198,7 @@ def test_what_no_command_needs_is_not_imported(bare, answering):
         code += f"print(sorted({needless!r} & set(sys.modules)), file=sys.stderr)"
         begun = [sys.executable, "-c", code]
         ended = subprocess.run(
-            begun, env=bare.environment | login, cwd=ROOT, capture_output=True, text=True, check=False
+            begun, env=bare.environment | login, cwd=CHECKOUT, capture_output=True, text=True, check=False
         )
         assert ended.stderr == "[]\n", words
 
@@ -272,7 +272,7 @@ def drawn(bare, *words, columns, **environment):
     ours, theirs = os.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "osmo_topology_cli", *words],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         env=bare.environment | {"TERM": "xterm-256color", "COLUMNS": str(columns)} | environment,
         stdin=subprocess.DEVNULL,
         stdout=theirs,

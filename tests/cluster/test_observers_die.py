@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
@@ -15,6 +14,7 @@ from cluster.clock import boot_seconds
 from cluster.connection import connection_for
 from cluster.interface import DeleteTarget
 from cluster.kinds import NAMESPACE, POD
+from localcluster.directories import CHECKOUT
 from pools import selectors
 from pools.models import Cluster
 from scheduling import names
@@ -23,7 +23,6 @@ from workflows.models import ObservedPod
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 150
 KILLS = 6
 PODS = 100
@@ -61,7 +60,7 @@ def start(access, tmp_path):
     def begin():
         with (tmp_path / f"observer-{len(processes)}.log").open("w") as log:
             command = [sys.executable, "manage.py", "observe"]
-            processes.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log))
+            processes.append(subprocess.Popen(command, cwd=CHECKOUT, env=environment, stdout=log, stderr=log))
         return processes[-1]
 
     yield begin

@@ -14,14 +14,14 @@ import pytest
 import yaml
 
 from localcluster.api import Api
+from localcluster.directories import CHECKOUT
 from pools import services
 from pools.models import Backend
 from pools.preflight.cluster import read_cluster
-from tests.arch.test_docs import ROOT
 from tests.e2e import rights
 
 pytestmark = pytest.mark.django_db
-PAGE = (ROOT / "docs/how-to/remote-cluster.md").read_text()
+PAGE = (CHECKOUT / "docs/how-to/remote-cluster.md").read_text()
 ACCOUNTS = f"/api/v1/namespaces/{rights.SYSTEM}/serviceaccounts"
 SECRETS = f"/api/v1/namespaces/{rights.SYSTEM}/secrets"
 
@@ -49,7 +49,7 @@ def cluster_api(plane):
 def shell(plane, cluster_api, namespace, tmp_path):
     if not shutil.which("kubectl"):
         pytest.skip("kubectl is not on this machine")
-    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    (tmp_path / "deploy").symlink_to(CHECKOUT / "deploy")
     content = yaml.safe_load(plane.kubeconfig("admin").read_text())
     content["contexts"][0]["name"] = content["current-context"] = "remote"
     (tmp_path / "config").write_text(yaml.safe_dump(content))

@@ -12,13 +12,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection, connections
 
+from localcluster.directories import CHECKOUT
 from localcluster.servers import postgres_program
-from tests.arch.test_docs import ROOT
 from tests.factories import TaskGroupFactory
 from tests.servers.conftest import default_database
 from workflows.models import TaskGroup, Workflow
 
-PAGE = (ROOT / "docs/how-to/backup-and-restore.md").read_text()
+PAGE = (CHECKOUT / "docs/how-to/backup-and-restore.md").read_text()
 
 
 def typed(program):
@@ -71,7 +71,7 @@ def test_everything_is_there_again(shell, tmp_path):
     User.objects.all().delete()
     connection.close()  # step 1: all processes are stopped
     shell(typed("pg_restore"))
-    shell(typed("python manage.py migrate"), cwd=ROOT)
+    shell(typed("python manage.py migrate"), cwd=CHECKOUT)
     assert set(Workflow.objects.values_list("name", flat=True)) == names
     assert TaskGroup.objects.get().tasks.count() == group.tasks.count()
     assert User.objects.filter(username="ann").exists()

@@ -6,11 +6,12 @@ for real. What was used is read from the audit log, which the local cluster keep
 
 import json
 import time
-from pathlib import Path
 
 import yaml
 
-ROLES = Path(__file__).resolve().parents[2] / "deploy" / "rbac"
+from localcluster.directories import CHECKOUT
+
+ROLES = CHECKOUT / "deploy" / "rbac"
 SYSTEM = "osmo-topology"
 ACCOUNTS = ("web", "worker", "observer")
 WORK = "osmo"

@@ -2,11 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from localcluster.directories import CHECKOUT
 
 
 @pytest.mark.deep
@@ -15,7 +14,7 @@ def test_nothing_is_lost_leaked_doubled_half_made_or_backwards_whatever_fails():
     """On servers of its own, so nothing here disturbs another test; the seed is fixed, the order is not."""
     done = subprocess.run(
         [sys.executable, "-m", "chaos", "--short", "--seed", "1"],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         capture_output=True,
         text=True,
         timeout=1180,

@@ -2,11 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from localcluster.directories import CHECKOUT
 
 
 @pytest.mark.deep
@@ -15,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_every_check_of_the_demo_passes(version):
     done = subprocess.run(
         [sys.executable, "-m", "localcluster.demo", "--kai-version", version],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         capture_output=True,
         text=True,
         timeout=880,

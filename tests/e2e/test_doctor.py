@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from localcluster.directories import CHECKOUT
 from scheduling import names
 from tests.e2e.conftest import workflow
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -20,7 +19,7 @@ def doctor(running_service, world):
 
     def ask(*options, mine):
         ended = subprocess.run(
-            [sys.executable, ROOT / "manage.py", "doctor", "--json", *options],
+            [sys.executable, CHECKOUT / "manage.py", "doctor", "--json", *options],
             cwd=Path(running_service["processes"]) / "worker",
             env=running_service["environment"],
             capture_output=True,

@@ -1,13 +1,12 @@
 """A preference is never a blocker: use case 4 on a cluster whose room is on nodes without labels."""
 
-from pathlib import Path
-
 from localcluster import nodes
+from localcluster.directories import CHECKOUT
 from tests.e2e.conftest import RACK
 
 SPINE = "osmo.local/spine"
 KEYS = [{"key": "spine", "label": SPINE}, {"key": "rack", "label": RACK}]
-USE_CASE_4 = (Path(__file__).resolve().parents[2] / "examples/use-case-4.yaml").read_text()
+USE_CASE_4 = (CHECKOUT / "examples/use-case-4.yaml").read_text()
 
 
 def add_nodes(world, pool, name, *, count, labels):

@@ -1,13 +1,13 @@
 """Whatever is submitted: values come out, or InvalidSpec with placed faults, and nothing else."""
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from localcluster.directories import CHECKOUT
 from pools.documents.yaml_text import parse_document
 from scheduling.errors import InvalidSpec
 from workflows.spec import SpecLimits, parse_workflow, read_workflow
@@ -34,7 +34,7 @@ bounded = settings(
 )
 few = settings(bounded, max_examples=max(8, bounded.max_examples // 10))
 
-EXAMPLES = [path.read_text() for path in (Path(__file__).resolve().parents[2] / "examples").glob("*.yaml")]
+EXAMPLES = [path.read_text() for path in (CHECKOUT / "examples").glob("*.yaml")]
 MODELS = (
     RootModel, WorkflowModel, GroupModel, TaskModel, ResourceModel, TopologyEntry, FileModel, InputModel,
     KpiModel, CheckpointModel, TimeoutModel,

@@ -5,16 +5,14 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 
 from localcluster import build, controlplane, directories
 from localcluster.api import Api
+from localcluster.directories import CHECKOUT
 from localcluster.processes import Process
 from localcluster.supervisor import Supervisor
-
-CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from localcluster.directories import CHECKOUT
 from localcluster.processes import Process
 from localcluster.supervisor import Command, ServerFailed, Supervisor
 
 LIMIT_SECONDS = 90
-CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
+from localcluster.directories import CHECKOUT
+
+DOCKERFILE = (CHECKOUT / "Dockerfile").read_text()
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
 
 
@@ -33,8 +33,8 @@ def image(tmp_path):
     for names in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE):
         *files, to = shlex.split(names)
         for name in files:
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-            copy(ROOT / name, source / (to if copy is shutil.copytree else name))
+            copy = shutil.copytree if (CHECKOUT / name).is_dir() else shutil.copy
+            copy(CHECKOUT / name, source / (to if copy is shutil.copytree else name))
     (install,) = re.findall(r"^RUN (python -m venv .*)$", DOCKERFILE, re.MULTILINE)
     assert "--require-hashes" in install
     python = shlex.quote(sys.executable)
@@ -65,5 +65,5 @@ def test_every_package_of_the_lock_has_a_wheel_with_its_hash_for_each_python(ver
         sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
         "--require-hashes", "--only-binary=:all:", "--python-version", version,
         "--dest", str(tmp_path), "-r", "requirements.lock",
-        cwd=ROOT,
+        cwd=CHECKOUT,
     )  # fmt: skip

@@ -16,15 +16,15 @@ import pytest
 import yaml
 from django.contrib.auth.models import User
 
+from localcluster.directories import CHECKOUT
 from localcluster.ports import LOOPBACK, free_ports
-from tests.arch.test_docs import ROOT
 from tests.identity.certificates import write_certificates
 from tests.servers.conftest import SECONDS, command, listening
 from tests.web.conftest import SECRET, started_web
 from web.gateway import IDENTITY, PROOF
 from web.services import make_token
 
-PAGE = (ROOT / "docs/how-to/gateway.md").read_text()
+PAGE = (CHECKOUT / "docs/how-to/gateway.md").read_text()
 COOKIE = "_oauth2_proxy=session-of-ann"
 SETTINGS = "/api/profile/settings"
 FORGED = {
@@ -163,7 +163,7 @@ def test_a_gateway_names_whom_the_login_proxy_names_and_nobody_else(gateway, rec
 @pytest.fixture
 def tls_gateway(supervisor, tmp_path, transactional_db, redis_url):
     """nginx with the page's server for TLS before a service that is reached by https; (port, authority)."""
-    page = (ROOT / "docs/how-to/ingress-and-tls.md").read_text()
+    page = (CHECKOUT / "docs/how-to/ingress-and-tls.md").read_text()
     (server,) = re.findall(r"^```nginx\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     authority, certificate, key = write_certificates(tmp_path)
     (port,) = free_ports(1)

@@ -4,11 +4,11 @@ import fcntl
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).parents[2]
+from localcluster.directories import CHECKOUT
+
 SECONDS = 500
 pytestmark = pytest.mark.deep
 STATEMENTS_OF_A_GROUP = 260

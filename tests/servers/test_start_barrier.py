@@ -5,16 +5,15 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from barrier import COMMAND, MISCONFIGURED, NO_ADDRESS
+from localcluster.directories import CHECKOUT
 from localcluster.kubelet.image import Image, build
 from localcluster.ports import LOOPBACK, free_ports
 from tests.servers.conftest import command
 
-CHECKOUT = Path(__file__).parents[2]
 DOMAIN = "osmo-group.team.svc"
 SEARCH = "team.svc.corp.example svc.corp.example corp.example"
 SECONDS = 60

@@ -3,15 +3,13 @@
 import os
 import re
 import signal
-from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from localcluster.directories import CHECKOUT
 from web import crashpoints
 from web.env import Environment
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -48,7 +46,7 @@ def test_production_refuses_crash_points():
 def test_every_point_stands_in_the_code():
     """Points of single steps are named by verb and kind."""
     text = "".join(
-        path.read_text() for package in ("workflows", "pools") for path in (ROOT / package).rglob("*.py")
+        path.read_text() for package in ("workflows", "pools") for path in (CHECKOUT / package).rglob("*.py")
     )
     written = set(re.findall(r'reached\("([a-z-]+)"\)', text))
     steps = {point for point in crashpoints.POINTS if point.split("-")[0] in ("created", "deleted")}

@@ -2,13 +2,13 @@
 
 import re
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from localcluster.directories import CHECKOUT
 from pools.conditions.advice import GOOD_STATUS, LABELS, TO_DO
 from pools.interfaces import ObservedComputeDomain
 from tests.admin.pools.conftest import shown_in_page
@@ -16,7 +16,7 @@ from tests.factories import LEVELS, BackendFactory, PoolFactory
 
 pytestmark = pytest.mark.django_db
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = CHECKOUT / "docs"
 
 
 def condition(kind, status, reason, message=""):

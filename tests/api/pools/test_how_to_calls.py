@@ -6,11 +6,11 @@ import shlex
 
 import pytest
 
+from localcluster.directories import CHECKOUT
 from pools.models import Pool
 from pools.selectors import installation
 from pools.services.pool_objects import queue_of
 from tests.api.pools.conftest import client_of
-from tests.arch.test_docs import ROOT
 from tests.fakes.kai import kai_cluster, reached_through
 
 METHODS = {"PUT": "put", "PATCH": "patch", "POST": "post"}
@@ -18,7 +18,7 @@ METHODS = {"PUT": "put", "PATCH": "patch", "POST": "post"}
 
 def calls():
     """(page, method, path, body, headers) of each curl that changes something."""
-    for page in sorted((ROOT / "docs/how-to").glob("*.md")):
+    for page in sorted((CHECKOUT / "docs/how-to").glob("*.md")):
         text = page.read_text().replace("\\\n", " ")
         for line in re.findall(r"^\$ (curl .*)", text, re.MULTILINE):
             words = shlex.split(line, comments=True)
@@ -34,7 +34,7 @@ CALLS = {
 }
 DOCUMENTS = {
     page.stem: json.loads(block)
-    for page in sorted((ROOT / "docs/how-to").glob("*.md"))
+    for page in sorted((CHECKOUT / "docs/how-to").glob("*.md"))
     for block in re.findall(r"^```json\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 }
 
@@ -66,7 +66,7 @@ def test_there_are_calls():
 
 
 def test_the_files_of_a_pool_on_kueue_are_accepted(administrator):
-    page = (ROOT / "docs/how-to/kueue-pool.md").read_text()
+    page = (CHECKOUT / "docs/how-to/kueue-pool.md").read_text()
     blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     queues = []
     for text in (block for block in blocks if "pools:" in block):

@@ -1,12 +1,12 @@
 """Submitting a workflow: what is written, what is answered, and what is only checked."""
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
 from celery import current_app
 
+from localcluster.directories import CHECKOUT
 from pools.values.recovery import Response
 from scheduling.levels import Level
 from tests.api.workflows.specs import alone, gang, task, text
@@ -646,7 +646,7 @@ def rendered(written):
 
 
 @pytest.mark.parametrize(
-    "example", sorted((Path(__file__).parents[3] / "examples").glob("*.yaml")), ids=lambda path: path.stem
+    "example", sorted((CHECKOUT / "examples").glob("*.yaml")), ids=lambda path: path.stem
 )
 def test_the_examples_are_accepted_by_pools_with_their_keys(api, example):
     written = example.read_text()

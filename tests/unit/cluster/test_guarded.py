@@ -1,7 +1,6 @@
 """Nothing is written in a cluster without a permit."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
@@ -9,9 +8,9 @@ from cluster.errors import WritesSuspended
 from cluster.guarded import GuardedCluster
 from cluster.interface import MERGE_PATCH, ClusterApi, DeleteTarget
 from cluster.kinds import NAMESPACE, POD, Kind
+from localcluster.directories import CHECKOUT
 from tests.fakes.cluster import FakeCluster
 
-ROOT = Path(__file__).resolve().parents[3]
 BODY = {"metadata": {"name": "p", "namespace": "osmo"}}
 WRITES = {
     "create": lambda cluster: cluster.create(POD, BODY),
@@ -100,9 +99,9 @@ def test_a_review_of_rights_needs_no_permit(cluster):
 def test_no_module_makes_a_cluster_past_the_guard():
     rooms = ("pools", "workflows", "doctor", "whatif", "pages", "web", "osmo_topology")
     makers = {
-        path.relative_to(ROOT).as_posix()
+        path.relative_to(CHECKOUT).as_posix()
         for room in rooms
-        for path in (ROOT / room).rglob("*.py")
+        for path in (CHECKOUT / room).rglob("*.py")
         if "ClusterGateway" in path.read_text()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ClusterGateway"

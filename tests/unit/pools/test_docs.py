@@ -1,16 +1,16 @@
 """Documentation of configuration that cannot rot: what the code has, the pages have."""
 
 import re
-from pathlib import Path
 
 import pytest
 
+from localcluster.directories import CHECKOUT
 from pools.api.urls import urlpatterns
 from pools.documents.backend import BackendDocument
 from pools.documents.pool import PlatformDocument, PoolDocument
 from pools.documents.workflow import WorkflowConfigDocument
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = CHECKOUT / "docs"
 MODELS = "\n".join(page.read_text() for page in (DOCS / "reference" / "models").glob("*.md"))
 NOT_CARRIED = re.compile(r"common_group|common_resource|resource_validations")
 

@@ -1,12 +1,11 @@
 """The page of capabilities is the table that refusals read."""
 
-from pathlib import Path
-
+from localcluster.directories import CHECKOUT
 from scheduling.backends.registry import collect
 from scheduling.capabilities import Capability, rows
 from scheduling.capability_page import page
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "capabilities.md"
+PAGE = CHECKOUT / "docs" / "reference" / "capabilities.md"
 
 
 def test_the_page_is_the_one_that_is_generated():

@@ -1,11 +1,10 @@
 """The pages on schedulers name every one that is built in and every member that a new one needs."""
 
-from pathlib import Path
-
+from localcluster.directories import CHECKOUT
 from scheduling.backends.base import SchedulerBackend, TopologyOwner
 from scheduling.backends.registry import BUILT_IN, GROUP
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = CHECKOUT / "docs"
 BUILT_IN_PAGE = (DOCS / "reference" / "schedulers.md").read_text()
 HOW_TO = (DOCS / "how-to" / "add-a-scheduler.md").read_text()
 

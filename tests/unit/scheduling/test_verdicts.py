@@ -1,9 +1,8 @@
 """What each scheduler makes of one and the same request."""
 
-from pathlib import Path
-
 import pytest
 
+from localcluster.directories import CHECKOUT
 from pools.values.recovery_words import RecoveryWords, check_responses
 from scheduling.backends.kai import Kai
 from scheduling.capabilities import (
@@ -16,7 +15,7 @@ from scheduling.capabilities import (
 )
 from tests.unit.scheduling.verdicts import ASKED, BACKENDS, page, table, use_cases, verdict
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "verdicts.md"
+PAGE = CHECKOUT / "docs" / "reference" / "verdicts.md"
 
 
 @pytest.mark.parametrize("phrase", ASKED)

@@ -1,16 +1,16 @@
 """What the parser accepts, what it makes of it, and what it says about the rest."""
 
-from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from localcluster.directories import CHECKOUT
 from scheduling.errors import InvalidSpec, format_path
 from scheduling.requirements import Requirement
 from workflows.spec import SpecLimits, parse_workflow
 from workflows.spec.grammar import GroupModel, ResourceModel, TaskModel
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+EXAMPLES = CHECKOUT / "examples"
 
 
 def parse(text, *, variables=(), string_variables=(), limits=None, allow_localpath=False):

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from localcluster.directories import CHECKOUT
 from scheduling.errors import Unavailable
 from tests.unit.web import child_jobs
 from web.children import Children, Exceeded, JobBounds
 
-ROOT = Path(__file__).parents[3]
 BOUNDS = JobBounds(cpu_seconds=30, seconds=300.0, memory=64 * 2**20, answer=8 * 2**20)
 SECONDS = 300
 
@@ -131,7 +131,7 @@ children().run(child_jobs.burn, b"", BOUNDS)
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_stays_of_a_caller_that_ends(ending):
-    with subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, cwd=ROOT) as caller:
+    with subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, cwd=CHECKOUT) as caller:
         server = int(caller.stdout.readline())
         until(lambda: children_of(server))
         (child,) = children_of(server)

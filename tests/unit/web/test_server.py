@@ -8,18 +8,16 @@ import sys
 import threading
 import weakref
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from localcluster.directories import CHECKOUT
 from web.server.application import PIECE, Application, Limits
 from web.server.budget import ByteBudget
 from web.server.environ import environ_of
 from web.server.protocol import Connections
 from web.server.threads import ThreadLane, ThreadsBusy
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def scope(*headers, raw_path=b"/a%20b"):
@@ -307,7 +305,7 @@ print(resident() - before)
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library is not glibc")
 def test_the_memory_of_large_answers_goes_back_to_the_system():
     def kept(*, is_set):
-        code = KEPT_MIB.format(root=str(ROOT), is_set=is_set)
+        code = KEPT_MIB.format(root=str(CHECKOUT), is_set=is_set)
         return int(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
 
     assert kept(is_set=True) < 20 < kept(is_set=False)

@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "saving.yaml"
+from localcluster.directories import CHECKOUT
+
+EXAMPLE = CHECKOUT / "examples" / "saving.yaml"
 LONG = 10_000_000
 
 
