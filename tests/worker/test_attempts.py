@@ -10,6 +10,7 @@ from django.utils import timezone
 from cluster.kinds import COMPUTE_DOMAIN, NODE, POD
 from pools.models import Cluster
 from pools.values.recovery import Loss, RecoveryPolicy, Response
+from tests.builders.crashes import death_at
 from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import fresh, statuses, workflow_of
@@ -20,10 +21,6 @@ from workflows.services.stop import request_stop
 from workflows.values.placement import GroupPlacement
 
 REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE, backoff_first=0.001)
-
-
-class Killed(BaseException):
-    """The worker's process has died."""
 
 
 def gang(world, *, policy=REQUEUE, pods=3, **frozen):
@@ -213,19 +210,11 @@ def test_the_timeline_never_goes_back(world):
 
 
 @pytest.mark.parametrize("point", ["after-attempt-recorded", "before-attempt-cleared"])
-def test_a_worker_that_dies_between_two_attempts_is_taken_over_from(world, monkeypatch, point):
+def test_a_worker_that_dies_between_two_attempts_is_taken_over_from(world, point):
     group = gang(world)
     preempt(world, group)
-
-    def die(name):
-        if name == point:
-            raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr("workflows.reconcile.teardown.reached", die)
-        with pytest.raises(Killed):
-            world.settle()
-    TaskGroup.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    with death_at(point):
+        world.settle()
     world.settle()
     assert statuses(group) == ["RUNNING"] * 3
     assert len(world.cluster.all(POD)) == 3

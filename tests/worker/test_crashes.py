@@ -12,6 +12,7 @@ from django.utils import timezone
 from cluster.errors import ClusterUnreachable
 from cluster.kinds import POD
 from pools.models import Backend
+from tests.builders.crashes import Killed, death_at, expire_leases
 from tests.factories import BackendFactory
 from tests.worker.world import World, fresh, statuses
 from workflows.logs.archive import keep_before_delete
@@ -23,20 +24,11 @@ from workflows.services.record import GroupMove, TaskMove, record
 from workflows.services.stop import request_stop
 
 
-class Killed(BaseException):
-    """What a SIGKILL looks like from inside: nothing after it runs."""
-
-
 def life(world, group):
     world.settle()
     assert statuses(group) == ["RUNNING", "RUNNING"]
     world.finish(group)
     world.settle()
-
-
-def lost():
-    """Let the lease of a dead worker run out."""
-    TaskGroup.objects.exclude(lease_token=None).update(lease_until=timezone.now())
 
 
 def ended_well(world, group):
@@ -70,25 +62,25 @@ def test_a_worker_that_dies_in_a_call_is_taken_over_from(db, verb, after, applie
             world.settle()
             world.finish(group)
         except Killed:
-            lost()
+            expire_leases()
     world.settle()
     ended_well(world, group)
 
 
 @pytest.mark.parametrize(("scheduler", "version"), [("kai", "0.13"), ("kubernetes", "1.36")])
-def test_a_pod_of_a_placed_gang_is_not_made_again_by_who_takes_over(db, monkeypatch, scheduler, version):
+def test_a_pod_of_a_placed_gang_is_not_made_again_by_the_worker_that_takes_over(db, scheduler, version):
     """The first worker dies before it records the creation; then a pod is deleted, and another one ends."""
     world = World()
     pool = world.pool(nvlink=True, backend={"scheduler_type": scheduler})
     frozen = {"scheduler_version": version}
     group = world.group(pods=3, pool=pool, frozen=frozen, ignore_nonlead_status=False)
-    ended, lost_one, running = [task.pod_name for task in group.tasks.order_by("position")]
+    ended, lost, running = [task.pod_name for task in group.tasks.order_by("position")]
     Task.objects.filter(group=group, name="task-0").update(lead=False)
-    create_and_die(world, monkeypatch)
-    assert sorted(world.pods()) == sorted([ended, lost_one, running])
+    with death_at("before-created-recorded"):
+        world.settle()
+    assert sorted(world.pods()) == sorted([ended, lost, running])
     world.finish(group, tasks=["task-0"])
-    world.cluster.remove(POD, lost_one, namespace="osmo")
-    lost()
+    world.cluster.remove(POD, lost, namespace="osmo")
     world.settle()
     assert sorted(world.pods()) == sorted([ended, running])
     assert statuses(group) == ["COMPLETED", "SCHEDULING", "RUNNING"]
@@ -99,27 +91,16 @@ def test_a_pod_of_a_placed_gang_is_not_made_again_by_who_takes_over(db, monkeypa
 
 
 @pytest.mark.parametrize(("scheduler", "version"), [("kai", "0.13"), ("kubernetes", "1.36"), ("default", "")])
-def test_a_gang_that_was_made_in_part_is_completed(db, monkeypatch, scheduler, version):
+def test_a_gang_that_was_made_in_part_is_completed(db, scheduler, version):
     world = World(scheduled=scheduler == "default")
     pool = world.pool(nvlink=False, backend={"scheduler_type": scheduler})
     group = world.group(pods=3, pool=pool, frozen={"scheduler_version": version})
-    create_and_die(world, monkeypatch)
+    with death_at("before-created-recorded"):
+        world.settle()
     world.cluster.remove(POD, world.pods()[0], namespace="osmo")
-    lost()
     world.settle()
     assert len(world.pods()) == 3
     assert len(set(statuses(group))) == 1
-
-
-def create_and_die(world, monkeypatch):
-    def die(point):
-        if point == "before-created-recorded":
-            raise Killed
-
-    with monkeypatch.context() as armed:
-        armed.setattr("workflows.reconcile.run.reached", die)
-        with pytest.raises(Killed):
-            world.settle()
 
 
 @pytest.mark.parametrize("calls", range(1, 9))
@@ -130,7 +111,7 @@ def test_a_group_stopped_while_it_is_made_leaves_nothing(db, calls):
     try:
         world.settle()
     except Killed:
-        lost()
+        expire_leases()
     request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled.", force=False)
     world.settle()
     assert fresh(group).released_at is not None
@@ -140,7 +121,7 @@ def test_a_group_stopped_while_it_is_made_leaves_nothing(db, calls):
 def test_a_stale_lease_writes_nothing(world):
     group = world.group(pods=1)
     old = take_lease(group.pk)
-    lost()
+    expire_leases()
     TaskGroup.objects.update(next_reconcile_at=timezone.now())
     new = take_lease(group.pk)
     task = group.tasks.get()
@@ -158,7 +139,7 @@ def test_a_stale_lease_writes_nothing(world):
 def test_a_lease_that_ran_out_writes_nothing_even_if_nobody_else_has_it(world):
     group = world.group(pods=1)
     old = take_lease(group.pk)
-    lost()
+    expire_leases()
     with pytest.raises(LeaseLost):
         record(old, [GroupMove(status="RUNNING")])
 

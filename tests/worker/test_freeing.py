@@ -6,18 +6,17 @@ import pytest
 from django.db.models import F
 
 from cluster.kinds import NODE, POD
+from tests.builders.crashes import death_at
 from tests.factories import LEVELS
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.test_patience import (
     AGAIN,
     RACK,
     ZONE,
-    Killed,
     asks,
     bind,
     evict,
     later,
-    lost,
     patches,
     patient,
     pod_group,
@@ -171,22 +170,14 @@ def test_preferences_return_if_the_room_was_lost(world):
     assert "freed" not in fresh(group).constraints[0]
 
 
-def test_a_worker_that_dies_between_decision_and_edit_is_taken_over_from(world, monkeypatch):
+def test_a_worker_that_dies_between_decision_and_edit_is_taken_over_from(world):
     node(world, "n1", gpus=2)
     group = blocked(world)
     world.settle()
     waited(world)
-
-    def die(point):
-        assert point == "after-relax-decision"
-        raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr("workflows.reconcile.relaxing.reached", die)
-        with pytest.raises(Killed):
-            world.step()
+    with death_at("after-relax-decision"):
+        world.step()
     assert (fresh(group).preference_levels, preferred(world)) == (0, (RACK, None))
-    lost()
     world.settle()
     assert (preferred(world), len(notes(group))) == ((None, "0"), 1)
 

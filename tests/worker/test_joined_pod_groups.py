@@ -9,10 +9,10 @@ from cluster.kinds import COMPUTE_DOMAIN, NODE, POD, RESOURCE_CLAIM_TEMPLATE
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
 from scheduling.requirements import Requirement
+from tests.builders.crashes import death_at
 from tests.factories import LEVELS, TaskFactory
 from tests.fakes import players
 from tests.fakes.kinds import POD_GROUP
-from tests.worker.test_crashes import create_and_die, lost
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Event, ObservedPod, Task, TaskGroup
 
@@ -152,36 +152,36 @@ def test_a_retry_in_a_pod_group_of_its_own_does_not_count(db):
     assert statuses(group) == ["COMPLETED", "RUNNING", "RUNNING"]
 
 
-def test_a_retry_whose_creation_was_lost_is_placed_after_a_peer_ended(db, monkeypatch):
+def test_a_retry_whose_creation_was_lost_is_placed_after_a_peer_ended(db):
     world = World()
     group = gang(world, frozen=RETRIED)
     world.settle()
     world.finish(group, 2, tasks=["task-1"])
-    create_and_die(world, monkeypatch)
+    with death_at("before-created-recorded"):
+        world.settle()
     world.finish(group, 0, tasks=["task-0"])
     delete(world, group, "task-1")
-    lost()
     settle_past_graces(world)
     assert statuses(group) == ["COMPLETED", "RUNNING", "RUNNING"]
 
 
-def test_of_two_retries_that_were_placed_together_none_is_made_again(db, monkeypatch):
+def test_of_two_retries_that_were_placed_together_none_is_made_again(db):
     world = World()
     group = gang(world, pods=4, frozen=RETRIED)
     world.settle()
     world.finish(group, 0, tasks=["task-0"])
     world.settle()
     world.finish(group, 2, tasks=["task-1", "task-2"])
-    create_and_die(world, monkeypatch)
+    with death_at("before-created-recorded"):
+        world.settle()
     world.finish(group, 0, tasks=["task-1"])
     delete(world, group, "task-2")
-    lost()
     settle_past_graces(world)
     assert pods_without_node(world) == []
     assert fresh(group).status == "FAILED_BACKEND_ERROR"
 
 
-def test_a_retry_placed_beside_one_that_is_recorded_already_is_not_made_again(db, monkeypatch):
+def test_a_retry_placed_beside_one_that_is_recorded_already_is_not_made_again(db):
     world = World()
     group = gang(world, pods=4, frozen=RETRIED)
     world.settle()
@@ -194,16 +194,16 @@ def test_a_retry_placed_beside_one_that_is_recorded_already_is_not_made_again(db
     assert statuses(group)[1:3] == ["SCHEDULING", "PROCESSING"]
     set_finalizers(world, old, [])
     world.cluster._play()
-    create_and_die(world, monkeypatch)
+    with death_at("before-created-recorded"):
+        world.settle()
     retry = pod_of(group, "task-2")
     delete(world, group, "task-2")
-    lost()
     settle_past_graces(world)
     assert retry not in world.pods()
     assert fresh(group).status == "FAILED_BACKEND_ERROR"
 
 
-def test_a_piece_of_a_split_gang_that_was_placed_is_not_made_again(db, monkeypatch):
+def test_a_piece_of_a_split_gang_that_was_placed_is_not_made_again(db):
     world = World()
     for node, rack in (("n1", "r1"), ("n2", "r2")):
         labels = {LEVELS[0].label: "a", LEVELS[1].label: rack}
@@ -211,67 +211,67 @@ def test_a_piece_of_a_split_gang_that_was_placed_is_not_made_again(db, monkeypat
     group = gang(world, pods=0, frozen={"split_gangs": "warn", "version": 2})
     for rack in "aabb":
         TaskFactory(group=group, placement__requirements=(Requirement("rack", rack, required=True),))
-    create_and_die(world, monkeypatch)
+    with death_at("before-created-recorded"):
+        world.settle()
     assert len(world.cluster.names(POD_GROUP)) == 2
     world.finish(group, 0, tasks=["task-0"])
     delete(world, group, "task-1")
-    lost()
     settle_past_graces(world)
     assert pods_without_node(world) == []
     assert fresh(group).released_at is not None
 
 
-def test_a_placed_gang_waits_for_nothing_that_was_deleted_since(db, monkeypatch):
+def test_a_placed_gang_waits_for_nothing_that_was_deleted_since(db):
     """Its template is made again only after 10 minutes, and a pod is held: its peers are followed."""
     world = World()
     group = gang(world, nvlink=True)
-    create_and_die(world, monkeypatch)
+    with death_at("before-created-recorded"):
+        world.settle()
     world.cluster.players.remove(players.compute_domain_controller)
     world.cluster.remove(RESOURCE_CLAIM_TEMPLATE, names.claim_template(group.pk), namespace="osmo")
     held = pod_of(group, "task-1")
     set_finalizers(world, held, [HELD])
     world.cluster.delete(POD, held, uid=None, namespace="osmo")
-    lost()
     settle_past_graces(world)
     assert "PROCESSING" not in statuses(group)
 
 
-def test_a_placed_gang_gets_no_second_compute_domain_before_its_record(db, monkeypatch):
+def test_a_placed_gang_gets_no_second_compute_domain_before_its_record(db):
     world = World()
     group = gang(world, nvlink=True, policy=REQUEUED)
-    create_and_die(world, monkeypatch)
+    with death_at("before-created-recorded"):
+        world.settle()
     for domain in world.cluster.names(COMPUTE_DOMAIN):
         world.cluster.remove(COMPUTE_DOMAIN, domain, namespace="osmo")
     world.cluster.remove(RESOURCE_CLAIM_TEMPLATE, names.claim_template(group.pk), namespace="osmo")
-    lost()
     world.settle()
     assert statuses(group) == ["RUNNING"] * 3
     assert world.cluster.names(COMPUTE_DOMAIN) == []
 
 
-def test_the_note_of_a_placed_gang_counts_the_pods_that_are_left(db, monkeypatch):
+def test_the_note_of_a_placed_gang_counts_the_pods_that_are_left(db):
     world = World()
     group = gang(world)
-    create_and_die(world, monkeypatch)
+    with death_at("before-created-recorded"):
+        world.settle()
     delete(world, group, "task-1")
-    lost()
     world.settle()
     message = Event.objects.get(group=group, reason="Created").message
     assert message == "All objects are in the cluster, 2 pods. Of 1 more, which ran, none is left."
 
 
-def test_a_try_that_the_rows_do_not_know_goes_from_a_placed_gang(db, monkeypatch):
+def test_a_try_that_the_rows_do_not_know_goes_from_a_placed_gang(db):
     """The database was put back: the pod of a later try is there."""
     world = World()
     group = gang(world, policy=REQUEUED)
-    create_and_die(world, monkeypatch)
+    with death_at("before-created-recorded"):
+        world.settle()
     task = Task.objects.get(group=group, name="task-1")
     (pod,) = [pod for pod in world.cluster.all(POD) if pod["metadata"]["name"] == task.pod_name]
     delete(world, group, "task-1")
     own = {key: pod["metadata"][key] for key in ("labels", "namespace")}
     later = names.pod(task.task_uuid, retry=7)
     world.cluster.put(POD, pod | {"metadata": own | {"name": later}})
-    lost()
     settle_past_graces(world)
     assert later not in world.pods()
     assert statuses(group) == ["RUNNING"] * 3
@@ -279,14 +279,14 @@ def test_a_try_that_the_rows_do_not_know_goes_from_a_placed_gang(db, monkeypatch
 
 @pytest.mark.parametrize("nvlink", [False, True])
 @pytest.mark.parametrize("response", [Response.REQUEUE, Response.TASK, Response.FAIL])
-def test_what_follows_a_pod_lost_before_its_record_is_up_to_the_policy(db, monkeypatch, response, nvlink):
+def test_what_follows_a_pod_lost_before_its_record_is_up_to_the_policy(db, response, nvlink):
     world = World()
     policy = RecoveryPolicy(node_lost=response, preempted=response, failed=response, backoff_first=0.001)
     group = gang(world, nvlink=nvlink, policy=policy)
-    create_and_die(world, monkeypatch)
+    with death_at("before-created-recorded"):
+        world.settle()
     world.finish(group, 0, tasks=["task-0"])
     delete(world, group, "task-1")
-    lost()
     settle_past_graces(world)
     assert pods_without_node(world) == []
     world.finish(group)

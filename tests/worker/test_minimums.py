@@ -10,13 +10,11 @@ from django.utils import timezone
 
 from cluster.kinds import EVENT, POD
 from pools.models import Cluster
+from tests.builders.crashes import death_at
 from tests.factories import LEVELS
 from tests.fakes.kinds import KAI_POD_GROUP
-from tests.worker.test_crashes import Killed, lost
 from tests.worker.world import World, fresh, statuses
-from web import crashpoints
 from workflows.models import Event
-from workflows.reconcile import resizing
 
 AGAIN = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "1-3,3001-3006"}}
 
@@ -173,25 +171,15 @@ def test_a_set_that_is_lost_whole_steps_aside_before_the_grace_period_is_over_an
     assert (statuses(group), sorted(minimum(world).values())) == (["RUNNING"] * 3, [1, 2])
 
 
-def test_a_worker_that_dies_just_before_is_taken_over_from(running, monkeypatch):
+def test_a_worker_that_dies_just_before_is_taken_over_from(running):
     world, group = running
-    died = []
-
-    def die(point):
-        if point == "before-minimum-set" and not died:
-            died.append(point)
-            raise Killed
-
-    monkeypatch.setattr(resizing, "reached", die)
-    assert "before-minimum-set" in crashpoints.POINTS
     world.finish(group, 9, tasks=["task-2"])
     world.observe()
-    with pytest.raises(Killed):
+    with death_at("before-minimum-set"):
         world.look(group)
     assert (minimum(world), statuses(group)[2]) == (4, "FAILED")
-    lost()
     world.look(group)
-    assert (minimum(world), died) == (3, ["before-minimum-set"])
+    assert minimum(world) == 3
     version = world.cluster.all(KAI_POD_GROUP)[0]["metadata"]["resourceVersion"]
     world.look(group)
     world.settle()

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 from django.db.models import F, Q
-from django.utils import timezone
 
 from cluster.errors import ClusterUnreachable, WriteConflict
 from cluster.kinds import EVENT, POD
 from pools.models import Cluster
+from tests.builders.crashes import Killed, death_at, expire_leases
 from tests.factories import LEVELS
 from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
 from tests.worker.world import World, fresh, statuses
@@ -20,10 +20,6 @@ from workflows.values.placement import GroupPlacement
 
 AGAIN = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "1-3,3000-3010"}}
 STAGE = "osmo.nvidia.com/stage"
-
-
-class Killed(BaseException):
-    """What a SIGKILL looks like from inside: nothing after it runs."""
 
 
 def picky(cluster):
@@ -69,11 +65,6 @@ def patient(world, *requirements, sets=((), ()), **changes):
 def later(seconds):
     """Let the clock of patience have run for so much longer."""
     TaskGroup.objects.update(unplaced_since=F("unplaced_since") - timedelta(seconds=seconds))
-
-
-def lost():
-    """Let the lease of a dead worker run out."""
-    TaskGroup.objects.exclude(lease_token=None).update(lease_until=timezone.now())
 
 
 def pod_group(world):
@@ -189,7 +180,7 @@ def test_a_decision_whose_worker_dies_is_carried_out_by_the_next_look(world, err
     try:
         world.step()
     except Killed:
-        lost()
+        expire_leases()
     assert (fresh(group).stage, relaxed(group)) == (1, {"rack": True})
     world.settle()
     assert holds(world) == ([], "1")
@@ -197,23 +188,13 @@ def test_a_decision_whose_worker_dies_is_carried_out_by_the_next_look(world, err
     assert patches(world) == (1 if applied else 2)
 
 
-def test_a_worker_that_dies_between_decision_and_edit_is_taken_over_from(world, monkeypatch):
+def test_a_worker_that_dies_between_decision_and_edit_is_taken_over_from(world):
     group = patient(world, asks("rack", wait=40.0))
     world.settle()
     later(40)
-    at = []
-
-    def die(point):
-        at.append(point)
-        raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr("workflows.reconcile.relaxing.reached", die)
-        with pytest.raises(Killed):
-            world.step()
-    assert at == ["after-relax-decision"]
+    with death_at("after-relax-decision"):
+        world.step()
     assert (fresh(group).stage, holds(world), patches(world)) == (1, ([RACK], None), 0)
-    lost()
     world.settle()
     assert (holds(world), patches(world)) == (([], "1"), 1)
     assert said(group) == ["PatienceBegan", "Relaxed"]

@@ -9,9 +9,10 @@ from django.utils import timezone
 from cluster.errors import RequestForbidden
 from cluster.kinds import NODE, POD
 from pools.models import Cluster
+from tests.builders.crashes import at_crash_point, death_at
 from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
 from tests.worker.test_freeing import SOON, node, waited
-from tests.worker.test_patience import RACK, ZONE, Killed, asks, bind, lost, patient, pod_group
+from tests.worker.test_patience import RACK, ZONE, asks, bind, patient, pod_group
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Event, ObservedPod, Task, TaskGroup
 from workflows.reconcile import pinning
@@ -133,31 +134,21 @@ def test_a_gang_that_is_bound_meanwhile_keeps_its_pins(world, group):
     assert (fresh(group).repinning, fresh(group).other_pins, fresh(group).pins) == (False, None, [])
 
 
-def test_a_gang_that_is_bound_after_the_decision_keeps_its_pins(world, group, monkeypatch):
+def test_a_gang_that_is_bound_after_the_decision_keeps_its_pins(world, group):
     seek(world)
-    monkeypatch.setattr(
-        "workflows.reconcile.pinning.reached", lambda point: bind(world.cluster, group.uuid.hex)
-    )
-    world.look(group)
+    with at_crash_point("after-pin-decision", lambda: bind(world.cluster, group.uuid.hex)):
+        world.look(group)
     assert (selectors(world), notes(group)) == ([{}] * 4, ["SetsPinned", "PinsLeftOut"])
     assert (fresh(group).repinning, fresh(group).pins) == (False, [])
     assert "domain" not in fresh(group).constraints[0]
 
 
 @pytest.mark.parametrize("point", ["after-pin-decision", "deleted-pods-to-pin"])
-def test_a_worker_that_dies_on_the_way_is_taken_over_from(world, group, monkeypatch, point):
+def test_a_worker_that_dies_on_the_way_is_taken_over_from(world, group, point):
     world.cluster.players.insert(0, counting)
     seek(world)
-
-    def die(name):
-        if name == point:
-            raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr("workflows.reconcile.pinning.reached", die)
-        with pytest.raises(Killed):
-            world.look(group)
-    lost()
+    with death_at(point):
+        world.look(group)
     world.settle()
     assert is_pinned(world)
     assert statuses(group) == ["RUNNING"] * 4

@@ -1,10 +1,10 @@
 """A waiting gang is named in another order, whatever dies in between, and only while nothing is bound."""
 
 import pytest
-from django.utils import timezone
 
 from cluster.errors import RequestForbidden, WriteConflict
 from cluster.kinds import POD
+from tests.builders.crashes import death_at
 from tests.factories import LEVELS
 from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
 from tests.worker.test_patience import bind
@@ -21,10 +21,6 @@ SUBGROUP = "kai.scheduler/subgroup-name"
 PAIR, FREE = [{"key": "rack", "group": "r"}], []
 FREE_FIRST = [{"set": [], "parts": [FREE, PAIR]}]
 POINTS = ("after-order-decision", "reordered-podgroup", "half-of-labels", "before-order-recorded")
-
-
-class Killed(BaseException):
-    """What a SIGKILL looks like from inside: nothing after it runs."""
 
 
 def picky(cluster):
@@ -117,37 +113,21 @@ def test_a_gang_is_placed_only_because_it_is_re_ordered(world, group):
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_whoever_dies_in_between_is_taken_over_from(world, group, monkeypatch, point):
+def test_a_worker_that_dies_in_between_is_taken_over_from(world, group, point):
     assert point in crashpoints.POINTS
-    died = []
-
-    def die(name):
-        if name == point and not died:
-            died.append(name)
-            raise Killed
-
-    monkeypatch.setattr("workflows.reconcile.reordering.reached", die)
     propose(group)
-    with pytest.raises(Killed):
+    with death_at(point):
         world.settle()
-    TaskGroup.objects.exclude(lease_token=None).update(lease_until=timezone.now())
     world.settle()
     assert_placed_in_order(world, group)
-    assert (died, patches(world)) == ([point], 6)
+    assert patches(world) == 6
 
 
-def test_a_begun_edit_is_finished_whatever_is_bound_since(world, group, monkeypatch):
-    def die(name):
-        if name == "after-order-decision":
-            raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr("workflows.reconcile.reordering.reached", die)
-        propose(group)
-        with pytest.raises(Killed):
-            world.settle()
+def test_a_begun_edit_is_finished_whatever_is_bound_since(world, group):
+    propose(group)
+    with death_at("after-order-decision"):
+        world.settle()
     bind(world.cluster, group.uuid.hex)
-    TaskGroup.objects.exclude(lease_token=None).update(lease_until=timezone.now())
     world.settle()
     assert_placed_in_order(world, group)
 

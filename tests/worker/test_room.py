@@ -10,6 +10,7 @@ from cluster.kinds import NODE, POD
 from pools.models import Cluster
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
+from tests.builders.crashes import Killed, expire_leases
 from tests.factories import foreign_usage
 from tests.fakes import players
 from tests.fakes.kinds import WORKLOAD
@@ -22,10 +23,6 @@ from workflows.values.observation import POD_GROUP
 
 HOSTNAME = "kubernetes.io/hostname"
 REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, backoff_first=0.001)
-
-
-class Killed(BaseException):
-    """The worker's process has died."""
 
 
 def binder(cluster):
@@ -212,7 +209,7 @@ def test_a_worker_that_dies_between_room_and_pods_leaves_the_next_to_go_on(world
     with pytest.raises(Killed):
         world.step()
     monkeypatch.setattr(world.cluster, "create_many", create)
-    TaskGroup.objects.exclude(lease_token=None).update(lease_until=timezone.now())
+    expire_leases()
     world.settle()
     assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-1", "n-2"])
     assert len(world.cluster.all(WORKLOAD)) == 1
