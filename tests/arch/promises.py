@@ -271,18 +271,12 @@ def page() -> str:
         lines += ["", f"## {title_of(file)}"]
         for heading, tests in promises.items():
             lines += ["", f"### [{heading}](../{file}#{anchor(heading)})", ""]
-            lines += [f"- {sentence(test)}`{test}`" for test in tests]
+            lines += [f"- `{test}`" for test in tests]
     return "\n".join(lines) + "\n"
 
 
 def title_of(file: str) -> str:
     return file.partition("/")[2].removesuffix(".md").replace("-", " ").capitalize()
-
-
-def sentence(test: str) -> str:
-    """A test's name as the sentence that it is, and nothing of a file."""
-    name = test.partition("::")[2].removeprefix("test_").replace("_", " ")
-    return f"{name.capitalize()}: " if name else ""
 
 
 def anchor(heading: str) -> str:

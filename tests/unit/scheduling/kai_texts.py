@@ -340,28 +340,37 @@ def reasons(written):
 
 HEAD = """# What KAI writes, and what users read
 
-Each text that KAI writes about a pending gang, as a pod group's condition unless it says otherwise, the code
-of the reason that the service makes of it, and its sentence. *Tried* texts were seen on running KAI 0.13 and
-0.17; the others are in its source. Only a shortage of resources is called a lack of room. A text that is not
-in the list is shown as KAI wrote it and counted by `osmo_topology_unrecognised_reasons_total`.
+Texts that KAI writes about a pending gang, as a pod group's condition unless it says otherwise, the code of
+the reason that the service makes of each, and its sentence. A row names its versions where not all of KAI
+0.13 to 0.17 write the text. *Tried* texts were seen on running KAI; the others are in its source. Before
+most of them KAI writes a count of pods or `Scheduling conditions were not met for pod ns/p:`; `…` stands
+for `no nodes with enough resources were found:`. A text that is not in the list is shown as KAI wrote it
+and counted by `osmo_topology_unrecognised_reasons_total`.
 
-This page is written by `python -m tests.unit.scheduling.kai_texts`.
+`python -m tests.unit.scheduling.kai_texts` writes this page.
 
-| KAI writes | versions | known | code | users read |
-|---|---|---|---|---|
+| KAI writes | code | users read |
+|---|---|---|
 """
 
 
 def page():
-    """The reference page."""
-    return HEAD + "".join(_row(written) for written in TEXTS)
+    """The reference page; texts that differ in the count before them alone share a row."""
+    return HEAD + "".join(dict.fromkeys(_row(written) for written in TEXTS))
 
 
 def _row(written):
-    text = written.text.replace("\n", " ").replace("|", "\\|")
-    where = "" if written.where == "pod group" else f" ({written.where})"
-    code = written.codes[0]
-    return f"| `{text}`{where} | {written.versions} | {written.seen} | `{code}` | {written.sentence} |\n"
+    where = "" if written.where == "pod group" else written.where
+    versions = "" if written.versions == ALL else written.versions
+    seen = "" if written.seen == "source" else written.seen
+    remark = ", ".join(filter(None, (where, versions, seen)))
+    return f"| `{_shown(written)}`{remark and f' ({remark})'} | `{written.codes[0]}` | {written.sentence} |\n"
+
+
+def _shown(written):
+    """The text, without the count before it where that has no part in the reason."""
+    text = written.text if len(written.codes) > 1 else written.text.removeprefix(GANG).removeprefix(POD)
+    return text.replace("\n", " ").replace(NODES, "… ").replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """What each scheduler makes of one and the same request, as a table: held, or refused and why.
 
 In ``ASKED`` ``.`` is held; a word is a refusal (of a capability, by its last word, or a fault's code), and
-one with ``~`` a notice on what is held. ``python -m tests.unit.scheduling.verdicts`` prints the page
-docs/reference/verdicts.md.
+one with ``~`` a notice on what is held. ``python -m tests.unit.scheduling.verdicts`` prints the table of
+docs/reference/schedulers.md.
 """
 
 import sys
@@ -198,34 +198,12 @@ def verdict(backend, asked, choices):
     return "+".join(sorted(refused or told)) or "."
 
 
-HEAD = """# What each scheduler makes of a request
-
-What validation answers to a task group in a pool on each [scheduler backend](schedulers.md), in its oldest
-supported version. A group is accepted, accepted with warnings (their codes), or refused; the
-[capability](capabilities.md) that is missing, or the code of the fault, stands beside it. Where a group is
-accepted, its scheduler decides whether and where there is room.
-
-This page is written by `python -m tests.unit.scheduling.verdicts`.
-
-"""
-
-
-def page():
-    """The reference page."""
-    return f"{HEAD}## The four use cases\n\n{use_cases()}\n## Single requests\n\n{table()}"
-
-
 def use_cases():
     """The four use cases, each without and with the pool's choices that turn refusals into warnings."""
     rows = [
         (NAMES[case], CASES[case], choices, levels(KEYS[case])) for case in CASES for choices in ({}, WARN)
     ]
     return _markdown(rows)
-
-
-def table():
-    """All of ``ASKED``."""
-    return _markdown([(phrase, asked, choices, POOL) for phrase, (asked, choices, _) in ASKED.items()])
 
 
 def _markdown(rows):
@@ -246,13 +224,8 @@ def _cell(checked):
 
 
 def _choices(choices):
-    said = [f"{name}: warn" for name in choices if name in WARN]
-    if choices.get("domains", ()) is None:
-        said.append("no node known")
-    elif "domains" in choices:
-        said.append("its racks are called alike in two zones")
-    return "; ".join(said)
+    return "; ".join(f"{name}: {choice}" for name, choice in choices.items())
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(use_cases())
