@@ -37,11 +37,13 @@ READ_ONLY = frozenset(
 
 
 class SchedulerDocument(Document):
-    """``scheduler_type`` names a scheduler backend, ``scheduler_name`` is the schedulerName of pods."""
+    """The scheduler of a backend, and how its pods name it."""
 
-    scheduler_type: Line = "kai"
-    scheduler_name: Line = ""
-    scheduler_timeout: Annotated[int, Field(ge=1, le=86400)] = 30
+    scheduler_type: Line = Field(
+        "kai", description="Name of a scheduler backend: kai, kubernetes, kueue, default."
+    )
+    scheduler_name: Line = Field("", description="schedulerName of pods.")
+    scheduler_timeout: Annotated[int, Field(ge=1, le=86400)] = Field(30, description="Seconds.")
 
 
 class NodeConditionsDocument(Document):
@@ -52,46 +54,67 @@ class NodeConditionsDocument(Document):
 class QueueDocument(Document):
     """How queues and shards are named, and how long work there is spared.
 
-    Empty: as it is, in a new backend as this service names them. An empty duration is none. ``own_queues``:
-    pools that join no queue of somebody else's get one of ours, where the scheduler joins queues.
+    Empty: as it is, in a new backend as this service names them. An empty duration is none.
     """
 
-    prefix: Line = ""
-    parent: Line = ""
-    parent_quota: Line = ""
-    label: Line = ""
-    node_pool_label: Line = ""
-    node_pool: Line = ""
-    preempt_min_runtime: Line = ""
-    reclaim_min_runtime: Line = ""
-    preemption_delay: Line = ""
-    own_queues: bool = False
+    prefix: Line = Field("", description="What names of our queues begin with.")
+    parent: Line = Field("", description="Somebody else's queue above the pools' queues; empty: one of ours.")
+    parent_quota: Line = Field(
+        "", description="GPUs that our parent queue guarantees: a number, nodes or unlimited."
+    )
+    label: Line = Field("", description="Label key by which pods name their queue; empty: the scheduler's.")
+    node_pool_label: Line = Field(
+        "", description="Node label that divides nodes into shards; empty: the scheduler's."
+    )
+    node_pool: Line = Field(
+        "", description="Its value on the nodes of this backend; empty: no shard is named."
+    )
+    preempt_min_runtime: Line = Field(
+        "", description="How long work runs before it may be preempted; empty: not set."
+    )
+    reclaim_min_runtime: Line = Field(
+        "", description="How long work runs before another queue may reclaim its room."
+    )
+    preemption_delay: Line = Field(
+        "", description="How long a group waits before other work is evicted for it."
+    )
+    own_queues: bool = Field(
+        False, description="Kueue: pools without local_queue get queues that the service makes."
+    )
 
 
 class BarrierDocument(Document):
-    """The start barrier of task groups.
-
-    Empty: the installation's image, the command of this service's image, four fifths of the start timeout.
-    """
+    """The start barrier of task groups."""
 
     enabled: bool = True
-    image: Line = ""
-    command: Annotated[list[Line], Field(max_length=32)] = []
-    limit: Line = ""
+    image: Line = Field("", description="Empty: OSMO_BARRIER_IMAGE; without that there is no start barrier.")
+    command: Annotated[list[Line], Field(max_length=32)] = Field(
+        [], description="Empty: the one of this service's image."
+    )
+    limit: Line = Field(
+        "",
+        description="How long a task waits for its peers; empty: four fifths of the start timeout.",
+    )
 
 
 class BackendDocument(Document):
     """The whole configuration of a backend."""
 
     description: Text = ""
-    enabled: bool = True
-    kubeconfig: Line = ""
+    enabled: bool = Field(True, description="A disabled backend takes no new workflows.")
+    kubeconfig: Line = Field(
+        "", description="Path of a file that workers and the observer can read; empty: in-cluster."
+    )
     context: Line = ""
-    k8s_namespace: Line = "osmo"
+    k8s_namespace: Line = Field("osmo", description="Made if missing.")
     scheduler_settings: SchedulerDocument = SchedulerDocument()
     queue_settings: QueueDocument = QueueDocument()
     start_barrier: BarrierDocument = BarrierDocument()
-    imex_dns_names: bool = True
+    imex_dns_names: bool = Field(
+        True,
+        description="Whether the driver's gate IMEXDaemonsWithDNSNames is on, as it is by default; "
+        "no API shows it.",
+    )
     dashboard_url: Line = ""
     grafana_url: Line = ""
     router_address: Line = ""

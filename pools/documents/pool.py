@@ -36,17 +36,14 @@ def _not_carried_out(value: Any) -> Any:
     return value
 
 
-NoTemplates = Annotated[
-    list[str],
-    AfterValidator(_not_carried_out),
-    Field(description="Group templates and resource validations are not carried out; must be empty."),
-]
+NoTemplates = Annotated[list[str], AfterValidator(_not_carried_out), Field(description="Must be empty.")]
 TemplateNames = Annotated[list[Line], Field(max_length=16)]
 Variables = Annotated[dict[Line, Line | int | float], Field(max_length=16)]
 Mount = Annotated[Line, Field(max_length=512)]
 Mounts = Annotated[list[Mount], Field(max_length=64)]
 Selector = Annotated[dict[Line, Line], Field(max_length=64)]
 
+Seconds = Annotated[int, Field(ge=0, le=31_536_000)]
 Most = Annotated[int, Field(ge=1, le=1_000_000)]
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1, le=1e9)]
 
@@ -57,8 +54,8 @@ class TopologyKeyDocument(Document):
     Rows, replies, the export and the admin's editor take a key's attributes from here.
     """
 
-    key: Line
-    label: Line
+    key: Line = Field(description="Name users write in a workflow, e.g. rack.")
+    label: Line = Field(description="Node label that carries the domain's name.")
 
 
 class TolerationDocument(Document):
@@ -90,60 +87,114 @@ class PlatformDocument(Document):
     """A kind of hardware inside a pool."""
 
     description: Text = ""
-    node_selector: Selector = {}
-    tolerations: Tolerations = []
-    nvlink: FlagOrAuto = None
+    nvlink: FlagOrAuto = Field(
+        None, description="Whether its hardware has multi-node NVLink. null: as the pool."
+    )
     host_network_allowed: bool = False
     privileged_allowed: bool = False
     allowed_mounts: Mounts = []
     default_mounts: Mounts = []
-    override_pod_template: TemplateNames = []
-    default_variables: Variables = {}
+    node_selector: Selector = Field({}, description="Adds to the pool's; may not contradict it.")
+    tolerations: Tolerations = []
+    default_variables: Variables = Field({}, description="Replace the pool's of the same name.")
     resource_validations: NoTemplates = []
+    override_pod_template: TemplateNames = Field(
+        [], description="Pod templates laid over the pool's, in this order."
+    )
 
 
 class PoolDocument(Document):
-    """The whole configuration of a pool."""
+    """The whole configuration of a pool. Each field is a field of the replies too (``pools.api.shapes``)."""
 
     description: Text = ""
-    backend: Line
-    nvlink: bool = False
-    compute_domains: Literal["every_group", "claiming_groups"] = "every_group"
-    topology_keys: Annotated[list[TopologyKeyDocument], Field(max_length=64)] = []
+    download_type: Literal["download"] | None = Field(None, description="null or download.")
     enable_maintenance: bool = False
+    backend: Line
+    nvlink: bool = Field(False, description="Multi-node NVLink: each task group gets a ComputeDomain.")
     default_platform: Line = ""
-    platforms: Annotated[dict[Line, PlatformDocument], Field(max_length=100)] = {}
-    node_selector: Selector = {}
-    tolerations: Tolerations = []
-    split_gangs: Literal["refuse", "warn"] = "refuse"
-    unsupported_preferred: Literal["refuse", "warn"] = "refuse"
-    infeasible: Literal["accept", "warn", "refuse"] = "warn"
-    free_preferences_after: Annotated[int, Field(ge=0, le=31_536_000)] = 60
-    node_lost_after: Annotated[int, Field(ge=0, le=31_536_000)] = 300
-    force_lost_pods: bool = False
-    avoid_suspect_nodes: bool = False
-    topology_source: Literal["managed", "external"] = "managed"
-    topology_name: Line = ""
-    local_queue: Line = ""
-    shared_credentials: Annotated[list[Line], Field(max_length=64)] = []
-    common_pod_template: TemplateNames = []
-    common_default_variables: Variables = {}
-    download_type: Literal["download"] | None = None
     default_exec_timeout: Line = ""
     default_queue_timeout: Line = ""
     max_exec_timeout: Line = ""
     max_queue_timeout: Line = ""
     default_exit_actions: Annotated[dict[Line, Line], Field(max_length=16)] = {}
     recovery: RecoveryDocument = RecoveryDocument()
-    max_recoveries: Annotated[int, Field(ge=0, le=1000)] = 10
-    max_grace_period_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
+    max_recoveries: Annotated[int, Field(ge=0, le=1000)] = Field(
+        10, description="The most that `recovery.max` of a workflow or task group may say."
+    )
+    max_grace_period_seconds: Annotated[int, Field(ge=1, le=86_400)] = Field(
+        600, description="The most that a task's terminationGracePeriodSeconds may say."
+    )
     resources: ResourcesDocument = ResourcesDocument()
-    max_num_workflows: Most | None = None
-    max_num_tasks: Most | None = None
-    max_num_workflows_per_user: Most | None = None
-    max_num_tasks_per_user: Most | None = None
-    ended_workflow_days: Annotated[int, Field(ge=0, le=36_500)] | None = None
+    topology_keys: Annotated[list[TopologyKeyDocument], Field(max_length=64)] = []
+    platforms: Annotated[dict[Line, PlatformDocument], Field(max_length=100)] = {}
+    node_selector: Selector = Field({}, description="Empty: all nodes of the backend.")
+    tolerations: Tolerations = []
+    split_gangs: Literal["refuse", "warn"] = Field(
+        "refuse",
+        description="refuse or warn: what to do with a task group its scheduler cannot hold as one gang.",
+    )
+    compute_domains: Literal["every_group", "claiming_groups"] = Field(
+        "every_group",
+        description="every_group or claiming_groups: "
+        "which task groups of an NVLink pool get a ComputeDomain.",
+    )
+    unsupported_preferred: Literal["refuse", "warn"] = Field(
+        "refuse",
+        description="refuse or warn: what to do with a preference that its scheduler cannot hold.",
+    )
+    infeasible: Literal["accept", "warn", "refuse"] = Field(
+        "warn",
+        description="accept, warn or refuse: what to do with a task group that can never be placed.",
+    )
+    free_preferences_after: Seconds = Field(
+        60,
+        description="Seconds of waiting after which a preference gives way, "
+        "if there is room now that it does not see; 0: never.",
+    )
+    node_lost_after: Seconds = Field(
+        300,
+        description="Seconds for which a node may be not ready or unreachable before it is lost; "
+        "0: for ever.",
+    )
+    force_lost_pods: bool = Field(
+        False, description="Whether pods of a lost node are deleted although nobody can confirm their end."
+    )
+    avoid_suspect_nodes: bool = Field(
+        False,
+        description="Whether new workflows avoid nodes on which groups of several users were lost lately.",
+    )
+    topology_source: Literal["managed", "external"] = Field(
+        "managed", description="managed: this service makes the Topology objects; external: it uses one."
+    )
+    topology_name: Line = Field("", description="Name of the external Topology object.")
+    local_queue: Line = Field(
+        "", description="Kueue: the LocalQueue that its groups join; empty: the one of the pool's own name."
+    )
+    shared_credentials: Annotated[list[Line], Field(max_length=64)] = Field(
+        [], description="Secrets of the backend's namespace that tasks of everybody in this pool may read."
+    )
+    max_num_workflows: Most | None = Field(
+        None, description="Most workflows that have not ended; null is no limit."
+    )
+    max_num_tasks: Most | None = Field(None, description="Most tasks that have not ended; null is no limit.")
+    max_num_workflows_per_user: Most | None = Field(
+        None, description="Most workflows that have not ended, of one user; null is no limit."
+    )
+    max_num_tasks_per_user: Most | None = Field(
+        None, description="Most tasks that have not ended, of one user; null is no limit."
+    )
+    ended_workflow_days: Annotated[int, Field(ge=0, le=36_500)] | None = Field(
+        None,
+        description="Days for which its ended workflows are kept; "
+        "0: for ever; null: as the installation is set.",
+    )
+    common_default_variables: Variables = Field(
+        {}, description="Defaults of template variables, such as USER_CPU: 4."
+    )
     common_resource_validations: NoTemplates = []
+    common_pod_template: TemplateNames = Field(
+        [], description="Pod templates laid over its pods, in this order."
+    )
     common_group_templates: NoTemplates = []
 
     @property

@@ -17,8 +17,11 @@ _DEFAULT = document_of(POOL_DEFAULT)
 class BackoffDocument(Document):
     """The pause before an attempt that does not follow a preemption: the first, and the longest."""
 
-    first: Line = _DEFAULT["backoff"]["first"]
-    limit: Line = _DEFAULT["backoff"]["limit"]
+    first: Line = Field(
+        _DEFAULT["backoff"]["first"],
+        description="The first pause, such as 30s; doubled with each further one.",
+    )
+    limit: Line = Field(_DEFAULT["backoff"]["limit"], description="The longest.")
 
 
 class RecoveryDocument(Document):
@@ -27,11 +30,22 @@ class RecoveryDocument(Document):
     preempted: ResponseWord = _DEFAULT["preempted"].value
     node_lost: ResponseWord = _DEFAULT["node_lost"].value
     failed: ResponseWord = _DEFAULT["failed"].value
-    unexplained: ResponseWord | None = _DEFAULT["unexplained"]
-    max: Annotated[int, Field(ge=0, le=1000)] = _DEFAULT["max"]
-    max_preemptions: Annotated[int, Field(ge=0, le=1_000_000)] | None = _DEFAULT["max_preemptions"]
-    replace_patience: Line = _DEFAULT["replace_patience"]
-    avoid_nodes: Annotated[int, Field(ge=0, le=MOST_AVOIDED)] = _DEFAULT["avoid_nodes"]
+    unexplained: ResponseWord | None = Field(
+        _DEFAULT["unexplained"], description="After a deletion that nothing explains; null: as preempted."
+    )
+    max: Annotated[int, Field(ge=0, le=1000)] = Field(
+        _DEFAULT["max"], description="Losses by failure or node that are recovered from."
+    )
+    max_preemptions: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
+        _DEFAULT["max_preemptions"], description="Preemptions that are recovered from; null: no limit."
+    )
+    replace_patience: Line = Field(
+        _DEFAULT["replace_patience"], description="How long one task may wait for a place beside its peers."
+    )
+    avoid_nodes: Annotated[int, Field(ge=0, le=MOST_AVOIDED)] = Field(
+        _DEFAULT["avoid_nodes"],
+        description="Nodes, on which the group lost a task last, that the next attempt avoids.",
+    )
     backoff: BackoffDocument = BackoffDocument()
 
 
