@@ -11,6 +11,8 @@ from cluster.kinds import COMPUTE_DOMAIN, NODE, POD
 from pools.models import Cluster
 from pools.values.recovery import Loss, RecoveryPolicy, Response
 from tests.builders.crashes import death_at
+from tests.builders.gangs import REQUEUE, recovering_gang
+from tests.builders.losses import delete_pod, disrupt, lose_nodes
 from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import fresh, statuses, workflow_of
@@ -19,54 +21,6 @@ from workflows.selectors import group_values
 from workflows.services import waiting_gangs
 from workflows.services.stop import request_stop
 from workflows.values.placement import GroupPlacement
-
-REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE, backoff_first=0.001)
-
-
-def gang(world, *, policy=REQUEUE, pods=3, **frozen):
-    group = world.group(pods=pods)
-    optional = {"attempts": True, "recovery": policy.to_json()}
-    placement = {**group.placement, **frozen}
-    TaskGroup.objects.filter(pk=group.pk).update(placement=placement, optional_placement=optional)
-    world.settle()
-    return fresh(group)
-
-
-def preempt(world, group, number=0):
-    """Its scheduler deletes a pod; nothing says why."""
-    task = group.tasks.filter(latest=True).order_by("position")[number]
-    world.cluster.remove(POD, task.pod_name, namespace=group.placement["namespace"])
-    world.observe()
-    long_gone()
-
-
-def evict(world, group, *numbers, reason="PreemptionByScheduler"):
-    """Its scheduler preempts pods, the first if none is named, and says so on them."""
-    tasks = list(group.tasks.filter(latest=True).order_by("position"))
-    namespace = group.placement["namespace"]
-    pods = [tasks[number].pod_name for number in numbers or (0,)]
-    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
-
-    def change(obj):
-        obj["status"].setdefault("conditions", []).append(condition)
-
-    for pod in pods:
-        world.cluster.edit(POD, pod, change, namespace=namespace)
-    world.observe()
-    for pod in pods:
-        world.cluster.remove(POD, pod, namespace=namespace)
-    world.observe()
-    long_gone()
-
-
-def lose_nodes(world, group, *numbers):
-    """Kubernetes takes pods from nodes that failed, and says so on them."""
-    evict(world, group, *numbers, reason="DeletionByTaintManager")
-
-
-def long_gone():
-    """The grace in which an explanation may still come is over."""
-    ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(seconds=30))
 
 
 def hold(world, group):
@@ -88,14 +42,10 @@ def mark(world, group, finalizers):
     world.cluster.edit(POD, pod, change, namespace=namespace)
 
 
-def uids(world, kind):
-    return {obj["metadata"]["uid"] for obj in world.cluster.all(kind)}
-
-
 @pytest.mark.parametrize("word", [None, *Response])
 def test_a_deletion_that_nothing_explains_has_a_response_of_its_own(world, word):
-    group = gang(world, policy=replace(REQUEUE, unexplained=word))
-    preempt(world, group)
+    group = recovering_gang(world, policy=replace(REQUEUE, unexplained=word))
+    delete_pod(world, group)
     world.settle()
     attempts = list(Attempt.objects.filter(group=group).values_list("loss", "evidence", "counted"))
     assert attempts == ([("preempted", "unexplained", False)] if word in (None, "requeue") else [])
@@ -105,13 +55,13 @@ def test_a_deletion_that_nothing_explains_has_a_response_of_its_own(world, word)
 
 
 def test_a_preempted_gang_runs_again_with_objects_of_its_own(world):
-    group = gang(world)
-    before = {kind: uids(world, kind) for kind in (POD, KAI_POD_GROUP, COMPUTE_DOMAIN)}
-    preempt(world, group)
+    group = recovering_gang(world)
+    before = {kind: world.uids(kind) for kind in (POD, KAI_POD_GROUP, COMPUTE_DOMAIN)}
+    delete_pod(world, group)
     world.settle()
     assert statuses(group) == ["RUNNING"] * 3
     assert [task.retry_id for task in group.tasks.filter(latest=True)] == [1, 1, 1]
-    after = {kind: uids(world, kind) for kind in before}
+    after = {kind: world.uids(kind) for kind in before}
     assert [len(after[kind]) for kind in before] == [3, 1, 1]
     assert not any(after[kind] & before[kind] for kind in before)
     (attempt,) = Attempt.objects.filter(group=group)
@@ -120,16 +70,16 @@ def test_a_preempted_gang_runs_again_with_objects_of_its_own(world):
 
 
 def test_older_workers_handle_the_first_attempt_and_none_after_it(world):
-    group = gang(world)
+    group = recovering_gang(world)
     assert group.placement["version"] == 1
-    preempt(world, group)
+    delete_pod(world, group)
     world.step(group)
     row = fresh(group)
     assert (row.attempt_number, row.placement["version"]) == (2, 6)
 
 
 def test_a_program_is_told_which_attempt_it_runs_in_and_why_the_last_one_ended(world):
-    group = gang(world)
+    group = recovering_gang(world)
 
     def variables():
         (first, *others) = [
@@ -140,14 +90,14 @@ def test_a_program_is_told_which_attempt_it_runs_in_and_why_the_last_one_ended(w
         return first["OSMO_ATTEMPT"], first["OSMO_MAX_ATTEMPTS"], first["OSMO_LAST_END"]
 
     assert variables() == ("1", "4", "")
-    preempt(world, group)
+    delete_pod(world, group)
     world.settle()
     assert variables() == ("2", "4", "preempted")
 
 
 def test_the_tries_of_an_attempt_that_ended_say_why(world):
-    group = gang(world)
-    preempt(world, group)
+    group = recovering_gang(world)
+    delete_pod(world, group)
     world.settle()
     earlier = group.tasks.filter(latest=False)
     assert {task.status for task in earlier} == {"RESCHEDULED"}
@@ -155,9 +105,9 @@ def test_the_tries_of_an_attempt_that_ended_say_why(world):
 
 
 def test_no_pod_of_an_attempt_exists_before_the_last_one_of_the_attempt_before_is_gone(world):
-    group = gang(world)
+    group = recovering_gang(world)
     hold(world, group)
-    preempt(world, group)
+    delete_pod(world, group)
     for _ in range(5):
         world.step(group)
     assert len(world.cluster.all(POD)) == 1
@@ -168,10 +118,10 @@ def test_no_pod_of_an_attempt_exists_before_the_last_one_of_the_attempt_before_i
 
 
 def test_what_ran_stays_running_for_users_while_the_next_attempt_waits(world):
-    group = gang(world)
+    group = recovering_gang(world)
     workflow, began = workflow_of(group), group.start_time
     world.cluster.players.remove(players.scheduler)
-    preempt(world, group)
+    delete_pod(world, group)
     world.settle()
     row = fresh(group)
     assert (row.status, row.present_status, row.start_time) == ("RUNNING", "SCHEDULING", began)
@@ -181,7 +131,7 @@ def test_what_ran_stays_running_for_users_while_the_next_attempt_waits(world):
 
 def test_an_attempt_waits_since_it_began_whatever_the_one_before_waited_for(world):
     """Its node was away long before it was lost: that was the trouble of the attempt that ended."""
-    group = gang(world, policy=replace(REQUEUE, backoff_first=300.0))
+    group = recovering_gang(world, policy=replace(REQUEUE, backoff_first=300.0))
     name, pod = "node-that-dies", group.tasks.get(position=1).pod_name
 
     def stand_on_it(obj):
@@ -201,8 +151,8 @@ def test_an_attempt_waits_since_it_began_whatever_the_one_before_waited_for(worl
 
 
 def test_the_timeline_never_goes_back(world):
-    group = gang(world)
-    preempt(world, group)
+    group = recovering_gang(world)
+    delete_pod(world, group)
     world.settle()
     reasons = Event.objects.filter(group=group, task_name="").order_by("id").values_list("reason", flat=True)
     assert [reason for reason in reasons if reason.isupper()] == ["SCHEDULING", "RUNNING"]
@@ -211,8 +161,8 @@ def test_the_timeline_never_goes_back(world):
 
 @pytest.mark.parametrize("point", ["after-attempt-recorded", "before-attempt-cleared"])
 def test_a_worker_that_dies_between_two_attempts_is_taken_over_from(world, point):
-    group = gang(world)
-    preempt(world, group)
+    group = recovering_gang(world)
+    delete_pod(world, group)
     with death_at(point):
         world.settle()
     world.settle()
@@ -222,9 +172,9 @@ def test_a_worker_that_dies_between_two_attempts_is_taken_over_from(world, point
 
 
 def test_a_cancel_between_two_attempts_leaves_nothing(world):
-    group = gang(world)
+    group = recovering_gang(world)
     hold(world, group)
-    preempt(world, group)
+    delete_pod(world, group)
     world.step(group)
     assert fresh(group).clearing
     request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled.", force=False)
@@ -235,18 +185,18 @@ def test_a_cancel_between_two_attempts_leaves_nothing(world):
 
 
 def test_a_group_whose_pods_somebody_deletes_again_and_again_pauses(world):
-    group = gang(world, policy=replace(REQUEUE, backoff_first=300.0))
-    preempt(world, group)
+    group = recovering_gang(world, policy=replace(REQUEUE, backoff_first=300.0))
+    delete_pod(world, group)
     world.settle()
     assert statuses(group) == ["RUNNING"] * 3
-    preempt(world, group)
+    delete_pod(world, group)
     world.step(group)
     row = fresh(group)
     assert row.attempt_not_before - row.attempt_began_at == timedelta(seconds=300)
 
 
 def test_what_was_said_of_the_nodes_of_an_attempt_ends_with_it(world):
-    group = gang(world)
+    group = recovering_gang(world)
     since = {"lastTransitionTime": "2026-01-01T00:00:00"}
     others = [entry for entry in group.conditions if entry["type"] not in ("NVLinkReady", "NodesHealthy")]
     health = [
@@ -255,7 +205,7 @@ def test_what_was_said_of_the_nodes_of_an_attempt_ends_with_it(world):
     ]
     TaskGroup.objects.filter(pk=group.pk).update(conditions=[*others, *health])
     hold(world, group)
-    preempt(world, group)
+    delete_pod(world, group)
     world.step(group)
     row = fresh(group)
     assert row.attempt_number == 2
@@ -265,7 +215,7 @@ def test_what_was_said_of_the_nodes_of_an_attempt_ends_with_it(world):
 
 def test_a_group_that_is_preempted_again_and_again_pauses_and_says_so(world):
     """As two groups do that take the same room from each other: from the eleventh time on."""
-    group = gang(world, policy=replace(REQUEUE, backoff_first=300.0))
+    group = recovering_gang(world, policy=replace(REQUEUE, backoff_first=300.0))
     ended_at = timezone.now() - timedelta(hours=1)
     earlier = {
         "status": "FAILED_PREEMPTED",
@@ -277,7 +227,7 @@ def test_a_group_that_is_preempted_again_and_again_pauses_and_says_so(world):
     }
     Attempt.objects.bulk_create(Attempt(group=group, number=number, **earlier) for number in range(1, 11))
     TaskGroup.objects.filter(pk=group.pk).update(attempt_number=11)
-    preempt(world, group)
+    delete_pod(world, group)
     world.settle()
     row = fresh(group)
     assert row.attempt_number == 12
@@ -287,24 +237,24 @@ def test_a_group_that_is_preempted_again_and_again_pauses_and_says_so(world):
 
 
 def test_a_group_that_ran_for_long_before_a_deletion_does_not_pause(world):
-    group = gang(world, policy=replace(REQUEUE, backoff_first=300.0))
-    preempt(world, group)
+    group = recovering_gang(world, policy=replace(REQUEUE, backoff_first=300.0))
+    delete_pod(world, group)
     world.settle()
     long_ago = timezone.now() - timedelta(seconds=601)
     group.tasks.filter(latest=True).update(start_time=long_ago)
-    preempt(world, group)
+    delete_pod(world, group)
     world.step(group)
     row = fresh(group)
     assert (row.attempt_number, row.attempt_not_before) == (3, None)
 
 
 def test_tries_of_tasks_are_lines_of_the_timeline_for_the_first_attempts_alone(world):
-    group = gang(world)
+    group = recovering_gang(world)
     number = group.tasks.count()
     group.tasks.update(retry_id=8)
     TaskGroup.objects.filter(pk=group.pk).update(attempt_number=9)
     for _ in range(3):
-        preempt(world, group)
+        delete_pod(world, group)
         world.settle()
     assert {task.retry_id for task in group.tasks.filter(latest=True)} == {11}
     lines = Event.objects.filter(group=group).exclude(task_name="")
@@ -315,7 +265,7 @@ def test_tries_of_tasks_are_lines_of_the_timeline_for_the_first_attempts_alone(w
 
 @pytest.mark.parametrize(("ago", "attempts"), [(120, 1), (301, 2)])
 def test_a_pod_that_is_missed_while_no_observer_is_at_work_waits_for_one(world, ago, attempts):
-    group = gang(world)
+    group = recovering_gang(world)
     task = group.tasks.get(position=1)
     world.cluster.remove(POD, task.pod_name, namespace=group.placement["namespace"])
     Cluster.objects.filter(pk=world.uid).update(heartbeat_at=timezone.now() - timedelta(seconds=ago))
@@ -324,7 +274,7 @@ def test_a_pod_that_is_missed_while_no_observer_is_at_work_waits_for_one(world, 
 
 
 def test_a_mark_on_the_pod_group_of_an_earlier_attempt_explains_nothing(world):
-    group = gang(world)
+    group = recovering_gang(world)
     began_at = timezone.now() - timedelta(seconds=30)
     TaskGroup.objects.filter(pk=group.pk).update(attempt_number=2, attempt_began_at=began_at)
     stale = began_at - timedelta(seconds=60)
@@ -336,23 +286,23 @@ def test_a_mark_on_the_pod_group_of_an_earlier_attempt_explains_nothing(world):
     (pod_group,) = world.cluster.all(KAI_POD_GROUP)
     namespace = group.placement["namespace"]
     world.cluster.edit(KAI_POD_GROUP, pod_group["metadata"]["name"], mark_stale, namespace=namespace)
-    preempt(world, group)
+    delete_pod(world, group)
     world.settle()
     assert Attempt.objects.get(group=group).evidence == "unexplained"
 
 
 def test_the_bound_of_its_policy_ends_it_and_says_so(world):
     policy = RecoveryPolicy(preempted=Response.REQUEUE, most_preemptions=1)
-    group = gang(world, policy=policy)
+    group = recovering_gang(world, policy=policy)
     for _ in range(2):
-        preempt(world, group)
+        delete_pod(world, group)
         world.settle()
     assert fresh(group).status.startswith("FAILED")
     assert "tried again 1 time before" in fresh(group).failure_message
 
 
 def test_a_failure_ends_it_where_its_policy_says_so(world):
-    group = gang(world)
+    group = recovering_gang(world)
     world.finish(group, code=7, tasks={group.tasks.get(lead=True).name})
     world.settle()
     assert fresh(group).status == "FAILED"
@@ -360,7 +310,7 @@ def test_a_failure_ends_it_where_its_policy_says_so(world):
 
 
 def test_restart_group_is_an_attempt(world):
-    group = gang(world, default_exit_actions={"RESTART_GROUP": "7"})
+    group = recovering_gang(world, default_exit_actions={"RESTART_GROUP": "7"})
     world.finish(group, code=7, tasks={group.tasks.get(lead=True).name})
     world.ends.clear()
     world.settle()
@@ -373,9 +323,9 @@ def test_restart_group_is_an_attempt(world):
 def test_restart_group_on_the_code_of_a_preemption_has_its_own_bound_too(world):
     """RESTART_GROUP is bounded by ``max`` whatever ended the task, as its documentation says."""
     policy = RecoveryPolicy(most=2, backoff_first=0.001)
-    group = gang(world, policy=policy, default_exit_actions={"RESTART_GROUP": "3006"})
+    group = recovering_gang(world, policy=policy, default_exit_actions={"RESTART_GROUP": "3006"})
     for _ in range(3):
-        evict(world, group)
+        disrupt(world, group)
         world.settle()
     assert [a.counted for a in Attempt.objects.filter(group=group).order_by("number")] == [True, True]
     assert fresh(group).status == "FAILED_PREEMPTED"
@@ -385,8 +335,10 @@ def test_restart_group_on_the_code_of_a_preemption_has_its_own_bound_too(world):
 def test_a_reschedule_without_tries_left_leaves_it_to_the_policy(world):
     """As if no action named the code: by default there are no tries at all."""
     policy = replace(REQUEUE, failed=Response.REQUEUE)
-    group = gang(world, policy=policy, default_exit_actions={"RESCHEDULE": "7,3006"}, max_retry_per_task=0)
-    evict(world, group)
+    group = recovering_gang(
+        world, policy=policy, default_exit_actions={"RESCHEDULE": "7,3006"}, max_retry_per_task=0
+    )
+    disrupt(world, group)
     world.settle()
     world.finish(group, code=7, tasks={group.tasks.get(lead=True, latest=True).name})
     world.ends.clear()
@@ -396,7 +348,7 @@ def test_a_reschedule_without_tries_left_leaves_it_to_the_policy(world):
 
 
 def test_a_reschedule_of_the_lead_takes_its_peers_with_it(world):
-    group = gang(world, default_exit_actions={"RESCHEDULE": "7"}, max_retry_per_task=1)
+    group = recovering_gang(world, default_exit_actions={"RESCHEDULE": "7"}, max_retry_per_task=1)
     lead = group.tasks.get(lead=True).name
     world.finish(group, code=7, tasks={lead})
     world.ends.clear()
@@ -409,11 +361,11 @@ def test_a_reschedule_of_the_lead_takes_its_peers_with_it(world):
 
 def test_a_gang_that_is_evicted_pod_by_pod_is_tried_again_once(world):
     """A non-lead that is rescheduled is tried again alone, unless its peers are taken a moment later."""
-    group = gang(world, default_exit_actions={"RESCHEDULE": "3006"}, max_retry_per_task=1)
-    evict(world, group, 1)
+    group = recovering_gang(world, default_exit_actions={"RESCHEDULE": "3006"}, max_retry_per_task=1)
+    disrupt(world, group, 1)
     ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now())
     world.step(group)
-    evict(world, group, 0, 2)
+    disrupt(world, group, 0, 2)
     world.settle()
     assert retries(group) == [1, 1, 1]
     assert statuses(group) == ["RUNNING"] * 3
@@ -421,15 +373,15 @@ def test_a_gang_that_is_evicted_pod_by_pod_is_tried_again_once(world):
 
 def test_a_pod_that_is_evicted_beside_one_that_is_being_deleted_waits_for_what_becomes_of_that(world):
     """For 40 seconds since the first of them was gone: its scheduler may evict a gang that is incomplete."""
-    group = gang(world, pods=4, policy=replace(REQUEUE, preempted=Response.TASK))
+    group = recovering_gang(world, pods=4, policy=replace(REQUEUE, preempted=Response.TASK))
     hold(world, group)
     delete(world, group, position=1)
-    evict(world, group, 2)
+    disrupt(world, group, 2)
     gone(world, group, 30, position=2)
     world.step(group)
     assert statuses(group) == ["RUNNING"] * 4
     assert "no pod any more, and the pod of a peer is being deleted" in fresh(group).waiting_reason
-    evict(world, group, 3)
+    disrupt(world, group, 3)
     gone(world, group, 39, position=2)
     gone(world, group, 20, position=3)
     world.step(group)
@@ -440,8 +392,8 @@ def test_a_pod_that_is_evicted_beside_one_that_is_being_deleted_waits_for_what_b
 
 
 def test_a_task_without_peers_waits_for_none(world):
-    group = gang(world, pods=1, policy=replace(REQUEUE, preempted=Response.TASK))
-    evict(world, group)
+    group = recovering_gang(world, pods=1, policy=replace(REQUEUE, preempted=Response.TASK))
+    disrupt(world, group)
     gone(world, group, 0, position=0)
     world.step(group)
     assert retries(group) == [1]
@@ -449,7 +401,7 @@ def test_a_task_without_peers_waits_for_none(world):
 
 def test_a_pod_that_was_deleted_from_a_node_that_is_away_waits_for_no_peer(world):
     """The node may come back, and nothing would say any more why the pod went."""
-    group = gang(world, policy=replace(REQUEUE, node_lost=Response.TASK, preempted=Response.FAIL))
+    group = recovering_gang(world, policy=replace(REQUEUE, node_lost=Response.TASK, preempted=Response.FAIL))
     world.cluster.players.remove(players.scheduler)
     namespace, node = group.placement["namespace"], "node-away"
     lost = group.tasks.get(position=2).pod_name
@@ -483,10 +435,10 @@ def retries(group):
 
 
 def test_the_run_clock_counts_only_while_all_tasks_have_nodes(world):
-    group = gang(world)
+    group = recovering_gang(world)
     TaskGroup.objects.filter(pk=group.pk).update(ran_since=timezone.now() - timedelta(seconds=100))
     world.cluster.players.remove(players.scheduler)
-    preempt(world, group)
+    delete_pod(world, group)
     world.settle()
     row = fresh(group)
     assert row.ran_since is None
@@ -496,7 +448,7 @@ def test_the_run_clock_counts_only_while_all_tasks_have_nodes(world):
 def test_a_group_accepted_before_there_was_recovery_ends_as_it_did(world):
     group = world.group(pods=2)
     world.settle()
-    preempt(world, group)
+    delete_pod(world, group)
     world.settle()
     assert fresh(group).status.startswith("FAILED")
     assert fresh(group).released_at is not None
@@ -504,9 +456,9 @@ def test_a_group_accepted_before_there_was_recovery_ends_as_it_did(world):
 
 def test_a_replacement_that_finds_no_place_beside_its_peers_becomes_an_attempt(world):
     policy = RecoveryPolicy(node_lost=Response.TASK, preempted=Response.TASK, backoff_first=0.001)
-    group = gang(world, policy=policy)
+    group = recovering_gang(world, policy=policy)
     world.cluster.players.remove(players.scheduler)
-    preempt(world, group, number=1)
+    delete_pod(world, group, number=1)
     world.settle()
     assert statuses(group) == ["RUNNING", "SCHEDULING", "RUNNING"]
     assert fresh(group).attempt_number == 1
@@ -525,9 +477,9 @@ def test_a_replacement_after_a_preemption_alone_has_its_patience_too(world, anew
     A replacement that was made ``anew`` for its pins does not say any more what it was for.
     """
     policy = RecoveryPolicy(preempted=Response.TASK, backoff_first=0.001)
-    group = gang(world, policy=policy)
+    group = recovering_gang(world, policy=policy)
     world.cluster.players.remove(players.scheduler)
-    evict(world, group, 1)
+    disrupt(world, group, 1)
     world.settle()
     assert statuses(group) == ["RUNNING", "SCHEDULING", "RUNNING"]
     waiting = Task.objects.filter(group=group, latest=True, position=1)
@@ -541,9 +493,9 @@ def test_a_replacement_after_a_preemption_alone_has_its_patience_too(world, anew
 
 def test_replacements_of_a_whole_gang_keep_their_place_in_the_queue(world):
     """No peer holds a node for them, and a new attempt would be the youngest of the queue."""
-    group = gang(world, policy=RecoveryPolicy(preempted=Response.TASK))
+    group = recovering_gang(world, policy=RecoveryPolicy(preempted=Response.TASK))
     world.cluster.players.remove(players.scheduler)
-    evict(world, group, 0, 1, 2)
+    disrupt(world, group, 0, 1, 2)
     world.settle()
     Task.objects.filter(group=group, latest=True).update(
         scheduling_start_time=timezone.now() - timedelta(seconds=601)
@@ -555,15 +507,15 @@ def test_replacements_of_a_whole_gang_keep_their_place_in_the_queue(world):
 def test_preemptions_of_a_task_alone_count_to_their_own_bound(world):
     """``max`` counts losses by ``failed`` and ``node_lost``, ``max_preemptions`` those by preemption."""
     policy = RecoveryPolicy(preempted=Response.TASK, node_lost=Response.TASK, most=1, most_preemptions=2)
-    group = gang(world, policy=policy)
-    evict(world, group)
+    group = recovering_gang(world, policy=policy)
+    disrupt(world, group)
     world.settle()
-    preempt(world, group)
+    delete_pod(world, group)
     world.settle()
     lose_nodes(world, group, 0, 1)
     world.settle()
     assert statuses(group) == ["RUNNING"] * 3
-    evict(world, group)
+    disrupt(world, group)
     world.settle()
     assert fresh(group).status == "FAILED_PREEMPTED"
     assert "tried again 2 times before" in fresh(group).failure_message
@@ -571,7 +523,7 @@ def test_preemptions_of_a_task_alone_count_to_their_own_bound(world):
 
 def test_tasks_that_are_lost_together_count_as_one_loss(world):
     policy = RecoveryPolicy(node_lost=Response.TASK, most=2)
-    group = gang(world, policy=policy)
+    group = recovering_gang(world, policy=policy)
     for _ in range(2):
         lose_nodes(world, group, 0, 1)
         world.settle()
@@ -584,10 +536,10 @@ def test_tasks_that_are_lost_together_count_as_one_loss(world):
 
 def test_a_replacement_without_a_place_ends_its_group_where_nothing_may_be_tried_again(world):
     policy = RecoveryPolicy(node_lost=Response.TASK, preempted=Response.TASK, most_preemptions=1)
-    group = gang(world, policy=policy)
+    group = recovering_gang(world, policy=policy)
     TaskGroup.objects.filter(pk=group.pk).update(ignore_nonlead_status=False)
     world.cluster.players.remove(players.scheduler)
-    preempt(world, group, number=1)
+    delete_pod(world, group, number=1)
     world.settle()
     assert statuses(group) == ["RUNNING", "SCHEDULING", "RUNNING"]
     Task.objects.filter(group=group, latest=True, position=1).update(
@@ -603,7 +555,7 @@ def test_a_replacement_without_a_place_ends_its_group_where_nothing_may_be_tried
 def test_a_pod_that_ended_while_it_was_deleted_is_lost_with_its_node(world):
     """Nobody removes it any more: its kubelet is gone. A drained machine is often switched off at once."""
     name = "node-that-dies"
-    group = gang(world)
+    group = recovering_gang(world)
     world.cluster.players.remove(players.scheduler)
     hold(world, group)
     pod = group.tasks.get(position=1).pod_name
@@ -626,7 +578,7 @@ def test_a_pod_that_ended_while_it_was_deleted_is_lost_with_its_node(world):
 
 @pytest.mark.parametrize(("ago", "attempts"), [(30, 0), (400, 1)])
 def test_a_pod_that_a_finalizer_holds_after_its_end_is_waited_for_for_a_while(world, ago, attempts):
-    group = gang(world)
+    group = recovering_gang(world)
     hold(world, group)
     ended_at = timezone.now() - timedelta(seconds=ago)
 
@@ -655,9 +607,9 @@ def a_node(name, *, since, ready):
 
 
 def test_what_an_attempt_costs_does_not_grow_with_those_before(world):
-    group = gang(world)
+    group = recovering_gang(world)
     for _ in range(3):
-        preempt(world, group)
+        delete_pod(world, group)
         world.settle()
     row = fresh(group)
     assert row.attempt_number == 4
@@ -665,9 +617,9 @@ def test_what_an_attempt_costs_does_not_grow_with_those_before(world):
 
 
 def test_a_waiting_attempt_is_among_the_gangs_whose_order_is_sought(world):
-    group = gang(world)
+    group = recovering_gang(world)
     world.cluster.players.remove(players.scheduler)
-    preempt(world, group)
+    delete_pod(world, group)
     world.settle()
     TaskGroup.objects.filter(pk=group.pk).update(constraints=[{"key": "rack"}])
     assert list(waiting_gangs.waiting().values_list("pk", flat=True)) == [group.pk]

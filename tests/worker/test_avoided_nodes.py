@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from cluster.kinds import NODE, POD
-from tests.worker.test_attempts import REQUEUE, gang, lose_nodes
-from tests.worker.test_node_health import node
+from tests.builders.gangs import REQUEUE, recovering_gang
+from tests.builders.losses import lose_nodes
+from tests.builders.nodes import node
 from tests.worker.world import fresh
 from workflows.models import Event
 
@@ -20,10 +21,7 @@ AMOUNTS = {
 
 
 def put(world, name, labels=None, **state):
-    shown = node(name, **state)
-    shown["metadata"]["labels"] = labels or {}
-    shown["status"]["allocatable"] = AMOUNTS
-    world.cluster.put(NODE, shown)
+    world.cluster.put(NODE, node(name, labels=labels, allocatable=AMOUNTS, **state))
 
 
 @pytest.fixture
@@ -34,7 +32,7 @@ def lose(world):
         for name in names:
             put(world, name)
         values = {field: getattr(REQUEUE, field) for field in ("preempted", "node_lost", "backoff_first")}
-        group = gang(world, policy=type(REQUEUE)(**values, **policy), pods=1)
+        group = recovering_gang(world, policy=type(REQUEUE)(**values, **policy), pods=1)
         assert fresh(group).status == "RUNNING"
         put(world, names[0], ready="Unknown", ago=400)
         for _ in range(12):
@@ -76,7 +74,7 @@ def test_a_node_is_kept_off_by_its_host_name_where_that_is_another(world):
     """``kubernetes.io/hostname`` need not be the name of the node."""
     for name in ("node-0", "node-1"):
         put(world, name, labels={"kubernetes.io/hostname": f"{name}.example"})
-    group = gang(world, policy=replace(REQUEUE, avoid_nodes=1), pods=1)
+    group = recovering_gang(world, policy=replace(REQUEUE, avoid_nodes=1), pods=1)
     lose_nodes(world, group, 0)
     world.settle()
     assert excluded(world) == {"node-0.example"}
@@ -87,7 +85,7 @@ def test_all_nodes_that_were_lost_together_are_kept_off(world):
     names = ("node-0", "node-1", "node-2", "node-3", "node-4")
     for name in names:
         put(world, name)
-    group = gang(world, policy=replace(REQUEUE, avoid_nodes=2), pods=3)
+    group = recovering_gang(world, policy=replace(REQUEUE, avoid_nodes=2), pods=3)
     for name, task in zip(names, group.tasks.order_by("position"), strict=False):
         on(world, task, name)
     world.step(group)

@@ -9,7 +9,7 @@ from cluster import errors
 from cluster.kinds import COMPUTE_DOMAIN, POD
 from pools import conditions
 from scheduling.names import GROUP_LABEL
-from tests.worker.test_attempts import gang, uids
+from tests.builders.gangs import recovering_gang
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Attempt, Event, ObservedPod, Task, TaskGroup
 
@@ -48,15 +48,15 @@ def made_again(group, reason="ComputeDomainMadeAgain"):
 
 
 def test_a_running_group_without_claims_gets_its_domain_back(world, group):
-    before, pods = uids(world, COMPUTE_DOMAIN), uids(world, POD)
+    before, pods = world.uids(COMPUTE_DOMAIN), world.uids(POD)
     for number in (1, 2):
         delete_domain(world)
         world.settle()
-        assert len(uids(world, COMPUTE_DOMAIN)) == 1
-        assert not uids(world, COMPUTE_DOMAIN) & before
+        assert len(world.uids(COMPUTE_DOMAIN)) == 1
+        assert not world.uids(COMPUTE_DOMAIN) & before
         assert made_again(group) == number
-        before |= uids(world, COMPUTE_DOMAIN)
-    assert (statuses(group), uids(world, POD)) == (["RUNNING"] * 2, pods)
+        before |= world.uids(COMPUTE_DOMAIN)
+    assert (statuses(group), world.uids(POD)) == (["RUNNING"] * 2, pods)
     assert not Attempt.objects.filter(group=group).exists()
     world.finish(group)
     world.settle()
@@ -104,7 +104,7 @@ def test_a_strangers_object_of_its_name_is_neither_taken_nor_destroyed(world, gr
 @pytest.fixture
 def claiming(world):
     """A gang of three that runs with claims, each on a node of its own, in a domain that is ready."""
-    group = gang(world)
+    group = recovering_gang(world)
     place_claims(world)
     report_ready(world)
     world.settle()
@@ -200,13 +200,13 @@ def test_a_waiting_gang_gets_pods_of_the_domain_that_was_made_again(db):
     world = World(scheduled=False)
     group = world.group(pods=2)
     world.settle()
-    pods = uids(world, POD)
+    pods = world.uids(POD)
     long_ago(group)
     _, other = make_again(world)
     world.settle()
     ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(minutes=1))
     world.settle()
-    assert (len(uids(world, POD)), uids(world, POD) & pods) == (2, set())
+    assert (len(world.uids(POD)), world.uids(POD) & pods) == (2, set())
     assert domain_of(world)["metadata"]["uid"] == other
     assert fresh(group).compute_domain["uid"] == other
 

@@ -13,51 +13,21 @@ from rest_framework.test import APIClient
 
 from cluster.errors import ClusterUnreachable, NotServed, RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET
-from pools.clusters import connect
-from pools.services.sync import sync_cluster
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
+from tests.builders.checks import check, checked_world, findings, rest
+from tests.builders.gangs import retried
 from tests.factories import LEVELS, BackendFactory, installation
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
-from tests.worker.world import World, chain, fresh
+from tests.worker.world import chain, fresh
 from workflows.models import Event, ObservedPod, Task, TaskGroup, Workflow
 from workflows.reconcile import orphans
 from workflows.services.stop import request_stop
 
 
-def checked_world(monkeypatch):
-    """A world whose cluster the checker reaches."""
-    installation()
-    world = World()
-    monkeypatch.setattr(connect, "connect", lambda *args: world.cluster)
-    return world
-
-
 @pytest.fixture
 def world(db, monkeypatch):
     return checked_world(monkeypatch)
-
-
-def ask(*options):
-    """The exit code and what was printed."""
-    out = StringIO()
-    with pytest.raises(SystemExit) as ended:
-        call_command("doctor", "--json", *options, stdout=out, stderr=out)
-    return ended.value.code, json.loads(out.getvalue()) if out.getvalue().startswith("{") else out.getvalue()
-
-
-def found(*options):
-    """The findings of a check of a system at rest."""
-    code, said = ask("--grace", "0", *options)
-    rules = [(one["kind"], one["rule"]) for one in said["findings"]]
-    assert code == (1 if rules else 0)
-    return rules
-
-
-def rest(world):
-    """Bring everything to where nothing is due, as beat and workers would."""
-    sync_cluster(world.uid)
-    TaskGroup.objects.filter(released_at=None).update(next_reconcile_at=timezone.now() + timedelta(minutes=1))
 
 
 def running(world, **changes):
@@ -72,20 +42,20 @@ def test_nothing_is_found_at_any_step_of_a_life(world):
     for _ in range(4):
         world.step()
         rest(world)
-        assert ask()[0] == 0
-    assert found() == []
+        assert check()[0] == 0
+    assert findings() == []
     request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled.", force=False)
     for _ in range(4):
         world.step()
-        assert ask()[0] == 0
+        assert check()[0] == 0
     assert fresh(group).released_at is not None
-    assert found() == []
+    assert findings() == []
 
 
 def test_nothing_is_found_of_a_chain_and_of_tries_that_follow_another(world):
     first, _ = chain(
         world,
-        frozen={"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "9"}},
+        frozen=retried("9"),
         pool=world.pool(),
     )
     world.settle(first)
@@ -93,7 +63,7 @@ def test_nothing_is_found_of_a_chain_and_of_tries_that_follow_another(world):
     for _ in range(6):
         world.step()
         rest(world)
-        assert found() == []
+        assert findings() == []
     assert Task.objects.filter(retry_id=1).exists()
 
 
@@ -114,11 +84,11 @@ def test_nothing_is_found_between_two_attempts(world):
         world.step()
     for _ in range(8):
         rest(world)
-        assert ask()[0] == 0
+        assert check()[0] == 0
         world.step()
     world.settle()
     rest(world)
-    assert found() == []
+    assert findings() == []
     assert (fresh(group).attempt_number, fresh(group).present_status) == (2, "RUNNING")
 
 
@@ -172,9 +142,9 @@ def test_it_tells_when(world, name):
     world.cluster._now = lambda: datetime.now(UTC) - timedelta(seconds=30)
     group = running(world)
     deed, want = DEEDS[name]
-    assert found() == []
+    assert findings() == []
     deed(world, group, group.tasks.get(position=0).pod_name)
-    assert found() == [want]
+    assert findings() == [want]
 
 
 def test_a_release_that_is_not_true_is_told_of_each_object(world):
@@ -185,7 +155,7 @@ def test_a_release_that_is_not_true_is_told_of_each_object(world):
     TaskGroup.objects.update(status="COMPLETED", end_time=now, released_at=now, next_reconcile_at=None)
     Workflow.objects.update(status="COMPLETED", end_time=now)
     world.cluster._now = lambda: now - timedelta(minutes=5)
-    code, said = ask()
+    code, said = check()
     assert code == 1
     assert {one["rule"] for one in said["findings"]} == {"released-early"}
     assert {one["object"].split()[0] for one in said["findings"]} == {
@@ -203,19 +173,19 @@ def test_repair_does_what_the_product_does(world):
     stray(world, SECRET, "osmo", {names.GROUP_LABEL: "0" * 32})
     stray(world, KAI_QUEUE, "", {})
     TaskGroup.objects.update(next_reconcile_at=None)
-    code, said = ask("--grace", "0", "--repair")
+    code, said = check("--grace", "0", "--repair")
     assert (code, said["repaired"]) == (1, {"nudged": 1, "deleted": 1, "synced": 1, "failed": []})
     assert "stray" not in {*world.cluster.names(SECRET), *world.cluster.names(KAI_QUEUE)}
     assert fresh(group).next_reconcile_at is not None
     rest(world)
-    assert found() == []
+    assert findings() == []
 
 
 def test_without_repair_nothing_is_written(world):
     running(world)
     stray(world, SECRET, "osmo", {names.GROUP_LABEL: "0" * 32})
     version, rows = world.cluster._version, list(TaskGroup.objects.values())
-    ask("--grace", "0")
+    check("--grace", "0")
     assert world.cluster._version == version
     assert list(TaskGroup.objects.values()) == rows
 
@@ -223,7 +193,7 @@ def test_without_repair_nothing_is_written(world):
 def test_a_cluster_that_does_not_answer_is_no_clean_one(world):
     running(world)
     with world.cluster.unreachable():
-        code, said = ask("--grace", "0")
+        code, said = check("--grace", "0")
     assert (code, said["findings"], len(said["not_looked"])) == (2, [], 1)
 
 
@@ -231,7 +201,7 @@ def test_a_cluster_that_does_not_answer_is_no_clean_one(world):
 def test_a_cluster_that_cannot_be_listed_whole_is_not_judged(world, error):
     running(world)
     world.cluster.fail(error, verb="list", kind=POD)
-    code, said = ask("--grace", "0")
+    code, said = check("--grace", "0")
     assert (code, said["findings"]) == (2, [])
 
 
@@ -248,7 +218,7 @@ def test_rights_in_the_namespaces_of_backends_are_enough(world):
         return everywhere(kind, reduce, namespace=namespace, **selectors)
 
     world.cluster.scan = scan
-    assert found() == [("leaked", "unknown")]
+    assert findings() == [("leaked", "unknown")]
 
 
 def test_no_list_reads_what_is_in_secrets(world):
@@ -263,7 +233,7 @@ def test_no_list_reads_what_is_in_secrets(world):
     world.cluster.scan = recorded
     group = running(world)
     orphans.sweep(world.cluster, uid=world.uid, namespaces=["osmo"])
-    found()
+    findings()
     request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled.", force=False)
     world.settle()
     assert fresh(group).released_at is not None
@@ -273,7 +243,7 @@ def test_no_list_reads_what_is_in_secrets(world):
 
 def test_an_unknown_backend_is_answered_with_those_there_are(world):
     group = running(world)
-    code, said = ask("--backend", "west")
+    code, said = check("--backend", "west")
     assert code == 2
     assert group.backend.name in said
 
@@ -281,8 +251,8 @@ def test_an_unknown_backend_is_answered_with_those_there_are(world):
 def test_one_backend_is_looked_at_alone(world):
     group = running(world)
     elsewhere = BackendFactory(name="elsewhere")
-    assert ask("--backend", group.backend.name)[0] == 0
-    assert ask("--backend", elsewhere.name)[0] == 2  # its address leads to another cluster
+    assert check("--backend", group.backend.name)[0] == 0
+    assert check("--backend", elsewhere.name)[0] == 2  # its address leads to another cluster
 
 
 def test_a_log_of_submissions_is_held_against_the_workflows(world, tmp_path):
@@ -298,12 +268,12 @@ def test_a_log_of_submissions_is_held_against_the_workflows(world, tmp_path):
     ]
     log = tmp_path / "submissions.jsonl"
     log.write_text("\n".join(json.dumps(line) for line in lines))
-    code, said = ask("--submissions", str(log))
+    code, said = check("--submissions", str(log))
     assert code == 1
     assert [(one["rule"], one["workflow"]) for one in said["findings"]] == [("submission", "gone-1")]
     assert said["submissions"] == {"sent": 4, "accepted": 2, "refused": 1, "unanswered": 1}
     log.write_text("[]")
-    assert ask("--submissions", str(log))[0] == 2
+    assert check("--submissions", str(log))[0] == 2
 
 
 def test_people_read_a_line_for_each_finding_and_what_repair_does(world):
@@ -345,14 +315,14 @@ def test_nothing_is_found_of_a_restart_that_carries_groups_over(world):
     world.settle()
     again = client.post(f"/api/pool/{pool.name}/workflow/{made}/restart").json()["name"]
     rest(world)
-    assert found() == []
+    assert findings() == []
     world.settle()
     groups = dict(TaskGroup.objects.filter(workflow__name=again).values_list("name", "status"))
     assert groups == {"first-group": "COMPLETED", "second-group": "RUNNING"}
     world.finish(TaskGroup.objects.get(workflow__name=again, name="second-group"))
     world.settle()
     rest(world)
-    assert found() == []
+    assert findings() == []
     assert Workflow.objects.get(name=again).status == "COMPLETED"
     assert world.cluster.kinds() <= {"ConfigMap", "PriorityClass", "Queue", "Topology"}
 

@@ -7,11 +7,11 @@ from pools import selectors
 from pools.clusters.kinds import owned_kinds
 from pools.models import Backend, Pool
 from pools.services.pool_objects import queue_of
+from tests.builders.checks import check, checked_world, findings, rest
+from tests.builders.workloads import KUEUE
 from tests.fakes import players
-from tests.worker.test_doctor import ask, checked_world, found, rest
 
 TOPOLOGY, FLAVOR, CLUSTER_QUEUE, LOCAL_QUEUE = owned_kinds()
-OWN = {"scheduler_type": "kueue", "scheduler_name": "default-scheduler", "scheduler_version": "0.15"}
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def world(db, monkeypatch):
 def pool(world):
     """A pool of a backend that asks for queues of the service's own, once they are there."""
     world.cluster.players.append(players.kueue_finalizers)
-    pool = world.pool(backend=OWN)
+    pool = world.pool(backend=KUEUE)
     Backend.objects.filter(pk=pool.backend_id).update(queue_settings={"own_queues": True})
     rest(world)
     assert {kind.name: len(world.cluster.names(kind)) for kind in owned_kinds()} == {
@@ -40,38 +40,38 @@ def queue(pool):
 
 
 def messages():
-    return [finding["message"] for finding in ask("--grace", "0")[1]["findings"]]
+    return [finding["message"] for finding in check("--grace", "0")[1]["findings"]]
 
 
 def test_nothing_is_found_of_queues_that_are_as_their_pool_needs_them(world, pool):
-    assert found() == []
+    assert findings() == []
     name = queue(pool)
     world.cluster.edit(CLUSTER_QUEUE, name, lambda obj: obj["spec"].update(stopPolicy="Hold"))
-    assert found() == []
+    assert findings() == []
 
 
 def test_queues_that_nobody_needs_are_leaked(world, pool):
     Pool.objects.filter(pk=pool.pk).delete()
-    assert found() == [("leaked", "unneeded")] * 4
-    ask("--repair", "--grace", "0")
-    assert found() == []
+    assert findings() == [("leaked", "unneeded")] * 4
+    check("--repair", "--grace", "0")
+    assert findings() == []
 
 
 def test_a_queue_that_a_group_joined_keeps_all_that_it_leads_to(world, pool):
     group = world.group(pool=pool)
     type(group).objects.filter(pk=group.pk).update(placement={**group.placement, "queue": queue(pool)})
     Backend.objects.filter(pk=pool.backend_id).update(queue_settings={"own_queues": False})
-    assert [rule for rule in found() if rule[1] == "unneeded"] == []
+    assert [rule for rule in findings() if rule[1] == "unneeded"] == []
 
 
 @pytest.mark.parametrize("kind", [CLUSTER_QUEUE, FLAVOR, TOPOLOGY], ids=lambda kind: kind.name)
 def test_what_a_pools_queue_leads_to_and_is_not_there_is_missing(world, pool, kind):
     (name,) = world.cluster.names(kind)
     world.cluster.remove(kind, name)
-    assert found() == [("half-made", "queue-missing")]
+    assert findings() == [("half-made", "queue-missing")]
     assert f"{kind.name} {name} does not exist, and pool {pool.name} needs it." in messages()
-    ask("--repair", "--grace", "0")
-    assert found() == []
+    check("--repair", "--grace", "0")
+    assert findings() == []
 
 
 @pytest.mark.parametrize(
@@ -85,22 +85,22 @@ def test_what_a_pools_queue_leads_to_and_is_not_there_is_missing(world, pool, ki
 )
 def test_a_queue_that_somebody_edited_differs(world, pool, edit):
     world.cluster.edit(CLUSTER_QUEUE, queue(pool), lambda obj: edit(obj["spec"]))
-    assert found() == [("inconsistent", "queue-differs")]
+    assert findings() == [("inconsistent", "queue-differs")]
     assert f"ClusterQueue {queue(pool)} is not as pool {pool.name} needs it" in messages()[0]
-    ask("--repair", "--grace", "0")
-    assert found() == []
+    check("--repair", "--grace", "0")
+    assert findings() == []
 
 
 @pytest.mark.parametrize("error", [NotServed("gone"), RequestForbidden("not yours")], ids=type)
 def test_nothing_is_said_of_queues_that_may_not_be_read(world, pool, error):
     for kind in owned_kinds():
         world.cluster.fail(error, kind=kind, times=100)
-    assert found() == []
+    assert findings() == []
 
 
 def test_a_cluster_that_was_never_asked_for_queues_is_not_asked_for_them_now(world):
-    world.pool(backend=OWN)
+    world.pool(backend=KUEUE)
     rest(world)
     before = len(world.cluster.calls)
-    assert found() == []
+    assert findings() == []
     assert not {call.kind for call in world.cluster.calls[before:]} & set(owned_kinds())

@@ -9,8 +9,9 @@ from cluster.kinds import COMPUTE_DOMAIN, POD
 from pools import conditions
 from pools.models import Cluster, NodeFailure, Pool
 from pools.values.recovery import RecoveryPolicy, Response
+from tests.builders.gangs import REQUEUE, recovering_gang
+from tests.builders.losses import delete_pod
 from tests.fakes.kinds import KAI_POD_GROUP
-from tests.worker.test_attempts import REQUEUE, gang, preempt
 from tests.worker.world import fresh, statuses
 from workflows.models import Attempt, ObservedObject, Task, TaskGroup
 
@@ -23,7 +24,7 @@ def run(world):
     """Start a gang of three whose pods hold claims, each on a node of its own, in a domain that is ready."""
 
     def start(policy=REQUEUE):
-        group = gang(world, policy=policy)
+        group = recovering_gang(world, policy=policy)
         for number, pod in enumerate(world.cluster.all(POD)):
             pod["spec"]["nodeName"] = f"node-{number}"
             claim = {"name": "channel", "resourceClaimName": f"claim-{number}"}
@@ -245,13 +246,13 @@ def test_a_node_that_left_its_domain_is_avoided_until_it_is_back(world, run, rep
         report(world, group, "Ready", "NotReady", "Ready")
     assert fresh(group).avoided_nodes == ["node-1"]
     world.settle()
-    preempt(world, group)
+    delete_pod(world, group)
     world.settle()
     assert fresh(group).attempt_number == 3
     assert fresh(group).avoided_nodes == ["node-1"]
     lead = group.tasks.filter(latest=True, lead=True)
     lead.update(node_name="node-1", nvlink_joined_at=timezone.now())
-    preempt(world, group, number=1)
+    delete_pod(world, group, number=1)
     world.settle()
     assert fresh(group).attempt_number == 4
     assert fresh(group).avoided_nodes == []

@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 
 from cluster.errors import ClusterUnreachable, ServerFault
 from cluster.kinds import POD
+from tests.builders.gangs import retried
 from tests.factories import TaskFactory
 from tests.fakes.streams import FakeLog
 from tests.worker.world import fresh
@@ -80,7 +81,7 @@ def test_the_logs_of_a_group_that_was_cancelled_are_kept(world, force):
 
 def test_the_log_of_a_try_is_kept_before_the_next_one_takes_its_place(world):
     pool = world.pool(nvlink=True)
-    again = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "3"}}
+    again = retried("3")
     group = running(world, pool=pool, frozen=again)
     say(world, group)
     task = group.tasks.first()

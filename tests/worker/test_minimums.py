@@ -11,17 +11,19 @@ from django.utils import timezone
 from cluster.kinds import EVENT, POD
 from pools.models import Cluster
 from tests.builders.crashes import death_at
+from tests.builders.gangs import required, retried, topology_gang
+from tests.builders.losses import eviction
+from tests.builders.pod_groups import pod_group
 from tests.factories import LEVELS
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Event
 
-AGAIN = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "1-3,3001-3006"}}
+AGAIN = retried("1-3,3001-3006")
 
 
 def minimum(world):
-    (pod_group,) = world.cluster.all(KAI_POD_GROUP)
-    spec = pod_group["spec"]
+    spec = pod_group(world)["spec"]
     if "subGroups" not in spec:
         return spec["minMember"]
     return {one["name"]: one["minMember"] for one in spec["subGroups"] if "minMember" in one}
@@ -87,21 +89,9 @@ def test_a_gang_of_which_every_pod_is_evicted_comes_back_whole(running):
     names = [task.pod_name for task in group.tasks.order_by("position")]
     world.cluster.players.pop(0)
     for name in names:
-        said = f"Pod osmo/{name} was preempted by higher priority workload osmo/x"
-        world.cluster.put(
-            EVENT,
-            {
-                "metadata": {
-                    "name": f"e-{name}",
-                    "namespace": "osmo",
-                    "annotations": {"evictor-action-type": "preempt"},
-                },
-                "involvedObject": {"kind": "PodGroup", "name": group.uuid.hex, "namespace": "osmo"},
-                "reason": "Evict",
-                "message": said,
-                "type": "Normal",
-            },
-        )
+        message = f"Pod osmo/{name} was preempted by higher priority workload osmo/x"
+        annotations = {"evictor-action-type": "preempt"}
+        world.cluster.put(EVENT, eviction(group, message, name=f"e-{name}", **annotations))
     for name in names:  # one after the other, each seen on its own
         world.cluster.remove(POD, name, namespace="osmo")
         world.observe()
@@ -115,12 +105,8 @@ def test_a_gang_of_which_every_pod_is_evicted_comes_back_whole(running):
 
 def test_a_set_that_lost_a_task_is_lowered_and_the_other_is_not(db):
     world = World()
-    group = world.group(pods=4, pool=world.pool(levels=LEVELS))
-    sets = ("left", "left", "right", "right")
-    for task, name in zip(group.tasks.order_by("position"), sets, strict=True):
-        rack = {"key": "rack", "group": name, "required": True}
-        task.spec = {**task.spec, "requirements": [rack]}
-        task.save()
+    left, right = [required("rack", "left")], [required("rack", "right")]
+    group = topology_gang(world, sets=(left, left, right, right))
     world.settle()
     assert sorted(minimum(world).values()) == [2, 2]
     world.finish(group, 9, tasks=["task-3"])

@@ -1,6 +1,6 @@
 """Nodes that fail under a group: shown at once, lost after the pool's time."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
@@ -8,23 +8,13 @@ from django.utils import timezone
 from cluster.kinds import NODE, POD
 from pools import conditions
 from pools.models import Backend, Cluster, Pool
+from tests.builders.nodes import node
 from tests.fakes import players
 from tests.worker.world import fresh, statuses, workflow_of
 from workflows.models import Event, TaskGroup
 from workflows.nodes.health import unhealthy_nodes_of
 
 NAMES = ("node-0", "node-1")
-
-
-def node(name, *, ready="True", ago=0, cordoned=False, others=()):
-    since = (datetime.now(UTC) - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    reason = {"True": "KubeletReady", "False": "KubeletNotReady", "Unknown": "NodeStatusUnknown"}[ready]
-    condition = {"type": "Ready", "status": ready, "reason": reason, "lastTransitionTime": since}
-    return {
-        "metadata": {"name": name, "uid": f"uid-{name}", "labels": {}},
-        "spec": {"unschedulable": True} if cordoned else {},
-        "status": {"conditions": [condition, *others], "allocatable": {}},
-    }
 
 
 @pytest.fixture

@@ -1,24 +1,23 @@
 """A preference that waits: held as required, relaxed when its time is over, and never tightened again."""
 
-from datetime import timedelta
-
 import pytest
-from django.db.models import F, Q
+from django.db.models import Q
 
 from cluster.errors import ClusterUnreachable, WriteConflict
-from cluster.kinds import EVENT, POD
+from cluster.kinds import POD
 from pools.models import Cluster
 from tests.builders.crashes import Killed, death_at, expire_leases
-from tests.factories import LEVELS
+from tests.builders.gangs import preferred, required, retried, topology_gang
+from tests.builders.losses import evict
+from tests.builders.patience import later
+from tests.builders.pod_groups import bind, patches, pod_group
+from tests.factories import RACK, ZONE
 from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
 from tests.worker.world import World, fresh, statuses
-from workflows.manifests.group import Renderer
-from workflows.models import Event, Task, TaskGroup
-from workflows.selectors import group_values
+from workflows.models import Event
 from workflows.services.stop import request_stop
-from workflows.values.placement import GroupPlacement
 
-AGAIN = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "1-3,3000-3010"}}
+AGAIN = retried("1-3,3000-3010")
 STAGE = "osmo.nvidia.com/stage"
 
 
@@ -29,47 +28,11 @@ def picky(cluster):
             bind(cluster, group["metadata"]["name"])
 
 
-def bind(cluster, name, *, first=None):
-    """Give the waiting pods of a pod group (or only the first few) a node."""
-    mine = [p for p in cluster.all(POD) if p["metadata"]["annotations"].get("pod-group-name") == name]
-    for pod in mine[:first]:
-        if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
-            pod["spec"]["nodeName"] = "node-0"
-            cluster.put(POD, pod)
-
-
 @pytest.fixture
 def world(db):
     world = World(scheduled=False)
     world.cluster.players.insert(0, picky)
     return world
-
-
-def asks(key, *, wait=None, group="default"):
-    patience = {} if wait is None else {"wait_seconds": wait}
-    return {"key": key, "group": group, "required": False, **patience}
-
-
-def patient(world, *requirements, sets=((), ()), **changes):
-    """A group of one task for each of ``sets``, which ask for that and ``requirements``, as submitted."""
-    group = world.group(pods=len(sets), pool=world.pool(levels=LEVELS), **changes)
-    for task, own in zip(group.tasks.order_by("position"), sets, strict=True):
-        spec = {**task.spec, "requirements": [*requirements, *own]}
-        Task.objects.filter(pk=task.pk).update(spec=spec)
-    values = group_values(group, GroupPlacement.from_json(group.placement, group.optional_placement))
-    (gang,) = Renderer(values).gangs.values()
-    TaskGroup.objects.filter(pk=group.pk).update(constraints=[line.as_json() for line in gang.constraints])
-    return group
-
-
-def later(seconds):
-    """Let the clock of patience have run for so much longer."""
-    TaskGroup.objects.update(unplaced_since=F("unplaced_since") - timedelta(seconds=seconds))
-
-
-def pod_group(world):
-    (found,) = world.cluster.all(KAI_POD_GROUP)
-    return found
 
 
 def holds(world):
@@ -91,35 +54,10 @@ def said(group):
     return list(rows.values_list("reason", flat=True))
 
 
-def patches(world):
-    return sum(call.verb == "patch" for call in world.cluster.calls)
-
-
-def evict(world, group):
-    """Let the scheduler take the nodes from all pods of a group."""
-    about = {"kind": "PodGroup", "name": group.uuid.hex, "namespace": "osmo"}
-    world.cluster.put(
-        EVENT,
-        {
-            "metadata": {"name": "evicted", "namespace": "osmo"},
-            "involvedObject": about,
-            "reason": "Evict",
-            "message": "for a fairer share",
-            "type": "Normal",
-        },
-    )
-    for name in world.pods():
-        world.cluster.remove(POD, name, namespace="osmo")
-
-
-RACK = LEVELS[1].label
-ZONE = LEVELS[0].label
-
-
 def test_a_preference_is_required_until_its_time_is_over_and_then_relaxed(world):
-    group = patient(world, asks("rack", wait=40.0))
+    group = topology_gang(world, preferred("rack", wait=40.0))
     world.settle()
-    assert holds(world) == ([RACK], None)
+    assert holds(world) == ([RACK.label], None)
     assert fresh(group).unplaced_since is not None
     assert statuses(group) == ["SCHEDULING", "SCHEDULING"]
     assert (said(group), relaxed(group)) == (["PatienceBegan"], {"rack": False})
@@ -139,18 +77,18 @@ def test_a_preference_is_required_until_its_time_is_over_and_then_relaxed(world)
 
 
 def test_it_is_looked_at_again_when_the_next_stage_begins(world):
-    group = patient(world, asks("rack", wait=7.0))
+    group = topology_gang(world, preferred("rack", wait=7.0))
     world.settle()
     assert world.look(group).seconds <= 7.0
 
 
 def test_each_wait_has_its_own_time(world):
-    group = patient(world, asks("zone", wait=60.0), asks("rack", wait=20.0))
+    group = topology_gang(world, preferred("zone", wait=60.0), preferred("rack", wait=20.0))
     world.settle()
-    assert holds(world) == ([RACK], None)
+    assert holds(world) == ([RACK.label], None)
     later(20)
     world.settle()
-    assert holds(world) == ([ZONE], "1")
+    assert holds(world) == ([ZONE.label], "1")
     assert relaxed(group) == {"zone": False, "rack": True}
     later(40)
     world.settle()
@@ -159,7 +97,7 @@ def test_each_wait_has_its_own_time(world):
 
 
 def test_waits_that_are_over_while_nobody_looked_are_relaxed_at_once(world):
-    group = patient(world, asks("zone", wait=60.0), asks("rack", wait=20.0))
+    group = topology_gang(world, preferred("zone", wait=60.0), preferred("rack", wait=20.0))
     world.settle()
     later(100)
     before = patches(world)
@@ -172,7 +110,7 @@ def test_waits_that_are_over_while_nobody_looked_are_relaxed_at_once(world):
     "error", [Killed(), ClusterUnreachable("the reply was lost", maybe_applied=True)], ids=repr
 )
 def test_a_decision_whose_worker_dies_is_carried_out_by_the_next_look(world, error, applied):
-    group = patient(world, asks("rack", wait=40.0))
+    group = topology_gang(world, preferred("rack", wait=40.0))
     world.settle()
     later(40)
     world.cluster.players.remove(picky)
@@ -189,12 +127,12 @@ def test_a_decision_whose_worker_dies_is_carried_out_by_the_next_look(world, err
 
 
 def test_a_worker_that_dies_between_decision_and_edit_is_taken_over_from(world):
-    group = patient(world, asks("rack", wait=40.0))
+    group = topology_gang(world, preferred("rack", wait=40.0))
     world.settle()
     later(40)
     with death_at("after-relax-decision"):
         world.step()
-    assert (fresh(group).stage, holds(world), patches(world)) == (1, ([RACK], None), 0)
+    assert (fresh(group).stage, holds(world), patches(world)) == (1, ([RACK.label], None), 0)
     world.settle()
     assert (holds(world), patches(world)) == (([], "1"), 1)
     assert said(group) == ["PatienceBegan", "Relaxed"]
@@ -202,7 +140,7 @@ def test_a_worker_that_dies_between_decision_and_edit_is_taken_over_from(world):
 
 
 def test_an_edit_that_meets_another_ones_edit_is_made_again(world):
-    group = patient(world, asks("rack", wait=40.0))
+    group = topology_gang(world, preferred("rack", wait=40.0))
     world.settle()
     later(40)
     world.cluster.fail(WriteConflict("the object has been modified", status=409), verb="patch")
@@ -212,24 +150,24 @@ def test_an_edit_that_meets_another_ones_edit_is_made_again(world):
 
 
 def test_a_gang_that_got_a_node_just_before_is_not_edited_and_the_event_says_so(world):
-    group = patient(world, asks("rack", wait=40.0))
+    group = topology_gang(world, preferred("rack", wait=40.0))
     world.settle()
     later(40)
     bind(world.cluster, group.uuid.hex, first=1)  # nobody has observed it
     world.look(group)
-    assert holds(world) == ([RACK], None)
+    assert holds(world) == ([RACK.label], None)
     assert said(group) == ["PatienceBegan", "Relaxed", "RelaxationLeftOut"]
     assert (fresh(group).stage, relaxed(group)) == (1, {"rack": False})
     bind(world.cluster, group.uuid.hex)
     world.settle()
     assert statuses(group) == ["RUNNING", "RUNNING"]
-    assert (holds(world), patches(world)) == (([RACK], None), 0)
+    assert (holds(world), patches(world)) == (([RACK.label], None), 0)
     assert said(group) == ["PatienceBegan", "Relaxed", "RelaxationLeftOut"]
 
 
 def test_a_gang_whose_binder_was_given_a_node_is_not_edited(db):
     world = World(scheduled=False, further=(KAI_BIND_REQUEST,))
-    group = patient(world, asks("rack", wait=40.0))
+    group = topology_gang(world, preferred("rack", wait=40.0))
     world.settle()
     later(40)
     pod = group.tasks.first().pod_name
@@ -241,13 +179,13 @@ def test_a_gang_whose_binder_was_given_a_node_is_not_edited(db):
     }
     world.cluster.create(KAI_BIND_REQUEST, request)
     world.look(group)
-    assert holds(world) == ([RACK], None)
+    assert holds(world) == ([RACK.label], None)
     assert said(group) == ["PatienceBegan", "Relaxed", "RelaxationLeftOut"]
 
 
 def test_a_binder_that_has_given_up_holds_nothing_up(db):
     world = World(scheduled=False, further=(KAI_BIND_REQUEST,))
-    group = patient(world, asks("rack", wait=40.0))
+    group = topology_gang(world, preferred("rack", wait=40.0))
     world.settle()
     later(40)
     pod = group.tasks.first().pod_name
@@ -265,14 +203,14 @@ def test_a_binder_that_has_given_up_holds_nothing_up(db):
 
 @pytest.mark.parametrize("pod_group_too", [False, True])
 def test_a_gang_made_anew_after_an_eviction_starts_relaxed(world, pod_group_too):
-    group = patient(world, asks("rack", wait=40.0), frozen=AGAIN)
+    group = topology_gang(world, preferred("rack", wait=40.0), frozen=AGAIN)
     world.settle()
     later(40)
     bind(world.cluster, group.uuid.hex, first=1)
     world.look(group)
     bind(world.cluster, group.uuid.hex)
     world.settle()
-    assert holds(world) == ([RACK], None)
+    assert holds(world) == ([RACK.label], None)
     evict(world, group)
     if pod_group_too:
         world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
@@ -284,7 +222,7 @@ def test_a_gang_made_anew_after_an_eviction_starts_relaxed(world, pod_group_too)
 
 
 def test_the_clock_begins_anew_with_the_gang(world):
-    group = patient(world, asks("rack", wait=40.0), frozen=AGAIN)
+    group = topology_gang(world, preferred("rack", wait=40.0), frozen=AGAIN)
     world.settle()
     later(30)
     bind(world.cluster, group.uuid.hex)
@@ -300,7 +238,7 @@ def test_the_clock_begins_anew_with_the_gang(world):
     assert (fresh(group).stage, statuses(group)) == (1, ["RUNNING", "RUNNING"])
 
 
-SETS = [[asks("rack", wait=40.0, group=name)] for name in ("left", "left", "right", "right")]
+SETS = [[preferred("rack", wait=40.0, group=name)] for name in ("left", "left", "right", "right")]
 
 
 def minimums(world):
@@ -308,9 +246,9 @@ def minimums(world):
 
 
 def test_a_gang_that_is_resized_stays_as_relaxed_as_it_is(world):
-    group = patient(world, sets=SETS, ignore_nonlead_status=False)
+    group = topology_gang(world, sets=SETS, ignore_nonlead_status=False)
     world.settle()
-    assert (holds(world), minimums(world)) == (([RACK, RACK], None), [2, 2])
+    assert (holds(world), minimums(world)) == (([RACK.label, RACK.label], None), [2, 2])
     later(40)
     world.settle()
     world.finish(group, 0, tasks=["task-3"])
@@ -319,7 +257,7 @@ def test_a_gang_that_is_resized_stays_as_relaxed_as_it_is(world):
 
 
 def test_a_gang_that_was_not_edited_in_time_is_resized_without_relaxing_it(world):
-    group = patient(world, sets=SETS, ignore_nonlead_status=False)
+    group = topology_gang(world, sets=SETS, ignore_nonlead_status=False)
     world.settle()
     later(40)
     bind(world.cluster, group.uuid.hex)
@@ -328,11 +266,11 @@ def test_a_gang_that_was_not_edited_in_time_is_resized_without_relaxing_it(world
     assert (fresh(group).stage, minimums(world)) == (1, [2, 2])
     world.finish(group, 0, tasks=["task-3"])
     world.settle()
-    assert (holds(world), minimums(world)) == (([RACK, RACK], None), [1, 2])
+    assert (holds(world), minimums(world)) == (([RACK.label, RACK.label], None), [1, 2])
 
 
 def test_no_clock_begins_while_the_cluster_does_not_answer(world):
-    group = patient(world, asks("rack", wait=40.0))
+    group = topology_gang(world, preferred("rack", wait=40.0))
     backend = group.backend
     backend.conditions = [{**backend.conditions[0], "status": "False"}]
     backend.save()
@@ -346,7 +284,7 @@ def test_no_clock_begins_while_the_cluster_does_not_answer(world):
 
 
 def test_time_without_an_answer_counts_and_is_acted_on_once_there_is_one(world):
-    group = patient(world, asks("rack", wait=40.0))
+    group = topology_gang(world, preferred("rack", wait=40.0))
     world.settle()
     backend = group.backend
     backend.conditions = [{**backend.conditions[0], "status": "False"}]
@@ -354,7 +292,7 @@ def test_time_without_an_answer_counts_and_is_acted_on_once_there_is_one(world):
     later(40)
     with world.cluster.unreachable():
         world.look(group)
-    assert (fresh(group).stage, holds(world)) == (0, ([RACK], None))
+    assert (fresh(group).stage, holds(world)) == (0, ([RACK.label], None))
     backend.conditions = [{**backend.conditions[0], "status": "True"}]
     backend.save()
     world.settle()
@@ -362,7 +300,7 @@ def test_time_without_an_answer_counts_and_is_acted_on_once_there_is_one(world):
 
 
 def test_a_group_is_relaxed_without_an_observer_too(world):
-    group = patient(world, asks("rack", wait=40.0))
+    group = topology_gang(world, preferred("rack", wait=40.0))
     Cluster.objects.update(heartbeat_at=None)
     world.look(group)
     later(40)
@@ -371,13 +309,13 @@ def test_a_group_is_relaxed_without_an_observer_too(world):
 
 
 def test_a_group_without_patience_is_never_edited(world):
-    group = patient(world, {**asks("rack"), "required": True})
+    group = topology_gang(world, required("rack"))
     world.settle()
     assert (fresh(group).unplaced_since, said(group), patches(world)) == (None, [], 0)
 
 
 def test_a_group_that_ends_has_no_clock(world):
-    group = patient(world, asks("rack", wait=40.0))
+    group = topology_gang(world, preferred("rack", wait=40.0))
     world.settle()
     request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="", force=False)
     world.settle()

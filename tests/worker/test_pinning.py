@@ -10,19 +10,21 @@ from cluster.errors import RequestForbidden
 from cluster.kinds import NODE, POD
 from pools.models import Cluster
 from tests.builders.crashes import at_crash_point, death_at
+from tests.builders.gangs import preferred, required, retried, topology_gang
+from tests.builders.nodes import put_node
+from tests.builders.patience import seek, wait_in_vain
+from tests.builders.pod_groups import bind, pod_group
+from tests.factories import RACK, ZONE
 from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
-from tests.worker.test_freeing import SOON, node, waited
-from tests.worker.test_patience import RACK, ZONE, asks, bind, patient, pod_group
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Event, ObservedPod, Task, TaskGroup
 from workflows.reconcile import pinning
 from workflows.reconcile.outcomes import Retry
-from workflows.services import orders
 from workflows.services.adoption import expect_other_forms
 
 MARK = "osmo.nvidia.com/pinned-sets"
-RETRY = {"max_retry_per_task": 2, "default_exit_actions": {"RESCHEDULE": "2"}}
-TOGETHER = {"key": "rack", "group": "r", "required": True}
+RETRY = retried("2", times=2)
+TOGETHER = required("rack", "r")
 
 
 def counting(cluster):
@@ -45,8 +47,8 @@ def group(world):
 
 def mixed(world, **changes):
     for number, gpus in enumerate((4, 2, 4, 2)):
-        node(world, f"n{number}", zone="a", rack="r1", gpus=gpus)
-    group = patient(world, TOGETHER, sets=((), (), (), ()), **changes)
+        put_node(world, f"n{number}", zone="a", rack="r1", gpus=gpus)
+    group = topology_gang(world, TOGETHER, sets=((), (), (), ()), **changes)
     _sizes(group)
     world.settle()
     return group
@@ -57,17 +59,13 @@ def _sizes(group):
         Task.objects.filter(pk=task.pk).update(spec={**task.spec, "gpu": gpus})
 
 
-def seek(world):
-    assert orders.propose(world.uid, seconds=60) == 0
-
-
 def selectors(world):
     return [pod["spec"].get("nodeSelector", {}) for pod in world.cluster.all(POD)]
 
 
 def is_pinned(world, rack="r1"):
     every = selectors(world)
-    labels = {ZONE: "a", RACK: rack}
+    labels = {ZONE.label: "a", RACK.label: rack}
     return len(every) == 4 and all(labels.items() <= one.items() for one in every)
 
 
@@ -102,19 +100,24 @@ def test_its_pods_are_made_again_with_the_labels_of_the_place(world, group):
 def test_its_preferences_give_way_and_then_it_is_pinned(world):
     """No node carries the rack that it prefers, and KAI passes over its zone by the largest task."""
     for number, gpus in enumerate((4, 2, 4, 2)):
-        node(world, f"n{number}", zone="a", gpus=gpus)
+        put_node(world, f"n{number}", zone="a", gpus=gpus)
     world.cluster.players.insert(0, counting)
-    zone = {"key": "zone", "group": "z", "required": True}
-    group = patient(world, zone, asks("rack"), sets=((), (), (), ()), frozen=SOON)
+    group = topology_gang(
+        world,
+        required("zone", "z"),
+        preferred("rack"),
+        sets=((), (), (), ()),
+        frozen={"free_preferences_after": 3600, "version": 5},
+    )
     _sizes(group)
     world.settle()
-    waited(world)
+    wait_in_vain(world)
     world.settle()
     assert (fresh(group).preference_levels, fresh(group).pins) == (1, [])
     assert statuses(group) == ["SCHEDULING"] * 4
     seek(world)
     world.settle()
-    assert [pod["spec"]["nodeSelector"][ZONE] for pod in world.cluster.all(POD)] == ["a"] * 4
+    assert [pod["spec"]["nodeSelector"][ZONE.label] for pod in world.cluster.all(POD)] == ["a"] * 4
     assert (statuses(group), notes(group)) == (["RUNNING"] * 4, ["SetsPinned"])
 
 
@@ -203,7 +206,7 @@ def test_pins_follow_the_room_but_not_at_once(world, group):
     seek(world)
     world.settle()
     for number, gpus in enumerate((4, 2, 4, 2)):
-        node(world, f"m{number}", zone="a", rack="r2", gpus=gpus)
+        put_node(world, f"m{number}", zone="a", rack="r2", gpus=gpus)
     world.cluster.remove(NODE, "n0")
     world.cluster.remove(NODE, "n2")
     world.observe()
@@ -244,7 +247,7 @@ def lose_rack(world):
 
 def second_rack(world):
     for number, gpus in enumerate((4, 2, 4, 2)):
-        node(world, f"m{number}", zone="a", rack="r2", gpus=gpus)
+        put_node(world, f"m{number}", zone="a", rack="r2", gpus=gpus)
     world.observe()
 
 
@@ -273,7 +276,7 @@ def test_a_gang_whose_rack_is_lost_while_there_is_room_nowhere_is_pinned_no_more
     seek(world)
     world.settle()
     assert (selectors(world), fresh(begun).pins) == ([{}] * 4, [])
-    assert pod_group(world)["spec"]["topologyConstraint"]["requiredTopologyLevel"] == RACK
+    assert pod_group(world)["spec"]["topologyConstraint"]["requiredTopologyLevel"] == RACK.label
     assert notes(begun) == ["SetsPinned", "SetsUnpinned"]
     assert "too few usable nodes" in Event.objects.get(group=begun, reason="SetsUnpinned").message
     second_rack(world)

@@ -3,6 +3,7 @@
 import pytest
 
 from cluster.kinds import POD
+from tests.builders.gangs import preferred, required, topology_gang
 from tests.factories import LEVELS, NodeFactory
 from tests.worker.world import World, fresh
 from workflows.metrics import PLACED
@@ -28,15 +29,6 @@ def nodes(group):
         NodeFactory(cluster=group.backend.cluster, name=name, labels=labels)
 
 
-def gang(world, *requirements, tasks=2, pool=None):
-    group = world.group(pods=tasks, pool=pool or world.pool(levels=LEVELS))
-    for task in group.tasks.all():
-        task.spec |= {"requirements": list(requirements)}
-        task.save()
-    world.settle(group)
-    return group
-
-
 def place(world, group, *names):
     """The scheduler's doing: each pod of the group, in order of its tasks, gets the node of that name."""
     pods = {pod["metadata"]["name"]: pod for pod in world.cluster.all(POD)}
@@ -49,37 +41,33 @@ def place(world, group, *names):
     world.settle(group)
 
 
-def asks(key, *, required=True, group="default"):
-    return {"key": key, "group": group, "required": required}
-
-
 def counted(group, asked, outcome):
     return PLACED.labels(group.workflow.pool_name, asked, outcome)._value.get()
 
 
 CASES = {
-    "one rack, as required": ([asks("rack")], ("a", "b"), "match", []),
-    "one rack, as preferred": ([asks("rack", required=False)], ("a", "b"), "match", []),
+    "one rack, as required": ([required("rack")], ("a", "b"), "match", []),
+    "one rack, as preferred": ([preferred("rack")], ("a", "b"), "match", []),
     "a preferred rack was missed": (
-        [asks("rack", required=False)],
+        [preferred("rack")],
         ("a", "c"),
         "degraded",
         ['2 tasks that should share one rack stand in "z1/r1" (1) and "z1/r2" (1).'],
     ),
     "the zone was had and the rack was not": (
-        [asks("zone"), asks("rack", required=False)],
+        [required("zone"), preferred("rack")],
         ("a", "c"),
         "degraded",
         ['2 tasks that should share one rack stand in "z1/r1" (1) and "z1/r2" (1).'],
     ),
     "somebody bound a pod by hand": (
-        [asks("zone")],
+        [required("zone")],
         ("a", "d"),
         "violation",
         ['2 tasks that must share one zone stand in "z1" (1) and "z2" (1).'],
     ),
     "a node without the label": (
-        [asks("rack", required=False)],
+        [preferred("rack")],
         ("a", "bare"),
         "degraded",
         ['2 tasks that should share one rack stand in nodes without the label (1) and "z1/r1" (1).'],
@@ -90,7 +78,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_a_gang_got_is_kept_told_and_counted(world, case):
     requirements, where, outcome, told = CASES[case]
-    group = gang(world, *requirements)
+    group = topology_gang(world, *requirements)
+    world.settle(group)
     nodes(group)
     asked = "required" if all(one["required"] for one in requirements) else "preferred"
     before = counted(group, asked, outcome)
@@ -104,7 +93,8 @@ def test_what_a_gang_got_is_kept_told_and_counted(world, case):
 
 
 def test_nothing_is_judged_before_the_last_task_has_a_node(world):
-    group = gang(world, asks("rack"))
+    group = topology_gang(world, required("rack"))
+    world.settle(group)
     nodes(group)
     place(world, group, "a", None)
     assert fresh(group).placement_result is None
@@ -113,7 +103,8 @@ def test_nothing_is_judged_before_the_last_task_has_a_node(world):
 
 
 def test_nothing_is_judged_by_labels_that_are_not_known_yet(world):
-    group = gang(world, asks("rack"))
+    group = topology_gang(world, required("rack"))
+    world.settle(group)
     place(world, group, "a", "b")
     assert fresh(group).placement_result is None
     nodes(group)
@@ -122,14 +113,16 @@ def test_nothing_is_judged_by_labels_that_are_not_known_yet(world):
 
 
 def test_a_gang_that_asked_for_nothing_got_nothing(world):
-    group = gang(world)
+    group = topology_gang(world)
+    world.settle(group)
     nodes(group)
     place(world, group, "a", "d")
     assert fresh(group).placement_result is None
 
 
 def test_labels_that_change_afterwards_do_not_rewrite_what_was_got(world):
-    group = gang(world, asks("rack"))
+    group = topology_gang(world, required("rack"))
+    world.settle(group)
     nodes(group)
     place(world, group, "a", "b")
     group.backend.cluster.nodes.filter(name="b").update(labels={ZONE.label: "z9", RACK.label: "r9"})

@@ -12,6 +12,7 @@ from cluster.errors import ClusterUnreachable, Invalid, NotServed, RequestForbid
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from pools.conditions import status_of
 from pools.models import Cluster
+from tests.builders.gangs import retried
 from tests.factories import LEVELS
 from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
@@ -213,7 +214,7 @@ def test_a_sibling_that_fails_ends_the_group_that_does_not_ignore_it(world):
     assert world.cluster.objects == {}
 
 
-RESCHEDULE = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "1-3"}}
+RESCHEDULE = retried("1-3")
 
 
 def test_a_task_is_tried_again_with_the_same_place_in_its_gang(world):
@@ -585,7 +586,7 @@ def test_a_pod_group_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):
 def test_a_pod_group_that_somebody_deletes_is_made_again_for_a_task_that_waits_to_be_tried_again(db):
     """KAI counts running pods at once; without a pod group the task would wait until its gang ends."""
     world = World()
-    again = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "2"}}
+    again = retried("2")
     group = world.group(pods=3, frozen=again)
     world.settle()
     world.cluster.players.pop(0)  # nothing is placed any more

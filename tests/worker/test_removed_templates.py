@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
-from tests.worker.test_attempts import gang
+from tests.builders.gangs import recovering_gang
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Event, ObservedPod, TaskGroup
 
@@ -33,12 +33,8 @@ def remove_template(world, group):
     TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=long_ago)
 
 
-def uids(world, kind):
-    return {obj["metadata"]["uid"] for obj in world.cluster.all(kind)}
-
-
 def test_the_domain_of_a_gang_without_claims_is_made_again_with_it(world, group):
-    domains, pods = uids(world, COMPUTE_DOMAIN), uids(world, POD)
+    domains, pods = world.uids(COMPUTE_DOMAIN), world.uids(POD)
     remove_template(world, group)
     for _ in range(3):
         world.step(group)
@@ -49,9 +45,9 @@ def test_the_domain_of_a_gang_without_claims_is_made_again_with_it(world, group)
     world.settle()
     ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(minutes=1))
     world.settle()
-    assert (len(uids(world, COMPUTE_DOMAIN)), uids(world, COMPUTE_DOMAIN) & domains) == (1, set())
+    assert (len(world.uids(COMPUTE_DOMAIN)), world.uids(COMPUTE_DOMAIN) & domains) == (1, set())
     assert len(world.cluster.names(RESOURCE_CLAIM_TEMPLATE)) == 1
-    assert (len(uids(world, POD)), uids(world, POD) & pods) == (2, set())
+    assert (len(world.uids(POD)), world.uids(POD) & pods) == (2, set())
     assert statuses(group) == ["SCHEDULING"] * 2
     assert Event.objects.filter(group=group, reason="ComputeDomainMadeAgain").count() == 1
 
@@ -76,7 +72,7 @@ def test_the_domain_of_a_gang_with_a_claim_is_left_alone(world, group):
     metadata = {"name": "claim-0", "namespace": "osmo", "uid": "claim-0", "ownerReferences": [owner]}
     world.cluster.put(RESOURCE_CLAIM, {"metadata": metadata, "spec": {}})
     remove_template(world, group)
-    before = uids(world, COMPUTE_DOMAIN)
+    before = world.uids(COMPUTE_DOMAIN)
     for _ in range(3):
         world.step(group)
     (domain,) = world.cluster.all(COMPUTE_DOMAIN)
@@ -89,7 +85,7 @@ def test_a_template_that_the_observer_has_not_reported_is_looked_for_in_the_clus
     world.observe()
     world.cluster.players.append(world.controller)
     world.cluster._play()
-    before = uids(world, COMPUTE_DOMAIN)
+    before = world.uids(COMPUTE_DOMAIN)
     world.look(group)
     (domain,) = world.cluster.all(COMPUTE_DOMAIN)
     assert domain["metadata"]["uid"] in before
@@ -98,7 +94,7 @@ def test_a_template_that_the_observer_has_not_reported_is_looked_for_in_the_clus
 
 def test_a_task_tried_again_without_the_template_says_when_it_comes_back(db):
     world = World()
-    group = gang(world)
+    group = recovering_gang(world)
     controller = world.cluster.players.pop()
     remove_template(world, group)
     (lead,) = group.tasks.filter(latest=True, lead=True)
@@ -132,7 +128,7 @@ def test_a_domain_made_again_is_left_alone_until_its_controller_makes_the_templa
     for _ in range(8):
         ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(minutes=1))
         world.step(group)
-        domain_uids |= uids(world, COMPUTE_DOMAIN)
+        domain_uids |= world.uids(COMPUTE_DOMAIN)
     assert len(domain_uids) == 1
     assert Event.objects.filter(group=group, reason="ComputeDomainMadeAgain").count() == 1
     world.cluster.players.append(world.controller)
@@ -140,5 +136,5 @@ def test_a_domain_made_again_is_left_alone_until_its_controller_makes_the_templa
     world.settle()
     ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(minutes=1))
     world.settle()
-    assert uids(world, COMPUTE_DOMAIN) == domain_uids
-    assert len(uids(world, POD)) == 2
+    assert world.uids(COMPUTE_DOMAIN) == domain_uids
+    assert len(world.uids(POD)) == 2

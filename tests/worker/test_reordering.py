@@ -3,18 +3,14 @@
 import pytest
 
 from cluster.errors import RequestForbidden, WriteConflict
-from cluster.kinds import POD
 from tests.builders.crashes import death_at
-from tests.factories import LEVELS
+from tests.builders.gangs import required, topology_gang
+from tests.builders.pod_groups import bind, patches, pod_group, pods_of
 from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
-from tests.worker.test_patience import bind
 from tests.worker.world import World, fresh, statuses
 from web import crashpoints
-from workflows.manifests.group import Renderer
-from workflows.models import Event, Task, TaskGroup
-from workflows.selectors import group_values
+from workflows.models import Event, TaskGroup
 from workflows.services.adoption import expect_other_forms
-from workflows.values.placement import GroupPlacement
 
 ORDER = "osmo.nvidia.com/order"
 SUBGROUP = "kai.scheduler/subgroup-name"
@@ -38,8 +34,8 @@ def picky(cluster):
 
 
 def labels_of(cluster, name):
-    pods = [p for p in cluster.all(POD) if p["metadata"]["annotations"].get("pod-group-name") == name]
-    return {p["metadata"]["name"]: p["metadata"]["labels"].get(SUBGROUP) for p in pods}
+    labels = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in pods_of(cluster, name)}
+    return {pod: labels[pod].get(SUBGROUP) for pod in labels}
 
 
 @pytest.fixture
@@ -52,15 +48,8 @@ def world(db):
 @pytest.fixture
 def group(world):
     """Two tasks that share a rack, and three without a set, all created and without a place."""
-    group = world.group(pods=5, pool=world.pool(levels=LEVELS))
-    required = [{"key": "rack", "group": "r", "required": True}]
-    pair = group.tasks.order_by("position")[:2]
-    for task in pair:
-        Task.objects.filter(pk=task.pk).update(spec={**task.spec, "requirements": required})
-    (gang,) = Renderer(
-        group_values(group, GroupPlacement.from_json(group.placement, group.optional_placement))
-    ).gangs.values()
-    TaskGroup.objects.filter(pk=group.pk).update(constraints=[line.as_json() for line in gang.constraints])
+    pair = [required("rack", "r")]
+    group = topology_gang(world, sets=(pair, pair, (), (), ()))
     world.settle()
     assert statuses(group) == ["SCHEDULING"] * 5
     return group
@@ -70,13 +59,8 @@ def propose(group, order=FREE_FIRST):
     TaskGroup.objects.filter(pk=group.pk).update(proposed_order=order)
 
 
-def live(world):
-    (found,) = world.cluster.all(KAI_POD_GROUP)
-    return found
-
-
 def leaves(world):
-    return sorted(entry["name"] for entry in live(world)["spec"]["subGroups"])
+    return sorted(entry["name"] for entry in pod_group(world)["spec"]["subGroups"])
 
 
 def events(group):
@@ -84,10 +68,6 @@ def events(group):
     return list(
         Event.objects.filter(group=group, reason__in=wanted).order_by("id").values_list("reason", flat=True)
     )
-
-
-def patches(world):
-    return sum(call.verb == "patch" for call in world.cluster.calls)
 
 
 def assert_placed_in_order(world, group):
@@ -99,7 +79,7 @@ def assert_placed_in_order(world, group):
     assert sorted(set(labels_of(world.cluster, group.uuid.hex).values())) == leaves(world)
     assert {line["subgroup"] for line in row.constraints} < set(leaves(world))
     assert events(group) == ["SetsOrdered", "SetsReordered"]
-    assert ORDER in live(world)["metadata"]["annotations"]
+    assert ORDER in pod_group(world)["metadata"]["annotations"]
 
 
 def test_a_gang_is_placed_only_because_it_is_re_ordered(world, group):
@@ -159,7 +139,7 @@ def missing_right(world, group):
 
 
 def resized_from_outside(world, group):
-    found = live(world)
+    found = pod_group(world)
     found["metadata"]["annotations"]["osmo.nvidia.com/members"] = "0"
     world.cluster.put(KAI_POD_GROUP, found)
 
@@ -194,7 +174,7 @@ def test_a_group_of_a_backup_is_brought_back_to_the_order_that_its_row_has(world
     assert (row.set_order, row.reordering, row.repinning) == ([], False, False)
     assert [name.endswith("-free") for name in leaves(world)] == [False, True]
     assert sorted(set(labels_of(world.cluster, group.uuid.hex).values())) == leaves(world)
-    assert ORDER not in live(world)["metadata"]["annotations"]
+    assert ORDER not in pod_group(world)["metadata"]["annotations"]
     world.cluster.players.insert(0, picky)
     propose(group)
     world.settle()

@@ -5,11 +5,12 @@ KAI from v0.15 on does not look at the peers' subgroups, and put a replacement i
 
 from cluster.kinds import NODE, POD
 from scheduling.requirements import Requirement
+from tests.builders.gangs import retried
 from tests.factories import LEVELS, TaskFactory
 from tests.worker.world import fresh, statuses
 from workflows.values.observation import PINS_ANNOTATION
 
-RETRY = {"max_retry_per_task": 2, "default_exit_actions": {"RESCHEDULE": "2"}}
+RETRY = retried("2", times=2)
 ZONE, RACK = LEVELS[0].label, LEVELS[1].label
 IN_ZONE = Requirement("zone", "z", required=True)
 IN_RACK = Requirement("rack", "r", required=True)

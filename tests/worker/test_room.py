@@ -11,102 +11,36 @@ from pools.models import Cluster
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
 from tests.builders.crashes import Killed, expire_leases
+from tests.builders.workloads import (
+    HOSTNAME,
+    PREEMPTED,
+    admit,
+    binder,
+    condition,
+    evict_workload,
+    hosts,
+    kueue_world,
+    queued_gang,
+    workload,
+    write_status,
+)
 from tests.factories import foreign_usage
-from tests.fakes import players
 from tests.fakes.kinds import WORKLOAD
-from tests.worker.world import World, fresh, statuses
+from tests.worker.world import fresh, statuses
 from web.times import read_instant
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Attempt, ObservedObject, ObservedPod, TaskGroup
 from workflows.services.stop import request_stop
 from workflows.values.observation import POD_GROUP
 
-HOSTNAME = "kubernetes.io/hostname"
-REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, backoff_first=0.001)
-
-
-def binder(cluster):
-    """Kubernetes' scheduler: a pod gets the node that its selector names, and no other."""
-    for pod in cluster.all(POD):
-        node = pod["spec"].get("nodeSelector", {}).get(HOSTNAME)
-        if node and not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
-            pod["spec"]["nodeName"] = node
-            cluster.put(POD, pod)
-
-
-def world_with_nodes():
-    """Nodes n-1 to n-4, and a scheduler that binds pods to the nodes that they name."""
-    world = World(scheduled=False)
-    world.cluster.players += [binder, players.kubelet]
-    for number in range(1, 5):
-        name = f"n-{number}"
-        world.cluster.put(NODE, {"metadata": {"name": name, "labels": {HOSTNAME: name}}})
-    return world
-
 
 @pytest.fixture
 def world(db):
-    return world_with_nodes()
-
-
-def gang(world, *, pods=2, policy=REQUEUE, claim_gpus=None, **frozen):
-    backend = {"scheduler_type": "kueue", "scheduler_name": "default-scheduler", "scheduler_version": "0.15"}
-    group = world.group(pods=pods, pool=world.pool(backend=backend, nvlink=True))
-    optional = {"attempts": True, "recovery": policy.to_json(), "claim_gpus": dict(claim_gpus or {})}
-    placement = {**group.placement, "queue": "train", **frozen}
-    TaskGroup.objects.filter(pk=group.pk).update(placement=placement, optional_placement=optional)
-    world.settle()
-    return fresh(group)
-
-
-def workload(world):
-    (only,) = world.cluster.all(WORKLOAD)
-    return only
-
-
-def condition(kind, status="True", reason="", message=""):
-    return {"type": kind, "status": status, "reason": reason, "message": message}
-
-
-def write_status(world, status):
-    name = workload(world)["metadata"]["name"]
-
-    def change(obj):
-        obj["status"] = status
-
-    world.cluster.edit(WORKLOAD, name, change, namespace="osmo")
-
-
-def admit(world, *nodes):
-    """Kueue admits the gang, with one pod on each of these nodes."""
-    (pod_set,) = workload(world)["spec"]["podSets"]
-    part = {
-        "domainCount": len(nodes),
-        "podCounts": {"universal": 1},
-        "valuesPerLevel": [{"individual": {"roots": list(nodes)}}],
-    }
-    assigned = {"name": pod_set["name"], "topologyAssignment": {"levels": [HOSTNAME], "slices": [part]}}
-    conditions = [condition("QuotaReserved"), condition("Admitted")]
-    write_status(
-        world, {"conditions": conditions, "admission": {"clusterQueue": "q", "podSetAssignments": [assigned]}}
-    )
-
-
-def evict(world, reason="Preempted", message="Preempted to accommodate a workload"):
-    status = workload(world).get("status") or {}
-    evicted = condition("Evicted", reason=reason, message=message)
-    write_status(world, {**status, "conditions": [*status.get("conditions", ()), evicted]})
-
-
-def hosts(world):
-    """The node of each task of the present attempt, in their order."""
-    group = TaskGroup.objects.get()
-    tasks = group.tasks.filter(latest=True).order_by("position")
-    return [task.node_name for task in tasks]
+    return kueue_world()
 
 
 def test_no_pod_exists_before_its_gang_has_room(world):
-    group = gang(world)
+    group = queued_gang(world)
     assert (group.status, world.pods()) == ("SCHEDULING", [])
     assert statuses(group) == ["SCHEDULING"] * 2
     spec = workload(world)["spec"]
@@ -118,7 +52,7 @@ def test_no_pod_exists_before_its_gang_has_room(world):
 
 
 def test_a_group_that_waits_for_room_costs_no_call(world):
-    group = gang(world)
+    group = queued_gang(world)
     before = len(world.cluster.calls)
     world.look(group)
     assert world.cluster.calls[before:] == []
@@ -127,7 +61,7 @@ def test_a_group_that_waits_for_room_costs_no_call(world):
 @pytest.mark.parametrize(("waited", "pause"), [(1, 3), (40, 40), (900, 120)])
 def test_the_longer_a_group_waits_for_room_the_more_rarely_it_looks(world, waited, pause):
     """What others use of the queue stands in its reason, and nobody notifies it when that changes."""
-    group = gang(world)
+    group = queued_gang(world)
     began = timezone.now()
     times = ("processing_start_time", "scheduling_start_time")
     TaskGroup.objects.filter(pk=group.pk).update(**dict.fromkeys(times, began - timedelta(seconds=waited)))
@@ -138,11 +72,11 @@ def test_the_longer_a_group_waits_for_room_the_more_rarely_it_looks(world, waite
 
 
 def test_pods_are_made_for_the_nodes_that_were_assigned(world):
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-3", "n-1")
     world.settle()
     assert statuses(group) == ["RUNNING"] * 2
-    assert hosts(world) == ["n-1", "n-3"]
+    assert hosts() == ["n-1", "n-3"]
     for pod in world.cluster.all(POD):
         assert pod["metadata"]["annotations"]["kueue.x-k8s.io/podset-unconstrained-topology"] == "true"
     world.finish(group)
@@ -155,7 +89,7 @@ def test_pods_are_made_for_the_nodes_that_were_assigned(world):
 @pytest.mark.parametrize("has_asked", [False, True])
 def test_room_of_an_attempt_that_the_rows_do_not_know_is_given_back_first(world, has_asked, with_pods):
     """The database was put back: the workload of a later attempt holds the nodes, perhaps with pods."""
-    group = gang(world)
+    group = queued_gang(world)
     own = workload(world)
     later = workload_of_a_later_attempt(world, own)
     if with_pods:
@@ -198,7 +132,7 @@ def forget_creation(group):
 
 
 def test_a_worker_that_dies_between_room_and_pods_leaves_the_next_to_go_on(world, monkeypatch):
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-2")
     create = world.cluster.create_many
 
@@ -211,16 +145,16 @@ def test_a_worker_that_dies_between_room_and_pods_leaves_the_next_to_go_on(world
     monkeypatch.setattr(world.cluster, "create_many", create)
     expire_leases()
     world.settle()
-    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-1", "n-2"])
+    assert (statuses(group), hosts()) == (["RUNNING"] * 2, ["n-1", "n-2"])
     assert len(world.cluster.all(WORKLOAD)) == 1
 
 
 def test_an_evicted_gang_is_tried_again_with_a_workload_of_its_own(world):
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-2")
     world.settle()
     before = workload(world)["metadata"]["name"]
-    evict(world)
+    evict_workload(world)
     world.settle()
     assert (fresh(group).attempt_number, world.pods()) == (2, [])
     after = workload(world)
@@ -230,29 +164,29 @@ def test_an_evicted_gang_is_tried_again_with_a_workload_of_its_own(world):
     assert "Preempted to accommodate a workload" in attempt.message
     admit(world, "n-3", "n-4")
     world.settle()
-    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-3", "n-4"])
+    assert (statuses(group), hosts()) == (["RUNNING"] * 2, ["n-3", "n-4"])
 
 
 def test_an_evicted_gang_ends_where_its_policy_says_so(world):
-    group = gang(world, policy=RecoveryPolicy())
+    group = queued_gang(world, policy=RecoveryPolicy())
     admit(world, "n-1", "n-2")
     world.settle()
-    evict(world)
+    evict_workload(world)
     world.settle()
     assert (fresh(group).status, world.cluster.all(WORKLOAD)) == ("FAILED_PREEMPTED", [])
 
 
 def test_room_that_is_taken_back_before_there_are_pods_is_asked_for_again(world):
-    group = gang(world)
+    group = queued_gang(world)
     before = workload(world)["metadata"]["uid"]
-    evict(world)
+    evict_workload(world)
     world.settle()
     assert workload(world)["metadata"]["uid"] != before
     assert (fresh(group).status, fresh(group).attempt_number) == ("SCHEDULING", 1)
 
 
 def test_a_group_that_is_stopped_while_it_waits_leaves_no_workload(world):
-    group = gang(world)
+    group = queued_gang(world)
     canceled = TaskStatus.FAILED_CANCELED
     request_stop(Q(pk=group.pk), status=canceled, message="cancelled", force=False)
     world.settle()
@@ -261,7 +195,7 @@ def test_a_group_that_is_stopped_while_it_waits_leaves_no_workload(world):
 
 
 def test_the_wait_for_room_has_the_queue_timeout(world):
-    group = gang(world)
+    group = queued_gang(world)
     TaskGroup.objects.filter(pk=group.pk).update(scheduling_start_time=timezone.now() - timedelta(days=1))
     world.settle()
     assert fresh(group).status == "FAILED_QUEUE_TIMEOUT"
@@ -269,20 +203,20 @@ def test_the_wait_for_room_has_the_queue_timeout(world):
 
 
 def test_a_task_that_is_tried_again_takes_its_place(world):
-    group = gang(world, default_exit_actions={"RESCHEDULE": "3"}, max_retry_per_task=1)
+    group = queued_gang(world, default_exit_actions={"RESCHEDULE": "3"}, max_retry_per_task=1)
     admit(world, "n-1", "n-2")
     world.settle()
     second = group.tasks.get(position=1).name
     world.finish(group, 3, tasks=[second])
     world.ends.clear()
     world.settle()
-    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-1", "n-2"])
+    assert (statuses(group), hosts()) == (["RUNNING"] * 2, ["n-1", "n-2"])
     assert len(world.cluster.all(WORKLOAD)) == 1
 
 
 def test_a_task_of_a_lost_node_waits_for_the_node_that_replaces_it(world):
     policy = RecoveryPolicy(node_lost=Response.TASK, backoff_first=0.001)
-    group = gang(world, policy=policy)
+    group = queued_gang(world, policy=policy)
     admit(world, "n-1", "n-2")
     world.settle()
     lost = group.tasks.get(position=1)
@@ -294,12 +228,12 @@ def test_a_task_of_a_lost_node_waits_for_the_node_that_replaces_it(world):
     assert len(world.pods()) == 1
     admit(world, "n-1", "n-4")
     world.settle()
-    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-1", "n-4"])
+    assert (statuses(group), hosts()) == (["RUNNING"] * 2, ["n-1", "n-4"])
     assert fresh(group).attempt_number == 1
 
 
 def test_a_gang_whose_assigned_node_is_not_there_names_the_node(world):
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-9")
     world.settle()
     assert world.pods() == []
@@ -309,11 +243,11 @@ def test_a_gang_whose_assigned_node_is_not_there_names_the_node(world):
     )
     admit(world, "n-1", "n-2")
     world.settle()
-    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-1", "n-2"])
+    assert (statuses(group), hosts()) == (["RUNNING"] * 2, ["n-1", "n-2"])
 
 
 def test_nodes_that_do_not_hold_the_gang_make_no_pod(world):
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1")
     world.settle()
     assert world.pods() == []
@@ -327,7 +261,7 @@ def delete_workload(world, group):
 
 def test_a_running_gang_whose_workload_somebody_deleted_is_tried_again(world):
     """Kueue may give its nodes away at once: no pod goes on without room for long."""
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-2")
     world.settle()
     before = workload(world)["metadata"]["name"]
@@ -340,11 +274,11 @@ def test_a_running_gang_whose_workload_somebody_deleted_is_tried_again(world):
     assert workload(world)["metadata"]["name"] != before
     admit(world, "n-3", "n-4")
     world.settle()
-    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-3", "n-4"])
+    assert (statuses(group), hosts()) == (["RUNNING"] * 2, ["n-3", "n-4"])
 
 
 def test_a_running_gang_whose_workload_somebody_deleted_ends_where_its_policy_says_so(world):
-    group = gang(world, policy=RecoveryPolicy())
+    group = queued_gang(world, policy=RecoveryPolicy())
     admit(world, "n-1", "n-2")
     world.settle()
     delete_workload(world, group)
@@ -353,7 +287,7 @@ def test_a_running_gang_whose_workload_somebody_deleted_ends_where_its_policy_sa
 
 
 def test_a_strangers_workload_of_its_name_gives_a_gang_no_room(world):
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-2")
     world.settle()
     stranger = workload(world)
@@ -369,7 +303,7 @@ def test_a_strangers_workload_of_its_name_gives_a_gang_no_room(world):
 def test_a_gang_that_did_not_run_asks_for_room_again_whatever_its_policy(world):
     """Its pods were made for nodes that the next Workload may not be given."""
     world.cluster.players.remove(binder)
-    group = gang(world, policy=RecoveryPolicy())
+    group = queued_gang(world, policy=RecoveryPolicy())
     admit(world, "n-1", "n-2")
     world.settle()
     before = workload(world)["spec"]
@@ -415,7 +349,7 @@ def pass_time(world, seconds):
 
 
 def test_a_pod_that_cannot_be_bound_to_its_node_is_reported_with_who_uses_the_node(world):
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-2")
     take(world, "n-2")
     world.settle()
@@ -429,7 +363,7 @@ def test_a_pod_that_cannot_be_bound_to_its_node_is_reported_with_who_uses_the_no
 
 def test_a_node_that_takes_no_new_pods_is_reported_as_that(world):
     """Somebody cordons it between admission and pods."""
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-2")
     take(world, "n-2")
     world.cluster.edit(NODE, "n-2", lambda node: node.update(spec={"unschedulable": True}))
@@ -437,10 +371,10 @@ def test_a_node_that_takes_no_new_pods_is_reported_as_that(world):
     assert "It is cordoned." in fresh(group).waiting_reason
 
 
-@pytest.mark.parametrize("policy", [REQUEUE, RecoveryPolicy()], ids=["requeue", "fail"])
+@pytest.mark.parametrize("policy", [PREEMPTED, RecoveryPolicy()], ids=["requeue", "fail"])
 def test_room_that_cannot_be_used_is_given_back_and_asked_for_again(world, policy):
     """The gang was never whole, so nothing of it counts as a run, whatever its policy says."""
-    group = gang(world, policy=policy)
+    group = queued_gang(world, policy=policy)
     admit(world, "n-1", "n-2")
     take(world, "n-2")
     world.settle()
@@ -454,13 +388,13 @@ def test_room_that_cannot_be_used_is_given_back_and_asked_for_again(world, polic
     world.settle()
     admit(world, "n-1", "n-3")
     world.settle()
-    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-1", "n-3"])
+    assert (statuses(group), hosts()) == (["RUNNING"] * 2, ["n-1", "n-3"])
 
 
 def test_a_task_that_cannot_get_its_node_again_ends_by_the_policy_of_a_gang_that_has_run(world):
     """It is tried again alone on its node, which another tenant took meanwhile."""
     again = {"default_exit_actions": {"RESCHEDULE": "7"}, "max_retry_per_task": 1}
-    group = gang(world, policy=RecoveryPolicy(), **again)
+    group = queued_gang(world, policy=RecoveryPolicy(), **again)
     TaskGroup.objects.filter(pk=group.pk).update(ignore_nonlead_status=True)
     admit(world, "n-1", "n-2")
     world.settle()
@@ -468,14 +402,14 @@ def test_a_task_that_cannot_get_its_node_again_ends_by_the_policy_of_a_gang_that
     follower = group.tasks.get(lead=False)
     world.finish(group, 7, tasks={follower.name})
     world.settle()
-    assert (hosts(world), statuses(group)) == (["n-1", ""], ["RUNNING", "SCHEDULING"])
+    assert (hosts(), statuses(group)) == (["n-1", ""], ["RUNNING", "SCHEDULING"])
     pass_time(world, 61)
     world.settle()
     assert (fresh(group).attempt_number, statuses(group)) == (1, ["RUNNING", "FAILED_PREEMPTED"])
 
 
 def test_a_row_that_is_missing_ends_no_gang(world):
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-2")
     world.settle()
     ObservedObject.objects.filter(kind=POD_GROUP).delete()
@@ -503,10 +437,10 @@ AGAIN = RecoveryPolicy(
 @pytest.mark.parametrize("reason", CAUSES)
 def test_why_its_room_was_taken_decides_what_follows(world, reason):
     """A lost room is never made good by one task alone, whatever the policy says of a lost node."""
-    group = gang(world, policy=AGAIN)
+    group = queued_gang(world, policy=AGAIN)
     admit(world, "n-1", "n-2")
     world.settle()
-    evict(world, reason, "words of Kueue")
+    evict_workload(world, reason, "words of Kueue")
     world.settle()
     (attempt,) = Attempt.objects.filter(group=group)
     assert (attempt.loss, attempt.evidence, attempt.status) == CAUSES[reason]
@@ -516,10 +450,10 @@ def test_why_its_room_was_taken_decides_what_follows(world, reason):
 
 @pytest.mark.parametrize("reason", CAUSES)
 def test_a_group_ends_by_the_cause_where_its_policy_says_so(world, reason):
-    group = gang(world, policy=RecoveryPolicy())
+    group = queued_gang(world, policy=RecoveryPolicy())
     admit(world, "n-1", "n-2")
     world.settle()
-    evict(world, reason)
+    evict_workload(world, reason)
     world.settle()
     assert (fresh(group).status, world.cluster.all(WORKLOAD)) == (CAUSES[reason][2], [])
 
@@ -535,7 +469,7 @@ def unadmitted(status):
 @pytest.mark.parametrize("edit", [finished, unadmitted])
 def test_a_running_gang_that_its_scheduler_counts_no_more_gives_its_nodes_up(world, edit):
     """Somebody edited the status of its Workload, so Kueue may admit others to its nodes."""
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-2")
     world.settle()
     write_status(world, edit(workload(world)["status"]))
@@ -548,7 +482,7 @@ def test_a_running_gang_that_its_scheduler_counts_no_more_gives_its_nodes_up(wor
 
 def test_a_workload_that_has_finished_before_there_are_pods_is_made_again(world):
     """Kueue never looks at it again."""
-    gang(world)
+    queued_gang(world)
     before = workload(world)["metadata"]["uid"]
     admit(world, "n-1", "n-2")
     write_status(world, finished(workload(world)["status"]))
@@ -557,7 +491,7 @@ def test_a_workload_that_has_finished_before_there_are_pods_is_made_again(world)
 
 
 def test_a_row_that_does_not_show_the_admission_yet_ends_no_gang(world):
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-2")
     world.settle()
     ObservedObject.objects.filter(kind=POD_GROUP).update(digest={})
@@ -567,10 +501,10 @@ def test_a_row_that_does_not_show_the_admission_yet_ends_no_gang(world):
 
 
 def test_an_exit_action_tries_no_task_again_in_room_that_was_taken_back(world):
-    group = gang(world, pods=1, default_exit_actions={"RESCHEDULE": "3006"}, max_retry_per_task=3)
+    group = queued_gang(world, pods=1, default_exit_actions={"RESCHEDULE": "3006"}, max_retry_per_task=3)
     admit(world, "n-1")
     world.settle()
-    evict(world)
+    evict_workload(world)
     world.settle()
     assert fresh(group).attempt_number == 2
 
@@ -578,11 +512,11 @@ def test_an_exit_action_tries_no_task_again_in_room_that_was_taken_back(world):
 @pytest.mark.parametrize("with_pods", [True, False])
 def test_a_workload_that_is_switched_off_stays_so_in_the_next_attempt(world, with_pods):
     """An attempt that asked for room again would undo what an administrator did."""
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-2")
     if with_pods:
         world.settle()
-    evict(world, "Deactivated", "The workload is deactivated")
+    evict_workload(world, "Deactivated", "The workload is deactivated")
     world.settle()
     assert (fresh(group).attempt_number, world.pods()) == (2, [])
     assert workload(world)["spec"]["active"] is False
@@ -595,13 +529,13 @@ def test_a_workload_that_is_switched_off_stays_so_in_the_next_attempt(world, wit
     assert "until somebody sets spec.active" in reason
     admit(world, "n-3", "n-4")
     world.settle()
-    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-3", "n-4"])
+    assert (statuses(group), hosts()) == (["RUNNING"] * 2, ["n-3", "n-4"])
 
 
 def test_a_workload_that_is_switched_off_while_it_waits_is_left_alone(world):
-    group = gang(world)
+    group = queued_gang(world)
     before = workload(world)["metadata"]["uid"]
-    evict(world, "Deactivated", "The workload is deactivated")
+    evict_workload(world, "Deactivated", "The workload is deactivated")
     world.settle()
     assert (workload(world)["metadata"]["uid"], fresh(group).attempt_number) == (before, 1)
     calls = len(world.cluster.calls)
@@ -610,14 +544,14 @@ def test_a_workload_that_is_switched_off_while_it_waits_is_left_alone(world):
 
 
 def test_a_loss_after_it_was_switched_on_again_asks_for_room_at_once(world):
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-2")
     world.settle()
-    evict(world, "Deactivated")
+    evict_workload(world, "Deactivated")
     world.settle()
     admit(world, "n-1", "n-2")
     world.settle()
-    evict(world)
+    evict_workload(world)
     world.settle()
     assert fresh(group).attempt_number == 3
     assert workload(world)["spec"].get("active", True) is True
@@ -625,14 +559,14 @@ def test_a_loss_after_it_was_switched_on_again_asks_for_room_at_once(world):
 
 def test_room_that_is_lost_before_there_are_pods_does_not_switch_it_off_again(world):
     """Somebody switched it on, so the next attempt must not wait for that once more."""
-    group = gang(world)
+    group = queued_gang(world)
     admit(world, "n-1", "n-2")
     world.settle()
-    evict(world, "Deactivated")
+    evict_workload(world, "Deactivated")
     world.settle()
     assert workload(world)["spec"]["active"] is False
     admit(world, "n-1", "n-2")
-    evict(world)
+    evict_workload(world)
     world.settle()
     assert workload(world)["spec"].get("active", True) is True
     assert fresh(group).attempt_number == 3

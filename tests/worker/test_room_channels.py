@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, NODE, POD
 from pools.values.recovery import RecoveryPolicy, Response
+from tests.builders.workloads import HOSTNAME, admit, hosts, kueue_world, queued_gang, workload
 from tests.fakes.kinds import WORKLOAD
-from tests.worker.test_room import HOSTNAME, admit, gang, hosts, workload, world_with_nodes
 from tests.worker.world import fresh, statuses
 from workflows.models import Attempt, Task, TaskGroup
 
@@ -18,7 +18,7 @@ ALONE = RecoveryPolicy(node_lost=Response.TASK, backoff_first=0.001)
 
 @pytest.fixture
 def world(db):
-    return world_with_nodes()
+    return kueue_world()
 
 
 def node_terms(spec):
@@ -43,7 +43,7 @@ def hold(world, node, domain="uid-of-another"):
 
 
 def test_room_is_asked_for_on_nodes_whose_channel_no_domain_holds(world):
-    gang(world)
+    queued_gang(world)
     assert asked(world) == [[f"{HELD} DoesNotExist"]]
 
 
@@ -54,7 +54,7 @@ def room_asked(world):
 
 
 def test_claims_that_could_share_a_node_ask_for_room_that_parts_them(world):
-    gang(world, claim_gpus={"gpu": 3})
+    queued_gang(world, claim_gpus={"gpu": 3})
     assert [amounts["nvidia.com/gpu"] for amounts in room_asked(world).values()] == ["3", "3"]
     admit(world, "n-1", "n-2")
     world.settle()
@@ -64,14 +64,14 @@ def test_claims_that_could_share_a_node_ask_for_room_that_parts_them(world):
 
 def test_pods_may_join_a_node_that_holds_the_channel_of_their_own_domain(world):
     """A task that is tried again finds its node with the label of its group's domain."""
-    gang(world)
+    queued_gang(world)
     admit(world, "n-1", "n-2")
     world.settle()
     assert [node_terms(pod["spec"]) for pod in world.cluster.all(POD)] == [[], []]
 
 
 def test_a_group_that_claims_no_channel_may_stand_beside_one(world):
-    group = gang(world)
+    group = queued_gang(world)
     request_none = {"claims_channel": False}
     for task in Task.objects.filter(group=group):
         Task.objects.filter(pk=task.pk).update(spec={**task.spec, **request_none})
@@ -82,7 +82,7 @@ def test_a_group_that_claims_no_channel_may_stand_beside_one(world):
 
 
 def test_a_group_that_waits_names_the_nodes_whose_channel_another_domain_holds(world):
-    group = gang(world)
+    group = queued_gang(world)
     hold(world, "n-2")
     world.look(group)
     reason = fresh(group).waiting_reason
@@ -90,11 +90,11 @@ def test_a_group_that_waits_names_the_nodes_whose_channel_another_domain_holds(w
 
 
 def test_work_that_runs_beside_it_is_counted_and_not_named(world):
-    running = gang(world)
+    running = queued_gang(world)
     admit(world, "n-1", "n-2")
     world.settle()
     (domain,) = world.cluster.all(COMPUTE_DOMAIN)
-    group = gang(world)
+    group = queued_gang(world)
     hold(world, "n-1", domain["metadata"]["uid"])
     world.look(group)
     assert running.pk != group.pk
@@ -104,14 +104,14 @@ def test_work_that_runs_beside_it_is_counted_and_not_named(world):
 @pytest.fixture
 def placed(world):
     """A gang that runs on n-1 and n-2, each in the group's domain."""
-    group = gang(world, policy=ALONE)
+    group = queued_gang(world, policy=ALONE)
     admit(world, "n-1", "n-2")
     world.settle()
     for number, pod in enumerate(world.cluster.all(POD)):
         claims = [{"name": "channel", "resourceClaimName": f"claim-{number}"}]
         world.cluster.put(POD, {**pod, "status": {**pod["status"], "resourceClaimStatuses": claims}})
     report(world, group, "Ready", "Ready")
-    assert (statuses(group), hosts(world)) == (["RUNNING"] * 2, ["n-1", "n-2"])
+    assert (statuses(group), hosts()) == (["RUNNING"] * 2, ["n-1", "n-2"])
     return group
 
 

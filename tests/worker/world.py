@@ -113,6 +113,9 @@ class World:
     def pods(self):
         return self.cluster.names(POD)
 
+    def uids(self, kind):
+        return {obj["metadata"]["uid"] for obj in self.cluster.all(kind)}
+
     def finish(self, group, code=0, *, tasks=None):
         """End the running pods of a group (or of its tasks by name) with an exit code."""
         for task in group.tasks.filter(latest=True):

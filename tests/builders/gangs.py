@@ -1,0 +1,53 @@
+"""Groups in a world: what their tasks require and prefer, and how they recover."""
+
+from pools.values.recovery import RecoveryPolicy, Response
+from tests.factories import LEVELS
+from workflows.manifests.group import render_group
+from workflows.models import Task, TaskGroup
+from workflows.selectors import group_values
+from workflows.values.placement import GroupPlacement
+
+REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE, backoff_first=0.001)
+
+
+def retried(codes, *, times=1):
+    """What is frozen of a group whose tasks are tried again for these exit codes."""
+    return {"max_retry_per_task": times, "default_exit_actions": {"RESCHEDULE": codes}}
+
+
+def required(key, group="default"):
+    return {"key": key, "group": group, "required": True}
+
+
+def preferred(key, group="default", *, wait=None):
+    """A preference, held as required for ``wait`` seconds."""
+    patience = {} if wait is None else {"wait_seconds": wait}
+    return {"key": key, "group": group, "required": False, **patience}
+
+
+def set_requirements(group, *requirements, sets):
+    """One task for each of ``sets`` asks for that and ``requirements``; the row as a submission leaves it."""
+    for task, own in zip(group.tasks.order_by("position"), sets, strict=True):
+        spec = {**task.spec, "requirements": [*requirements, *own]}
+        Task.objects.filter(pk=task.pk).update(spec=spec)
+    values = group_values(group, GroupPlacement.from_json(group.placement, group.optional_placement))
+    constraints = [constraint.as_json() for constraint in render_group(values).constraints]
+    TaskGroup.objects.filter(pk=group.pk).update(constraints=constraints)
+
+
+def topology_gang(world, *requirements, sets=((), ()), pool=None, **changes):
+    """A group of one task for each of ``sets``, in a pool with every level."""
+    group = world.group(pods=len(sets), pool=pool or world.pool(levels=LEVELS), **changes)
+    set_requirements(group, *requirements, sets=sets)
+    return group
+
+
+def recovering_gang(world, *, policy=REQUEUE, pods=3, pool=None, optional=None, **frozen):
+    """A group that is tried again as a whole, as far as its world brings it."""
+    group = world.group(pods=pods, pool=pool)
+    optional = {"attempts": True, "recovery": policy.to_json(), **(optional or {})}
+    placement = {**group.placement, **frozen}
+    TaskGroup.objects.filter(pk=group.pk).update(placement=placement, optional_placement=optional)
+    world.settle()
+    group.refresh_from_db()
+    return group
