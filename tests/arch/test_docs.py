@@ -6,6 +6,7 @@ import pytest
 from django.apps import apps
 
 from localcluster.directories import CHECKOUT
+from localcluster.scenario import PLACES
 from pools.conditions import topology
 from web.env import Environment
 from workflows.explain.levels import UNAVAILABLE
@@ -47,6 +48,16 @@ def test_every_example_is_in_the_index_and_every_recipe_in_the_cookbook():
     cookbook = (DOCS / "how-to" / "cookbook.md").read_text()
     told = set(re.findall(r"\(\.\./\.\./examples/([\w-]+\.yaml)\)", cookbook))
     assert told == {name for name in examples if not name.startswith("use-case-")}
+
+
+def test_a_recipe_names_a_pool_of_make_up_that_has_its_keys():
+    cookbook = (DOCS / "how-to" / "cookbook.md").read_text()
+    rows = re.findall(r"^\| \[([\w-]+\.yaml)\]\([^)]*\) \| (none|`\w+`)", cookbook, re.MULTILINE)
+    assert len(rows) > 10
+    for example, pool in rows:
+        keys = set(re.findall(r"\bkey: (\w+)", (CHECKOUT / "examples" / example).read_text()))
+        fitting = {name for name, place in PLACES.items() if keys <= place.keys.keys()}
+        assert (pool == "none" and not fitting) or pool.strip("`") in fitting, example
 
 
 def test_every_workflow_on_a_page_is_one_that_is_accepted():
