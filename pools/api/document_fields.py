@@ -33,14 +33,14 @@ def fields_of(document: type[BaseModel], *order: str) -> Callable[[type[S]], typ
         names = [name for name in order or document.model_fields if name not in inherited]
         fields = {name: own.get(name) or _field(document, name) for name in names} | own
         identity = {"__base__": shape.__bases__, "__module__": shape.__module__, "__doc__": shape.__doc__}
-        whole = cast("type[S]", _made(shape.__name__, identity | fields))
-        whole.needed_in_requests = shape.needed_in_requests
-        return whole
+        complete = cast("type[S]", _model(shape.__name__, identity | fields))
+        complete.needed_in_requests = shape.needed_in_requests
+        return complete
 
     return give
 
 
-def _made(name: str, attributes: dict[str, Any]) -> Any:
+def _model(name: str, attributes: dict[str, Any]) -> Any:
     return create_model(name, **attributes)
 
 
