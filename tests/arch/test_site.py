@@ -1,4 +1,4 @@
-"""The site of docs/: every page in its menu, every link and anchor there, nothing fetched from elsewhere."""
+"""The site of docs/: a short menu, every page, link and anchor there, nothing fetched from elsewhere."""
 
 import re
 import shutil
@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from mkdocs.config import load_config
 
 from localcluster.directories import CHECKOUT
 
@@ -18,8 +19,9 @@ BROKEN = {
         "[x](../../examples/gone.yaml)",
         "gone.yaml",
     ),
-    "a page that is in no menu": ("how-to/forgotten.md", "# Forgotten", "forgotten.md"),
 }
+GROUPS = ["Use", "Administer", "Operate", "Change"]
+MENU_ENTRIES = 25
 MESSAGE = re.compile(r"^(?=[A-Z]+ +- )", re.MULTILINE)
 
 
@@ -34,6 +36,11 @@ def build(root, target):
 
 
 @pytest.fixture(scope="module")
+def menu():
+    return load_config(str(CHECKOUT / "mkdocs.yml"))["nav"]
+
+
+@pytest.fixture(scope="module")
 def site(tmp_path_factory):
     target = tmp_path_factory.mktemp("site")
     run = build(CHECKOUT, target)
@@ -45,6 +52,36 @@ def test_every_page_is_built(site):
     docs = CHECKOUT / "docs"
     pages = {page.relative_to(docs).with_suffix(".html") for page in docs.rglob("*.md")}
     assert {str(page) for page in pages if not (site / page).exists()} == set()
+
+
+def test_the_menu_has_four_groups_and_few_entries(menu):
+    start, *groups = menu
+    assert list(start) == ["Start"]
+    assert [title for group in groups for title in group] == GROUPS
+    assert len(pages_of(menu)) <= MENU_ENTRIES
+
+
+def test_a_page_outside_the_menu_is_linked_from_one_in_it(menu):
+    docs = CHECKOUT / "docs"
+    entries = {docs / page for page in pages_of(menu)}
+    linked = {
+        (page.parent / target).resolve()
+        for page in entries
+        for target in re.findall(r"\]\((?!\w+:)([^)#\s]+)", page.read_text())
+    }
+    assert {str(page.relative_to(docs)) for page in docs.rglob("*.md")} - {
+        str(page.relative_to(docs)) for page in (linked | entries) if page.is_relative_to(docs)
+    } == set()
+
+
+def pages_of(menu):
+    """The pages of a menu, in their order."""
+    return [
+        page
+        for entry in menu
+        for content in entry.values()
+        for page in ([content] if isinstance(content, str) else pages_of(content))
+    ]
 
 
 def test_no_page_fetches_anything_from_another_host(site):
