@@ -22,7 +22,6 @@ from localcluster.rest import Rest
 from localcluster.supervisor import Supervisor
 
 SKEW = Path(__file__).with_name("skew")
-LEASE_SECONDS = 40
 START = "1m"  # longest start of a pod: one whose ComputeDomain was removed before it started never does
 OWNED = "owned"
 """The pool whose queue of Kueue the service makes."""
@@ -105,7 +104,7 @@ def started_site(*, seed: str, progress: Progress) -> Iterator[Site]:
             options=stack.Options(),
             durable=True,
             progress=progress,
-            more={"OSMO_CRASH_POINTS": str(points), "OSMO_LEASE_SECONDS": str(LEASE_SECONDS)},
+            more={"OSMO_CRASH_POINTS": str(points)},
             prepare=partial(scenario.prepare, supervisor=supervisor, progress=progress),
         )
         plane = running.plane

@@ -2,7 +2,7 @@
 
 from osmo_topology.wsgi import application as django
 from web.env import environment
-from web.server.application import Application, Limits
+from web.server.application import HELD_BYTES, Application, Limits
 
 _env = environment()
 application = Application(
@@ -11,6 +11,6 @@ application = Application(
         threads=_env.web_threads,
         queue=_env.web_queue,
         body_bytes=_env.max_body_bytes,
-        held_bytes=_env.held_bytes,
+        held_bytes=HELD_BYTES,
     ),
 )

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Any
+from typing import Any, Final
 
 from celery import Celery
 from celery.signals import (
@@ -17,21 +17,24 @@ from django_structlog.celery.steps import DjangoStructLogInitStep
 from kombu.entity import Queue
 
 from web import periodic
-from web.env import environment
 from web.process_memory import settle
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
 
-ENV = environment()
 app = Celery("osmo_topology", fixups=["web.connections:fixup"])
 app.set_default()  # also in threads that did not make it: those of gunicorn
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.steps["worker"].add(DjangoStructLogInitStep)
 app.autodiscover_tasks()
 
+PROBE_SECONDS: Final = 15.0
+"""Between two probes of a backend."""
+
+SYNC_SECONDS: Final = 5.0
+"""Between two syncs of a cluster's queues and topologies."""
 
 EVERY = {
-    "workflows.tasks.sweep_due_groups": ENV.sweep_seconds,
+    "workflows.tasks.sweep_due_groups": periodic.SWEEP_SECONDS,
     "workflows.tasks.sweep_conditions": 2.0,
     "workflows.tasks.sweep_orphans": 60.0,
     "workflows.tasks.measure_fragmentation": 60.0,
@@ -39,11 +42,11 @@ EVERY = {
     "workflows.tasks.purge_observations": 300.0,
     "workflows.tasks.purge_old_rows": 60.0,
     "workflows.tasks.purge_revisions": 600.0,
-    "pools.apply_declared": ENV.config_seconds,
+    "pools.apply_declared": 15.0,
     "workflows.tasks.sweep_logs": 5.0,
     "workflows.tasks.purge_logs": 60.0,
-    "pools.probe_backends": ENV.probe_seconds,
-    "pools.sync_clusters": ENV.sync_seconds,
+    "pools.probe_backends": PROBE_SECONDS,
+    "pools.sync_clusters": SYNC_SECONDS,
 }
 app.conf.beat_schedule = {task: {"task": task, "schedule": seconds} for task, seconds in EVERY.items()}
 app.conf.beat_scheduler = "web.periodic:Steady"

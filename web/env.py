@@ -111,9 +111,6 @@ class Environment(BaseSettings):
     database_statement_seconds: int = Field(
         default=30, ge=5, description="Longest a statement of the service may take."
     )
-    migration_lock_seconds: float = Field(
-        default=4.0, gt=0, description="Longest a migration waits for a lock before it lets others pass."
-    )
     migration_statement_seconds: float = Field(
         default=60.0, gt=0, description="Longest a statement of a migration may take."
     )
@@ -189,48 +186,10 @@ class Environment(BaseSettings):
         description="Templates, large documents, imports and what-if questions that one web process works on "
         "at a time, one of a user.",
     )
-    connections: int = Field(
-        default=4000, ge=10, description="Most connections of one web process, as far as open files allow."
-    )
     address_connections: int = Field(
         default=1000,
         ge=1,
         description="Most from one address that wait for their client; not from networks of proxies.",
-    )
-    header_seconds: float = Field(
-        default=20.0, gt=0, description="Longest a new connection takes to send a request's headers."
-    )
-    body_seconds: float = Field(default=60.0, gt=0, description="Longest a request's body takes.")
-    answer_seconds: float = Field(
-        default=30.0, gt=0, description="Longest a client takes no part (16 KiB) of its answer."
-    )
-    held_bytes: int = Field(
-        default=128 * 2**20,
-        ge=2**20,
-        description="Most memory of one web process for bodies half sent, and again for answers not read.",
-    )
-    spec_depth: int = Field(default=50, ge=10, description="Deepest nesting of a workflow's YAML.")
-    spec_aliases: int = Field(default=20_000, ge=0, description="Most YAML aliases in a workflow.")
-    spec_values: int = Field(
-        default=1_000_000, ge=1000, description="Most values in a workflow, aliases followed."
-    )
-    template_cpu_seconds: int = Field(default=2, ge=1, description="CPU time a template may take to render.")
-    template_seconds: float = Field(default=10.0, gt=0, description="Time a template may take to render.")
-    template_memory_bytes: int = Field(
-        default=256 * 2**20, ge=64 * 2**20, description="Memory a template may take to render."
-    )
-    reading_cpu_seconds: int = Field(
-        default=20, ge=1, description="CPU time the reading of a large document may take."
-    )
-    reading_seconds: float = Field(
-        default=60.0, gt=0, description="Time the reading of a large document may take."
-    )
-    reading_memory_bytes: int = Field(
-        default=512 * 2**20, ge=64 * 2**20, description="Memory the reading of a large document may take."
-    )
-    sweep_seconds: float = Field(default=2.0, gt=0, description="How often due task groups are looked for.")
-    sync_seconds: float = Field(
-        default=5.0, gt=0, description="How often pools' queues and topologies are brought in line."
     )
     order_search_seconds: float = Field(
         default=6.0,
@@ -240,14 +199,9 @@ class Environment(BaseSettings):
     observer_clusters: int = Field(
         default=0, ge=0, description="Most clusters that one observer follows; 0: all that no other follows."
     )
-    probe_seconds: float = Field(default=15.0, gt=0, description="How often backends are probed.")
-    conditions_seconds: float = Field(
-        default=30.0, gt=0, description="How often conditions are evaluated of a cluster without news."
-    )
     topology_config_file: str = Field(
         default="", description="A file that is the source of configuration; all other writes are refused."
     )
-    config_seconds: float = Field(default=15.0, gt=0, description="How often that file is looked at.")
     suspect_window_seconds: int = Field(
         default=21_600,
         ge=60,
@@ -259,9 +213,6 @@ class Environment(BaseSettings):
         ge=60,
         le=31_536_000,
         description="Seconds after which a suspect node that does not fail again is trusted.",
-    )
-    lease_seconds: float = Field(
-        default=45.0, ge=40, description="How long a worker owns a task group; a killed one's wait this long."
     )
 
     backlog_groups: int = Field(
@@ -301,12 +252,6 @@ class Environment(BaseSettings):
         description="Most that all kept logs take, compressed; beyond it those with most lose their oldest.",
     )
     log_days: float = Field(default=30.0, gt=0, description="How long a log is kept.")
-    log_streams: int = Field(
-        default=4,
-        ge=1,
-        description="Most requests of one web process that read logs of running tasks in a thread.",
-    )
-    log_user_streams: int = Field(default=2, ge=1, description="The same of one user.")
     log_followers: int = Field(
         default=1000, ge=1, description="Most requests of one web process that follow logs."
     )

@@ -2,7 +2,7 @@
 
 A change that waits for a lock on a table makes all later statements wait too, so one long query and one
 ``ALTER TABLE`` can stop all requests. So no statement of a migration waits longer than
-``OSMO_MIGRATION_LOCK_SECONDS`` for a lock or works longer than ``OSMO_MIGRATION_STATEMENT_SECONDS``; a change
+``LOCK_SECONDS`` for a lock or works longer than ``OSMO_MIGRATION_STATEMENT_SECONDS``; a change
 that got no lock is undone and tried again a little later, while the queued statements run.
 
 A change that holds one table and waits for the next makes a deadlock with a request that reads the second
@@ -37,6 +37,7 @@ T = TypeVar("T")
 ADVISORY_KEY = 0x6F736D6F  # "osmo"
 TRIES = 30
 PAUSE_SECONDS = 5.0
+LOCK_SECONDS = 4.0  # longest a statement waits for a lock before it lets others pass
 TABLES_SECONDS = 4.0  # that several tables may take to be free at once
 POLL_SECONDS = 0.02
 

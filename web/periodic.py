@@ -16,7 +16,7 @@ future times in its file waits for them as well.
 import threading
 import time
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from celery import Task
 from celery.beat import Scheduler
@@ -25,6 +25,9 @@ from web.pulse import Loop
 
 MAIN_QUEUE = "osmo"
 QUEUE = "osmo-upkeep"
+
+SWEEP_SECONDS: Final = 2.0
+"""Between two sweeps for due task groups: how late a group is whose message is lost."""
 
 BEAT = Loop("beat")
 

@@ -109,7 +109,7 @@ TO_DO: Mapping[str, str] = {
     "ComputeDomainServed": "Install NVIDIA's DRA driver, or use no pool with NVLink on this backend.",
     "NamespaceReady": "Read the message: usually the right to create namespaces is missing. Or create it by "
     "hand.",
-    "Synced": "Read the message; the sync is repeated every OSMO_SYNC_SECONDS.",
+    "Synced": "Read the message; the sync is repeated every 5 s.",
     "ForeignObjects": "Rename or delete what the message names, if it may go; the service never touches it.",
     "OthersSeen": "Grant the observer the role osmo-topology-others, or know that verdicts count what "
     "other tenants' pods use as free.",

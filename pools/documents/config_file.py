@@ -9,15 +9,14 @@ dropped section shows itself only when a workflow runs without it.
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from pools.documents.reading import unknown_fields
-from pools.documents.yaml_text import ParsedDocument, TextLimits, is_large, parse_document
+from pools.documents.yaml_text import READING_BOUNDS, ParsedDocument, TextLimits, is_large, parse_document
 from scheduling.errors import Fault, InvalidSpec, Path
-from web.children import Exceeded, JobBounds, children
-from web.env import environment
+from web.children import Exceeded, children
 
 SECTIONS = {"backends": "BACKEND", "pod_templates": "POD_TEMPLATE", "pools": "POOL", "workflow": "WORKFLOW"}
 """Section of a file -> type of configuration."""
@@ -35,7 +34,7 @@ GENERATION = "generation"
 
 MAX_GENERATION = 2**53
 
-_MOST_ANSWER = 128 * 2**20
+BOUNDS: Final = replace(READING_BOUNDS, answer=128 * 2**20)
 LIMITS = "workflow"
 """The one object of the section ``workflow``."""
 
@@ -101,15 +100,8 @@ def read_untrusted_config_file(text: str) -> ConfigFile:
     """As ``read_config_file``, a large text in a process with bounds. Raises InvalidSpec also at a bound."""
     if not is_large(text):
         return read_config_file(text)
-    env = environment()
-    bounds = JobBounds(
-        cpu_seconds=env.reading_cpu_seconds,
-        seconds=env.reading_seconds,
-        memory=env.reading_memory_bytes,
-        answer=_MOST_ANSWER,
-    )
     try:
-        answer = children().run(read_config_file_job, text.encode(errors="surrogatepass"), bounds)
+        answer = children().run(read_config_file_job, text.encode(errors="surrogatepass"), BOUNDS)
     except Exceeded as error:
         message = f"The file cannot be read: {error}."
         raise InvalidSpec(message, [Fault((), "too_expensive", message)]) from error

@@ -16,13 +16,14 @@ Rejected: ``yaml.compose``, which recurses in C (PyYAML 6.0.3 dies of a segmenta
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import yaml
 from yaml.reader import Reader
 
 from scheduling.errors import Fault, InvalidSpec, Path
 from scheduling.sentences import listing
+from web.children import JobBounds
 
 Place = tuple[int, int]
 """Line and column, counted from 1."""
@@ -38,6 +39,8 @@ LONG_TEXT = 64
 anew each time, so a long text under many aliases costs as much as many values."""
 INLINE_CHARACTERS = 16 * 1024
 """So long a text without aliases is read in a few hundredths of a second, and so where it is needed."""
+READING_BOUNDS: Final = JobBounds(cpu_seconds=20, seconds=60.0, memory=512 * 2**20, answer=64 * 2**20)
+"""What the reading of any other text may take, in a process of its own."""
 _ANCHOR, _ALIAS = re.compile(r"&[\w-]"), re.compile(r"\*[\w-]")
 _TAG_DIRECTIVE = re.compile("(?:^|[\r\x85\u2028\u2029\ufeff])%TAG", re.MULTILINE)
 

@@ -10,9 +10,9 @@ needs a debounce with a memory.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -34,10 +34,13 @@ from scheduling.levels import Levels
 TopologyLabels = Mapping[tuple[str, str], tuple[str, ...]]
 """Labels of topology objects, by resource and name."""
 
+QUIET_SECONDS: Final = 30.0
+"""After so long a cluster without news is evaluated again: some conditions depend on time."""
+
 
 def clusters_due() -> list[str]:
     """Clusters that changed since their last evaluation, or whose last evaluation is old."""
-    stale = Now() - timedelta(seconds=settings.ENV.conditions_seconds)
+    stale = Now() - timedelta(seconds=QUIET_SECONDS)
     due = ~Q(changes=F("evaluated_changes")) | Q(evaluated_at=None) | Q(evaluated_at__lt=stale)
     rows = Cluster.objects.filter(due, backends__cleaned_at=None, nodes_synced_at__isnull=False)
     return list(rows.distinct().order_by("pk").values_list("pk", flat=True))

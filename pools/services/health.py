@@ -4,7 +4,6 @@ None is needed to serve requests. Each leaves a time in the database, on the dat
 can judge them without talking to them.
 """
 
-from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.models import Q
 
@@ -12,6 +11,7 @@ from pools.models import Backend
 from pools.services import declared
 from pools.services.recording import declared_file
 from web.health import OK, SILENT, DependencyStatus, register
+from web.periodic import SWEEP_SECONDS
 
 LATE_SWEEPS = 15
 """Missed sweeps before they are reported: a busy queue delays some."""
@@ -38,7 +38,7 @@ def sweep() -> list[DependencyStatus]:
         return [DependencyStatus(name="sweep", line=SILENT)]
     if row is None or row[0] is None:
         return [DependencyStatus(name="sweep", line="never ran; are beat and a worker running?")]
-    late = row[0] > LATE_SWEEPS * settings.ENV.sweep_seconds
+    late = row[0] > LATE_SWEEPS * SWEEP_SECONDS
     line = f"ran {row[0]:.0f} s ago" + ("; are beat and a worker running?" if late else "")
     return [DependencyStatus(name="sweep", line=line if late else f"{OK}, {line}")]
 

@@ -25,15 +25,11 @@ def test_a_time_is_that_of_the_code(name, seconds):
 
 
 def value_of(name):
-    """Seconds of a constant, of a field's default, or of a setting's."""
+    """Seconds of a constant, or of a field's default."""
     parts = name.split(".")
     if parts[-2][0].isupper():
         owner, attribute = getattr(import_module(".".join(parts[:-2])), parts[-2]), parts[-1]
-        found = (
-            owner.model_fields[attribute].default
-            if hasattr(owner, "model_fields")
-            else getattr(owner(), attribute)
-        )
+        found = getattr(owner(), attribute)
     else:
         found = getattr(import_module(".".join(parts[:-1])), parts[-1])
     return found.total_seconds() if isinstance(found, timedelta) else found

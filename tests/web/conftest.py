@@ -4,7 +4,7 @@ import http.client
 import json
 import socket
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -46,7 +46,10 @@ class WebServer:
 
 
 @contextmanager
-def started_web(directory, redis_url, **variables):
+def started_web(directory, redis_url, *, constants="", **variables):
+    """Web with settings of its own, and with constants that lines of Python change in gunicorn's file."""
+    configuration = directory / "gunicorn.conf.py"
+    configuration.write_text(f"from web.webserver import *\n{constants}\n")
     database = connection.settings_dict
     user, password, host = database["USER"], database["PASSWORD"], database["HOST"]
     settings = service.Settings(
@@ -65,7 +68,9 @@ def started_web(directory, redis_url, **variables):
     )
     with Supervisor(log_dir=directory) as supervisor:
         server = WebServer(settings.port, directory / "web.log")
-        web = supervisor.start(service.commands(settings)["web"])
+        command = service.commands(settings)["web"]
+        argv = [str(configuration) if part == "python:web.webserver" else part for part in command.argv]
+        web = supervisor.start(replace(command, argv=argv))
         server.pid = web.pid
         supervisor.wait_ready(web, lambda: _missing(server), seconds=SECONDS)
         yield server

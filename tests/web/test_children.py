@@ -17,7 +17,11 @@ LARGE = text(gang()) + "#" * 20_000
 TEMPLATE = text(gang(name="b{{ 3 * 3 }}"))
 LOOP = "{% for a in range(9999) %}"
 BURNING = text(gang()) + f"# {LOOP * 3}{'{% endfor %}' * 3}\n"
-PATIENT = {"OSMO_TEMPLATE_CPU_SECONDS": "100", "OSMO_TEMPLATE_SECONDS": "100"}
+PATIENT = """
+from dataclasses import replace
+from workflows.spec import template
+template.BOUNDS = replace(template.BOUNDS, cpu_seconds=100, seconds=100.0)
+"""
 ADDRESS = "/api/pool/train/workflow?validation_only=true"
 
 
@@ -65,7 +69,7 @@ def pool(transactional_db):
 
 
 def test_expensive_documents_are_read_and_nothing_stays_when_web_ends(pool, token, tmp_path, redis_url):
-    with started_web(tmp_path, redis_url, **PATIENT) as server:
+    with started_web(tmp_path, redis_url, constants=PATIENT) as server:
         for document in (LARGE, TEMPLATE):
             headers, body = request(token, document)
             status, answer = server.json(*headers, body=body, method="POST", path=ADDRESS)
@@ -83,7 +87,7 @@ def test_a_process_of_web_that_is_killed_takes_those_at_work_for_it_along(pool, 
                 return worker, family(worker)
         return None
 
-    with started_web(tmp_path, redis_url, **PATIENT) as server:
+    with started_web(tmp_path, redis_url, constants=PATIENT) as server:
         headers, body = request(token, BURNING)
         head = [f"POST {ADDRESS} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""]
         with server.connect("\r\n".join(head).encode() + body):

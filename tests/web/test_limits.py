@@ -23,19 +23,18 @@ from web.turns import MOST_SHORT, MOST_WAITING_OF_USER
 
 MOST = 30
 WORKERS = 2
+PROTOCOL = "from web.server import protocol as own"  # gunicorn has a setting of the other name
 LARGE = "/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js"
 
 
 @pytest.fixture(scope="module")
 def strict_server(django_db_setup, django_db_blocker, tmp_path_factory, redis_url):
-    limits = {
-        "OSMO_HEADER_SECONDS": "2",
-        "OSMO_BODY_SECONDS": "2",
-        "OSMO_ANSWER_SECONDS": "2",
-    }
+    bounds = f"{PROTOCOL}; own.HEADER_SECONDS = own.BODY_SECONDS = own.ANSWER_SECONDS = 2.0"
     with django_db_blocker.unblock():
         stack = ExitStack()
-        server = stack.enter_context(started_web(tmp_path_factory.mktemp("strict"), redis_url, **limits))
+        server = stack.enter_context(
+            started_web(tmp_path_factory.mktemp("strict"), redis_url, constants=bounds)
+        )
     with stack:
         yield server
 
@@ -43,7 +42,10 @@ def strict_server(django_db_setup, django_db_blocker, tmp_path_factory, redis_ur
 @pytest.fixture
 def patient_server(transactional_db, tmp_path, redis_url):
     """Each process bears few connections of an address, and waits long for what comes on them."""
-    limits = {"OSMO_HEADER_SECONDS": "250", "OSMO_ADDRESS_CONNECTIONS": str(MOST)}
+    limits = {
+        "constants": f"{PROTOCOL}; own.HEADER_SECONDS = 250.0",
+        "OSMO_ADDRESS_CONNECTIONS": str(MOST),
+    }
     with started_web(tmp_path, redis_url, **limits) as server:
         yield server
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from web.server.budget import ByteBudget
 from web.server.counts import REFUSALS
@@ -31,6 +31,9 @@ Headers = list[tuple[bytes, bytes]]
 
 PIECE = 16 * 1024
 """What is written at once, and read of a file: a connection whose client does not read holds three."""
+
+HELD_BYTES: Final = 128 * 2**20
+"""Most memory of one process for request bodies, and as much again for answers that nobody has read yet."""
 
 QUEUE_SECONDS = 20.0
 RETRY_SECONDS = 2

@@ -12,7 +12,7 @@ import asyncio
 import resource
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.workers import gasgi
@@ -22,11 +22,23 @@ from web.env import Environment, environment
 from web.server.application import PIECE
 from web.server.counts import REFUSALS
 
+HEADER_SECONDS: Final = 20.0
+"""Longest a new connection takes to send a request's headers."""
+
+BODY_SECONDS: Final = 60.0
+"""Longest a request's body takes."""
+
+ANSWER_SECONDS: Final = 30.0
+"""Longest a client takes less than ``LEAST_BYTES`` of a waiting answer."""
+
 LEAST_BYTES = 16 * 1024
-"""What a client that reads slowly takes, at least, in ``OSMO_ANSWER_SECONDS``."""
+"""What a client that reads slowly takes, at least, in ``ANSWER_SECONDS``."""
 
 HEADER_BYTES = 32 * 1024
 """What a request's headers may take, which wait in memory until they are complete."""
+
+MOST_CONNECTIONS: Final = 4000
+"""Most open connections of a process, as far as its limit of open files allows; each takes about 30 KiB."""
 
 SPARE_FILES = 512
 """Open files that are kept for everything that is not a client: databases, logs, clusters."""
@@ -91,7 +103,7 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
         self.address = _counted_address(transport.get_extra_info("peername"), self._env)
         self._connections.opened()
         self._connections.begin_wait(self)
-        self._set_deadline(self._env.header_seconds, "headers_late")
+        self._set_deadline(HEADER_SECONDS, "headers_late")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_deadline()
@@ -123,7 +135,7 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
     def _on_headers_complete(self) -> Any:
         self._header_bytes = None
         result = super()._on_headers_complete()
-        self._set_deadline(self._env.body_seconds, "body_late")
+        self._set_deadline(BODY_SECONDS, "body_late")
         return result
 
     def _on_message_complete(self) -> None:
@@ -183,7 +195,7 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
     def _watch_writing(self) -> None:
         self._cancel_write_check()
         self._unwritten = self.transport.get_write_buffer_size()
-        self._write_check = self.worker.loop.call_later(self._env.answer_seconds, self._check_writing)
+        self._write_check = self.worker.loop.call_later(ANSWER_SECONDS, self._check_writing)
 
     def _check_writing(self) -> None:
         if self.transport.get_write_buffer_size() > self._unwritten - LEAST_BYTES:
@@ -204,7 +216,7 @@ class BoundedWorker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no 
         self.env = environment()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.connections = Connections(
-            most=max(min(self.env.connections, files - SPARE_FILES), 1),
+            most=max(min(MOST_CONNECTIONS, files - SPARE_FILES), 1),
             most_of_address=self.env.address_connections,
         )
         gasgi.ASGIProtocol = BoundedProtocol  # the worker makes one for each connection, by this name

@@ -2,14 +2,15 @@
 
 A request that reads what is there now occupies a thread for as long as a silent kubelet makes it wait: a few
 users would leave no thread for submissions. One that follows occupies none, but memory and a connection to
-the API server for each pod. So there are few slots of the first kind (``OSMO_LOG_STREAMS``) and many of the
-second (``OSMO_LOG_FOLLOWERS``), of each a part for one user; without a free slot the reply says when to try
-again.
+the API server for each pod. So there are few slots of the first kind (half of ``OSMO_WEB_THREADS``) and many
+of the second (``OSMO_LOG_FOLLOWERS``), of each a part for one user; without a free slot the reply says when
+to try again.
 Slots belong to a process: a count in the database would outlive processes that are killed.
 """
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from django.conf import settings
@@ -18,12 +19,14 @@ from scheduling.errors import Busy
 from workflows.metrics import LOG_STREAMS
 
 AGAIN_SECONDS: Final = 5
+MOST_READS_OF_USER: Final = 2
+"""Requests of one user that read logs of running tasks once, in one web process."""
 
 
 class Slots:
-    """The slots of one kind; the names are those of its settings."""
+    """The slots of one kind; their numbers are read with each request."""
 
-    def __init__(self, *, most: str, most_of_user: str) -> None:
+    def __init__(self, *, most: Callable[[], int], most_of_user: Callable[[], int]) -> None:
         self._most, self._most_of_user = most, most_of_user
         self._lock = threading.Lock()
         self._used: Counter[str] = Counter()
@@ -33,7 +36,7 @@ class Slots:
 
     def take(self, user: str) -> "StreamSlot":
         """Take a slot for a user. Raises Busy."""
-        most, most_of_user = getattr(settings.ENV, self._most), getattr(settings.ENV, self._most_of_user)
+        most, most_of_user = self._most(), self._most_of_user()
         with self._lock:
             if self._used[user] >= most_of_user:
                 LOG_STREAMS.labels("user_busy").inc()
@@ -73,5 +76,9 @@ class StreamSlot:
             self._slots.release(self._user)
 
 
-READING: Final = Slots(most="log_streams", most_of_user="log_user_streams")
-FOLLOWING: Final = Slots(most="log_followers", most_of_user="log_user_followers")
+READING: Final = Slots(
+    most=lambda: max(settings.ENV.web_threads // 2, 1), most_of_user=lambda: MOST_READS_OF_USER
+)
+FOLLOWING: Final = Slots(
+    most=lambda: settings.ENV.log_followers, most_of_user=lambda: settings.ENV.log_user_followers
+)

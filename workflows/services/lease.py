@@ -14,10 +14,9 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from django.conf import settings
 from django.db import connection
 
 from cluster.clock import boot_seconds
@@ -26,6 +25,9 @@ from pools.models import Backend
 from web.rows import Columns
 
 Clock = Callable[[], float]
+
+LEASE_SECONDS: Final = 45.0
+"""How long a worker owns a group, and a killed worker's groups wait: more than the longest call may take."""
 
 _BACKEND = Columns(Backend)
 _TAKE = f"""
@@ -89,13 +91,13 @@ class Lease:
 def take_lease(group_id: UUID, *, clock: Clock = boot_seconds) -> Lease | None:
     """Lease a due group; None if it is not due, is released, or has a lease."""
     token, began = uuid.uuid4(), clock()
-    values: dict[str, Any] = {"token": token, "seconds": settings.ENV.lease_seconds, "group": group_id}
+    values: dict[str, Any] = {"token": token, "seconds": LEASE_SECONDS, "group": group_id}
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, values)
         row = cursor.fetchone()
     if row is None:
         return None
-    backend, ends = selectors.way_to_cluster(_BACKEND.instance(row)), began + settings.ENV.lease_seconds
+    backend, ends = selectors.way_to_cluster(_BACKEND.instance(row)), began + LEASE_SECONDS
     notifications, failures, *texts = row[len(_BACKEND) :]
     names = dict(zip(("task_group", "workflow", "request_id"), texts, strict=True))
     return Lease(group_id, token, notifications, failures, backend, ends, clock, names=names)
@@ -106,14 +108,14 @@ def extend(lease: Lease) -> None:
     began = lease.clock()
     values: dict[str, Any] = {
         "token": lease.token,
-        "seconds": settings.ENV.lease_seconds,
+        "seconds": LEASE_SECONDS,
         "group": lease.group_id,
     }
     with connection.cursor() as cursor:
         cursor.execute(_EXTEND, values)
         if cursor.rowcount != 1:
             raise LeaseLost(f"group {lease.group_id}")
-    lease.ends = began + settings.ENV.lease_seconds
+    lease.ends = began + LEASE_SECONDS
 
 
 def release(lease: Lease, *, failures: int, seconds: float | None = None, at: datetime | None = None) -> bool:

@@ -7,7 +7,7 @@ from pools.documents.yaml_text import TextLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecLimits(TextLimits):
-    """Limits of a workflow's text. CPU seconds are whole, memory is in bytes.
+    """Limits of a workflow's text.
 
     ``dependencies`` bounds the pairs of a group and a group that it waits for. Each is a row, and a name in
     every answer that shows the workflow, while a line of YAML may stand for thousands of them.
@@ -15,9 +15,3 @@ class SpecLimits(TextLimits):
 
     tasks: int = 10_000
     dependencies: int = 10_000
-    template_cpu_seconds: int = 2
-    template_seconds: float = 10.0
-    template_memory: int = 256 * 2**20
-    reading_cpu_seconds: int = 20
-    reading_seconds: float = 60.0
-    reading_memory: int = 512 * 2**20

@@ -9,18 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pools.documents.yaml_text import ParsedDocument, Place, Places, parse_document
+from pools.documents.yaml_text import READING_BOUNDS, ParsedDocument, Place, Places, parse_document
 from scheduling.errors import Fault, InvalidSpec, Notice, Path
 from scheduling.sentences import first
-from web.children import Exceeded, JobBounds, children
+from web.children import Exceeded, children
 from web.children.pool import Job
 from workflows.spec.limits import SpecLimits
 from workflows.spec.resolution import Resolver
 from workflows.spec.several_groups import shared_by_groups, topology_of_workflow
 from workflows.spec.validation import Validator
 from workflows.spec.workflow_spec import GroupSpec, WorkflowSpec, located
-
-_MOST_ANSWER = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,28 +96,22 @@ class DistantPlaces:
         """Line and column of each path. Raises InvalidSpec if that exceeds the limits of reading."""
         if not paths:
             return []
-        places: list[Place] = _in_child(locate_job, (self.plain, list(paths)), self.plain.limits)
+        places: list[Place] = _in_child(locate_job, (self.plain, list(paths)))
         return places
 
 
 def read_in_child(plain: PlainText) -> WorkflowSpec:
     """As ``plain.read()``, in a process that bounds it. Raises InvalidSpec also where it exceeds a limit."""
-    result = _in_child(read_job, plain, plain.limits)
+    result = _in_child(read_job, plain)
     if isinstance(result, WorkflowSpec):
         return replace(result, rendered=plain.text, places=DistantPlaces(plain))
     message, faults = result
     raise InvalidSpec(message, faults)
 
 
-def _in_child(job: Job, request: object, limits: SpecLimits) -> Any:
-    bounds = JobBounds(
-        cpu_seconds=limits.reading_cpu_seconds,
-        seconds=limits.reading_seconds,
-        memory=limits.reading_memory,
-        answer=_MOST_ANSWER,
-    )
+def _in_child(job: Job, request: object) -> Any:
     try:
-        answer = children().run(job, pickle.dumps(request), bounds)
+        answer = children().run(job, pickle.dumps(request), READING_BOUNDS)
     except Exceeded as error:
         message = f"The document cannot be read: {error}."
         raise InvalidSpec(message, [Fault((), "too_expensive", message)]) from error

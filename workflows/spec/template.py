@@ -11,6 +11,8 @@ cannot be stopped.
 import pickle
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 from web.children import Exceeded, JobBounds, children
 from workflows.spec.limits import SpecLimits
@@ -26,6 +28,9 @@ from workflows.spec.rendering import (
 _TEMPLATED = re.compile(r"\{[{%#]")
 _REFUSAL_BYTES = 2**20
 """What an answer may take that holds faults; there are at most as many as a text may have."""
+
+BOUNDS: Final = JobBounds(cpu_seconds=2, seconds=10.0, memory=256 * 2**20, answer=_REFUSAL_BYTES)
+"""What the rendering of a template may take, beside the text that it gives."""
 
 
 def is_templated(text: str) -> bool:
@@ -43,12 +48,7 @@ def render(
     template = Template(
         text=text, variables=tuple(variables), string_variables=tuple(string_variables), limits=limits
     )
-    bounds = JobBounds(
-        cpu_seconds=limits.template_cpu_seconds,
-        seconds=limits.template_seconds,
-        memory=limits.template_memory,
-        answer=limits.size + _REFUSAL_BYTES,
-    )
+    bounds = replace(BOUNDS, answer=limits.size + _REFUSAL_BYTES)
     try:
         answer = children().run(render_job, pickle.dumps(template), bounds)
     except Exceeded as error:

@@ -234,18 +234,9 @@ def _limits(configured: WorkflowLimits) -> SpecLimits:
     tasks = configured.max_num_tasks
     return SpecLimits(
         size=min(own.max_body_bytes, own.document_bytes),  # more is not kept
-        depth=own.spec_depth,
-        aliases=own.spec_aliases,
         entries=max(tasks, SpecLimits().entries),
-        values=own.spec_values,
         tasks=tasks,
         dependencies=configured.max_num_dependencies,
-        template_cpu_seconds=own.template_cpu_seconds,
-        template_seconds=own.template_seconds,
-        template_memory=own.template_memory_bytes,
-        reading_cpu_seconds=own.reading_cpu_seconds,
-        reading_seconds=own.reading_seconds,
-        reading_memory=own.reading_memory_bytes,
     )
 
 

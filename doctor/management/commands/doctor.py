@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import Error as DatabaseError
 
@@ -16,6 +15,7 @@ from doctor.report import as_json, as_text
 from doctor.run import check
 from doctor.submissions import SubmissionAttempt, read_log
 from pools.models import Backend
+from web.periodic import SWEEP_SECONDS
 
 SWEEPS = 5
 COULD_NOT_CHECK = 2
@@ -69,7 +69,7 @@ class Command(BaseCommand):
 def _limits(grace: float | None) -> Tolerances:
     if grace is None:
         return Tolerances()
-    least = timedelta(seconds=SWEEPS * settings.ENV.sweep_seconds)
+    least = timedelta(seconds=SWEEPS * SWEEP_SECONDS)
     return Tolerances.all(timedelta(seconds=grace), due_at_least=least)
 
 

@@ -257,14 +257,14 @@ def test_readers_end_with_the_request(api, cluster, settings):
 
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(
-    ("query", "places", "names"),
+    ("query", "places", "limits"),
     [
-        ("?follow=False", slots.READING, ("log_streams", "log_user_streams")),
-        ("", slots.FOLLOWING, ("log_followers", "log_user_followers")),
+        ("?follow=False", slots.READING, {"web_threads": 6}),
+        ("", slots.FOLLOWING, {"log_followers": 3, "log_user_followers": 2}),
     ],
 )
-def test_places_are_limited_for_one_user_and_for_all_and_given_back(as_user, settings, query, places, names):
-    limited(settings, **dict(zip(names, (3, 2), strict=True)))
+def test_places_are_limited_for_one_user_and_for_all_and_given_back(as_user, settings, query, places, limits):
+    limited(settings, **limits)
     group = TaskGroupFactory(status="RUNNING")
     ann, bob = as_user("ann"), as_user("bob")
     held = [ask(ann, group, query), ask(ann, group, query)]
@@ -282,7 +282,7 @@ def test_places_are_limited_for_one_user_and_for_all_and_given_back(as_user, set
 
 
 def test_followers_leave_the_places_of_those_who_read_once(as_user, cluster, settings):
-    limited(settings, log_streams=1, log_followers=1)
+    limited(settings, web_threads=2, log_followers=1)
     group, ann = TaskGroupFactory(status="RUNNING"), as_user("ann")
     held = [ask(ann, group), ask(ann, group, "?follow=False")]
     assert [answer.status_code for answer in held] == [200, 200]
@@ -360,7 +360,7 @@ def test_many_followers_read_the_rows_less_often(followers, want):
 
 
 def test_what_is_read_from_the_store_takes_no_place(api, cluster, settings):
-    limited(settings, log_streams=1, log_user_streams=1)
+    limited(settings, web_threads=1)
     group = TaskGroupFactory(status="RUNNING")
     held = ask(api, group, "?follow=False")
     done = TaskGroupFactory(status="COMPLETED")

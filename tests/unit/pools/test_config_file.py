@@ -1,11 +1,12 @@
 """A file of configuration that somebody sends: a large one is read in a process of its own, as any other."""
 
+from dataclasses import replace
+
 import pytest
 
 from pools.documents import config_file
 from pools.documents.config_file import read_config_file, read_untrusted_config_file
 from scheduling.errors import Fault, InvalidSpec
-from web.env import environment
 
 FILE = "pools:\n  a: &a {backend: b}\n  c: *a\nworkflow: {x: [1, 2]}\n"
 LARGE = FILE + "#" * 20_000
@@ -31,8 +32,7 @@ def test_a_large_file_that_is_no_yaml_is_refused_with_the_place():
 
 
 def test_a_file_that_meets_a_bound_is_refused_and_the_bound_is_named(monkeypatch):
-    strict = environment().model_copy(update={"reading_cpu_seconds": 1, "reading_seconds": 300.0})
-    monkeypatch.setattr(config_file, "environment", lambda: strict)
+    monkeypatch.setattr(config_file, "BOUNDS", replace(config_file.BOUNDS, cpu_seconds=1, seconds=300.0))
     lists = ",".join("[" + ",".join(["[]"] * 9000) + "]" for _ in range(100))
     with pytest.raises(InvalidSpec, match="The file cannot be read: it needs over 1 s of CPU"):
         read_untrusted_config_file(f"pools: [{lists}]")

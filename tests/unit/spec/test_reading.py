@@ -1,9 +1,11 @@
 """Large texts are read in a process of their own, with the same result, and bounded."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduling.errors import InvalidSpec
-from workflows.spec import SpecLimits, is_expensive, parse_workflow, parsing, read_workflow
+from workflows.spec import SpecLimits, is_expensive, parse_workflow, parsing, read_workflow, reading
 from workflows.spec.reading import PlainText
 
 LIMITS = SpecLimits()
@@ -60,18 +62,19 @@ def test_what_a_template_gives_is_bounded_in_bytes():
 
 
 BOUNDS = {
-    "CPU": ({"reading_cpu_seconds": 1, "reading_seconds": 300.0}, "it needs over 1 s of CPU"),
-    "memory": ({"reading_memory": 2**20, "reading_seconds": 300.0}, "it needs over 1 MiB of memory"),
-    "time": ({"reading_seconds": 0.01}, "it takes longer than 0.01 s"),
+    "CPU": ({"cpu_seconds": 1, "seconds": 300.0}, "it needs over 1 s of CPU"),
+    "memory": ({"memory": 2**20, "seconds": 300.0}, "it needs over 1 MiB of memory"),
+    "time": ({"seconds": 0.01}, "it takes longer than 0.01 s"),
 }
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-def test_a_text_that_meets_a_bound_of_reading_is_refused_and_the_bound_is_named(bound):
-    limits, want = BOUNDS[bound]
+def test_a_text_that_meets_a_bound_of_reading_is_refused_and_the_bound_is_named(bound, monkeypatch):
+    bounds, want = BOUNDS[bound]
+    monkeypatch.setattr(reading, "READING_BOUNDS", replace(reading.READING_BOUNDS, **bounds))
     lists = ",".join("[" + ",".join(["[]"] * 9000) + "]" for _ in range(100))
     with pytest.raises(InvalidSpec, match=f"The document cannot be read: {want}") as refused:
-        read_workflow(f"[{lists}]", limits=SpecLimits(**limits), **OPTIONS)
+        read_workflow(f"[{lists}]", limits=LIMITS, **OPTIONS)
     assert [fault.code for fault in refused.value.faults] == ["too_expensive"]
 
 

@@ -10,7 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from web import rollout
 from web.env import REFUSED
-from web.migrating import alone, bounded, is_pooled, patiently
+from web.migrating import LOCK_SECONDS, alone, bounded, is_pooled, patiently
 from web.release import VERSION
 
 TABLE = "web_installedrelease"
@@ -30,7 +30,7 @@ class Command(migrate.Command):
         apply = super().handle
         limits = bounded(
             connection,
-            lock_seconds=settings.ENV.migration_lock_seconds,
+            lock_seconds=LOCK_SECONDS,
             statement_seconds=settings.ENV.migration_statement_seconds,
         )
         with limits, alone(connection):
