@@ -16,35 +16,23 @@ from typing import Any
 
 from bench import (
     command,
-    compute_domains,
     create_rate,
     environment,
-    expensive_documents,
     feasibility,
-    fit,
     group_rate,
-    hostile_mix,
-    idle_gpus,
     lists,
-    load,
-    log_followers,
     memory,
     pages,
-    pipeline,
-    queries,
-    recovery,
-    retention,
-    slow_clients,
     status_delay,
     submission,
     table,
-    web_workers,
 )
 from bench.scale import measuring
 from localcluster.build import BuildFailed, binaries
 from localcluster.supervisor import ServerFailed
 
-Part = Callable[[bool], dict[str, Any]]
+Part = Callable[..., dict[str, Any]]
+"""Measures with ``small`` and ``progress``."""
 
 
 def progress(text: str) -> None:
@@ -53,29 +41,16 @@ def progress(text: str) -> None:
 
 
 PARTS: dict[str, Part] = {
-    "fit": lambda small: fit.measure(small=small),
-    "pipeline": lambda small: pipeline.measure(small=small),
-    "command": lambda small: command.measure(small=small),
-    "create_rate": lambda small: create_rate.measure(small=small, progress=progress),
-    "group_rate": lambda small: group_rate.measure(small=small, progress=progress),
-    "submission": lambda small: submission.measure(small=small, progress=progress),
-    "feasibility": lambda small: feasibility.measure(small=small, progress=progress),
-    "status_delay": lambda small: status_delay.measure(small=small, progress=progress),
-    "recovery": lambda small: recovery.measure(small=small, progress=progress),
-    "compute_domains": lambda small: compute_domains.measure(small=small, progress=progress),
-    "idle_gpus": lambda small: idle_gpus.measure(small=small),
-    "queries": lambda small: queries.measure(small=small, progress=progress),
-    "retention": lambda small: retention.measure(small=small, progress=progress),
-    "lists": lambda small: lists.measure(small=small, progress=progress),
-    "pages": lambda small: pages.measure(small=small, progress=progress),
-    "memory": lambda small: memory.measure(small=small, progress=progress),
-    "slow_clients": lambda small: slow_clients.measure(small=small, progress=progress),
-    "web_workers": lambda small: web_workers.measure(small=small, progress=progress),
-    "log_followers": lambda small: log_followers.measure(small=small, progress=progress),
-    "expensive_documents": lambda small: expensive_documents.measure(small=small, progress=progress),
-    "hostile_mix": lambda small: hostile_mix.measure(small=small, progress=progress),
-    "scale": lambda small: measuring.measure(small=small, progress=progress),
-    "load": lambda small: load.measure(small=small, progress=progress),
+    "command": command.measure,
+    "create_rate": create_rate.measure,
+    "group_rate": group_rate.measure,
+    "submission": submission.measure,
+    "feasibility": feasibility.measure,
+    "status_delay": status_delay.measure,
+    "lists": lists.measure,
+    "pages": pages.measure,
+    "memory": memory.measure,
+    "scale": measuring.measure,
 }
 
 
@@ -95,7 +70,7 @@ def main() -> int:
         before, began = environment.load(), time.monotonic()
         progress(f"{name}: begins; the machine is {before['busy_share']:.0%} busy with other things")
         try:
-            measured = PARTS[name](options.small)
+            measured = PARTS[name](small=options.small, progress=progress)
         except (RuntimeError, TimeoutError, ServerFailed, OSError) as error:
             progress(f"{name}: failed: {error}")
             measured, failed = {"error": str(error)}, True

@@ -7,7 +7,6 @@ usual size; the logs of a month are kept.
 Indexes are left out while rows are written and built afterwards, each from all of its rows at once.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -108,16 +107,8 @@ _FILLED = ("workflows_workflow", "workflows_taskgroup", "workflows_task", "workf
 _INDEXES = "UPDATE pg_index SET indisready = %s WHERE indrelid::regclass::text = ANY(%s)"
 
 
-@dataclass(frozen=True, slots=True)
-class Aged:
-    """What was made."""
-
-    workflows: int
-    bytes: int
-
-
-def fill(url: str, *, workflows: int, events: int = 2) -> Aged:
-    """Fill a migrated database, beside what it has, with so many events of each workflow."""
+def fill(url: str, *, workflows: int, events: int) -> int:
+    """Fill a migrated database with so many events of each workflow; returns its bytes."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET session_replication_role = replica")  # no look-up for each foreign key
         connection.execute("SET maintenance_work_mem = '512MB'")
@@ -128,7 +119,7 @@ def fill(url: str, *, workflows: int, events: int = 2) -> Aged:
             connection.execute(f"REINDEX TABLE {name}")
         connection.execute("VACUUM ANALYZE")
         row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
-    return Aged(workflows=workflows, bytes=int(row[0]) if row else 0)
+    return int(row[0]) if row else 0
 
 
 def insert(connection: psycopg.Connection[Any], *, workflows: int, events: int) -> None:

@@ -5,6 +5,7 @@ writes the rows that the observer and the workers would have written.
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,24 @@ def measured_beside(
         check=True,
     )
     return json.loads(done.stdout)
+
+
+def client() -> Any:
+    """A client of the service inside this process, as an administrator; the environment has the settings."""
+    os.environ["DJANGO_SETTINGS_MODULE"] = "osmo_topology.settings"
+    import django  # noqa: PLC0415 -- only in a process of its own
+
+    django.setup()
+    from django.contrib.auth.models import User  # noqa: PLC0415 -- after django.setup
+    from django.test import Client  # noqa: PLC0415 -- the same
+
+    from web.process_memory import settle  # noqa: PLC0415 -- the same
+
+    settle()  # as the web processes are
+    user, _ = User.objects.get_or_create(username="root", is_superuser=True, is_staff=True)
+    signed_in = Client(headers={"Host": "127.0.0.1"})
+    signed_in.force_login(user)
+    return signed_in
 
 
 def write_nodes(pool: str, size: int) -> Any:
@@ -100,20 +119,11 @@ def occupy(client: Any, pool: str, size: int) -> None:
     for number in range(len(nodes) // GANG):
         names = {"name": f"occupier-{number + 2}", "number": number + 2, "idempotency_key": None}
         workflows.append(_copy(workflow, uuid=uuid4(), **names))
-        groups.append(
-            _copy(group, uuid=uuid4(), workflow_id=workflows[-1].pk, status="RUNNING", start_time=now)
-        )
+        runs = {"status": "RUNNING", "start_time": now}
+        groups.append(_copy(group, uuid=uuid4(), workflow_id=workflows[-1].pk, **runs))
         for task, node in zip(tasks, nodes[number * GANG :], strict=False):
-            copies.append(
-                _copy(
-                    task,
-                    id=None,
-                    task_uuid=uuid4(),
-                    group_id=groups[-1].pk,
-                    status="RUNNING",
-                    node_name=_name(node),
-                )
-            )
+            place = {"group_id": groups[-1].pk, "status": "RUNNING", "node_name": _name(node)}
+            copies.append(_copy(task, id=None, task_uuid=uuid4(), **place))
     workflow.delete()
     for rows in (workflows, groups, copies):
         type(rows[0]).objects.bulk_create(rows, batch_size=1000)

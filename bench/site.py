@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 
 import psycopg
-import redis
 
 from localcluster import nodes, stack
 from localcluster.api import Api
@@ -46,38 +45,16 @@ class Site:
     def supervisor(self) -> Supervisor:
         return self.running.supervisor
 
-    def servers(self) -> dict[str, str]:
-        """The versions of the servers that the service uses here."""
-        settings = self.running.settings
-        with psycopg.connect(settings.database_url) as connection:
-            postgres = connection.info.server_version
-        with redis.Redis.from_url(settings.redis_url) as client:
-            redis_version = str(dict(client.info("server"))["redis_version"])
-        return {
-            "kubernetes": str(self.api.get("/version")["gitVersion"]),
-            "postgresql": f"{postgres // 10000}.{postgres % 10000}",
-            "redis": redis_version,
-        }
-
     def add_nodes(
         self, pool: str, *, count: int, gpus: int = 0, pods: int = 110, nvlink: bool = False
     ) -> None:
         """Nodes of a pool, by eight in a rack and all in one zone; each rack a clique with ``nvlink``."""
-        machines = [
-            nodes.Node(
-                name=f"{pool}-{number}",
-                labels={
-                    POOL_LABEL: pool,
-                    ZONE: "z1",
-                    **_rack(f"{pool}-r{number // RACK_SIZE}", nvlink=nvlink),
-                },
-                gpus=gpus,
-                cpus=256,
-                memory_gib=2048,
-                pods=pods,
-            )
-            for number in range(count)
-        ]
+        size: dict[str, Any] = {"gpus": gpus, "cpus": 256, "memory_gib": 2048, "pods": pods}
+        machines = []
+        for number in range(count):
+            rack = f"{pool}-r{number // RACK_SIZE}"
+            labels = {POOL_LABEL: pool, ZONE: "z1", RACK: rack} | ({CLIQUE: f"{rack}.1"} if nvlink else {})
+            machines.append(nodes.Node(name=f"{pool}-{number}", labels=labels, **size))
         nodes.create(self.api, machines)
         nodes.wait_ready(self.api, machines)
 
@@ -92,7 +69,7 @@ class Site:
         }
         self.rest.put(f"/api/configs/backend/{name}", {"configs": settings})
         self.wait(
-            lambda: _is_reachable(self.rest, name), seconds=60, awaited=f"backend {name} to be reachable"
+            lambda: is_reachable(self.rest, name), seconds=60, awaited=f"backend {name} to be reachable"
         )
 
     def add_pool(self, name: str, *, backend: str, topology: bool) -> None:
@@ -122,9 +99,7 @@ class Site:
 
     def count(self, query: LiteralString) -> int:
         """The number that a query of the service's database answers."""
-        with psycopg.connect(self.running.settings.database_url, autocommit=True) as connection:
-            row = connection.execute(query).fetchone()
-        return int(row[0]) if row else 0
+        return count(self.running.settings.database_url, query)
 
     def logged(self, process: str, event: str) -> Iterator[dict[str, Any]]:
         """The lines of a process's log that tell of an event."""
@@ -149,17 +124,24 @@ class Site:
         self.wait(released, seconds=seconds, awaited="cancelled workflows to be released")
 
     def wait(self, condition: Callable[[], bool], *, seconds: float, awaited: str) -> None:
-        """Wait until ``condition`` holds; raises TimeoutError, or ServerFailed if a process has ended."""
-        until = time.monotonic() + seconds
-        while not condition():
-            self.supervisor.check()
-            if time.monotonic() > until:
-                raise TimeoutError(f"waited {seconds:g} s in vain for {awaited}")
-            time.sleep(POLL_SECONDS)
+        wait(self.supervisor, condition, seconds=seconds, awaited=awaited)
 
 
-def _rack(name: str, *, nvlink: bool) -> dict[str, str]:
-    return {RACK: name, CLIQUE: f"{name}.1"} if nvlink else {RACK: name}
+def count(database_url: str, query: LiteralString) -> int:
+    """The number that a query of a database answers."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        row = connection.execute(query).fetchone()
+    return int(row[0]) if row else 0
+
+
+def wait(supervisor: Supervisor, condition: Callable[[], bool], *, seconds: float, awaited: str) -> None:
+    """Wait until ``condition`` holds; raises TimeoutError, or ServerFailed if a process has ended."""
+    until = time.monotonic() + seconds
+    while not condition():
+        supervisor.check()
+        if time.monotonic() > until:
+            raise TimeoutError(f"waited {seconds:g} s in vain for {awaited}")
+        time.sleep(POLL_SECONDS)
 
 
 def namespace_of(backend: str) -> str:
@@ -192,7 +174,7 @@ def started_site(
             api.close()
 
 
-def _is_reachable(rest: Rest, name: str) -> bool:
+def is_reachable(rest: Rest, name: str) -> bool:
     conditions = rest.get(f"/api/configs/backend/{name}")["conditions"]
     return any(condition["type"] == "Reachable" and condition["status"] == "True" for condition in conditions)
 

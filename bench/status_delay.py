@@ -13,6 +13,7 @@ import statistics
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import urllib3
@@ -49,21 +50,12 @@ def _of_gangs(site: Site, groups: int, *, pods: int, progress: Progress) -> dict
     text = one_group(pods // groups + 1, name=f"delay-{groups}")
     workflows = [site.submit(POOL, text) for _ in range(groups)]
     site.wait(
-        lambda: (
-            all(
-                site.rest.get(f"/api/workflow/{w}?skip_groups=true")["status"] == "RUNNING" for w in workflows
-            )
-            and _count_shown(site, workflows, "RUNNING") == pods + groups
-        ),
+        lambda: sum(len(_tasks(site, workflow, "RUNNING")) for workflow in workflows) == pods + groups,
         seconds=PATIENCE_SECONDS,
         awaited="all tasks to run",
     )
     progress(f"status_delay: {pods + groups} pods run in {groups} groups; {pods} of them end now")
     return _measure(site, workflows, pods=pods)
-
-
-def _count_shown(site: Site, workflows: list[str], status: str) -> int:
-    return sum(len(_tasks(site, workflow, status)) for workflow in workflows)
 
 
 def _tasks(site: Site, workflow: str, status: str) -> list[str]:
@@ -84,23 +76,20 @@ def _measure(site: Site, workflows: list[str], *, pods: int) -> dict[str, Any]:
         raise RuntimeError(f"{len(ending)} pods are there to end instead of {pods}")
     watch = _Watch(site, version, count=pods)
     began, before = time.monotonic(), cpu_seconds(site.supervisor)
-    poll = _Poll(site, workflows, count=pods)
     with ThreadPoolExecutor(max_workers=PATCHES_AT_ONCE) as pool:
         patched = pool.map(lambda name: site.api.patch(f"{PATH}/{name}", FINISH), ending)
-        poll.run()
+        answered_at, rounds = _first_shown(site, workflows, pods=pods)
         list(patched)
     changed = watch.wait()
     used = spent(before, cpu_seconds(site.supervisor))
-    delays = [poll.first_shown[name] - changed[name] for name in ending]
+    delays = [answered_at[name] - changed[name] for name in ending]
     return {
-        "servers": site.servers(),
         "pods": pods,
         "groups": len(workflows),
         **percentiles(delays),
         "most_ms": round(max(delays) * 1000, 1),
         "changes_took_seconds": round(max(changed.values()) - began, 2),
-        "polling_interval_ms": round(statistics.median(poll.rounds) * 1000, 1),
-        "polls": poll.requests,
+        "polling_interval_ms": round(statistics.median(rounds) * 1000, 1),
         "cpu_seconds": used,
         "cpu_ms_per_pod": {
             name: round(1000 * used.get(name, 0.0) / pods, 2) for name in ("observer", "worker")
@@ -118,16 +107,13 @@ class _Watch:
         self._thread.start()
 
     def _run(self) -> None:
-        try:
-            for _, pod in self._site.api.watch(
-                PATH, resource_version=self._version, seconds=int(PATIENCE_SECONDS)
-            ):
+        seconds = int(PATIENCE_SECONDS)
+        with suppress(ApiError, urllib3.exceptions.HTTPError):  # ``wait`` says how many were seen
+            for _, pod in self._site.api.watch(PATH, resource_version=self._version, seconds=seconds):
                 if pod.get("status", {}).get("phase") == "Succeeded":
                     self._at.setdefault(pod["metadata"]["name"], time.monotonic())
                 if len(self._at) == self._count:
                     return
-        except (ApiError, urllib3.exceptions.HTTPError):
-            return  # ``wait`` says how many were seen
 
     def wait(self) -> dict[str, float]:
         self._thread.join(PATIENCE_SECONDS)
@@ -136,32 +122,20 @@ class _Watch:
         return self._at
 
 
-class _Poll:
-    """Which answer of the service first shows each task as ended."""
-
-    def __init__(self, site: Site, workflows: list[str], *, count: int) -> None:
-        self._site, self._left, self._count = site, list(workflows), count
-        self._tasks_of_each = count // len(workflows)
-        self.first_shown: dict[str, float] = {}
-        self.rounds: list[float] = []
-        self.requests = 0
-
-    def run(self) -> None:
-        until = time.monotonic() + PATIENCE_SECONDS
-        while self._left:
-            began = time.monotonic()
-            self._left = [workflow for workflow in self._left if not self._done(workflow)]
-            self.rounds.append(time.monotonic() - began)
-            self._site.supervisor.check()
-            if time.monotonic() > until:
-                raise TimeoutError(
-                    f"the service showed {len(self.first_shown)} of {self._count} tasks as ended"
-                )
-
-    def _done(self, workflow: str) -> bool:
-        ended = _tasks(self._site, workflow, "COMPLETED")
-        self.requests += 1
-        now = time.monotonic()
-        for name in ended:
-            self.first_shown.setdefault(name, now)
-        return len(ended) >= self._tasks_of_each
+def _first_shown(site: Site, workflows: list[str], *, pods: int) -> tuple[dict[str, float], list[float]]:
+    """When an answer of the service first showed each task as ended, and the seconds of each round."""
+    answered_at: dict[str, float] = {}
+    rounds, left, until = [], list(workflows), time.monotonic() + PATIENCE_SECONDS
+    while left:
+        began = time.monotonic()
+        for workflow in list(left):
+            ended = _tasks(site, workflow, "COMPLETED")
+            for name in ended:
+                answered_at.setdefault(name, time.monotonic())
+            if len(ended) >= pods // len(workflows):
+                left.remove(workflow)
+        rounds.append(time.monotonic() - began)
+        site.supervisor.check()
+        if time.monotonic() > until:
+            raise TimeoutError(f"the service showed {len(answered_at)} of {pods} tasks as ended")
+    return answered_at, rounds

@@ -32,7 +32,6 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     requests = SMALL_REQUESTS if small else REQUESTS
     report: dict[str, Any] = {"tasks": TASKS, "requests": requests, "trivial": "POST /api/profile/settings"}
     with started_site(progress=progress, standins=False) as site:
-        report["servers"] = site.servers()
         site.add_nodes(POOL, count=8, gpus=4)
         site.add_backend(BACKEND, "kai")
         site.add_pool(POOL, backend=BACKEND, topology=True)

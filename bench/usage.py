@@ -16,12 +16,10 @@ SERVICE = ("web", "worker", "beat", "observer")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """MiB; ``pss`` counts a page that several processes share once. ``files`` are open."""
+    """MiB; ``pss`` counts a page that several processes share once."""
 
-    processes: int
     rss: int
     pss: int
-    files: int
 
 
 def memory(supervisor: Supervisor) -> dict[str, Memory]:
@@ -67,10 +65,9 @@ def _memory(family: Iterable[int]) -> Memory:
     for pid in family:
         with suppress(FileNotFoundError, ProcessLookupError):
             rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-            sizes.append((_kib(rollup, "Rss"), _kib(rollup, "Pss"), files))
-    rss, pss, files = map(sum, zip(*sizes, strict=True)) if sizes else (0, 0, 0)
-    return Memory(len(sizes), rss // 1024, pss // 1024, files)
+            sizes.append((_kib(rollup, "Rss"), _kib(rollup, "Pss")))
+    rss, pss = map(sum, zip(*sizes, strict=True)) if sizes else (0, 0)
+    return Memory(rss // 1024, pss // 1024)
 
 
 def _ticks(family: Iterable[int]) -> int:

@@ -38,13 +38,3 @@ def one_group(tasks: int, *, name: str, gpu: int = 0, sets_of: int = 0) -> str:
         zone = "{key: zone, requirementType: preferred}"
         lines.append(f"    set-{number}: {{{size}, topology: [{zone}, {{key: rack, group: r{number}}}]}}")
     return "\n".join(lines) + "\n"
-
-
-def many_groups(count: int, *, name: str, gpu: int = 0) -> str:
-    """A workflow of groups of one task each, none of which waits for another."""
-    lines = ["version: 2", "workflow:", f"  name: {name}", "  groups:"]
-    for number in range(count):
-        task = f"{{name: t{number}, image: {IMAGE}, command: [python], resource: plain}}"
-        lines += [f"    - name: g{number}", f"      tasks: [{task}]"]
-    lines += ["  resources:", f"    plain: {{gpu: {gpu}, cpu: 1, memory: 1Gi}}"]
-    return "\n".join(lines) + "\n"

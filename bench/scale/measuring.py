@@ -1,12 +1,10 @@
 """The part ``scale``: prices of what happens, crews of workers and observers, and where load bends.
 
 First the *prices*, each in a window of its own in which nothing else happens: heartbeats of nodes, changes of
-other tenants' pods, a list of everything. Then *crews*: the same number of task groups with one, two and four
-workers, with two observers, and on a database that is full of ended work. They come all at once, which fills
-the machine. *Steady* crews get them at a rate that leaves it room, so that nobody who holds a lock waits for
-a core. Then *load*: groups at a rising rate with one worker, and heartbeats at a rising rate with one
-observer, until one of them bends. What 1, 5 and 20 clusters need is computed from the prices (``day``), and
-stands apart as ``computed``.
+other tenants' pods, a list of everything. Then *crews*: the same number of task groups, all at once, with
+one, two and four workers and with two observers. Then *load*: groups at a rising rate with one worker, until
+something bends. What 1, 5 and 20 clusters need is computed from the prices (``day``), and stands apart as
+``computed``.
 """
 
 import time
@@ -17,9 +15,9 @@ from typing import Any
 
 import psycopg
 
-from bench.aged import fill
 from bench.scale.day import Fleet, cores
-from bench.scale.stand import Plan, Progress, Stand, difference, started_stand
+from bench.scale.stand import Plan, Stand, difference, started_stand
+from bench.site import Progress
 from bench.submission import percentiles
 from bench.workload import one_group
 
@@ -29,22 +27,14 @@ SUBMITTERS = 4
 PATIENCE_SECONDS = 600.0
 PROCESSES = ("observer", "worker", "postgres", "web", "beat", "redis")
 COUNTS = (
-    "rows_written",
-    "transactions",
-    "wal_bytes",
-    "messages",
-    "lock_waits",
-    "deadlocks",
-    "calls",
-    "pod_events",
+    *("statements.worker", "statements.observer", "reconciles.worker", "rows_written", "transactions"),
+    *("wal_bytes", "messages", "lock_waits", "deadlocks", "calls", "pod_events"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    clusters: int
-    nodes: int
-    foreign_per_node: int
+    plan: Plan
     window: float
     """Seconds for each price."""
     settle: float
@@ -53,56 +43,37 @@ class Size:
     """Of each crew."""
     crews: Sequence[tuple[int, int]]
     """Workers and observers."""
-    steady_crews: Sequence[int]
-    """Workers, with one observer, beside groups that come at ``steady_rate``."""
-    steady_rate: float
-    """Groups a second."""
-    heartbeats: Sequence[float]
-    """Offered a second in all clusters together."""
+    heartbeats: float
+    """A second in all clusters together; other tenants' pods change as often."""
     offered: Sequence[float]
     """Groups a second."""
-    aged: int
-    """Ended workflows of the full database."""
 
 
 FULL = Size(
-    clusters=4,
-    nodes=5_000,
-    foreign_per_node=4,
+    plan=Plan(clusters=4, nodes=5_000, foreign_per_node=4, run_seconds=1.0),
     window=12.0,
     settle=2.0,
     groups=48,
     crews=((1, 1), (2, 1), (4, 1), (2, 2)),
-    steady_crews=(1, 2, 4),
-    steady_rate=1.0,
-    heartbeats=(67, 333, 1_000, 2_000),
+    heartbeats=67,
     offered=(0.5, 1, 2, 4),
-    aged=50_000,
 )
 SMALL = Size(
-    clusters=2,
-    nodes=300,
-    foreign_per_node=2,
+    plan=Plan(clusters=2, nodes=300, foreign_per_node=2, run_seconds=1.0),
     window=2.0,
     settle=0.5,
     groups=6,
     crews=((1, 1), (2, 1)),
-    steady_crews=(1,),
-    steady_rate=2.0,
-    heartbeats=(300,),
+    heartbeats=300,
     offered=(2,),
-    aged=2_000,
 )
 
 
 def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     size = SMALL if small else FULL
-    plan = Plan(
-        clusters=size.clusters, nodes=size.nodes, foreign_per_node=size.foreign_per_node, run_seconds=1.0
-    )
-    with started_stand(plan, progress=progress) as stand:
+    with started_stand(size.plan, progress=progress) as stand:
         stand.run(workers=1, observers=1)
-        progress(f"scale: {size.clusters} clusters of {size.nodes} nodes are listed")
+        progress(f"scale: {size.plan.clusters} clusters of {size.plan.nodes} nodes are listed")
         first_list = _first_list(stand, size)
         idle = _window(stand, size.window)
         prices = _prices(stand, size, idle, progress)
@@ -111,41 +82,49 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
             f"{workers} workers, {observers} observers": _crew(stand, size, workers, observers, progress)
             for workers, observers in size.crews
         }
-        steady = {
-            f"{workers} workers": _crew(stand, size, workers, 1, progress, rate=size.steady_rate)
-            for workers in size.steady_crews
-        }
         _staff(stand, size, workers=1, observers=1)
-        heartbeats = {
-            f"{rate:g}": _offered_heartbeats(stand, size, rate, progress) for rate in size.heartbeats
-        }
-        groups = {f"{rate:g}": _offered_groups(stand, size, rate, progress) for rate in size.offered}
-        progress(f"scale: {size.aged} ended workflows are filled in")
-        fill(stand.database_url, workflows=size.aged)
-        crews["1 workers, 1 observers, aged"] = _crew(stand, size, 1, 1, progress)
-    by_process = _by_process(prices, first_crew=next(iter(crews.values())))
+        groups = {f"{rate:g}": _offered(stand, size, rate, progress) for rate in size.offered}
+    of_groups = next(iter(crews.values()))["cpu_ms_per_group"]
+    by_process = {
+        process: {name: price["cpu_ms"][process] / 1000 for name, price in prices.items()}
+        | {"groups": of_groups[process] / 1000}
+        for process in PROCESSES
+    }
     return {
-        "clusters": size.clusters,
-        "nodes": size.nodes,
+        "clusters": size.plan.clusters,
+        "nodes": size.plan.nodes,
         "pods_per_group": PODS,
         "first_list": first_list,
         "idle_cores": _cpu(idle, per=idle["seconds"], digits=4),
         "prices": prices,
         "memory_mib": memory,
         "crews": crews,
-        "steady": steady,
-        "offered_heartbeats": heartbeats,
         "offered_groups": groups,
-        "computed": _computed(by_process),
+        "computed": {f"{clusters} clusters": _computed(clusters, by_process) for clusters in (1, 5, 20)},
     }
+
+
+def _computed(clusters: int, by_process: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """Rates and cores of clusters of 5,000 nodes: computed from the prices."""
+    fleet = Fleet(clusters=clusters)
+    return {
+        "per_second": _rounded(fleet.rates(peak=False)),
+        "per_second_at_peak": _rounded(fleet.rates(peak=True)),
+        "cores": _rounded(cores(fleet, by_process, peak=False)),
+        "cores_at_peak": _rounded(cores(fleet, by_process, peak=True)),
+    }
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in values.items()}
 
 
 def _first_list(stand: Stand, size: Size) -> dict[str, Any]:
     """Register the clusters; until every node and every other tenant's pod is in the rows."""
     before = stand.reading()
-    for name in stand.plan.names:
+    for name in size.plan.names:
         stand.add_cluster(name, scheduler=SCHEDULER)
-    nodes = stand.plan.clusters * stand.plan.nodes
+    nodes = size.plan.clusters * size.plan.nodes
     complete = """
         SELECT count(*) FROM pools_cluster
          WHERE nodes_synced_at IS NOT NULL AND others_synced_at IS NOT NULL
@@ -153,7 +132,7 @@ def _first_list(stand: Stand, size: Size) -> dict[str, Any]:
     stand.wait(
         lambda: (
             stand.number("SELECT count(*) FROM pools_node") == nodes
-            and stand.number(complete) == stand.plan.clusters
+            and stand.number(complete) == size.plan.clusters
         ),
         seconds=PATIENCE_SECONDS,
         awaited="all nodes to be listed",
@@ -161,7 +140,7 @@ def _first_list(stand: Stand, size: Size) -> dict[str, Any]:
     moved = difference(before, stand.reading())
     time.sleep(size.settle)
     return {
-        "objects": int(moved["nodes_listed"] + moved["foreign_listed"]),
+        "objects": int(moved["listed"]),
         "seconds": round(moved["seconds"], 1),
         "observer_cpu_seconds": round(moved["cpu.observer"], 2),
         "node_rows": nodes,
@@ -178,39 +157,26 @@ def _window(stand: Stand, seconds: float) -> dict[str, float]:
 def _prices(stand: Stand, size: Size, idle: Mapping[str, float], progress: Progress) -> dict[str, Any]:
     """Processor time and writes for one of each, beyond what an idle service spends."""
     prices: dict[str, Any] = {}
-    rate = size.heartbeats[0] / size.clusters
-    for name, feed, sent in (
-        ("heartbeats", "nodes", "nodes_sent"),
-        ("foreign_changes", "foreign", "foreign_sent"),
-    ):
-        progress(f"scale: {rate * size.clusters:g} {name} a second")
-        stand.set_rates(**{feed: rate})
-        prices[name] = _priced(_window(stand, size.window), idle, of=sent)
+    for name, feed in (("heartbeats", "nodes"), ("foreign_changes", "foreign")):
+        progress(f"scale: {size.heartbeats:g} {name} a second")
+        stand.set_rates(**{feed: size.heartbeats / size.plan.clusters})
+        prices[name] = _priced(_window(stand, size.window), idle, of=f"{feed}_sent")
         stand.set_rates(**{feed: 0.0})
         time.sleep(size.settle)
     progress("scale: every stream lists again")
-    prices["listed"] = _relist(stand, size, idle)
+    before = stand.reading()
+    for name in size.plan.names:
+        stand.world(name).control("expire", name)
+    _wait_listed(stand, before["listed"], awaited="everything to be listed again")
+    time.sleep(size.settle)
+    prices["listed"] = _priced(difference(before, stand.reading()), idle, of="listed")
     return prices
 
 
-def _relist(stand: Stand, size: Size, idle: Mapping[str, float]) -> dict[str, Any]:
-    before = stand.reading()
-    for name in stand.plan.names:
-        stand.world(name).control("expire", name)
-    objects = stand.plan.clusters * stand.plan.nodes * (1 + stand.plan.foreign_per_node)
-    goal = before["nodes_listed"] + before["foreign_listed"] + objects
-    stand.wait(
-        lambda: _listed(stand) >= goal, seconds=PATIENCE_SECONDS, awaited="everything to be listed again"
-    )
-    time.sleep(size.settle)
-    moved = difference(before, stand.reading())
-    moved["listed"] = moved["nodes_listed"] + moved["foreign_listed"]
-    return _priced(moved, idle, of="listed")
-
-
-def _listed(stand: Stand) -> float:
-    counts = [stand.world(name).control("counts", name) for name in stand.plan.names]
-    return float(sum(count["nodes_listed"] + count["foreign_listed"] for count in counts))
+def _wait_listed(stand: Stand, before: float, *, awaited: str) -> None:
+    """Until all objects of all clusters have been listed since then."""
+    goal = before + stand.plan.clusters * stand.plan.nodes * (1 + stand.plan.foreign_per_node)
+    stand.wait(lambda: stand.sent()["listed"] >= goal, seconds=PATIENCE_SECONDS, awaited=awaited)
 
 
 def _priced(moved: Mapping[str, float], idle: Mapping[str, float], *, of: str) -> dict[str, Any]:
@@ -237,60 +203,57 @@ def _cpu(moved: Mapping[str, float], *, per: float, digits: int) -> dict[str, fl
     return {name: round(moved.get(f"cpu.{name}", 0.0) / per, digits) for name in PROCESSES}
 
 
-def _crew(
-    stand: Stand, size: Size, workers: int, observers: int, progress: Progress, *, rate: float | None = None
-) -> dict[str, Any]:
-    """So many groups, all at once or so many a second, from the first submission until all are released."""
+def _crew(stand: Stand, size: Size, workers: int, observers: int, progress: Progress) -> dict[str, Any]:
+    """So many groups, all at once, from the first submission until all are released."""
     _staff(stand, size, workers=workers, observers=observers)
     idle = _window(stand, size.window)
-    pace = f"{rate:g} a second" if rate else "at once"
-    progress(f"scale: {size.groups} groups, {pace}, with {workers} workers and {observers} observers")
+    progress(f"scale: {size.groups} groups at once with {workers} workers and {observers} observers")
     released = _released(stand)
     before, began = stand.reading(), time.time()
-    _offer(stand, size.groups, rate)
+    _offer(stand, size.groups, rate=None)
     _wait_released(stand)
     moved = difference(before, stand.reading())
-    report = _of_groups(moved, idle, groups=size.groups)
-    return report | {
+    net = _net(moved, idle)
+    return {
+        "groups": size.groups,
         "released": int(_released(stand) - released),
+        "groups_per_second": round(size.groups / moved["seconds"], 2),
+        "per_group": {name: round(net[name] / size.groups, 2) for name in COUNTS},
+        "cpu_ms_per_group": _cpu(net, per=size.groups / 1000, digits=1),
+        "cores": _cpu(moved, per=moved["seconds"], digits=3),
         "end_to_release": _lags(stand, since=began),
     }
 
 
 def _staff(stand: Stand, size: Size, *, workers: int, observers: int) -> None:
     """Have so many processes; new observers list everything before anything is measured."""
-    before, is_new = _listed(stand), observers != stand.observers
+    before, is_new = stand.sent()["listed"], observers != stand.observers
     stand.run(workers=workers, observers=observers)
     if is_new:
-        objects = stand.plan.clusters * stand.plan.nodes * (1 + stand.plan.foreign_per_node)
-        stand.wait(
-            lambda: _listed(stand) >= before + objects,
-            seconds=PATIENCE_SECONDS,
-            awaited="new observers to list everything",
-        )
+        _wait_listed(stand, before, awaited="new observers to list everything")
     time.sleep(5 * size.settle if is_new else 2 * size.settle)
 
 
-def _of_groups(moved: Mapping[str, float], idle: Mapping[str, float], *, groups: int) -> dict[str, Any]:
-    net = _net(moved, idle)
-    per_group = {name: round(net[name] / groups, 2) for name in COUNTS}
-    roles = {
-        f"statements_{role}": round(net[f"statements.{role}"] / groups, 1) for role in ("worker", "observer")
-    }
+def _offered(stand: Stand, size: Size, rate: float, progress: Progress) -> dict[str, Any]:
+    """Groups at a rate, with one worker: how far it keeps up, and how long an end waits for its release."""
+    progress(f"scale: {rate:g} groups a second are offered to one worker")
+    count, released = max(2, round(rate * size.window)), _released(stand)
+    before, began = stand.reading(), time.time()
+    _offer(stand, count, rate=rate)
+    behind = _unreleased(stand)
+    moved = difference(before, stand.reading())
+    _wait_released(stand)
     return {
-        "groups": groups,
-        "seconds": round(moved["seconds"], 1),
-        "groups_per_second": round(groups / moved["seconds"], 2),
-        "per_group": {**per_group, **roles, "looks": round(net["looks.worker"] / groups, 2)},
-        "idle_looks": int(net["idle_looks.worker"]),
-        "cpu_ms_per_group": _cpu(net, per=groups / 1000, digits=1),
-        "cores_busy": round(
-            sum(moved[name] for name in moved if name.startswith("cpu.")) / moved["seconds"], 2
-        ),
+        "offered": count,
+        "released": int(_released(stand) - released),
+        "submitted_per_second": round(count / moved["seconds"], 2),
+        "unreleased_at_the_end": int(behind),
+        "cores": _cpu(moved, per=moved["seconds"], digits=3),
+        "end_to_release": _lags(stand, since=began),
     }
 
 
-def _offer(stand: Stand, count: int, rate: float | None) -> None:
+def _offer(stand: Stand, count: int, *, rate: float | None) -> None:
     """Submit so many groups, so many a second, or as fast as the submitters can."""
     began = time.monotonic()
     with ThreadPoolExecutor(max_workers=SUBMITTERS) as pool:
@@ -309,18 +272,13 @@ def _submit(stand: Stand, number: int) -> None:
 
 
 def _unreleased(stand: Stand) -> float:
-    return stand.number(
-        "SELECT count(*) FROM workflows_taskgroup WHERE released_at IS NULL AND backend_id IN "
-        "(SELECT id FROM pools_backend WHERE name <> 'aged')"
-    )
+    return stand.number("SELECT count(*) FROM workflows_taskgroup WHERE released_at IS NULL")
 
 
 def _released(stand: Stand) -> float:
     """How many groups have run to their end and left nothing."""
     return stand.number(
-        "SELECT count(*) FROM workflows_taskgroup "
-        "WHERE released_at IS NOT NULL AND status = 'COMPLETED' AND backend_id IN "
-        "(SELECT id FROM pools_backend WHERE name <> 'aged')"
+        "SELECT count(*) FROM workflows_taskgroup WHERE released_at IS NOT NULL AND status = 'COMPLETED'"
     )
 
 
@@ -341,69 +299,3 @@ def _lags(stand: Stand, *, since: float) -> dict[str, Any]:
         released: dict[str, Any] = dict(connection.execute(query, (list(ended),)).fetchall())
     lags = [float(released[group]) - at for group, at in ended.items() if group in released]
     return {"groups": len(lags), **(percentiles(lags) if len(lags) > 1 else {})}
-
-
-def _offered_heartbeats(stand: Stand, size: Size, rate: float, progress: Progress) -> dict[str, Any]:
-    """Heartbeats at a rate; fewer are sent once the observer reads more slowly than they come."""
-    progress(f"scale: {rate:g} heartbeats a second are offered to one observer")
-    stand.set_rates(nodes=rate / size.clusters)
-    time.sleep(size.settle)
-    moved = _window(stand, size.window)
-    stand.set_rates(nodes=0.0)
-    time.sleep(size.settle)
-    return {
-        "read_per_second": round(moved["nodes_sent"] / moved["seconds"], 1),
-        "mib_per_second": round(moved["feed_bytes"] / moved["seconds"] / 2**20, 2),
-        "rows_written_per_second": round(moved["rows_written"] / moved["seconds"], 1),
-        "cores": _cpu(moved, per=moved["seconds"], digits=3),
-        "cores_of_the_clusters": round(moved["cpu.clusters"] / moved["seconds"], 2),
-    }
-
-
-def _offered_groups(stand: Stand, size: Size, rate: float, progress: Progress) -> dict[str, Any]:
-    """Groups at a rate, with one worker: how far it keeps up, and how long an end waits for its release."""
-    progress(f"scale: {rate:g} groups a second are offered to one worker")
-    count, released = max(2, round(rate * size.window)), _released(stand)
-    before, began = stand.reading(), time.time()
-    _offer(stand, count, rate)
-    behind = _unreleased(stand)
-    moved = difference(before, stand.reading())
-    _wait_released(stand)
-    return {
-        "offered": count,
-        "released": int(_released(stand) - released),
-        "submitted_per_second": round(count / moved["seconds"], 2),
-        "unreleased_at_the_end": int(behind),
-        "messages_per_second": round(moved["messages"] / moved["seconds"], 1),
-        "rows_written_per_second": round(moved["rows_written"] / moved["seconds"], 1),
-        "cores": _cpu(moved, per=moved["seconds"], digits=3),
-        "end_to_release": _lags(stand, since=began),
-    }
-
-
-def _by_process(prices: Mapping[str, Any], *, first_crew: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Seconds of each process for one of each happening."""
-    of_groups = first_crew["cpu_ms_per_group"]
-    return {
-        process: {name: price["cpu_ms"][process] / 1000 for name, price in prices.items()}
-        | {"groups": of_groups[process] / 1000}
-        for process in PROCESSES
-    }
-
-
-def _computed(by_process: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """Rates and cores for 1, 5 and 20 clusters of 5,000 nodes: computed from the prices."""
-    computed = {}
-    for clusters in (1, 5, 20):
-        fleet = Fleet(clusters=clusters)
-        computed[f"{clusters} clusters"] = {
-            "per_second": _rounded(fleet.rates(peak=False)),
-            "per_second_at_peak": _rounded(fleet.rates(peak=True)),
-            "cores": _rounded(cores(fleet, by_process, peak=False)),
-            "cores_at_peak": _rounded(cores(fleet, by_process, peak=True)),
-        }
-    return computed
-
-
-def _rounded(values: Mapping[str, float]) -> dict[str, float]:
-    return {name: round(value, 3) for name, value in values.items()}

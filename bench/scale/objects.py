@@ -13,6 +13,7 @@ ZONE, RACK, CLIQUE = "topology.kubernetes.io/zone", "osmo.local/rack", "nvidia.c
 POOL_LABEL = "osmo.local/pool"
 RACK_SIZE, ZONE_SIZE = 18, 1008
 GPUS = 8
+CREATED = "2026-11-01T10:00:00Z"
 
 _NAME, _NUMBER, _VERSION, _UID = "@name@", "@number@", "@version@", "@uid@"
 
@@ -47,15 +48,10 @@ def foreign_pod(number: int, *, on: int, version: int) -> bytes:
 @cache
 def _node() -> str:
     features = {f"feature.node.kubernetes.io/cpu-cpuid.FEATURE{n:03d}": "true" for n in range(80)}
-    gpu = {f"nvidia.com/gpu.property-{n:02d}": f"value-{n}" for n in range(30)}
+    features |= {f"nvidia.com/gpu.property-{n:02d}": f"value-{n}" for n in range(30)}
     placed = {POOL_LABEL: "gpu", ZONE: "@zone@", RACK: "@rack@", CLIQUE: "@rack@.1"}
-    capacity = {
-        "cpu": "224",
-        "memory": "2113405568Ki",
-        "nvidia.com/gpu": str(GPUS),
-        "pods": "110",
-        "ephemeral-storage": "3750178624Ki",
-    }
+    capacity = {"cpu": "224", "memory": "2113405568Ki", "nvidia.com/gpu": str(GPUS), "pods": "110"}
+    capacity["ephemeral-storage"] = "3750178624Ki"
     conditions = [
         {
             "type": kind,
@@ -63,7 +59,7 @@ def _node() -> str:
             "reason": f"Kubelet{kind}",
             "message": f"kubelet says something about {kind}",
             "lastHeartbeatTime": "2026-11-23T10:00:00Z",
-            "lastTransitionTime": "2026-11-01T10:00:00Z",
+            "lastTransitionTime": CREATED,
         }
         for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
     ]
@@ -71,35 +67,30 @@ def _node() -> str:
         {"names": [f"registry.example.com/team/image-{n}@sha256:{n:064x}"], "sizeBytes": 10**9 + n}
         for n in range(50)
     ]
+    metadata = _metadata("kubelet", [f"f:{label}" for label in features]) | {
+        "labels": features | placed | {"kubernetes.io/hostname": _NAME},
+        "annotations": {"nfd.node.kubernetes.io/feature-labels": ",".join(features)},
+    }
+    spec = {"podCIDR": "10.0.0.0/24", "providerID": f"metal:///{_NAME}"}
+    status = {
+        "capacity": capacity,
+        "allocatable": capacity,
+        "conditions": conditions,
+        "images": images,
+        "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+        "nodeInfo": {"kubeletVersion": "v1.36.3", "osImage": "Ubuntu 24.04", "bootID": _UID},
+    }
     return json.dumps(
-        {
-            "kind": "Node",
-            "apiVersion": "v1",
-            "metadata": {
-                "name": _NAME,
-                "uid": _UID,
-                "resourceVersion": _VERSION,
-                "creationTimestamp": "2026-11-01T10:00:00Z",
-                "labels": features | gpu | placed | {"kubernetes.io/hostname": _NAME},
-                "annotations": {"nfd.node.kubernetes.io/feature-labels": ",".join(features)},
-                "managedFields": _managed_fields([f"f:{label}" for label in (features | gpu)]),
-            },
-            "spec": {"podCIDR": "10.0.0.0/24", "providerID": f"metal:///{_NAME}"},
-            "status": {
-                "capacity": capacity,
-                "allocatable": capacity,
-                "conditions": conditions,
-                "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
-                "nodeInfo": {"kubeletVersion": "v1.36.3", "osImage": "Ubuntu 24.04", "bootID": _UID},
-                "images": images,
-            },
-        }
+        {"kind": "Node", "apiVersion": "v1", "metadata": metadata, "spec": spec, "status": status}
     )
 
 
-def _managed_fields(fields: list[str]) -> list[dict[str, Any]]:
+def _metadata(manager: str, fields: list[str]) -> dict[str, Any]:
+    """Of any object, with the record of who set which field."""
     set_fields: dict[str, Any] = {"f:metadata": {"f:labels": {field: {} for field in fields}}}
-    return [{"manager": "kubelet", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": set_fields}]
+    manages = {"manager": manager, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": set_fields}
+    identity = {"name": _NAME, "uid": _UID, "resourceVersion": _VERSION, "creationTimestamp": CREATED}
+    return identity | {"managedFields": [manages]}
 
 
 @cache
@@ -107,54 +98,35 @@ def _foreign_pod() -> str:
     variables = [{"name": f"VARIABLE_{n}", "value": f"value {n} of an agent"} for n in range(25)]
     mounts = [{"name": f"volume-{n}", "mountPath": f"/var/lib/agent/{n}"} for n in range(10)]
     requests = {"cpu": "100m", "memory": "200Mi"}
+    owner = {"kind": "DaemonSet", "name": "agent", "uid": _UID, "apiVersion": "apps/v1"}
+    metadata = _metadata("kubelet", [f"f:VARIABLE_{n}" for n in range(25)]) | {
+        "namespace": "monitoring",
+        "labels": {"app": "agent"},
+        "ownerReferences": [owner],
+    }
+    container = {
+        "name": "agent",
+        "image": "registry.example.com/agent:1",
+        "env": variables,
+        "volumeMounts": mounts,
+        "resources": {"requests": requests, "limits": requests},
+    }
+    spec = {
+        "nodeName": f"node-{_NUMBER}",
+        "containers": [container],
+        "volumes": [{"name": mount["name"], "emptyDir": {}} for mount in mounts],
+        "tolerations": [{"operator": "Exists", "effect": e} for e in ("NoExecute", "NoSchedule")],
+    }
+    running = {"ready": True, "restartCount": 0, "state": {"running": {"startedAt": CREATED}}}
+    status = {
+        "phase": "Running",
+        "podIP": "10.0.0.2",
+        "conditions": [
+            {"type": kind, "status": "True", "lastTransitionTime": CREATED}
+            for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+        ],
+        "containerStatuses": [{"name": "agent", "image": container["image"], **running}],
+    }
     return json.dumps(
-        {
-            "kind": "Pod",
-            "apiVersion": "v1",
-            "metadata": {
-                "name": _NAME,
-                "namespace": "monitoring",
-                "uid": _UID,
-                "resourceVersion": _VERSION,
-                "creationTimestamp": "2026-11-01T10:00:00Z",
-                "labels": {"app": "agent"},
-                "managedFields": _managed_fields([f"f:VARIABLE_{n}" for n in range(25)]),
-                "ownerReferences": [
-                    {"kind": "DaemonSet", "name": "agent", "uid": _UID, "apiVersion": "apps/v1"}
-                ],
-            },
-            "spec": {
-                "nodeName": f"node-{_NUMBER}",
-                "containers": [
-                    {
-                        "name": "agent",
-                        "image": "registry.example.com/agent:1",
-                        "env": variables,
-                        "volumeMounts": mounts,
-                        "resources": {"requests": requests, "limits": requests},
-                    }
-                ],
-                "volumes": [{"name": mount["name"], "emptyDir": {}} for mount in mounts],
-                "tolerations": [
-                    {"operator": "Exists", "effect": effect} for effect in ("NoExecute", "NoSchedule")
-                ],
-            },
-            "status": {
-                "phase": "Running",
-                "podIP": "10.0.0.2",
-                "conditions": [
-                    {"type": kind, "status": "True", "lastTransitionTime": "2026-11-01T10:00:00Z"}
-                    for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-                ],
-                "containerStatuses": [
-                    {
-                        "name": "agent",
-                        "ready": True,
-                        "restartCount": 0,
-                        "image": "registry.example.com/agent:1",
-                        "state": {"running": {"startedAt": "2026-11-01T10:00:00Z"}},
-                    }
-                ],
-            },
-        }
+        {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec, "status": status}
     )

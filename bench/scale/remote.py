@@ -9,28 +9,25 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, cast
 
 from bench.scale import wire
 from cluster.errors import ClusterUnreachable
-from cluster.interface import (
-    FIELD_MANAGER,
-    DeleteTarget,
-    Deletion,
-    Listing,
-    Obj,
-    PatchType,
-    Propagation,
-    Stream,
-    T,
-    WriteOutcome,
-)
+from cluster.interface import Listing, Obj, Stream, T
 from cluster.kinds import Kind
 from cluster.storable import decode
 from cluster.stream import EventStream
 
 CALL_SECONDS = 23.0
+
+
+def _forwarded(method: str) -> Callable[..., Any]:
+    """A call that the cluster in memory answers with one value."""
+
+    def call(self: "RemoteCluster", *arguments: Any, **options: Any) -> Any:
+        return self._call(method, *arguments, **options)
+
+    return call
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,39 +37,35 @@ class RemoteCluster:
     path: str
     cluster: str
 
+    get = _forwarded("get")
+    create = _forwarded("create")
+    apply = _forwarded("apply")
+    patch = _forwarded("patch")
+    delete = _forwarded("delete")
+    delete_many = _forwarded("delete_many")
+    read_crd_schema = _forwarded("read_crd_schema")
+    discover = _forwarded("discover")
+    kube_system_uid = _forwarded("kube_system_uid")
+    server_version = _forwarded("server_version")
+    server_time = _forwarded("server_time")
+
     @property
     def call_seconds(self) -> float:
         return CALL_SECONDS
 
-    def get(self, kind: Kind, name: str, *, namespace: str = "") -> Obj | None:
-        return cast("Obj | None", self._call("get", kind, name, namespace=namespace))
+    def create_many(self, kind: Kind, objs: Sequence[Obj], **options: Any) -> Any:
+        return self._call("create_many", kind, list(objs), **options)  # they may be rendered when read
 
-    def list(
-        self, kind: Kind, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
-    ) -> Listing[Obj]:
-        return self.scan(
-            kind,
-            lambda obj: obj,
-            namespace=namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-        )
+    def list(self, kind: Kind, **selection: Any) -> Listing[Obj]:
+        return self.scan(kind, lambda obj: obj, **selection)
 
     def scan(
-        self,
-        kind: Kind,
-        reduce: Callable[[Obj], T],
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        metadata_only: bool = False,
+        self, kind: Kind, reduce: Callable[[Obj], T], *, metadata_only: bool = False, **selection: Any
     ) -> Listing[T]:
         """Read pages until one says that it is the last."""
         left_out = {"spec", "status", "data"} if metadata_only else ()
-        selection = {"label_selector": label_selector, "field_selector": field_selector}
         items: Any = []
-        with self._request("scan", kind, namespace=namespace, **selection) as connection:
+        with self._request("scan", kind, **selection) as connection:
             while True:
                 page = _answer(connection)
                 for obj in page["items"]:
@@ -80,143 +73,17 @@ class RemoteCluster:
                 if not page["metadata"].get("continue"):
                     return Listing(tuple(items), str(page["metadata"]["resourceVersion"]))
 
-    def watch(
-        self,
-        kind: Kind,
-        *,
-        resource_version: str,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: int,
-    ) -> Stream[Obj]:
-        connection = self._request(
-            "watch",
-            kind,
-            resource_version=resource_version,
-            namespace=namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            timeout_seconds=timeout_seconds,
-        )
-        try:
-            _answer(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return EventStream(cast("Any", wire.SocketChunks(connection)))
+    def watch(self, kind: Kind, **options: Any) -> Stream[Obj]:
+        return EventStream(cast("Any", self._stream("watch", kind, **options)))
 
-    def create(self, kind: Kind, obj: Obj, *, dry_run: bool = False) -> Obj:
-        return cast("Obj", self._call("create", kind, obj, dry_run=dry_run))
-
-    def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[WriteOutcome]:
-        return cast("Sequence[WriteOutcome]", self._call("create_many", kind, list(objs), deadline=deadline))
-
-    def apply(
-        self,
-        kind: Kind,
-        obj: Obj,
-        *,
-        force: bool,
-        field_manager: str = FIELD_MANAGER,
-        dry_run: bool = False,
-    ) -> Obj:
-        options = {"force": force, "field_manager": field_manager, "dry_run": dry_run}
-        return cast("Obj", self._call("apply", kind, obj, **options))
-
-    def patch(
-        self, kind: Kind, name: str, body: Obj | Sequence[Obj], *, patch_type: PatchType, namespace: str = ""
-    ) -> Obj:
-        return cast("Obj", self._call("patch", kind, name, body, patch_type=patch_type, namespace=namespace))
-
-    def delete(
-        self,
-        kind: Kind,
-        name: str,
-        *,
-        uid: str | None,
-        namespace: str = "",
-        resource_version: str | None = None,
-        grace_seconds: int | None = None,
-        propagation: Propagation = "Background",
-    ) -> Deletion:
-        deletion = self._call(
-            "delete",
-            kind,
-            name,
-            uid=uid,
-            namespace=namespace,
-            resource_version=resource_version,
-            grace_seconds=grace_seconds,
-            propagation=propagation,
-        )
-        return cast("Deletion", deletion)
-
-    def delete_many(
-        self,
-        kind: Kind,
-        targets: Sequence[DeleteTarget],
-        *,
-        deadline: float,
-        grace_seconds: int | None = None,
-        propagation: Propagation = "Background",
-    ) -> Sequence[WriteOutcome]:
-        options = {"deadline": deadline, "grace_seconds": grace_seconds, "propagation": propagation}
-        return cast("Sequence[WriteOutcome]", self._call("delete_many", kind, targets, **options))
-
-    def logs(
-        self,
-        pod: str,
-        *,
-        namespace: str,
-        container: str = "",
-        tail_lines: int | None = None,
-        limit_bytes: int | None = None,
-        follow: bool = False,
-        previous: bool = False,
-        timestamps: bool = False,
-    ) -> Stream[bytes]:
-        options = {
-            "namespace": namespace,
-            "container": container,
-            "tail_lines": tail_lines,
-            "limit_bytes": limit_bytes,
-            "follow": follow,
-            "previous": previous,
-            "timestamps": timestamps,
-        }
-        connection = self._request("logs", pod, **options)
-        try:
-            _answer(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return wire.SocketChunks(connection)
+    def logs(self, pod: str, **options: Any) -> Stream[bytes]:
+        return self._stream("logs", pod, **options)
 
     @asynccontextmanager
-    async def follow_log(
-        self, pod: str, *, namespace: str, tail_lines: int | None = None
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        stream = await asyncio.to_thread(
-            self.logs, pod, namespace=namespace, tail_lines=tail_lines, follow=True
-        )
+    async def follow_log(self, pod: str, **options: Any) -> AsyncIterator[AsyncIterator[bytes]]:
+        stream = await asyncio.to_thread(self.logs, pod, follow=True, **options)
         with stream:
             yield _in_threads(iter(stream))
-
-    def read_crd_schema(self, kind: Kind) -> Obj | None:
-        return cast("Obj | None", self._call("read_crd_schema", kind))
-
-    def discover(self, group: str, version: str) -> frozenset[str] | None:
-        return cast("frozenset[str] | None", self._call("discover", group, version))
-
-    def kube_system_uid(self) -> str:
-        return str(self._call("kube_system_uid"))
-
-    def server_version(self) -> str:
-        return str(self._call("server_version"))
-
-    def server_time(self) -> datetime:
-        return cast("datetime", self._call("server_time"))
 
     def control(self, method: str, *arguments: Any) -> Any:
         """What the bench asks of the world itself."""
@@ -225,6 +92,15 @@ class RemoteCluster:
     def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
         with self._request(method, *arguments, **options) as connection:
             return _answer(connection)
+
+    def _stream(self, method: str, *arguments: Any, **options: Any) -> wire.SocketChunks:
+        connection = self._request(method, *arguments, **options)
+        try:
+            _answer(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return wire.SocketChunks(connection)
 
     def _request(self, method: str, *arguments: Any, **options: Any) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX)

@@ -12,11 +12,12 @@ import socket
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import redis
@@ -26,6 +27,7 @@ import yaml
 from bench.scale.apps import SOCKET
 from bench.scale.objects import CLIQUE, POOL_LABEL, RACK, ZONE
 from bench.scale.remote import RemoteCluster
+from bench.site import Progress, count, is_reachable, wait
 from bench.usage import cpu_seconds, memory
 from cluster.kinds import NAMESPACE
 from localcluster import service, stack
@@ -34,20 +36,14 @@ from localcluster.ports import LOOPBACK, free_ports
 from localcluster.rest import Rest
 from localcluster.supervisor import Command, Supervisor
 
-Progress = Callable[[str], None]
-ROLES = ("web", "worker", "beat", "observer", "postgres", "redis", "clusters")
 LOCK_WAIT = "10ms"
 """A wait for a lock that lasts longer is counted; shorter ones cost less than a statement."""
 LEVELS = (("zone", ZONE), ("rack", RACK), ("clique", CLIQUE))
-POLL_SECONDS = 0.2
 START_SECONDS = 120
 _SAMPLE = re.compile(r"^(\w+?)(?:\{.*\})? ([0-9.e+-]+)$", re.MULTILINE)
 _METRICS = {
     "statements": "bench_sql_statements_total",
-    "looks": "osmo_topology_reconcile_seconds_count",
-    "idle_looks": "osmo_topology_reconciles_idle_total",
-    "watch_events": "osmo_topology_watch_events_total",
-    "batches": "osmo_topology_observer_batch_seconds_count",
+    "reconciles": "osmo_topology_reconcile_seconds_count",
 }
 
 
@@ -103,7 +99,7 @@ class Stand:
             "scheduler_settings": {"scheduler_type": scheduler},
         }
         self.rest.put(f"/api/configs/backend/{name}", {"configs": settings})
-        self.wait(lambda: _is_reachable(self.rest, name), seconds=60, awaited=f"backend {name}")
+        self.wait(lambda: is_reachable(self.rest, name), seconds=60, awaited=f"backend {name}")
         pool = {
             "backend": name,
             "node_selector": {POOL_LABEL: "gpu"},
@@ -152,18 +148,18 @@ class Stand:
         return replace(command, name=name, argv=argv, env=environment, cwd=directory)
 
     def wait(self, condition: Callable[[], bool], *, seconds: float, awaited: str) -> None:
-        until = time.monotonic() + seconds
-        while not condition():
-            self.supervisor.check()
-            if time.monotonic() > until:
-                raise TimeoutError(f"waited {seconds:g} s in vain for {awaited}")
-            time.sleep(POLL_SECONDS)
+        wait(self.supervisor, condition, seconds=seconds, awaited=awaited)
 
-    def number(self, query: str) -> float:
+    def number(self, query: LiteralString) -> int:
         """The number that a query of the service's database answers."""
-        with psycopg.connect(self.database_url, autocommit=True) as connection:
-            row = connection.execute(query.encode()).fetchone()
-        return float(row[0] or 0) if row else 0.0
+        return count(self.database_url, query)
+
+    def sent(self) -> dict[str, float]:
+        """What all clusters together have sent so far, and which calls they have had."""
+        sent: Counter[str] = Counter()
+        for name in self.plan.names:
+            sent.update(self.world(name).control("counts", name))
+        return dict(sent)
 
     def reading(self) -> dict[str, float]:
         """Everything that is counted, as it stands."""
@@ -171,11 +167,7 @@ class Stand:
         for name, seconds in cpu_seconds(self.supervisor).items():
             role = name.split("-")[0]
             counts[f"cpu.{role}"] = counts.get(f"cpu.{role}", 0.0) + seconds
-        counts |= self._database() | self._messages() | self._metrics()
-        for name in self.plan.names:
-            for key, count in self.world(name).control("counts", name).items():
-                counts[key] = counts.get(key, 0) + count
-        return counts
+        return counts | self.sent() | self._database() | self._messages() | self._metrics()
 
     def memory_mib(self) -> dict[str, int]:
         return {name: use.rss for name, use in memory(self.supervisor).items()}
@@ -183,13 +175,13 @@ class Stand:
     def _database(self) -> dict[str, float]:
         query = """
             SELECT xact_commit, tup_inserted + tup_updated + tup_deleted, deadlocks,
-                   pg_current_wal_lsn() - '0/0'::pg_lsn, pg_database_size(current_database())
+                   pg_current_wal_lsn() - '0/0'::pg_lsn
               FROM pg_stat_database WHERE datname = current_database()
         """
         with psycopg.connect(self.database_url, autocommit=True) as connection:
             row = connection.execute(query).fetchone()
         assert row is not None
-        names = ("transactions", "rows_written", "deadlocks", "wal_bytes", "database_bytes")
+        names = ("transactions", "rows_written", "deadlocks", "wal_bytes")
         log = (self.supervisor.log_dir / "postgres.log").read_text(errors="replace")
         waits = {"lock_waits": float(log.count("still waiting for"))}
         return {name: float(value) for name, value in zip(names, row, strict=True)} | waits
@@ -221,11 +213,6 @@ def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[
     return {"seconds": moved.pop("at"), **moved}
 
 
-def _is_reachable(rest: Rest, name: str) -> bool:
-    conditions = rest.get(f"/api/configs/backend/{name}")["conditions"]
-    return any(condition["type"] == "Reachable" and condition["status"] == "True" for condition in conditions)
-
-
 @contextmanager
 def started_stand(plan: Plan, *, progress: Progress) -> Iterator[Stand]:
     """Start everything but extra workers and observers; at the end everything is stopped and removed."""
@@ -252,16 +239,7 @@ def started_stand(plan: Plan, *, progress: Progress) -> Iterator[Stand]:
 
 def _start_clusters(supervisor: Supervisor, directory: Path, plan: Plan, path: str) -> None:
     content = directory / "plan.json"
-    content.write_text(
-        json.dumps(
-            {
-                "clusters": plan.names,
-                "nodes": plan.nodes,
-                "foreign_per_node": plan.foreign_per_node,
-                "run_seconds": plan.run_seconds,
-            }
-        )
-    )
+    content.write_text(json.dumps(asdict(plan) | {"clusters": plan.names}))
     child = supervisor.start(
         Command(
             name="clusters",

@@ -8,10 +8,9 @@ at a rate that the bench sets while the service runs.
 import json
 import socketserver
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +42,16 @@ class Feed:
     version: int = 10
     expired: int = 0
 
-    def page(self, first: int) -> tuple[bytes, bool]:
-        """Some hundred objects from ``first`` on, and whether more follow."""
-        last = min(first + PAGE, self.count)
-        items = b",".join(self.make(number, self.version) for number in range(first, last))
-        more = b"more" if last < self.count else b""
-        self.listed += last - first
-        self.chars += len(items)
-        head = b'{"metadata":{"resourceVersion":"%d","continue":"%s"},"items":[' % (self.version, more)
-        return head + items + b"]}", bool(more)
+    def pages(self) -> Iterator[bytes]:
+        """A list, some hundred objects at a time."""
+        for first in range(0, self.count, PAGE):
+            last = min(first + PAGE, self.count)
+            items = b",".join(self.make(number, self.version) for number in range(first, last))
+            more = b"more" if last < self.count else b""
+            self.listed += last - first
+            self.chars += len(items)
+            head = b'{"metadata":{"resourceVersion":"%d","continue":"%s"},"items":[' % (self.version, more)
+            yield head + items + b"]}"
 
     def events(self, seconds: float) -> Iterator[bytes]:
         """Lines of a watch at the rate that is set; empty ones while nothing is due."""
@@ -112,21 +112,15 @@ def simulated(number: int, plan: dict[str, Any]) -> SimulatedCluster:
 @dataclass(slots=True)
 class World:
     clusters: dict[str, SimulatedCluster]
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def set_rates(self, cluster: str, rates: dict[str, float]) -> None:
-        simulation = self.clusters[cluster]
         for name, rate in rates.items():
-            getattr(simulation, name).rate = rate
-
-    def set_run_seconds(self, cluster: str, seconds: float) -> None:
-        self.clusters[cluster].kubelet.run_seconds = seconds
+            getattr(self.clusters[cluster], name).rate = rate
 
     def expire(self, cluster: str) -> None:
         """Let every watch of nodes and of others' pods meet a version that is too old: they list again."""
-        simulation = self.clusters[cluster]
-        simulation.nodes.expired += 1
-        simulation.foreign.expired += 1
+        self.clusters[cluster].nodes.expired += 1
+        self.clusters[cluster].foreign.expired += 1
 
     def ended(self, cluster: str) -> dict[str, float]:
         return dict(self.clusters[cluster].kubelet.ended)
@@ -134,15 +128,14 @@ class World:
     def counts(self, cluster: str) -> dict[str, int]:
         """What the cluster has sent so far, and which calls it has had."""
         simulation = self.clusters[cluster]
+        nodes, foreign = simulation.nodes, simulation.foreign
         return {
-            "nodes_sent": simulation.nodes.sent,
-            "nodes_listed": simulation.nodes.listed,
-            "foreign_sent": simulation.foreign.sent,
-            "foreign_listed": simulation.foreign.listed,
-            "feed_bytes": simulation.nodes.chars + simulation.foreign.chars,
+            "nodes_sent": nodes.sent,
+            "foreign_sent": foreign.sent,
+            "listed": nodes.listed + foreign.listed,
+            "feed_bytes": nodes.chars + foreign.chars,
             "pod_events": simulation.kubelet.pod_events,
             "calls": len(simulation.memory.calls),
-            "pods": len(simulation.memory.names(POD)),
         }
 
 
@@ -166,56 +159,37 @@ class Handler(socketserver.BaseRequestHandler):
 
     def _answer(self, cluster: SimulatedCluster, method: str, arguments: Any, options: Any) -> None:
         feed = cluster.feed(arguments[0], options) if method in ("scan", "watch") else None
-        if method == "scan" and feed:
-            self._scan_feed(feed)
+        if method == "scan":
+            pages = feed.pages() if feed else _pages(cluster.memory.list(*arguments, **options))
+            for page in pages:
+                wire.send(self.request, wire.JSON, page)
         elif method == "watch" and feed:
             self._acknowledge()
             for lines in feed.events(options["timeout_seconds"]):
                 self.request.sendall(lines)
-        elif method == "scan":
-            self._scan(cluster.memory.list(*arguments, **options))
-        elif method == "watch":
-            with cluster.memory.watch(*arguments, **options) as stream:
+        elif method in ("watch", "logs"):
+            with getattr(cluster.memory, method)(*arguments, **options) as stream:
                 self._acknowledge()
-                for event in stream:
-                    self.request.sendall(json.dumps(event).encode() + b"\n")
-        elif method == "logs":
-            with cluster.memory.logs(*arguments, **options) as stream:
-                self._acknowledge()
-                for chunk in stream:
-                    self.request.sendall(chunk)
+                for part in stream:
+                    is_event = method == "watch"
+                    self.request.sendall(json.dumps(part).encode() + b"\n" if is_event else part)
         else:
             value = getattr(cluster.memory, method)(*arguments, **options)
-            is_object = isinstance(value, dict) and method != "read_crd_schema"
-            wire.send(
-                self.request,
-                wire.JSON if is_object else wire.VALUE,
-                json.dumps(value).encode() if is_object else wire.packed(value),
-            )
+            if isinstance(value, dict) and method != "read_crd_schema":
+                wire.send(self.request, wire.JSON, json.dumps(value).encode())
+            else:
+                wire.send(self.request, wire.VALUE, wire.packed(value))
 
     def _acknowledge(self) -> None:
         wire.send(self.request, wire.VALUE, wire.packed(None))
 
-    def _scan_feed(self, feed: Feed) -> None:
-        more, first = True, 0
-        while more:
-            page, more = feed.page(first)
-            first += PAGE
-            wire.send(self.request, wire.JSON, page)
 
-    def _scan(self, listing: Listing[Any]) -> None:
-        metadata = {"resourceVersion": listing.resource_version}
-        first = 0
-        while True:
-            more = first + PAGE < len(listing.items)
-            page = {
-                "metadata": metadata | ({"continue": "more"} if more else {}),
-                "items": listing.items[first : first + PAGE],
-            }
-            wire.send(self.request, wire.JSON, json.dumps(page).encode())
-            first += PAGE
-            if not more:
-                return
+def _pages(listing: Listing[Any]) -> Iterator[bytes]:
+    """The pages of what lives in memory; there is always one."""
+    for first in range(0, max(1, len(listing.items)), PAGE):
+        more = "more" if first + PAGE < len(listing.items) else ""
+        metadata = {"resourceVersion": listing.resource_version, "continue": more}
+        yield json.dumps({"metadata": metadata, "items": listing.items[first : first + PAGE]}).encode()
 
 
 class Server(socketserver.ThreadingUnixStreamServer):

@@ -58,7 +58,7 @@ def test_every_group_is_released_whatever_the_number_of_workers(report):
         assert crew["released"] == crew["groups"]
         assert crew["per_group"]["deadlocks"] == 0
         assert crew["per_group"]["pod_events"] >= 8 * 6
-        statements = crew["per_group"]["statements_worker"] + crew["per_group"]["statements_observer"]
+        statements = crew["per_group"]["statements.worker"] + crew["per_group"]["statements.observer"]
         assert statements < STATEMENTS_OF_A_GROUP
 
 

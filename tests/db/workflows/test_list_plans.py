@@ -11,8 +11,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from bench import aged, plans
+from bench import aged
 from bench.lists import addresses, make_pools
+from tests.db.workflows import plans
 from workflows.models import Workflow
 
 pytestmark = pytest.mark.django_db
