@@ -5,10 +5,10 @@ import threading
 
 import pytest
 from django.contrib.auth.models import User
-from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
 from pools.services.health import observers
+from tests.builders.addresses import NEVER_OURS, addresses
 from tests.factories import BackendFactory
 from web import health
 from web.models import Role, RoleAssignment
@@ -17,7 +17,6 @@ from web.services import make_token
 pytestmark = pytest.mark.django_db
 
 OPEN = {"livez", "readyz", "api/version", "api/auth/login", "api/auth/jwt/access_token"}
-NEVER_OURS = ("admin/", "static/")
 PAGES = ("ui/", "^ui")
 LOGINS = {"ui/login", "ui/login/identity", "ui/login/back", "ui/logout", "ui/logged-out"}
 """Pages of those who have not logged in."""
@@ -33,15 +32,6 @@ def client():
 @pytest.fixture
 def ann():
     return User.objects.create_user("ann")
-
-
-def addresses(resolver=None, prefix="", *, leave_out=NEVER_OURS):
-    for entry in (resolver or get_resolver()).url_patterns:
-        route = prefix + str(entry.pattern)
-        if isinstance(entry, URLResolver):
-            yield from addresses(entry, route, leave_out=leave_out)
-        elif isinstance(entry, URLPattern) and not route.startswith(leave_out):
-            yield route
 
 
 def concrete(route):

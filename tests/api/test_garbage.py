@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from osmo_topology.wsgi import application
-from tests.api.test_every_answer import addresses
+from tests.builders.addresses import addresses
 from tests.error_shape import assert_error_shape
 
 pytestmark = pytest.mark.django_db

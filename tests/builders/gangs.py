@@ -1,12 +1,17 @@
 """Groups in a world: what their tasks require and prefer, and how they recover."""
 
+from datetime import timedelta
+
+from django.utils import timezone
+
 from pools.values.recovery import RecoveryPolicy, Response
-from tests.factories import LEVELS
+from tests.factories import LEVELS, TaskFactory, TaskGroupFactory
 from workflows.manifests.group import render_group
 from workflows.models import Task, TaskGroup
 from workflows.selectors import group_values
 from workflows.values.placement import GroupPlacement
 
+SIZES = {"five": 5, "four": 4, "three": 3, "tre": 3}
 REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE, backoff_first=0.001)
 
 
@@ -50,4 +55,16 @@ def recovering_gang(world, *, policy=REQUEUE, pods=3, pool=None, optional=None, 
     TaskGroup.objects.filter(pk=group.pk).update(placement=placement, optional_placement=optional)
     world.settle()
     group.refresh_from_db()
+    return group
+
+
+def waiting_gang(pool, *, sizes=SIZES, age=0):
+    """A gang of one set in a rack for each of ``sizes``, whose objects all exist; no pod has a node."""
+    since = timezone.now() - timedelta(seconds=age)
+    group = TaskGroupFactory(pool=pool, pods=0, status="SCHEDULING", created_in_cluster_at=since)
+    names = [(name, number) for name, size in sizes.items() for number in range(size)]
+    for position, (name, number) in enumerate(names):
+        TaskFactory(group=group, name=f"{name}-{number}", position=position, placement__gpu=8)
+    set_requirements(group, sets=[[required("rack", name)] for name, _ in names])
+    TaskGroup.objects.filter(pk=group.pk).update(submit_time=since)
     return group

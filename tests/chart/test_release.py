@@ -4,11 +4,11 @@ Hooks are left out, since nothing here runs the containers of their Jobs.
 """
 
 import secrets
-import time
 from functools import partial
 
 import pytest
 
+from tests.builders.waiting import until
 from tests.chart.values import CHART, TABLE, merged
 
 pytestmark = pytest.mark.deep
@@ -76,13 +76,6 @@ def site(helm, plane, cluster_api, namespace):
     site = Site(helm, plane, cluster_api, namespace)
     yield site
     cluster_api.delete(f"/api/v1/namespaces/{site.tasks}")
-
-
-def until(condition):
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 def allowed(api, user, **attributes):

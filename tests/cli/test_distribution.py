@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from localcluster.directories import CHECKOUT
-from tests.cli.test_ways_it_ends import POOLS
+from tests.builders.replies import POOLS
 from web.release import VERSION
 
 PACKAGE = CHECKOUT / "osmo_topology_cli"

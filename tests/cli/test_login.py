@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 import pytest
 import yaml
 
-from tests.cli.test_ways_it_ends import POOLS, jwt
+from tests.builders.replies import POOLS, jwt
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 

@@ -1,6 +1,5 @@
 """How the command ends when it is not understood, not answered or told to come back; and as whom it calls."""
 
-import base64
 import json
 import os
 import re
@@ -18,15 +17,8 @@ from osmo_topology_cli.login import Login, find_login
 from osmo_topology_cli.outcomes import Misused
 from osmo_topology_cli.service import MOST_WAITING, PAUSES
 from osmo_topology_cli.show import aligned
+from tests.builders.replies import POOL, POOLS, jwt
 
-POOL = {
-    "status": "ONLINE",
-    "nvlink": True,
-    "topology_keys": [{"key": "zone"}, {"key": "clique"}],
-    "platforms": {"gb200": {}},
-    "description": "The quick racks in the new hall",
-}
-POOLS = (200, {"Content-Type": "application/json"}, json.dumps({"pools": {"training": POOL}}))
 BUSY = json.dumps({"message": "Too many at once.", "error_code": "USER", "details": []})
 
 
@@ -219,11 +211,6 @@ def test_a_password_in_netrc_is_not_sent_in_place_of_the_token(bare, answering, 
 def stored(folder, **content):
     (folder / "login.yaml").write_text(json.dumps(content))
     return {"OSMO_CONFIG_FILE_DIR": str(folder)}
-
-
-def jwt(ends):
-    claims = base64.urlsafe_b64encode(json.dumps({"exp": ends}).encode()).decode().rstrip("=")
-    return f"e30.{claims}.c2ln"
 
 
 def found(environment, *, url="", token="", user=""):

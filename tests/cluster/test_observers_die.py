@@ -18,6 +18,7 @@ from localcluster.directories import CHECKOUT
 from pools import selectors
 from pools.models import Cluster
 from scheduling import names
+from tests.builders.waiting import until
 from tests.factories import BackendFactory
 from workflows.models import ObservedPod
 
@@ -26,14 +27,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = 150
 KILLS = 6
 PODS = 100
-
-
-def until(condition):
-    deadline = time.monotonic() + SECONDS
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.1)
-    return value
 
 
 @pytest.fixture

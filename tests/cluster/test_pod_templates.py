@@ -11,7 +11,7 @@ import pytest
 from cluster.kinds import NAMESPACE, POD
 from pools.pod_templates.merge import MERGE_KEYS
 from pools.pod_templates.rules import template_faults
-from tests.unit.workflows.test_placement import GROUP
+from tests.builders.placements import GROUP
 from workflows.manifests.group import Renderer, render_group
 from workflows.values.observation import ENDED_ANNOTATION
 from workflows.values.placement import FrozenTemplate, GroupValues, StartBarrier, TaskPlacement, TaskTry

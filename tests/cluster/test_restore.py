@@ -3,7 +3,6 @@
 The backup is a copy of the database by PostgreSQL. ``tests/db/test_backup_page.py`` runs the page's commands.
 """
 
-import time
 from contextlib import contextmanager
 from datetime import timedelta
 from io import StringIO
@@ -26,6 +25,7 @@ from pools.selectors import installation
 from pools.services.sync import sync_cluster
 from pools.tasks import probe_backend
 from scheduling.names import INSTALLATION_LABEL
+from tests.builders.waiting import until
 from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY
 from workflows.logs.archive import keep_before_delete
@@ -38,14 +38,6 @@ from workflows.tasks import sweep_cluster_orphans
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SECONDS = 150
-
-
-def until(condition):
-    deadline = time.monotonic() + SECONDS
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.1)
-    return value
 
 
 @contextmanager

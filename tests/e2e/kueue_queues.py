@@ -1,7 +1,7 @@
-"""Queues of Kueue on a pool's nodes, made and removed as an administrator does."""
+"""Queues of Kueue on a pool's nodes, as an administrator makes them, and the work that runs in them."""
 
 from localcluster import kueue_queues
-from localcluster.kueue_queues import Queue
+from localcluster.kueue_queues import KUEUE, Queue
 from scheduling import names
 from tests.standins.conftest import deleted
 
@@ -29,3 +29,32 @@ class Queues:
     def clear(self):
         for path in reversed(self._paths):
             self._world.wait(lambda path=path: deleted(self._world.api, path), bool)
+
+
+def workloads(world, name):
+    (group,) = world.service.workflow(name)["groups"]
+    selector = f"{names.GROUP_LABEL}={group['uuid'].replace('-', '')}"
+    path = f"{KUEUE}/namespaces/{world.namespace}/workloads"
+    return world.api.list(path, query={"labelSelector": selector})[0]
+
+
+def places(world, pods, label):
+    world.view.load_nodes()
+    return [world.view.domain(pod["spec"]["nodeName"], label) for pod in pods]
+
+
+def in_rank(pods):
+    return sorted(pods, key=lambda pod: pod["metadata"]["labels"]["osmo.task_name"])
+
+
+def bound(world, name):
+    """The pods of a workflow in the order of their ranks."""
+    return in_rank(world.bound_pods(name))
+
+
+def complete(world, name):
+    (group,) = world.service.workflow(name)["groups"]
+    world.view.finish(world.namespace, group["uuid"])
+    world.wait_group(name, "g", "COMPLETED")
+    world.wait_released(name)
+    assert (world.left(name), workloads(world, name)) == ([], [])

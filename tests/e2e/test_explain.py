@@ -3,7 +3,6 @@
 What the explanation said is kept; ``python -m tests.e2e.explain_table`` prints it.
 """
 
-import json
 import os
 import secrets
 import signal
@@ -15,8 +14,8 @@ from localcluster import build, controlplane
 from localcluster.api import Api
 from localcluster.demo.view import View
 from localcluster.supervisor import Supervisor
-from tests.artefacts import artefacts
 from tests.e2e.conftest import RACK, World, workflow
+from tests.e2e.explanations import explain
 
 ONE_RACK = "one: {gpu: 4, topology: [{key: rack}]}"
 TWO_SETS = "one: {gpu: 4, topology: [{key: rack}]}\n    two: {gpu: 4, topology: [{key: rack, group: other}]}"
@@ -27,26 +26,6 @@ COMPUTE_DOMAINS = f"{CRDS}/computedomains.resource.nvidia.com"
 @pytest.fixture
 def explained(world):
     return lambda name, why, **more: explain(world, name, why, **more)
-
-
-def explain(world, name, why, *, by, group="g", says="", evidence=lambda _: True):
-    """Wait until a group's explanation is of this kind and says this; keep it and return it.
-
-    ``evidence`` looks at what it rests on, which may come bit by bit.
-    """
-
-    def look():
-        answer = world.service.get(f"/api/workflow/{name}/explain")
-        return next((one for one in answer["groups"] if one["group"] == group), {})
-
-    found = world.wait(
-        look, lambda one: one.get("why") == why and says in one["sentence"] and evidence(one["evidence"])
-    )
-    assert found["since"]
-    assert found["help"]
-    row = {"why": why, "by": by, "sentence": found["sentence"]}
-    (artefacts("explained") / f"{why}.json").write_text(json.dumps(row))
-    return found
 
 
 def runs(world, pool, *groups, **more):

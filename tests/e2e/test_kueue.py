@@ -9,31 +9,10 @@ from localcluster.demo.view import BLOCKERS
 from localcluster.kueue_queues import KUEUE
 from localcluster.rest import Refused
 from localcluster.standins.kueue.values import HOSTNAME
-from scheduling import names
 from tests.e2e.conftest import CLIQUE, RACK, workflow
+from tests.e2e.kueue_queues import bound, complete, in_rank, places, workloads
 
 ZONE = "osmo.local/zone"
-
-
-def workloads(world, name):
-    (group,) = world.service.workflow(name)["groups"]
-    selector = f"{names.GROUP_LABEL}={group['uuid'].replace('-', '')}"
-    path = f"{KUEUE}/namespaces/{world.namespace}/workloads"
-    return world.api.list(path, query={"labelSelector": selector})[0]
-
-
-def places(world, pods, label):
-    world.view.load_nodes()
-    return [world.view.domain(pod["spec"]["nodeName"], label) for pod in pods]
-
-
-def in_rank(pods):
-    return sorted(pods, key=lambda pod: pod["metadata"]["labels"]["osmo.task_name"])
-
-
-def bound(world, name):
-    """The pods of a workflow in the order of their ranks."""
-    return in_rank(world.bound_pods(name))
 
 
 def of_sets(**resources):
@@ -47,14 +26,6 @@ def of_sets(**resources):
     for task in "cd":
         text = re.sub(rf"(name: {task}, .*resource: )one", r"\1two", text)
     return text
-
-
-def complete(world, name):
-    (group,) = world.service.workflow(name)["groups"]
-    world.view.finish(world.namespace, group["uuid"])
-    world.wait_group(name, "g", "COMPLETED")
-    world.wait_released(name)
-    assert (world.left(name), workloads(world, name)) == ([], [])
 
 
 def test_four_tasks_share_a_clique_and_a_compute_domain(world, queues):

@@ -3,7 +3,7 @@
 from localcluster.kueue_queues import KUEUE
 from scheduling import names
 from tests.e2e.conftest import CLIQUE, RACK, workflow
-from tests.e2e.test_kueue import bound, complete, places
+from tests.e2e.kueue_queues import bound, complete, places
 
 KEYS = [{"key": "rack", "label": RACK}, {"key": "clique", "label": CLIQUE}]
 ON_ONE_RACK = "one: {gpu: 4, cpu: 1, memory: 1Gi, topology: [{key: rack}]}"

@@ -4,7 +4,7 @@ import pytest
 
 import barrier
 from tests.e2e.conftest import workflow
-from tests.e2e.test_explain import explain
+from tests.e2e.explanations import explain
 
 IMAGE = "registry.example.com/osmo-topology:1"
 FOR_EVER = "  labels: {sim.osmo.local/init-for: 1h}\n"

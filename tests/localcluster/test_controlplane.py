@@ -9,7 +9,7 @@ from localcluster import controlplane, nodes
 from localcluster.api import Api
 from localcluster.build import binaries
 from localcluster.supervisor import Supervisor
-from tests.localcluster.test_supervisor import until
+from tests.builders.waiting import until
 
 NODES = "/api/v1/nodes"
 

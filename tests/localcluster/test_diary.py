@@ -3,7 +3,7 @@
 import time
 
 from localcluster.demo.view import Diary
-from tests.localcluster.test_pods import pod
+from tests.localcluster.pods import pod
 
 STREAMS = 3
 LIMIT_SECONDS = 60

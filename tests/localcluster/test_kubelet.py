@@ -15,6 +15,7 @@ from localcluster.api import Api
 from localcluster.controlplane import create_namespace
 from localcluster.kubelet.container_files import below, expanded, field
 from localcluster.kubelet.image import RECORD, image_link
+from tests.builders.waiting import until
 
 SECONDS = 60
 SHELL = "toy:1"
@@ -198,13 +199,6 @@ def test_nothing_outlives_a_kubelet_that_is_killed(world):
     world.process.kill()
     world.process.wait(SECONDS)
     until(lambda: not processes_of(world))
-
-
-def until(condition):
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def processes_of(world):

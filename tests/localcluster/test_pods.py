@@ -5,16 +5,9 @@ import time
 import pytest
 
 from localcluster.nodes import rack
+from tests.localcluster.pods import pod
 
 LIMIT_SECONDS = 120
-
-
-def pod(*, annotations=None, labels=None, **spec):
-    container = {"name": "main", "image": "any", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
-    return {
-        "metadata": {"name": "p", "annotations": annotations or {}, "labels": labels or {}},
-        "spec": {"containers": [container], "restartPolicy": "Never", **spec},
-    }
 
 
 @pytest.fixture

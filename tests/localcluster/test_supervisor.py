@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from localcluster.directories import CHECKOUT
 from localcluster.processes import Process
 from localcluster.supervisor import Command, ServerFailed, Supervisor
+from tests.builders.waiting import until
 
 LIMIT_SECONDS = 90
 
@@ -29,13 +29,6 @@ def python(name, code, **more):
 
 def sleeper(name, **more):
     return python(name, "import time; time.sleep(600)", **more)
-
-
-def until(holds):
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_server_that_ends_by_itself_is_named_with_the_end_of_its_log(supervisor):

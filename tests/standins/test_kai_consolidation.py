@@ -5,23 +5,25 @@ import dataclasses
 import pytest
 
 from localcluster.standins.kai.versions import VERSIONS
-from tests.standins.test_kai_semantics import CLASSES, channels, claiming
-from tests.standins.worlds import after, both, group, placed, pod, pods, reasons, run, shape, world
+from tests.standins.worlds import (
+    CLASSES,
+    after,
+    both,
+    channels,
+    claiming,
+    group,
+    placed,
+    pod,
+    pods,
+    reasons,
+    run,
+    shape,
+    two_halves,
+    world,
+)
 
 RACK = "topo/rack"
 TWO = "a/r1: n0 n1"
-
-
-def two_halves(*, waiting=None, **more):
-    """Two nodes of 8 GPUs, each with a running pod of 4, and a third pod that asks for 8."""
-    groups = tuple(group(name, min_member=1, created=f"t{n}") for n, name in enumerate(("x", "y")))
-    asking = group("big", min_member=1, created="t9", **(waiting or {}))
-    running = tuple(
-        pod(name, group=name, state="active", node=node, shape=shape(4))
-        for name, node in (("x", "n0"), ("y", "n1"))
-    )
-    members = (*running, pod("big", group="big", shape=shape(8)))
-    return world(TWO, gpus=8, groups=(*groups, asking), pods=members, **more)
 
 
 def evicted(decisions):

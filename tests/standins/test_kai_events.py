@@ -10,8 +10,7 @@ from localcluster.standins.kai.broadcast import QUEUE, Filter
 from localcluster.standins.kai.values import Event, Eviction, EvictionMark
 from localcluster.standins.kai.versions import VERSIONS
 from localcluster.standins.kai.writer import Answers, Writer
-from tests.standins.test_kai_consolidation import two_halves
-from tests.standins.worlds import after, group, pod, pods, reasons, run, world
+from tests.standins.worlds import after, group, pod, pods, reasons, run, two_halves, world
 
 
 class Clock:

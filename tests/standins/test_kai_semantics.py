@@ -8,7 +8,6 @@ from localcluster.standins.affinity import Match
 from localcluster.standins.kai.values import (
     GPU,
     Claim,
-    ClaimRequest,
     Device,
     PodClaim,
     Queue,
@@ -18,9 +17,14 @@ from localcluster.standins.kai.values import (
 from localcluster.standins.quantities import UNIT
 from localcluster.standins.taints import Taint, Toleration
 from tests.standins.worlds import (
+    CHANNEL,
+    CLASSES,
+    DRIVER,
     UNLIMITED,
     after,
     both,
+    channels,
+    claiming,
     domains,
     edit,
     group,
@@ -381,36 +385,6 @@ def test_a_queue_takes_back_the_room_that_it_deserves():
 )
 def test_nothing_is_reclaimed(snapshot):
     assert run(snapshot).evictions == ()
-
-
-DRIVER = "compute-domain.nvidia.com"
-CHANNEL = "compute-domain-default-channel.nvidia.com"
-CLASSES = {
-    CHANNEL: (
-        f"device.driver == '{DRIVER}'",
-        f"device.attributes['{DRIVER}'].type == 'channel' && device.attributes['{DRIVER}'].id == 0",
-    )
-}
-
-
-def channels(*names):
-    return tuple(
-        device
-        for name in names
-        for device in (
-            Device(DRIVER, name, "channel-0", name, {"type": "channel", "id": 0}),
-            Device(DRIVER, name, "daemon-0", name, {"type": "daemon"}),
-        )
-    )
-
-
-def claiming(count, *, prefix="p", gpus=1):
-    members = pods(count, prefix, shape=shape(gpus, claims=1))
-    members = tuple(dataclasses.replace(p, claims=(PodClaim("cd", f"{p.name}-cd"),)) for p in members)
-    claims = tuple(
-        Claim("ns", f"{p.name}-cd", f"uid-{p.name}", (ClaimRequest("channel", CHANNEL),)) for p in members
-    )
-    return members, claims
 
 
 def test_each_claim_gets_the_one_channel_of_its_pods_node():

@@ -10,10 +10,13 @@ from localcluster.standins.kai.values import SHARD_LABEL, Binding, Claim
 from localcluster.standins.kai.versions import VERSIONS
 from localcluster.standins.kai.writer import Answers, Writer
 from localcluster.standins.taints import Toleration
-from tests.standins.test_kai_semantics import CLASSES, DRIVER, channels, claiming
 from tests.standins.worlds import (
+    CLASSES,
+    DRIVER,
     after,
     both,
+    channels,
+    claiming,
     draw,
     group,
     leaf,

@@ -13,9 +13,13 @@ import itertools
 from localcluster.standins.kai.cycle import schedule
 from localcluster.standins.kai.values import (
     GPU,
+    Claim,
+    ClaimRequest,
     Constraint,
+    Device,
     Node,
     Pod,
+    PodClaim,
     PodGroup,
     Queue,
     QueueLimit,
@@ -162,3 +166,45 @@ def edit(snapshot, **changes):
     """Replace fields of the only group."""
     (only,) = snapshot.groups
     return dataclasses.replace(snapshot, groups=(dataclasses.replace(only, **changes),))
+
+
+CHANNEL = "compute-domain-default-channel.nvidia.com"
+DRIVER = "compute-domain.nvidia.com"
+CLASSES = {
+    CHANNEL: (
+        f"device.driver == '{DRIVER}'",
+        f"device.attributes['{DRIVER}'].type == 'channel' && device.attributes['{DRIVER}'].id == 0",
+    )
+}
+
+
+def channels(*names):
+    return tuple(
+        device
+        for name in names
+        for device in (
+            Device(DRIVER, name, "channel-0", name, {"type": "channel", "id": 0}),
+            Device(DRIVER, name, "daemon-0", name, {"type": "daemon"}),
+        )
+    )
+
+
+def claiming(count, *, prefix="p", gpus=1):
+    members = pods(count, prefix, shape=shape(gpus, claims=1))
+    members = tuple(dataclasses.replace(p, claims=(PodClaim("cd", f"{p.name}-cd"),)) for p in members)
+    claims = tuple(
+        Claim("ns", f"{p.name}-cd", f"uid-{p.name}", (ClaimRequest("channel", CHANNEL),)) for p in members
+    )
+    return members, claims
+
+
+def two_halves(*, waiting=None, **more):
+    """Two nodes of 8 GPUs, each with a running pod of 4, and a third pod that asks for 8."""
+    groups = tuple(group(name, min_member=1, created=f"t{n}") for n, name in enumerate(("x", "y")))
+    asking = group("big", min_member=1, created="t9", **(waiting or {}))
+    running = tuple(
+        pod(name, group=name, state="active", node=node, shape=shape(4))
+        for name, node in (("x", "n0"), ("y", "n1"))
+    )
+    members = (*running, pod("big", group="big", shape=shape(8)))
+    return world("a/r1: n0 n1", gpus=8, groups=(*groups, asking), pods=members, **more)

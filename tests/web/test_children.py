@@ -3,15 +3,15 @@
 import json
 import os
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.api.workflows.specs import gang, text
+from tests.builders.waiting import until
 from tests.factories import PoolFactory
-from tests.web.conftest import SECONDS, started_web
+from tests.web.conftest import started_web
 
 LARGE = text(gang()) + "#" * 20_000
 TEMPLATE = text(gang(name="b{{ 3 * 3 }}"))
@@ -50,14 +50,6 @@ def is_alive(pid):
     return False
 
 
-def wait_for(condition):
-    until = time.monotonic() + SECONDS
-    while not (result := condition()):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    return result
-
-
 def request(token, document):
     body = json.dumps({"file": document}).encode()
     return (token, "Content-Type: application/json", f"Content-Length: {len(body)}"), body
@@ -76,7 +68,7 @@ def test_expensive_documents_are_read_and_nothing_stays_when_web_ends(pool, toke
             assert status == 200, answer
         processes = family(server.pid)
         assert any(map(is_fork_server, processes))
-    wait_for(lambda: not any(map(is_alive, processes)))
+    until(lambda: not any(map(is_alive, processes)))
 
 
 def test_a_process_of_web_that_is_killed_takes_those_at_work_for_it_along(pool, token, tmp_path, redis_url):
@@ -91,7 +83,7 @@ def test_a_process_of_web_that_is_killed_takes_those_at_work_for_it_along(pool, 
         headers, body = request(token, BURNING)
         head = [f"POST {ADDRESS} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""]
         with server.connect("\r\n".join(head).encode() + body):
-            worker, processes = wait_for(at_work)
+            worker, processes = until(at_work)
             os.kill(worker, signal.SIGKILL)
-            wait_for(lambda: not any(map(is_alive, processes)))
+            until(lambda: not any(map(is_alive, processes)))
         assert server.send(path="/livez")[0] == 200

@@ -4,10 +4,9 @@
 sees: how a request is framed, and bytes that a client library would not write.
 """
 
-import http.client
-from contextlib import suppress
-
 import pytest
+
+from tests.web.wire import request, status_of
 
 PLACES = [
     ("GET", "/livez"),
@@ -25,7 +24,6 @@ PLACES = [
     ("POST", "/admin/login/"),
     ("GET", "/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js"),
 ]
-HOST = b"Host: 127.0.0.1"
 REFUSED = range(400, 500)
 ANSWERED = range(200, 500)
 NOT_SERVED = range(400, 502)  # 501: a transfer coding that nobody knows, RFC 9112 section 6.1
@@ -197,21 +195,6 @@ def log(web_server):
     log = Log(web_server.log)
     yield log
     log.assert_quiet()
-
-
-def status_of(server, sent):
-    """The status of the first answer; whoever refuses may hang up before everything was sent."""
-    with server.connect() as client:
-        with suppress(OSError):
-            client.sendall(sent)
-        answer = http.client.HTTPResponse(client)
-        answer.begin()
-        return answer.status
-
-
-def request(method, target, *lines, body=b"", host=HOST):
-    head = [b"%s %s HTTP/1.1" % (method.encode(), target), host, b"Connection: close", *lines, b"", b""]
-    return b"\r\n".join(head) + body
 
 
 def framed(lines):

@@ -17,7 +17,7 @@ from localcluster.ports import LOOPBACK
 from pools.selectors import installation
 from tests.factories import PoolFactory
 from tests.web.conftest import SECONDS, started_web
-from tests.web.test_slow_clients import HALF_A_BODY, HALF_A_HEADER
+from tests.web.wire import HALF_A_BODY, HALF_A_HEADER
 from web.services import make_token
 from web.turns import MOST_SHORT, MOST_WAITING_OF_USER
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.web.test_garbage_on_the_wire import request, status_of
+from tests.web.wire import request, status_of
 
 TOKEN = b"Authorization: Bearer " + b"m" * 40
 PROBES = ["/livez", "/readyz", "/metrics"]

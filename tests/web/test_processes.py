@@ -2,12 +2,12 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.web.conftest import SECONDS, started_web
+from tests.builders.waiting import until
+from tests.web.conftest import started_web
 
 
 def children(pid):
@@ -26,25 +26,17 @@ def counted(server, directory, worker):
     return list(directory.glob(f"counter_{worker}.db"))
 
 
-def wait_for(condition):
-    until = time.monotonic() + SECONDS
-    while not (result := condition()):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    return result
-
-
 @pytest.mark.usefixtures("transactional_db")
 def test_the_live_values_of_a_process_end_with_it_and_its_counts_stay(tmp_path, redis_url):
     with started_web(tmp_path, redis_url) as server:
         (worker, *_) = children(server.pid)
         directory = counts_directory(server.pid)
-        counts = wait_for(lambda: counted(server, directory, worker))
+        counts = until(lambda: counted(server, directory, worker))
         live = directory / f"gauge_liveall_{worker}.db"
         live.touch()
         os.kill(worker, signal.SIGKILL)
-        wait_for(lambda: worker not in children(server.pid) and len(children(server.pid)) == 2)
-        wait_for(lambda: not live.exists())
+        until(lambda: worker not in children(server.pid) and len(children(server.pid)) == 2)
+        until(lambda: not live.exists())
         assert counts == list(directory.glob(f"counter_{worker}.db"))
         assert server.send(path="/livez")[0] == 200
     assert not directory.exists()

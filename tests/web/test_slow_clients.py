@@ -3,12 +3,9 @@
 import json
 from contextlib import ExitStack
 
+from tests.web.wire import HALF_A_BODY, HALF_A_HEADER
+
 MANY = 100
-HALF_A_HEADER = b"GET /api/pool HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Sl"
-HALF_A_BODY = (
-    b"POST /api/pool/p/workflow HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-    b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
-)
 
 
 def test_half_sent_requests_hold_nobody_up(web_server, token):

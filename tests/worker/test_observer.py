@@ -25,6 +25,7 @@ from pools.models import (
 )
 from scheduling.backends.registry import scheduler_backend
 from scheduling.channels import CHANNEL_DRIVER
+from tests.builders.waiting import until
 from tests.factories import BackendFactory, NodeFactory, PoolFactory, foreign_usage
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY, POD_GROUP
@@ -37,14 +38,6 @@ from workflows.values.observation import PodSeen
 pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = 90
 KAI = scheduler_backend("kai").topology.crd
-
-
-def until(look):
-    deadline = time.monotonic() + SECONDS
-    while not (seen := look()):
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.02)
-    return seen
 
 
 @pytest.fixture

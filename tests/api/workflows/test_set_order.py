@@ -3,33 +3,28 @@
 import pytest
 
 from tests.api.workflows.specs import task, text
-from tests.db.workflows.test_orders import waiting
-from tests.factories import RACK, ZONE, NodeFactory, PoolFactory
+from tests.builders.gangs import SIZES, waiting_gang
+from tests.builders.nodes import racked_pool
+from tests.factories import RACK, ZONE, NodeFactory
 from workflows.models import Event, TaskGroup
 
 pytestmark = pytest.mark.django_db
-
-SETS = {"five": 5, "four": 4, "three": 3, "tre": 3}
 
 
 @pytest.fixture
 def pool():
     """Racks of eight and seven nodes: in the usual order five tasks take the seven, and four fit nowhere."""
-    made = PoolFactory(name="ordered", levels=[ZONE, RACK])
-    for number in range(15):
-        labels = {ZONE.label: "a", RACK.label: "r0" if number < 8 else "r1"}
-        NodeFactory(cluster=made.backend.cluster, name=f"o{number:02}", labels=labels)
-    return made
+    return racked_pool(8, 7, name="ordered")
 
 
 def spec():
     resources = {
         name: {"cpu": 1, "gpu": 8, "memory": "1Gi", "topology": [{"key": "rack", "group": name}]}
-        for name in SETS
+        for name in SIZES
     }
     tasks = [
         task(f"{name}-{n}", resource=name, lead=(name, n) == ("five", 0))
-        for name, size in SETS.items()
+        for name, size in SIZES.items()
         for n in range(size)
     ]
     return {"name": "train", "resources": resources, "groups": [{"name": "g", "tasks": tasks}]}
@@ -53,7 +48,7 @@ def test_the_reply_names_sets_in_the_order_that_fits(api, pool):
     parts = [part[-1]["group"] for part in order["parts"]]
 
     assert (fit["verdict"], order["set"]) == ("now", [])
-    assert parts != list(SETS)
+    assert parts != list(SIZES)
     assert sets_in_order(reply["constraints"][0]["constraints"]) == parts
     assert "with its sets placed in this order: rack" in fit["sentence"]
 
@@ -93,7 +88,7 @@ def test_a_gang_that_fits_or_never_fits_keeps_the_usual_order(api, pool):
 
 
 def test_an_explanation_names_the_order_that_a_waiting_gang_is_given(api, pool):
-    group = waiting(pool)
+    group = waiting_gang(pool)
     TaskGroup.objects.filter(pk=group.pk).update(waiting_why="topology", waiting_reason="No rack has room.")
 
     (wait,) = api.get(f"/api/workflow/{group.workflow.name}/explain").json()["groups"]

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 from pools import selectors, services
 from pools.models import Backend, ConfigRevision, Installation, PodTemplate, Pool
 from pools.services import declared, health
-from tests.db.pools.test_import_and_export import FILE
+from tests.builders.configuration import FILE
 from tests.fakes.kai import kai_cluster, reached_through
 from tests.fakes.usage import at_work
 from workflows.services.gauges import read

@@ -7,29 +7,13 @@ from django.core.management import CommandError, call_command
 
 from pools import services
 from pools.models import Backend, ConfigRevision, Pool
+from tests.builders.configuration import FILE
 from tests.fakes.kai import kai_cluster, reached_through
 from tests.fakes.usage import at_work
 
 pytestmark = pytest.mark.django_db
 
 ADMIN = services.ConfigChange(username="setup")
-
-FILE = """\
-backends:
-  kai:
-    kubeconfig: /etc/kai
-pools:
-  train:
-    backend: kai
-    nvlink: true
-    topology_keys:
-      - {key: zone, label: topology.kubernetes.io/zone}
-      - {key: rack, label: example.com/rack}
-    platforms:
-      h100: {node_selector: {example.com/gpu: h100}}
-  spare:
-    backend: kai
-"""
 
 
 @pytest.fixture(autouse=True)

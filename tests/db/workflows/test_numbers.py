@@ -3,7 +3,7 @@
 import pytest
 from django.contrib.auth.models import User
 
-from tests.db.workflows.test_submission_at_once import at_once, request
+from tests.builders.submissions import at_once, submission_request
 from tests.factories import PoolFactory, WorkflowFactory
 from workflows.models import Workflow
 from workflows.submission import submit as submission
@@ -23,27 +23,27 @@ def ann():
 
 
 def test_the_number_of_a_removed_workflow_is_not_given_again(ann):
-    assert submission.submit(request(ann))["name"] == "train-1"
+    assert submission.submit(submission_request(ann))["name"] == "train-1"
     Workflow.objects.all().delete()
-    assert submission.submit(request(ann))["name"] == "train-2"
+    assert submission.submit(submission_request(ann))["name"] == "train-2"
 
 
 def test_a_name_from_before_the_counters_goes_on_from_its_highest_number(ann):
     WorkflowFactory(base_name="train", number=7)
-    assert submission.submit(request(ann))["name"] == "train-8"
+    assert submission.submit(submission_request(ann))["name"] == "train-8"
 
 
 def test_a_release_without_counters_beside_this_one_makes_no_number_twice(ann):
-    submission.submit(request(ann))
+    submission.submit(submission_request(ann))
     WorkflowFactory(base_name="train", number=2)
-    assert submission.submit(request(ann))["name"] == "train-3"
+    assert submission.submit(submission_request(ann))["name"] == "train-3"
 
 
 def test_numbers_are_given_once_while_workflows_are_removed_at_the_same_moment(ann):
-    submission.submit(request(ann))
+    submission.submit(submission_request(ann))
 
     def replace_all():
-        reply = submission.submit(request(ann))
+        reply = submission.submit(submission_request(ann))
         Workflow.objects.filter(name=reply["name"]).delete()
         return reply["name"]
 

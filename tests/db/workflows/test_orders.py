@@ -6,45 +6,19 @@ import pytest
 from django.utils import timezone
 
 from pools.models import Node
-from tests.factories import RACK, ZONE, NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
-from workflows.manifests.group import render_group
+from tests.builders.gangs import SIZES, waiting_gang
+from tests.builders.nodes import racked_pool
+from tests.factories import RACK, ZONE, NodeFactory
 from workflows.models import Event, Task, TaskGroup
-from workflows.selectors import group_values
 from workflows.services import orders
-from workflows.values.placement import GroupPlacement
 
 pytestmark = pytest.mark.django_db
-
-SETS = {"five": 5, "four": 4, "three": 3, "tre": 3}
 
 
 @pytest.fixture
 def pool():
     """Racks of eight and seven nodes: the usual order of the sets finds no place, another one does."""
-    made = PoolFactory(levels=[ZONE, RACK])
-    for number in range(15):
-        labels = {ZONE.label: "a", RACK.label: "r0" if number < 8 else "r1"}
-        NodeFactory(cluster=made.backend.cluster, name=f"n{number:02}", labels=labels)
-    return made
-
-
-def waiting(pool, *, age=0):
-    """A gang whose objects all exist, and no pod has a node."""
-    since = timezone.now() - timedelta(seconds=age)
-    group = TaskGroupFactory(pool=pool, pods=0, status="SCHEDULING", created_in_cluster_at=since)
-    names = [(name, number) for name, size in SETS.items() for number in range(size)]
-    for position, (name, number) in enumerate(names):
-        requirement = {"key": "rack", "group": name, "required": True}
-        task = TaskFactory(
-            group=group, name=f"{name}-{number}", position=position, status="SCHEDULING", placement__gpu=8
-        )
-        Task.objects.filter(pk=task.pk).update(spec={**task.spec, "requirements": [requirement]})
-    objects = render_group(
-        group_values(group, GroupPlacement.from_json(group.placement, group.optional_placement))
-    )
-    rows = [constraint.as_json() for constraint in objects.constraints]
-    TaskGroup.objects.filter(pk=group.pk).update(constraints=rows, submit_time=since)
-    return group
+    return racked_pool(8, 7)
 
 
 def propose(pool, **more):
@@ -56,19 +30,19 @@ def row(group):
 
 
 def test_a_gang_that_only_another_order_places_is_proposed_that_order(pool):
-    group = waiting(pool)
+    group = waiting_gang(pool)
     before = row(group).notifications
 
     assert pool.backend.cluster_id in orders.clusters_waiting()
     assert propose(pool) == 0
 
     (order,) = row(group).proposed_order
-    assert [part[-1]["group"] for part in order["parts"]] != list(SETS)
+    assert [part[-1]["group"] for part in order["parts"]] != list(SIZES)
     assert row(group).notifications > before
 
 
 def test_it_is_considered_again_only_after_the_free_capacity_changed(pool):
-    group = waiting(pool)
+    group = waiting_gang(pool)
     Node.objects.filter(name="n14").update(unschedulable=True)
     propose(pool)
     assert (row(group).proposed_order, bool(row(group).searched_capacity)) == (None, True)
@@ -83,7 +57,7 @@ def test_it_is_considered_again_only_after_the_free_capacity_changed(pool):
 
 
 def test_the_oldest_are_first_and_the_others_wait_for_a_later_turn(pool):
-    younger, older = waiting(pool, age=5), waiting(pool, age=50)
+    younger, older = waiting_gang(pool, age=5), waiting_gang(pool, age=50)
     ticks = iter(range(100))
 
     assert propose(pool, seconds=1.5, clock=lambda: float(next(ticks))) == 1
@@ -97,7 +71,7 @@ def test_the_oldest_are_first_and_the_others_wait_for_a_later_turn(pool):
 def test_every_gang_gets_its_turn_while_capacity_keeps_changing(pool):
     """Older ones whose looks are in vain do not stand before it for ever."""
     Node.objects.filter(name="n14").update(unschedulable=True)
-    groups = [waiting(pool, age=age) for age in (50, 40, 30)]
+    groups = [waiting_gang(pool, age=age) for age in (50, 40, 30)]
     looked_at = []
     for name in ("n10", "n11", "n12"):
         Node.objects.filter(name=name).update(unschedulable=True)
@@ -110,9 +84,9 @@ def test_every_gang_gets_its_turn_while_capacity_keeps_changing(pool):
 
 def test_a_gang_for_which_nothing_changed_is_not_read_and_takes_no_turn(pool, monkeypatch):
     Node.objects.filter(name="n14").update(unschedulable=True)
-    older = waiting(pool, age=50)
+    older = waiting_gang(pool, age=50)
     propose(pool)
-    younger = waiting(pool, age=5)
+    younger = waiting_gang(pool, age=5)
     read, whole = [], orders.group_values
 
     def reading(group, placement):
@@ -129,7 +103,7 @@ def test_a_gang_for_which_nothing_changed_is_not_read_and_takes_no_turn(pool, mo
 
 def test_who_had_no_turn_is_counted_whether_its_nodes_were_read_or_not(pool):
     for age in (50, 40, 30):
-        waiting(pool, age=age)
+        waiting_gang(pool, age=age)
 
     assert propose(pool, seconds=0) == 3
 
@@ -155,7 +129,7 @@ def reordered(group, *, minutes):
     ("minutes", "proposed"), [((4,), False), ((6,), True), ((30, 6), True), ((60, 30, 6), False)]
 )
 def test_a_gang_is_re_ordered_at_most_every_five_minutes_and_three_times(pool, minutes, proposed):
-    group = waiting(pool, age=7200)
+    group = waiting_gang(pool, age=7200)
     reordered(group, minutes=minutes)
 
     propose(pool)
@@ -164,7 +138,7 @@ def test_a_gang_is_re_ordered_at_most_every_five_minutes_and_three_times(pool, m
 
 
 def test_a_gang_that_may_be_re_ordered_again_is_looked_at_without_a_change_of_capacity(pool):
-    group = waiting(pool, age=7200)
+    group = waiting_gang(pool, age=7200)
     reordered(group, minutes=(4,))
     propose(pool)
     Event.objects.filter(group=group).update(time=timezone.now() - timedelta(minutes=6))
@@ -192,7 +166,7 @@ def stopping(group):
 
 @pytest.mark.parametrize("change", [bound, reordering, without_objects, stopping])
 def test_no_order_is_sought_for(pool, change):
-    group = waiting(pool)
+    group = waiting_gang(pool)
     change(group)
 
     propose(pool)
@@ -212,7 +186,7 @@ def answered(group):
 
 @pytest.mark.parametrize("change", [repinning, answered, reordering])
 def test_a_search_that_was_overtaken_proposes_nothing(pool, monkeypatch, change):
-    group = waiting(pool)
+    group = waiting_gang(pool)
 
     def overtaken(*args, **more):
         change(group)
@@ -226,7 +200,7 @@ def test_a_search_that_was_overtaken_proposes_nothing(pool, monkeypatch, change)
 
 
 def test_a_gang_that_fits_in_its_own_order_is_left_alone(pool):
-    group = waiting(pool)
+    group = waiting_gang(pool)
     NodeFactory(cluster=pool.backend.cluster, name="n15", labels={ZONE.label: "a", RACK.label: "r1"})
 
     propose(pool)

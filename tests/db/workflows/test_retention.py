@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from pools.models import ConfigRevision, Installation, NodeFailure, SuspectNode
 from pools.selectors import installation
-from tests.db.workflows.test_submission_at_once import request
+from tests.builders.submissions import submission_request
 from tests.factories import PoolFactory, TaskGroupFactory
 from web.models import PersonalToken, RateBucket
 from workflows.models import Event, KeptLog, NameCounter, ObservedPod, Task, TaskGroup, Workflow
@@ -226,7 +226,7 @@ def test_a_number_is_not_given_again_after_its_workflow_was_removed():
     workflow = Workflow.objects.get(pk=group.workflow_id)
     retention.remove_old()
     assert NameCounter.objects.get(base_name=workflow.base_name).last == workflow.number
-    assert submission.submit(request(ann))["name"] == f"train-{workflow.number + 1}"
+    assert submission.submit(submission_request(ann))["name"] == f"train-{workflow.number + 1}"
 
 
 def test_a_removed_workflow_is_unknown():

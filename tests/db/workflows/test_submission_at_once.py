@@ -1,20 +1,17 @@
 """Submissions at the same moment: numbers are given once, a repeated key makes one workflow."""
 
-import threading
-
 import pytest
 from django.contrib.auth.models import User
-from django.db import connections
 
 from pools import services
 from pools.models import Backend
 from scheduling.errors import Conflict, InvalidSpec, NotFound
 from tests.api.workflows.specs import alone, text
+from tests.builders.submissions import at_once, submission_request
 from tests.factories import PlatformFactory, PoolFactory
 from workflows.models import Task, Workflow
 from workflows.submission import rows
 from workflows.submission import submit as submission
-from workflows.submission.request import Mode, SubmissionRequest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,57 +26,16 @@ def ann():
     return User.objects.create_user("ann")
 
 
-def request(user, **changes):
-    values = {
-        "pool_name": "h100",
-        "text": text(alone()),
-        "variables": (),
-        "string_variables": (),
-        "user": user,
-        "priority": "NORMAL",
-        "labels": (),
-        "env_vars": (),
-        "mode": Mode.SUBMIT,
-        "uploaded_template": "",
-        "idempotency_key": None,
-        "request_id": "r",
-    }
-    return SubmissionRequest(**{**values, **changes})
-
-
-def at_once(count, act):
-    """Run ``act`` in several threads that start together; returns what each gave or raised."""
-    barrier = threading.Barrier(count, timeout=120)
-    results = [None] * count
-
-    def run(place):
-        try:
-            barrier.wait()
-            results[place] = act()
-        except Exception as error:  # noqa: BLE001 -- handed to the test
-            results[place] = error
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run, args=(place,)) for place in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(200)
-    assert not any(thread.is_alive() for thread in threads)
-    return results
-
-
 def test_each_submission_gets_a_number_of_its_own(ann):
     PoolFactory(name="h100")
-    replies = at_once(8, lambda: submission.submit(request(ann)))
+    replies = at_once(8, lambda: submission.submit(submission_request(ann)))
     assert sorted(reply["name"] for reply in replies) == [f"train-{n}" for n in range(1, 9)]
     assert Workflow.objects.count() == Task.objects.count() == 8
 
 
 def test_one_key_at_the_same_moment_makes_one_workflow(ann):
     PoolFactory(name="h100")
-    replies = at_once(6, lambda: submission.submit(request(ann, idempotency_key="k")))
+    replies = at_once(6, lambda: submission.submit(submission_request(ann, idempotency_key="k")))
     assert replies == [replies[0]] * 6
     assert replies[0]["name"] == "train-1"
     assert Workflow.objects.count() == Task.objects.count() == 1
@@ -95,7 +51,7 @@ def test_a_backend_disabled_while_the_checks_ran_takes_nothing(ann, monkeypatch)
 
     monkeypatch.setattr(submission, "write", disable_first)
     with pytest.raises(Conflict):
-        submission.submit(request(ann))
+        submission.submit(submission_request(ann))
     assert not Workflow.objects.exists()
 
 
@@ -134,14 +90,14 @@ def pool():
 def test_maintenance_that_began_while_the_checks_ran_takes_nothing(ann, pool, during):
     during(lambda: change(enable_maintenance=True))
     with pytest.raises(Conflict, match="maintenance"):
-        submission.submit(request(ann))
+        submission.submit(submission_request(ann))
     assert not Workflow.objects.exists()
 
 
 def test_privilege_that_was_taken_away_while_the_checks_ran_is_not_had(ann, pool, during):
     during(lambda: change(platforms={"gpu": {"privileged_allowed": False}}))
     with pytest.raises(InvalidSpec) as refused:
-        submission.submit(request(ann, text=text(alone(privileged=True))))
+        submission.submit(submission_request(ann, text=text(alone(privileged=True))))
     assert [fault.code for fault in refused.value.faults] == ["privileged_not_allowed"]
     assert not Workflow.objects.exists()
 
@@ -149,13 +105,13 @@ def test_privilege_that_was_taken_away_while_the_checks_ran_is_not_had(ann, pool
 def test_a_pool_that_was_renamed_while_the_checks_ran_is_not_there(ann, pool, during):
     during(lambda: services.rename_pool(name="h100", new_name="b200", change=OPERATOR, force=True))
     with pytest.raises(NotFound):
-        submission.submit(request(ann))
+        submission.submit(submission_request(ann))
     assert not Workflow.objects.exists()
 
 
 def test_a_harmless_change_while_the_checks_ran_is_followed(ann, pool, during):
     during(lambda: change(description="new"))
-    assert submission.submit(request(ann))["name"] == "train-1"
+    assert submission.submit(submission_request(ann))["name"] == "train-1"
     pool.refresh_from_db()
     assert Workflow.objects.get().pool_revision == pool.revision > 0
 
@@ -168,7 +124,7 @@ def test_a_template_that_was_changed_while_the_checks_ran_is_the_one_that_is_fro
     put("old")
     change(platforms={"gpu": {"override_pod_template": ["class"]}})
     during(lambda: put("new"))
-    submission.submit(request(ann))
+    submission.submit(submission_request(ann))
     placement = Workflow.objects.get().groups.get().placement
     assert placement["templates"]["gpu"]["pod"]["spec"]["runtimeClassName"] == "new"
 
@@ -182,7 +138,7 @@ def test_a_pool_that_changes_all_the_time_is_a_conflict(ann, pool, monkeypatch):
 
     monkeypatch.setattr(submission, "write", change_first)
     with pytest.raises(Conflict, match="submit again"):
-        submission.submit(request(ann))
+        submission.submit(submission_request(ann))
     assert len(changes) == submission.CHANGES_FOLLOWED + 1
     assert not Workflow.objects.exists()
 
@@ -196,13 +152,13 @@ def test_a_failure_while_writing_leaves_nothing(ann, monkeypatch):
 
     monkeypatch.setattr(rows, "notify_on_commit", fail)
     with pytest.raises(RuntimeError):
-        submission.submit(request(ann))
+        submission.submit(submission_request(ann))
     assert not Workflow.objects.exists()
 
 
 def test_a_task_is_as_new_as_its_group_to_the_microsecond_and_otherwise_as_any_new_task(ann):
     PoolFactory(name="h100")
-    submission.submit(request(ann))
+    submission.submit(submission_request(ann))
     task = Task.objects.select_related("group").first()
     assert task.processing_start_time == task.group.processing_start_time
     new = Task()

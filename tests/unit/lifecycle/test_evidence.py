@@ -8,7 +8,7 @@ import pytest
 from pools.values.recovery import Loss
 from scheduling.backends.base import Eviction, EvictionCause
 from scheduling.node_health import NodeHealth, NodeState
-from tests.unit.lifecycle.test_pod_status import NOW, PREEMPTED, ended, pod, read_gone
+from tests.builders.pods import NOW, PREEMPTED, ended, pod, read_gone
 from workflows.lifecycle.evidence import (
     DISRUPTIONS,
     EVICTION_MARK,

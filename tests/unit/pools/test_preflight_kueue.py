@@ -11,7 +11,7 @@ from pools.preflight.documents import LIMITS, read_document
 from scheduling.backends.kueue import Kueue
 from scheduling.backends.kueue.installation import CONFIGURATION, DOCUMENT, RULES
 from scheduling.preflight import Unread
-from tests.unit.pools.test_preflight import GOOD, REFUSED
+from tests.unit.pools.preflights import GOOD, REFUSED
 
 V1BETA1 = "apiVersion: config.kueue.x-k8s.io/v1beta1\n"
 V1BETA2 = "apiVersion: config.kueue.x-k8s.io/v1beta2\n"

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from scheduling.backends.base import GangRequest
 from scheduling.levels import Level, Levels
+from scheduling.nvlink import NvlinkTask
 from scheduling.requirements import Gang, GangTask, Requirement
 
 GROUP = UUID("11111111-2222-3333-4444-555555555555")
@@ -68,3 +69,25 @@ def request(gang: Gang, levels: Levels, **changes) -> GangRequest:
 def shaped(gang, **shapes):
     """The gang with the shapes of these tasks."""
     return replace(gang, tasks=tuple(replace(task, shape=shapes.get(task.name, "")) for task in gang.tasks))
+
+
+HARDWARE = {"gb200": True, "h100": False}
+
+
+def nvlink_tasks(phrase):
+    tasks = []
+    for word in phrase.split():
+        name, _, rest = word.partition(":")
+        gpus, _, rest = rest.partition("@")
+        platform, _, own = rest.partition("=")
+        tasks.append(
+            NvlinkTask(
+                name=name,
+                gpus=int(gpus),
+                word={"": None, "true": True, "false": False}[own],
+                platform=platform,
+                platform_has_nvlink=HARDWARE[platform],
+                path=("workflow", "groups", 0, "tasks", len(tasks)),
+            )
+        )
+    return tasks

@@ -1,12 +1,15 @@
 """Random gangs for property tests: sound ones, and ones that may be anything."""
 
 from dataclasses import replace
+from itertools import product
 
 from hypothesis import strategies as st
 
 from scheduling.levels import Level
 from scheduling.requirements import Gang, GangTask, Requirement
+from tests.unit.scheduling import build
 
+MARK = {"required": "!", "preferred": "?"}
 DEPTHS = (1, 2, 3, 4, 1, 2, 3, 4, *range(1, 17))
 """Any number of levels there may be, a few more often."""
 
@@ -100,3 +103,38 @@ def sets_of(pool, gang, *, waited=float("inf")) -> dict[tuple, tuple[set[str], b
             hard = requirement.required or (requirement.wait_seconds or 0) > waited
             sets.setdefault(path, (set(), hard))[0].add(task.name)
     return sets
+
+
+@st.composite
+def shapes(draw):
+    """(kind of zone around all, size and number of required sets, sizes of preferred sets, free tasks)."""
+    around = draw(st.sampled_from([None, "required", "preferred"]))
+    size, number = draw(st.integers(1, 3)), draw(st.integers(0, 3))
+    soft = draw(st.lists(st.integers(1, 3), max_size=2))
+    free = draw(st.integers(0 if number + len(soft) else 1, 3))
+    return around, size, number, soft, free
+
+
+def gang_of(shape):
+    around, size, number, soft, free = shape
+    zone = f"zone{MARK[around]} z" if around else ""
+    lines = [(f"h{i}", size, f"rack! h{i}") for i in range(number)]
+    lines += [(f"s{i}", of, f"rack? s{i}") for i, of in enumerate(soft)]
+    lines += [("f", free, "")] if free else []
+    return build.gang(
+        *(
+            f"{' '.join(f'{name}t{i}' for i in range(of))}: {', '.join(x for x in (zone, rack) if x)}"
+            for name, of, rack in lines
+        )
+    )
+
+
+def with_gpus(gang, gpus):
+    """The same gang, where each task asks for so many GPUs."""
+    tasks = tuple(type(t)(t.name, gpus, t.requirements, t.path, t.inherits) for t in gang.tasks)
+    return type(gang)(gang.name, tasks, gang.path, gang.topology)
+
+
+def paths(depth):
+    """Domains of a pool: two in each at the two broadest levels and at the narrowest, else one."""
+    return list(product(*("xy" if rank < 2 or rank == depth - 1 else "x" for rank in range(depth))))

@@ -14,7 +14,7 @@ from scheduling.channels import (
     node_with_channel,
 )
 from scheduling.nvlink import channel_claims
-from tests.unit.scheduling.test_nvlink import nvlink_tasks
+from tests.unit.scheduling.build import nvlink_tasks
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -3,21 +3,18 @@ import pytest
 from scheduling.levels import Level
 from scheduling.nvlink import (
     ChannelClaim,
-    NvlinkTask,
     channel_claims,
     check_nvlink,
     claim_faults,
     raised_gpus,
 )
-from tests.unit.scheduling.build import gang
+from tests.unit.scheduling.build import gang, nvlink_tasks
 
 POOL = (
     Level("rack", "t/rack"),
     Level("clique", "nvidia.com/gpu.clique"),
     Level("host", "kubernetes.io/hostname"),
 )
-
-HARDWARE = {"gb200": True, "h100": False}
 
 CLAIMS = {
     # tasks as name:GPUs@platform=word, the group's word: the claims, in order
@@ -34,25 +31,6 @@ CLAIMS = {
     "a task against its group": ("a:4@gb200=false b:4@gb200", True, "task_false group_true"),
     "a group without ComputeDomain": ("a:4@gb200 b:4@gb200", False, "no_domain no_domain"),
 }
-
-
-def nvlink_tasks(phrase):
-    tasks = []
-    for word in phrase.split():
-        name, _, rest = word.partition(":")
-        gpus, _, rest = rest.partition("@")
-        platform, _, own = rest.partition("=")
-        tasks.append(
-            NvlinkTask(
-                name=name,
-                gpus=int(gpus),
-                word={"": None, "true": True, "false": False}[own],
-                platform=platform,
-                platform_has_nvlink=HARDWARE[platform],
-                path=("workflow", "groups", 0, "tasks", len(tasks)),
-            )
-        )
-    return tasks
 
 
 def decide(phrase, word, *, pool_has_nvlink=True):

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from scheduling.backends.kai import Kai
 from tests.unit.scheduling import build
 from tests.unit.scheduling.build import request
-from tests.unit.scheduling.gangs import sets_of, sound
+from tests.unit.scheduling.gangs import gang_of, sets_of, shapes, sound
 from tests.unit.scheduling.kai_reader import V013, V017, Node, place, read
 
 KAI = Kai()
 POOL = build.levels("zone rack")
 ZONE, RACK = (level.label for level in POOL)
-MARK = {"required": "!", "preferred": "?"}
 
 
 @st.composite
@@ -34,30 +33,6 @@ def clusters(draw):
         labels = {key: value for key, value in ((ZONE, zone), (RACK, rack)) if value}
         nodes.append(Node(f"n{number:02}", labels, draw(st.integers(0, 4)) > 0))
     return nodes
-
-
-@st.composite
-def shapes(draw):
-    """(kind of zone around all, size and number of required sets, sizes of preferred sets, free tasks)."""
-    around = draw(st.sampled_from([None, "required", "preferred"]))
-    size, number = draw(st.integers(1, 3)), draw(st.integers(0, 3))
-    soft = draw(st.lists(st.integers(1, 3), max_size=2))
-    free = draw(st.integers(0 if number + len(soft) else 1, 3))
-    return around, size, number, soft, free
-
-
-def gang_of(shape):
-    around, size, number, soft, free = shape
-    zone = f"zone{MARK[around]} z" if around else ""
-    lines = [(f"h{i}", size, f"rack! h{i}") for i in range(number)]
-    lines += [(f"s{i}", of, f"rack? s{i}") for i, of in enumerate(soft)]
-    lines += [("f", free, "")] if free else []
-    return build.gang(
-        *(
-            f"{' '.join(f'{name}t{i}' for i in range(of))}: {', '.join(x for x in (zone, rack) if x)}"
-            for name, of, rack in lines
-        )
-    )
 
 
 def exists(shape, nodes):

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from itertools import pairwise, product
+from itertools import pairwise
 from random import Random
 from unittest.mock import patch
 
@@ -23,7 +23,7 @@ from scheduling.soundness import check_requirements
 from scheduling.stages import stage_begins
 from tests.unit.scheduling import build
 from tests.unit.scheduling.build import request
-from tests.unit.scheduling.gangs import anything, sets_of, sound
+from tests.unit.scheduling.gangs import anything, paths, sets_of, sound
 from tests.unit.scheduling.kai_reader import V013, V017, Node, place, read
 
 KAI = Kai()
@@ -174,11 +174,6 @@ def test_a_cluster_with_room_for_every_set_takes_the_gang_on_both_versions(case)
             label = next(level.label for level in pool if level.key == path[-1][0])
             if required:
                 assert len({got[task].labels[label] for task in tasks}) == 1
-
-
-def paths(depth):
-    """Domains of a pool: two in each at the two broadest levels and at the narrowest, else one."""
-    return list(product(*("xy" if rank < 2 or rank == depth - 1 else "x" for rank in range(depth))))
 
 
 @given(sound())

@@ -17,10 +17,9 @@ from scheduling.soundness import check_requirements
 from scheduling.stages import stage_begins, stages
 from scheduling.tree import build_tree, dropped_preferences
 from tests.unit.scheduling.build import gang, levels, request
-from tests.unit.scheduling.gangs import sets_of, sound
+from tests.unit.scheduling.gangs import paths, sets_of, sound
 from tests.unit.scheduling.kai_reader import V013, V017, Node, draw, place, read
 from tests.unit.scheduling.picture import picture
-from tests.unit.scheduling.test_properties import paths
 
 KAI = Kai()
 POOL = levels("zone spine rack")

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ import pytest
 
 from localcluster.directories import CHECKOUT
 from scheduling.errors import Unavailable
+from tests.builders.waiting import until
 from tests.unit.web import child_jobs
 from web.children import Children, Exceeded, JobBounds
 
@@ -26,13 +26,6 @@ def children():
     made = Children()
     yield made
     made.close()
-
-
-def until(condition):
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def is_alive(pid):

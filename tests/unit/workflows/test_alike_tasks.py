@@ -6,7 +6,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.workflows.test_placement import GROUP
+from tests.builders.placements import GROUP
 from workflows.admission.size import oversized_workflow
 from workflows.manifests.group import Renderer, render_group
 from workflows.values.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry

@@ -2,13 +2,12 @@
 
 import json
 from dataclasses import replace
-from uuid import UUID
 
 import pytest
 
 from pools.values.recovery import RecoveryPolicy, Response
-from scheduling.levels import Level
 from scheduling.requirements import Requirement
+from tests.builders.placements import GROUP
 from workflows.values.placement import (
     File,
     FrozenTemplate,
@@ -17,24 +16,6 @@ from workflows.values.placement import (
     TaskPlacement,
     may_be_tried_again,
     version_for,
-)
-
-GROUP = GroupPlacement(
-    installation=UUID(int=1),
-    pool="h100",
-    pool_revision=3,
-    backend="east",
-    namespace="osmo",
-    scheduler_type="kai",
-    scheduler_name="kai-scheduler",
-    levels=(Level("zone", "example.com/zone"), Level("rack", "example.com/rack")),
-    nvlink=True,
-    exec_timeout=60.0,
-    queue_timeout=30.5,
-    workflow_name="train-1",
-    workflow_uuid=UUID(int=2),
-    submitted_by="ann",
-    labels={"team": "vision"},
 )
 
 TASK = TaskPlacement(

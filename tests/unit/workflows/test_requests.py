@@ -8,7 +8,7 @@ import pytest
 
 from pools.clusters.capabilities import capabilities_at
 from scheduling.kubernetes_syntax import GPU
-from tests.unit.workflows.test_placement import GROUP
+from tests.builders.placements import GROUP
 from workflows.feasibility.nodes import demand_of
 from workflows.manifests.requests import for_a_claim, requests_of
 from workflows.values.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry

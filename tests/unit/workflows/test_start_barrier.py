@@ -9,7 +9,7 @@ import barrier
 from pools.documents.backend import BarrierSettings
 from scheduling import names
 from scheduling.errors import Notice
-from tests.unit.lifecycle.test_pod_status import NOW, ended, placed, pod, read_pod
+from tests.builders.pods import NOW, ended, placed, pod, read_pod
 from tests.unit.lifecycle.values import GROUP, group, one_try, placement
 from workflows.admission.start_barrier import MOST_TASKS, start_barrier
 from workflows.explain.obstacles import BarrierWait, barrier_sentence

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from uuid import UUID
 
-from tests.unit.workflows.test_placement import GROUP
+from tests.builders.placements import GROUP
 from workflows.manifests.group import render_group
 from workflows.values.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry
 

@@ -14,16 +14,9 @@ from tests.unit.scheduling import kai_reader
 from tests.unit.scheduling.build import request
 from tests.unit.scheduling.fit.played import played
 from tests.unit.scheduling.fit.worlds import POOL, clusters, exists, gang_demand
-from tests.unit.scheduling.gangs import sets_of, sound
-from tests.unit.scheduling.test_placement_search import gang_of, shapes
+from tests.unit.scheduling.gangs import gang_of, sets_of, shapes, sound, with_gpus
 
 KAI = Kai()
-
-
-def with_gpus(gang, gpus):
-    """The same gang, where each task asks for so many GPUs."""
-    tasks = tuple(type(t)(t.name, gpus, t.requirements, t.path, t.inherits) for t in gang.tasks)
-    return type(gang)(gang.name, tasks, gang.path, gang.topology)
 
 
 @given(sound(pool=POOL), clusters())

@@ -10,8 +10,7 @@ from scheduling.requirements import effective
 from scheduling.tree import build_tree
 from tests.unit.scheduling import build
 from tests.unit.scheduling.fit.played import played
-from tests.unit.scheduling.fit.test_pinning import DRIVER_AND_WORKERS, MIXED, rack, snapshot
-from tests.unit.scheduling.fit.worlds import gang_demand
+from tests.unit.scheduling.fit.worlds import DRIVER_AND_WORKERS, MIXED, gang_demand, rack, snapshot
 
 FOR_A_WHILE = build.gang("driver*4: rack? r ~90", "w1 w2 w3*2: rack? r ~90")
 PREFERRED = build.gang("driver*4: zone? z, rack? r", "w1 w2 w3*2: zone? z, rack? r")

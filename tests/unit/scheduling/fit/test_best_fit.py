@@ -13,9 +13,8 @@ from scheduling.fit.verdict import Answer, judge
 from scheduling.tree import build_tree
 from tests.unit.scheduling.build import gang
 from tests.unit.scheduling.fit.admitted import admitted, gang_demand
-from tests.unit.scheduling.fit.test_agreement import with_gpus
 from tests.unit.scheduling.fit.worlds import POOL, clusters, draw, node
-from tests.unit.scheduling.gangs import sound
+from tests.unit.scheduling.gangs import sound, with_gpus
 
 
 def verdict(picture, *lines, **changes):

@@ -11,8 +11,8 @@ from scheduling.fit.snapshot import Snapshot
 from scheduling.free_preferences import at_preference_levels
 from tests.unit.scheduling import build, gangs
 from tests.unit.scheduling.fit.played import played
-from tests.unit.scheduling.fit.test_agreement import with_gpus
 from tests.unit.scheduling.fit.worlds import POOL, RACK, ZONE, clusters, draw, gang_demand, node
+from tests.unit.scheduling.gangs import with_gpus
 
 SIX = build.gang("a1 a2 a3*8: zone? z, rack? r1", "b1 b2 b3*8: zone? z, rack? r2")
 FOUR = build.gang("a b c d*8: rack? r")

@@ -6,27 +6,27 @@ from hypothesis import strategies as st
 
 from scheduling.fit.board import Board
 from scheduling.fit.pinning import pins_for
-from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, judge
 from scheduling.pins import Pin, from_json, node_labels, to_json
 from tests.unit.scheduling import build, gangs
 from tests.unit.scheduling.fit.played import played
-from tests.unit.scheduling.fit.worlds import POOL, RACK, ZONE, clusters, gang_demand, node
+from tests.unit.scheduling.fit.worlds import (
+    DRIVER_AND_WORKERS,
+    MIXED,
+    POOL,
+    RACK,
+    ZONE,
+    clusters,
+    gang_demand,
+    node,
+    rack,
+    snapshot,
+)
 
-DRIVER_AND_WORKERS = build.gang("driver*4: rack! r", "w1 w2 w3*2: rack! r")
 RACK_SET = (("rack", "r"),)
 
 
-def rack(zone, name, *gpus):
-    return [node(f"{zone}{name}{i}", {ZONE: zone, RACK: name}, gpus=g) for i, g in enumerate(gpus)]
-
-
-MIXED = rack("a", "r1", 4, 2, 4, 2)
 """The rack of fact 28: room for each task, and not for four of the largest."""
-
-
-def snapshot(nodes):
-    return Snapshot.of(nodes, POOL, paths=True)
 
 
 def pins_on(nodes, gang):

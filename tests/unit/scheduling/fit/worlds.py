@@ -107,3 +107,17 @@ class _Every:
         mine = [path for path, members in self.hard if task.name in members]
         found = {path: tuple(one.labels.get(label) for label in self.above[path[-1][0]]) for path in mine}
         return None if any(None in values for values in found.values()) else found
+
+
+DRIVER_AND_WORKERS = build.gang("driver*4: rack! r", "w1 w2 w3*2: rack! r")
+
+
+def rack(zone, name, *gpus):
+    return [node(f"{zone}{name}{i}", {ZONE: zone, RACK: name}, gpus=g) for i, g in enumerate(gpus)]
+
+
+MIXED = rack("a", "r1", 4, 2, 4, 2)
+
+
+def snapshot(nodes):
+    return Snapshot.of(nodes, POOL, paths=True)
