@@ -98,7 +98,7 @@ PLACES = {
         nvlink=True,
         keys=_NVLINK_KEYS,
         racks={"k-a": {ZONE: "k1", CLIQUE: "k-a.1"}, "k-b": {ZONE: "k1", CLIQUE: "k-b.1"}},
-        more={"split_gangs": "warn"},
+        more={},
     ),
     QUEUED: Place(
         backend=QUEUED,

@@ -14,9 +14,9 @@ _HEAD = """\
 
 A *capability* is something that a scheduler backend can do, from the scheduler version in this table. The
 table has the capabilities that some check needs. A workflow that needs a missing one is refused; the answer
-names the capability and the pools that have it. Two fields of a pool turn a refusal into a warning:
-`split_gangs: warn` for `gang.multi_set`, and `unsupported_preferred: warn` for `topology.preferred`. The
-reply then names each preference that is ignored. Requirements are never dropped.
+names the capability and the pools that have it. A pool's field `unsupported_preferred: warn` turns a refusal
+for lack of `topology.preferred` into a warning: the reply then names each preference that is ignored.
+Requirements are never dropped.
 
 The service reads a scheduler's version from the schemas of its cluster. An unknown version counts as the
 oldest supported one. "no" means in no version. On `kueue`, `queue.limit` is held by backends with

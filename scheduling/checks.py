@@ -2,8 +2,8 @@
 
 One check serves every scheduler backend, those of other packages included. No requirement is dropped to make
 a gang fit: the check refuses it and names the missing capability. (OSMO drops it, and the user learns that
-from the placement.) The exceptions are the pool's own choices to split gangs and to ignore preferences, each
-with a notice; a required level always holds.
+from the placement.) The exception is the pool's own choice to ignore preferences, with a notice; a required
+level always holds.
 
 The checked tree is that of the first stage, which requires most. It covers every later stage, because
 relaxing adds neither sets nor levels.
@@ -23,8 +23,6 @@ from scheduling.soundness import check_requirements
 from scheduling.stages import check_patience
 from scheduling.tree import ConstraintNode, ConstraintTree, NodeRequirement, dropped_preferences, grow
 
-SplitGangs = Literal["refuse", "warn"]
-
 UnsupportedPreferred = Literal["refuse", "warn"]
 """What becomes of a preference that the scheduler cannot hold: a fault, or ignored with a notice."""
 
@@ -34,7 +32,6 @@ def check_gang(
     levels: Sequence[Level],
     *,
     capabilities: Capabilities,
-    split_gangs: SplitGangs,
     domains: Collection[Domain] | None,
     unsupported_preferred: UnsupportedPreferred = "refuse",
     queue_timeout: float | None = None,
@@ -67,7 +64,7 @@ def check_gang(
         path_faults, path_notices = _single_values(tree, capabilities, domains)
         faults += path_faults
         notices += path_notices
-    gang_faults, gang_notices = _start_together(tree, capabilities, split_gangs)
+    gang_faults, gang_notices = _start_together(tree, capabilities)
     return in_order([*faults, *gang_faults]), [*notices, *gang_notices], tree
 
 
@@ -217,13 +214,11 @@ def shared_values(domains: Collection[Domain], rank: int) -> list[str]:
     return sorted({value for (value, _), names in broader_values(domains, rank).items() if len(names) > 1})
 
 
-APART = frozenset({"no_gang", "gang_split"})
-"""Codes of notices that not all tasks of a group are placed together."""
+APART = "no_gang"
+"""The code of the notice that not all tasks of a group are placed together."""
 
 
-def _start_together(
-    tree: ConstraintTree, capabilities: Capabilities, split_gangs: SplitGangs
-) -> tuple[list[Fault], list[Notice]]:
+def _start_together(tree: ConstraintTree, capabilities: Capabilities) -> tuple[list[Fault], list[Notice]]:
     """Whether all tasks start together."""
     gang = tree.gang
     if Capability.GANG not in capabilities:
@@ -233,18 +228,12 @@ def _start_together(
             f'Scheduler "{capabilities.scheduler}" lacks capability gang: the {len(gang.tasks)} tasks of '
             f'"{gang.name}" are placed one by one, and some may run while others wait.'
         )
-        return [], [Notice("no_gang", message, gang.path)]
+        return [], [Notice(APART, message, gang.path)]
     if tree.is_flat or Capability.GANG_MULTI_SET in capabilities:
         return [], []
     count = len(tree.root.sets) + bool(tree.root.tasks)
     because = f'Task group "{gang.name}" falls into {count} sets that must start together.'
-    if split_gangs == "refuse":
-        return [lacking(Capability.GANG_MULTI_SET, capabilities, path=gang.path, because=because)], []
-    message = (
-        f'Task group "{gang.name}" is placed as {count} gangs of their own, as its pool allows: scheduler '
-        f'"{capabilities.scheduler}" lacks capability gang.multi_set. Some may run while others wait.'
-    )
-    return [], [Notice("gang_split", message, gang.path)]
+    return [lacking(Capability.GANG_MULTI_SET, capabilities, path=gang.path, because=because)], []
 
 
 def _written_at(member: NodeRequirement) -> Path:

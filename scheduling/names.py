@@ -60,12 +60,9 @@ def pod_group(group: UUID) -> str:
     return group.hex
 
 
-def split_pod_group(group: UUID, *, generation: int, place: int | None = None) -> str:
-    """A pod group of a scheduler whose pod groups cannot be edited: a new name for each generation.
-
-    ``place`` counts the pod groups of a gang that needs several.
-    """
-    return f"{group.hex}-{generation}" if place is None else f"{group.hex}-{generation}-{place}"
+def uneditable_pod_group(group: UUID, *, generation: int) -> str:
+    """A pod group of a scheduler whose pod groups cannot be edited: a new name for each generation."""
+    return f"{group.hex}-{generation}"
 
 
 def compute_domain(group: UUID) -> str:

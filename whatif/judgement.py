@@ -134,7 +134,6 @@ class Resubmission:
             group.gang(),
             group.placement.levels,
             capabilities=self._capabilities,
-            split_gangs="warn" if pool.split_gangs == "warn" else "refuse",
             domains=self._domains or None,
             unsupported_preferred="warn" if pool.unsupported_preferred == "warn" else "refuse",
             queue_timeout=group.placement.queue_timeout,

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 
 from scheduling.backends.base import AppliedConstraint
 from scheduling.requirements import SetPath, describe
-from scheduling.subgroups import Subgroup
 from scheduling.tree import Constraint, ConstraintNode, ConstraintTree, NodeRequirement, lasting
 
 
@@ -78,10 +77,3 @@ def _implied_by(tree: ConstraintTree, constraint: Constraint, member: NodeRequir
 
 def _key(tree: ConstraintTree, rank: int | None) -> str | None:
     return None if rank is None else tree.levels[rank].key
-
-
-def describe_subgroup(subgroup: Subgroup) -> str:
-    """The name of a subgroup in explanations."""
-    if subgroup.node is None and not subgroup.name.endswith("-all"):
-        return f"the remaining tasks of {describe(subgroup.path)}"
-    return describe(subgroup.path)

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from scheduling import names
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
-from scheduling.checks import SplitGangs, UnsupportedPreferred
+from scheduling.checks import UnsupportedPreferred
 from scheduling.errors import Fault, Notice
 from scheduling.joined_queues import JoinedQueue, QueuedGang, QueuePosition, Readings
 from scheduling.levels import Domain, Level, Levels
@@ -256,9 +256,8 @@ class RenderedGang:
     """A gang as one scheduler's objects.
 
     ``topologies`` are the Topology objects that its constraints name; they must exist before the pod groups.
-    ``sets`` maps each subgroup (or pod group) to the user's name of its set. ``members`` names the pod group
-    of each task if the gang became several pod groups. ``never_stale``: the scheduler does not evict the gang
-    for being below its minimum. ``optional_leaves``: a minimum may be 0.
+    ``sets`` maps each subgroup (or pod group) to the user's name of its set. ``never_stale``: the scheduler
+    does not evict the gang for being below its minimum. ``optional_leaves``: a minimum may be 0.
     """
 
     pod_groups: tuple[Manifest, ...]
@@ -266,7 +265,6 @@ class RenderedGang:
     topologies: tuple[Manifest, ...]
     constraints: tuple[AppliedConstraint, ...]
     sets: Mapping[str, str]
-    members: Mapping[str, str] = field(default_factory=dict)
     never_stale: bool = False
     optional_leaves: bool = False
 
@@ -398,7 +396,6 @@ class SchedulerBackend(Protocol):
         levels: Levels,
         *,
         capabilities: Capabilities,
-        split_gangs: SplitGangs,
         domains: Collection[Domain] | None = None,
         unsupported_preferred: UnsupportedPreferred = "refuse",
         queue_timeout: float | None = None,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 from scheduling.backends.base import Checked, Feature, GangRequest
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion, supported_at
-from scheduling.checks import SplitGangs, UnsupportedPreferred, check_gang
+from scheduling.checks import UnsupportedPreferred, check_gang
 from scheduling.errors import InvalidSpec, UnsupportedCapability
 from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang
@@ -34,7 +34,6 @@ class ByTable:
         levels: Levels,
         *,
         capabilities: Capabilities,
-        split_gangs: SplitGangs,
         domains: Collection[Domain] | None = None,
         unsupported_preferred: UnsupportedPreferred = "refuse",
         queue_timeout: float | None = None,
@@ -43,7 +42,6 @@ class ByTable:
             gang,
             levels,
             capabilities=capabilities,
-            split_gangs=split_gangs,
             domains=domains,
             unsupported_preferred=unsupported_preferred,
             queue_timeout=queue_timeout,
@@ -51,15 +49,11 @@ class ByTable:
         return Checked(tuple(faults), tuple(notices))
 
     def tree(self, request: GangRequest) -> ConstraintTree:
-        """The constraint tree to render. Raises instead of dropping a requirement.
-
-        Splitting gangs is allowed here: submission has already checked the pool's choice.
-        """
+        """The constraint tree to render. Raises instead of dropping a requirement."""
         faults, _, tree = check_gang(
             request.gang,
             request.levels,
             capabilities=self.capabilities(request.version),
-            split_gangs="warn",
             domains=None,
             unsupported_preferred=request.unsupported_preferred,
         )

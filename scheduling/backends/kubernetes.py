@@ -1,8 +1,8 @@
 """Kubernetes' own scheduler, 1.36 and later: gang and one required level.
 
 A PodGroup has a gang minimum and at most one topology key. It has no preferred level and no nesting, and a
-domain is one label value instead of a path. So a task group of several co-location sets becomes several pod
-groups and is no gang any more: it is refused unless its pool accepts that.
+domain is one label value instead of a path. So a task group of several co-location sets, which would need
+several pod groups and be no gang any more, is refused.
 
 Specs are immutable and a PodGroup with live pods cannot be deleted, so its name contains the generation and a
 new PodGroup gets a new name. Pods that join a PodGroup whose peers have finished wait for ever; therefore a
@@ -20,11 +20,10 @@ another. Source for 1.37: the types of ``k8s.io/api`` v0.37.2, never run; so no 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from scheduling import names
-from scheduling.backends.applied import applied, describe_subgroup
+from scheduling.backends.applied import applied
 from scheduling.backends.base import (
     UNRECOGNISED,
     Feature,
@@ -43,10 +42,9 @@ from scheduling.backends.unedited import Unedited
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 from scheduling.levels import MAX_LEVELS
-from scheduling.requirements import GangTask, SetPath, describe
+from scheduling.requirements import describe
 from scheduling.sentences import count_of
-from scheduling.subgroups import lay_out
-from scheduling.tree import Constraint, ConstraintTree
+from scheduling.tree import ConstraintTree
 
 OLDEST = SchedulerVersion(1, 36)
 BETA = SchedulerVersion(1, 37)
@@ -96,52 +94,21 @@ class Kubernetes(Unedited, ByTable):
         return version
 
     def render(self, request: GangRequest) -> RenderedGang:
-        """Create one pod group for each set. Submission has checked the pool's choice on splitting."""
+        """Create the pod group. Raises for a gang that one pod group cannot hold."""
         tree = self.tree(request)
-        pieces = _pieces(request, tree)
-        pods: dict[str, PodParts] = {}
-        for piece in pieces:
-            parts = _parts(request, piece)
-            pods.update({task.name: parts for task in piece.tasks})
+        name = names.uneditable_pod_group(request.group, generation=request.generation)
+        root = tree.root
+        parts = _parts(request, name)
         return RenderedGang(
-            pod_groups=tuple(_pod_group(request, piece) for piece in pieces),
-            pods=pods,
+            pod_groups=(_pod_group(request, tree, name),),
+            pods={task.name: parts for task in root.tasks},
             topologies=(),
-            constraints=applied(tree, {piece.path: piece.name for piece in pieces if piece.constraint}),
-            sets={piece.name: piece.words for piece in pieces},
-            members={task.name: piece.name for piece in pieces if len(pieces) > 1 for task in piece.tasks},
+            constraints=applied(tree, {root.path: name} if root.constraint else {}),
+            sets={name: describe(root.path)},
         )
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return () if waiting.placed else tuple(dict.fromkeys(_reasons(waiting)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """One pod group to render."""
-
-    name: str
-    path: SetPath
-    words: str
-    constraint: Constraint
-    tasks: tuple[GangTask, ...]
-
-
-def _pieces(request: GangRequest, tree: ConstraintTree) -> tuple[_Piece, ...]:
-    if tree.is_flat:
-        root = tree.root
-        name = names.split_pod_group(request.group, generation=request.generation)
-        return (_Piece(name, root.path, describe(root.path), root.constraint, root.tasks),)
-    return tuple(
-        _Piece(
-            names.split_pod_group(request.group, generation=request.generation, place=place),
-            subgroup.path,
-            describe_subgroup(subgroup),
-            subgroup.constraint,
-            subgroup.tasks,
-        )
-        for place, subgroup in enumerate(lay_out(tree))
-    )
 
 
 def _api_at(version: SchedulerVersion | None) -> str:
@@ -149,19 +116,20 @@ def _api_at(version: SchedulerVersion | None) -> str:
     return BETA_API if version is not None and version >= BETA else ALPHA_API
 
 
-def _pod_group(request: GangRequest, piece: _Piece) -> Manifest:
-    spec: Manifest = {"schedulingPolicy": {"gang": {"minCount": len(piece.tasks)}}}
-    if piece.constraint.required is not None:
-        label = request.levels[piece.constraint.required].label
+def _pod_group(request: GangRequest, tree: ConstraintTree, name: str) -> Manifest:
+    root = tree.root
+    spec: Manifest = {"schedulingPolicy": {"gang": {"minCount": len(root.tasks)}}}
+    if root.constraint.required is not None:
+        label = request.levels[root.constraint.required].label
         spec["schedulingConstraints"] = {"topology": [{"key": label}]}
     if request.priority_class:
         spec["priorityClassName"] = request.priority_class
-    words = json.dumps(piece.path, ensure_ascii=False)
+    words = json.dumps(root.path, ensure_ascii=False)
     return {
         "apiVersion": _api_at(request.version),
         "kind": Kubernetes.pod_group.kind,
         "metadata": {
-            "name": piece.name,
+            "name": name,
             "namespace": request.namespace,
             "labels": {
                 **request.labels,
@@ -174,8 +142,8 @@ def _pod_group(request: GangRequest, piece: _Piece) -> Manifest:
     }
 
 
-def _parts(request: GangRequest, piece: _Piece) -> PodParts:
-    spec: Manifest = {"schedulingGroup": {"podGroupName": piece.name}}
+def _parts(request: GangRequest, pod_group: str) -> PodParts:
+    spec: Manifest = {"schedulingGroup": {"podGroupName": pod_group}}
     if request.priority_class:
         spec["priorityClassName"] = request.priority_class
     return PodParts({}, {}, request.scheduler_name, spec)

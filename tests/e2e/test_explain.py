@@ -18,7 +18,6 @@ from tests.e2e.conftest import RACK, World, workflow
 from tests.e2e.explanations import explain
 
 ONE_RACK = "one: {gpu: 4, topology: [{key: rack}]}"
-TWO_SETS = "one: {gpu: 4, topology: [{key: rack}]}\n    two: {gpu: 4, topology: [{key: rack, group: other}]}"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 COMPUTE_DOMAINS = f"{CRDS}/computedomains.resource.nvidia.com"
 
@@ -100,17 +99,6 @@ def test_patience(world, explained):
     by = "a preferred rack that is waited for, and three tasks for racks of two"
     found = explained(name, "patience", by=by, says="Under this requirement, it does not fit now")
     assert "held to one rack as required" in found["sentence"]
-
-
-def test_the_other_half_of_a_split_gang(world, explained):
-    """Kubernetes' own scheduler, the real one, places each set by itself; one rack is not free."""
-    pool = world.make_pool(scheduler="kubernetes", split_gangs="warn")
-    runs(world, pool, ("g", ["x"]), resources=one_node(pool, 0))
-    text = workflow(("g", list("abcd")), resources=TWO_SETS)
-    name = world.submit(pool, text.replace("lead: false, resource: one", "lead: false, resource: two", 2))
-    found = explained(name, "other_half", by="two sets on Kubernetes' scheduler with one free rack")
-    placed = {bool(one["placed"]) for one in found["evidence"]["sets"]}
-    assert placed == {True, False}
 
 
 def test_a_node_that_a_former_compute_domain_holds(world, explained):

@@ -53,23 +53,6 @@ def test_a_gang_that_no_rack_can_hold_waits_whole_and_says_so(world):
     end(world, name)
 
 
-def test_two_sets_are_two_gangs_where_the_pool_allows_it(world):
-    pool = world.make_pool(scheduler="kubernetes", split_gangs="warn")
-    sets = "one: {gpu: 4, topology: [{key: rack}]}\n    two: {gpu: 4, topology: [{key: rack, group: other}]}"
-    text = workflow(("g", list("abcd")), resources=sets).replace(
-        "lead: false, resource: one", "lead: false, resource: two", 2
-    )
-    reply = world.service.submit(pool, text)
-    assert any("gang.multi_set" in warning for warning in reply["warnings"])
-    name = reply["name"]
-    world.wait_group(name, "g", "RUNNING")
-    of = {pod["metadata"]["labels"]["osmo.task_name"]: pod for pod in world.bound_pods(name)}
-    assert sorted(native_groups(world, name)) == ["-0-0", "-0-1"]
-    for together in ("ad", "bc"):
-        assert len(domains(world, [of[task] for task in together], RACK)) == 1
-    end(world, name)
-
-
 def test_a_task_tried_again_after_a_peer_has_finished_runs_beside_the_one_that_is_left(world):
     world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
     pool = world.make_pool(scheduler="kubernetes", racks=3, default_exit_actions={"RESCHEDULE": "3"})

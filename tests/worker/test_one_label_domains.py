@@ -9,7 +9,6 @@ from tests.builders.gangs import retried
 from tests.factories import LEVELS, TaskFactory
 from tests.fakes.kinds import POD_GROUP
 from tests.worker.world import fresh
-from workflows.models import Task
 
 NATIVE = {"scheduler_type": "kubernetes", "scheduler_name": "default-scheduler", "scheduler_version": "1.36"}
 RETRY = retried("2")
@@ -78,21 +77,6 @@ def test_a_retry_without_a_peer_that_runs_is_free_to_go_anywhere(world):
     world.finish(group, 2, tasks=["task-1"])
     world.settle()
     assert pod_groups(world) == {"0": 2, "1": 1}
-    assert selector_of(world, group, "task-1") == {}
-
-
-def test_sets_of_one_name_below_two_broader_ones_are_not_taken_for_one(world):
-    """The zones are ignored preferences, and still tell the racks apart."""
-    node(world, "n1", "a", "r1")
-    here, there = (Requirement("zone", name, required=False) for name in "xy")
-    choices = {"split_gangs": "warn", "unsupported_preferred": "warn", "version": 2}
-    group = a_group(world, rack("r", here), rack("r", here), rack("r", there), **choices)
-    world.settle()
-    world.finish(group, 0, tasks=["task-0"])
-    world.settle()
-    world.finish(group, 2, tasks=["task-1"])
-    world.settle()
-    assert Task.objects.get(group=group, name="task-2").node_name == "n1"
     assert selector_of(world, group, "task-1") == {}
 
 

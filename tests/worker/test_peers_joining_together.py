@@ -7,7 +7,7 @@ from scheduling.requirements import Requirement
 from tests.factories import LEVELS, TaskFactory
 from tests.fakes import players
 from tests.fakes.kinds import POD_GROUP
-from tests.worker.test_joined_pod_groups import HELD, RETRIED, gang, pod_of, set_finalizers
+from tests.worker.test_rejoining import HELD, RETRIED, gang, pod_of, set_finalizers
 from tests.worker.world import World, statuses
 from workflows.models import Task
 
@@ -25,7 +25,7 @@ def world(db):
 
 def running_gang(world, *sets):
     """A gang that runs, a task for each of these required sets; from now on there is no room."""
-    group = gang(world, pods=0, frozen=RETRIED | {"split_gangs": "warn"})
+    group = gang(world, pods=0, frozen=RETRIED)
     for name in sets:
         TaskFactory(group=group, placement__requirements=(Requirement("rack", name, required=True),))
     Task.objects.filter(group=group).update(lead=False)
@@ -113,38 +113,12 @@ def test_a_peer_that_waits_alone_in_its_pod_group_for_its_old_pod_is_taken_along
     assert_one_pod_group_of_two(world, group)
 
 
-def test_one_of_another_set_stays_in_its_pod_group(world):
-    group = running_gang(world, "r", "r", "other", "other")
-    fail(world, group, "task-3")
-    world.settle()
-    before = pod_group_of(world, group, "task-3")
-    world.finish(group, 0, tasks=["task-0"])
-    world.settle()
-    fail(world, group, "task-1")
-    world.settle()
-    assert pod_group_of(world, group, "task-3") == before
-    assert pod_group_of(world, group, "task-1") != before
-
-
 def test_being_taken_along_does_not_count_as_a_retry(world):
     group = running_gang(world, "r", "r", "r")
     end_the_first_and_fail_two_in_turn(world, group)
     left = Task.objects.get(group=group, name="task-1", retry_id=1)
     assert (left.status, left.exit_code) == ("RESCHEDULED", None)
     assert left.failure_message.startswith("A peer that it must sit beside joins a new pod group")
-
-
-def test_whoever_waits_for_an_old_pod_is_taken_along_and_keeps_no_other_set_from_its_work(world):
-    group = running_gang(world, "r", "r", "r", "other", "other")
-    set_finalizers(world, pod_of(group, "task-1"), [HELD])
-    fail(world, group, "task-1", "task-2")
-    world.settle()
-    world.finish(group, 0, tasks=["task-0"])
-    world.settle()
-    fail(world, group, "task-3")
-    world.settle()
-    assert pod_of(group, "task-3") in world.pods()
-    assert pod_of(group, "task-1") not in world.pods()
 
 
 @pytest.mark.parametrize("sets", [["r"] * 3, ["r"] * 4], ids=["no peer runs", "a peer runs"])

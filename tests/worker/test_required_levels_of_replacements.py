@@ -66,6 +66,18 @@ def test_a_set_without_a_running_peer_is_held_to_the_broader_set_alone(world):
     assert selector_of(world, group, "task-0") == {ZONE: "a"}
 
 
+def test_sets_of_one_name_below_two_broader_ones_are_not_taken_for_one(world):
+    """The zones are preferences, and still tell the racks apart."""
+    here, there = (Requirement("zone", name, required=False) for name in "xy")
+    group = a_group(world, (here, IN_RACK), (there, IN_RACK))
+
+    world.finish(group, 2, tasks=["task-0"])
+    world.settle()
+
+    assert fresh(group).tasks.get(name="task-1", latest=True).node_name == "n1"
+    assert selector_of(world, group, "task-0") == {}
+
+
 def test_a_preference_and_a_gang_of_which_nothing_runs_pin_nobody(world):
     rather = Requirement("rack", "r", required=False)
     group = a_group(world, (rather,), (rather,))

@@ -128,7 +128,6 @@ class _Admission:
             queue=facts.queue,
             priority_class=names.priority_class(self.scheduled_priority(), prefix=facts.queues.prefix),
             levels=facts.levels,
-            split_gangs=facts.split_gangs,
             unsupported_preferred=facts.unsupported_preferred,
             external_topology=facts.external_topology if facts.levels else "",
             queue_label=facts.queues.label,
@@ -366,14 +365,13 @@ class _Admission:
             gang,
             facts.levels,
             capabilities=facts.capabilities,
-            split_gangs=facts.split_gangs,
             domains=list(facts.places) or None,
             unsupported_preferred=facts.unsupported_preferred,
             queue_timeout=queue_timeout,
         )
         self.faults += checked.faults
         self.notices += checked.notices
-        return not any(notice.code in APART for notice in checked.notices)
+        return not any(notice.code == APART for notice in checked.notices)
 
     def check_quota(self, gang: Gang, raised: Mapping[str, int]) -> None:
         most = self.facts.gpu_maximum

@@ -29,7 +29,7 @@ from scheduling.backends.base import QueueSettings
 from scheduling.backends.registry import hides_unlabelled
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.channels import NAMED, ChannelCount
-from scheduling.checks import SplitGangs, UnsupportedPreferred
+from scheduling.checks import UnsupportedPreferred
 from scheduling.coverage import LabelCoverage, LevelCoverage, levels_named
 from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, effective
@@ -112,7 +112,6 @@ class PoolFacts:
     nvlink: bool
     domain_for_every_group: bool
     imex_dns_names: bool = True
-    split_gangs: SplitGangs
     unsupported_preferred: UnsupportedPreferred
     free_preferences_after: int
     external_topology: str
@@ -170,7 +169,6 @@ def pool_facts(pool: Pool) -> PoolFacts:
         nvlink=pool.nvlink,
         domain_for_every_group=pool.compute_domains == Pool.DomainsFor.EVERY_GROUP,
         imex_dns_names=backend.imex_dns_names,
-        split_gangs="warn" if pool.split_gangs == Pool.SplitGangs.WARN else "refuse",
         unsupported_preferred=(
             "warn" if pool.unsupported_preferred == Pool.UnsupportedPreferred.WARN else "refuse"
         ),

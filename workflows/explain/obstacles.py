@@ -35,20 +35,6 @@ IMAGE_REASONS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitSet:
-    """One set of a gang that became several pod groups: which tasks have a node, and which do not."""
-
-    name: str
-    placed: tuple[str, ...]
-    waiting: tuple[str, ...]
-    nodes: tuple[str, ...]
-
-    @property
-    def tasks(self) -> int:
-        return len(self.placed) + len(self.waiting)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OccupiedNode:
     """A node that carries another ComputeDomain's label.
 
@@ -154,28 +140,6 @@ def busy_evidence(nodes: Sequence[BusyNode]) -> list[Json]:
     ]
 
 
-def is_split(sets: Sequence[SplitSet]) -> bool:
-    """Whether one set has all its nodes while another waits. A set with some of its nodes is being bound."""
-    return any(part.placed and not part.waiting for part in sets) and any(part.waiting for part in sets)
-
-
-def split_sentence(sets: Sequence[SplitSet]) -> str:
-    """Say which sets of a split gang have nodes and which wait."""
-    placed = [part for part in sets if not part.waiting]
-    waiting = [part for part in sets if part.waiting]
-    has = agree(len(placed), "has its", "have their")
-    verb = agree(len(waiting), "still waits", "still wait")
-    return (
-        f"Only part of the group has nodes: {_sets(placed)} {has} nodes, while {_sets(waiting)} {verb}. "
-        "This scheduler places each set of tasks on its own, not the group as a whole."
-    )
-
-
-def _sets(sets: Sequence[SplitSet]) -> str:
-    names = [f"{part.name} ({count_of(part.tasks, 'task')})" for part in sets]
-    return plain_listing(names, limit=MOST_NAMED)
-
-
 def barrier_sentence(wait: BarrierWait) -> str:
     """Say who waits at the start barrier, and for whom as far as the pods show."""
     number, lacking = len(wait.tasks), wait.without_address
@@ -195,19 +159,6 @@ def barrier_evidence(wait: BarrierWait) -> Json:
         "waiting": list(wait.tasks[:MOST_EVIDENCE]),
         "without_address": list(wait.without_address[:MOST_EVIDENCE]),
     }
-
-
-def split_evidence(sets: Sequence[SplitSet]) -> list[Json]:
-    return [
-        {
-            "set": part.name,
-            "tasks": part.tasks,
-            "placed": list(part.placed[:MOST_EVIDENCE]),
-            "waiting": list(part.waiting[:MOST_EVIDENCE]),
-            "nodes": list(part.nodes[:MOST_EVIDENCE]),
-        }
-        for part in sets[:MOST_EVIDENCE]
-    ]
 
 
 def occupied_sentence(nodes: Sequence[OccupiedNode]) -> str:

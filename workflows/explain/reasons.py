@@ -37,7 +37,6 @@ from workflows.explain.obstacles import (
     BarrierWait,
     BusyNode,
     OccupiedNode,
-    SplitSet,
     TopologyDrift,
     UnpreparedClaim,
     WaitingContainer,
@@ -50,10 +49,7 @@ from workflows.explain.obstacles import (
     evidence_of,
     held_sentence,
     image_sentence,
-    is_split,
     occupied_sentence,
-    split_evidence,
-    split_sentence,
     unprepared_sentence,
 )
 from workflows.lifecycle.domain_health import DomainHealth
@@ -86,7 +82,6 @@ class Why(StrEnum):
     CHANNEL = "channel_held"
     CLAIM = "claim"
     PODS = "pods_missing"
-    SPLIT = "other_half"
     SCHEDULER = "scheduler"
     SILENT = "scheduler_silent"
     PATIENCE = "patience"
@@ -158,7 +153,6 @@ HELP: Mapping[Why, str] = {
     Why.CHANNEL: "Wait until the former ComputeDomain of the node is gone.",
     Why.CLAIM: "Wait until work with NVLink ends; otherwise an administrator checks the resource claims.",
     Why.PODS: "Nothing to do: missing objects are created again.",
-    Why.SPLIT: "Wait until the other sets have a place, or cancel; a pool on KAI places a group as a whole.",
     Why.SCHEDULER: "Read the scheduler's message.",
     Why.SILENT: "An administrator checks whether the scheduler runs.",
     Why.PATIENCE: "Wait: the preference stops being required when its time is over.",
@@ -226,13 +220,12 @@ class ObservedGroup:
     ``waiting`` is for the scheduler backend, None before the pod group and pods exist. ``starting`` are
     containers on nodes that have not started. ``retried`` names tasks of a running group that are tried again
     and have no node yet, ``queued_behind`` counts groups of its pool that the scheduler serves before these.
-    ``split_sets`` are the sets of a gang that became several pod groups, ``occupied`` nodes with another
-    group's ComputeDomain, ``domain`` is the health of its own. ``drift`` is a manual change of its Topology
-    object. ``nodes_away`` are nodes of its pods that are not ready or unreachable, ``node_wait`` says which
-    nodes keep pods of earlier tries. ``barrier`` says who waits at the start barrier, ``held_back``
-    which failures do not count yet, ``unprepared`` which kubelets report that they cannot prepare claims;
-    nothing rests on such a report having come. ``busy`` are tasks whose pods cannot be bound to
-    the nodes that its scheduler assigned.
+    ``occupied`` are nodes with another group's ComputeDomain, ``domain`` is the health of its own. ``drift``
+    is a manual change of its Topology object. ``nodes_away`` are nodes of its pods that are not ready or
+    unreachable, ``node_wait`` says which nodes keep pods of earlier tries. ``barrier`` says who waits at the
+    start barrier, ``held_back`` which failures do not count yet, ``unprepared`` which kubelets report that
+    they cannot prepare claims; nothing rests on such a report having come. ``busy`` are tasks whose pods
+    cannot be bound to the nodes that its scheduler assigned.
     """
 
     status: str
@@ -250,7 +243,6 @@ class ObservedGroup:
     starting: Sequence[WaitingContainer]
     retried: Sequence[str] = ()
     queued_behind: int = 0
-    split_sets: Sequence[SplitSet] = ()
     occupied: Sequence[OccupiedNode] = ()
     domain: DomainHealth | None = None
     held_back: str = ""
@@ -397,8 +389,6 @@ def _cause(group: ObservedGroup, reasons: Sequence[WaitingReason]) -> tuple[Why,
     why = _kind(of_one_cause(reasons)[0]) if reasons else Why.SILENT
     if why == Why.PODS:
         return why, ""
-    if is_split(group.split_sets):
-        return Why.SPLIT, split_sentence(group.split_sets)
     if group.drift:
         return Why.DRIFT, drift_sentence(group.drift)
     return _of_claims(group, reasons) or (why, "")
@@ -498,8 +488,6 @@ def _of_running(group: ObservedGroup, scheduler: SchedulerBackend) -> Reason | N
         return Reason(Why.IMAGE, image_sentence(images), {"containers": evidence_of(images)})
     if group.waiting is None or group.waiting.placed:
         return _of_barrier(group.barrier, {}) if group.barrier else None
-    if is_split(group.split_sets) and not group.retried:
-        return _of_placement(group, group.waiting, scheduler)
     return _of_retries(group, group.waiting, scheduler)
 
 
@@ -583,8 +571,6 @@ def _node_evidence(group: ObservedGroup) -> Json:
         evidence["drift"] = drift_evidence(group.drift)
     if group.occupied:
         evidence["nodes_held"] = evidence_of(group.occupied)
-    if group.split_sets:
-        evidence["sets"] = split_evidence(group.split_sets)
     return evidence
 
 

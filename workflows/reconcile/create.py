@@ -27,10 +27,10 @@ from workflows.reconcile.apply import Applied, apply, create_objects
 from workflows.reconcile.domains import Pins, check_domains, pins_text
 from workflows.reconcile.group_reader import GroupReader, LiveGroup, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
-from workflows.reconcile.joined_pod_groups import placed_together, rejoin_changes, unplaceable
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.lost_pods import PodsAway, pods_away
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
+from workflows.reconcile.placed_gangs import placed_together
 from workflows.reconcile.plan import (
     Create,
     DesiredGroup,
@@ -39,6 +39,7 @@ from workflows.reconcile.plan import (
     plan_create,
     plan_return,
 )
+from workflows.reconcile.rejoining import rejoin_changes, unplaceable
 from workflows.reconcile.room import (
     RoomGone,
     RoomWait,

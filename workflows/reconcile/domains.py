@@ -11,8 +11,9 @@ broader labels included, since a domain is a path.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import accumulate
 
 from cluster.kinds import NODE
 from pools.clusters.capabilities import capabilities_at
@@ -20,9 +21,8 @@ from pools.models import Cluster, Node
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import Capability
 from scheduling.levels import Domain
-from scheduling.requirements import SetPath
+from scheduling.requirements import Requirement, SetPath
 from workflows.reconcile import observations
-from workflows.reconcile.co_location import rank_by_level, sets_of
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Retry
@@ -36,13 +36,12 @@ def check_domains(view: GroupView, cluster: LeasedCluster) -> Retry | None:
     capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
     if not placement.levels or Capability.TOPOLOGY_PATH_DOMAINS in capabilities:
         return None
-    if not any(req.required for task in view.values.tasks for req in task.placement.requirements):
+    if not view.values.requires_domain:
         return None
     checked = scheduler_backend(placement.scheduler_type).check(
         view.values.gang(),
         placement.levels,
         capabilities=capabilities,
-        split_gangs=placement.split_gangs,
         domains=_domains(view, cluster),
         unsupported_preferred=placement.unsupported_preferred,
     )
@@ -85,14 +84,14 @@ class Pins:
     def __init__(self, view: GroupView) -> None:
         self._view = view
         self._is_edited = scheduler_backend(view.placement.scheduler_type).edits_pod_groups
-        self._rank = rank_by_level(view)
+        self._rank = {level.key: rank for rank, level in enumerate(view.placement.levels)}
         self._labels: dict[str, Mapping[str, str]] = {}
 
     def of(self, task: TaskTry) -> dict[str, str]:
         """The labels of one task; none for a first try, in its peers' own pod group, or without peers."""
         pins: dict[str, str] = {}
         if task.replaces and (task.generation or self._is_edited):
-            for path, requirement in sets_of(task, self._rank):
+            for path, requirement in self._sets_of(task):
                 if requirement.required and (node := self._peers.get(path)):
                     pins |= self._down_to(self._rank[requirement.key], node)
         return pins
@@ -108,9 +107,17 @@ class Pins:
         placed = {task.name: task.node_name for task in self._view.tasks if task.live and task.node_name}
         peers: dict[SetPath, str] = {}
         for peer in self._view.values.tasks:
-            for path, _ in sets_of(peer, self._rank) if peer.name in placed else ():
+            for path, _ in self._sets_of(peer) if peer.name in placed else ():
                 peers.setdefault(path, placed[peer.name])
         return peers
+
+    def _sets_of(self, task: TaskTry) -> Iterator[tuple[SetPath, Requirement]]:
+        """The co-location sets of a task, broadest first."""
+        rank = self._rank
+        requirements = [req for req in task.placement.requirements if req.key in rank]
+        requirements.sort(key=lambda requirement: rank[requirement.key])
+        pairs = [((requirement.key, requirement.group),) for requirement in requirements]
+        return zip(accumulate(pairs), requirements, strict=True)
 
     def _down_to(self, rank: int, node: str) -> dict[str, str]:
         carried = self._carried(node)

@@ -43,7 +43,6 @@ from workflows.lifecycle.pod_status import (
 )
 from workflows.lifecycle.recovery import History, LostTask, Recovery
 from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
-from workflows.reconcile.co_location import move_along, required_peers
 from workflows.reconcile.deadlines import start_deadline, start_timeout
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.recovering import (
@@ -78,6 +77,7 @@ KEPT_GRACE = timedelta(minutes=5)
 """For how long a pod that was deleted and has ended may stay; its group does not run meanwhile."""
 OBSERVER_GRACE = timedelta(minutes=5)
 """After its last sign, for how long an observer may come back and explain what happened meanwhile."""
+TAKEN_ALONG = "A peer that it must sit beside joins a new pod group. It joins that too."
 TEARING_DOWN = Condition(type="Released", status="False", reason="TearingDown")
 
 
@@ -174,7 +174,7 @@ def follow(
     after = recovery.cause.loss if recovery is not None else None
     tries, generation = ((), None) if ends is not None else _tries(view, moves, after, editable=editable)
     if generation is not None:
-        peers = required_peers(view, _again(view, moves), among=_without_node(view, moves))
+        peers = _peers_along(view, moves)
         if peers and not {task.pod_name for task in peers}.isdisjoint(placed()):
             return Assessment(changes=(), recheck=view.now + VANISHED_GRACE)
         moves |= {task.pk: move_along(task) for task in peers}
@@ -571,14 +571,23 @@ def _again(view: GroupView, moves: Mapping[int, TaskMove]) -> list[TaskView]:
     return [t for t in view.tasks if t.pk in moves and moves[t.pk].status == TaskStatus.RESCHEDULED]
 
 
-def _without_node(view: GroupView, moves: Mapping[int, TaskMove]) -> list[TaskView]:
-    """The tasks that go on and still have no node."""
-    return [
+def _peers_along(view: GroupView, moves: Mapping[int, TaskMove]) -> list[TaskView]:
+    """The tasks that go on, still have no node, and must sit beside those that are tried again.
+
+    Nothing holds two tries to each other that have no nodes and join two pod groups.
+    """
+    waiting = [
         task
         for task in view.live
         if not task.node_name
         and ((move := moves.get(task.pk)) is None or (move.status not in TERMINAL and not move.node_name))
     ]
+    return waiting if waiting and view.values.requires_domain else []
+
+
+def move_along(task: TaskView) -> TaskMove:
+    """The end of a peer's try; that of the next one follows."""
+    return TaskMove(pk=task.pk, status=str(TaskStatus.RESCHEDULED), message=TAKEN_ALONG)
 
 
 def _is_complete(

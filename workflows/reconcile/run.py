@@ -51,13 +51,13 @@ from workflows.reconcile.follow import (
 )
 from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView, history_of, load
-from workflows.reconcile.joined_pod_groups import rejoins
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.node_health import record_node_health
 from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff, look_again
 from workflows.reconcile.pinning import advance_pins
 from workflows.reconcile.placement_result import record_placement_result
 from workflows.reconcile.recreate import next_missing_check, recreate_missing
+from workflows.reconcile.rejoining import rejoins
 from workflows.reconcile.relaxing import advance_patience
 from workflows.reconcile.reordering import advance_order
 from workflows.reconcile.repin import repins

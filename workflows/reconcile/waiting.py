@@ -24,7 +24,6 @@ from workflows.explain.levels import NamedLevels, condition_of, coverage_of
 from workflows.explain.obstacles import (
     BarrierWait,
     OccupiedNode,
-    SplitSet,
     TopologyDrift,
     UnpreparedClaim,
     WaitingContainer,
@@ -33,12 +32,12 @@ from workflows.explain.reasons import NodeAway, ObservedGroup, Reason, Why, wait
 from workflows.feasibility.queue_usage import read_joined_queue
 from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.pod_status import waits_at_barrier
-from workflows.lifecycle.statuses import CREATED, WORKFLOW_LIVE, TaskStatus
+from workflows.lifecycle.statuses import WORKFLOW_LIVE, TaskStatus
 from workflows.models import TaskGroup, Workflow, in_status
 from workflows.reconcile import observations
 from workflows.reconcile.create import edits_pod_groups
 from workflows.reconcile.follow import ObservedPods
-from workflows.reconcile.group_view import GroupView, TaskView, claims_channels
+from workflows.reconcile.group_view import GroupView, claims_channels
 from workflows.reconcile.node_health import ill_nodes
 from workflows.reconcile.outcomes import Retry
 from workflows.reconcile.queue_position import position_in
@@ -74,8 +73,7 @@ def reason_of(
         return Reason(Why.UNKNOWN_SCHEDULER, error.message)
     again = _tried_again(view, observed) if status == TaskStatus.RUNNING and observed else []
     levels = _levels(view) if status in (*_STARTING, TaskStatus.PROCESSING) else _Levels()
-    split_sets = _split_sets(view, observed) if observed and status in CREATED else ()
-    unplaced = again or status in _STARTING or obstacles.is_split(split_sets)
+    unplaced = again or status in _STARTING
     waiting = _waiting(view, observed) if observed and unplaced else None
     if waiting is not None and bind_failures:
         waiting = replace(waiting, bind_failures=bind_failures)
@@ -96,7 +94,6 @@ def reason_of(
         held_back=held_back,
         retried=again,
         queued_behind=_queued_behind(view) if again else 0,
-        split_sets=split_sets,
         occupied=_occupied_nodes(view, observed, waiting) if observed and status in _STARTING else (),
         compute_domains_unserved=bool(trouble and _lacks_compute_domains(view, trouble)),
         drift=levels.drift,
@@ -201,40 +198,6 @@ def _drift(named: NamedLevels) -> TopologyDrift | None:
         return None
     state = compare(named.external.labels, expected=named.external.expected)
     return None if isinstance(state, InSync) else TopologyDrift(named.external.name, state)
-
-
-def _split_sets(view: GroupView, observed: ObservedPods) -> tuple[SplitSet, ...]:
-    """The sets of a gang that became several pod groups; none for other gangs, or while no pod has a node."""
-    if view.placement.split_gangs == "refuse" or not any(pod.node_name for pod in observed.pods.values()):
-        return ()
-    live = view.live
-    if all((pod := observed.pods.get(task.pod_name)) and pod.node_name for task in live):
-        return ()
-    names = view.renderer.sets()
-    members = {
-        (generation, name): group
-        for generation, gang in view.gangs.items()
-        for name, group in gang.members.items()
-    }
-    by_set: dict[str, list[TaskView]] = {}
-    for task in live:
-        if group := members.get((task.generation, task.name)):
-            by_set.setdefault(group, []).append(task)
-    return tuple(
-        _split_set(names.get(group, group), tasks, observed) for group, tasks in sorted(by_set.items())
-    )
-
-
-def _split_set(set_name: str, tasks: list[TaskView], observed: ObservedPods) -> SplitSet:
-    node_of = {
-        task.name: observed.pods[task.pod_name].node_name for task in tasks if task.pod_name in observed.pods
-    }
-    return SplitSet(
-        name=set_name,
-        placed=tuple(name for name, node in node_of.items() if node),
-        waiting=tuple(task.name for task in tasks if not node_of.get(task.name)),
-        nodes=tuple(dict.fromkeys(node for node in node_of.values() if node)),
-    )
 
 
 def _occupied_nodes(

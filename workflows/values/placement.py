@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from pools.values.recovery import RecoveryPolicy
-from scheduling.checks import SplitGangs, UnsupportedPreferred
+from scheduling.checks import UnsupportedPreferred
 from scheduling.levels import Level, Levels
 from scheduling.pins import Pins
 from scheduling.requirements import Gang, GangTask, Requirement
@@ -106,7 +106,6 @@ class GroupPlacement:
     claims: Mapping[str, int] = field(default_factory=dict)
     domain_nodes: int = 0
     claim_gpus: Mapping[str, int] = field(default_factory=dict)
-    split_gangs: SplitGangs = "refuse"
     unsupported_preferred: UnsupportedPreferred = "refuse"
     free_preferences_after: int = 0
     external_topology: str = ""
@@ -319,6 +318,11 @@ class GroupValues:
     @property
     def easing(self) -> Easing:
         return Easing(self.stage, self.preference_levels)
+
+    @property
+    def requires_domain(self) -> bool:
+        """Whether tasks must share a domain."""
+        return any(req.required for task in self.tasks for req in task.placement.requirements)
 
     def gang(self) -> Gang:
         """The group as the scheduling core sees it."""

@@ -25,7 +25,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduling import names
-from scheduling.backends.applied import applied, describe_subgroup
+from scheduling.backends.applied import applied
 from scheduling.backends.base import (
     Eviction,
     GangRequest,
@@ -54,6 +54,7 @@ from scheduling.levels import MAX_LEVELS, Level, Levels
 from scheduling.pins import node_labels, pinned
 from scheduling.preflight import CheckResult, Observed
 from scheduling.queues import QueueAmounts, QueueShortage, QueueState
+from scheduling.requirements import describe
 from scheduling.set_order import ordered
 from scheduling.stages import at_stage
 from scheduling.subgroups import Subgroup, lay_out
@@ -130,7 +131,7 @@ class Kai(ByTable):
             pods=_pods(request, tree, subgroups),
             topologies=_topologies(request, tree),
             constraints=applied(tree, subgroup_names),
-            sets={sub.name: describe_subgroup(sub) for sub in subgroups},
+            sets={sub.name: _describe(sub) for sub in subgroups},
             never_stale=_is_never_stale(request),
             optional_leaves=(request.version or OLDEST) >= OPTIONAL_LEAVES,
         )
@@ -383,3 +384,10 @@ def _queue(request: PoolRequest, name: str, *, gpu: Mapping[str, float]) -> Mani
         },
         "spec": {"resources": {"gpu": dict(gpu), "cpu": dict(_UNLIMITED), "memory": dict(_UNLIMITED)}},
     }
+
+
+def _describe(subgroup: Subgroup) -> str:
+    """The name of a subgroup in explanations."""
+    if subgroup.node is None and not subgroup.name.endswith("-all"):
+        return f"the remaining tasks of {describe(subgroup.path)}"
+    return describe(subgroup.path)

@@ -216,7 +216,7 @@ def _workload(request: GangRequest, sets: tuple[PodSet, ...]) -> Manifest:
         "apiVersion": WORKLOAD.api_version,
         "kind": WORKLOAD.kind,
         "metadata": {
-            "name": names.split_pod_group(request.group, generation=request.generation),
+            "name": names.uneditable_pod_group(request.group, generation=request.generation),
             "namespace": request.namespace,
             "labels": {
                 **request.labels,

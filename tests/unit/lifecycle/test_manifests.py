@@ -230,13 +230,12 @@ def test_every_scheduler_gets_pods_it_takes(scheduler):
 
 
 def test_tasks_of_a_new_attempt_join_a_pod_group_of_their_own_and_the_old_one_keeps_its_name():
-    sets = [(Requirement("rack", f"r{n // 2}"),) for n in range(4)]
-    tasks = [one_try(f"t{n}", n, requirements=sets[n]) for n in range(4)]
+    tasks = [one_try(f"t{n}", n, requirements=RACK) for n in range(4)]
     common = {"scheduler_type": "kubernetes", "queue": ""}
     before = render_group(group(tasks, **common))
     after = render_group(
         group(
-            [one_try("t0", 0, retry_id=1, generation=1, requirements=sets[0]), *tasks[1:]],
+            [one_try("t0", 0, retry_id=1, generation=1, requirements=RACK), *tasks[1:]],
             earlier=(tasks[0],),
             **common,
         )

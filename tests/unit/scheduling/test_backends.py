@@ -143,33 +143,20 @@ def test_only_low_is_preemptible():
     assert made == {"a-b-high": 125, "a-b-normal": 100, "a-b-low": 50}
 
 
-def test_kubernetes_gives_each_set_a_pod_group_at_one_level():
-    rendered = Kubernetes().render(request(gang("a b: rack! r", "c: zone! z", "d e"), POOL, generation=2))
-    specs = {g["metadata"]["name"]: g["spec"] for g in rendered.pod_groups}
-    assert specs == {
-        f"{GROUP.hex}-2-0": {
-            "schedulingPolicy": {"gang": {"minCount": 2}},
-            "schedulingConstraints": {"topology": [{"key": "topology/rack"}]},
-            "priorityClassName": "osmo-normal",
-        },
-        f"{GROUP.hex}-2-1": {
-            "schedulingPolicy": {"gang": {"minCount": 1}},
-            "schedulingConstraints": {"topology": [{"key": "topology/zone"}]},
-            "priorityClassName": "osmo-normal",
-        },
-        f"{GROUP.hex}-2-2": {
-            "schedulingPolicy": {"gang": {"minCount": 2}},
-            "priorityClassName": "osmo-normal",
-        },
-    }
-    assert rendered.pods["e"].spec == {
-        "schedulingGroup": {"podGroupName": f"{GROUP.hex}-2-2"},
+def test_kubernetes_gives_a_gang_one_pod_group_at_one_level():
+    rendered = Kubernetes().render(request(gang("a b: rack! r"), POOL, generation=2))
+    (pod_group,) = rendered.pod_groups
+    assert pod_group["metadata"]["name"] == f"{GROUP.hex}-2"
+    assert pod_group["spec"] == {
+        "schedulingPolicy": {"gang": {"minCount": 2}},
+        "schedulingConstraints": {"topology": [{"key": "topology/rack"}]},
         "priorityClassName": "osmo-normal",
     }
-    assert [(line.key, line.subgroup) for line in rendered.constraints] == [
-        ("rack", f"{GROUP.hex}-2-0"),
-        ("zone", f"{GROUP.hex}-2-1"),
-    ]
+    assert rendered.pods["b"].spec == {
+        "schedulingGroup": {"podGroupName": f"{GROUP.hex}-2"},
+        "priorityClassName": "osmo-normal",
+    }
+    assert [(line.key, line.subgroup) for line in rendered.constraints] == [("rack", f"{GROUP.hex}-2")]
     assert rendered.topologies == ()
 
 

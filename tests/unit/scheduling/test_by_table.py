@@ -32,7 +32,7 @@ def scheduler():
 
 @pytest.mark.parametrize("version", [SchedulerVersion(2, 0), SchedulerVersion(2, 5)])
 def test_what_a_newer_version_accepts_it_renders(scheduler: ByTable, version):
-    check = scheduler.check(GANG, LEVELS, capabilities=scheduler.capabilities(version), split_gangs="refuse")
+    check = scheduler.check(GANG, LEVELS, capabilities=scheduler.capabilities(version))
     assert check.faults == ()
     tree = scheduler.tree(request(GANG, LEVELS, version=version))
     assert tree.root.constraint.preferred == 1

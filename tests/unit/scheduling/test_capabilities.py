@@ -28,12 +28,11 @@ def having(*missing: str) -> Capabilities:
     return Capabilities("toy", EVERYTHING - set(missing), 16)
 
 
-def check(asked, *missing, split_gangs="refuse", domains=None, pool=POOL, unsupported_preferred="refuse"):
+def check(asked, *missing, domains=None, pool=POOL, unsupported_preferred="refuse"):
     return check_gang(
         asked,
         pool,
         capabilities=having(*missing),
-        split_gangs=split_gangs,
         domains=domains,
         unsupported_preferred=unsupported_preferred,
     )
@@ -162,11 +161,10 @@ def test_without_gangs_a_lone_task_needs_no_word():
     assert notice.code == "no_gang"
 
 
-def test_splitting_is_the_pools_choice_and_is_told():
-    faults, (notice,), _ = check(gang("a: rack! r", "b: rack! s"), "gang.multi_set", split_gangs="warn")
-    assert faults == []
-    assert notice.code == "gang_split"
-    assert "2 gangs" in notice.message
+def test_several_sets_are_refused_where_they_would_be_several_gangs():
+    ((fault,), _, _) = check(gang("a: rack! r", "b: rack! s"), "gang.multi_set")
+    assert fault.capability == "gang.multi_set"
+    assert "falls into 2 sets that must start together" in fault.message
 
 
 def test_topology_keys_are_refused_on_a_scheduler_without_topology():

@@ -134,13 +134,11 @@ def test_a_task_that_leaves_the_group_may_name_what_it_likes():
 def test_a_scheduler_that_cannot_hold_it_refuses_it_where_it_is_written():
     backend = Kubernetes()
     asked = gang("a b", topology="rack? r")
-    checked = backend.check(asked, POOL, capabilities=backend.capabilities(None), split_gangs="refuse")
+    checked = backend.check(asked, POOL, capabilities=backend.capabilities(None))
     assert [(format_path(f.path), f.capability) for f in checked.faults] == [
         ("groups[0].topology[0].requirementType", "topology.preferred")
     ]
-    assert (
-        Default().check(asked, POOL, capabilities=Default().capabilities(None), split_gangs="refuse").faults
-    )
+    assert Default().check(asked, POOL, capabilities=Default().capabilities(None)).faults
 
 
 def test_a_clique_required_of_the_group_holds_its_tasks_together():

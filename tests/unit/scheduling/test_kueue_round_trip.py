@@ -117,9 +117,7 @@ def _answered(workload, admission):
 def _rendered(case):
     """The gang, its request and its Workload; None for a gang that Kueue cannot hold."""
     gang = _gang(case)
-    checked = KUEUE_BACKEND.check(
-        gang, LEVELS, capabilities=KUEUE_BACKEND.capabilities(None), split_gangs="refuse"
-    )
+    checked = KUEUE_BACKEND.check(gang, LEVELS, capabilities=KUEUE_BACKEND.capabilities(None))
     if checked.faults:
         return None
     asked = _request(gang)

@@ -13,7 +13,7 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 ALL = {
     "pod group": names.pod_group(GROUP),
-    "split pod group": names.split_pod_group(GROUP, generation=10**6, place=99_999),
+    "uneditable pod group": names.uneditable_pod_group(GROUP, generation=10**6),
     "compute domain": names.compute_domain(GROUP),
     "claim template": names.claim_template(GROUP),
     "service": names.headless_service(GROUP),
@@ -43,9 +43,8 @@ def test_each_retry_has_its_own_pod_and_the_same_host():
     assert names.hostname(TASK) == TASK.hex
 
 
-def test_each_attempt_has_its_own_split_pod_groups():
-    made = {names.split_pod_group(GROUP, generation=a, place=p) for a in (0, 1, 11) for p in (None, 0, 1, 11)}
-    assert len(made) == 12
+def test_each_generation_has_an_uneditable_pod_group_of_its_own():
+    assert len({names.uneditable_pod_group(GROUP, generation=number) for number in (0, 1, 11)}) == 3
 
 
 def test_topologies_are_named_by_content_and_installation():

@@ -189,7 +189,7 @@ def test_applied_constraints_name_every_requirement_that_takes_effect(case):
 @given(anything())
 def test_a_gang_is_either_faulted_or_rendered(case):
     pool, gang = case
-    checked = KAI.check(gang, pool, capabilities=KAI.capabilities(None), split_gangs="refuse")
+    checked = KAI.check(gang, pool, capabilities=KAI.capabilities(None))
     if checked.faults:
         assert all(fault.message and fault.path for fault in checked.faults)
         with pytest.raises(InvalidSpec):
@@ -207,7 +207,6 @@ def test_kubernetes_renders_only_what_it_can_hold_and_all_that_is_required(case,
         gang,
         pool,
         capabilities=backend.capabilities(None),
-        split_gangs="warn",
         unsupported_preferred=unsupported_preferred,
     )
     if checked.faults:
@@ -239,7 +238,7 @@ def test_each_fault_of_a_sound_gang_names_a_capability_that_is_missing(case, hel
     pool, gang = case
     capabilities = KAI.capabilities(None)
     capabilities = type(capabilities)("toy", frozenset(held), 16)
-    faults, _, tree = check_gang(gang, pool, capabilities=capabilities, split_gangs="refuse", domains=None)
+    faults, _, tree = check_gang(gang, pool, capabilities=capabilities, domains=None)
     assert tree is not None
     assert {fault.capability for fault in faults} <= {str(c) for c in Capability if c not in held}
 
@@ -301,7 +300,7 @@ def test_work_and_objects_grow_with_the_number_of_tasks_and_no_faster(phrase, co
 
 def _work(pool, gang):
     def submit():
-        assert not KAI.check(gang, pool, capabilities=KAI.capabilities(None), split_gangs="refuse").faults
+        assert not KAI.check(gang, pool, capabilities=KAI.capabilities(None)).faults
         KAI.render(request(gang, pool))
 
     return calls(submit)

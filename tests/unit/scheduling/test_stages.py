@@ -182,7 +182,6 @@ def check(asked, *missing, queue_timeout=None, unsupported_preferred="refuse"):
         asked,
         POOL,
         capabilities=Capabilities("toy", frozenset(Capability) - set(missing), 16),
-        split_gangs="refuse",
         domains=[("a", "s", "r")],
         unsupported_preferred=unsupported_preferred,
         queue_timeout=queue_timeout,

@@ -157,28 +157,26 @@ def test_placed_where(phrase, version):
 
 
 ON_KUBERNETES = {
-    "case 1 is held": (1, "refuse", set(), set()),
-    "case 2 is no gang": (2, "refuse", {"gang.multi_set"}, set()),
-    "case 2 is split where the pool accepts it": (2, "warn", set(), {"gang_split"}),
-    "case 3 is nested": (3, "warn", {"topology.nested"}, {"gang_split"}),
-    "case 4 is preferred and nested": (4, "warn", {"topology.preferred", "topology.nested"}, {"gang_split"}),
+    "case 1 is held": (1, set()),
+    "case 2 is no gang": (2, {"gang.multi_set"}),
+    "case 3 is nested": (3, {"gang.multi_set", "topology.nested"}),
+    "case 4 is preferred and nested": (4, {"gang.multi_set", "topology.preferred", "topology.nested"}),
 }
 
 
 @pytest.mark.parametrize("phrase", ON_KUBERNETES)
 def test_on_kubernetes(phrase):
-    case, split_gangs, want_missing, want_notices = ON_KUBERNETES[phrase]
+    case, want_missing = ON_KUBERNETES[phrase]
     backend = Kubernetes()
 
     checked = backend.check(
         CASES[case],
         levels(KEYS[case]),
         capabilities=backend.capabilities(None),
-        split_gangs=split_gangs,
         domains=[("a", "r1", "c1"), ("a", "r1", "c2")] if case < 4 else [("a", "s1", "r1")],
     )
 
     assert {fault.capability for fault in checked.faults} == want_missing
-    assert {notice.code for notice in checked.notices} == want_notices
+    assert checked.notices == ()
     for fault in checked.faults:
         assert fault.capability in fault.message

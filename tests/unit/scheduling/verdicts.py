@@ -18,7 +18,7 @@ BACKENDS = (Kai(), Kubernetes(), Default(), Kueue())
 POOL = levels("zone rack host")
 DOMAINS = [("a", "r1", "h1"), ("a", "r2", "h2"), ("b", "r3", "h3")]
 SAME_RACK_NAMES = [("a", "r1", "h1"), ("b", "r1", "h2")]
-WARN = {"split_gangs": "warn", "unsupported_preferred": "warn"}
+WARN = {"unsupported_preferred": "warn"}
 
 ASKED = {
     "nothing, one task": (gang("a"), {}, ". . . ."),
@@ -33,15 +33,13 @@ ASKED = {
     ),
     "one rack, no node known": (gang("a b: rack! r"), {"domains": None}, ". ~domains_unknown required ."),
     "one rack, for some": (gang("a b: rack! r", "c"), {}, ". multi_set required ."),
-    "one rack, for some, split": (gang("a b: rack! r", "c"), WARN, ". ~gang_split required ."),
     "two racks": (gang("a b: rack! r", "c d: rack! s"), {}, ". multi_set required ."),
-    "two racks, split": (gang("a b: rack! r", "c d: rack! s"), WARN, ". ~gang_split required ."),
     "two racks, one of one zone": (
         gang("a b: zone! z, rack! r", "c: rack! s"),
-        WARN,
-        ". path_domains required .",
+        {},
+        ". multi_set+path_domains required .",
     ),
-    "a rack and a zone apart": (gang("a b: rack! r", "c d: zone! z"), WARN, ". ~gang_split required ."),
+    "a rack and a zone apart": (gang("a b: rack! r", "c d: zone! z"), {}, ". multi_set required ."),
     "one rack, for tasks of two kinds": (
         shaped(gang("a b: rack! r"), a="big"),
         {},
@@ -55,13 +53,8 @@ ASKED = {
     "a rack in a zone": (gang("a b: zone! z, rack! r"), {}, ". path_domains required ."),
     "a rack beside others in a zone": (
         gang("a b: zone! z, rack! r", "c: zone! z"),
-        WARN,
-        ". nested required nested",
-    ),
-    "two racks in a zone": (
-        gang("a b: zone! z, rack! r", "c d: zone! z, rack! s"),
-        WARN,
-        ". nested required .",
+        {},
+        ". multi_set+nested required nested",
     ),
     "rather one rack": (gang("a b: rack? r"), {}, ". preferred preferred ."),
     "rather one rack, or never mind": (
@@ -106,18 +99,18 @@ ASKED = {
     "two racks, rather of one zone": (
         gang("a b: zone? z, rack! r", "c d: zone? z, rack! s"),
         WARN,
-        ". ~gang_split+~preference_ignored required .",
+        ". multi_set required .",
     ),
     "a zone for the group": (gang("a b", topology="zone! z"), {}, ". . required ."),
     "a zone for the group, racks in it": (
         gang("a b: rack! r", "c: rack! s", topology="zone! z"),
-        WARN,
-        ". nested required nested",
+        {},
+        ". multi_set+nested required nested",
     ),
     "a zone for the group, which one leaves": (
         gang("a b", "c: -", topology="zone! z"),
-        WARN,
-        ". ~gang_split required .",
+        {},
+        ". multi_set required .",
     ),
     "a rack for the group, a zone for one": (
         gang("a: zone! z", "b", topology="rack! r"),
@@ -187,7 +180,7 @@ ASKED = {
 
 def ask(backend, asked, choices, pool=POOL):
     """What a backend answers in a pool with these choices."""
-    options = {"split_gangs": "refuse", "domains": DOMAINS, "queue_timeout": 600.0, **choices}
+    options = {"domains": DOMAINS, "queue_timeout": 600.0, **choices}
     return backend.check(asked, pool, capabilities=backend.capabilities(None), **options)
 
 
@@ -199,9 +192,11 @@ def verdict(backend, asked, choices):
 
 
 def use_cases():
-    """The four use cases, each without and with the pool's choices that turn refusals into warnings."""
+    """The four use cases, that of preferences also with the pool's choice to ignore them."""
     rows = [
-        (NAMES[case], CASES[case], choices, levels(KEYS[case])) for case in CASES for choices in ({}, WARN)
+        (NAMES[case], CASES[case], choices, levels(KEYS[case]))
+        for case in CASES
+        for choices in ({}, *([WARN] if case == 4 else []))
     ]
     return _markdown(rows)
 

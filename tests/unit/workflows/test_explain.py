@@ -15,11 +15,9 @@ from workflows.explain.obstacles import (
     ANOTHER_WORKFLOW,
     BusyNode,
     OccupiedNode,
-    SplitSet,
     TopologyDrift,
     UnpreparedClaim,
     WaitingContainer,
-    is_split,
     occupied_sentence,
 )
 from workflows.explain.reasons import HELP, ObservedGroup, Why, of_one_cause, uncovered, waiting_reason
@@ -65,8 +63,6 @@ NO_CHANNEL = (
 )
 BAD_IMAGE = WaitingContainer(task="a", image="nowhere/x:1", reason="ErrImagePull", message="no such host")
 HELD = OccupiedNode(node="n1", domain="osmo-1", workflow="old-1", ended=True, removing=True)
-LEFT = SplitSet(name='rack "l"', placed=("a", "b"), waiting=(), nodes=("n1", "n2"))
-RIGHT = SplitSet(name='rack "r"', placed=(), waiting=("c",), nodes=())
 GONE = "None of the pool's 2 nodes carries label topo/zone"
 
 CASES = {
@@ -105,10 +101,6 @@ CASES = {
     "a Topology object with a level more": (
         {"drift": TopologyDrift("t", Drift(("topo/rack",), ("topo/zone", "topo/rack")))},
         "Only nodes that carry all of its labels can be used. No rack has room",
-    ),
-    "the other half of a gang": (
-        {"status": "RUNNING", "split_sets": [LEFT, RIGHT]},
-        'rack "l" (2 tasks) has its nodes, while rack "r" (1 task) still waits. This scheduler places each',
     ),
     "a node that a former ComputeDomain holds": (
         {"waiting": waiting(message=NO_CHANNEL), "occupied": [HELD, replace(HELD, node="n2")]},
@@ -258,7 +250,6 @@ def test_of_many_nodes_a_few_are_named():
 KINDS = {
     "an image": Why.IMAGE,
     "a Topology object with a level more": Why.DRIFT,
-    "the other half of a gang": Why.SPLIT,
     "a node that a former ComputeDomain holds": Why.CHANNEL,
     "a node that a foreign ComputeDomain holds": Why.CHANNEL,
     "channels that running work holds": Why.CLAIM,
@@ -285,12 +276,6 @@ def test_a_former_domain_of_a_hidden_workflow_is_told_without_its_name():
         "Node n1 is still held by ComputeDomain osmo-1 of another workflow, which has ended; "
         "it has not been removed yet."
     )
-
-
-def test_a_set_of_which_some_pods_have_nodes_is_being_bound_and_splits_nothing():
-    half_bound = SplitSet(name='rack "l"', placed=("a",), waiting=("b",), nodes=("n1",))
-    assert not is_split([half_bound, RIGHT])
-    assert is_split([half_bound, LEFT])
 
 
 def test_what_no_room_cures_is_stated_before_a_lack_of_room():

@@ -5,12 +5,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from cluster.kinds import COMPUTE_DOMAIN, NODE, POD, RESOURCE_CLAIM_TEMPLATE
+from cluster.kinds import COMPUTE_DOMAIN, POD, RESOURCE_CLAIM_TEMPLATE
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
-from scheduling.requirements import Requirement
 from tests.builders.crashes import death_at
-from tests.factories import LEVELS, TaskFactory
+from tests.factories import LEVELS
 from tests.fakes import players
 from tests.fakes.kinds import POD_GROUP
 from tests.worker.world import World, fresh, statuses
@@ -201,24 +200,6 @@ def test_a_retry_placed_beside_one_that_is_recorded_already_is_not_made_again(db
     settle_past_graces(world)
     assert retry not in world.pods()
     assert fresh(group).status == "FAILED_BACKEND_ERROR"
-
-
-def test_a_piece_of_a_split_gang_that_was_placed_is_not_made_again(db):
-    world = World()
-    for node, rack in (("n1", "r1"), ("n2", "r2")):
-        labels = {LEVELS[0].label: "a", LEVELS[1].label: rack}
-        world.cluster.put(NODE, {"metadata": {"name": node, "labels": labels}})
-    group = gang(world, pods=0, frozen={"split_gangs": "warn", "version": 2})
-    for rack in "aabb":
-        TaskFactory(group=group, placement__requirements=(Requirement("rack", rack, required=True),))
-    with death_at("before-created-recorded"):
-        world.settle()
-    assert len(world.cluster.names(POD_GROUP)) == 2
-    world.finish(group, 0, tasks=["task-0"])
-    delete(world, group, "task-1")
-    settle_past_graces(world)
-    assert pods_without_node(world) == []
-    assert fresh(group).released_at is not None
 
 
 def test_a_placed_gang_waits_for_nothing_that_was_deleted_since(db):
