@@ -437,10 +437,6 @@ class Backend(models.Model):
 class Pool(models.Model):
     """A share of a backend that workflows target."""
 
-    class SplitGangs(models.TextChoices):
-        REFUSE = "refuse"
-        WARN = "warn"
-
     class UnsupportedPreferred(models.TextChoices):
         REFUSE = "refuse"
         WARN = "warn"
@@ -477,12 +473,6 @@ class Pool(models.Model):
         default=dict, blank=True, help_text="Node labels that make a node one of this pool; empty: all nodes."
     )
     tolerations = models.JSONField(default=list, blank=True)
-    split_gangs = models.CharField(
-        max_length=8,
-        choices=SplitGangs,
-        default=SplitGangs.REFUSE,
-        help_text="What to do with a task group that its scheduler cannot hold as one gang.",
-    )
     unsupported_preferred = models.CharField(
         max_length=8,
         choices=UnsupportedPreferred,
@@ -603,9 +593,6 @@ class Pool(models.Model):
     class Meta:
         ordering = ["name"]
         constraints = [
-            models.CheckConstraint(
-                condition=Q(split_gangs__in=["refuse", "warn"]), name="pool_split_gangs_is_known"
-            ),
             models.CheckConstraint(
                 condition=Q(unsupported_preferred__in=["refuse", "warn"]),
                 name="pool_unsupported_preferred_is_known",

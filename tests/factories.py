@@ -163,7 +163,6 @@ def placement_of(workflow, pool, **changes):
         "priority_class": names.priority_class(workflow.priority),
         "levels": tuple(Level(k.key, k.label) for k in pool.topology_keys.order_by("position")),
         "nvlink": pool.nvlink,
-        "split_gangs": pool.split_gangs,
         "unsupported_preferred": pool.unsupported_preferred,
         "external_topology": pool.topology_name,
         "exec_timeout": workflow.exec_timeout,

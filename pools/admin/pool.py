@@ -172,7 +172,6 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
                     "topology_source",
                     "topology_name",
                     "local_queue",
-                    "split_gangs",
                     "unsupported_preferred",
                     "infeasible",
                     "free_preferences_after",

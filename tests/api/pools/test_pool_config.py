@@ -16,7 +16,6 @@ FULL = {
     "enable_maintenance": False,
     "node_selector": {"example.com/pool": "train"},
     "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
-    "split_gangs": "warn",
     "unsupported_preferred": "warn",
     "free_preferences_after": 90,
     "node_lost_after": 600,
