@@ -12,15 +12,14 @@ from scheduling.capabilities import CapabilityRow, Capable, rows
 _HEAD = """\
 # What schedulers can hold
 
-A *capability* is something that a scheduler backend can do, from the scheduler version in this table. The
-table has the capabilities that some check needs. A workflow that needs a missing one is refused; the answer
-names the capability and the pools that have it. A pool's field `unsupported_preferred: warn` turns a refusal
-for lack of `topology.preferred` into a warning: the reply then names each preference that is ignored.
-Requirements are never dropped.
+A *capability* is something that a scheduler backend can do, from the scheduler version in this table; "no"
+means in no version. A workflow that needs a missing one is refused; the answer names the capability and the
+pools that have it. A pool with `unsupported_preferred: warn` ignores preferences for lack of
+`topology.preferred`, with a warning.
 
 The service reads a scheduler's version from the schemas of its cluster. An unknown version counts as the
-oldest supported one. "no" means in no version. On `kueue`, `queue.limit` is held by backends with
-[queues of the service's own](../how-to/kueue-pool.md#queues-of-the-services-own).
+oldest supported one. On `kueue`, `queue.limit` is held by backends with [queues of the service's
+own](../how-to/kueue-pool.md#queues-of-the-services-own).
 
 """
 

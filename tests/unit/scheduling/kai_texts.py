@@ -340,37 +340,41 @@ def reasons(written):
 
 HEAD = """# What KAI writes, and what users read
 
-Texts that KAI writes about a pending gang, as a pod group's condition unless it says otherwise, the code of
-the reason that the service makes of each, and its sentence. A row names its versions where not all of KAI
-0.13 to 0.17 write the text. *Tried* texts were seen on running KAI; the others are in its source. Before
-most of them KAI writes a count of pods or `Scheduling conditions were not met for pod ns/p:`; `…` stands
-for `no nodes with enough resources were found:`. A text that is not in the list is shown as KAI wrote it
-and counted by `osmo_topology_unrecognised_reasons_total`.
+Texts that KAI writes about a pending gang, as a pod group's condition unless it says otherwise, by the code
+of the reason that the service makes of them, with the sentence that users read for the first of them. A
+text names its versions where not all of KAI 0.13 to 0.17 write it. *Tried* texts were seen on running KAI;
+the others are in its source. Before most of them KAI writes a count of pods or `Scheduling conditions were
+not met for pod ns/p:`; `…` stands for `no nodes with enough resources were found:`. A text that is not in
+the list is shown as KAI wrote it and counted by `osmo_topology_unrecognised_reasons_total`.
 
 `python -m tests.unit.scheduling.kai_texts` writes this page.
 
-| KAI writes | code | users read |
+| code | KAI writes | users read |
 |---|---|---|
 """
 
 
 def page():
-    """The reference page; texts that differ in the count before them alone share a row."""
-    return HEAD + "".join(dict.fromkeys(_row(written) for written in TEXTS))
+    """The reference page: a row for each code; texts that differ in the count before them are listed once."""
+    codes = dict.fromkeys(written.codes[0] for written in TEXTS)
+    return HEAD + "".join(_row(code) for code in codes)
 
 
-def _row(written):
+def _row(code):
+    texts = [written for written in TEXTS if written.codes[0] == code]
+    shown = "<br>".join(dict.fromkeys(map(_shown, texts)))
+    return f"| `{code}` | {shown} | {texts[0].sentence} |\n"
+
+
+def _shown(written):
+    """The text, without the count before it where that has no part in the reason, and where it is written."""
+    text = written.text if len(written.codes) > 1 else written.text.removeprefix(GANG).removeprefix(POD)
+    text = text.replace("\n", " ").replace(NODES, "… ").replace("|", "\\|")
     where = "" if written.where == "pod group" else written.where
     versions = "" if written.versions == ALL else written.versions
     seen = "" if written.seen == "source" else written.seen
     remark = ", ".join(filter(None, (where, versions, seen)))
-    return f"| `{_shown(written)}`{remark and f' ({remark})'} | `{written.codes[0]}` | {written.sentence} |\n"
-
-
-def _shown(written):
-    """The text, without the count before it where that has no part in the reason."""
-    text = written.text if len(written.codes) > 1 else written.text.removeprefix(GANG).removeprefix(POD)
-    return text.replace("\n", " ").replace(NODES, "… ").replace("|", "\\|")
+    return f"`{text}`" + (f" ({remark})" if remark else "")
 
 
 if __name__ == "__main__":
