@@ -64,8 +64,14 @@ docs: venv ## generate the generated pages and build the site of docs/ into buil
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
 	@echo 'build/site/index.html; with search: $(RUN) -m http.server --directory build/site'
 
-inventory: venv ## list packages, licences and images in build/inventory; INVENTORY=--digests asks registries
-	@$(RUN) -m inventory build/inventory $(INVENTORY)
+# the packages of the image stand in an environment of their own, so that nothing else is listed
+inventory: ## list the image's packages (CycloneDX) and their licences in build/inventory
+	@rm -rf build/inventory && $(PYTHON) -m venv --without-pip build/inventory/image && $(PYTHON) -m venv build/inventory/tools
+	@build/inventory/tools/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0 pip-licenses==5.5.5
+	@build/inventory/tools/bin/pip --python build/inventory/image/bin/python install --quiet --disable-pip-version-check \
+		--require-hashes --only-binary=:all: -r requirements-service.lock
+	@cd build/inventory && tools/bin/cyclonedx-py environment --sv 1.6 --output-reproducible -o sbom.cdx.json image
+	@cd build/inventory && tools/bin/pip-licenses --python image/bin/python --format markdown --output-file licences.md
 
 venv: $(STAMP) ## make the virtual environment in .venv
 	@:

@@ -15,7 +15,7 @@ PRODUCT = (
     *("barrier", "cluster", "doctor", "osmo_topology", "osmo_topology_cli", "pages", "pools"),
     *("scheduling", "web", "whatif", "workflows"),
 )
-BESIDE_IT = ("bench", "chaos", "inventory", "localcluster")
+BESIDE_IT = ("bench", "chaos", "localcluster")
 OF_DJANGO = {"Command", "Media", "Meta"}  # Django finds these classes by their names
 CLASS = re.compile(r"^ *class (\w+)[(:\[]", re.MULTILINE)
 PUBLISHED = {  # names that others read, each with the place that publishes it

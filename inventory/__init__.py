@@ -1,1 +1,0 @@
-"""What a release is made of: packages with their licences, and images."""
