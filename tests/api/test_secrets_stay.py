@@ -113,8 +113,8 @@ def test_credentials_that_are_accepted(logs, settings):
     listed = APIClient().get("/api/auth/access_token", HTTP_AUTHORIZATION=f"Bearer {token}")
     new = made.json()["token"] if isinstance(made.json(), dict) else made.json()
     assert made.status_code == 200
-    for one in (token, new):
-        assert one not in logs.getvalue() + listed.content.decode()
+    for kept_token in (token, new):
+        assert kept_token not in logs.getvalue() + listed.content.decode()
     assert WORD not in logs.getvalue()
 
 
@@ -187,7 +187,7 @@ def test_what_a_worker_carries_into_the_cluster(case, root, logs):
     for kind, error in REFUSALS[case]:
         world.cluster.fail(error, kind=kind, times=3)
     world.settle()
-    kept = [base64.b64decode(text) for one in world.cluster.all(SECRET) for text in one["data"].values()]
+    kept = [base64.b64decode(text) for obj in world.cluster.all(SECRET) for text in obj["data"].values()]
     assert kept in ([], [secret("file").encode()])
     world.finish(group, 1)
     world.settle()

@@ -62,8 +62,8 @@ def faults(app, operation, *, before, new):
     if isinstance(operation, migrations.SeparateDatabaseAndState):
         return [
             fault
-            for one in operation.database_operations
-            for fault in faults(app, one, before=before, new=new)
+            for inner in operation.database_operations
+            for fault in faults(app, inner, before=before, new=new)
         ]
     if why := next((why for kind, why in FORBIDDEN.items() if isinstance(operation, kind)), None):
         return [why]

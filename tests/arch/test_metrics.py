@@ -93,12 +93,12 @@ def test_the_dashboard_asks_for_metrics_that_exist_and_shows_all_of_them():
         for name in re.findall(r"\bosmo_\w+", target["expr"])
     }
     assert asked <= series()
-    untold = {name for name, _, _ in declared() if not any(one.startswith(name) for one in asked)}
+    untold = {name for name, _, _ in declared() if not any(query.startswith(name) for query in asked)}
     assert untold == set()
 
 
 def test_the_dashboards_variables_narrow_every_metric_that_has_their_label():
-    variables = {one["name"] for one in DASHBOARD["templating"]["list"]} - {"datasource"}
+    variables = {variable["name"] for variable in DASHBOARD["templating"]["list"]} - {"datasource"}
     assert variables == {"pool", "backend", "cluster"}
     labels_of = {
         f"{name}{suffix}": set(labels)

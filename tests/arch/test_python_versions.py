@@ -64,7 +64,9 @@ def locked(lock, version):
     lines = re.findall(r"^(\S+==[^\\\n]*)", (CHECKOUT / lock).read_text(), re.MULTILINE)
     packages = [Requirement(line) for line in lines]
     return {
-        one.name: str(one.specifier) for one in packages if not one.marker or one.marker.evaluate(environment)
+        package.name: str(package.specifier)
+        for package in packages
+        if not package.marker or package.marker.evaluate(environment)
     }
 
 

@@ -63,7 +63,7 @@ class Desk:
 
 
 def keys_of(world, name):
-    return [one["key"] for one in world.service.get(f"/api/pool/{name}/topology")["topology_keys"]]
+    return [key["key"] for key in world.service.get(f"/api/pool/{name}/topology")["topology_keys"]]
 
 
 def submit_in_browser(admin, name):

@@ -4,11 +4,11 @@ WORKLOADS = ("Deployment", "StatefulSet", "Job")
 
 
 def of_kind(objects, *kinds):
-    return [one for one in objects if one["kind"] in kinds]
+    return [obj for obj in objects if obj["kind"] in kinds]
 
 
 def named(objects, kind, name):
-    (only,) = [one for one in of_kind(objects, kind) if one["metadata"]["name"] == name]
+    (only,) = [obj for obj in of_kind(objects, kind) if obj["metadata"]["name"] == name]
     return only
 
 

@@ -155,7 +155,7 @@ class Release:
         lines = []
         for pod in self.pods():
             name = pod["metadata"]["name"]
-            states = [one["state"] for one in pod["status"].get("containerStatuses") or []]
+            states = [status["state"] for status in pod["status"].get("containerStatuses") or []]
             lines.append(f"{name}: {pod['status'].get('phase')} {states}")
             for log in (self.logs / "pods").glob(f"{name}-{pod['metadata']['uid'][:8]}/*.log"):
                 lines += [f"    {line}" for line in log.read_text().splitlines()[-8:]]
@@ -243,7 +243,7 @@ def secret(api, namespace, name, **content):
 def chosen_values(database, broker, *, url, tasks):
     """The values of a small release on given servers, every component on the node that runs processes."""
     where = {"nodeSelector": {KUBELET_LABEL: "processes"}}
-    one = {"replicas": 1, **where}
+    topology = {"replicas": 1, **where}
     return {
         "url": url,
         "image": {"repository": "osmo-topology", "tag": "checkout"},
@@ -267,10 +267,10 @@ def chosen_values(database, broker, *, url, tasks):
             "OSMO_LOG_STORE": "file:///var/lib/osmo-topology/logs"
         },  # the default, where paths can be moved
         "taskNamespaces": [{"name": tasks, "create": True}],
-        "web": {**one, "processes": 1},
-        "worker": one,
+        "web": {**topology, "processes": 1},
+        "worker": topology,
         "beat": where,
-        "observer": one,
+        "observer": topology,
         "jobs": where,
     }
 
@@ -296,9 +296,9 @@ def release(helm, api, workloads, postgres_url, redis_url):
             if folder := os.environ.get("OSMO_TRANSCRIPTS"):
                 name = os.environ["PYTEST_CURRENT_TEST"].rpartition("::")[2].partition(" ")[0]
                 (Path(folder) / f"{name}.txt").write_text("\n".join(made.journal) + "\n")
-            for one in (namespace, made.tasks):
-                api.call("DELETE", f"/api/v1/namespaces/{one}/pods", query={"gracePeriodSeconds": "0"})
-                api.delete(f"/api/v1/namespaces/{one}")
+            for path in (namespace, made.tasks):
+                api.call("DELETE", f"/api/v1/namespaces/{path}/pods", query={"gracePeriodSeconds": "0"})
+                api.delete(f"/api/v1/namespaces/{path}")
 
 
 class Load:

@@ -106,7 +106,7 @@ def test_every_secret_that_values_name_is_made_on_a_page_with_its_keys():
 
 def test_jobs_on_the_pages_are_those_of_the_release(helm):
     objects = helm.template(values=BLOCKS[0])
-    jobs = {one["metadata"]["name"] for one in of_kind(objects, "Job")}
+    jobs = {job["metadata"]["name"] for job in of_kind(objects, "Job")}
     pages = "".join(page.read_text() for page in HOW_TO.glob("*.md"))
     assert set(re.findall(r"job/([\w-]+)", pages)) <= jobs
 

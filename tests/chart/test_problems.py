@@ -91,5 +91,5 @@ def test_the_other_sentences_are_in_the_service():
 
 
 def test_the_page_names_releases_as_the_chart_does(helm):
-    names = {f"{one['kind'].lower()}/{one['metadata']['name']}" for one in helm.template(values=merged({}))}
+    names = {f"{obj['kind'].lower()}/{obj['metadata']['name']}" for obj in helm.template(values=merged({}))}
     assert set(re.findall(r"(?:job|deployment)/[\w-]+", PAGE)) <= names

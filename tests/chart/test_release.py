@@ -64,10 +64,10 @@ class Site:
         """Plural and name of everything that bears the label of the release."""
         query = {"labelSelector": f"app.kubernetes.io/instance={self.release}"}
         return {
-            (path.rpartition("/")[2], one["metadata"]["name"])
+            (path.rpartition("/")[2], obj["metadata"]["name"])
             for path in COLLECTIONS
-            for one in self.api.list(path, query=query)[0]
-            if not one["metadata"].get("deletionTimestamp")
+            for obj in self.api.list(path, query=query)[0]
+            if not obj["metadata"].get("deletionTimestamp")
         }
 
 

@@ -33,7 +33,11 @@ IMAGE_COMMAND = json.loads(
 
 
 def ours(objects):
-    return {component(one): one for one in of_kind(objects, *WORKLOADS) if component(one) in OURS}
+    return {
+        component(workload): workload
+        for workload in of_kind(objects, *WORKLOADS)
+        if component(workload) in OURS
+    }
 
 
 @pytest.fixture(params=TABLE)
@@ -42,7 +46,7 @@ def objects(request, render):
 
 
 def test_every_process_is_there_with_an_account_of_its_own(objects):
-    accounts = {one["metadata"]["name"] for one in of_kind(objects, "ServiceAccount")}
+    accounts = {account["metadata"]["name"] for account in of_kind(objects, "ServiceAccount")}
     assert set(PROCESSES) < set(ours(objects))
     for name, workload in ours(objects).items():
         own = "train-osmo-topology-" + (name if name in PROCESSES else "jobs")
@@ -99,13 +103,13 @@ def test_every_process_starts_with_its_settings(objects, monkeypatch, tmp_path):
 
 
 def test_no_secret_is_written_but_those_of_the_quickstart(objects):
-    secrets = [one["metadata"]["name"] for one in of_kind(objects, "Secret")]
+    secrets = [secret["metadata"]["name"] for secret in of_kind(objects, "Secret")]
     quick = bool(of_kind(objects, "StatefulSet"))
     assert secrets == (["train-osmo-topology-quickstart"] if quick else [])
 
 
 def test_every_command_of_the_product_is_there(objects):
-    commands = [container_of(one).get("command", []) for one in of_kind(objects, *WORKLOADS, "Pod")]
+    commands = [container_of(obj).get("command", []) for obj in of_kind(objects, *WORKLOADS, "Pod")]
     own = {command[2] for command in commands if command[:2] == ["python", "manage.py"]}
     assert {"migrate", "observe", "prepare_removal", "preflight"} <= own <= set(get_commands())
 
@@ -121,15 +125,15 @@ def test_the_preflight_has_the_rights_and_credentials_of_a_worker(objects):
 
 
 def test_names_and_selectors_fit_together(objects):
-    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects]
+    names = [(obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"]) for obj in objects]
     assert len(names) == len(set(names))
     for workload in of_kind(objects, "Deployment", "StatefulSet"):
         labels = workload["spec"]["template"]["metadata"]["labels"]
         assert workload["spec"]["selector"]["matchLabels"].items() <= labels.items()
-    for one in of_kind(objects, "Service", "NetworkPolicy", "PodDisruptionBudget"):
-        selector = one["spec"].get("selector") or one["spec"]["podSelector"]
+    for obj in of_kind(objects, "Service", "NetworkPolicy", "PodDisruptionBudget"):
+        selector = obj["spec"].get("selector") or obj["spec"]["podSelector"]
         wanted = (selector.get("matchLabels") or selector).items()
-        pods = [one["spec"]["template"] for one in of_kind(objects, *WORKLOADS)]
+        pods = [workload["spec"]["template"] for workload in of_kind(objects, *WORKLOADS)]
         assert any(wanted <= pod["metadata"]["labels"].items() for pod in pods)
 
 
@@ -138,7 +142,7 @@ def test_what_may_run_twice_runs_twice_apart_and_leaves_one_by_one(render):
     for name in ("web", "worker", "observer"):
         workload = ours(objects)[name]
         assert workload["spec"]["replicas"] == 2
-        keys = {one["topologyKey"] for one in pod_of(workload)["topologySpreadConstraints"]}
+        keys = {constraint["topologyKey"] for constraint in pod_of(workload)["topologySpreadConstraints"]}
         assert keys == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
         budget = named(objects, "PodDisruptionBudget", f"train-osmo-topology-{name}")
         assert budget["spec"]["maxUnavailable"] == 1
@@ -148,7 +152,7 @@ def test_what_may_run_twice_runs_twice_apart_and_leaves_one_by_one(render):
 def test_a_process_can_be_stopped_by_its_number(render):
     objects = render({"worker": {"replicas": 0}})
     assert ours(objects)["worker"]["spec"]["replicas"] == 0
-    budgets = {component(one) for one in of_kind(objects, "PodDisruptionBudget")}
+    budgets = {component(budget) for budget in of_kind(objects, "PodDisruptionBudget")}
     assert budgets == {"web", "observer"}
 
 
@@ -230,7 +234,7 @@ def test_tls_is_verified_by_the_given_authority(render):
 )
 def test_migrations_alone_go_past_a_pooler(render, case, through, past):
     objects = ours(render(TABLE[case]))
-    urls = {name: environment_of(one)["OSMO_DATABASE_URL"] for name, one in objects.items()}
+    urls = {name: environment_of(workload)["OSMO_DATABASE_URL"] for name, workload in objects.items()}
     assert urls.pop("migrate") == past
     assert set(urls.values()) == {through}
 
@@ -257,19 +261,21 @@ def test_settings_reach_every_process_as_they_are_read(render):
 def test_each_process_reads_its_own_credentials_of_a_remote_cluster(render):
     objects = ours(render(TABLE["everything"]))
     for name, key in {"web": "w", "worker": "wo", "observer": "o"}.items():
-        (volume,) = [one for one in pod_of(objects[name])["volumes"] if one["name"] == "cluster-east"]
+        (volume,) = [
+            volume for volume in pod_of(objects[name])["volumes"] if volume["name"] == "cluster-east"
+        ]
         assert volume["secret"]["items"] == [{"key": key, "path": "kubeconfig"}]
         (mount,) = [
-            one for one in container_of(objects[name])["volumeMounts"] if one["name"] == "cluster-east"
+            mount for mount in container_of(objects[name])["volumeMounts"] if mount["name"] == "cluster-east"
         ]
         assert mount["mountPath"] == "/etc/osmo-topology/clusters/east"
     assert "cluster-east" not in json.dumps(objects["beat"])
 
 
 def test_the_image_by_digest(render):
-    for one in ours(render(TABLE["an image by digest from a registry with a password"])).values():
-        assert container_of(one)["image"] == f"registry.example.com/osmo@sha256:{'a' * 64}"
-        assert pod_of(one)["imagePullSecrets"] == [{"name": "registry"}]
+    for workload in ours(render(TABLE["an image by digest from a registry with a password"])).values():
+        assert container_of(workload)["image"] == f"registry.example.com/osmo@sha256:{'a' * 64}"
+        assert pod_of(workload)["imagePullSecrets"] == [{"name": "registry"}]
 
 
 # --- order -------------------------------------------------------------------------------------
@@ -304,13 +310,13 @@ def test_a_name_of_digits_stays_a_name(render, case):
     logs = {"existingSecret": "19"} if case == "everything" else {"newClaim": {"storageClass": "20"}}
     objects = render(merged({**digits, "logs": logs}, TABLE[case]), release="2024", namespace="2025")
     wrong = [
-        (one["kind"], *name) for one in objects for name in names_in(one) if not isinstance(name[1], str)
+        (obj["kind"], *name) for obj in objects for name in names_in(obj) if not isinstance(name[1], str)
     ]
     assert wrong == []
 
 
-def hooks(one):
-    return one["metadata"].get("annotations", {}).get("helm.sh/hook", "")
+def hooks(obj):
+    return obj["metadata"].get("annotations", {}).get("helm.sh/hook", "")
 
 
 def test_the_schema_is_there_before_the_processes_are_and_a_rollback_leaves_it(render):
@@ -322,7 +328,7 @@ def test_the_schema_is_there_before_the_processes_are_and_a_rollback_leaves_it(r
 
 def test_a_hook_needs_nothing_of_the_release_but_other_hooks(render):
     objects = render(TABLE["the least"])
-    (account,) = [one for one in of_kind(objects, "ServiceAccount") if hooks(one)]
+    (account,) = [account for account in of_kind(objects, "ServiceAccount") if hooks(account)]
     for job in of_kind(objects, "Job"):
         assert pod_of(job)["serviceAccountName"] == account["metadata"]["name"]
         assert set(hooks(job).split(",")) <= set(hooks(account).split(","))
@@ -345,7 +351,7 @@ def test_every_job_ends_at_a_refusal_and_is_tried_again_after_anything_else(obje
 def test_the_quickstart_migrates_once_its_database_is_there(render):
     """Its servers are objects of the release, which a hook before it would wait for in vain."""
     objects = render(TABLE["the quickstart"])
-    names = {one["metadata"]["name"]: hooks(one) for one in of_kind(objects, "Job")}
+    names = {job["metadata"]["name"]: hooks(job) for job in of_kind(objects, "Job")}
     assert names == {
         "train-osmo-topology-migrate-1": "",
         "train-osmo-topology-administrator-1": "",
@@ -364,16 +370,16 @@ def test_an_uninstallation_is_refused_while_there_is_work_unless_cleaning_is_wan
 
 def test_what_holds_work_or_logs_outlives_the_release(render):
     kept = [
-        one["kind"]
-        for one in render(TABLE["logs on a volume of its own"])
-        if one["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
+        obj["kind"]
+        for obj in render(TABLE["logs on a volume of its own"])
+        if obj["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
     ]
     assert sorted(kept) == ["Namespace", "PersistentVolumeClaim"]
 
 
 def test_addresses_of_ipv6_are_those_that_processes_connect_to(render):
     objects = ours(render(TABLE["servers by addresses of IPv6"]))
-    address = {name: environment_of(one)["OSMO_DATABASE_URL"] for name, one in objects.items()}
+    address = {name: environment_of(workload)["OSMO_DATABASE_URL"] for name, workload in objects.items()}
     assert settings._database(address["worker"])["HOST"] == "fd00::10"
     assert settings._database(address["migrate"])["HOST"] == "fd00::11"
     broker = environment_of(objects["worker"])["OSMO_REDIS_URL"]
@@ -452,9 +458,9 @@ def test_the_start_barrier_of_tasks_has_the_services_image_unless_another_is_nam
 def test_a_scrape_bears_the_token_on_every_port(render):
     (monitor,) = of_kind(render(TABLE["everything"]), "PodMonitor")
     endpoints = monitor["spec"]["podMetricsEndpoints"]
-    assert {one["port"] for one in endpoints} == {"http", "metrics"}
-    for one in endpoints:
-        assert one["authorization"]["credentials"] == {"name": "osmo-metrics", "key": "token"}
+    assert {endpoint["port"] for endpoint in endpoints} == {"http", "metrics"}
+    for endpoint in endpoints:
+        assert endpoint["authorization"]["credentials"] == {"name": "osmo-metrics", "key": "token"}
 
 
 def test_the_declared_configuration_is_the_file_that_is_read(render):

@@ -17,11 +17,11 @@ KAI = "kai-scheduler"
 def granted(objects, *, account):
     """(namespace or none, account, verb, resource) of every rule that is bound."""
 
-    def key(one, name):
-        return one["kind"].removesuffix("Binding"), one["metadata"].get("namespace", ""), name
+    def key(role, name):
+        return role["kind"].removesuffix("Binding"), role["metadata"].get("namespace", ""), name
 
     rules = {
-        key(one, one["metadata"]["name"]): one["rules"] for one in of_kind(objects, "ClusterRole", "Role")
+        key(role, role["metadata"]["name"]): role["rules"] for role in of_kind(objects, "ClusterRole", "Role")
     }
     return {
         (binding["metadata"].get("namespace", ""), *right)
@@ -34,13 +34,13 @@ def granted(objects, *, account):
 
 def of_the_repository(namespaces, *, leave_out=()):
     cluster = [
-        one
+        obj
         for name in ("cluster.yaml", "preflight.yaml")
-        for one in yaml.safe_load_all((RBAC / name).read_text())
-        if one["metadata"].get("namespace") != KAI
+        for obj in yaml.safe_load_all((RBAC / name).read_text())
+        if obj["metadata"].get("namespace") != KAI
     ]
     own = list(yaml.safe_load_all((RBAC / "namespace.yaml").read_text()))
-    objects = [one for one in cluster if one["metadata"]["name"] not in leave_out]
+    objects = [obj for obj in cluster if obj["metadata"]["name"] not in leave_out]
     plain = granted([*objects, *own], account=lambda subject: subject["name"])
     everywhere = {right for right in plain if not right[0]}
     return everywhere | {(name, *right[1:]) for name in namespaces for right in plain if right[0]}
@@ -64,7 +64,7 @@ def test_the_rights_are_those_of_the_repository(render):
 def test_they_are_granted_in_each_namespace_of_tasks_and_no_other(render):
     objects = render({"taskNamespaces": [{"name": "team-a"}, {"name": "team-b", "create": True}]})
     assert of_the_chart(objects) == of_the_repository(["team-a", "team-b"])
-    created = [one["metadata"]["name"] for one in of_kind(objects, "Namespace")]
+    created = [namespace["metadata"]["name"] for namespace in of_kind(objects, "Namespace")]
     assert created == ["team-b"]
 
 
@@ -98,7 +98,7 @@ def test_queues_of_kueue_are_kept_where_that_is_chosen(render):
 
 
 def test_an_administrator_may_make_the_rights_alone(render):
-    kinds = {one["kind"] for one in render(TABLE["rights made by somebody else"])}
+    kinds = {obj["kind"] for obj in render(TABLE["rights made by somebody else"])}
     assert not kinds & {"ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"}
 
 
@@ -106,6 +106,6 @@ def test_an_administrator_may_make_the_rights_alone(render):
 def test_two_releases_share_no_object(render, other):
     def names(**options):
         objects = render({"taskNamespaces": [{"name": "osmo"}]}, **options)
-        return {(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects}
+        return {(obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"]) for obj in objects}
 
     assert not names() & names(**other)

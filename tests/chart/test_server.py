@@ -78,7 +78,9 @@ def path_of(api, body):
     version = body["apiVersion"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     (resource,) = [
-        one for one in api.get(root)["resources"] if one["kind"] == body["kind"] and "/" not in one["name"]
+        resource
+        for resource in api.get(root)["resources"]
+        if resource["kind"] == body["kind"] and "/" not in resource["name"]
     ]
     scope = f"/namespaces/{body['metadata']['namespace']}" if resource["namespaced"] else ""
     return f"{root}{scope}/{resource['name']}"
@@ -131,9 +133,9 @@ def test_every_object_is_one_that_the_server_takes(cluster_api, definitions, res
 def test_the_namespace_refuses_a_pod_that_asks_for_more(cluster_api, restricted, render):
     """What the other test relies on."""
     (beat,) = [
-        one
-        for one in of_kind(render(namespace=restricted), "Deployment")
-        if one["metadata"]["name"].endswith("-beat")
+        deployment
+        for deployment in of_kind(render(namespace=restricted), "Deployment")
+        if deployment["metadata"]["name"].endswith("-beat")
     ]
     beat["spec"]["template"]["spec"]["serviceAccountName"] = "default"
     create_pod(cluster_api, restricted, beat, "as-it-is")

@@ -89,7 +89,7 @@ def test_a_template_is_submitted_with_its_variables_labels_and_priority(command,
     name = ended.json["name"]
     assert name.startswith("t7-")
     listed = command("list", "--name", name, "--label", "team=vision", "-o", "json").json["workflows"]
-    assert [(one["name"], one["priority"]) for one in listed] == [(name, "LOW")]
+    assert [(row["name"], row["priority"]) for row in listed] == [(name, "LOW")]
     assert command("cancel", name).out == f"{name} is being cancelled\n"
 
 

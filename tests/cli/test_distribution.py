@@ -78,7 +78,7 @@ def needed(distributions, seen=frozenset()):
             continue
         seen |= {name}
         requires = [text for text in metadata.requires(name) or () if "extra ==" not in text]
-        below = {one for one in names(requires) if _is_here(one)}
+        below = {requirement for requirement in names(requires) if _is_here(requirement)}
         seen = needed(below, seen)
     return seen
 

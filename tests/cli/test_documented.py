@@ -13,7 +13,7 @@ OPTION = re.compile(r"`(--?[a-z][a-z-]*)`")
 
 
 def options(command):
-    return {word for one in command.params for word in one.opts if word.startswith("-")}
+    return {word for param in command.params for word in param.opts if word.startswith("-")}
 
 
 def commands_of(group, before=""):
@@ -39,7 +39,7 @@ def test_every_command_and_option_is_described_and_no_other():
 def test_every_command_and_option_says_what_it_does():
     for name, command in commands_of(typer.main.get_command(app)):
         assert command.help
-        assert [one.name for one in command.params if not one.help] == [], name
+        assert [param.name for param in command.params if not param.help] == [], name
 
 
 def test_every_command_is_run_by_a_test():

@@ -52,30 +52,32 @@ class World:
     group: GroupValues
 
     def verdict(self):
-        seen = [_fit_node(one) for one in self.machines]
+        seen = [_fit_node(machine) for machine in self.machines]
         held = capabilities_at("kubernetes", "1.36")
         return judge(Snapshot.of(seen, LEVELS, paths=False), demand_of(self.group, capabilities=held))
 
     def picture(self):
         lines = [
-            f"{one.node.name} {list(one.node.labels.values())[1:]} held={one.held}"
-            f"{' cordoned' if one.cordoned else ''}{' tainted' if one.node.taints else ''}"
-            for one in self.machines
+            f"{machine.node.name} {list(machine.node.labels.values())[1:]} held={machine.held}"
+            f"{' cordoned' if machine.cordoned else ''}{' tainted' if machine.node.taints else ''}"
+            for machine in self.machines
         ]
         asks = [task.placement.gpu for task in self.group.tasks]
         return "\n  ".join([f"{self.name}: {asks} {self.group.tasks[0].placement.requirements}", *lines])
 
 
-def _fit_node(one):
-    manifest = nodes.manifest(one.node)
+def _fit_node(machine):
+    manifest = nodes.manifest(machine.node)
     made = fit_node(
-        one.node.name,
+        machine.node.name,
         manifest["metadata"]["labels"],
         manifest["status"]["allocatable"],
         manifest["spec"].get("taints", []),
     )
-    holding = Holding("somebody", amounts(gpu=one.held, cpu=1000, memory=2**30, pods=1))
-    return replace(made, holdings=(holding,) * bool(one.held), closed="cordoned" if one.cordoned else "")
+    holding = Holding("somebody", amounts(gpu=machine.held, cpu=1000, memory=2**30, pods=1))
+    return replace(
+        made, holdings=(holding,) * bool(machine.held), closed="cordoned" if machine.cordoned else ""
+    )
 
 
 def draw(chance, *, name, namespace):
@@ -140,14 +142,14 @@ def group(name, asks, key, sets, *, namespace):
     return GroupValues(uuid=uuid4(), name="g", generation=0, placement=placement, tasks=tasks)
 
 
-def _holder(namespace, one):
+def _holder(namespace, machine):
     """A pod that somebody bound to a node himself."""
-    asked = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(one.held)}
+    asked = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(machine.held)}
     container = {"name": "main", "image": "none", "resources": {"requests": asked, "limits": asked}}
     tolerations = [{"operator": "Exists"}]
     return {
-        "metadata": {"name": f"held-{one.node.name}", "namespace": namespace},
-        "spec": {"nodeName": one.node.name, "containers": [container], "tolerations": tolerations},
+        "metadata": {"name": f"held-{machine.node.name}", "namespace": namespace},
+        "spec": {"nodeName": machine.node.name, "containers": [container], "tolerations": tolerations},
     }
 
 
@@ -156,9 +158,9 @@ def build(add_nodes):
     """Makes the nodes of all worlds."""
 
     def make(worlds):
-        made = iter(add_nodes([one.node for world in worlds for one in world.machines]))
+        made = iter(add_nodes([machine.node for world in worlds for machine in world.machines]))
         return [
-            replace(world, machines=[replace(one, node=next(made)) for one in world.machines])
+            replace(world, machines=[replace(machine, node=next(made)) for machine in world.machines])
             for world in worlds
         ]
 
@@ -168,10 +170,10 @@ def build(add_nodes):
 def create(api, worlds, namespace, add_nodes):
     pods = f"/api/v1/namespaces/{namespace}/pods"
     with ThreadPoolExecutor(max_workers=8) as threads:
-        machines = [one for world in worlds for one in world.machines]
-        holders = [_holder(namespace, one) for one in machines if one.held]
+        machines = [machine for world in worlds for machine in world.machines]
+        holders = [_holder(namespace, machine) for machine in machines if machine.held]
         list(threads.map(lambda body: api.create(pods, body), holders))
-        shut = [one.node.name for one in machines if one.cordoned]
+        shut = [machine.node.name for machine in machines if machine.cordoned]
         list(
             threads.map(
                 lambda name: api.patch(f"{nodes.PATH}/{name}", {"spec": {"unschedulable": True}}), shut
@@ -218,7 +220,10 @@ def settled(api, worlds, namespace):
             for pod in items
             if pod["spec"].get("schedulingGroup") and pod["spec"].get("nodeName")
         )
-        said = {one["metadata"]["name"]: conditions(one) for one in api.list(POD_GROUPS.format(namespace))[0]}
+        said = {
+            pod_group["metadata"]["name"]: conditions(pod_group)
+            for pod_group in api.list(POD_GROUPS.format(namespace))[0]
+        }
         if all("PodGroupScheduled" in found for found in said.values()):
             names = {world.name: _pod_groups(world) for world in worlds}
             return {world: sum(bound[name] for name in of) for world, of in names.items()}
@@ -231,8 +236,8 @@ def placed_at_last(api, worlds, namespace, verdicts):
     until = time.monotonic() + SECONDS
     while True:
         bound = settled(api, worlds, namespace)
-        sure = [one for one in worlds if is_sure(verdicts[one.name])]
-        if all(bound[one.name] == len(one.group.tasks) for one in sure) or time.monotonic() > until:
+        sure = [world for world in worlds if is_sure(verdicts[world.name])]
+        if all(bound[world.name] == len(world.group.tasks) for world in sure) or time.monotonic() > until:
             return bound
         time.sleep(0.2)
 
@@ -243,7 +248,7 @@ def is_sure(verdict):
 
 def conditions(pod_group):
     found = pod_group.get("status", {}).get("conditions") or []
-    return {one["type"]: (one["status"], one.get("message", "")) for one in found}
+    return {condition["type"]: (condition["status"], condition.get("message", "")) for condition in found}
 
 
 def hangs_on_order(verdict):

@@ -63,7 +63,7 @@ def test_the_api_server_takes_the_pod_with_the_template_in_it(real, namespace):
     spec = made["spec"]
     assert spec["terminationGracePeriodSeconds"] == 7
     assert spec["volumes"] == [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}]
-    assert [one["name"] for one in spec["initContainers"]] == ["log"]
+    assert [container["name"] for container in spec["initContainers"]] == ["log"]
     [container] = spec["containers"]
     assert {"name": "CPUS", "value": "2"} in container["env"]
     assert container["volumeMounts"] == [{"name": "shm", "mountPath": "/dev/shm"}]
@@ -94,7 +94,10 @@ def test_the_api_server_takes_a_pod_with_a_start_barrier_as_it_is(real, namespac
     pod = Renderer(values).pod(tasks[0], ended={"task-2"})
     pod["spec"].pop("priorityClassName", None)
     made = real.create(POD, pod, dry_run=True)
-    assert [one["name"] for one in made["spec"]["initContainers"]] == ["log", "osmo-start-barrier"]
+    assert [container["name"] for container in made["spec"]["initContainers"]] == [
+        "log",
+        "osmo-start-barrier",
+    ]
     sent, kept = pod["spec"]["initContainers"][-1], made["spec"]["initContainers"][-1]
     assert sent.items() <= kept.items()
     assert made["spec"]["volumes"][-1] == pod["spec"]["volumes"][-1]

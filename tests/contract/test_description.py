@@ -42,14 +42,16 @@ def test_the_description_has(path, method, wanted):
     paths, components = description()
     operation = paths.get(_nameless(path), {}).get(method.lower())
     assert operation, "no such operation"
-    described = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"}
+    described = {
+        parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"
+    }
     assert set(wanted.get("query", ())) - described == set()
     assert set(wanted.get("body", ())) - _body_fields(operation, components) == set()
 
 
 def _body_fields(operation, components):
     content = operation.get("requestBody", {}).get("content", {})
-    schema = next((one["schema"] for one in content.values()), {})
+    schema = next((media["schema"] for media in content.values()), {})
     for part in schema.get("oneOf", schema.get("allOf", [schema])):
         if "$ref" in part:
             return set(components["schemas"][part["$ref"].rpartition("/")[2]]["properties"])

@@ -13,10 +13,10 @@ def explain(world, name, why, *, by, group="g", says="", evidence=lambda _: True
 
     def look():
         answer = world.service.get(f"/api/workflow/{name}/explain")
-        return next((one for one in answer["groups"] if one["group"] == group), {})
+        return next((row for row in answer["groups"] if row["group"] == group), {})
 
     found = world.wait(
-        look, lambda one: one.get("why") == why and says in one["sentence"] and evidence(one["evidence"])
+        look, lambda row: row.get("why") == why and says in row["sentence"] and evidence(row["evidence"])
     )
     assert found["since"]
     assert found["help"]

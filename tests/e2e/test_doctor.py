@@ -29,7 +29,11 @@ def doctor(running_service, world):
         )
         assert ended.returncode in (0, 1, 2), ended.stderr
         said = json.loads(ended.stdout)
-        return [one for one in said["findings"] if one["workflow"] in mine or one["object"] in mine]
+        return [
+            finding
+            for finding in said["findings"]
+            if finding["workflow"] in mine or finding["object"] in mine
+        ]
 
     return ask
 
@@ -62,6 +66,6 @@ def test_an_object_that_no_group_wants_is_found_in_the_cluster(world, doctor):
     stray = {"metadata": {"name": f"{world.prefix}stray", "labels": labels}}
     world.api.create(f"/api/v1/namespaces/{world.namespace}/secrets", stray)
     label = f"Secret {world.namespace}/{world.prefix}stray"
-    assert [one["rule"] for one in doctor("--grace", "0", mine=[label])] == ["unknown"]
+    assert [finding["rule"] for finding in doctor("--grace", "0", mine=[label])] == ["unknown"]
     world.api.delete(f"/api/v1/namespaces/{world.namespace}/secrets/{world.prefix}stray")
     assert doctor("--grace", "0", mine=[label]) == []

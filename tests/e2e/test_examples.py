@@ -109,7 +109,7 @@ def share(where, key, tasks):
 
 def compute_domains(world, workflow, group):
     found = world.view.of_group(world.namespace, "ComputeDomain", world.groups(workflow)[group]["uuid"])
-    return [one["metadata"]["uid"] for one in found]
+    return [obj["metadata"]["uid"] for obj in found]
 
 
 def finish(world, workflow):

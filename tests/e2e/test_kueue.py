@@ -15,7 +15,7 @@ from tests.e2e.kueue_queues import bound, complete, in_rank, places, workloads
 ZONE = "osmo.local/zone"
 
 
-def of_sets(**resources):
+def of_sets(resources):
     """Four tasks, each of the resource spec that names it."""
     text = workflow(
         ("g", list("abcd")),
@@ -80,7 +80,7 @@ def test_work_of_higher_priority_takes_the_room_and_the_lower_one_comes_back(wor
 def test_two_sets_get_a_clique_each(world, queues):
     pool = world.make_pool(scheduler="kueue", nvlink=True, racks=3)
     queues.make(pool, RACK, CLIQUE)
-    text = of_sets(one="[{key: clique, group: x}]", two="[{key: clique, group: y}]")
+    text = of_sets({"one": "[{key: clique, group: x}]", "two": "[{key: clique, group: y}]"})
     name = world.submit(pool, text)
     world.wait_group(name, "g", "RUNNING")
     a, b, c, d = places(world, bound(world, name), CLIQUE)
@@ -111,7 +111,7 @@ IN_ONE_ZONE = {
 def test_two_sets_get_a_rack_each_in_the_one_zone_that_is_large_enough(world, queues):
     pool = zoned(world, r0="b", r1="a", r2="a")
     queues.make(pool, ZONE, RACK)
-    name = world.submit(pool, of_sets(**IN_ONE_ZONE))
+    name = world.submit(pool, of_sets(IN_ONE_ZONE))
     world.wait_group(name, "g", "RUNNING")
     pods = bound(world, name)
     assert set(places(world, pods, ZONE)) == {"a"}
@@ -127,7 +127,7 @@ def test_preferences_inside_a_preference_are_refused_by_capability(world, queues
     preferred = "requirementType: preferred"
     sets = {name: text.replace("}", f", {preferred}}}") for name, text in IN_ONE_ZONE.items()}
     with pytest.raises(Refused, match=r"topology\.nested"):
-        world.submit(pool, of_sets(**sets))
+        world.submit(pool, of_sets(sets))
 
 
 def test_a_gang_that_is_switched_off_waits_until_it_is_switched_on(world, queues):

@@ -9,7 +9,7 @@ UNAVAILABLE = "TopologyLevelsUnavailable"
 
 
 def condition(holder, kind):
-    return next((one for one in holder["conditions"] if one["type"] == kind), {})
+    return next((condition for condition in holder["conditions"] if condition["type"] == kind), {})
 
 
 def test_a_level_lost_while_one_gang_runs_and_another_waits(world):
@@ -125,7 +125,7 @@ def make_topology(world, name, *levels, labels=None):
 
 def with_level(world, level):
     found = world.api.list(TOPOLOGIES)[0]
-    return next((one for one in found if {"nodeLabel": level} in one["spec"]["levels"]), None)
+    return next((topology for topology in found if {"nodeLabel": level} in topology["spec"]["levels"]), None)
 
 
 def events(world, workflow):

@@ -27,7 +27,7 @@ def named_by(world, name):
         spec.get("topologyConstraint"),
         *(s.get("topologyConstraint") for s in spec.get("subGroups", ())),
     ]
-    return {one["topology"] for one in constraints if one}
+    return {constraint["topology"] for constraint in constraints if constraint}
 
 
 def test_a_group_that_waits_keeps_its_topologies_while_its_pool_changes_and_moves(world):

@@ -10,8 +10,8 @@ RACK_OF = "one: {gpu: 4, topology: [{key: rack}]}"
 def native_groups(world, name):
     (group,) = world.service.workflow(name)["groups"]
     return {
-        one["metadata"]["name"].removeprefix(group["uuid"].replace("-", "")): one["spec"]
-        for one in world.view.of_group(world.namespace, "PodGroup (Kubernetes)", group["uuid"])
+        pod_group["metadata"]["name"].removeprefix(group["uuid"].replace("-", "")): pod_group["spec"]
+        for pod_group in world.view.of_group(world.namespace, "PodGroup (Kubernetes)", group["uuid"])
     }
 
 
@@ -65,7 +65,7 @@ def test_a_task_tried_again_after_a_peer_has_finished_runs_beside_the_one_that_i
 
     def status(task):
         tasks = world.groups(name)["g"]["tasks"]
-        return [one["status"] for one in tasks if one["name"] == task]
+        return [row["status"] for row in tasks if row["name"] == task]
 
     world.wait(lambda: status("b"), lambda found: found[-1] == "COMPLETED")
     world.annotate(of["c"], exit_code="3", run_for="0s")

@@ -15,10 +15,10 @@ def test_a_pod_of_somebody_else_takes_room_until_it_is_gone(world):
         text = {"file": workflow(PAIR, resources=SAME_RACK)}
         return world.service.call("POST", path, text)["feasibility"][0]
 
-    world.wait(verdict, lambda one: (one["verdict"], one.get("others_known")) == ("now", True))
+    world.wait(verdict, lambda verdict: (verdict["verdict"], verdict.get("others_known")) == ("now", True))
     for node in busy:
         world.view.block(node)
-    said = world.wait(verdict, lambda one: one["verdict"] == "not_now")
+    said = world.wait(verdict, lambda verdict: verdict["verdict"] == "not_now")
     assert "lacks 1, held by other tenants' pods." in said["sentence"]
     waiting = world.submit(pool, workflow(PAIR, resources=SAME_RACK))
     told = world.wait(lambda: world.groups(waiting)["g"]["waiting_reason"] or "", lambda text: "rack" in text)
@@ -30,5 +30,5 @@ def test_a_pod_of_somebody_else_takes_room_until_it_is_gone(world):
     world.wait_group(waiting, "g", "RUNNING")
     world.service.cancel(waiting, force=True)
     world.wait_released(waiting)
-    world.wait(verdict, lambda one: one["verdict"] == "now")
+    world.wait(verdict, lambda verdict: verdict["verdict"] == "now")
     world.view.unblock(busy[1])

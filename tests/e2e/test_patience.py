@@ -20,8 +20,11 @@ workflow:
 
 def levels(pod_group):
     """What each subgroup is held to: its required and its preferred level."""
-    held = [one.get("topologyConstraint", {}) for one in pod_group["spec"]["subGroups"]]
-    return [(one.get("requiredTopologyLevel"), one.get("preferredTopologyLevel")) for one in held]
+    held = [subgroup.get("topologyConstraint", {}) for subgroup in pod_group["spec"]["subGroups"]]
+    return [
+        (constraint.get("requiredTopologyLevel"), constraint.get("preferredTopologyLevel"))
+        for constraint in held
+    ]
 
 
 def test_a_gang_waits_for_racks_and_is_then_placed_without(world):

@@ -384,7 +384,7 @@ class FakeCluster:
         grace_seconds: int | None = None,
         propagation: str = "Background",
     ) -> Sequence[WriteOutcome]:
-        def one(each: DeleteTarget) -> Deletion:
+        def deletion(each: DeleteTarget) -> Deletion:
             return self.delete(
                 kind,
                 each.name,
@@ -396,7 +396,7 @@ class FakeCluster:
             )
 
         return self._many(
-            [(each.namespace, each.name, lambda each=each: one(each)) for each in targets], deadline
+            [(each.namespace, each.name, lambda each=each: deletion(each)) for each in targets], deadline
         )
 
     def logs(self, pod: str, *, namespace: str, tail_lines: int | None = None, **_other: Any) -> FakeLog:

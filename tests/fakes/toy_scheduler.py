@@ -44,9 +44,9 @@ class Toy(ByTable):
         name = f"{request.group.hex}-toy"
         sets = lay_out(tree)
         entries = [
-            {"tasks": len(one.tasks), "within": request.levels[one.constraint.required].label}
-            for one in sets
-            if one.constraint.required is not None
+            {"tasks": len(part.tasks), "within": request.levels[part.constraint.required].label}
+            for part in sets
+            if part.constraint.required is not None
         ]
         parts = PodParts({"toy.example.com/gang": name}, {}, request.scheduler_name, {})
         return RenderedGang(

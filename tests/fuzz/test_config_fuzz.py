@@ -286,7 +286,7 @@ def test_any_change_of_a_pool_is_saved_and_usable_or_refused_whole(changes):
 @pytest.mark.usefixtures("service")
 @bounded
 @given(
-    st.dictionaries(NAMES, part_of(POOL).map(lambda one: {"backend": "kai", **one}) | ANYTHING, max_size=3)
+    st.dictionaries(NAMES, part_of(POOL).map(lambda pool: {"backend": "kai", **pool}) | ANYTHING, max_size=3)
 )
 def test_of_many_pools_all_are_saved_or_none(documents):
     tried(

@@ -56,7 +56,7 @@ INIT = [{"name": name, "image": "any"} for name in ("first", "last")]
 
 
 def states(body):
-    return [next(iter(one["state"])) for one in body["status"]["initContainerStatuses"]]
+    return [next(iter(status["state"])) for status in body["status"]["initContainerStatuses"]]
 
 
 def test_a_pod_runs_when_its_last_init_container_has_ended(cluster_api, pods, namespace):

@@ -88,12 +88,12 @@ def entries(view):
     return [(member.name, member.status) for each in view.domains for member in each.members]
 
 
-def one(**more):
+def view_of(**more):
     return View(**{"domains": (domain(),), "owned": owned(), "machines": (machine(),), **more})
 
 
 def test_device_state_go_a_pod_is_started_once_the_daemon_of_its_node_is_ready():
-    view = one(uses=(use(),), claimants=(claimant("c"),))
+    view = view_of(uses=(use(),), claimants=(claimant("c"),))
     assert not started(plan(view)), "the node has no label yet"
 
     view, actions = settled(view)
@@ -107,7 +107,7 @@ def test_device_state_go_a_pod_is_started_once_the_daemon_of_its_node_is_ready()
     ("daemon", "want"), [("not-ready", [("n1", "NotReady")]), ("absent", [])], ids=["not ready", "absent"]
 )
 def test_device_state_go_a_pod_waits_in_container_creating_for_a_daemon(daemon, want):
-    view = one(machines=(machine(daemon=daemon),), uses=(use(),), claimants=(claimant("c"),))
+    view = view_of(machines=(machine(daemon=daemon),), uses=(use(),), claimants=(claimant("c"),))
 
     view, actions = settled(view)
 
@@ -143,7 +143,7 @@ def test_computedomain_go_a_node_that_carries_the_label_of_another_domain_is_ref
 
 
 def test_computedomain_go_the_label_of_a_dead_domain_goes_with_the_next_sweep_and_then_the_pod_starts():
-    view = one(machines=(machine(label="dead"),), uses=(use(),), claimants=(claimant("c"),))
+    view = view_of(machines=(machine(label="dead"),), uses=(use(),), claimants=(claimant("c"),))
 
     (swept,) = [each for each in plan(view, sweep=True) if "/nodes/" in each.path]
     assert swept.body["metadata"]["labels"] == {values.LABEL: None}
@@ -163,13 +163,13 @@ def test_computedomain_go_a_pod_whose_domain_is_gone_is_never_started():
 
 def test_kubelet_a_pod_waits_for_all_its_claims_and_others_than_channels_are_prepared_at_once():
     nic = Use(None, None, "ns", "nic")
-    some = one(uses=(nic,), claimants=(claimant("nic", references=2),))
+    some = view_of(uses=(nic,), claimants=(claimant("nic", references=2),))
     assert not started(plan(some)), "the second claim is not made yet"
 
-    allocating = one(uses=(nic, Use(UID, None, "ns", "c")), claimants=(claimant("nic", "c"),))
+    allocating = view_of(uses=(nic, Use(UID, None, "ns", "c")), claimants=(claimant("nic", "c"),))
     assert not started(plan(allocating)), "the watch has not shown the allocation yet"
 
-    plain = one(uses=(nic,), claimants=(claimant("nic"),))
+    plain = view_of(uses=(nic,), claimants=(claimant("nic"),))
     assert started(plan(plain))
 
 
@@ -178,7 +178,7 @@ def test_kubelet_a_pod_waits_for_all_its_claims_and_others_than_channels_are_pre
 )
 def test_cdstatus_go_a_domain_that_loses_a_node_while_its_pods_run(daemon, want):
     uses = (use("c1"), use("c2", node="n2"))
-    running, _ = settled(one(machines=(machine(), machine("n2")), uses=uses))
+    running, _ = settled(view_of(machines=(machine(), machine("n2")), uses=uses))
     assert entries(running) == [("n1", "Ready"), ("n2", "Ready")]
 
     lost = dataclasses.replace(running.machines[0], daemon=daemon)
@@ -192,7 +192,7 @@ def test_cdstatus_go_a_domain_that_loses_a_node_while_its_pods_run(daemon, want)
 def test_compute_domain_daemon_go_without_dns_names_daemons_need_the_exact_number_of_nodes(number, ready):
     """``MaybePushNodesUpdate``: peers are made known only while the entries are as many as ``numNodes``."""
     without = Faults(dns_names=False)
-    empty = one(domains=(domain(num_nodes=number, status=None),))
+    empty = view_of(domains=(domain(num_nodes=number, status=None),))
     assert settled(empty, without)[0].domains[0].status == ("NotReady" if number else "Ready")
 
     pods = (claimant("c1"), claimant("c2", node="n2"))
@@ -205,7 +205,7 @@ def test_compute_domain_daemon_go_without_dns_names_daemons_need_the_exact_numbe
 
 
 def test_compute_domain_daemon_go_a_node_without_clique_runs_no_daemon_and_is_ready():
-    view = one(machines=(machine(clique=""),), uses=(use(),))
+    view = view_of(machines=(machine(clique=""),), uses=(use(),))
 
     assert entries(settled(view, Faults(dns_names=False))[0]) == [("n1", "Ready")]
 
@@ -224,7 +224,7 @@ def test_compute_domain_daemon_go_a_node_without_clique_runs_no_daemon_and_is_re
 )
 def test_resourceclaimtemplate_go_a_template_removed_by_hand_comes_back_late(mark, setting, gone, want):
     missing = {} if gone is None else {UID: gone}
-    view = one(domains=(domain(restore_after=mark),), owned=owned()[1:], missing=missing)
+    view = view_of(domains=(domain(restore_after=mark),), owned=owned()[1:], missing=missing)
 
     actions = plan(view, faults=Faults(restore_after=setting))
 
@@ -267,7 +267,7 @@ def test_kubeclient_go_the_controller_sends_what_its_pace_allows_in_order_and_pl
 
 def test_resourceclaimtemplate_go_only_a_template_that_was_there_counts_as_removed(controller):
     made, _ = controller
-    whole, gone = one(), one(owned=owned()[1:])
+    whole, gone = view_of(), view_of(owned=owned()[1:])
 
     assert made._missing(gone, 10.0) == {}, "it is new"
     assert made._missing(whole, 20.0) == {}
@@ -280,10 +280,10 @@ def test_resourceclaimtemplate_go_only_a_template_that_was_there_counts_as_remov
 def test_nodes_go_what_the_plugins_do_on_their_nodes_is_not_held_up_by_the_controller():
     """The plugin labels its node and publishes its slice; the controller removes a dead domain's labels."""
     nvlink = dataclasses.replace(machine(), nvlink=True)
-    view = one(machines=(nvlink,), uses=(use(),), claimants=(claimant("c"),))
+    view = view_of(machines=(nvlink,), uses=(use(),), claimants=(claimant("c"),))
     assert {each.by for each in plan(view) if "/nodes/" in each.path or "slices" in each.path} == {"plugin"}
 
-    ending = one(domains=(domain(deleting=True),), machines=(machine(label=UID),))
+    ending = view_of(domains=(domain(deleting=True),), machines=(machine(label=UID),))
     gone = tuple(dataclasses.replace(each, deleting=True) for each in ending.owned)
     (label,) = plan(dataclasses.replace(ending, owned=gone))
     assert (label.path, label.by) == ("/api/v1/nodes/n1", "controller")

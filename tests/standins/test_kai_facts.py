@@ -40,9 +40,9 @@ TWO_ZONES = """
 @VERSIONS
 def test_a_tree_with_minimums_on_leaves_only_is_one_gang(version):
     subs = (leaf("s0", 4, both("t", RACK)), leaf("s1", 4, both("t", RACK)))
-    one = group(subgroups=subs, constraint=both("t", ZONE))
+    gang = group(subgroups=subs, constraint=both("t", ZONE))
     members = (*pods(4, "x", subgroup="s0"), *pods(4, "y", subgroup="s1"))
-    snapshot = world(TWO_ZONES, groups=(one,), pods=members)
+    snapshot = world(TWO_ZONES, groups=(gang,), pods=members)
 
     decisions = run(snapshot, version=version)
 
@@ -138,8 +138,8 @@ def test_the_fault_also_bites_below_a_parent_with_one_child_domain():
 @VERSIONS
 def test_a_child_broader_than_its_parent_is_placed_in_its_parents_domain(version):
     """Tried on running KAI, with required and preferred in both."""
-    one = group(constraint=both("t", RACK), subgroups=(leaf("s0", 2, both("t", ZONE)),))
-    snapshot = world(TWO_ZONES, groups=(one,), pods=pods(2, subgroup="s0"))
+    gang = group(constraint=both("t", RACK), subgroups=(leaf("s0", 2, both("t", ZONE)),))
+    snapshot = world(TWO_ZONES, groups=(gang,), pods=pods(2, subgroup="s0"))
 
     bound = run(snapshot, version=version)
 
@@ -263,8 +263,8 @@ def test_a_topology_that_does_not_exist_is_named():
 
 
 def test_an_unmet_sub_group_is_named():
-    one = group(subgroups=(leaf("s0", 5, both("t", RACK)),))
-    decisions = run(world(TWO_ZONES, groups=(one,), pods=pods(5, subgroup="s0")))
+    gang = group(subgroups=(leaf("s0", 5, both("t", RACK)),))
+    decisions = run(world(TWO_ZONES, groups=(gang,), pods=pods(5, subgroup="s0")))
 
     assert "topology t, requirement topo/rack couldn't be satisfied for job <ns/g>, subgroup s0" in message(
         decisions
@@ -314,10 +314,10 @@ ONE_GOOD_RACK = """
 @pytest.mark.parametrize(("free", "want"), [("a-free", 0), ("z-free", 7)])
 def test_siblings_are_placed_by_name_and_a_placed_one_is_never_moved(version, free, want):
     subs = (leaf("m-set", 4, both("t", RACK)), leaf(free, 3))
-    one = group(subgroups=subs, constraint=both("t", ZONE))
+    gang = group(subgroups=subs, constraint=both("t", ZONE))
     members = (*pods(4, "x", subgroup="m-set"), *pods(3, "y", subgroup=free))
 
-    decisions = run(world(ONE_GOOD_RACK, groups=(one,), pods=members), version=version)
+    decisions = run(world(ONE_GOOD_RACK, groups=(gang,), pods=members), version=version)
 
     assert len(placed(decisions)) == want
 
@@ -329,10 +329,10 @@ def test_v0_13_places_inner_groups_before_leaves_whatever_their_names(version, w
         a/r2: n5 n6
     """
     subs = (leaf("a-set", 4, both("t", RACK)), SubGroup("b-inner"), leaf("leaf", 2, parent="b-inner"))
-    one = group(subgroups=subs, constraint=both("t", ZONE))
+    gang = group(subgroups=subs, constraint=both("t", ZONE))
     members = (*pods(4, "x", subgroup="a-set"), *pods(2, "y", subgroup="leaf"))
 
-    assert len(placed(run(world(picture, groups=(one,), pods=members), version=version))) == want
+    assert len(placed(run(world(picture, groups=(gang,), pods=members), version=version))) == want
 
 
 ZONES_AND_RACKS = (Topology("zones", (ZONE,)), Topology("racks", (ZONE, RACK)))
@@ -348,9 +348,9 @@ THREE_WITHOUT_RACK = """
 @pytest.mark.parametrize(("zone_topology", "want"), [("zones", 7), ("racks", 0)])
 def test_several_topologies_cut_at_their_own_level_make_unlabelled_nodes_usable(version, zone_topology, want):
     subs = (leaf("s0", 4, both("racks", RACK)), leaf("s1-free", 3))
-    one = group(subgroups=subs, constraint=both(zone_topology, ZONE))
+    gang = group(subgroups=subs, constraint=both(zone_topology, ZONE))
     members = (*pods(4, "x", subgroup="s0"), *pods(3, "y", subgroup="s1-free"))
-    snapshot = world(THREE_WITHOUT_RACK, topologies=ZONES_AND_RACKS, groups=(one,), pods=members)
+    snapshot = world(THREE_WITHOUT_RACK, topologies=ZONES_AND_RACKS, groups=(gang,), pods=members)
 
     decisions = run(snapshot, version=version)
 
@@ -365,8 +365,8 @@ def test_a_preferred_zone_on_its_own_topology_uses_nodes_without_rack():
         a/r2: n5 n6 n7 n8
         a/- : o1 o2 o3
     """
-    one = group(min_member=11, constraint=Constraint("zones", preferred=ZONE))
-    snapshot = world(picture, topologies=ZONES_AND_RACKS, groups=(one,), pods=pods(11))
+    gang = group(min_member=11, constraint=Constraint("zones", preferred=ZONE))
+    snapshot = world(picture, topologies=ZONES_AND_RACKS, groups=(gang,), pods=pods(11))
 
     assert len(placed(run(snapshot))) == 11
 
@@ -547,12 +547,12 @@ def test_use_case_4_with_preferred_racks_and_a_preferred_spine(version, case):
     picture, want = USE_CASE_4[case]
     cut = (Topology("spines", SPINES[:1]), Topology("racks", SPINES))
     preferred = Constraint("racks", preferred="topo/rack")
-    one = group(
+    gang = group(
         subgroups=(leaf("s0", 4, preferred), leaf("s1", 4, preferred)),
         constraint=Constraint("spines", preferred="topo/spine"),
     )
     members = (*pods(4, "x", subgroup="s0"), *pods(4, "y", subgroup="s1"))
-    snapshot = world(picture, levels=SPINES, topologies=cut, groups=(one,), pods=members)
+    snapshot = world(picture, levels=SPINES, topologies=cut, groups=(gang,), pods=members)
 
     decisions = run(snapshot, version=version)
 
@@ -636,14 +636,14 @@ def test_wrapping_a_leaf_set_puts_it_before_an_inner_sibling_on_both_versions(fo
     else:
         first = (leaf("a-leaf", 4, both("t", RACK)),)
     inner = (SubGroup("b-inner"), leaf("b0", 2, parent="b-inner"), leaf("b1", 2, parent="b-inner"))
-    one = group(subgroups=(*first, *inner), constraint=both("t", ZONE))
+    gang = group(subgroups=(*first, *inner), constraint=both("t", ZONE))
     members = (
         *pods(4, "x", subgroup="a-leaf"),
         *pods(2, "y", subgroup="b0"),
         *pods(2, "z", subgroup="b1"),
     )
 
-    decisions = run(world(picture, groups=(one,), pods=members), version=version)
+    decisions = run(world(picture, groups=(gang,), pods=members), version=version)
 
     assert len(placed(decisions)) == WRAPPED[(form, version)]
 
@@ -652,9 +652,9 @@ def test_wrapping_a_leaf_set_puts_it_before_an_inner_sibling_on_both_versions(fo
 def test_a_pending_gang_is_placed_once_its_leaves_are_renamed_on_group_and_pods(version):
     """Only both edits together help: between them three pods name a leaf that is gone."""
     subs = (leaf("a-free", 3), leaf("m-set", 4, both("t", RACK)))
-    one = group(subgroups=subs, constraint=both("t", ZONE))
+    gang = group(subgroups=subs, constraint=both("t", ZONE))
     free, fixed = pods(3, "y", subgroup="a-free"), pods(4, "x", subgroup="m-set")
-    waiting = world(ONE_GOOD_RACK, groups=(one,), pods=(*fixed, *free))
+    waiting = world(ONE_GOOD_RACK, groups=(gang,), pods=(*fixed, *free))
     assert placed(run(waiting, version=version)) == {}
 
     renamed = edit(waiting, subgroups=(subs[1], leaf("z-free", 3)))

@@ -221,8 +221,8 @@ def test_a_required_level_holds_a_retried_pod_in_the_domain_of_its_running_peers
         a/r2: m1 m2 m3
     """
     peers = tuple(pod(f"p{n}", state="active", node=f"n{n}") for n in (1, 2))
-    one = group(min_member=3, constraint=both("t", "topo/rack"))
-    snapshot = world(picture, groups=(one,), pods=(*peers, pod("retry")))
+    gang = group(min_member=3, constraint=both("t", "topo/rack"))
+    snapshot = world(picture, groups=(gang,), pods=(*peers, pod("retry")))
     assert placed(run(snapshot)) == {}, "n3 is busy and the other rack is not offered"
 
     freed = dataclasses.replace(snapshot, pods=tuple(p for p in snapshot.pods if p.name != "busy-n3"))

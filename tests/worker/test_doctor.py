@@ -157,14 +157,14 @@ def test_a_release_that_is_not_true_is_told_of_each_object(world):
     world.cluster._now = lambda: now - timedelta(minutes=5)
     code, said = check()
     assert code == 1
-    assert {one["rule"] for one in said["findings"]} == {"released-early"}
-    assert {one["object"].split()[0] for one in said["findings"]} == {
+    assert {finding["rule"] for finding in said["findings"]} == {"released-early"}
+    assert {finding["object"].split()[0] for finding in said["findings"]} == {
         "Pod",
         "PodGroup",
         "ComputeDomain",
         "ResourceClaimTemplate",
     }
-    assert {one["group"] for one in said["findings"]} == {group.name}
+    assert {finding["group"] for finding in said["findings"]} == {group.name}
 
 
 def test_repair_does_what_the_product_does(world):
@@ -270,7 +270,9 @@ def test_a_log_of_submissions_is_held_against_the_workflows(world, tmp_path):
     log.write_text("\n".join(json.dumps(line) for line in lines))
     code, said = check("--submissions", str(log))
     assert code == 1
-    assert [(one["rule"], one["workflow"]) for one in said["findings"]] == [("submission", "gone-1")]
+    assert [(finding["rule"], finding["workflow"]) for finding in said["findings"]] == [
+        ("submission", "gone-1")
+    ]
     assert said["submissions"] == {"sent": 4, "accepted": 2, "refused": 1, "unanswered": 1}
     log.write_text("[]")
     assert check("--submissions", str(log))[0] == 2

@@ -26,7 +26,9 @@ def minimum(world):
     spec = pod_group(world)["spec"]
     if "subGroups" not in spec:
         return spec["minMember"]
-    return {one["name"]: one["minMember"] for one in spec["subGroups"] if "minMember" in one}
+    return {
+        subgroup["name"]: subgroup["minMember"] for subgroup in spec["subGroups"] if "minMember" in subgroup
+    }
 
 
 def edit_pod(world, name, change):

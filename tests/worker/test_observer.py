@@ -65,8 +65,8 @@ def observer(world):
         return observer
 
     yield start
-    for one, thread in started:
-        one.stop()
+    for started_observer, thread in started:
+        started_observer.stop()
         thread.join(SECONDS)
         assert not thread.is_alive()
 

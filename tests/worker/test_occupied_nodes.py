@@ -27,7 +27,7 @@ def test_a_former_domain_is_named_by_its_workflow_in_its_own_pool_alone(db):
         )
     view = load(take_lease(waits.pk))
     found = compute_domain_owners(view, {"n1": "u-near", "n2": "u-far", "n3": "u-foreign"})
-    assert [(one.node, one.workflow) for one in found] == [
+    assert [(holding.node, holding.workflow) for holding in found] == [
         ("n1", near.workflow.name),
         ("n2", ANOTHER_WORKFLOW),
         ("n3", ""),

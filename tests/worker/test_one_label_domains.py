@@ -34,8 +34,8 @@ def a_group(world, *tasks, **frozen):
 
 def selector_of(world, group, name):
     pod = group.tasks.get(name=name, latest=True).pod_name
-    (found,) = [one for one in world.cluster.all(POD) if one["metadata"]["name"] == pod]
-    return found["spec"].get("nodeSelector", {})
+    obj = world.cluster.get(POD, pod, namespace="osmo")
+    return obj["spec"].get("nodeSelector", {})
 
 
 def pod_groups(world):

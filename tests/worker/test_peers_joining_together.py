@@ -58,9 +58,9 @@ def minimum_of(world, name):
 
 
 def assert_one_pod_group_of_two(world, group):
-    one, other = (pod_group_of(world, group, task) for task in ("task-1", "task-2"))
-    assert one == other
-    assert minimum_of(world, one) == 2
+    first, other = (pod_group_of(world, group, task) for task in ("task-1", "task-2"))
+    assert first == other
+    assert minimum_of(world, first) == 2
 
 
 def test_one_that_fails_as_a_peer_ends_takes_along_the_one_that_waits(world):

@@ -64,9 +64,9 @@ def selectors(world):
 
 
 def is_pinned(world, rack="r1"):
-    every = selectors(world)
+    pinned = selectors(world)
     labels = {ZONE.label: "a", RACK.label: rack}
-    return len(every) == 4 and all(labels.items() <= one.items() for one in every)
+    return len(pinned) == 4 and all(labels.items() <= selector.items() for selector in pinned)
 
 
 def notes(group):

@@ -81,12 +81,12 @@ def test_what_a_gang_got_is_kept_told_and_counted(world, case):
     group = topology_gang(world, *requirements)
     world.settle(group)
     nodes(group)
-    asked = "required" if all(one["required"] for one in requirements) else "preferred"
+    asked = "required" if all(requirement["required"] for requirement in requirements) else "preferred"
     before = counted(group, asked, outcome)
     place(world, group, *where)
     got = fresh(group).placement_result
     assert got["outcome"] == outcome
-    assert [one["key"] for one in got["sets"]] == [one["key"] for one in requirements]
+    assert [row["key"] for row in got["sets"]] == [requirement["key"] for requirement in requirements]
     events = Event.objects.filter(group=group, reason__startswith="Placement")
     assert list(events.values_list("message", flat=True)) == told
     assert counted(group, asked, outcome) == before + 1

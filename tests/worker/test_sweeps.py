@@ -251,8 +251,8 @@ def test_what_is_not_ours_or_belongs_to_no_group_or_is_young_is_never_touched(db
     )
     young = FakeCluster()
     orphan(young, POD, "young", group="0" * 32)
-    for one in (cluster, young):
-        assert orphans.sweep(one, uid="c", namespaces=["osmo"]) == 0
+    for row in (cluster, young):
+        assert orphans.sweep(row, uid="c", namespaces=["osmo"]) == 0
     assert cluster.names(POD) == ["theirs"]
     assert young.names(POD) == ["young"]
 

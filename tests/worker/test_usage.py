@@ -28,7 +28,7 @@ def test_where_nothing_runs_every_answer_is_none(answers):
 
 
 def domain(group, *, nodes=(), **changes):
-    status = {"status": "NotReady", "nodes": [{"status": one} for one in nodes]}
+    status = {"status": "NotReady", "nodes": [{"status": node} for node in nodes]}
     values = {"name": f"cd-{group.pk.hex}", "uid": group.pk.hex, "digest": {"status": status}} | changes
     return ObservedObject.objects.create(
         cluster=group.backend.cluster,
@@ -56,9 +56,9 @@ def test_the_compute_domains_of_a_pool_are_counted_and_the_newest_described():
 
 
 def test_workflows_that_have_not_ended_are_counted_by_pool():
-    one, two = PoolFactory(), PoolFactory()
-    for pool in (one, one, two):
+    first, second = PoolFactory(), PoolFactory()
+    for pool in (first, first, second):
         TaskGroupFactory(pool=pool)
-    ended = TaskGroupFactory(pool=two).workflow
+    ended = TaskGroupFactory(pool=second).workflow
     Workflow.objects.filter(pk=ended.pk).update(status="COMPLETED")
-    assert WorkflowUsage().living_by_pool() == {one.name: 2, two.name: 1}
+    assert WorkflowUsage().living_by_pool() == {first.name: 2, second.name: 1}

@@ -44,7 +44,9 @@ class World:
         self.cluster = FakeCluster(players=acting, further=further)
         self.uid = self.cluster.kube_system_uid()
         pod_groups = {
-            pod_group_kind(one): pod_group_reducer(one) for one in installed().values() if one.pod_group
+            pod_group_kind(scheduler): pod_group_reducer(scheduler)
+            for scheduler in installed().values()
+            if scheduler.pod_group
         }
         self._reducers = REDUCERS | {EVENT: event_reducer(installed().values())} | pod_groups
         self._watched_by_label = {POD, COMPUTE_DOMAIN, *pod_groups}

@@ -100,7 +100,7 @@ def test_what_scrolls_sideways_is_reached_by_the_keyboard_and_has_a_name(browser
     PoolFactory(name="h100", levels=LEVELS)
     wide = re.findall(r'<div class="wide[^>]*>', browser.get(address).content.decode())
     assert wide
-    assert all('tabindex="0" role="region" aria-label="' in one for one in wide)
+    assert all('tabindex="0" role="region" aria-label="' in region for region in wide)
 
 
 @pytest.mark.parametrize("address", ["/ui/", "/ui/pools/h100", "/ui/login", "/ui/nothing"])

@@ -94,7 +94,7 @@ def test_a_taint_that_the_pools_pods_tolerate_closes_nothing(browser, pool):
 def test_a_node_without_a_label_stands_outside(browser, pool):
     page = page_of(browser, pool)
     assert any(
-        one.startswith("Nodes without rack, outside every domain of that key:") for one in titles(page)
+        title.startswith("Nodes without rack, outside every domain of that key:") for title in titles(page)
     )
 
 
@@ -111,7 +111,7 @@ def test_a_placed_workflow_shows_its_sets_where_they_landed(browser, pool):
     page = page_of(browser, pool, f"?workflow={workflow.name}")
     assert "✓ MATCH" in page
     assert 'rack &quot;r&quot; <span class="quiet">(required)</span>' in page
-    assert any(one.startswith("rack a/r1:") and "set A has 3 tasks here" in one for one in titles(page))
+    assert any(title.startswith("rack a/r1:") and "set A has 3 tasks here" in title for title in titles(page))
     assert f"n0: 0 of 8 GPUs free; held by {workflow.name}: t0; set A: 1 task" in titles(page)
 
 
@@ -134,8 +134,12 @@ def test_a_waiting_workflow_shows_which_domains_are_too_small_and_by_how_much(br
     holder = gang(pool, ["n1"], asks=[], name="night")
     workflow = gang(pool, ["", "", ""], status="SCHEDULING")
     page = page_of(browser, pool, f"?workflow={workflow.name}")
-    assert any(one.startswith("rack a/r1:") and one.endswith("room for 2 of 3.") for one in titles(page))
-    assert any(one.startswith("rack a/r2:") and one.endswith("room for 2 of 3.") for one in titles(page))
+    assert any(
+        title.startswith("rack a/r1:") and title.endswith("room for 2 of 3.") for title in titles(page)
+    )
+    assert any(
+        title.startswith("rack a/r2:") and title.endswith("room for 2 of 3.") for title in titles(page)
+    )
     assert f"has room for 2 of 3 tasks and lacks 1, held by &quot;{holder.name}&quot;" in page
     assert '<td class="number">2 of 3</td><td class="number">1</td>' in page
 
@@ -303,4 +307,4 @@ def test_what_a_waiting_group_holds_itself_is_room_for_it(browser, pool):
     workflow = gang(pool, ["n0", "", ""], status="SCHEDULING")
     page = page_of(browser, pool, f"?workflow={workflow.name}")
     assert "It fits now" in page
-    assert any(one.startswith("rack a/r1:") and "room for 3" in one for one in titles(page))
+    assert any(title.startswith("rack a/r1:") and "room for 3" in title for title in titles(page))

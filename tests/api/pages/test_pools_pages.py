@@ -65,8 +65,8 @@ def test_a_pool_shows_what_waits_and_why(browser, pool):
 
 def test_a_pool_shows_what_placed_work_got(browser, pool):
     group = TaskGroupFactory(pool=pool)
-    one = {"key": "rack", "required": False, "outcome": "degraded"}
-    group.placement_result = {"outcome": "degraded", "at": "", "places": "", "sets": [one]}
+    row = {"key": "rack", "required": False, "outcome": "degraded"}
+    group.placement_result = {"outcome": "degraded", "at": "", "places": "", "sets": [row]}
     group.save()
     assert ["rack", "0 of 1", "never required"] in rows(browser.get("/ui/pools/h100"))
 

@@ -238,9 +238,9 @@ def test_hostile_text_stays_text(browser, pool):
 def test_a_page_costs_the_same_with_two_tasks_and_with_512(browser, pool, django_assert_max_num_queries):
     small, large = workflow_in(pool, pods=2), workflow_in(pool, pods=0)
     group = large.groups.get()
-    one = TaskFactory.build(group=group)
+    task = TaskFactory.build(group=group)
     Task.objects.bulk_create(
-        Task(group=group, position=n, name=f"t{n}", status="SCHEDULING", spec=one.spec, pod_name=f"p{n}")
+        Task(group=group, position=n, name=f"t{n}", status="SCHEDULING", spec=task.spec, pod_name=f"p{n}")
         for n in range(512)
     )
     for workflow in (small, large):
@@ -320,7 +320,7 @@ def test_tasks_beyond_the_last_are_an_empty_table(browser, pool):
 
 def test_what_a_group_got_of_what_it_asked_for_is_shown(browser, pool):
     workflow = workflow_in(pool, status="RUNNING")
-    one = {
+    row = {
         "path": [{"key": "rack", "group": "r"}],
         "key": "rack",
         "required": False,
@@ -329,7 +329,7 @@ def test_what_a_group_got_of_what_it_asked_for_is_shown(browser, pool):
         "domain_count": 2,
         "outside": 0,
     }
-    result = {"outcome": "degraded", "at": "2026-01-01T12:00:00", "places": "x", "sets": [one]}
+    result = {"outcome": "degraded", "at": "2026-01-01T12:00:00", "places": "x", "sets": [row]}
     workflow.groups.update(placement_result=result)
     shown = section(page_of(browser, workflow), "outcome")
     assert "A preference was missed" in shown

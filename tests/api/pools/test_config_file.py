@@ -43,7 +43,7 @@ def test_a_file_is_applied_as_a_whole_and_says_what_it_changed(pool, apply):
     text = "pools:\n  train: {backend: kai, description: new}\n  spare: {backend: kai}\n"
     status, reply = apply(text, description="two pools", tags=["night"])
     assert status == 200, reply
-    assert [tuple(one.values()) for one in reply["changed"]] == [("POOL", "spare"), ("POOL", "train")]
+    assert [tuple(change.values()) for change in reply["changed"]] == [("POOL", "spare"), ("POOL", "train")]
     assert "+description: new" in reply["diff"]
     revision = ConfigRevision.objects.get(name="spare")
     assert (revision.username, revision.description, revision.tags) == ("root", "two pools", ["night"])
@@ -52,7 +52,7 @@ def test_a_file_is_applied_as_a_whole_and_says_what_it_changed(pool, apply):
 def test_a_dry_run_shows_the_same_and_writes_nothing(pool, apply):
     status, reply = apply("pools: {spare: {backend: kai}}", "?dry_run=True", prune=True)
     assert status == 200, reply
-    assert [one["name"] for one in reply["changed"]] == ["spare", "train"]
+    assert [change["name"] for change in reply["changed"]] == ["spare", "train"]
     assert list(Pool.objects.values_list("name", flat=True)) == ["train"]
 
 

@@ -63,7 +63,7 @@ def test_a_row_says_who_when_why_and_shows_the_whole_set_after_it(admin, story):
         (4, "other", "root"),
     ]
     assert (rows[2]["description"], rows[2]["tags"]) == ("no zones here", ["v2"])
-    sets = [{name: len(one["topology_keys"]) for name, one in row["data"]["pools"].items()} for row in rows]
+    sets = [{name: len(pool["topology_keys"]) for name, pool in row["data"]["pools"].items()} for row in rows]
     assert sets == [{"train": 2}, {"train": 2, "other": 0}, {"train": 1, "other": 0}, {"train": 1}]
     assert rows[1]["data"]["pools"]["other"]["name"] == "other"
     assert len(rows[0]["created_at"]) == len("2026-01-01T00:00:00.000000")

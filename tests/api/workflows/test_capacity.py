@@ -39,7 +39,7 @@ def running(pool, node, *, gpu=8, priority="NORMAL", status="RUNNING"):
 
 def usage(api, query=""):
     reply = api.get(f"/api/pool_quota{query}").json()
-    pools = [pool for one in reply["node_sets"] for pool in one["pools"]]
+    pools = [pool for node_set in reply["node_sets"] for pool in node_set["pools"]]
     return {pool["name"]: pool["resource_usage"] for pool in pools}, reply
 
 
@@ -79,8 +79,9 @@ def test_pools_that_share_a_node_stand_in_one_set_and_its_node_counts_once(api, 
 
     usages, reply = usage(api)
 
-    assert [[pool["name"] for pool in one["pools"]] for one in reply["node_sets"]] == [["a", "b", "c"], ["d"]]
-    assert {name: one["total_capacity"] for name, one in usages.items()} == {
+    sets = [[pool["name"] for pool in node_set["pools"]] for node_set in reply["node_sets"]]
+    assert sets == [["a", "b", "c"], ["d"]]
+    assert {name: amounts["total_capacity"] for name, amounts in usages.items()} == {
         "a": "8",
         "b": "16",
         "c": "8",
@@ -131,7 +132,7 @@ def test_one_node_is_shown_by_its_name_and_another_not(api, backend, cluster):
     for name in ("n1", "n2"):
         NodeFactory(name=name, cluster=cluster, labels={"pool": "train"})
     NodeFactory(name="n3", cluster=cluster)
-    listed = {one["hostname"]: one for one in api.get("/api/resources").json()["resources"]}
+    listed = {resource["hostname"]: resource for resource in api.get("/api/resources").json()["resources"]}
     assert api.get("/api/resources/n1").json() == {"resources": [listed["n1"]]}
     for name in ("n3", "nosuch"):
         assert api.get(f"/api/resources/{name}").json() == {"resources": []}
@@ -154,7 +155,7 @@ def test_nobody_sees_nodes_of_pools_that_are_not_theirs(backend, cluster):
     client = APIClient()
     client.force_authenticate(bob)
 
-    assert [one["hostname"] for one in client.get("/api/resources").json()["resources"]] == ["n1"]
+    assert [resource["hostname"] for resource in client.get("/api/resources").json()["resources"]] == ["n1"]
     assert set(usage(client)[0]) == {"mine"}
 
 
@@ -178,10 +179,12 @@ def test_pods_of_others_take_room_where_they_are_known(api, backend, cluster):
     foreign_usage(cluster, "n1", gpu=4, cpu=1500, memory=2**30)
 
     def seen():
-        entries = {one["hostname"]: one for one in api.get("/api/resources").json()["resources"]}
-        theirs = {name: one["non_workflow_usage_fields"] for name, one in entries.items()}
+        entries = {
+            resource["hostname"]: resource for resource in api.get("/api/resources").json()["resources"]
+        }
+        theirs = {name: resource["non_workflow_usage_fields"] for name, resource in entries.items()}
         free = entries["n1"]["platform_available_fields"]["train"].values()
-        return theirs, [one["gpu"] for one in free], usage(api)[0]["train"]["total_free"]
+        return theirs, [pool["gpu"] for pool in free], usage(api)[0]["train"]["total_free"]
 
     nothing = {"storage": "0Ki", "cpu": "0", "memory": "0Ki", "gpu": "0"}
     held = {"storage": "0Ki", "cpu": "1.5", "memory": "1048576Ki", "gpu": "4"}

@@ -142,7 +142,7 @@ def test_the_workflow_says_it_in_one_sentence_and_what_can_be_done_about_comes_f
     assert api.get(f"/api/workflow/{workflow.name}").json()["explanation"] == want
     reply = explained(api, workflow)
     assert reply["sentence"] == want
-    assert [one["evidence"] for one in reply["groups"]] == [{}, known]
+    assert [group["evidence"] for group in reply["groups"]] == [{}, known]
     skipped = api.get(f"/api/workflow/{workflow.name}?skip_groups=true").json()
     assert skipped["explanation"] is None
 

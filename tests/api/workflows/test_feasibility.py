@@ -52,8 +52,8 @@ def post(api, pool, tasks, query=""):
 
 def verdict(answer):
     assert answer.status_code == 200, answer.json()
-    (one,) = answer.json()["feasibility"]
-    return one
+    (feasibility,) = answer.json()["feasibility"]
+    return feasibility
 
 
 def hold(pool, *nodes, workflow="night"):
@@ -66,32 +66,32 @@ def hold(pool, *nodes, workflow="night"):
 
 
 def test_a_submission_says_where_it_would_go(api, pool):
-    one = verdict(post(api, pool, 3))
-    assert one["verdict"] == "now"
-    assert sorted(one["places"].values()) == ["n0", "n1", "n2"]
-    assert one["sentence"] == "It fits now: there is room for all 3 tasks."
-    assert (one["scheduler"], one["nodes"]) == ("kai", 5)
-    assert one["age_seconds"] >= 0
+    feasibility = verdict(post(api, pool, 3))
+    assert feasibility["verdict"] == "now"
+    assert sorted(feasibility["places"].values()) == ["n0", "n1", "n2"]
+    assert feasibility["sentence"] == "It fits now: there is room for all 3 tasks."
+    assert (feasibility["scheduler"], feasibility["nodes"]) == ("kai", 5)
+    assert feasibility["age_seconds"] >= 0
 
 
 def test_asking_makes_nothing(api, pool):
-    one = verdict(post(api, pool, 3, "?feasibility=only"))
-    assert one["verdict"] == "now"
+    feasibility = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert feasibility["verdict"] == "now"
     assert not Workflow.objects.exists()
 
 
 def test_not_now_names_the_nearest_domain_and_who_holds_it(api, pool):
     holder = hold(pool, "n1")
 
-    one = verdict(post(api, pool, 3))
+    feasibility = verdict(post(api, pool, 3))
 
-    nearest = one["sets"][-1]["nearest"][0]
-    assert one["verdict"] == "not_now"
+    nearest = feasibility["sets"][-1]["nearest"][0]
+    assert feasibility["verdict"] == "not_now"
     assert (nearest["path"], nearest["missing"]) == (["a", "r1"], 1)
     assert [entry["name"] for entry in nearest["holders"]] == [holder.name]
     assert (
         f'the nearest rack, "a/r1", has room for 2 of 3 tasks and lacks 1, held by "{holder.name}"'
-        in one["sentence"]
+        in feasibility["sentence"]
     )
 
 
@@ -132,8 +132,8 @@ def test_a_pool_may_accept_it_without_a_word(api, pool):
 def test_nodes_of_other_pools_do_not_count(api, pool):
     pool.node_selector = {RACK.label: "r2"}
     pool.save()
-    one = verdict(post(api, pool, 3))
-    assert (one["verdict"], one["nodes"]) == ("never", 2)
+    feasibility = verdict(post(api, pool, 3))
+    assert (feasibility["verdict"], feasibility["nodes"]) == ("never", 2)
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,10 @@ def test_without_a_node_there_is_no_verdict_and_it_says_why(api, cluster, said):
     uid = cluster if cluster is None else ClusterFactory(**cluster)
     backend = BackendFactory(cluster=uid)
     pool = PoolFactory(name="train", levels=[ZONE, RACK], backend=backend, infeasible="refuse")
-    one = verdict(post(api, pool, 3))
-    assert (one["verdict"], one["sentence"]) == ("unknown", f"No verdict: {said}")
-    assert (one["proven"], one["places"], one["sets"], one["tasks"]) == (False, None, [], 3)
+    feasibility = verdict(post(api, pool, 3))
+    assert (feasibility["verdict"], feasibility["sentence"]) == ("unknown", f"No verdict: {said}")
+    rest = [feasibility[key] for key in ("proven", "places", "sets", "tasks")]
+    assert rest == [False, None, [], 3]
 
 
 def test_a_pool_that_none_of_the_known_nodes_belongs_to_is_told_of(api, pool):
@@ -165,14 +166,14 @@ def test_room_that_pods_of_others_hold_is_not_free(api, pool):
     assert verdict(post(api, pool, 3, "?feasibility=only"))["others_known"] is False
     foreign_usage(pool.backend.cluster, "n1", gpu=1, cpu=250)
 
-    one = verdict(post(api, pool, 3, "?feasibility=only"))
+    feasibility = verdict(post(api, pool, 3, "?feasibility=only"))
 
-    assert (one["verdict"], one["others_known"]) == ("not_now", True)
-    assert one["sentence"] == (
+    assert (feasibility["verdict"], feasibility["others_known"]) == ("not_now", True)
+    assert feasibility["sentence"] == (
         'It does not fit now: the nearest rack, "a/r1", has room for 2 of 3 tasks and lacks 1, held by '
         "other tenants' pods. The pool has room for 4 such tasks in all, but not in one place."
     )
-    assert one["sets"][0]["nearest"][0]["free_at"] is None
+    assert feasibility["sets"][0]["nearest"][0]["free_at"] is None
 
 
 def bound(pool, **gpu):

@@ -21,7 +21,7 @@ def pool():
 
 
 def slots(key):
-    return {one["size"]: one["count"] for one in key["slots"]}
+    return {slot["size"]: slot["count"] for slot in key["slots"]}
 
 
 def test_each_key_tells_its_free_slots_and_the_largest_group(api, pool, django_assert_max_num_queries):
@@ -47,4 +47,4 @@ def test_a_pool_whose_cluster_was_never_listed_has_none_and_says_so(api):
     told = api.get("/api/pool/new/fragmentation").json()
 
     assert (told["nodes"], told["nodes_synced_at"], told["age_seconds"]) == (0, None, None)
-    assert [(one["largest"], one["slots"]) for one in told["keys"]] == [(0, [])]
+    assert [(key["largest"], key["slots"]) for key in told["keys"]] == [(0, [])]

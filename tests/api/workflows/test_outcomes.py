@@ -7,7 +7,7 @@ from tests.factories import LEVELS, PoolFactory, TaskGroupFactory
 pytestmark = pytest.mark.django_db
 
 
-def one(key, outcome, *, required=False):
+def outcome_row(key, outcome, *, required=False):
     return {
         "key": key,
         "required": required,
@@ -23,9 +23,9 @@ def one(key, outcome, *, required=False):
 def pool():
     pool = PoolFactory(name="h100", levels=LEVELS)
     for outcome, sets in (
-        ("match", [one("zone", "match", required=True), one("rack", "match")]),
-        ("degraded", [one("zone", "match", required=True), one("rack", "degraded")]),
-        ("degraded", [one("rack", "degraded"), one("rack", "match")]),
+        ("match", [outcome_row("zone", "match", required=True), outcome_row("rack", "match")]),
+        ("degraded", [outcome_row("zone", "match", required=True), outcome_row("rack", "degraded")]),
+        ("degraded", [outcome_row("rack", "degraded"), outcome_row("rack", "match")]),
     ):
         group = TaskGroupFactory(pool=pool)
         group.placement_result = {

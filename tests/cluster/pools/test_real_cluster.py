@@ -94,9 +94,9 @@ def test_a_real_cluster_keeps_what_is_written_for_each_scheduler(backend, schedu
         "scheduler_settings": {"scheduler_type": scheduler},
     }
     card = services.put_backend(name=f"a-{scheduler}", document=document, change=ADMIN).value.card
-    needed = [one for one in card["findings"] if one["purpose"]]
-    assert [one for one in needed if not one["found"]] == []
-    tried = [one["how"] for one in needed if one["name"] == "PodGroup as it is written"]
+    needed = [feature for feature in card["findings"] if feature["purpose"]]
+    assert [feature for feature in needed if not feature["found"]] == []
+    tried = [feature["how"] for feature in needed if feature["name"] == "PodGroup as it is written"]
     assert tried == ([] if scheduler == "default" else ["a dry run kept all of it"])
 
 

@@ -438,5 +438,9 @@ def test_steps_go_forwards_or_not(steps, want):
 @pytest.mark.parametrize(("group", "want"), [(UUID(int=9), "sweep"), (None, "")])
 def test_the_sweep_is_promised_only_for_what_it_deletes(group, want):
     stray = thing("Secret", "stray", group=group, created=ago(3600))
-    found = [one for one in compare(facts(things=(*WHOLE, stray)), Tolerances()) if "stray" in one.object]
-    assert [one.repair for one in found] == [want]
+    found = [
+        finding
+        for finding in compare(facts(things=(*WHOLE, stray)), Tolerances())
+        if "stray" in finding.object
+    ]
+    assert [finding.repair for finding in found] == [want]

@@ -47,7 +47,7 @@ CASES = {
 @pytest.mark.parametrize(("log", "rows", "want"), CASES.values(), ids=CASES.keys())
 def test_a_log_says(log, rows, want):
     lines = [json.dumps(line) for line in log]
-    assert [(one.kind, one.rule) for one in compare_submissions(read_log(lines), rows)] == want
+    assert [(finding.kind, finding.rule) for finding in compare_submissions(read_log(lines), rows)] == want
 
 
 @pytest.mark.parametrize(

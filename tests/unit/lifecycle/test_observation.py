@@ -332,7 +332,7 @@ def test_what_the_rows_showed_is_passed_on_again_after_a_restart():
 
 
 def test_an_event_is_known_by_itself():
-    one = EventSeen(
+    event = EventSeen(
         uid="u",
         count=1,
         kind="Pod",
@@ -346,10 +346,10 @@ def test_an_event_is_known_by_itself():
         message="",
     )
     memory = Memory(())
-    assert memory.changed(one)
-    assert not memory.changed(one)
+    assert memory.changed(event)
+    assert not memory.changed(event)
     (forgotten,) = memory.vanished([])
-    assert forgotten == replace(one, uid="", count=0, kind="", namespace="", name="", source="")
+    assert forgotten == replace(event, uid="", count=0, kind="", namespace="", name="", source="")
 
 
 @pytest.mark.parametrize(("model", "columns"), [(ObservedPod, POD_COLUMNS), (ObservedObject, OBJECT_COLUMNS)])

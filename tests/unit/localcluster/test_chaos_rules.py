@@ -178,6 +178,6 @@ def test_every_kind_of_spoilt_request_comes_and_none_when_it_is_calm():
 
 def test_a_seed_repeats_workflows_and_the_order_of_faults():
     first, second = (submissions(Random("7 work"), groups=20) for _ in range(2))
-    assert [one.text for one in first] == [one.text for one in second]
+    assert [line.text for line in first] == [line.text for line in second]
     orders = [Sequence(Random(7), {"a": 1, "b": 2, "c": 3}) for _ in range(2)]
     assert [orders[0].next() for _ in range(9)] == [orders[1].next() for _ in range(9)]

@@ -72,14 +72,14 @@ def test_whatever_the_graph_no_box_lies_on_another_and_all_lie_inside(edges):
     upstream = {name: sorted(up for up, down in edges if down == name) for name in NAMES}
     drawing = draw(upstream)
     assert drawing == draw(upstream)
-    for one in drawing.boxes:
-        assert MARGIN <= one.x <= drawing.width - MARGIN - BOX_WIDTH
-        assert MARGIN <= one.y <= drawing.height - MARGIN - BOX_HEIGHT
+    for first in drawing.boxes:
+        assert MARGIN <= first.x <= drawing.width - MARGIN - BOX_WIDTH
+        assert MARGIN <= first.y <= drawing.height - MARGIN - BOX_HEIGHT
         for other in drawing.boxes:
             assert (
-                one is other
-                or abs(one.x - other.x) >= BOX_WIDTH + ACROSS
-                or abs(one.y - other.y) >= BOX_HEIGHT
+                first is other
+                or abs(first.x - other.x) >= BOX_WIDTH + ACROSS
+                or abs(first.y - other.y) >= BOX_HEIGHT
             )
     place = {box.name: box for box in drawing.boxes}
     for arrow in drawing.arrows:

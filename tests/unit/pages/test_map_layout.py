@@ -50,8 +50,8 @@ def everything(box):
 def drawn_nodes(box):
     """Names of the nodes in a box, and how many stand in bars."""
     boxes = list(everything(box))
-    names = [one.of.name for one in boxes if isinstance(one.of, MapNode)]
-    return names, sum(one.of.tally.nodes for one in boxes if one.kind is BoxKind.BAR)
+    names = [box.of.name for box in boxes if isinstance(box.of, MapNode)]
+    return names, sum(box.of.tally.nodes for box in boxes if box.kind is BoxKind.BAR)
 
 
 values = st.one_of(st.none(), st.sampled_from(["", "a", "b", "c", "a-10", "a-9"]))
@@ -65,14 +65,14 @@ def test_boxes_lie_within_their_parents_and_beside_each_other_and_no_node_is_los
     picture = lay_out(tree)
 
     for box in everything(picture.box):
-        for at, one in enumerate(box.inside):
-            assert box.x < one.x
-            assert one.x + one.width < box.x + box.width
-            assert box.y < one.y
-            assert one.y + one.height < box.y + box.height
+        for at, inner in enumerate(box.inside):
+            assert box.x < inner.x
+            assert inner.x + inner.width < box.x + box.width
+            assert box.y < inner.y
+            assert inner.y + inner.height < box.y + box.height
             for other in box.inside[at + 1 :]:
-                beside = one.x + one.width <= other.x or other.x + other.width <= one.x
-                below = one.y + one.height <= other.y or other.y + other.height <= one.y
+                beside = inner.x + inner.width <= other.x or other.x + other.width <= inner.x
+                below = inner.y + inner.height <= other.y or other.y + other.height <= inner.y
                 assert beside or below
     names, in_bars = drawn_nodes(picture.box)
     assert len(names) == len(set(names))
@@ -120,13 +120,13 @@ def test_very_many_in_one_place_are_divided_into_runs_that_can_be_opened(keys):
     assert all(part.run for part in tree.inside)
     names, _ = drawn_nodes(lay_out(find(tree, tree.inside[3].path)).box)
     assert names == [f"n{at}" for at in range(300, 400)]
-    assert all(len(one.inside) <= MOST_TOGETHER for one in [tree, *tree.inside])
+    assert all(len(box.inside) <= MOST_TOGETHER for box in [tree, *tree.inside])
 
 
 def test_a_domain_in_a_run_is_found_by_its_own_path():
     rows = [stand(f"n{at}", f"z{at}") for at in range(2000)]
     found = find(grow(rows, pool="train", keys=("zone",)), ("z1999",))
-    assert [one.name for one in found.nodes] == ["n1999"]
+    assert [node.name for node in found.nodes] == ["n1999"]
 
 
 def test_nodes_without_a_label_stand_outside_the_level_they_lack():
@@ -157,7 +157,7 @@ def test_counts_tell_open_nodes_apart_from_closed_ones():
 def test_names_stand_in_the_order_people_count():
     rows = [stand(f"n{at}", f"rack-{at}") for at in (10, 9, 1)]
     tree = grow(rows, pool="train", keys=("rack",))
-    assert [one.name for one in tree.inside] == ["rack-1", "rack-9", "rack-10"]
+    assert [box.name for box in tree.inside] == ["rack-1", "rack-9", "rack-10"]
 
 
 def chosen(rank, path):

@@ -26,7 +26,7 @@ def offer(*levels, nvlink=False, can_require=True, can_prefer=True, platform=Non
 
 def topology(of):
     shard = yaml.safe_load(snippet(of))["workflow"]["resources"]["shard"]
-    return [(one["key"], one.get("requirementType", "required")) for one in shard.get("topology", [])]
+    return [(row["key"], row.get("requirementType", "required")) for row in shard.get("topology", [])]
 
 
 def test_the_narrowest_key_is_required():

@@ -58,7 +58,7 @@ def test_a_long_message_is_there_in_full():
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "lines"),
+    ("message", "second", "lines"),
     [
         pytest.param("No room for t0.", "No room for t1.", 1, id="but for the task's name"),
         pytest.param(f"Pod {'a' * 32}-0 waits.", f"Pod {'b' * 32}-0 waits.", 1, id="but for the pod's"),
@@ -66,8 +66,8 @@ def test_a_long_message_is_there_in_full():
         pytest.param("t0", "t01", 2, id="a longer name is no name"),
     ],
 )
-def test_warnings_are_one_line_only_if_they_say_the_same(one, other, lines):
-    events = [said(message=one, warning=True), said(about="t1", message=other, warning=True)]
+def test_warnings_are_one_line_only_if_they_say_the_same(message, second, lines):
+    events = [said(message=message, warning=True), said(about="t1", message=second, warning=True)]
     assert len(timeline(events)) == lines
 
 

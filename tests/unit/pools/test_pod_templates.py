@@ -19,7 +19,7 @@ WORD = st.sampled_from(["x", "y", "{{USER_CPU}}"])
 
 def entries(key, **more):
     entry = st.fixed_dictionaries({key: NAME}, optional=more)
-    return st.lists(entry, max_size=3, unique_by=lambda one: one[key])
+    return st.lists(entry, max_size=3, unique_by=lambda value: value[key])
 
 
 ENV = entries("name", value=WORD, valueFrom=st.just({"fieldRef": {"fieldPath": "status.podIP"}}))

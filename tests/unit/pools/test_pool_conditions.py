@@ -41,7 +41,7 @@ NODES = {"n1": {"z": "a", "r": "1"}, "n2": {"z": "a", "r": "2"}}
 
 def said(kind, *pools, nodes=NODES):
     found = evaluate(pools, nodes)[pools[0].name]
-    return next((one for one in found if one.type == kind), None)
+    return next((condition for condition in found if condition.type == kind), None)
 
 
 DRIFTS = {

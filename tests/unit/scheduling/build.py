@@ -37,7 +37,7 @@ def _tasks(line: str):
 
 
 def _requirements(text: str) -> tuple[Requirement, ...]:
-    return tuple(_requirement(one.strip()) for one in text.split(",") if one.strip())
+    return tuple(_requirement(word.strip()) for word in text.split(",") if word.strip())
 
 
 def _requirement(text: str) -> Requirement:

@@ -72,7 +72,7 @@ def grouped(draw):
             tasks.append(alone)
             by_hand.append(replace(alone, inherits=True))
             continue
-        repeated = tuple(one for one in theirs if draw(st.booleans()))
+        repeated = tuple(requirement for requirement in theirs if draw(st.booleans()))
         tasks.append(replace(task, requirements=mine + repeated))
         by_hand.append(replace(task, requirements=mine + theirs))
     return pool, Gang("g", tuple(tasks), topology=theirs), Gang("g", tuple(by_hand))

@@ -177,8 +177,8 @@ def test_topology_keys_are_refused_on_a_scheduler_without_topology():
 
 
 def test_more_levels_than_the_scheduler_takes_are_refused():
-    one = Capabilities("toy", EVERYTHING, max_levels=1)
-    (fault,) = check_pool_levels(POOL, capabilities=one, path=())
+    toy = Capabilities("toy", EVERYTHING, max_levels=1)
+    (fault,) = check_pool_levels(POOL, capabilities=toy, path=())
     assert fault.capability == "max_levels"
 
 

@@ -15,7 +15,7 @@ def test_the_page_is_the_one_that_is_generated():
 
 def test_there_is_a_row_for_everything_that_can_refuse():
     table = {row.capability: row.since for row in rows(tuple(collect(()).values()))}
-    assert list(table) == [*(str(one) for one in Capability), "max_levels"]
+    assert list(table) == [*(str(capability) for capability in Capability), "max_levels"]
     assert table["topology.relax_pending"] == {
         "kai": "0.13",
         "kubernetes": "no",

@@ -34,8 +34,8 @@ def schema(resource, source):
 )
 def test_the_definitions_have_every_feature_that_is_used(source, not_found):
     findings = list(check_features((*Kai.features, *NVLINK), served(source)))
-    assert {one.name for one in findings if not one.found} == not_found
-    assert not {one.name for one in findings if not one.found and one.purpose}
+    assert {finding.name for finding in findings if not finding.found} == not_found
+    assert not {finding.name for finding in findings if not finding.found and finding.purpose}
 
 
 @pytest.mark.parametrize("source", crds.KUEUE)
@@ -53,19 +53,21 @@ def test_a_workload_without_assignments_of_nodes_cannot_be_used():
     workload = Kueue.pod_group
     source = schema(workload, "local-kueue")
     bare = {**source, "properties": {**source["properties"], "status": {"type": "object"}}}
-    missing = [one for one in check_features(Kueue.features, {workload: bare}) if one.found is False]
-    assert {one.name for one in missing if one.name.startswith("Workload")} == {
+    missing = [
+        feature for feature in check_features(Kueue.features, {workload: bare}) if feature.found is False
+    ]
+    assert {feature.name for feature in missing if feature.name.startswith("Workload")} == {
         "Workload.status.admission.podSetAssignments.topologyAssignment.slices.podCounts",
         "Workload.status.admission.podSetAssignments.topologyAssignment.slices.valuesPerLevel",
     }
-    assert {one.purpose for one in missing} == {"scheduler"}
+    assert {feature.purpose for feature in missing} == {"scheduler"}
 
 
 def test_a_kind_that_is_not_served_and_a_schema_that_cannot_be_read_are_told_apart():
-    findings = {one.name: one for one in check_features(NVLINK, {COMPUTE_DOMAIN: None})}
+    findings = {feature.name: feature for feature in check_features(NVLINK, {COMPUTE_DOMAIN: None})}
     assert findings["ComputeDomain"].found is True
     assert findings["ComputeDomain.spec.numNodes"].found is None
-    assert {one.found for one in check_features(NVLINK, {})} == {False}
+    assert {feature.found for feature in check_features(NVLINK, {})} == {False}
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,12 @@ def outcome(picture, *subgroups, top=None, minimum=None, version=V017, labels=No
     if top:
         spec["topologyConstraint"] = top
     pods = {}
-    for one in subgroups or [{"name": None, "minMember": minimum}]:
-        for number in range(one.get("minMember", 0)):
-            mine = {"kai.scheduler/subgroup-name": one["name"]} if one["name"] else {}
+    for subgroup in subgroups or [{"name": None, "minMember": minimum}]:
+        for number in range(subgroup.get("minMember", 0)):
+            mine = {"kai.scheduler/subgroup-name": subgroup["name"]} if subgroup["name"] else {}
             annotations = {"pod-group-name": "g"}
             parts = SimpleNamespace(labels=mine if labels is None else labels, annotations=annotations)
-            pods[f"{one['name']}-{number}"] = parts
+            pods[f"{subgroup['name']}-{number}"] = parts
     root = read({"metadata": {"name": "g"}, "spec": spec}, pods, TOPOLOGIES)
     found = place(root, draw(picture), version)
     return None if found is None else len(found)

@@ -83,9 +83,9 @@ zone b
     rack r5 ..
 """)
     offered = candidates(seen(nodes), rows, nodes=len(nodes), most=24)
-    further = tuple(Level(one.label, one.label) for one in offered)
+    further = tuple(Level(level.label, level.label) for level in offered)
     found = suggest(places(nodes, (*rows, *further)), rows, offered, paths=True, host=None)
-    assert {one.node_label.label: one.rank for one in found} == want
+    assert {row.node_label.label: row.rank for row in found} == want
 
 
 def test_what_divides_nothing_or_crosses_a_row_is_not_offered():
@@ -96,7 +96,7 @@ def test_what_divides_nothing_or_crosses_a_row_is_not_offered():
         "phase": NodeLabel("phase", 4, 2),
     }
     offered = candidates(labels, [ZONE], nodes=4, most=24)
-    assert [one.label for one in offered] == ["phase"]
+    assert [level.label for level in offered] == ["phase"]
     crossed = {("a", "x"): 1, ("a", "y"): 1, ("b", "x"): 1, ("b", "y"): 1}
     assert suggest(crossed, [ZONE], offered, paths=True, host=None) == ()
     same = {("a", "x"): 2, ("b", "y"): 2}

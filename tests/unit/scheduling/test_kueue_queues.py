@@ -26,7 +26,7 @@ def joined(*objects, selector=None):
 def test_a_local_queue_leads_to_flavors_and_their_topologies():
     queue = joined(local_queue("osmo/team", "cq"), *WHOLE.values())
     assert queue.faults == ()
-    assert [(one.name, one.node_labels) for one in queue.flavors] == [("h100", {"pool": "p"})]
+    assert [(flavor.name, flavor.node_labels) for flavor in queue.flavors] == [("h100", {"pool": "p"})]
     assert queue.topologies == ("floor",)
 
 

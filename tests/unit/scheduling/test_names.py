@@ -86,15 +86,15 @@ NAMESPACE = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 
 @given(NAMESPACE, POOL, NAMESPACE, POOL)
 def test_queues_of_different_pools_never_meet(namespace, pool, other_namespace, other_pool):
-    one, two = names.queue(namespace, pool), names.queue(other_namespace, other_pool)
-    assert DNS_LABEL.fullmatch(one)
-    assert (one == two) == ((namespace, pool) == (other_namespace, other_pool))
+    first, second = names.queue(namespace, pool), names.queue(other_namespace, other_pool)
+    assert DNS_LABEL.fullmatch(first)
+    assert (first == second) == ((namespace, pool) == (other_namespace, other_pool))
 
 
 def test_subgroups_of_paths_that_collide_when_joined_differ():
-    one = names.subgroup(0, 2, (("zone", "a"), ("rack", "b-c")))
-    two = names.subgroup(0, 2, (("zone", "a-b"), ("rack", "c")))
-    assert one != two
+    first = names.subgroup(0, 2, (("zone", "a"), ("rack", "b-c")))
+    second = names.subgroup(0, 2, (("zone", "a-b"), ("rack", "c")))
+    assert first != second
 
 
 def test_the_place_is_padded_to_the_number_of_siblings():

@@ -187,8 +187,8 @@ def test_what_was_said_of_missing_pods_is_over_once_all_are_there_and_something_
     }
     pod_group = all_in_one("no nodes with enough resources were found", requiredTopologyLevel="x")
     codes = [
-        one.code
-        for one in Kai().waiting_reasons(waiting(pod_group, events=(event,), pods=4, pods_expected=4))
+        reason.code
+        for reason in Kai().waiting_reasons(waiting(pod_group, events=(event,), pods=4, pods_expected=4))
     ]
     assert "PodsMissing" not in codes
     assert codes
@@ -293,7 +293,7 @@ NO_RACK = f"topology t, requirement topology/rack couldn't be satisfied for job 
 def test_what_holds_of_all_domains_is_said_before_each_of_them_and_the_nearest_first():
     domains = {"z.r1": "rack r1 in zone z", "z.r2": "rack r2 in zone z"}
     pod_group = all_in_one(" ".join(SHORT_OF_2), *SHORT_OF_2, NO_RACK)
-    said = [one.message for one in Kai().waiting_reasons(waiting(pod_group, domains=domains))]
+    said = [reason.message for reason in Kai().waiting_reasons(waiting(pod_group, domains=domains))]
     assert said == [
         "No rack has room for the whole task group at the moment; one rack is required.",
         "Only 1 of 2 tasks fit in rack r2 in zone z at the moment.",

@@ -227,11 +227,11 @@ def bare(pod_group):
 def test_stages_differ_in_constraints_alone(case):
     pool, asked = case
     first, *later = every_stage(pool, asked)
-    for one in later:
-        assert bare(one.pod_groups[0]) == bare(first.pod_groups[0])
-        assert one.pods == first.pods
-        assert one.topologies == first.topologies
-        assert one.sets == first.sets
+    for stage in later:
+        assert bare(stage.pod_groups[0]) == bare(first.pod_groups[0])
+        assert stage.pods == first.pods
+        assert stage.topologies == first.topologies
+        assert stage.sets == first.sets
 
 
 @given(sound(patient=True))
@@ -239,8 +239,8 @@ def test_in_every_stage_kai_can_place_every_pod_in_one_leaf_and_holds_what_is_re
     pool, asked = case
     rank = {level.label: i for i, level in enumerate(pool)}
     level_of = {level.key: i for i, level in enumerate(pool)}
-    for begins, one in zip(stage_begins(asked), every_stage(pool, asked), strict=True):
-        root = read(one.pod_groups[0], one.pods, one.topologies)  # raises for what KAI would never place
+    for begins, stage in zip(stage_begins(asked), every_stage(pool, asked), strict=True):
+        root = read(stage.pod_groups[0], stage.pods, stage.topologies)  # raises if KAI never places it
         assert sorted(root.all_pods()) == sorted(task.name for task in asked.tasks)
         assert sum(leaf.minimum for leaf in root.leaves()) == len(asked.tasks)
         sets = sets_of(pool, asked, waited=begins)
@@ -262,8 +262,8 @@ def test_in_every_stage_kai_can_place_every_pod_in_one_leaf_and_holds_what_is_re
 @given(sound(patient=True))
 def test_in_every_stage_what_is_required_is_placed_before_what_is_not(case):
     pool, asked = case
-    for one in every_stage(pool, asked):
-        for group in read(one.pod_groups[0], one.pods, one.topologies).walk():
+    for stage in every_stage(pool, asked):
+        for group in read(stage.pod_groups[0], stage.pods, stage.topologies).walk():
             order = group.in_order(V013)
             assert order == group.in_order(V017)
             waiting = [
@@ -277,8 +277,8 @@ def test_the_first_stage_requires_every_wait_and_the_last_prefers_them(case):
     pool, asked = case
 
     def constraints(tasks, stage):
-        one = rendered(Gang("g", tasks), pool, stage)
-        root = read(one.pod_groups[0], one.pods, one.topologies)
+        objects = rendered(Gang("g", tasks), pool, stage)
+        root = read(objects.pod_groups[0], objects.pods, objects.topologies)
         return {(frozenset(g.all_pods()), repr(g.constraint)) for g in root.walk() if g.constraint}
 
     def rewritten(change):
@@ -293,12 +293,12 @@ def test_the_first_stage_requires_every_wait_and_the_last_prefers_them(case):
 @given(sound(patient=True))
 def test_patches_lead_from_stage_to_stage(case):
     pool, asked = case
-    one, *later = every_stage(pool, asked)
-    living = one.pod_groups[0]
+    before, *later = every_stage(pool, asked)
+    living = before.pod_groups[0]
     for after in later:
-        living = merge(living, KAI.relaxed(one, after))
+        living = merge(living, KAI.relaxed(before, after))
         assert living == after.pod_groups[0]
-        one = after
+        before = after
 
 
 @given(sound(patient=True))
@@ -309,8 +309,8 @@ def test_a_cluster_with_room_for_every_set_takes_every_stage_on_both_versions(ca
         for path in paths(len(pool))
         for i in range(len(asked.tasks))
     ]
-    for one in every_stage(pool, asked):
-        root = read(one.pod_groups[0], one.pods, one.topologies)
+    for stage in every_stage(pool, asked):
+        root = read(stage.pod_groups[0], stage.pods, stage.topologies)
         assert place(root, nodes, V013)
         assert place(root, nodes, V017)
 

@@ -42,13 +42,13 @@ def test_every_capability_decides_something(capability):
     """Without it some request is answered differently, so the list holds nothing that no check reads."""
 
     class Flat(Kai):
-        needs = {one: since for one, since in Kai.needs.items() if one != Capability.TOPOLOGY_NESTED}
+        needs = {need: since for need, since in Kai.needs.items() if need != Capability.TOPOLOGY_NESTED}
 
     class Less(Kai):
-        needs = {one: since for one, since in Kai.needs.items() if one != capability}
+        needs = {need: since for need, since in Kai.needs.items() if need != capability}
 
     class LessFlat(Flat):
-        needs = {one: since for one, since in Flat.needs.items() if one != capability}
+        needs = {need: since for need, since in Flat.needs.items() if need != capability}
 
     shares = dict.fromkeys(SHARE_CAPABILITIES, 7)
     settings = dict.fromkeys(QUEUE_CAPABILITIES, "5m")

@@ -70,7 +70,7 @@ def pod(uid, node="n1", *, phase="Running", **amounts):
 
 
 def told(news):
-    return {one.node: (one.amounts[0], one.amounts[4]) for one in news}
+    return {pod.node: (pod.amounts[0], pod.amounts[4]) for pod in news}
 
 
 def test_only_nodes_whose_sum_changed_are_told():

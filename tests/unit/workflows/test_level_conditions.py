@@ -11,7 +11,7 @@ FULL = {"z": "a", "r": "1", "h": "n"}
 
 def judge(*nodes, labels=("r",), paths=True, external=None):
     named = NamedLevels(levels=LEVELS, labels=frozenset(labels), paths=paths, external=external)
-    return condition_of(named, coverage_of(named, {f"n{i}": one for i, one in enumerate(nodes)}))
+    return condition_of(named, coverage_of(named, {f"n{i}": node for i, node in enumerate(nodes)}))
 
 
 def without(*labels):

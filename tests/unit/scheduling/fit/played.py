@@ -40,8 +40,8 @@ def played(
         ]
     cluster = Snapshot(
         now=0.0,
-        nodes=tuple(_node(one) for one in nodes),
-        pods=(*pods, *(busy for one in nodes for busy in _busy(one))),
+        nodes=tuple(_node(node) for node in nodes),
+        pods=(*pods, *(busy for node in nodes for busy in _busy(node))),
         groups=tuple(groups),
         queues=(
             Queue("top", cpu=UNLIMITED, memory=UNLIMITED, gpu=UNLIMITED),
@@ -75,19 +75,19 @@ def _pod(name, demand, parts, group, number):
     )
 
 
-def _busy(one):
-    used = [holding.amounts for holding in one.holdings] + ([one.others] if any(one.others) else [])
+def _busy(node):
+    used = [holding.amounts for holding in node.holdings] + ([node.others] if any(node.others) else [])
     for i, amounts in enumerate(used):
-        name = f"b{i}-{one.name}"
-        yield Pod("x", name, name, "t", "active", _shape(amounts), node=one.name, is_kai=False)
+        name = f"b{i}-{node.name}"
+        yield Pod("x", name, name, "t", "active", _shape(amounts), node=node.name, is_kai=False)
 
 
 OTHERS = ("example.com/nic",)
 """Resources of which every node has plenty, and no verdict knows how much."""
 
 
-def _node(one):
-    gpus, cpu, memory, _, pods, _ = one.allocatable
+def _node(node):
+    gpus, cpu, memory, _, pods, _ = node.allocatable
     room = {GPU: gpus * UNIT, "cpu": cpu, "memory": memory * UNIT, "pods": pods * UNIT}
     room |= dict.fromkeys(OTHERS, 1000 * UNIT)
-    return Node(one.name, one.labels, room, unschedulable=bool(one.closed))
+    return Node(node.name, node.labels, room, unschedulable=bool(node.closed))

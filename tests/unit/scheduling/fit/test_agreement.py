@@ -88,7 +88,9 @@ def test_what_is_placed_holds_everything_required(case, nodes):
         if required:
             rank = [level.key for level in pool].index(path[-1][0])
             labels = [level.label for level in pool[: rank + 1]]
-            assert len({tuple(by_name[verdict.places[t]].labels[one] for one in labels) for t in tasks}) == 1
+            assert (
+                len({tuple(by_name[verdict.places[t]].labels[label] for label in labels) for t in tasks}) == 1
+            )
 
 
 @given(sound(pool=POOL), clusters(most=8, gpus=8), st.sampled_from([1, 4, 8]))

@@ -38,10 +38,10 @@ def nodes(draw, most=7):
         labels = {level.label: value for level, value in zip(POOL, values, strict=True) if value}
         gpus = draw(st.sampled_from([2, 4, 8, 8]))
         held = min(gpus, draw(st.sampled_from([0, 0, 0, 2, 8])))
-        one = node(f"n{number}", labels, gpus=gpus, held=held)
+        plain = node(f"n{number}", labels, gpus=gpus, held=held)
         foreign = min(gpus - held, draw(st.sampled_from([0, 0, 0, 1])))
         closed = draw(st.sampled_from(["", "", "", "cordoned"]))
-        some.append(replace(one, others=amounts(gpu=foreign, pods=int(foreign > 0)), closed=closed))
+        some.append(replace(plain, others=amounts(gpu=foreign, pods=int(foreign > 0)), closed=closed))
     return some
 
 
@@ -70,7 +70,7 @@ def test_what_is_never_placed_is_not_placed_on_empty_open_nodes(case, some, exte
     gang, wants = case
     if judged(gang, wants, some, external=external).answer is not Answer.NEVER:
         return
-    empty = [replace(one, holdings=(), others=amounts(), closed="") for one in some]
+    empty = [replace(node, holdings=(), others=amounts(), closed="") for node in some]
     for version in VERSIONS:
         bound = played([gang], empty, version, pool=POOL, external=external, wants=[wants])
         assert len(bound) < len(gang.tasks)
@@ -121,7 +121,7 @@ def test_a_gang_is_judged_on_what_an_older_one_leaves(older, younger, some):
     (old, old_wants), (new, new_wants) = older, younger
     if not is_ordered(old, old_wants) or not is_ordered(new, new_wants):
         return
-    second = judged(new, new_wants, [taken(one, places, old_wants) for one in some], external=False)
+    second = judged(new, new_wants, [taken(node, places, old_wants) for node in some], external=False)
     for version in VERSIONS:
         bound = played([old, new], some, version, pool=POOL, wants=[old_wants, new_wants])
         if {task: at for (gang, task), at in bound.items() if gang == "0"} != places:
@@ -130,9 +130,9 @@ def test_a_gang_is_judged_on_what_an_older_one_leaves(older, younger, some):
         assert (count == len(new.tasks)) == (second.answer is Answer.NOW)
 
 
-def taken(one, places, wants):
-    more = tuple(Holding("older", wants[task].amounts) for task, at in places.items() if at == one.name)
-    return replace(one, holdings=one.holdings + more)
+def taken(node, places, wants):
+    more = tuple(Holding("older", wants[task].amounts) for task, at in places.items() if at == node.name)
+    return replace(node, holdings=node.holdings + more)
 
 
 def is_ordered(gang, wants):

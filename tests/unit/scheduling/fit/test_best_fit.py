@@ -59,9 +59,9 @@ def test_free_tasks_take_the_smallest_remainders_first():
 
 def test_two_tasks_that_claim_a_channel_are_not_promised_one_node():
     """Kueue counts no channels: it puts both on the node, and the second one could not start."""
-    one, two = "a b*4: rack! x", "a/r1: r1-0 r1-1"
-    assert racks(verdict(two, one).places) == ["r1"]
-    claiming = verdict(two, one, channel=True)
+    tasks, nodes = "a b*4: rack! x", "a/r1: r1-0 r1-1"
+    assert racks(verdict(nodes, tasks).places) == ["r1"]
+    claiming = verdict(nodes, tasks, channel=True)
     assert (claiming.answer, claiming.most_placed) == (Answer.NOT_NOW, 1)
 
 

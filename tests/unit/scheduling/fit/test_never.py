@@ -63,7 +63,7 @@ def test_nodes_of_other_pools_in_a_domain_count_for_the_largest_task():
 def test_a_closed_node_counts_for_the_largest_task():
     """KAI counts what is free there, and then uses other nodes: both tasks have one."""
     gang = build.gang("a*4: zone! z", "b*2: zone! z")
-    nodes = [replace(one, closed="cordoned") if one.name == "n0" else one for one in MIXED[:3]]
+    nodes = [replace(node, closed="cordoned") if node.name == "n0" else node for node in MIXED[:3]]
 
     verdict = judge(snapshot(*nodes), gang_demand(gang))
 
@@ -81,7 +81,7 @@ def test_a_free_root_above_sets_of_unlike_sizes_is_no_constraint():
 
 def test_room_that_others_hold_now_makes_such_a_gang_wait():
     gang = build.gang("a*4", "b c d*2")
-    nodes = [replace(one, closed="cordoned") if one.name == "n0" else one for one in MIXED]
+    nodes = [replace(node, closed="cordoned") if node.name == "n0" else node for node in MIXED]
 
     verdict = judge(snapshot(*nodes), gang_demand(gang))
 

@@ -22,11 +22,11 @@ def at(seconds):
 def holding(snapshot, **until):
     """The same snapshot where these nodes are held by workflow ``w`` until then."""
 
-    def held(one):
-        if one.name not in until:
-            return one
-        mine = Holding("w", amounts(gpu=8, pods=1), until[one.name])
-        return replace(one, holdings=(mine,))
+    def held(holding):
+        if holding.name not in until:
+            return holding
+        mine = Holding("w", amounts(gpu=8, pods=1), until[holding.name])
+        return replace(holding, holdings=(mine,))
 
     return snapshot.edited(held)
 
@@ -57,7 +57,7 @@ def test_not_now_names_the_nearest_domain_what_it_lacks_and_who_holds_it_until_w
     nearest = verdict.blocked[-1].nearest[0]
     assert verdict.answer is Answer.NOT_NOW
     assert (nearest.path, nearest.free, nearest.missing) == (("a", "r1"), 2, 2)
-    assert [(one.name, one.nodes, one.until) for one in nearest.holders] == [("w", 2, at(900))]
+    assert [(holder.name, holder.nodes, holder.until) for holder in nearest.holders] == [("w", 2, at(900))]
     assert nearest.free_at == at(900)
 
 
@@ -85,7 +85,7 @@ def test_sets_that_are_alike_are_told_as_one():
 
     verdict = judge(draw("a/r1: n1 n2\na/r2: n3 n4\na/r3: n5x n6\na/r4: n7x n8"), gang_demand(gang))
 
-    assert [(one.key, one.alike, one.tasks) for one in verdict.sets] == [("zone", 1, 6), ("rack", 3, 2)]
+    assert [(row.key, row.alike, row.tasks) for row in verdict.sets] == [("zone", 1, 6), ("rack", 3, 2)]
     assert verdict.most_placed == 4
 
 
@@ -133,9 +133,9 @@ def test_a_narrow_level_is_found_where_domains_are_no_paths():
 
 def test_a_node_gives_its_channel_to_one_pod():
     gang = build.gang("a b*4: rack! r")
-    one, two = (judge(draw(f"a/r1: {n}"), gang_demand(gang, channel=True)) for n in ("n1", "n1 n2"))
+    small, large = (judge(draw(f"a/r1: {n}"), gang_demand(gang, channel=True)) for n in ("n1", "n1 n2"))
 
-    assert (one.answer, two.answer) == (Answer.NEVER, Answer.NOW)
+    assert (small.answer, large.answer) == (Answer.NEVER, Answer.NOW)
 
 
 def test_a_pod_goes_only_where_selector_taints_and_exclusions_let_it():
@@ -151,7 +151,7 @@ def test_a_pod_goes_only_where_selector_taints_and_exclusions_let_it():
 
     def usable(**asked):
         kind = Demand.of(eight, **asked)
-        return [one.name for one in (*nodes, tainted) if kind.may_use(one)]
+        return [node.name for node in (*nodes, tainted) if kind.may_use(node)]
 
     assert usable() == ["n1", "n2"]
     assert usable(selector={"kind": "b200"}) == ["n1"]
@@ -169,7 +169,7 @@ def test_free_slots_count_whole_free_nodes_of_one_domain():
 
 def test_nodes_without_gpus_are_no_slots_where_others_have_some():
     plain = draw("a/r2: c1 c2", gpus=0)
-    mixed = draw("a/r1: n1").edited(lambda one: one, added=plain.nodes)
+    mixed = draw("a/r1: n1").edited(lambda node: node, added=plain.nodes)
 
     assert [level.slots for level in fragmentation(mixed)] == [{1: 1, 2: 0}, {1: 1, 2: 0}]
     assert [level.slots for level in fragmentation(plain)] == [{1: 2, 2: 1}, {1: 2, 2: 1}]
@@ -179,7 +179,7 @@ def test_what_a_gang_got_is_judged_per_set_and_level():
     tree = build_tree(build.gang("a b: zone! z, rack? r", "c d: zone! z, rack? s"), POOL)
     places = {"a": ("x", "r1"), "b": ("x", "r1"), "c": ("x", "r2"), "d": ("x", "r3")}
 
-    found = {(one.path[-1], one.outcome) for one in outcomes(tree, places, paths=True)}
+    found = {(outcome.path[-1], outcome.outcome) for outcome in outcomes(tree, places, paths=True)}
 
     assert found == {
         (("zone", "z"), PlacementOutcome.MATCH),
@@ -192,8 +192,8 @@ def test_what_a_gang_got_is_judged_per_set_and_level():
 
 def test_a_snapshot_can_be_edited_without_touching_the_first():
     before = draw("a/r1: n1 n2 n3x n4")
-    drained = before.edited(lambda one: None if one.name == "n1" else one)
-    freed = before.edited(lambda one: replace(one, holdings=()))
+    drained = before.edited(lambda node: None if node.name == "n1" else node)
+    freed = before.edited(lambda node: replace(node, holdings=()))
     finer = Snapshot.of(before.nodes, build.levels("zone"), paths=before.paths)
 
     assert judge(before, gang_demand(FOUR)).answer is Answer.NOT_NOW
@@ -207,7 +207,7 @@ def test_a_snapshot_can_be_edited_without_touching_the_first():
 def with_others(snapshot, **gpus):
     """The same snapshot where other tenants' pods hold so many GPUs of these nodes, and a little of all."""
     return snapshot.edited(
-        lambda one: replace(one, others=amounts(gpu=gpus.get(one.name, 0), cpu=500, memory=2**30, pods=7))
+        lambda node: replace(node, others=amounts(gpu=gpus.get(node.name, 0), cpu=500, memory=2**30, pods=7))
     )
 
 
@@ -220,7 +220,7 @@ def test_what_pods_of_others_hold_is_not_free_and_is_named_without_an_end():
     nearest = verdict.blocked[-1].nearest[0]
     assert verdict.answer is Answer.NOT_NOW
     assert (nearest.free, nearest.missing, nearest.free_at) == (2, 2, None)
-    assert [(one.name, one.nodes, one.until) for one in nearest.holders] == [(OTHERS, 2, None)]
+    assert [(holder.name, holder.nodes, holder.until) for holder in nearest.holders] == [(OTHERS, 2, None)]
 
 
 def test_pods_of_others_that_cost_no_place_hide_neither_who_does_nor_until_when():
@@ -228,7 +228,7 @@ def test_pods_of_others_that_cost_no_place_hide_neither_who_does_nor_until_when(
 
     nearest = judge(snapshot, gang_demand(FOUR)).blocked[-1].nearest[0]
 
-    assert [one.name for one in nearest.holders] == ["w"]
+    assert [holder.name for holder in nearest.holders] == ["w"]
     assert nearest.free_at == at(500)
 
 

@@ -89,23 +89,23 @@ class _Every:
             return True
         task, *rest = tasks
         tried = set()
-        for one in self.nodes:
-            left = self.free[one.name] - taken[one.name]
-            looks = (tuple(sorted(one.labels.items())), left)
+        for node in self.nodes:
+            left = self.free[node.name] - taken[node.name]
+            looks = (tuple(sorted(node.labels.items())), left)
             if left < task.gpus or looks in tried:
                 continue
             tried.add(looks)
-            more = self.domains(one, task)
+            more = self.domains(node, task)
             if more is None or any(chosen.get(path, domain) != domain for path, domain in more.items()):
                 continue
-            if self.place(rest, taken + Counter({one.name: task.gpus}), {**chosen, **more}):
+            if self.place(rest, taken + Counter({node.name: task.gpus}), {**chosen, **more}):
                 return True
         return False
 
-    def domains(self, one, task):
+    def domains(self, node, task):
         """The domain each set of this task would be in on a node; None if the node lacks a label."""
         mine = [path for path, members in self.hard if task.name in members]
-        found = {path: tuple(one.labels.get(label) for label in self.above[path[-1][0]]) for path in mine}
+        found = {path: tuple(node.labels.get(label) for label in self.above[path[-1][0]]) for path in mine}
         return None if any(None in values for values in found.values()) else found
 
 
