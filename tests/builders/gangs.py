@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
+from cluster.kinds import POD
 from pools.values.recovery import RecoveryPolicy, Response
 from tests.factories import LEVELS, TaskFactory, TaskGroupFactory
 from workflows.manifests.group import render_group
@@ -12,6 +13,7 @@ from workflows.selectors import group_values
 from workflows.values.placement import GroupPlacement
 
 SIZES = {"five": 5, "four": 4, "three": 3, "tre": 3}
+NATIVE = {"scheduler_type": "kubernetes", "scheduler_name": "default-scheduler", "scheduler_version": "1.36"}
 REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE, backoff_first=0.001)
 
 
@@ -68,3 +70,23 @@ def waiting_gang(pool, *, sizes=SIZES, age=0):
     set_requirements(group, sets=[[required("rack", name)] for name, _ in names])
     TaskGroup.objects.filter(pk=group.pk).update(submit_time=since)
     return group
+
+
+def native_gang(world, *, pods=3, nvlink=False, policy=None, frozen=None):
+    """A gang without a lead on Kubernetes' own scheduler, not yet made."""
+    pool = world.pool(nvlink=nvlink, backend=NATIVE, levels=LEVELS)
+    group = world.group(pods=pods, pool=pool, frozen=frozen or {}, ignore_nonlead_status=False)
+    Task.objects.filter(group=group).update(lead=False)
+    if policy is not None:
+        optional = {"attempts": True, "recovery": policy.to_json()}
+        TaskGroup.objects.filter(pk=group.pk).update(optional_placement=optional)
+    return group
+
+
+def pod_of(group, task):
+    """The pod of the latest try of a task."""
+    return group.tasks.get(name=task, latest=True).pod_name
+
+
+def set_finalizers(world, pod, finalizers):
+    world.cluster.edit(POD, pod, lambda obj: obj["metadata"].update(finalizers=finalizers), namespace="osmo")

@@ -119,7 +119,9 @@ def test_a_node_that_a_former_compute_domain_holds(world, explained):
         for pod in pods:
             world.api.patch(pod, {"metadata": {"finalizers": None}})
     held = found["evidence"]["nodes_held"]
-    assert {(one["node"], one["workflow"]) for one in held} == {(f"{pool}-r0-{n}", first) for n in (0, 1)}
+    assert {(holder["node"], holder["workflow"]) for holder in held} == {
+        (f"{pool}-r0-{n}", first) for n in (0, 1)
+    }
     world.wait_group(name, "g", "RUNNING")
 
 
@@ -150,14 +152,14 @@ def test_an_image_that_cannot_be_had(world, explained):
         "phase": "Pending",
         "containerStatuses": [
             {
-                "name": one["name"],
-                "image": one["image"],
+                "name": container["name"],
+                "image": container["image"],
                 "imageID": "",
                 "ready": False,
                 "restartCount": 0,
                 "state": state,
             }
-            for one in pod["spec"]["containers"]
+            for container in pod["spec"]["containers"]
         ],
     }
     path = f"/api/v1/namespaces/{world.namespace}/pods/{pod['metadata']['name']}"

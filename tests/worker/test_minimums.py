@@ -11,7 +11,7 @@ from django.utils import timezone
 from cluster.kinds import EVENT, POD
 from pools.models import Cluster
 from tests.builders.crashes import death_at
-from tests.builders.gangs import required, retried, topology_gang
+from tests.builders.gangs import pod_of, required, retried, topology_gang
 from tests.builders.losses import eviction
 from tests.builders.pod_groups import pod_group
 from tests.factories import LEVELS
@@ -33,10 +33,6 @@ def minimum(world):
 
 def edit_pod(world, name, change):
     world.cluster.edit(POD, name, change, namespace="osmo")
-
-
-def pod_of(group, name):
-    return group.tasks.get(name=name, latest=True).pod_name
 
 
 @pytest.fixture

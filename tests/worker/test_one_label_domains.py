@@ -5,12 +5,11 @@ import pytest
 from cluster.kinds import NODE, POD
 from pools.models import Cluster
 from scheduling.requirements import Requirement
-from tests.builders.gangs import retried
+from tests.builders.gangs import NATIVE, retried
 from tests.factories import LEVELS, TaskFactory
 from tests.fakes.kinds import POD_GROUP
 from tests.worker.world import fresh
 
-NATIVE = {"scheduler_type": "kubernetes", "scheduler_name": "default-scheduler", "scheduler_version": "1.36"}
 RETRY = retried("2")
 ZONE, RACK = LEVELS[0].label, LEVELS[1].label
 

@@ -4,14 +4,16 @@ import pytest
 
 from cluster.kinds import NODE, POD
 from scheduling.requirements import Requirement
+from tests.builders.gangs import native_gang, pod_of, retried, set_finalizers
 from tests.factories import LEVELS, TaskFactory
 from tests.fakes import players
 from tests.fakes.kinds import POD_GROUP
-from tests.worker.test_rejoining import HELD, RETRIED, gang, pod_of, set_finalizers
 from tests.worker.world import World, statuses
 from workflows.models import Task
 
 ZONE, RACK = LEVELS[0].label, LEVELS[1].label
+HELD = "example.com/held"
+RETRIED = retried("2", times=3)
 RACKS = {"n1": "r1", "n2": "r2"}
 
 
@@ -25,7 +27,7 @@ def world(db):
 
 def running_gang(world, *sets):
     """A gang that runs, a task for each of these required sets; from now on there is no room."""
-    group = gang(world, pods=0, frozen=RETRIED)
+    group = native_gang(world, pods=0, frozen=RETRIED)
     for name in sets:
         TaskFactory(group=group, placement__requirements=(Requirement("rack", name, required=True),))
     Task.objects.filter(group=group).update(lead=False)

@@ -9,30 +9,15 @@ from cluster.kinds import COMPUTE_DOMAIN, POD, RESOURCE_CLAIM_TEMPLATE
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
 from tests.builders.crashes import death_at
-from tests.factories import LEVELS
+from tests.builders.gangs import native_gang, pod_of, retried, set_finalizers
 from tests.fakes import players
 from tests.fakes.kinds import POD_GROUP
 from tests.worker.world import World, fresh, statuses
-from workflows.models import Event, ObservedPod, Task, TaskGroup
+from workflows.models import Event, ObservedPod, Task
 
-BACKEND = {
-    "scheduler_type": "kubernetes",
-    "scheduler_name": "default-scheduler",
-    "scheduler_version": "1.36",
-}
-RETRIED = {"max_retry_per_task": 3, "default_exit_actions": {"RESCHEDULE": "2"}}
+RETRIED = retried("2", times=3)
 REQUEUED = RecoveryPolicy(node_lost=Response.REQUEUE, preempted=Response.REQUEUE, backoff_first=0.001)
 HELD = "example.com/held"
-
-
-def gang(world, *, pods=3, nvlink=False, policy=None, frozen=None):
-    pool = world.pool(nvlink=nvlink, backend=BACKEND, levels=LEVELS)
-    group = world.group(pods=pods, pool=pool, frozen=frozen or {}, ignore_nonlead_status=False)
-    Task.objects.filter(group=group).update(lead=False)
-    if policy is not None:
-        optional = {"attempts": True, "recovery": policy.to_json()}
-        TaskGroup.objects.filter(pk=group.pk).update(optional_placement=optional)
-    return group
 
 
 def kai_gang(world):
@@ -40,14 +25,6 @@ def kai_gang(world):
     group = world.group(pods=4, frozen=RETRIED, pool=pool, ignore_nonlead_status=False)
     Task.objects.filter(group=group).update(lead=False)
     return group
-
-
-def pod_of(group, task):
-    return Task.objects.get(group=group, name=task, latest=True).pod_name
-
-
-def set_finalizers(world, pod, finalizers):
-    world.cluster.edit(POD, pod, lambda obj: obj["metadata"].update(finalizers=finalizers), namespace="osmo")
 
 
 def delete(world, group, task):
@@ -71,7 +48,7 @@ def pods_without_node(world):
 
 def test_a_retry_that_waits_for_room_while_a_peer_ends_gets_a_pod_group_of_its_own(db):
     world = World()
-    group = gang(world, frozen=RETRIED)
+    group = native_gang(world, frozen=RETRIED)
     world.settle()
     world.cluster.players.remove(players.scheduler)
     world.finish(group, 2, tasks=["task-1"])
@@ -90,7 +67,7 @@ def test_a_retry_that_waits_for_room_while_a_peer_ends_gets_a_pod_group_of_its_o
 
 def test_a_retry_that_waits_for_its_old_pod_while_a_peer_ends_gets_a_pod_group_of_its_own(db):
     world = World()
-    group = gang(world, frozen=RETRIED)
+    group = native_gang(world, frozen=RETRIED)
     world.settle()
     old = pod_of(group, "task-1")
     set_finalizers(world, old, [HELD])
@@ -104,7 +81,7 @@ def test_a_retry_that_waits_for_its_old_pod_while_a_peer_ends_gets_a_pod_group_o
 
 def test_a_retry_that_waits_for_room_leaves_its_pod_group_while_the_old_pod_of_another_stays(db):
     world = World()
-    group = gang(world, frozen=RETRIED)
+    group = native_gang(world, frozen=RETRIED)
     world.settle()
     old = pod_of(group, "task-1")
     set_finalizers(world, old, [HELD])
@@ -119,7 +96,7 @@ def test_a_retry_that_waits_for_room_leaves_its_pod_group_while_the_old_pod_of_a
 @pytest.mark.parametrize("scheduler", ["kai", "kubernetes"])
 def test_a_retry_that_runs_is_followed_while_the_old_pod_of_another_stays(db, scheduler):
     world = World()
-    group = gang(world, pods=4, frozen=RETRIED) if scheduler == "kubernetes" else kai_gang(world)
+    group = native_gang(world, pods=4, frozen=RETRIED) if scheduler == "kubernetes" else kai_gang(world)
     world.settle()
     world.finish(group, 0, tasks=["task-0"])
     world.settle()
@@ -136,7 +113,7 @@ def test_a_retry_that_runs_is_followed_while_the_old_pod_of_another_stays(db, sc
 def test_a_retry_in_a_pod_group_of_its_own_does_not_count(db):
     """Two are allowed, and the try that only changed its pod group is none of them."""
     world = World()
-    group = gang(world, frozen=RETRIED | {"max_retry_per_task": 2})
+    group = native_gang(world, frozen=RETRIED | {"max_retry_per_task": 2})
     world.settle()
     world.cluster.players.remove(players.scheduler)
     world.finish(group, 2, tasks=["task-1"])
@@ -153,7 +130,7 @@ def test_a_retry_in_a_pod_group_of_its_own_does_not_count(db):
 
 def test_a_retry_whose_creation_was_lost_is_placed_after_a_peer_ended(db):
     world = World()
-    group = gang(world, frozen=RETRIED)
+    group = native_gang(world, frozen=RETRIED)
     world.settle()
     world.finish(group, 2, tasks=["task-1"])
     with death_at("before-created-recorded"):
@@ -166,7 +143,7 @@ def test_a_retry_whose_creation_was_lost_is_placed_after_a_peer_ended(db):
 
 def test_of_two_retries_that_were_placed_together_none_is_made_again(db):
     world = World()
-    group = gang(world, pods=4, frozen=RETRIED)
+    group = native_gang(world, pods=4, frozen=RETRIED)
     world.settle()
     world.finish(group, 0, tasks=["task-0"])
     world.settle()
@@ -182,7 +159,7 @@ def test_of_two_retries_that_were_placed_together_none_is_made_again(db):
 
 def test_a_retry_placed_beside_one_that_is_recorded_already_is_not_made_again(db):
     world = World()
-    group = gang(world, pods=4, frozen=RETRIED)
+    group = native_gang(world, pods=4, frozen=RETRIED)
     world.settle()
     world.finish(group, 0, tasks=["task-0"])
     world.settle()
@@ -205,7 +182,7 @@ def test_a_retry_placed_beside_one_that_is_recorded_already_is_not_made_again(db
 def test_a_placed_gang_waits_for_nothing_that_was_deleted_since(db):
     """Its template is made again only after 10 minutes, and a pod is held: its peers are followed."""
     world = World()
-    group = gang(world, nvlink=True)
+    group = native_gang(world, nvlink=True)
     with death_at("before-created-recorded"):
         world.settle()
     world.cluster.players.remove(players.compute_domain_controller)
@@ -219,7 +196,7 @@ def test_a_placed_gang_waits_for_nothing_that_was_deleted_since(db):
 
 def test_a_placed_gang_gets_no_second_compute_domain_before_its_record(db):
     world = World()
-    group = gang(world, nvlink=True, policy=REQUEUED)
+    group = native_gang(world, nvlink=True, policy=REQUEUED)
     with death_at("before-created-recorded"):
         world.settle()
     for domain in world.cluster.names(COMPUTE_DOMAIN):
@@ -232,7 +209,7 @@ def test_a_placed_gang_gets_no_second_compute_domain_before_its_record(db):
 
 def test_the_note_of_a_placed_gang_counts_the_pods_that_are_left(db):
     world = World()
-    group = gang(world)
+    group = native_gang(world)
     with death_at("before-created-recorded"):
         world.settle()
     delete(world, group, "task-1")
@@ -244,7 +221,7 @@ def test_the_note_of_a_placed_gang_counts_the_pods_that_are_left(db):
 def test_a_try_that_the_rows_do_not_know_goes_from_a_placed_gang(db):
     """The database was put back: the pod of a later try is there."""
     world = World()
-    group = gang(world, policy=REQUEUED)
+    group = native_gang(world, policy=REQUEUED)
     with death_at("before-created-recorded"):
         world.settle()
     task = Task.objects.get(group=group, name="task-1")
@@ -263,7 +240,7 @@ def test_a_try_that_the_rows_do_not_know_goes_from_a_placed_gang(db):
 def test_what_follows_a_pod_lost_before_its_record_is_up_to_the_policy(db, response, nvlink):
     world = World()
     policy = RecoveryPolicy(node_lost=response, preempted=response, failed=response, backoff_first=0.001)
-    group = gang(world, nvlink=nvlink, policy=policy)
+    group = native_gang(world, nvlink=nvlink, policy=policy)
     with death_at("before-created-recorded"):
         world.settle()
     world.finish(group, 0, tasks=["task-0"])
