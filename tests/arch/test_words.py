@@ -84,3 +84,14 @@ def test_a_class_name_means_one_thing_in_the_product():
                     places[name].add(str(path.relative_to(CHECKOUT)))
     assert len(places) > 300
     assert {name: sorted(paths) for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_no_test_is_about_one_without_a_noun():
+    offending = {
+        (path, node.lineno)
+        for path, tree in trees("tests").items()
+        for node in ast.walk(tree)
+        for name in names_in(node)
+        if name == "one"
+    }
+    assert offending == set()

@@ -1,0 +1,29 @@
+"""What several test modules build stands in ``tests/builders``, or beside them in a module without tests."""
+
+import ast
+
+from localcluster.directories import CHECKOUT
+
+TESTS = sorted((CHECKOUT / "tests").rglob("*.py"))
+
+
+def imported_by(tree):
+    """Every dotted name that a module imports, the names behind ``from`` included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_nobody_imports_from_a_test_module():
+    names = {path: ".".join(path.relative_to(CHECKOUT).with_suffix("").parts) for path in TESTS}
+    modules = {name for path, name in names.items() if path.stem.startswith("test_")}
+    imports = {
+        (names[path], name)
+        for path in TESTS
+        for name in imported_by(ast.parse(path.read_text()))
+        if name in modules or name.rpartition(".")[0] in modules
+    }
+    assert len(modules) > 300
+    assert imports == set()
