@@ -67,7 +67,6 @@ MIDDLEWARE = [
     "web.identity.sessions.SessionUserMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "pages.unmade.UnmadePages",
     "web.middleware.RequestLogMiddleware",
 ]
 

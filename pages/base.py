@@ -4,11 +4,10 @@ A page is a view like those of REST, with the same authentication, the same decl
 errors and statuses. Two things differ: the answer is HTML, and a caller without a login is led to the form.
 """
 
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect
@@ -24,8 +23,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from pages.unchanged import PageReader, PageRows, PageTag, page_versions, tags
-from pages.unmade import address_of, not_modified, read_before_login
+from pages.drawn import drawn_values
+from pages.pool_rows import MOST_SECONDS, PageRows
 from web.access import grants_of
 from web.permissions import caller
 from web.release import VERSION
@@ -109,41 +108,52 @@ def unless_known(page: PageView, template: str, context: dict[str, Any]) -> Http
     Two pages are the same if their context, the user, the cookies and the version are: the context holds
     everything that is shown, as values.
     """
-    django = page.request._request  # noqa: SLF001 -- conditional answers are Django's
-    user = caller(page.request)
-    fingerprint = (VERSION, user.pk, user.is_staff, django.META.get("HTTP_COOKIE", ""), context)
-    etag = quote_etag(sha256(repr(fingerprint).encode()).hexdigest()[:32])
-    unmodified = get_conditional_response(django, etag=etag)
-    answer = unmodified if isinstance(unmodified, HttpResponseNotModified) else page.page(template, context)
-    answer["ETag"] = etag
-    answer["Cache-Control"] = "private, no-cache"
-    return answer
+    return _unless_known(page, template, DrawnContext.of(context))
 
 
 def unless_unchanged(
-    page: PageView, *, rows: Callable[[], PageRows], make: Callable[[], HttpResponse]
+    page: PageView, template: str, *, rows: Callable[[], PageRows], make: Callable[[], dict[str, Any]]
 ) -> HttpResponse:
-    """304 without making the page if its rows are those of the page that the browser has; else the page.
+    """As ``unless_known``, and ``make`` is called only if ``rows`` are not those of the last context.
 
-    ``rows`` says what the page is made from now; ``make`` answers as ``unless_known`` does, from that alone.
+    ``rows`` says what the context is made from now, beside the address and what the caller may see.
     """
+    grants, address = grants_of(caller(page.request)), page.request.get_full_path()
+    key = sha256(repr((grants, address)).encode()).hexdigest()
+    drawn: DrawnContext | None = drawn_values.find(key, version=rows().version())
+    if drawn is None:
+        with one_moment() as is_one_moment:  # so that the version is that of these rows
+            version = rows().version()
+            drawn = DrawnContext.of(make())
+        if is_one_moment:
+            drawn_values.keep(key, drawn, version=version, seconds=MOST_SECONDS)
+    return _unless_known(page, template, drawn)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnContext:
+    """The context of a page, and a digest by which two of them differ."""
+
+    context: dict[str, Any]
+    digest: str
+
+    @classmethod
+    def of(cls, context: dict[str, Any]) -> Self:
+        return cls(context, sha256(repr(context).encode()).hexdigest())
+
+
+def _unless_known(page: PageView, template: str, drawn: DrawnContext) -> HttpResponse:
     django = page.request._request  # noqa: SLF001 -- conditional answers are Django's
     user = caller(page.request)
-    reader = PageReader(user.pk, user.is_staff, grants_of(user))
-    address, asks = address_of(django), "HTTP_IF_NONE_MATCH" in django.META
-    tag, before = read_before_login(django) or (tags.find(address) if asks else None, None)
-    if tag is not None and tag.reader == reader:
-        versions = before or page_versions(rows())
-        if tag.versions.page == versions.page and (answer := not_modified(django, tag.etag)):
-            tags.keep(address, replace(tag, versions=versions))
-            return answer
-    with one_moment() as is_one_moment:
-        versions = page_versions(rows())
-        answer = make()
-    if is_one_moment:
-        if tag is not None and before is not None and tag.reader.user == reader.user:
-            versions = replace(versions, reader=before.reader)  # read earlier, so never newer than the caller
-        tags.keep(address, PageTag(answer["ETag"], reader, rows, versions, time.monotonic()))
+    fingerprint = (VERSION, user.pk, user.is_staff, django.META.get("HTTP_COOKIE", ""), drawn.digest)
+    etag = quote_etag(sha256(repr(fingerprint).encode()).hexdigest()[:32])
+    unmodified = get_conditional_response(django, etag=etag)
+    if isinstance(unmodified, HttpResponseNotModified):
+        answer: HttpResponse = unmodified
+    else:
+        answer = page.page(template, drawn.context)
+    answer["ETag"] = etag
+    answer["Cache-Control"] = "private, no-cache"
     return answer
 
 

@@ -1,15 +1,68 @@
-"""The rows that the pages of a pool are made from: its map without a selected workflow, and its own page."""
+"""The rows that the pages of a pool are made from: its map without a selected workflow, and its own page.
 
-from collections.abc import Mapping
+PostgreSQL reduces them to one text, the version of the page: how many there are, and which transactions wrote
+them. Every insert and every update brings a transaction that wrote none of these rows before, and every
+deletion alone changes the count, so equal texts mean equal rows. No writer has to take part, so none can
+forget to. Rows that are also written without news count by the columns that are shown.
+
+What a page shows beside rows has to be in its address or in the parameters of its statement: a row that
+counts until some time is one of them. A database put back to a backup counts anew from a transaction that is
+past, so the start of PostgreSQL is part of the version; and MOST_SECONDS are over long before the numbers of
+transactions come round to the same again.
+
+Rejected: triggers that count the changes of a table, which would make one row the meeting place of all
+writers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import connection
 from django.utils import timezone
 
-from pages.unchanged import MOST_SECONDS, PageRows, RowSource
 from pools.api.representations import HEARTBEAT_LASTS
 from scheduling.channels import SETTLED_AFTER
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_LIVE
+
+MOST_SECONDS = 600
+"""How long a page may be known by its version."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """The rows of a table that a page is made from, in SQL; ``where`` takes named parameters.
+
+    ``columns`` None: a row counts by its version.
+    """
+
+    table: str
+    where: str
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def statement(self) -> str:
+        row = f"ROW({', '.join(self.columns)})" if self.columns else "xmin"
+        digest = f"count(*) || ':' || coalesce(sum(hashtextextended({row}::text, 0)), 0)"
+        return f"(SELECT {digest} FROM {self.table} WHERE {self.where})"  # noqa: S608 -- from constants
+
+
+@dataclass(frozen=True, slots=True)
+class PageRows:
+    """All that a page is made from: rows, the parameters that choose them, and what is ``beside`` rows."""
+
+    sources: Sequence[RowSource]
+    parameters: Mapping[str, Any]
+    beside: str = ""
+
+    def version(self) -> str:
+        """A text that differs where the rows do. One query."""
+        parts = ", ".join(source.statement for source in self.sources)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT concat_ws(' ', pg_postmaster_start_time(), {parts})", self.parameters)
+            return f"{self.beside} {cursor.fetchone()[0]}"
+
 
 _POOL = "(SELECT id FROM pools_pool WHERE name = %(pool)s)"
 _BACKEND = "(SELECT backend_id FROM pools_pool WHERE name = %(pool)s)"
@@ -83,7 +136,7 @@ def pool_rows(pool: str) -> PageRows:
 
     The placements of ended work are too many to read again and again. One changes while its group lives, so
     the rows of live groups tell of it; and groups that came, were placed and ended since the page was made
-    belong to workflows that were submitted since. Those that retention removes leave the page with the tag.
+    belong to workflows that were submitted since. Those that retention removes leave it after MOST_SECONDS.
     """
     now = timezone.now()
     return PageRows(POOL_SOURCES, _parameters(pool, now=now), beside=str(outcomes_since(now)))

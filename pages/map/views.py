@@ -45,14 +45,19 @@ class MapPage(PageView):
     def get(self, request: Request, name: str) -> HttpResponse:
         """Show where a pool's nodes stand, what is free, and how a workflow fits in."""
         if request.query_params.get("workflow"):
-            return self._map(request, name)
-        return unless_unchanged(self, rows=partial(map_rows, name), make=lambda: self._map(request, name))
+            return unless_known(self, "pages/map.html", self._context(request, name))
+        return unless_unchanged(
+            self,
+            "pages/map.html",
+            rows=partial(map_rows, name),
+            make=lambda: self._context(request, name),
+        )
 
-    def _map(self, request: Request, name: str) -> HttpResponse:
+    def _context(self, request: Request, name: str) -> dict[str, Any]:
         view, query = _requested_map(request, name)
         link = _link(view, query)
         picture = draw(view.picture, title=_title(view), description=about_place(view.place), link=link)
-        context = {
+        return {
             "title": f"Map of pool {view.pool.name}",
             "view": view,
             "query": query,
@@ -62,7 +67,6 @@ class MapPage(PageView):
             "is_live": view.nodes <= LIVE_UP_TO,
             "svg": _address("map.svg", view, query, path=view.place.path),
         }
-        return unless_known(self, "pages/map.html", context)
 
 
 class MapPicture(PageView):

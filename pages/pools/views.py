@@ -1,13 +1,14 @@
 """The pages of pools."""
 
 from functools import partial
+from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from rest_framework.request import Request
 
-from pages.base import PageView, unless_known, unless_unchanged
+from pages.base import PageView, unless_unchanged
 from pages.pool_rows import outcomes_since, pool_rows
 from pages.pools.content import pool_content, pool_lines
 from pools.selectors import pool_visible_to, pools_allowed_to
@@ -48,11 +49,15 @@ class PoolPage(PageView):
 
     def get(self, request: Request, name: str) -> HttpResponse:
         """Show a pool: its keys, its room, a workflow to copy, what waits."""
-        return unless_unchanged(self, rows=partial(pool_rows, name), make=lambda: self._pool(request, name))
+        return unless_unchanged(
+            self,
+            "pages/pool.html",
+            rows=partial(pool_rows, name),
+            make=lambda: self._context(request, name),
+        )
 
-    def _pool(self, request: Request, name: str) -> HttpResponse:
+    def _context(self, request: Request, name: str) -> dict[str, Any]:
         user = caller(request)
         pool = pool_visible_to(user, name, action=Action.POOL_LIST)
         view = pool_content(pool, user=user, outcomes_since=outcomes_since(timezone.now()))
-        context = {"title": f"Pool {view.name}", "view": view, "is_live": view.room.nodes <= LIVE_UP_TO}
-        return unless_known(self, "pages/pool.html", context)
+        return {"title": f"Pool {view.name}", "view": view, "is_live": view.room.nodes <= LIVE_UP_TO}

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pages.workflows.attempts import AttemptLine, attempt_lines
 from pages.workflows.domains import ComputeDomainStatus, ComputeDomainView, Stage, compute_domain_view
-from pages.workflows.explanation_cache import cached_explanations
+from pages.workflows.explanations import explanations_of
 from pages.workflows.groups import GraphView, GroupLine, graph_view, group_line
 from pages.workflows.labels import Badge, span, status_badge
 from pages.workflows.outcome import PlacementView, placement_view
@@ -88,7 +88,7 @@ def workflow_content(
     """The content that this user may see; ``workflow`` was selected with its backend."""
     rows = _groups(workflow)
     groups, more_groups = rows[:MOST_GROUPS], len(rows) > MOST_GROUPS
-    waits = waits_view(cached_explanations(groups, user=user, now=now))
+    waits = waits_view(explanations_of(groups, user=user, now=now))
     counts = task_counts(workflow)
     neighbours = neighbours_of(workflow)
     group_views = tuple(

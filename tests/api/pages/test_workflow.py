@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from pages.workflows import explanation_cache
+from pages.workflows import explanations
 from tests.factories import (
     CLIQUE,
     LEVELS,
@@ -137,7 +137,7 @@ def test_what_an_explanation_says_beside_is_shown_as_it_is(browser, pool, monkey
         avoided_nodes=(),
         explained_at=timezone.now(),
     )
-    monkeypatch.setattr(explanation_cache, "explain_waits", lambda groups, **options: [wait])
+    monkeypatch.setattr(explanations, "explain_waits", lambda groups, **options: [wait])
     why = section(page_of(browser, workflow), "why")
     assert "<summary>Evidence</summary>" in why
     assert re.search(r"<dt>queue</dt><dd>q1", why)
@@ -277,13 +277,13 @@ def test_a_browser_is_not_told_that_another_users_page_is_its_own(browser, pool)
 
 def test_many_loads_of_a_waiting_workflow_judge_it_once(browser, pool, monkeypatch):
     asked = []
-    explain_waits = explanation_cache.explain_waits
+    explain_waits = explanations.explain_waits
 
     def counted(groups, **options):
         asked.append(len(groups))
         return explain_waits(groups, **options)
 
-    monkeypatch.setattr(explanation_cache, "explain_waits", counted)
+    monkeypatch.setattr(explanations, "explain_waits", counted)
     workflow = workflow_in(pool)
     requires_a_rack(workflow)
     waits(workflow)

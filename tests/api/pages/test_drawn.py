@@ -1,7 +1,6 @@
-"""A page is left unmade only while every row that it shows is as it was."""
+"""A page is made from what was drawn before only while every row that it shows is as it was."""
 
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,13 +14,12 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from structlog.testing import capture_logs
 
 import pages.map.views
 import pages.pools.views
-from pages import unchanged
-from pages.pool_rows import GROUP_COLUMNS, MAP_SOURCES, POOL_SOURCES, WAITING_COLUMNS
-from pages.unchanged import PageReader, PageTag, RowSource, Versions
+from pages import drawn
+from pages.drawn import drawn_values
+from pages.pool_rows import GROUP_COLUMNS, MAP_SOURCES, POOL_SOURCES, WAITING_COLUMNS, RowSource
 from pools.models import Backend, Cluster, ForeignUsage, Node, Platform, Pool, SuspectNode, TopologyKey
 from tests.factories import (
     RACK,
@@ -35,7 +33,6 @@ from tests.factories import (
     foreign_usage,
 )
 from web.models import Role
-from web.policy import Grants
 from workflows.models import Task, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -43,7 +40,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @dataclass(frozen=True)
 class Page:
-    """A page that is left unmade; ``content`` is the function of ``views`` that makes it."""
+    """A page that is drawn once; ``content`` is the function of ``views`` that reads its rows."""
 
     address: str
     views: ModuleType
@@ -73,7 +70,7 @@ CALLERS = {"auth_user", "django_session", "web_role", "web_roleassignment"}
 
 @pytest.fixture(autouse=True)
 def clear_before():
-    unchanged.tags.clear()
+    drawn_values.clear()
 
 
 @pytest.fixture
@@ -242,7 +239,7 @@ def other_backend():
 def test_each_change_of_what_a_page_shows_gives_the_new_page(change, browser, page):
     change()
     answer = again(browser, page.address)
-    unchanged.tags.clear()
+    drawn_values.clear()
     want = browser.get(page.address)
     assert answer.status_code == 200
     assert answer["ETag"] == want["ETag"] != browser.etag
@@ -281,6 +278,7 @@ def test_a_row_that_is_written_makes_the_page_again_unless_its_columns_say_no(br
 
 
 def test_a_page_reads_no_table_but_its_sources(browser, page):
+    drawn_values.clear()
     with CaptureQueriesContext(connection) as statements:
         assert browser.get(page.address).status_code == 200
     read = set().union(*(tables_in(row["sql"]) for row in statements))
@@ -288,6 +286,7 @@ def test_a_page_reads_no_table_but_its_sources(browser, page):
 
 
 def test_a_page_reads_no_column_of_a_group_but_those_that_count(browser, page):
+    drawn_values.clear()
     with CaptureQueriesContext(connection) as statements:
         browser.get(page.address)
     columns = {
@@ -306,11 +305,56 @@ def test_a_heartbeat_makes_no_page(browser, page, monkeypatch):
     assert again(browser, page.address).status_code == 304
 
 
-def test_another_reader_has_a_page_of_their_own(browser, page):
+def test_another_reader_has_a_page_of_their_own_that_is_drawn_once(browser, page, monkeypatch):
+    monkeypatch.setattr(page.views, page.content, None)
     bob = Client()
     bob.force_login(User.objects.create_user("bob"))
     bob.etag = browser.etag
-    assert again(bob, page.address).status_code == 200
+    answer = again(bob, page.address)
+    assert answer.status_code == 200
+    assert b">bob<" in answer.content
+    assert b">ann<" not in answer.content
+
+
+def test_a_reader_with_other_rights_has_nothing_of_what_was_drawn_for_others(browser, page, monkeypatch):
+    makes, made = [], getattr(page.views, page.content)
+    monkeypatch.setattr(page.views, page.content, lambda *pool, **how: makes.append(1) or made(*pool, **how))
+    Role.objects.create(name="readers", policies=[READS_POOLS])
+    eve = Client()
+    user = User.objects.create_user("eve")
+    user.role_assignments.create(role="readers")
+    eve.force_login(user)
+    for _ in range(2):
+        assert b"gang" not in eve.get(page.address).content
+    assert makes == [1]
+
+
+def test_a_page_that_is_read_in_a_transaction_of_its_caller_is_not_kept(browser, page, monkeypatch):
+    drawn_values.clear()
+    monkeypatch.setattr(drawn_values, "keep", None)
+    with transaction.atomic():
+        assert browser.get(page.address).status_code == 200
+
+
+def test_a_value_that_is_no_longer_good_is_made_by_one_caller_while_others_have_it(monkeypatch):
+    values = drawn.DrawnValues()
+    values.keep("a", "old", seconds=-1)
+    assert [values.find("a"), values.find("a")] == [None, "old"]
+    values.keep("a", "new", seconds=60)
+    assert values.find("a") == "new"
+    monkeypatch.setattr(drawn, "MAKING_SECONDS", -1)
+    values.keep("a", "old", seconds=-1)
+    assert [values.find("a"), values.find("a")] == [None, None]
+
+
+def test_only_the_values_that_were_used_last_are_kept(monkeypatch):
+    monkeypatch.setattr(drawn, "MOST", 2)
+    values = drawn.DrawnValues()
+    for key in ("a", "b"):
+        values.keep(key, key, seconds=60)
+    values.find("a")
+    values.keep("c", "c", seconds=60)
+    assert [values.find(key) for key in ("a", "b", "c")] == ["a", None, "c"]
 
 
 @pytest.mark.parametrize("page", [MAP], indirect=True, ids=["map"])
@@ -331,7 +375,7 @@ def test_a_page_that_is_made_while_its_rows_change_is_not_taken_for_the_new_rows
         elsewhere(lambda: Node.objects.filter(name="n0").update(unschedulable=True))
         return content
 
-    unchanged.tags.clear()
+    drawn_values.clear()
     with monkeypatch.context() as patch:
         patch.setattr(page.views, page.content, slow)
         browser.etag = browser.get(page.address)["ETag"]
@@ -366,66 +410,6 @@ def elsewhere(act):
     thread = Thread(target=run)
     thread.start()
     thread.join()
-
-
-def test_a_tag_dies_with_time_and_a_caller_in_a_transaction_keeps_none(browser, page, monkeypatch):
-    monkeypatch.setattr(unchanged, "MOST_SECONDS", -1)
-    unchanged.tags.keep("page", tag())
-    assert unchanged.tags.find("page") is None
-    monkeypatch.undo()
-    unchanged.tags.clear()
-    with transaction.atomic():
-        browser.get(page.address)
-    monkeypatch.setattr(unchanged.tags, "keep", None)
-    monkeypatch.setattr(page.views, page.content, lambda *_pool, **_how: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        again(browser, page.address)
-
-
-def tag(etag="tag"):
-    reader = PageReader(user=1, is_staff=False, grants=Grants())
-    return PageTag(etag, reader, lambda: None, Versions("1"), time.monotonic())
-
-
-def test_only_the_tags_that_were_used_last_are_kept(monkeypatch):
-    monkeypatch.setattr(unchanged, "MOST_TAGS", 2)
-    tags = unchanged.PageTags()
-    for page in ("a", "b"):
-        tags.keep(page, tag(page))
-    tags.find("a")
-    tags.keep("c", tag("c"))
-    found = [tags.find(page) for page in ("a", "b", "c")]
-    assert [kept and kept.etag for kept in found] == ["a", None, "c"]
-
-
-@pytest.fixture
-def known(browser, page):
-    """The browser, after a refresh at which the service learned by which rows the session is Ann's."""
-    assert again(browser, page.address).status_code == 304
-    return browser
-
-
-def test_a_reader_who_is_known_costs_one_statement(known, page):
-    with CaptureQueriesContext(connection) as statements:
-        answer = again(known, page.address)
-    assert (answer.status_code, answer.content, answer["ETag"]) == (304, b"", known.etag)
-    assert len(statements) == 1
-
-
-def test_an_answer_that_costs_one_statement_has_the_headers_of_any_other_and_a_line_in_the_log(
-    browser, page, ann
-):
-    headers = {}
-    for costs in ("four statements", "one statement"):
-        with capture_logs() as lines:
-            headers[costs] = dict(again(browser, page.address).headers)
-        del headers[costs]["X-Request-ID"]
-        headers[costs].pop("Allow", None)  # Django REST framework adds it to whatever it answers
-        (line,) = (line for line in lines if line["event"] == "request_finished")
-        assert (line["code"], line["request"]) == (304, f"GET {page.address}")
-    assert headers["one statement"] == headers["four statements"]
-    assert line["user_id"] == ann.pk
-    assert {"request_id", "ip"} <= line.keys()
 
 
 READS_POOLS = {"actions": ["pool:List"], "resources": ["*"]}
@@ -465,16 +449,6 @@ def test_each_change_of_who_the_reader_is_holds_at_once(change, status, browser,
         assert again(browser, page.address).status_code == 304
     change(browser)
     assert again(browser, page.address).status_code == status
-
-
-def test_a_reader_who_is_known_gets_the_new_page_and_is_known_with_it(known, page):
-    CHANGES["a node is cordoned"]()
-    answer = again(known, page.address)
-    assert answer.status_code == 200
-    known.etag = answer["ETag"]
-    with CaptureQueriesContext(connection) as statements:
-        assert again(known, page.address).status_code == 304
-    assert len(statements) == 1
 
 
 def test_a_login_that_does_not_follow_from_rows_is_judged_with_each_request(pool, page, ann, settings):
