@@ -22,6 +22,7 @@ from scheduling.backends.base import (
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.levels import Level
 from scheduling.requirements import Gang, GangTask, Requirement
+from scheduling.terms import SchedulingTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +102,19 @@ def trial(
         GangRequest(
             group=installation,
             gang=Gang("trial", tasks),
-            levels=_TRIAL_LEVELS,
-            namespace=namespace,
-            queue="trial",
+            terms=SchedulingTerms(
+                installation=installation,
+                pool="trial",
+                pool_revision=0,
+                backend="trial",
+                namespace=namespace,
+                scheduler_type=scheduler.name,
+                scheduler_name=scheduler.scheduler_name,
+                scheduler_version=str(version),
+                queue="trial",
+                levels=_TRIAL_LEVELS,
+            ),
             priority_class="",
-            scheduler_name=scheduler.scheduler_name,
-            installation=installation,
-            version=version,
         )
     )
     return rendered.pod_groups[0] if rendered.pod_groups else None

@@ -11,9 +11,12 @@ from django.utils import timezone
 from factory.django import DjangoModelFactory
 
 from pools.documents.backend import NEW_QUEUE_SETTINGS
+from pools.documents.terms import terms_of
 from pools.models import Backend, Cluster, ForeignUsage, Installation, Node, Platform, Pool, TopologyKey
+from pools.selectors import pool_levels
 from scheduling import names
 from scheduling.levels import Level
+from tests.builders.terms import changed
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.values.placement import GroupPlacement, TaskPlacement
 
@@ -147,24 +150,12 @@ class WorkflowFactory(DjangoModelFactory):
 
 def placement_of(workflow, pool, **changes):
     """The placement a submission of this workflow to this pool would freeze."""
-    backend = pool.backend
-    kai = backend.scheduler_type == "kai"
+    queue = names.queue(pool.backend.namespace, pool.name) if pool.backend.scheduler_type == "kai" else ""
+    terms = terms_of(pool, installation=installation(), queue=queue, levels=pool_levels(pool))
     values = {
-        "installation": installation(),
-        "pool": pool.name,
-        "pool_revision": pool.revision,
-        "backend": backend.name,
-        "cluster_uid": backend.cluster_id or "",
-        "namespace": backend.namespace,
-        "scheduler_type": backend.scheduler_type,
-        "scheduler_name": backend.scheduler_name,
-        "scheduler_version": backend.scheduler_version,
-        "queue": names.queue(backend.namespace, pool.name) if kai else "",
+        "terms": terms,
         "priority_class": names.priority_class(workflow.priority),
-        "levels": tuple(Level(k.key, k.label) for k in pool.topology_keys.order_by("position")),
         "nvlink": pool.nvlink,
-        "unsupported_preferred": pool.unsupported_preferred,
-        "external_topology": pool.topology_name,
         "exec_timeout": workflow.exec_timeout,
         "queue_timeout": workflow.queue_timeout,
         "default_exit_actions": pool.default_exit_actions,
@@ -174,7 +165,7 @@ def placement_of(workflow, pool, **changes):
         "labels": workflow.labels,
         "priority": workflow.priority,
     }
-    return GroupPlacement(**{**values, **changes})
+    return changed(GroupPlacement(**values), **changes)
 
 
 class TaskGroupFactory(DjangoModelFactory):

@@ -157,7 +157,7 @@ def _what_if(pool: Pool, scenario: Scenario, *, user: Caller, names: bool) -> Wh
 
 def _labels(target: Target, groups: Sequence[WaitingGroup]) -> set[str]:
     """Every label that a verdict or an edit reads; added nodes bring their own."""
-    levels = {level.label for group in groups for level in group.values.placement.levels}
+    levels = {level.label for group in groups for level in group.values.placement.terms.levels}
     return levels | {level.label for level in (*target.levels, *pool_levels(target.pool))}
 
 

@@ -68,17 +68,21 @@ class PreparedNodes:
     def frozen(self, group: GroupValues) -> Judgement | Question:
         """The question of a group as it was accepted, on these nodes; a judgement where none is needed."""
         placement = group.placement
-        if placement.cluster_uid and placement.cluster_uid != self._cluster:
-            message = f'It was accepted for backend "{placement.backend}", which is another cluster.'
+        if placement.terms.cluster_uid and placement.terms.cluster_uid != self._cluster:
+            message = f'It was accepted for backend "{placement.terms.backend}", which is another cluster.'
             return Judgement(prospect=Prospect.UNKNOWN, sentence=message)
-        return self.question(group, capabilities_at(placement.scheduler_type, placement.scheduler_version))
+        return self.question(
+            group, capabilities_at(placement.terms.scheduler_type, placement.terms.scheduler_version)
+        )
 
     def question(self, group: GroupValues, capabilities: Capabilities) -> Judgement | Question:
         if self._no_nodes:
             return Judgement(prospect=Prospect.UNKNOWN, sentence=self._no_nodes)
         paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
         demand = demand_of(group, capabilities=capabilities)
-        return Question(self._side, group.placement.levels, paths, demand, is_complete=self._is_complete)
+        return Question(
+            self._side, group.placement.terms.levels, paths, demand, is_complete=self._is_complete
+        )
 
     def judgement(self, verdict: Verdict, gang: GangDemand, *, priority: str) -> Judgement:
         """A verdict on these nodes, and on the queues above them, in words."""
@@ -114,8 +118,8 @@ class Resubmission:
     def _moved(self, group: GroupValues) -> GroupValues | str:
         """The group with the target's keys and platforms, or the message why it cannot have them."""
         backend, pool = self._target.backend, self._target.pool
-        placement = replace(
-            group.placement,
+        terms = replace(
+            group.placement.terms,
             levels=self._target.levels,
             scheduler_type=backend.scheduler_type,
             scheduler_version=backend.scheduler_version,
@@ -126,13 +130,13 @@ class Resubmission:
             if self._target.moved and row is None:
                 return f'Pool "{pool.name}" has no platform "{task.placement.platform}" and no default one.'
             tasks.append(_on(task, row) if self._target.moved and row else task)
-        return replace(group, placement=placement, tasks=tuple(tasks))
+        return replace(group, placement=replace(group.placement, terms=terms), tasks=tuple(tasks))
 
     def _faults(self, group: GroupValues) -> tuple[Fault, ...]:
         pool = self._target.pool
         checked = scheduler_backend(self._target.backend.scheduler_type).check(
             group.gang(),
-            group.placement.levels,
+            group.placement.terms.levels,
             capabilities=self._capabilities,
             domains=self._domains or None,
             unsupported_preferred="warn" if pool.unsupported_preferred == "warn" else "refuse",

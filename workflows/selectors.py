@@ -323,7 +323,7 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
     values, nodes = values_on_any_node(row, placement), row.avoided_nodes
     if not nodes:
         return values
-    cluster = placement.cluster_uid or row.backend.cluster_id or ""
+    cluster = placement.terms.cluster_uid or row.backend.cluster_id or ""
     return values.avoiding(host_names(nodes, cluster=cluster))
 
 

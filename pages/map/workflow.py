@@ -149,7 +149,9 @@ class _GroupMarker:
         for outcome in outcomes:
             members = [name for name in tasks[outcome.path, outcome.level] if name in nodes]
             mark = lettered[outcome.path, outcome.level] = self._mark(len(members))
-            self._stand_in_domains(mark, outcome.level, [nodes[name] for name in members], placement.levels)
+            self._stand_in_domains(
+                mark, outcome.level, [nodes[name] for name in members], placement.terms.levels
+            )
             placed.append(_placed_set_view(outcome, mark, len(members)))
         return placed + self._on_nodes(tree, nodes, lettered)
 
@@ -205,7 +207,7 @@ class _GroupMarker:
             return map_group
         self._verdicts += 1
         values = group_values(group, placement)
-        capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+        capabilities = capabilities_at(placement.terms.scheduler_type, placement.terms.scheduler_version)
         observed = self._observed(values, capabilities, has_none=not map_group.placed)
         if not observed.snapshot.nodes:
             return map_group
@@ -215,7 +217,7 @@ class _GroupMarker:
         node = _narrowest(verdict, demand)
         shows = node is not None and (is_selected or (not drawn and not self.rooms))
         if node and shows:
-            self._draw(rooms(observed.snapshot, demand, path=node.path), node, placement.levels)
+            self._draw(rooms(observed.snapshot, demand, path=node.path), node, placement.terms.levels)
         return replace(
             map_group,
             answer=verdict.answer.value,
@@ -227,11 +229,11 @@ class _GroupMarker:
     def _observed(self, values: GroupValues, capabilities: Capabilities, *, has_none: bool) -> ObservedNodes:
         """The nodes for a group's tasks, without its own usage; the map's nodes where they are the same."""
         placement, selectors = values.placement, selectors_of([values])
-        cluster = placement.cluster_uid or self.ground.cluster
+        cluster = placement.terms.cluster_uid or self.ground.cluster
         own = self.ground.observed
         alike = (
             (cluster, selectors) == (self.ground.cluster, [self.ground.selection])
-            and placement.levels == own.snapshot.levels
+            and placement.terms.levels == own.snapshot.levels
             and (Capability.TOPOLOGY_PATH_DOMAINS in capabilities) == own.snapshot.paths
         )
         if has_none and alike:
@@ -239,7 +241,7 @@ class _GroupMarker:
         return observed_nodes(
             cluster,
             selectors=selectors,
-            levels=placement.levels,
+            levels=placement.terms.levels,
             capabilities=capabilities,
             without=[values.uuid],
         )

@@ -27,6 +27,7 @@ from scheduling.preflight import CheckResult, Observed
 from scheduling.queues import QueueAmounts, QueueShortage, QueueState
 from scheduling.requirements import Gang, SetPath
 from scheduling.set_order import SetOrder
+from scheduling.terms import SchedulingTerms
 
 Manifest = dict[str, Any]
 
@@ -155,44 +156,40 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangRequest:
-    """A gang to render, with everything frozen at its submission.
-
-    ``queue`` and ``priority_class`` are names in the cluster, empty for none. ``generation`` counts from 0
-    how often the whole gang was created. ``labels`` and ``annotations`` go on the pod groups; the service's
-    own replace them. ``stage`` counts the preferences relaxed by now (``scheduling.stages``);
-    ``preference_levels`` are those that preferences may still name (``scheduling.free_preferences``).
-    ``external_topology`` is the name of an external topology object to use, empty for the service's own.
-    ``version`` is the scheduler's version at which the gang was checked; None, if it was not known, counts as
-    the oldest supported. ``queue_label``, ``shard`` and ``preemption_delay`` are those of ``QueueSettings``.
-    ``order`` is the order of the gang's sets, for a scheduler that ``OrdersSets``; ``pins`` are the sets that
-    node labels keep in a domain, for one that ``CountsLargest``. ``pod_specs``, for one that
-    ``AdmitsBeforePods``, are the specs of pods by the shape of their tasks; ``nodes`` are the nodes that it
-    assigned, by task, empty before.
-    """
+    """A gang to render, with everything frozen at its submission."""
 
     group: UUID
     gang: Gang
-    levels: Levels
-    namespace: str
-    queue: str
+    terms: SchedulingTerms
+
     priority_class: str
-    scheduler_name: str
-    installation: UUID
+    """Its name in the cluster; empty: none."""
+
     generation: int = 0
+    """How often the whole gang was created before, from 0."""
+
     labels: Mapping[str, str] = field(default_factory=dict)
+    """Of the pod groups, as ``annotations`` are; the service's own replace them."""
+
     annotations: Mapping[str, str] = field(default_factory=dict)
+
     stage: int = 0
+    """How many preferences are relaxed by now (``scheduling.stages``)."""
+
     preference_levels: int | None = None
-    unsupported_preferred: UnsupportedPreferred = "refuse"
-    external_topology: str = ""
-    version: SchedulerVersion | None = None
-    queue_label: str = ""
-    shard: Mapping[str, str] = field(default_factory=dict)
-    preemption_delay: float = 0
+    """How many levels preferences may still name (``scheduling.free_preferences``); None: all."""
+
     order: SetOrder = ()
+    """The order of the gang's sets, for a scheduler that ``OrdersSets``."""
+
     pins: Pins = ()
+    """The sets that node labels keep in a domain, for a scheduler that ``CountsLargest``."""
+
     pod_specs: Mapping[str, Manifest] = field(default_factory=dict)
+    """The specs of pods by the shape of their tasks, for a scheduler that ``AdmitsBeforePods``."""
+
     nodes: Mapping[str, str] = field(default_factory=dict)
+    """The nodes that such a scheduler assigned, by task; empty before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,10 +52,10 @@ class ByTable:
         """The constraint tree to render. Raises instead of dropping a requirement."""
         faults, _, tree = check_gang(
             request.gang,
-            request.levels,
-            capabilities=self.capabilities(request.version),
+            request.terms.levels,
+            capabilities=self.capabilities(request.terms.version),
             domains=None,
-            unsupported_preferred=request.unsupported_preferred,
+            unsupported_preferred=request.terms.unsupported_preferred,
         )
         if tree is None:
             raise InvalidSpec(

@@ -45,7 +45,7 @@ class Default(Unedited, ByTable):
         """Name the scheduler and the priority. Raises where a requirement would be lost."""
         self.tree(request)
         spec = {"priorityClassName": request.priority_class} if request.priority_class else {}
-        parts = PodParts({}, {}, request.scheduler_name, spec)
+        parts = PodParts({}, {}, request.terms.scheduler_name, spec)
         return RenderedGang((), {task.name: parts for task in request.gang.tasks}, (), (), {})
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:

@@ -120,20 +120,20 @@ def _pod_group(request: GangRequest, tree: ConstraintTree, name: str) -> Manifes
     root = tree.root
     spec: Manifest = {"schedulingPolicy": {"gang": {"minCount": len(root.tasks)}}}
     if root.constraint.required is not None:
-        label = request.levels[root.constraint.required].label
+        label = request.terms.levels[root.constraint.required].label
         spec["schedulingConstraints"] = {"topology": [{"key": label}]}
     if request.priority_class:
         spec["priorityClassName"] = request.priority_class
     words = json.dumps(root.path, ensure_ascii=False)
     return {
-        "apiVersion": _api_at(request.version),
+        "apiVersion": _api_at(request.terms.version),
         "kind": Kubernetes.pod_group.kind,
         "metadata": {
             "name": name,
-            "namespace": request.namespace,
+            "namespace": request.terms.namespace,
             "labels": {
                 **request.labels,
-                names.INSTALLATION_LABEL: request.installation.hex,
+                names.INSTALLATION_LABEL: request.terms.installation.hex,
                 names.GROUP_LABEL: request.group.hex,
             },
             "annotations": {**request.annotations, SET_ANNOTATION: words},
@@ -146,7 +146,7 @@ def _parts(request: GangRequest, pod_group: str) -> PodParts:
     spec: Manifest = {"schedulingGroup": {"podGroupName": pod_group}}
     if request.priority_class:
         spec["priorityClassName"] = request.priority_class
-    return PodParts({}, {}, request.scheduler_name, spec)
+    return PodParts({}, {}, request.terms.scheduler_name, spec)
 
 
 def _reasons(waiting: Waiting) -> Iterator[WaitingReason]:

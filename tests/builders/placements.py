@@ -3,17 +3,20 @@
 from uuid import UUID
 
 from scheduling.levels import Level
+from scheduling.terms import SchedulingTerms
 from workflows.values.placement import GroupPlacement
 
 GROUP = GroupPlacement(
-    installation=UUID(int=1),
-    pool="h100",
-    pool_revision=3,
-    backend="east",
-    namespace="osmo",
-    scheduler_type="kai",
-    scheduler_name="kai-scheduler",
-    levels=(Level("zone", "example.com/zone"), Level("rack", "example.com/rack")),
+    terms=SchedulingTerms(
+        installation=UUID(int=1),
+        pool="h100",
+        pool_revision=3,
+        backend="east",
+        namespace="osmo",
+        scheduler_type="kai",
+        scheduler_name="kai-scheduler",
+        levels=(Level("zone", "example.com/zone"), Level("rack", "example.com/rack")),
+    ),
     nvlink=True,
     exec_timeout=60.0,
     queue_timeout=30.5,

@@ -22,6 +22,7 @@ from scheduling.fit.snapshot import Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
 from scheduling.levels import Level
 from scheduling.requirements import Requirement
+from scheduling.terms import SchedulingTerms
 from workflows.feasibility.known_nodes import fit_node
 from workflows.feasibility.nodes import demand_of
 from workflows.manifests.group import render_group
@@ -107,15 +108,17 @@ def draw(chance, *, name, namespace):
 def group(name, asks, key, sets, *, namespace):
     """A task for each of ``asks``; ``sets`` says with whom each shares a domain of the key."""
     placement = GroupPlacement(
-        installation=UUID(int=1),
-        pool="fit",
-        pool_revision=1,
-        backend="fit",
-        namespace=namespace,
-        scheduler_type="kubernetes",
-        scheduler_name="default-scheduler",
-        scheduler_version="1.36",
-        levels=LEVELS,
+        terms=SchedulingTerms(
+            installation=UUID(int=1),
+            pool="fit",
+            pool_revision=1,
+            backend="fit",
+            namespace=namespace,
+            scheduler_type="kubernetes",
+            scheduler_name="default-scheduler",
+            scheduler_version="1.36",
+            levels=LEVELS,
+        ),
         exec_timeout=3600,
         queue_timeout=3600,
         workflow_name=name,

@@ -235,7 +235,7 @@ def usable(saved):
     json.dumps(document, allow_nan=False)
     assert services.put_pool(name=name, document=document, change=CHANGE).value.revision == revision
     facts = pool_facts(pool)
-    topology = [{"key": facts.levels[-1].key}] if facts.levels else []
+    topology = [{"key": facts.terms.levels[-1].key}] if facts.terms.levels else []
     spec = read_workflow(
         text(gang(2, topology=topology)),
         variables=(),
@@ -250,7 +250,7 @@ def usable(saved):
         priority="NORMAL",
         name="train-1",
         workflow=uuid4(),
-        scheduler=scheduler_backend(facts.scheduler_type),
+        scheduler=scheduler_backend(facts.terms.scheduler_type),
         new_uuid=uuid4,
     )
     coverage_warnings(pool, facts, [group.gang() for group in groups])

@@ -116,23 +116,8 @@ class _Admission:
         self.check_names()
         self.notices += _elsewhere(self.spec, facts)
         return GroupPlacement(
-            installation=facts.installation,
-            pool=facts.name,
-            pool_revision=facts.revision,
-            backend=facts.backend,
-            cluster_uid=facts.cluster_uid,
-            namespace=facts.namespace,
-            scheduler_type=facts.scheduler_type,
-            scheduler_name=facts.scheduler_name,
-            scheduler_version=facts.scheduler_version,
-            queue=facts.queue,
+            terms=facts.terms,
             priority_class=names.priority_class(self.scheduled_priority(), prefix=facts.queues.prefix),
-            levels=facts.levels,
-            unsupported_preferred=facts.unsupported_preferred,
-            external_topology=facts.external_topology if facts.levels else "",
-            queue_label=facts.queues.label,
-            shard=facts.queues.shard,
-            preemption_delay=facts.queues.preemption_delay,
             exec_timeout=exec_timeout,
             queue_timeout=queue_timeout,
             start_timeout=facts.limits.max_pod_restart_limit,
@@ -160,8 +145,8 @@ class _Admission:
         scheduled = effective_priority(self.priority, spares_normal=self.scheduler.spares_normal)
         if scheduled != self.priority:
             message = (
-                f'Scheduler "{self.facts.scheduler_type}" treats priority {self.priority} as {scheduled}: it '
-                "would evict all work of lower priority, but only LOW work may be evicted."
+                f'Scheduler "{self.facts.terms.scheduler_type}" treats priority {self.priority} as '
+                f"{scheduled}: it would evict all work of lower priority, but only LOW work may be evicted."
             )
             self.notices.append(Notice("priority_lowered", message))
         return scheduled
@@ -187,7 +172,7 @@ class _Admission:
         members = tuple(map(_member, group.tasks, platforms))
         gang = Gang(group.name, members, group.path, group.topology)
         if required := self.auto_types.get(group.name):
-            gang = decided(gang, required, ranks(self.facts.levels))
+            gang = decided(gang, required, ranks(self.facts.terms.levels))
         starts_together = self.check_topology(gang, queue_timeout=shared.queue_timeout)
         in_force = {task.name: task.requirements for task in effective(gang).tasks}
         claims = self.claims(group, placed)
@@ -198,7 +183,7 @@ class _Admission:
             raised = self.raised_gpus(gang, claims, node_gpus)
             self.notices += check_nvlink(
                 gang,
-                self.facts.levels,
+                self.facts.terms.levels,
                 claims=claims,
                 node_gpus=node_gpus,
                 raised=raised,
@@ -293,7 +278,7 @@ class _Admission:
             claims,
             group_word=group.nvlink,
             group_path=group.path,
-            pool=facts.name,
+            pool=facts.terms.pool,
             pool_has_nvlink=facts.nvlink,
         )
         self.check_channels(group, tasks, claims)
@@ -340,11 +325,11 @@ class _Admission:
 
     def check_shard(self, resource: Resource, platform: PlatformFacts) -> list[Fault]:
         """Refuse nodes that the backend's shard of the scheduler never sees: the gang would wait for ever."""
-        subject = f'Platform "{platform.name}"' if platform.name else f'Pool "{self.facts.name}"'
+        subject = f'Platform "{platform.name}"' if platform.name else f'Pool "{self.facts.terms.pool}"'
         return check_shard(
             {subject: platform.node_selector},
             label=self.facts.shard_label,
-            shard=self.facts.queues.shard,
+            shard=self.facts.terms.shard,
             path=resource.path,
         )
 
@@ -363,10 +348,10 @@ class _Admission:
         facts = self.facts
         checked = self.scheduler.check(
             gang,
-            facts.levels,
+            facts.terms.levels,
             capabilities=facts.capabilities,
             domains=list(facts.places) or None,
-            unsupported_preferred=facts.unsupported_preferred,
+            unsupported_preferred=facts.terms.unsupported_preferred,
             queue_timeout=queue_timeout,
         )
         self.faults += checked.faults
@@ -424,7 +409,7 @@ class _Admission:
         most = self.facts.max_grace_period
         if task.grace_period > most:
             message = (
-                f"{in_seconds(task.grace_period)} are over what pool {quoted(self.facts.name)} allows "
+                f"{in_seconds(task.grace_period)} are over what pool {quoted(self.facts.terms.pool)} allows "
                 f"(max_grace_period_seconds), which is {most}."
             )
             path = (*task.path, "terminationGracePeriodSeconds")
@@ -433,13 +418,13 @@ class _Admission:
     def secret(self, name: str, task: TaskSpec) -> str:
         """The Secret of a credential: one that the pool shares, or the user's own of that name."""
         shared = name in self.facts.shared_credentials
-        secret = name if shared else names.credential_prefix(self.facts.installation, self.user) + name
+        secret = name if shared else names.credential_prefix(self.facts.terms.installation, self.user) + name
         if name not in self.secrets:
             self.secrets.add(name)
-            owner = f'pool "{self.facts.name}" shares' if shared else f'belongs to "{self.user}"'
+            owner = f'pool "{self.facts.terms.pool}" shares' if shared else f'belongs to "{self.user}"'
             message = (
                 f'Credential "{name}" is read from the Secret "{secret}" in namespace '
-                f'"{self.facts.namespace}", which {owner}.'
+                f'"{self.facts.terms.namespace}", which {owner}.'
             )
             self.notices.append(Notice("credential", message, (*task.path, "credentials", name)))
         return secret
@@ -476,16 +461,16 @@ def _member(task: TaskSpec, platform: PlatformFacts | None) -> GangTask:
 
 def _elsewhere(spec: WorkflowSpec, facts: PoolFacts) -> Iterator[Notice]:
     """Warn of a document that names another pool or backend than those that the request decides on."""
-    if spec.pool and spec.pool != facts.name:
+    if spec.pool and spec.pool != facts.terms.pool:
         message = (
             f"The document names pool {quoted(spec.pool)}, but the request decides on pool "
-            f'"{facts.name}": it goes to "{facts.name}".'
+            f'"{facts.terms.pool}": it goes to "{facts.terms.pool}".'
         )
         yield Notice("other_pool", message, ("workflow", "pool"))
-    if spec.backend and spec.backend != facts.backend:
+    if spec.backend and spec.backend != facts.terms.backend:
         message = (
-            f'The document names backend {quoted(spec.backend)}, but pool "{facts.name}" is on backend '
-            f'"{facts.backend}": it goes there.'
+            f'The document names backend {quoted(spec.backend)}, but pool "{facts.terms.pool}" is on backend '
+            f'"{facts.terms.backend}": it goes there.'
         )
         yield Notice("other_backend", message, ("workflow", "backend"))
 

@@ -22,12 +22,12 @@ def platform_of(resource: Resource, facts: PoolFacts) -> PlatformFacts | Fault:
     path: Path = (*resource.path, "platform")
     if not resource.platform:
         message = (
-            f'Pool "{facts.name}" has no default platform, so resource "{resource.name}" must name one of '
-            f"{listing(platforms)}."
+            f'Pool "{facts.terms.pool}" has no default platform, so resource "{resource.name}" must name '
+            f"one of {listing(platforms)}."
         )
         return Fault(path, "platform_needed", message, allowed=platforms)
     near = difflib.get_close_matches(name[:63], platforms, n=1)
-    message = f'Pool "{facts.name}" has no platform "{name[:63]}".'
+    message = f'Pool "{facts.terms.pool}" has no platform "{name[:63]}".'
     message += f' Did you mean "{near[0]}"?' if near else ""
     message += (
         f" Its platforms are {listing(platforms)}." if platforms else " It has none: leave platform out."

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Q
@@ -18,6 +17,7 @@ from pools import conditions
 from pools.clusters.capabilities import capabilities_of
 from pools.documents.backend import BarrierSettings, queues_of, shard_label, start_barrier_of
 from pools.documents.recovery import words_of
+from pools.documents.terms import terms_of
 from pools.documents.workflow import WorkflowLimits
 from pools.models import Node, Platform, Pool
 from pools.pod_templates.applied import frozen_pod, node_selection, tolerations_of
@@ -29,10 +29,10 @@ from scheduling.backends.base import QueueSettings
 from scheduling.backends.registry import hides_unlabelled
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.channels import NAMED, ChannelCount
-from scheduling.checks import UnsupportedPreferred
 from scheduling.coverage import LabelCoverage, LevelCoverage, levels_named
-from scheduling.levels import Domain, Levels
+from scheduling.levels import Domain
 from scheduling.requirements import Gang, effective
+from scheduling.terms import SchedulingTerms
 from workflows.explain.levels import NAMED_NODES, unavailable
 from workflows.explain.reasons import uncovered
 from workflows.feasibility.known_nodes import (
@@ -85,36 +85,23 @@ class PoolFacts:
     ``domain_for_every_group``: with NVLink a group gets a ComputeDomain although none of its tasks claims a
     channel. ``free_preferences_after`` is in seconds, 0: preferences never give way. ``recovery`` is what
     the pool says of it, whole; ``max_grace_period`` is in seconds. ``gpu_maximum`` is the
-    pool's limit on GPUs, None for none. ``external_topology`` is the name of
-    a Topology object that the service does not own, empty where it makes its own.
+    pool's limit on GPUs, None for none.
     """
 
-    name: str
+    terms: SchedulingTerms
     now: datetime
-    revision: int
-    installation: UUID
-    backend: str
-    cluster_uid: str
-    namespace: str
-    scheduler_type: str
-    scheduler_name: str
-    scheduler_version: str
     queues: QueueSettings = field(default_factory=QueueSettings)
-    queue: str
     start_barrier: BarrierSettings | None = None
     shard_label: str = ""
     capabilities: Capabilities
     reachable: bool
     scheduler_served: bool
-    levels: Levels
     places: Mapping[Domain, int]
     coverage: LabelCoverage
     nvlink: bool
     domain_for_every_group: bool
     imex_dns_names: bool = True
-    unsupported_preferred: UnsupportedPreferred
     free_preferences_after: int
-    external_topology: str
     platforms: Mapping[str, PlatformFacts]
     default_platform: str
     exec_timeout: Timeouts
@@ -146,34 +133,20 @@ def pool_facts(pool: Pool) -> PoolFacts:
         paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
     )
     return PoolFacts(
-        name=pool.name,
+        terms=terms_of(pool, installation=own_id, queue=queue_of(pool, own_id), levels=levels),
         now=timezone.now(),
-        revision=pool.revision,
-        installation=own_id,
-        backend=backend.name,
-        cluster_uid=backend.cluster_id or "",
-        namespace=backend.namespace,
-        scheduler_type=backend.scheduler_type,
-        scheduler_name=backend.scheduler_name,
-        scheduler_version=backend.scheduler_version,
         queues=queues_of(backend),
-        queue=queue_of(pool, own_id),
         start_barrier=start_barrier_of(backend, default_image=settings.ENV.barrier_image),
         shard_label=backend.queue_settings.get("node_pool_label") or shard_label(backend.scheduler_type),
         capabilities=capabilities,
         reachable=conditions.status_of(backend.conditions, "Reachable") == "True",
         scheduler_served=conditions.status_of(backend.conditions, "SchedulerServed") != "False",
-        levels=levels,
         places=places.counts,
         coverage=places.coverage,
         nvlink=pool.nvlink,
         domain_for_every_group=pool.compute_domains == Pool.DomainsFor.EVERY_GROUP,
         imex_dns_names=backend.imex_dns_names,
-        unsupported_preferred=(
-            "warn" if pool.unsupported_preferred == Pool.UnsupportedPreferred.WARN else "refuse"
-        ),
         free_preferences_after=pool.free_preferences_after,
-        external_topology=pool.topology_name,
         platforms=_platforms(pool, platform_rows, selectors, table),
         default_platform=pool.default_platform,
         exec_timeout=_timeouts(
@@ -276,13 +249,13 @@ def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> li
     At most one query for each such level; no warnings while no node is known.
     """
     gangs = tuple(gangs)
-    needed = max((levels_named(gang, facts.levels) for gang in gangs), key=len, default=())
+    needed = max((levels_named(gang, facts.terms.levels) for gang in gangs), key=len, default=())
     if not needed or not facts.places:
         return []
     keys = {r.key for gang in gangs for task in effective(gang).tasks for r in task.requirements}
     named = [level.label for level in needed if level.key in keys]
-    if facts.external_topology or hides_unlabelled(facts.scheduler_type):  # it is read whole
-        needed, named = facts.levels, [facts.levels[-1].label]
+    if facts.terms.external_topology or hides_unlabelled(facts.terms.scheduler_type):  # it is read whole
+        needed, named = facts.terms.levels, [facts.terms.levels[-1].label]
     paths = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
     counted = facts.coverage
     if unavailable_levels := unavailable(counted.only([level.label for level in needed] if paths else named)):
@@ -296,9 +269,9 @@ def _with_names(pool: Pool, facts: PoolFacts, coverage: LevelCoverage) -> LevelC
     """A level's coverage with the names of the first nodes that it hides."""
     if not coverage.hidden:
         return coverage
-    lacking, rank = Q(), facts.levels.index(coverage.level)
+    lacking, rank = Q(), facts.terms.levels.index(coverage.level)
     paths = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
-    for level in facts.levels[0 if paths else rank : rank + 1]:
+    for level in facts.terms.levels[0 if paths else rank : rank + 1]:
         lacking |= ~Q(labels__has_key=level.label)
     rows = pool_nodes(pool).filter(lacking).order_by("name").values_list("name", flat=True)
     return replace(coverage, hidden_names=tuple(rows[:NAMED_NODES]))

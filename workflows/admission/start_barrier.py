@@ -35,7 +35,7 @@ def start_barrier(
 
 def _left_out(group: GroupSpec, facts: PoolFacts) -> Notice:
     because = (
-        f'backend "{facts.backend}" has no image for a start barrier'
+        f'backend "{facts.terms.backend}" has no image for a start barrier'
         if facts.start_barrier is None
         else f"a start barrier serves at most {MOST_TASKS:,} tasks"
     )
@@ -48,8 +48,8 @@ def _left_out(group: GroupSpec, facts: PoolFacts) -> Notice:
 
 def _one_by_one(group: GroupSpec, facts: PoolFacts, *, limit: float) -> Notice:
     message = (
-        f'Scheduler "{facts.scheduler_type}" does not place all tasks of "{group.name}" together: one whose '
-        f"peers have no address {in_seconds(limit)} after its start fails. Leave `barrier: true` out if some "
-        "may wait longer for their node."
+        f'Scheduler "{facts.terms.scheduler_type}" does not place all tasks of "{group.name}" together: one '
+        f"whose peers have no address {in_seconds(limit)} after its start fails. "
+        "Leave `barrier: true` out if some may wait longer for their node."
     )
     return Notice("barrier_alone", message, (*group.path, "barrier"))

@@ -177,6 +177,6 @@ def _verdict_sentence(report: FeasibilityReport, why: Why) -> str:
 def _report(group: TaskGroup, *, user: Caller, now: datetime) -> FeasibilityReport | None:
     """The verdict on a group that waits; None where no node is known."""
     placement = GroupPlacement.from_json(group.placement, group.optional_placement)
-    cluster = placement.cluster_uid or group.backend.cluster_id
+    cluster = placement.terms.cluster_uid or group.backend.cluster_id
     (report,) = feasibility([group_values(group, placement)], cluster=cluster, user=user, now=now)
     return report if report.verdict else None

@@ -38,11 +38,11 @@ def auto_types(groups: Sequence[GroupValues], *, cluster: str | None) -> AutoTyp
     if not undecided:
         return AutoTypes({}, ())
     placement = groups[0].placement
-    capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+    capabilities = capabilities_at(placement.terms.scheduler_type, placement.terms.scheduler_version)
     observed = observed_nodes(
         cluster or "",
         selectors=selectors_of(undecided),
-        levels=placement.levels,
+        levels=placement.terms.levels,
         capabilities=capabilities,
     )
     if no_nodes_reason(observed, reached=bool(cluster)):
@@ -63,7 +63,7 @@ def auto_types(groups: Sequence[GroupValues], *, cluster: str | None) -> AutoTyp
 def _is_undecided(group: GroupValues) -> bool:
     gang = group.gang()
     return any(r.auto for task in gang.tasks for r in task.requirements) and not check_requirements(
-        gang, group.placement.levels
+        gang, group.placement.terms.levels
     )
 
 
@@ -82,7 +82,7 @@ def _without_nodes(groups: Sequence[GroupValues]) -> AutoTypes:
 
 
 def _paths(group: GroupValues) -> Iterator[SetPath]:
-    rank = ranks(group.placement.levels)
+    rank = ranks(group.placement.terms.levels)
     for task in group.gang().tasks:
         path: SetPath = ()
         for requirement in broadest_first(task, rank):

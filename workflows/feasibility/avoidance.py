@@ -14,11 +14,13 @@ class UsableNodes:
     def __init__(self, groups: Sequence[GroupValues], *, cluster: str) -> None:
         placement = groups[0].placement
         self._groups = groups
-        self._capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+        self._capabilities = capabilities_at(
+            placement.terms.scheduler_type, placement.terms.scheduler_version
+        )
         self._observed = observed_nodes(
             cluster,
             selectors=selectors_of(groups),
-            levels=placement.levels,
+            levels=placement.terms.levels,
             capabilities=self._capabilities,
             without=[group.uuid for group in groups],
         )

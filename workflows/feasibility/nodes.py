@@ -87,7 +87,7 @@ def nodes_with_usage(
 
 def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
     """The demand of a group at its current stage, with those preferences that have not given way."""
-    gang, levels = group.gang(), group.placement.levels
+    gang, levels = group.gang(), group.placement.terms.levels
     ignored = Capability.TOPOLOGY_PREFERRED not in capabilities
     tree = grow(gang, levels, ignore_preferred=True) if ignored else build_tree(gang, levels)
     count = 1 if ignored else len(stage_begins(gang))
@@ -95,19 +95,19 @@ def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
     demand = GangDemand(
         tree if ignored else at_stage(tree, group.stage),
         _demands(group),
-        counts_largest=_counts_largest(group.placement.scheduler_type),
+        counts_largest=_counts_largest(group.placement.terms.scheduler_type),
         last=at_stage(tree, count - 1) if group.stage < count - 1 else None,
         cut=len(levels) - 1 if levels and _is_read_whole(group.placement) else None,
-        is_orderable=_orders_sets(group.placement.scheduler_type),
-        is_pinnable=_pins_sets(group.placement.scheduler_type),
-        is_best_fit=_fits_best(group.placement.scheduler_type),
+        is_orderable=_orders_sets(group.placement.terms.scheduler_type),
+        is_pinnable=_pins_sets(group.placement.terms.scheduler_type),
+        is_best_fit=_fits_best(group.placement.terms.scheduler_type),
     )
     return demand.at_preference_levels(group.preference_levels).pinned(group.pins)
 
 
 def _is_read_whole(placement: GroupPlacement) -> bool:
     """Whether each constraint sees only nodes with the labels of all levels."""
-    return bool(placement.external_topology) or hides_unlabelled(placement.scheduler_type)
+    return bool(placement.terms.external_topology) or hides_unlabelled(placement.terms.scheduler_type)
 
 
 def _counts_largest(scheduler: str) -> bool:

@@ -118,10 +118,12 @@ def outcomes_on(
 
     A task whose node has no labels here is left out of the count.
     """
-    capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
-    tree = build_tree(gang, placement.levels)
+    capabilities = capabilities_at(placement.terms.scheduler_type, placement.terms.scheduler_version)
+    tree = build_tree(gang, placement.terms.levels)
     places = {
-        task: domain_of(labels[node], placement.levels) for task, node in nodes.items() if node in labels
+        task: domain_of(labels[node], placement.terms.levels)
+        for task, node in nodes.items()
+        if node in labels
     }
     return tree, outcomes(tree, places, paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities)
 

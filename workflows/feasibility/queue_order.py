@@ -102,7 +102,7 @@ def read_groups_before(
     """The groups that go before one that waits since then, None for one that is submitted now. One query."""
     own = PRIORITIES[placement.priority]
     selection = Selection(
-        pool=placement.pool,
+        pool=placement.terms.pool,
         condition=_CONDITION,
         order=_ORDER,
         parameters={
@@ -115,7 +115,7 @@ def read_groups_before(
         most=MOST_PLACED,
         most_tasks=MOST_PLACED_TASKS,
     )
-    key = (database(), cluster, placement.pool, placement.priority, capabilities)
+    key = (database(), cluster, placement.terms.pool, placement.priority, capabilities)
     latest = first_groups.find(key)
     by_group = latest.by_group if latest else {}
     reading = read_waiting(selection, digests={pk: group.digest for pk, group in by_group.items()})

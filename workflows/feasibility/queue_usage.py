@@ -157,13 +157,15 @@ def read_joined_queue(placement: GroupPlacement, *, cluster: str) -> JoinedQueue
 
     Three queries for a scheduler that has them.
     """
-    scheduler = installed().get(placement.scheduler_type)
+    scheduler = installed().get(placement.terms.scheduler_type)
     if not isinstance(scheduler, JoinsQueues):
         return None
     objects = objects_of(cluster)
     if not objects.knows(scheduler):
-        return JoinedQueue(name=placement.queue)
-    return scheduler.joined_queue(placement.namespace, placement.queue, selector={}, objects=objects.queues)
+        return JoinedQueue(name=placement.terms.queue)
+    return scheduler.joined_queue(
+        placement.terms.namespace, placement.terms.queue, selector={}, objects=objects.queues
+    )
 
 
 def groups_with_room(placement: GroupPlacement, groups: Sequence[UUID], *, cluster: str) -> frozenset[UUID]:
@@ -171,11 +173,11 @@ def groups_with_room(placement: GroupPlacement, groups: Sequence[UUID], *, clust
 
     One query for a scheduler that admits a gang before its pods.
     """
-    scheduler = installed().get(placement.scheduler_type)
+    scheduler = installed().get(placement.terms.scheduler_type)
     if not isinstance(scheduler, AdmitsBeforePods):
         return frozenset()
     rows = ObservedObject.objects.filter(
-        kind=POD_GROUP, group_uuid__in=groups, cluster_id=cluster, namespace=placement.namespace
+        kind=POD_GROUP, group_uuid__in=groups, cluster_id=cluster, namespace=placement.terms.namespace
     )
     return frozenset(row.group_uuid for row in rows if scheduler.holds_room(row.as_manifest()))
 

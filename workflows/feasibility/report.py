@@ -184,11 +184,11 @@ def feasibility(
     if not groups:
         return []
     placement = groups[0].placement
-    capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+    capabilities = capabilities_at(placement.terms.scheduler_type, placement.terms.scheduler_version)
     observed = observed_nodes(
         cluster or "",
         selectors=selectors_of(groups),
-        levels=placement.levels,
+        levels=placement.terms.levels,
         capabilities=capabilities,
         without=() if submitted_to else [group.uuid for group in groups],
     )
@@ -280,16 +280,16 @@ def _verdicts(
     placement = groups[0].placement
     without = [] if submitted_to else [group.uuid for group in groups]
     queues = read_queues(
-        placement.scheduler_type,
-        installation=placement.installation,
-        pool=submitted_to or placement.pool,
-        queue=placement.queue,
+        placement.terms.scheduler_type,
+        installation=placement.terms.installation,
+        pool=submitted_to or placement.terms.pool,
+        queue=placement.terms.queue,
         priority=placement.priority,
         cluster=cluster,
         usage=observed.usage,
         now=now,
         without=without,
-        preemption_delay=placement.preemption_delay,
+        preemption_delay=placement.terms.preemption_delay,
     )
     before = None
     if queues:
@@ -329,7 +329,7 @@ def _report(
 ) -> FeasibilityReport:
     return FeasibilityReport(
         group=group.name,
-        scheduler=group.placement.scheduler_type,
+        scheduler=group.placement.terms.scheduler_type,
         tasks=len(group.tasks),
         verdict=verdict,
         sentence=text,

@@ -61,7 +61,7 @@ class FileSecrets:
             "kind": "Secret",
             "metadata": {
                 "name": names.secret(self.values.uuid, f"{self.purpose}-{number}"),
-                "namespace": self.values.placement.namespace,
+                "namespace": self.values.placement.terms.namespace,
                 "labels": self.labels,
             },
             "type": "Opaque",

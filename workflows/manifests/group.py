@@ -19,7 +19,6 @@ from scheduling.backends.base import (
     RenderedGang,
 )
 from scheduling.backends.registry import scheduler_backend
-from scheduling.capabilities import SchedulerVersion
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod import PodFrame, render_pod
@@ -82,7 +81,7 @@ class Renderer:
         subdomain = names.headless_service(values.uuid) if len(values.tasks) > 1 else ""
         tokens = Tokens(values, hosts=_hosts(values, subdomain))
         self._frame = PodFrame(
-            namespace=placement.namespace,
+            namespace=placement.terms.namespace,
             submitted_by=placement.submitted_by,
             labels=labels.of_pods(values.uuid, values.name, placement),
             subdomain=subdomain,
@@ -100,7 +99,7 @@ class Renderer:
         self._peers: tuple[str, str] | None = None
         if placement.start_barrier and subdomain:
             self._peers = self._peers_secrets.put(File(path="", contents=peers_text(values.tasks)))
-        self._scheduler = scheduler_backend(placement.scheduler_type)
+        self._scheduler = scheduler_backend(placement.terms.scheduler_type)
         self.requests = {
             generation: self._request(generation, tasks) for generation, tasks in _generations(values).items()
         }
@@ -113,23 +112,13 @@ class Renderer:
         return GangRequest(
             group=values.uuid,
             gang=gang_of(values.name, tasks),
-            levels=placement.levels,
-            namespace=placement.namespace,
-            queue=placement.queue,
+            terms=placement.terms,
             priority_class=placement.priority_class,
-            scheduler_name=placement.scheduler_name,
-            installation=placement.installation,
             generation=generation,
             labels=self._labels,
             annotations=_marks(values),
             stage=values.stage,
             preference_levels=values.preference_levels,
-            unsupported_preferred=placement.unsupported_preferred,
-            external_topology=placement.external_topology,
-            version=SchedulerVersion.parse_known(placement.scheduler_version),
-            queue_label=placement.queue_label,
-            shard=placement.shard,
-            preemption_delay=placement.preemption_delay,
             order=values.order,
             pins=values.pins,
             pod_specs=self._pod_specs(tasks) if isinstance(self._scheduler, AdmitsBeforePods) else {},
@@ -138,7 +127,7 @@ class Renderer:
 
     def _pod_specs(self, tasks: tuple[TaskTry, ...]) -> dict[str, Manifest]:
         """What the pods of each shape ask of their nodes; room for a claim if any of them has one."""
-        parts = PodParts({}, {}, self.values.placement.scheduler_name, {})
+        parts = PodParts({}, {}, self.values.placement.terms.scheduler_name, {})
         first: dict[str, TaskTry] = {}
         for task in tasks:
             first.setdefault(shape_of(task.placement), task)
@@ -224,7 +213,7 @@ class Renderer:
         return {name: words for gang in self._gangs.values() for name, words in gang.sets.items()}
 
     def _metadata(self, name: str) -> Manifest:
-        return {"name": name, "namespace": self.values.placement.namespace, "labels": self._labels}
+        return {"name": name, "namespace": self.values.placement.terms.namespace, "labels": self._labels}
 
 
 def render_group(values: GroupValues) -> GroupObjects:
@@ -279,7 +268,7 @@ def _hosts(values: GroupValues, subdomain: str) -> dict[str, str]:
 
 def service_domain(values: GroupValues) -> str:
     """What stands behind the host names of a group's pods; the search domains of each pod complete it."""
-    return f"{names.headless_service(values.uuid)}.{values.placement.namespace}.svc"
+    return f"{names.headless_service(values.uuid)}.{values.placement.terms.namespace}.svc"
 
 
 def _generations(values: GroupValues) -> dict[int, tuple[TaskTry, ...]]:

@@ -72,10 +72,10 @@ def users(labels: Mapping[str, str]) -> dict[str, str]:
 def of_group(group: UUID, placement: GroupPlacement) -> dict[str, str]:
     """The labels of every object of a group."""
     return {
-        names.INSTALLATION_LABEL: placement.installation.hex,
+        names.INSTALLATION_LABEL: placement.terms.installation.hex,
         names.GROUP_LABEL: group.hex,
         WORKFLOW: placement.workflow_uuid.hex,
-        POOL: value(placement.pool),
+        POOL: value(placement.terms.pool),
         MANAGED_BY: PRODUCT,
     }
 
@@ -88,7 +88,7 @@ def of_pods(group: UUID, name: str, placement: GroupPlacement) -> dict[str, str]
         "osmo.group_name": value(name),
         "osmo.group_uuid": group.hex,
         "osmo.submitted_by": value(placement.submitted_by),
-        "osmo.pool": value(placement.pool),
+        "osmo.pool": value(placement.terms.pool),
         "osmo.priority": value(placement.priority.lower()),
         **of_group(group, placement),
     }

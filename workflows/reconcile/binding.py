@@ -48,7 +48,7 @@ def silent_failures(view: GroupView, cluster: LeasedCluster) -> tuple[BindFailur
     scheduler that has chosen nodes reports nothing, its last report may remain, and a binder that is not at
     work leaves no condition on the pods.
     """
-    scheduler = scheduler_backend(view.placement.scheduler_type)
+    scheduler = scheduler_backend(view.placement.terms.scheduler_type)
     since, limit = view.row.created_in_cluster_at, view.now - UNANSWERED_AFTER
     waits = view.status == TaskStatus.SCHEDULING and since is not None and since < limit
     if not waits or not isinstance(scheduler, OrdersSets):
@@ -73,7 +73,7 @@ def bound_pods(view: GroupView, cluster: LeasedCluster, pods: Mapping[str, PodSe
     """Read which of these pods, as they were read just now, are bound. Raises ClusterError."""
     latest = pods.keys() & {task.pod_name for task in view.tasks}
     with_node = frozenset(name for name in latest if pods[name].node_name)
-    scheduler = scheduler_backend(view.placement.scheduler_type)
+    scheduler = scheduler_backend(view.placement.terms.scheduler_type)
     if not isinstance(scheduler, OrdersSets):
         return BoundPods(with_node, is_complete=True)
     reader = GroupReader(cluster, view.uuid, view.placement)

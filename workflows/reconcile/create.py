@@ -136,12 +136,12 @@ def _missing_api(view: GroupView, cluster: LeasedCluster) -> str:
     kind = pod_group_kind(view.placement)
     if kind is None or cluster.serves(kind):
         return ""
-    scheduler = scheduler_backend(view.placement.scheduler_type)
+    scheduler = scheduler_backend(view.placement.terms.scheduler_type)
     try:
-        version = view.placement.scheduler_version or str(scheduler.oldest)
+        version = view.placement.terms.scheduler_version or str(scheduler.oldest)
         scheduler.version_of(kubernetes=version, pod_group_schema=None)
     except UnsupportedCapability as error:
-        return f'Backend "{view.placement.backend}": {error.message}'
+        return f'Backend "{view.placement.terms.backend}": {error.message}'
     return ""
 
 
@@ -182,7 +182,7 @@ def _in_rounds(
         if isinstance(plan, RoomGone | LeftBehind):
             return plan
         away = pods_away(view, {name: pod for name, pod in observed.pods.items() if name in plan.remaining})
-        steps = (*plan.steps, *away.steps(namespace=view.placement.namespace))
+        steps = (*plan.steps, *away.steps(namespace=view.placement.terms.namespace))
         applied = apply(steps, cluster=cluster, archive=archive, grace_seconds=None)
         if not isinstance(applied, Applied):
             return applied
@@ -210,7 +210,7 @@ def _plan(
         if outlasts(view, room.lost):
             return RoomGone(room.lost)
         kind = pod_group_kind(view.placement)
-        return plan_return(observed, namespace=view.placement.namespace, pod_group=kind)
+        return plan_return(observed, namespace=view.placement.terms.namespace, pod_group=kind)
     if not all(task.name in room.nodes for task in desired.tasks):
         plan = plan_create(desired.group, observed)
         return replace(plan, remaining=room.unknown) if plan.wait == "room" else plan
@@ -278,7 +278,7 @@ def desired_group(
         return _pinned(renderer.pod(task_try, ended=ended), pins.of(task_try), task_try)
 
     return DesiredGroup(
-        namespace=view.placement.namespace,
+        namespace=view.placement.terms.namespace,
         secrets=renderer.secrets(),
         compute_domain=renderer.compute_domain(),
         topologies=renderer.topologies(),
@@ -343,7 +343,7 @@ def _pinned(pod: Obj, pins: dict[str, str], task_try: TaskTry) -> Obj:
 
 
 def cluster_uid(view: GroupView, cluster: LeasedCluster) -> str:
-    return view.placement.cluster_uid or cluster.kube_system_uid()
+    return view.placement.terms.cluster_uid or cluster.kube_system_uid()
 
 
 def check_cluster(view: GroupView, cluster: LeasedCluster) -> Retry | None:
@@ -352,10 +352,10 @@ def check_cluster(view: GroupView, cluster: LeasedCluster) -> Retry | None:
     An address that was edited may lead to another cluster, whose empty lists would count as a finished
     teardown.
     """
-    expected, current = view.placement.cluster_uid, cluster.kube_system_uid()
+    expected, current = view.placement.terms.cluster_uid, cluster.kube_system_uid()
     if expected and current != expected:
         return Retry(
-            trouble=f'Backend "{view.placement.backend}" now leads to cluster {current}, and the group '
+            trouble=f'Backend "{view.placement.terms.backend}" now leads to cluster {current}, and the group '
             f"belongs to {expected}: point it back.",
             slow=True,
         )
@@ -389,4 +389,4 @@ def rejoins_pod_group(view: GroupView) -> bool:
 
 def edits_pod_groups(view: GroupView) -> bool:
     """Whether the scheduler's pod groups can be edited while their pods run."""
-    return scheduler_backend(view.placement.scheduler_type).edits_pod_groups
+    return scheduler_backend(view.placement.terms.scheduler_type).edits_pod_groups

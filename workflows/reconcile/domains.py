@@ -33,17 +33,17 @@ from workflows.values.placement import TaskTry
 def check_domains(view: GroupView, cluster: LeasedCluster) -> Retry | None:
     """Hold back a gang whose required domains are ambiguous on the present nodes."""
     placement = view.placement
-    capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
-    if not placement.levels or Capability.TOPOLOGY_PATH_DOMAINS in capabilities:
+    capabilities = capabilities_at(placement.terms.scheduler_type, placement.terms.scheduler_version)
+    if not placement.terms.levels or Capability.TOPOLOGY_PATH_DOMAINS in capabilities:
         return None
     if not view.values.requires_domain:
         return None
-    checked = scheduler_backend(placement.scheduler_type).check(
+    checked = scheduler_backend(placement.terms.scheduler_type).check(
         view.values.gang(),
-        placement.levels,
+        placement.terms.levels,
         capabilities=capabilities,
         domains=_domains(view, cluster),
-        unsupported_preferred=placement.unsupported_preferred,
+        unsupported_preferred=placement.terms.unsupported_preferred,
     )
     for fault in checked.faults:
         if fault.capability == Capability.TOPOLOGY_PATH_DOMAINS:
@@ -54,7 +54,7 @@ def check_domains(view: GroupView, cluster: LeasedCluster) -> Retry | None:
 def _domains(view: GroupView, cluster: LeasedCluster) -> set[Domain]:
     """The domains of the nodes that tasks of the group may use."""
     selectors = {tuple(sorted(task.placement.node_selector.items())) for task in view.values.tasks}
-    labels = [level.label for level in view.placement.levels]
+    labels = [level.label for level in view.placement.terms.levels]
     return {
         tuple(carried.get(label) for label in labels)
         for carried in _nodes(view, cluster)
@@ -64,7 +64,7 @@ def _domains(view: GroupView, cluster: LeasedCluster) -> set[Domain]:
 
 def _nodes(view: GroupView, cluster: LeasedCluster) -> list[Mapping[str, str]]:
     """The labels of the cluster's nodes: as observed, or live while the observer has not listed them."""
-    uid = view.placement.cluster_uid or view.backend.cluster_id
+    uid = view.placement.terms.cluster_uid or view.backend.cluster_id
     if Cluster.objects.filter(pk=uid, nodes_synced_at__isnull=False).exists():
         return list(observations.node_labels(view).values())
     return [node.labels for node in cluster.scan(NODE, see_node, namespace="")]
@@ -83,8 +83,8 @@ class Pins:
 
     def __init__(self, view: GroupView) -> None:
         self._view = view
-        self._is_edited = scheduler_backend(view.placement.scheduler_type).edits_pod_groups
-        self._rank = {level.key: rank for rank, level in enumerate(view.placement.levels)}
+        self._is_edited = scheduler_backend(view.placement.terms.scheduler_type).edits_pod_groups
+        self._rank = {level.key: rank for rank, level in enumerate(view.placement.terms.levels)}
         self._labels: dict[str, Mapping[str, str]] = {}
 
     def of(self, task: TaskTry) -> dict[str, str]:
@@ -121,13 +121,13 @@ class Pins:
 
     def _down_to(self, rank: int, node: str) -> dict[str, str]:
         carried = self._carried(node)
-        labels = [level.label for level in self._view.placement.levels[: rank + 1]]
+        labels = [level.label for level in self._view.placement.terms.levels[: rank + 1]]
         return {label: carried[label] for label in labels if label in carried}
 
     def _carried(self, node: str) -> Mapping[str, str]:
         """The labels of a node, read once."""
         if node not in self._labels:
-            uid = self._view.placement.cluster_uid or self._view.backend.cluster_id
+            uid = self._view.placement.terms.cluster_uid or self._view.backend.cluster_id
             rows = Node.objects.filter(cluster_id=uid, name=node)
             self._labels[node] = rows.values_list("labels", flat=True).first() or {}
         return self._labels[node]

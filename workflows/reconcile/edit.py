@@ -93,7 +93,7 @@ def read(view: GroupView, cluster: LeasedCluster) -> Obj | None:
     if kind is None:
         return None
     (pod_group,) = gang_of(view, view.easing).pod_groups
-    live = cluster.get(kind, pod_group["metadata"]["name"], namespace=view.placement.namespace)
+    live = cluster.get(kind, pod_group["metadata"]["name"], namespace=view.placement.terms.namespace)
     return None if live is None or "deletionTimestamp" in live["metadata"] else live
 
 
@@ -119,7 +119,7 @@ def easing_of(view: GroupView, pod_group: Obj) -> Easing:
     annotations = _annotations(pod_group)
     stage = patience.stage_of(annotations)
     stage = min(stage, len(view.begins) - 1) if stage else 0
-    return Easing(stage, patience.preference_levels_of(annotations, most=len(view.placement.levels)))
+    return Easing(stage, patience.preference_levels_of(annotations, most=len(view.placement.terms.levels)))
 
 
 def order_mark(pod_group: Obj) -> str:
@@ -133,7 +133,7 @@ def pins_mark(pod_group: Obj) -> str:
 def relabel(view: GroupView, pod: str, labels: Mapping[str, str], *, cluster: LeasedCluster) -> None:
     """Set labels of a pod."""
     body = {"metadata": {"labels": dict(labels)}}
-    cluster.patch(POD, pod, body, patch_type=MERGE_PATCH, namespace=view.placement.namespace)
+    cluster.patch(POD, pod, body, patch_type=MERGE_PATCH, namespace=view.placement.terms.namespace)
 
 
 def is_resized(pod_group: Obj) -> bool:
@@ -147,7 +147,7 @@ def has_minimums(pod_group: Obj, minimums: Minimums) -> bool:
 
 def resized_spec(view: GroupView, easing: Easing, minimums: Minimums) -> Obj:
     """The fields of the pod group's spec with these minimums."""
-    scheduler = scheduler_backend(view.placement.scheduler_type)
+    scheduler = scheduler_backend(view.placement.terms.scheduler_type)
     gang = gang_of(view, easing)
     return dict(scheduler.resized(gang, living=minimums.live, waiting=minimums.waiting, rest=minimums.paused))
 
@@ -168,10 +168,12 @@ def _changes(view: GroupView, live: Obj, form: PodGroupForm) -> Obj:
     before = easing_of(view, live)
     spec: dict[str, Any] = {}
     if before != form.easing:
-        scheduler = scheduler_backend(view.placement.scheduler_type)
+        scheduler = scheduler_backend(view.placement.terms.scheduler_type)
         body = scheduler.relaxed(gang_of(view, before), gang_of(view, form.easing))
         if body is None:
-            raise ValueError(f'Scheduler "{view.placement.scheduler_type}" cannot relax a pending pod group.')
+            raise ValueError(
+                f'Scheduler "{view.placement.terms.scheduler_type}" cannot relax a pending pod group.'
+            )
         spec |= body.get("spec") or {}
     if pins_mark(live) != form.pins:
         pinned = gang_of(view, form.easing).pod_groups[0]["spec"]
@@ -190,5 +192,5 @@ def _annotations(pod_group: Obj) -> Mapping[str, str]:
 
 
 def _patch(view: GroupView, kind: Kind, live: Obj, body: Obj, *, cluster: LeasedCluster) -> None:
-    name, namespace = live["metadata"]["name"], view.placement.namespace
+    name, namespace = live["metadata"]["name"], view.placement.terms.namespace
     cluster.patch(kind, name, body, patch_type=MERGE_PATCH, namespace=namespace)

@@ -449,7 +449,7 @@ class _TaskReader:
         """What its scheduler may have done while nobody looked."""
         begin, end = (naive_utc(time, precision="seconds") for time in period)
         text = f"The service did not follow the cluster from {begin} to {end} UTC"
-        scheduler = installed().get(self._view.placement.scheduler_type)
+        scheduler = installed().get(self._view.placement.terms.scheduler_type)
         if scheduler is None or not scheduler.read_back.stale:
             return f"{text}."
         return (
@@ -458,7 +458,7 @@ class _TaskReader:
         )
 
     def _eviction(self, pod: str) -> Eviction | None:
-        scheduler = installed().get(self._view.placement.scheduler_type)
+        scheduler = installed().get(self._view.placement.terms.scheduler_type)
         return eviction_of(scheduler, pod, messages=self._observed.evictions, peers=self._pod_names)
 
     def hold_back(self, until: datetime) -> None:

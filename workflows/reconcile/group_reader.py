@@ -63,12 +63,12 @@ class LiveGroup:
 
 def pod_group_kind(placement: GroupPlacement) -> Kind | None:
     """The kind of the group's pod groups; None for a scheduler that has none."""
-    return kinds.pod_group_kind(scheduler_backend(placement.scheduler_type))
+    return kinds.pod_group_kind(scheduler_backend(placement.terms.scheduler_type))
 
 
 def owner_labels(group: UUID, placement: GroupPlacement) -> dict[str, str]:
     """The labels that make an object the group's."""
-    return {names.INSTALLATION_LABEL: placement.installation.hex, names.GROUP_LABEL: group.hex}
+    return {names.INSTALLATION_LABEL: placement.terms.installation.hex, names.GROUP_LABEL: group.hex}
 
 
 def selector(group: UUID, placement: GroupPlacement) -> str:
@@ -82,7 +82,7 @@ class GroupReader:
         self._cluster = cluster
         self._group = group
         self._placement = placement
-        self._namespace = placement.namespace
+        self._namespace = placement.terms.namespace
 
     def before_create(self, topologies: Sequence[Obj]) -> LiveGroup:
         """All objects that creating depends on."""

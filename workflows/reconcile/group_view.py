@@ -141,7 +141,7 @@ class GroupView:
     @cached_property
     def keeps_nodes(self) -> bool:
         """Whether its scheduler admits the gang before it has pods, and keeps a node for each of them."""
-        return isinstance(installed().get(self.placement.scheduler_type), AdmitsBeforePods)
+        return isinstance(installed().get(self.placement.terms.scheduler_type), AdmitsBeforePods)
 
     @cached_property
     def values(self) -> GroupValues:

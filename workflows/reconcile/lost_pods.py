@@ -68,7 +68,7 @@ def pods_away(view: GroupView, pods: ObjectsByName) -> PodsAway:
     names = {pod.node for pod in ending}
     unhealthy = unhealthy_nodes(observations.cluster_of(view), names, backend=view.backend)
     nodes = {name: node for name, node in unhealthy.items() if node.is_away}
-    return _divided(view, ending, nodes, node_policy(view.placement.pool)) if nodes else PodsAway()
+    return _divided(view, ending, nodes, node_policy(view.placement.terms.pool)) if nodes else PodsAway()
 
 
 def _divided(
@@ -81,5 +81,5 @@ def _divided(
         waiting=tuple(pod for pod in away if pod not in lost),
         nodes=nodes,
         forced=policy.force_lost_pods,
-        pool=view.placement.pool,
+        pool=view.placement.terms.pool,
     )

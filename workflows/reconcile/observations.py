@@ -93,7 +93,7 @@ def observed_pods(view: GroupView) -> ObservedPods:
 
 def _room_lost(view: GroupView) -> RoomLoss | None:
     """How the scheduler took the gang's room back; None if it has not, or is not one that gives it."""
-    scheduler = installed().get(view.placement.scheduler_type)
+    scheduler = installed().get(view.placement.terms.scheduler_type)
     if not isinstance(scheduler, AdmitsBeforePods):
         return None
     losses = {
@@ -135,7 +135,7 @@ def _settled_pods(view: GroupView) -> dict[str, PodSeen]:
         values: dict[str, Any] = {"group": view.uuid, "nvlink": view.placement.nvlink, "marks": _MARKS}
         cursor.execute(_SETTLED, _home(view) | values)
         rows = cursor.fetchall()
-    namespace, group = view.placement.namespace, view.uuid
+    namespace, group = view.placement.terms.namespace, view.uuid
     return {
         name: PodSeen(
             namespace=namespace,
@@ -183,7 +183,7 @@ def _read_pods(view: GroupView, names: Collection[str]) -> tuple[dict[str, PodSe
 
 def lost_after(view: GroupView) -> timedelta | None:
     """How long a node may be away before it is lost, by its pool as it is now; None for ever."""
-    return node_policy(view.placement.pool).lost_after
+    return node_policy(view.placement.terms.pool).lost_after
 
 
 def _out_of_domain(view: GroupView, *, ended: Collection[str]) -> dict[str, datetime]:
@@ -470,7 +470,7 @@ def named_groups(groups: Collection[UUID]) -> dict[UUID, TaskGroup]:
 def workflow_name(view: GroupView, group: TaskGroup) -> str:
     """A workflow's name if every reader of this group's row may know it: if it is in the same pool."""
     workflow = group.workflow
-    return workflow.name if workflow.pool_name == view.placement.pool else ANOTHER_WORKFLOW
+    return workflow.name if workflow.pool_name == view.placement.terms.pool else ANOTHER_WORKFLOW
 
 
 def node_labels(view: GroupView) -> dict[str, dict[str, str]]:
@@ -479,7 +479,7 @@ def node_labels(view: GroupView) -> dict[str, dict[str, str]]:
 
 
 def _read_back(view: GroupView) -> ReadBack:
-    scheduler = installed().get(view.placement.scheduler_type)
+    scheduler = installed().get(view.placement.terms.scheduler_type)
     return scheduler.read_back if scheduler else ReadBack()
 
 
@@ -490,9 +490,9 @@ def knows_nodes(view: GroupView) -> bool:
 
 def _home(view: GroupView) -> dict[str, str]:
     """Where the group's objects are; what names it anywhere else is somebody else's."""
-    return {"cluster_id": cluster_of(view), "namespace": view.placement.namespace}
+    return {"cluster_id": cluster_of(view), "namespace": view.placement.terms.namespace}
 
 
 def cluster_of(view: GroupView) -> str:
     """The uid of the cluster of its objects; empty while no cluster was reached."""
-    return view.placement.cluster_uid or view.backend.cluster_id or ""
+    return view.placement.terms.cluster_uid or view.backend.cluster_id or ""

@@ -40,5 +40,5 @@ def _has_node(task: TaskView, pods: ObjectsByName) -> bool:
 def places_gangs(view: GroupView) -> bool:
     """Whether its scheduler places the pods of a pod group once there are as many as its minimum."""
     placement = view.placement
-    capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+    capabilities = capabilities_at(placement.terms.scheduler_type, placement.terms.scheduler_version)
     return Capability.GANG in capabilities and asks_first(placement) is None

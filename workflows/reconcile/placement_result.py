@@ -18,7 +18,7 @@ def record_placement_result(view: GroupView, observed: ObservedPods, lease: Leas
 
     Nothing is recorded while a task has no node or the labels of a node are not known.
     """
-    if not view.placement.levels:  # without levels no task can require or prefer anything
+    if not view.placement.terms.levels:  # without levels no task can require or prefer anything
         return
     nodes = _nodes(view, observed)
     if (
@@ -33,7 +33,7 @@ def record_placement_result(view: GroupView, observed: ObservedPods, lease: Leas
     if judgement := judge(view.values, nodes, labels, now=view.now):
         result, missed = judgement
         record(lease, [NewPlacementResult(result.to_row()), *_notes(result, missed)])
-        PLACED.labels(view.placement.pool, result.strictness, result.outcome.value).inc()
+        PLACED.labels(view.placement.terms.pool, result.strictness, result.outcome.value).inc()
 
 
 def _nodes(view: GroupView, observed: ObservedPods) -> dict[str, str] | None:

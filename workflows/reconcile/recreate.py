@@ -85,7 +85,7 @@ def _drop_other_tries(view: GroupView, cluster: LeasedCluster) -> RequeueAfter |
     unwanted = pods.keys() - {task.pod_name for task in view.tasks}
     if not unwanted:
         return None
-    namespace = view.placement.namespace
+    namespace = view.placement.terms.namespace
     alive = [pods[name] for name in sorted(unwanted) if not pods[name].deleting]
     targets = [DeleteTarget(pod.name, namespace, pod.uid) for pod in alive]
     return _delete(POD, targets, cluster, grace_seconds=None) or RequeueAfter(seconds=SOON)
@@ -109,7 +109,7 @@ def _drop_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Reque
     if not domains:
         return None
     if not any(domain.deleting for domain in domains):
-        namespace = view.placement.namespace
+        namespace = view.placement.terms.namespace
         targets = [DeleteTarget(domain.name, namespace, domain.uid) for domain in domains]
         if failure := _delete(COMPUTE_DOMAIN, targets, cluster, grace_seconds=None):
             return failure

@@ -42,7 +42,7 @@ def unplaceable(view: GroupView, tasks: Sequence[TaskView]) -> list[TaskView]:
     is_whole = len(live_tries) == len(view.tasks) and len({generation for generation, _ in live_tries}) == 1
     if is_whole or not tasks or not places_gangs(view):
         return []
-    if scheduler_backend(view.placement.scheduler_type).edits_pod_groups:
+    if scheduler_backend(view.placement.terms.scheduler_type).edits_pod_groups:
         return []
     cannot_place = {
         generation

@@ -118,7 +118,7 @@ def _facts(
 
 def _records(view: GroupView, easing: Easing) -> bool:
     """Whether the row's constraints are those of preferences that are eased so far."""
-    rows, keys = view.row.constraints, [level.key for level in view.placement.levels]
+    rows, keys = view.row.constraints, [level.key for level in view.placement.terms.levels]
     return patience.are_of_stage(rows, begins=view.begins[easing.stage]) and patience.are_of_levels(
         rows, keys=keys, count=easing.preference_levels
     )

@@ -83,7 +83,7 @@ def _beginning(view: GroupView, cluster: LeasedCluster) -> list[Change]:
 
 def _may_begin(view: GroupView, cluster: LeasedCluster) -> bool:
     """Whether no pod has a node or is about to get one, and the pod group is as the row has it."""
-    scheduler = scheduler_backend(view.placement.scheduler_type)
+    scheduler = scheduler_backend(view.placement.terms.scheduler_type)
     live = edit.read(view, cluster)
     if not isinstance(scheduler, OrdersSets) or live is None or edit.is_resized(live):
         return False

@@ -79,7 +79,7 @@ def _pause(view: GroupView, pod_group: Obj, minimums: Minimums) -> tuple[Minimum
         return minimums, None
     if edit.gang_of(view, view.easing).never_stale:
         return replace(minimums, paused=True), None
-    mark = scheduler_backend(view.placement.scheduler_type).read_back.stale
+    mark = scheduler_backend(view.placement.terms.scheduler_type).read_back.stale
     annotations = pod_group["metadata"].get("annotations") or {}
     since = read_instant(annotations.get(mark)) if mark else None
     if since is None:

@@ -83,7 +83,7 @@ class Reservation:
 
 def asks_first(placement: GroupPlacement) -> AdmitsBeforePods | None:
     """The group's scheduler, if it admits a gang before its pods; None for any other."""
-    scheduler = scheduler_backend(placement.scheduler_type)
+    scheduler = scheduler_backend(placement.terms.scheduler_type)
     return scheduler if isinstance(scheduler, AdmitsBeforePods) else None
 
 
@@ -179,7 +179,7 @@ def with_room(view: GroupView, observed: ObservedPods, *, cluster: LeasedCluster
 
 def _pod_groups(view: GroupView, cluster: LeasedCluster) -> dict[int, Obj]:
     """The gang's pod groups that exist and are not being deleted, by generation; no object of a stranger."""
-    kind, namespace = pod_group_kind(view.placement), view.placement.namespace
+    kind, namespace = pod_group_kind(view.placement), view.placement.terms.namespace
     live: dict[int, Obj] = {}
     for generation, gang in view.renderer.gangs.items():
         for manifest in gang.pod_groups if kind is not None else ():
@@ -202,7 +202,7 @@ def _present_nodes(view: GroupView, pods: ObjectsByName) -> dict[str, str]:
 
 def _domains(view: GroupView) -> dict[str, tuple[str | None, ...]]:
     """The places of the cluster's nodes, by their label kubernetes.io/hostname."""
-    labels = [level.label for level in view.placement.levels]
+    labels = [level.label for level in view.placement.terms.levels]
     return {
         carried.get(HOSTNAME_LABEL, name): tuple(carried.get(label) for label in labels)
         for name, carried in observations.node_labels(view).items()

@@ -297,7 +297,7 @@ class Reconciliation:
         if assessment.changes:
             recorded = record(self.lease, assessment.changes)
             for attempt in (change for change in assessment.changes if isinstance(change, NewAttempt)):
-                ATTEMPTS_ENDED.labels(view.placement.backend, attempt.loss).inc()
+                ATTEMPTS_ENDED.labels(view.placement.terms.backend, attempt.loss).inc()
             if _changes_tries(assessment.changes):
                 return None
             self.view = view = view.after(recorded)  # what follows sees the new statuses in the same turn
@@ -414,7 +414,7 @@ class Reconciliation:
         if status not in TERMINAL and recorded != current:
             record(self.lease, [NewWaitingReason(reason)])
             if texts := current[2].get("unrecognised"):
-                UNRECOGNISED_REASONS.labels(view.placement.scheduler_type).inc(len(texts))
+                UNRECOGNISED_REASONS.labels(view.placement.terms.scheduler_type).inc(len(texts))
         elif status in TERMINAL and trouble is not None:
             message = trouble.trouble
             not_released = Condition(type="Released", status="False", reason="Retrying", message=message)

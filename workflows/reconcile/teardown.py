@@ -78,7 +78,7 @@ def _delete_all(
         if plan.finished:
             return Settled()
         away = pods_away(view, pods)
-        steps = (*plan.steps, *away.steps(namespace=view.placement.namespace))
+        steps = (*plan.steps, *away.steps(namespace=view.placement.terms.namespace))
         applied = apply(steps, cluster=cluster, archive=archive, grace_seconds=grace)
         if not isinstance(applied, Applied):
             return applied if isinstance(applied, Retry) else Retry(trouble=applied.message)
@@ -90,7 +90,7 @@ def _delete_all(
 
 
 def _plan(view: GroupView, reader: GroupReader, pods: ObjectsByName, *, again: bool) -> GroupPlan:
-    namespace = view.placement.namespace
+    namespace = view.placement.terms.namespace
     down = plan_pods_down(pods, namespace=namespace, again=again)
     if not down.finished:
         return down

@@ -68,7 +68,7 @@ def reason_of(
     ``bind_failures`` are known beside those of the pods.
     """
     try:
-        scheduler = scheduler_backend(view.placement.scheduler_type)
+        scheduler = scheduler_backend(view.placement.terms.scheduler_type)
     except TopologyError as error:
         return Reason(Why.UNKNOWN_SCHEDULER, error.message)
     again = _tried_again(view, observed) if status == TaskStatus.RUNNING and observed else []
@@ -81,7 +81,7 @@ def reason_of(
         status=status,
         upstream=_upstream(view) if status == TaskStatus.WAITING else (),
         attempt_before=_attempt_before(view),
-        backend=view.placement.backend,
+        backend=view.placement.terms.backend,
         unreachable_since=_unreachable_since(view) if trouble and trouble.unreachable else None,
         trouble=trouble.trouble if trouble else "",
         template=template,
@@ -136,7 +136,7 @@ def _queued_behind(view: GroupView) -> int:
     ranks = list(Workflow.Priority)
     before = ranks[: ranks.index(Workflow.Priority(view.placement.priority)) + 1]
     groups = TaskGroup.objects.filter(
-        workflow__pool_name=view.placement.pool,
+        workflow__pool_name=view.placement.terms.pool,
         workflow__status__in=WORKFLOW_LIVE,
         workflow__priority__in=before,
         backend_id=view.row.backend_id,
@@ -241,12 +241,12 @@ def _domains(view: GroupView) -> dict[str, str] | None:
 
     None while no node is known, and where there are no levels: then no domain can be meant.
     """
-    nodes = _pool_nodes(view) if view.placement.levels else {}
+    nodes = _pool_nodes(view) if view.placement.terms.levels else {}
     domain_names: dict[str, str] = {}
     for labels in nodes.values():
         path: list[str] = []
         steps: list[str] = []
-        for level in view.placement.levels:
+        for level in view.placement.terms.levels:
             if level.label not in labels:
                 break
             path.append(labels[level.label])
@@ -282,10 +282,10 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
             pod_groups=(),
             pods=len(pods),
             pods_expected=len(live),
-            levels=view.placement.levels,
+            levels=view.placement.terms.levels,
             sets={},
         )
-    cluster, scheduler_type = observations.cluster_of(view), view.placement.scheduler_type
+    cluster, scheduler_type = observations.cluster_of(view), view.placement.terms.scheduler_type
     queue = read_joined_queue(view.placement, cluster=cluster)
     return Waiting(
         placed=False,
@@ -293,7 +293,7 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
         pod_groups=observations.pod_groups(view),
         pods=len(pods),
         pods_expected=len(live),
-        levels=view.placement.levels,
+        levels=view.placement.terms.levels,
         sets=view.renderer.sets(),
         events=_recent(view),
         pod_messages=_messages(pods, "PodScheduled"),

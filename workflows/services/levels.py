@@ -64,17 +64,17 @@ class _Group:
 
 def named_of(placement: GroupPlacement, labels: frozenset[str], *, cluster_uid: str) -> NamedLevels:
     """The levels that constraints with these labels name, with the external Topology object as observed."""
-    joins = isinstance(installed().get(placement.scheduler_type), JoinsQueues)
-    reads = bool(placement.external_topology) or joins
+    joins = isinstance(installed().get(placement.terms.scheduler_type), JoinsQueues)
+    reads = bool(placement.terms.external_topology) or joins
     return _named(placement, labels, evaluation.objects_of(cluster_uid) if reads else None)
 
 
 def _named(
     placement: GroupPlacement, labels: frozenset[str], objects: evaluation.ClusterObjects | None
 ) -> NamedLevels:
-    capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+    capabilities = capabilities_at(placement.terms.scheduler_type, placement.terms.scheduler_version)
     return NamedLevels(
-        levels=placement.levels,
+        levels=placement.terms.levels,
         labels=labels,
         paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
         external=_external(placement, labels, objects) if objects else None,
@@ -85,13 +85,13 @@ def _external(
     placement: GroupPlacement, labels: frozenset[str], objects: evaluation.ClusterObjects
 ) -> ExternalTopology | None:
     """The Topology of others that a group's constraints are in; of several, one that lists most of them."""
-    scheduler, names = installed().get(placement.scheduler_type), (placement.external_topology,)
-    expected = placement.levels
+    scheduler, names = installed().get(placement.terms.scheduler_type), (placement.terms.external_topology,)
+    expected = placement.terms.levels
     if isinstance(scheduler, JoinsQueues):
         queue = _queue(placement, objects)
         if queue is None:
             return None
-        names, expected = queue.topologies, scheduler.levels_needed(placement.levels)
+        names, expected = queue.topologies, scheduler.levels_needed(placement.terms.levels)
     elif not isinstance(scheduler, TopologyOwner) or scheduler.topology.crd not in objects.listed:
         return None
     resource = scheduler.topology.crd
@@ -104,10 +104,12 @@ def _external(
 
 
 def _queue(placement: GroupPlacement, objects: evaluation.ClusterObjects) -> JoinedQueue | None:
-    scheduler = installed().get(placement.scheduler_type)
+    scheduler = installed().get(placement.terms.scheduler_type)
     if not isinstance(scheduler, JoinsQueues) or not objects.knows(scheduler):
         return None
-    return scheduler.joined_queue(placement.namespace, placement.queue, selector={}, objects=objects.queues)
+    return scheduler.joined_queue(
+        placement.terms.namespace, placement.terms.queue, selector={}, objects=objects.queues
+    )
 
 
 def evaluate(uid: str) -> None:

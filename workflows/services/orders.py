@@ -115,7 +115,8 @@ def _pins_proposal(values: GroupValues, observed: ObservedNodes, gang: UnplacedG
 def _demand(values: GroupValues) -> GangDemand:
     placement = values.placement
     return demand_of(
-        values, capabilities=capabilities_at(placement.scheduler_type, placement.scheduler_version)
+        values,
+        capabilities=capabilities_at(placement.terms.scheduler_type, placement.terms.scheduler_version),
     )
 
 

@@ -182,7 +182,7 @@ def _admitted(
         priority=request.priority,
         name=next_name(spec.name),
         workflow=uuid4(),
-        scheduler=scheduler_backend(facts.scheduler_type),
+        scheduler=scheduler_backend(facts.terms.scheduler_type),
         new_uuid=uuid4,
     )
     groups, checked = admission()
@@ -323,13 +323,13 @@ def _warnings(
     warnings += coverage_warnings(pool, facts, [group.gang() for group in groups])
     if not facts.scheduler_served:
         warnings.append(
-            f'Backend "{facts.backend}" does not serve what its scheduler "{facts.scheduler_type}" needs. '
-            "The workflow is accepted and starts when it does."
+            f'Backend "{facts.terms.backend}" does not serve what its scheduler '
+            f'"{facts.terms.scheduler_type}" needs. The workflow is accepted and starts when it does.'
         )
     if not facts.reachable:
         warnings.append(
-            f'The cluster of backend "{facts.backend}" does not answer now. The workflow is accepted and '
-            "starts when it does."
+            f'The cluster of backend "{facts.terms.backend}" does not answer now. The workflow is accepted '
+            "and starts when it does."
         )
     return list(dict.fromkeys(warnings))
 

@@ -23,11 +23,11 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from pools.values.recovery import RecoveryPolicy
-from scheduling.checks import UnsupportedPreferred
-from scheduling.levels import Level, Levels
+from scheduling.levels import Level
 from scheduling.pins import Pins
 from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.set_order import SetOrder
+from scheduling.terms import SchedulingTerms
 
 VERSIONS = (1, 2, 3, 4, 5, 6)
 """Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
@@ -90,28 +90,13 @@ class GroupPlacement:
     """
 
     version: int = VERSIONS[0]
-    installation: UUID
-    pool: str
-    pool_revision: int
-    backend: str
-    cluster_uid: str = ""
-    namespace: str
-    scheduler_type: str
-    scheduler_name: str
-    scheduler_version: str = ""
-    queue: str = ""
+    terms: SchedulingTerms
     priority_class: str = ""
-    levels: Levels = ()
     nvlink: bool = False
     claims: Mapping[str, int] = field(default_factory=dict)
     domain_nodes: int = 0
     claim_gpus: Mapping[str, int] = field(default_factory=dict)
-    unsupported_preferred: UnsupportedPreferred = "refuse"
     free_preferences_after: int = 0
-    external_topology: str = ""
-    queue_label: str = ""
-    shard: Mapping[str, str] = field(default_factory=dict)
-    preemption_delay: float = 0.0
     exec_timeout: float
     queue_timeout: float
     start_timeout: float = START_TIMEOUT
@@ -150,16 +135,21 @@ class GroupPlacement:
         return {key: value for key, value in self._json().items() if key in OPTIONAL}
 
     def _json(self) -> dict[str, Any]:
-        return _without_defaults(
+        terms = _without_defaults(
+            self.terms,
+            installation=self.terms.installation.hex,
+            levels=[{"key": level.key, "label": level.label} for level in self.terms.levels],
+        )
+        own = _without_defaults(
             self,
             version=self.version,
-            installation=self.installation.hex,
             workflow_uuid=self.workflow_uuid.hex,
-            levels=[{"key": level.key, "label": level.label} for level in self.levels],
             templates={name: _without_defaults(template) for name, template in self.templates.items()},
             recovery=self.recovery.to_json(),
             start_barrier=_without_defaults(self.start_barrier) if self.start_barrier else None,
         )
+        del own["terms"]
+        return terms | own
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], optional: Mapping[str, Any] | None) -> "GroupPlacement":
@@ -173,9 +163,11 @@ class GroupPlacement:
                 f"placement of version {value.get('version')!r}; this release reads versions {versions}"
             )
         read = {**value, **{key: entry for key, entry in (optional or {}).items() if key in OPTIONAL}}
-        read["installation"] = UUID(read["installation"])
+        terms = {name: read.pop(name) for name in _TERMS if name in read}
+        terms["installation"] = UUID(terms["installation"])
+        terms["levels"] = tuple(Level(**level) for level in terms.get("levels", ()))
+        read["terms"] = SchedulingTerms(**terms)
         read["workflow_uuid"] = UUID(read["workflow_uuid"])
-        read["levels"] = tuple(Level(**level) for level in read.get("levels", ()))
         templates = read.get("templates", {})
         read["templates"] = {name: FrozenTemplate(**template) for name, template in templates.items()}
         read["recovery"] = RecoveryPolicy.from_json(read.get("recovery", {}))
@@ -397,13 +389,13 @@ def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> in
     actions = (placement.default_exit_actions, *(task.exit_actions for task in tasks))
     if any(RESTART_GROUP in table for table in actions) or any(task.grace_period for task in tasks):
         return 6
-    if placement.claims or placement.free_preferences_after or placement.preemption_delay:
+    if placement.claims or placement.free_preferences_after or placement.terms.preemption_delay:
         return 5
     if placement.start_timeout != START_TIMEOUT:
         return 4
     if placement.templates:
         return 3
-    new = placement.unsupported_preferred != "refuse" or placement.external_topology
+    new = placement.terms.unsupported_preferred != "refuse" or placement.terms.external_topology
     return 2 if new or any(r.wait_seconds is not None for t in tasks for r in t.requirements) else 1
 
 
@@ -422,6 +414,10 @@ def _without_defaults(value: Any, **ready: Any) -> dict[str, Any]:
         current = ready.get(name, current)
         result[name] = list(current) if isinstance(current, tuple) else current
     return result
+
+
+_TERMS = tuple(each.name for each in fields(SchedulingTerms))
+"""In the JSON they stand beside a group's own values, where queries of rows read them."""
 
 
 @cache

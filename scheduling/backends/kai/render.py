@@ -121,7 +121,7 @@ class Kai(ByTable):
         return version_from_schema(pod_group_schema)
 
     def render(self, request: GangRequest) -> RenderedGang:
-        tree = ordered(at_stage(build_tree(request.gang, request.levels), request.stage), request.order)
+        tree = ordered(at_stage(build_tree(request.gang, request.terms.levels), request.stage), request.order)
         tree = at_preference_levels(tree, request.preference_levels)
         tree = pinned(tree, request.pins)
         subgroups = lay_out(tree)
@@ -133,7 +133,7 @@ class Kai(ByTable):
             constraints=applied(tree, subgroup_names),
             sets={sub.name: _describe(sub) for sub in subgroups},
             never_stale=_is_never_stale(request),
-            optional_leaves=(request.version or OLDEST) >= OPTIONAL_LEAVES,
+            optional_leaves=(request.terms.version or OLDEST) >= OPTIONAL_LEAVES,
         )
 
     def resized(
@@ -208,13 +208,13 @@ class Kai(ByTable):
 
 
 def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[Subgroup]) -> Manifest:
-    spec: Manifest = {"queue": request.queue}
+    spec: Manifest = {"queue": request.terms.queue}
     if request.priority_class:
         spec["priorityClassName"] = request.priority_class
     if constraint := tree.root.constraint:
         spec["topologyConstraint"] = _constraint(request, constraint)
-    if request.preemption_delay and (request.version or OLDEST) >= PREEMPTION_DELAY:
-        spec["preemptionDelay"] = _duration(request.preemption_delay)
+    if request.terms.preemption_delay and (request.terms.version or OLDEST) >= PREEMPTION_DELAY:
+        spec["preemptionDelay"] = _duration(request.terms.preemption_delay)
     if subgroups:
         spec["subGroups"] = [_subgroup(request, subgroup) for subgroup in subgroups]
     else:
@@ -226,10 +226,10 @@ def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[S
         "kind": Kai.pod_group.kind,
         "metadata": {
             "name": names.pod_group(request.group),
-            "namespace": request.namespace,
+            "namespace": request.terms.namespace,
             "labels": {
                 **request.labels,
-                names.INSTALLATION_LABEL: request.installation.hex,
+                names.INSTALLATION_LABEL: request.terms.installation.hex,
                 names.GROUP_LABEL: request.group.hex,
                 **_queue_labels(request),
             },
@@ -240,7 +240,7 @@ def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[S
 
 
 def _is_never_stale(request: GangRequest) -> bool:
-    return request.version is not None and request.version >= STALENESS_GRACE
+    return request.terms.version is not None and request.terms.version >= STALENESS_GRACE
 
 
 def _subgroup(request: GangRequest, subgroup: Subgroup) -> Manifest:
@@ -255,11 +255,11 @@ def _subgroup(request: GangRequest, subgroup: Subgroup) -> Manifest:
 
 
 def _constraint(request: GangRequest, constraint: Constraint) -> Manifest:
-    cut = _cut(request.levels, constraint)
-    own_topology = names.topology(request.installation, [level.label for level in cut])
-    entry = {"topology": request.external_topology or own_topology}
+    cut = _cut(request.terms.levels, constraint)
+    own_topology = names.topology(request.terms.installation, [level.label for level in cut])
+    entry = {"topology": request.terms.external_topology or own_topology}
     if constraint.required is not None:
-        entry["requiredTopologyLevel"] = request.levels[constraint.required].label
+        entry["requiredTopologyLevel"] = request.terms.levels[constraint.required].label
     entry["preferredTopologyLevel"] = cut[-1].label
     return entry
 
@@ -273,11 +273,11 @@ def _cut(levels: Levels, constraint: Constraint) -> Levels:
 
 def _topologies(request: GangRequest, tree: ConstraintTree) -> tuple[Manifest, ...]:
     """Each Topology that the gang's constraints name and the service owns, once, shortest first."""
-    if request.external_topology:
+    if request.terms.external_topology:
         return ()
     depths = {node.constraint.narrowest for node in tree.root.walk()}
     return tuple(
-        topology(request.installation, request.levels[: depth + 1])
+        topology(request.terms.installation, request.terms.levels[: depth + 1])
         for depth in sorted(depth for depth in depths if depth is not None)
     )
 
@@ -316,7 +316,7 @@ def _parts(request: GangRequest, *, subgroup: str, node_labels: Mapping[str, str
         POD_GROUP_ANNOTATION: names.pod_group(request.group),
         SKIP_PODGROUPER_ANNOTATION: "true",
     }
-    return PodParts(labels, annotations, request.scheduler_name, {}, node_labels)
+    return PodParts(labels, annotations, request.terms.scheduler_name, {}, node_labels)
 
 
 def _set_annotations(subgroups: Sequence[Subgroup]) -> dict[str, str]:
@@ -337,7 +337,7 @@ def _set_annotations(subgroups: Sequence[Subgroup]) -> dict[str, str]:
 
 def _queue_labels(request: GangRequest) -> dict[str, str]:
     """The labels by which KAI finds the queue and the shard of a pod group or pod."""
-    return {request.queue_label or QUEUE_LABEL: request.queue, **request.shard}
+    return {request.terms.queue_label or QUEUE_LABEL: request.terms.queue, **request.terms.shard}
 
 
 def _parent_queues(request: PoolRequest) -> tuple[Manifest, ...]:

@@ -129,7 +129,7 @@ class Kueue(Unedited, ByTable):
             answer = answers.get(pod_set.name) or {}
             if "topologyAssignment" not in answer:
                 raise InvalidSpec(
-                    _no_nodes(pod_set.words, queue=request.queue, flavors=answer.get("flavors"))
+                    _no_nodes(pod_set.words, queue=request.terms.queue, flavors=answer.get("flavors"))
                 )
             counts = read_assignment(answer["topologyAssignment"], pods=len(pod_set.tasks))
             nodes |= nodes_of_tasks(pod_set, counts, domains, present=request.nodes)
@@ -200,7 +200,7 @@ def _no_nodes(words: str, *, queue: str, flavors: object) -> str:
 
 def _workload(request: GangRequest, sets: tuple[PodSet, ...]) -> Manifest:
     spec: Manifest = {
-        "queueName": request.queue,
+        "queueName": request.terms.queue,
         "podSets": [_pod_set(request, pod_set) for pod_set in sets],
     }
     if request.priority_class:
@@ -217,10 +217,10 @@ def _workload(request: GangRequest, sets: tuple[PodSet, ...]) -> Manifest:
         "kind": WORKLOAD.kind,
         "metadata": {
             "name": names.uneditable_pod_group(request.group, generation=request.generation),
-            "namespace": request.namespace,
+            "namespace": request.terms.namespace,
             "labels": {
                 **request.labels,
-                names.INSTALLATION_LABEL: request.installation.hex,
+                names.INSTALLATION_LABEL: request.terms.installation.hex,
                 names.GROUP_LABEL: request.group.hex,
             },
             "annotations": dict(request.annotations),
@@ -244,7 +244,7 @@ def _empty_spec() -> Manifest:
 
 
 def _topology_request(request: GangRequest, pod_set: PodSet) -> Manifest:
-    constraint, levels = pod_set.constraint, request.levels
+    constraint, levels = pod_set.constraint, request.terms.levels
     entry: Manifest = {}
     if constraint.required is not None:
         entry["required"] = levels[constraint.required].label
@@ -269,4 +269,4 @@ def _parts(request: GangRequest, pod_set: PodSet, task: str) -> PodParts:
     node = request.nodes.get(task)
     spec: Manifest = {"priorityClassName": request.priority_class} if request.priority_class else {}
     node_labels = {HOSTNAME_LABEL: node} if node else {}
-    return PodParts({}, annotations, request.scheduler_name, spec, node_labels)
+    return PodParts({}, annotations, request.terms.scheduler_name, spec, node_labels)

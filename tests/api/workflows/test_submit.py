@@ -73,7 +73,7 @@ def test_a_workflow_is_written_whole(submit, pool, ann):
     assert group.status == "PROCESSING"
     assert group.next_reconcile_at is not None
     placement = GroupPlacement.from_json(group.placement, group.optional_placement)
-    assert (placement.levels, placement.nvlink, placement.workflow_name) == (LEVELS, True, "train-1")
+    assert (placement.terms.levels, placement.nvlink, placement.workflow_name) == (LEVELS, True, "train-1")
     assert placement.labels == {"team": "vision"}
     tasks = list(group.tasks.all())
     assert [task.name for task in tasks] == [f"worker-{i}" for i in range(4)]
@@ -248,7 +248,7 @@ def test_what_is_frozen_does_not_follow_the_pool(submit, pool):
     accepted(submit(alone()))
     pool.topology_keys.all().delete()
     pool.delete()
-    assert GroupPlacement.from_json(TaskGroup.objects.get().placement, None).levels == LEVELS
+    assert GroupPlacement.from_json(TaskGroup.objects.get().placement, None).terms.levels == LEVELS
 
 
 def test_timeouts_are_the_users_within_the_pools(submit, pool):

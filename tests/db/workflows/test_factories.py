@@ -12,7 +12,7 @@ def test_a_group_is_frozen_as_its_pool_was():
     pool = PoolFactory(levels=LEVELS, nvlink=True)
     group = TaskGroupFactory(pool=pool, pods=3, frozen={"max_retry_per_task": 2})
     placement = GroupPlacement.from_json(group.placement, group.optional_placement)
-    assert (placement.levels, placement.nvlink, placement.max_retry_per_task) == (LEVELS, True, 2)
+    assert (placement.terms.levels, placement.nvlink, placement.max_retry_per_task) == (LEVELS, True, 2)
     tasks = list(group.tasks.all())
     assert [task.lead for task in tasks] == [True, False, False]
     assert all(TaskPlacement.from_json(task.spec).claims_channel for task in tasks)

@@ -4,6 +4,8 @@ from functools import partial
 from uuid import UUID
 
 from scheduling.levels import Level
+from scheduling.terms import SchedulingTerms
+from tests.builders.terms import changed
 from workflows.reconcile.plan import PodManifests
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
@@ -12,24 +14,29 @@ GROUP = UUID(int=7)
 
 
 def placement(**changes):
-    base = {
-        "installation": UUID(int=1),
-        "pool": "h100",
-        "pool_revision": 1,
-        "backend": "east",
-        "namespace": "osmo",
-        "scheduler_type": "kai",
-        "scheduler_name": "kai-scheduler",
-        "queue": "osmo-pool-osmo-h100",
-        "priority_class": "osmo-normal",
-        "levels": (ZONE, RACK),
-        "exec_timeout": 60.0,
-        "queue_timeout": 60.0,
-        "workflow_name": "train-1",
-        "workflow_uuid": UUID(int=2),
-        "submitted_by": "ann@example.com",
-    }
-    return GroupPlacement(**{**base, **changes})
+    terms = SchedulingTerms(
+        installation=UUID(int=1),
+        pool="h100",
+        pool_revision=1,
+        backend="east",
+        namespace="osmo",
+        scheduler_type="kai",
+        scheduler_name="kai-scheduler",
+        queue="osmo-pool-osmo-h100",
+        levels=(ZONE, RACK),
+    )
+    return changed(
+        GroupPlacement(
+            terms=terms,
+            priority_class="osmo-normal",
+            exec_timeout=60.0,
+            queue_timeout=60.0,
+            workflow_name="train-1",
+            workflow_uuid=UUID(int=2),
+            submitted_by="ann@example.com",
+        ),
+        **changes,
+    )
 
 
 def one_try(name, number, *, retry_id=0, generation=0, **changes):

@@ -10,9 +10,12 @@ from dataclasses import replace
 from uuid import UUID
 
 from scheduling.backends.base import GangRequest
+from scheduling.capabilities import SchedulerVersion
 from scheduling.levels import Level, Levels
 from scheduling.nvlink import NvlinkTask
 from scheduling.requirements import Gang, GangTask, Requirement
+from scheduling.terms import SchedulingTerms
+from tests.builders.terms import changed
 
 GROUP = UUID("11111111-2222-3333-4444-555555555555")
 INSTALLATION = UUID("99999999-8888-7777-6666-555555555555")
@@ -52,18 +55,20 @@ def _requirement(text: str) -> Requirement:
     )
 
 
-def request(gang: Gang, levels: Levels, **changes) -> GangRequest:
-    fields = {
-        "group": GROUP,
-        "gang": gang,
-        "levels": levels,
-        "namespace": "osmo",
-        "queue": "osmo-pool-osmo-p",
-        "priority_class": "osmo-normal",
-        "scheduler_name": "kai-scheduler",
-        "installation": INSTALLATION,
-    }
-    return GangRequest(**{**fields, **changes})
+def request(gang: Gang, levels: Levels, *, version: SchedulerVersion | None = None, **changes) -> GangRequest:
+    terms = SchedulingTerms(
+        installation=INSTALLATION,
+        pool="p",
+        pool_revision=1,
+        backend="b",
+        namespace="osmo",
+        scheduler_type="kai",
+        scheduler_name="kai-scheduler",
+        scheduler_version=str(version or ""),
+        queue="osmo-pool-osmo-p",
+        levels=levels,
+    )
+    return changed(GangRequest(group=GROUP, gang=gang, terms=terms, priority_class="osmo-normal"), **changes)
 
 
 def shaped(gang, **shapes):

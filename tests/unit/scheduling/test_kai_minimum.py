@@ -6,6 +6,7 @@ import pytest
 
 from scheduling.backends.kai import Kai
 from scheduling.requirements import Requirement
+from tests.builders.terms import changed
 from tests.unit.lifecycle.values import group, one_try
 from workflows.manifests.group import Renderer
 
@@ -56,7 +57,7 @@ def without_grace(sets, version="0.17"):
         for n, rack in enumerate(sets)
     ]
     values = group(tasks)
-    return Renderer(replace(values, placement=replace(values.placement, scheduler_version=version))).gangs[0]
+    return Renderer(replace(values, placement=changed(values.placement, scheduler_version=version))).gangs[0]
 
 
 def test_where_staleness_can_be_off_it_is():

@@ -8,6 +8,7 @@ import pytest
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling.requirements import Requirement
 from tests.builders.placements import GROUP
+from tests.builders.terms import changed
 from workflows.values.placement import (
     File,
     FrozenTemplate,
@@ -32,7 +33,7 @@ TASK = TaskPlacement(
 
 
 PATIENT = replace(TASK, requirements=(Requirement("rack", "r1", required=False, wait_seconds=90),))
-EXTERNAL = replace(GROUP, external_topology="dgx", unsupported_preferred="warn")
+EXTERNAL = changed(GROUP, external_topology="dgx", unsupported_preferred="warn")
 TEMPLATE = FrozenTemplate(pod={"spec": {"runtimeClassName": "nvidia"}}, variables={"USER_CPU": "4"})
 RECOVERING = replace(GROUP, recovery=RecoveryPolicy(preempted=Response.REQUEUE, most_preemptions=4))
 BARRIER = StartBarrier(image="i", command=("c",), limit=60.0)

@@ -9,6 +9,7 @@ import pytest
 from pools.clusters.capabilities import capabilities_at
 from scheduling.kubernetes_syntax import GPU
 from tests.builders.placements import GROUP
+from tests.builders.terms import changed
 from workflows.feasibility.nodes import demand_of
 from workflows.manifests.requests import for_a_claim, requests_of
 from workflows.values.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry
@@ -112,7 +113,7 @@ def group(placement, *tasks):
 
 def test_the_verdict_counts_what_the_pods_request():
     nic = template(containers=[user_container(requests={"cpu": "1", "example.com/nic": "1"})])
-    placement = replace(GROUP, templates={"fast": nic}, scheduler_type="kai", scheduler_version="")
+    placement = changed(GROUP, templates={"fast": nic}, scheduler_type="kai", scheduler_version="")
     values = group(placement, TASK, replace(TASK, platform="fast"))
 
     demand = demand_of(values, capabilities=capabilities_at("kai", ""))
@@ -123,17 +124,17 @@ def test_the_verdict_counts_what_the_pods_request():
 
 
 def test_an_external_topology_is_read_whole_and_the_last_stage_is_known():
-    placement = replace(GROUP, external_topology="theirs", scheduler_type="kai")
+    placement = changed(GROUP, external_topology="theirs", scheduler_type="kai")
 
     demand = demand_of(group(placement, TASK), capabilities=capabilities_at("kai", ""))
 
-    assert demand.cut == len(GROUP.levels) - 1
+    assert demand.cut == len(GROUP.terms.levels) - 1
     assert demand.last is None
 
 
 def test_a_scheduler_that_hides_unlabelled_nodes_is_counted_so():
-    placement = replace(GROUP, scheduler_type="kueue", scheduler_version="")
+    placement = changed(GROUP, scheduler_type="kueue", scheduler_version="")
 
     demand = demand_of(group(placement, TASK), capabilities=capabilities_at("kueue", ""))
 
-    assert demand.cut == len(GROUP.levels) - 1
+    assert demand.cut == len(GROUP.terms.levels) - 1

@@ -130,7 +130,9 @@ class TestAdmission:
             **{"name": "g", "path": ("groups", 0), "barrier": True, "ignore_nonlead_status": True, **changes},
             tasks=(None,) * tasks,
         )
-        facts = SimpleNamespace(start_barrier=settings, backend="east", scheduler_type="default")
+        facts = SimpleNamespace(
+            start_barrier=settings, terms=SimpleNamespace(backend="east", scheduler_type="default")
+        )
         return start_barrier(spec, facts, start_timeout=1800.0, starts_together=together)
 
     def test_a_gang_gets_it_by_default_and_it_ends_before_the_start_timeout(self):
