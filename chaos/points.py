@@ -1,6 +1,6 @@
 """Crash points: arming them by turns, and noting which processes died of them.
 
-The names stand here again, so that a point that vanished from the product fails the run.
+This is the list of points: a point that vanished from the product, or that no run reaches, fails the run.
 """
 
 from collections import Counter

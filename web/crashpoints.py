@@ -4,7 +4,7 @@
 refuse. A file in it, named like a point, arms the point: the process that gets there first renames the file
 to ``<point>.hit.<pid>`` and kills itself with SIGKILL. A rename succeeds once, so each arming kills one
 process, and hits can be counted afterwards. Rejected: exceptions instead of a crash. They run ``finally``
-blocks and release leases and connections, which a real crash does not do.
+blocks and release leases and connections, which a real crash does not do. The harness has the list of points.
 """
 
 import os
@@ -12,38 +12,6 @@ import signal
 from pathlib import Path
 
 from django.conf import settings
-
-POINTS = (
-    "after-submission-before-reply",
-    "between-lease-and-first-call",
-    "after-touched-cluster",
-    "created-computedomains",
-    "after-template-seen",
-    "created-podgroups",
-    "room-assigned",
-    "created-services",
-    "half-of-pods",
-    "created-pods",
-    "before-created-recorded",
-    "after-relax-decision",
-    "before-minimum-set",
-    "after-order-decision",
-    "reordered-podgroup",
-    "half-of-labels",
-    "before-order-recorded",
-    "after-pin-decision",
-    "deleted-pods-to-pin",
-    "after-attempt-recorded",
-    "before-attempt-cleared",
-    "after-end-recorded",
-    "deleted-pods",
-    "deleted-podgroups",
-    "deleted-services",
-    "deleted-computedomains",
-    "before-released-recorded",
-    "before-lease-given-back",
-)
-"""Every point that a full run of the harness must hit; ``reached`` of another name is harmless."""
 
 
 def enabled() -> bool:

@@ -7,6 +7,7 @@ import signal
 import pytest
 from pydantic import ValidationError
 
+from chaos.points import POINTS
 from localcluster.directories import CHECKOUT
 from web import crashpoints
 from web.env import Environment
@@ -49,5 +50,5 @@ def test_every_point_stands_in_the_code():
         path.read_text() for package in ("workflows", "pools") for path in (CHECKOUT / package).rglob("*.py")
     )
     written = set(re.findall(r'reached\("([a-z-]+)"\)', text))
-    steps = {point for point in crashpoints.POINTS if point.split("-")[0] in ("created", "deleted")}
-    assert set(crashpoints.POINTS) - steps == written - steps
+    steps = {point for point in POINTS if point.split("-")[0] in ("created", "deleted")}
+    assert set(POINTS) - steps == written - steps

@@ -8,7 +8,6 @@ from tests.builders.gangs import required, topology_gang
 from tests.builders.pod_groups import bind, patches, pod_group, pods_of
 from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
 from tests.worker.world import World, fresh, statuses
-from web import crashpoints
 from workflows.models import Event, TaskGroup
 from workflows.services.adoption import expect_other_forms
 
@@ -94,7 +93,6 @@ def test_a_gang_is_placed_only_because_it_is_re_ordered(world, group):
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_worker_that_dies_in_between_is_taken_over_from(world, group, point):
-    assert point in crashpoints.POINTS
     propose(group)
     with death_at(point):
         world.settle()
