@@ -9,21 +9,22 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, LiteralString
 
 import psycopg
 
-from chaos import attempts, statuslog
+from chaos import attempts, statuslog, submissions
 from chaos.cluster_faults import DOMAINS, GROUP_LABEL, OWN, POD_GROUPS, STRANGER
 from chaos.hostile import EXIT_CODE, MARK
 from chaos.monitor import Monitor
 from chaos.site import Progress, Site
+from chaos.submissions import SubmittedWorkflow
 from chaos.workload import Submission
 from localcluster import scenario
 from localcluster.api import ApiError, Json
 from localcluster.directories import CHECKOUT
 from localcluster.kueue_queues import KUEUE
+from localcluster.stack import ADMIN
 from localcluster.supervisor import clean_environment
 
 KINDS = {
@@ -44,6 +45,7 @@ LINE_CHARACTERS = 500
 PROGRESS_SECONDS = 15.0
 POLL_SECONDS = 0.5
 ROWS_SECONDS = 120.0
+WORKFLOWS = "SELECT name, idempotency_key, submitted_by, pool_name FROM workflows_workflow"
 POD_ROWS = "SELECT namespace, name, uid, phase FROM workflows_observedpod WHERE NOT gone"
 DOCTOR_SECONDS = 200
 
@@ -139,7 +141,6 @@ def check(
     *,
     monitor: Monitor,
     unguarded: Iterable[str],
-    log: Path,
     excused: Callable[[float], bool],
 ) -> Findings:
     """Compare all three. What was accepted at an ``excused`` time may have gone with a restored database."""
@@ -151,22 +152,15 @@ def check(
     pods = list(monitor.pods.values())
     findings.overlapping += attempts.overlapping(pods, attempts.of_pods(site.database_url))
     findings.doubled += attempts.doubled(pods)
-    workflows = _rows(site, "SELECT idempotency_key, name, uuid FROM workflows_workflow")
-    by_key: dict[str, list[str]] = {}
-    for key, name, _ in workflows:
-        by_key.setdefault(key, []).append(name)
-    gone = {item.key for item in work if excused(item.answered_at) and item.key not in by_key}
-    findings.doctor += _doctor(site, _without(log, gone))
-    work = [item for item in work if item.key not in gone]
-    for submission in work:
-        names = by_key.pop(submission.key, [])
-        if submission.name and submission.name not in names:
-            findings.lost.append(f"{submission.name} was accepted and is not in the database")
-        if len(names) > 1:
-            findings.doubled.append(f"{submission.key} made {', '.join(names)}")
-        if submission.refused and names:
-            findings.doubled.append(f"{submission.key} was refused and made {names[0]}")
-    findings.doubled += [f"nobody submitted {name}" for names in by_key.values() for name in names]
+    rows = [
+        SubmittedWorkflow(name=name, key=key, user=user, pool=pool)
+        for name, key, user, pool in _rows(site, WORKFLOWS)
+    ]
+    existing_keys = {row.key for row in rows}
+    work = [item for item in work if item.key in existing_keys or not excused(item.answered_at)]
+    findings.lost += submissions.lost(work, rows, user=ADMIN)
+    findings.doubled += submissions.doubled(work, rows)
+    findings.doctor += _doctor(site)
     findings.half_made += _half_made(site)
     findings.strangers += _strangers(site)
     _compare_rows(site, findings)
@@ -200,14 +194,6 @@ def _half_made(site: Site) -> Iterator[str]:
     for fault, question in questions.items():
         for row in _rows(site, question):
             yield f"{fault}: {row[0]}"
-
-
-def _without(log: Path, keys: set[str]) -> Path:
-    """The log of submissions without those of these keys."""
-    remaining = log.with_suffix(".kept.jsonl")
-    lines = log.read_text().splitlines(keepends=True)
-    remaining.write_text("".join(line for line in lines if json.loads(line)["key"] not in keys))
-    return remaining
 
 
 def _compare_rows(site: Site, findings: Findings) -> None:
@@ -249,13 +235,13 @@ def _strangers(site: Site) -> Iterator[str]:
             yield f"{kind} {row[0]}"
 
 
-def _doctor(site: Site, log: Path) -> list[str]:
+def _doctor(site: Site) -> list[str]:
     """The findings of the service's own check, with no tolerance, except that strangers are there."""
     pods = site.api.list("/api/v1/pods", query={"labelSelector": STRANGER})[0]
     strangers = {f"Pod {pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods}
     settings = site.running.settings
     ended = subprocess.run(
-        [sys.executable, "manage.py", "doctor", "--json", "--grace", "0", "--submissions", str(log)],
+        [sys.executable, "manage.py", "doctor", "--json", "--grace", "0"],
         cwd=CHECKOUT,
         env=clean_environment() | settings.environment(),
         capture_output=True,

@@ -126,7 +126,6 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
         work,
         monitor=monitor,
         unguarded=restore.faults,
-        log=submissions_log,
         excused=restore.lost,
     )
     outcome.release = ledger.release_times(site)

@@ -2,7 +2,7 @@
 
 The log has a line for each time that a request was sent, with the status of its answer, 0 for none. What was
 not answered is repeated with its Idempotency-Key, as a careful client does, if need be once more after
-everything was healed. It is the log that ``manage.py doctor --submissions`` reads.
+everything was healed.
 """
 
 import itertools
@@ -68,6 +68,7 @@ class Submission:
     force: bool = False
     priority: str = "NORMAL"
     name: str = ""
+    replies: set[str] = field(default_factory=set)  # every name that an answer had
     refused: int = 0
     attempts: int = 0
     answered_at: float = 0.0
@@ -294,6 +295,7 @@ class Submitter:
         try:
             reply = client.submit(submission.pool, submission.text, priority=submission.priority)
             submission.name = str(reply["name"])
+            submission.replies.add(submission.name)
             submission.answered_at = time.monotonic()
         except Refused as refusal:
             self.counts[f"answered {refusal.status}"] += 1

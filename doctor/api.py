@@ -54,7 +54,6 @@ class ReportShape(Shape):
     workflows: int
     limits: dict[str, float]
     repaired: dict[str, Any] | None
-    submissions: dict[str, Any] | None
 
 
 class ConsistencyCheckShape(Shape):

@@ -35,7 +35,6 @@ def as_json(report: Report) -> dict[str, Any]:
         "workflows": len(facts.workflows),
         "limits": {name: value.total_seconds() for name, value in asdict(report.limits).items()},
         "repaired": _repaired(report.repaired) if report.repaired else None,
-        "submissions": report.submissions,
     }
 
 

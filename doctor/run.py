@@ -1,7 +1,7 @@
 """One consistency check: read, compare, confirm by a second reading, repair on request, report."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -12,9 +12,7 @@ from doctor.facts import Facts, Finding, Tolerances
 from doctor.refusals import refusals
 from doctor.repair import Repaired, repair
 from doctor.rows import read_rows
-from doctor.submissions import SubmissionAttempt, SubmittedWorkflow, compare_submissions
 from pools.models import Installation
-from workflows.models import Workflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +23,6 @@ class Report:
     limits: Tolerances
     findings: tuple[Finding, ...]
     repaired: Repaired | None = None
-    submissions: dict[str, int] | None = None
 
     @property
     def exit_code(self) -> int:
@@ -40,7 +37,6 @@ def check(
     history: timedelta,
     confirm: float,
     repairs: bool,
-    attempts: Sequence[SubmissionAttempt] | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Report:
     """Compare rows and clusters. ``confirm`` is the pause before a second reading, in seconds, 0 for none."""
@@ -53,9 +49,8 @@ def check(
     return Report(
         facts=facts,
         limits=limits,
-        findings=(*_submission_findings(attempts or ()), *findings),
+        findings=findings,
         repaired=repair(findings) if repairs else None,
-        submissions=_submission_counts(attempts) if attempts is not None else None,
     )
 
 
@@ -86,36 +81,3 @@ def read_facts(*, backend: str = "", history: timedelta) -> Facts:
         backwards=rows.backwards,
         refusals=tuple(refusals(backend)),
     )
-
-
-def _submission_findings(attempts: Sequence[SubmissionAttempt]) -> tuple[Finding, ...]:
-    """Compare a log of submissions with the workflows that exist."""
-    names, keys = (
-        {attempt.workflow for attempt in attempts if attempt.workflow},
-        {attempt.key for attempt in attempts if attempt.key},
-    )
-    columns = ("name", "submitted_by", "pool_name", "idempotency_key")
-    rows = {
-        row[0]: row
-        for rows in (
-            Workflow.objects.filter(name__in=names).order_by(),
-            Workflow.objects.filter(idempotency_key__in=keys).order_by(),
-        )
-        for row in rows.values_list(*columns)
-    }
-    accepted = [
-        SubmittedWorkflow(name=name, user=user, pool=pool, key=key or "")
-        for name, user, pool, key in rows.values()
-    ]
-    return tuple(compare_submissions(attempts, accepted))
-
-
-def _submission_counts(attempts: Sequence[SubmissionAttempt]) -> dict[str, int]:
-    return {
-        "sent": len(attempts),
-        "accepted": len(
-            {(attempt.user, attempt.key or attempt.workflow) for attempt in attempts if attempt.accepted}
-        ),
-        "refused": sum(attempt.refused for attempt in attempts),
-        "unanswered": sum(not attempt.accepted and not attempt.refused for attempt in attempts),
-    }

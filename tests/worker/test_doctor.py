@@ -255,29 +255,6 @@ def test_one_backend_is_looked_at_alone(world):
     assert check("--backend", elsewhere.name)[0] == 2  # its address leads to another cluster
 
 
-def test_a_log_of_submissions_is_held_against_the_workflows(world, tmp_path):
-    group = running(world)
-    Workflow.objects.update(idempotency_key="k1")
-    row = group.workflow
-    told = {"key": "k1", "user": row.submitted_by, "pool": row.pool_name, "status": 201, "workflow": row.name}
-    lines = [
-        told,
-        {**told, "status": 0, "workflow": None},
-        {**told, "key": "k2", "workflow": "gone-1"},
-        {**told, "key": "k3", "status": 429, "workflow": None},
-    ]
-    log = tmp_path / "submissions.jsonl"
-    log.write_text("\n".join(json.dumps(line) for line in lines))
-    code, said = check("--submissions", str(log))
-    assert code == 1
-    assert [(finding["rule"], finding["workflow"]) for finding in said["findings"]] == [
-        ("submission", "gone-1")
-    ]
-    assert said["submissions"] == {"sent": 4, "accepted": 2, "refused": 1, "unanswered": 1}
-    log.write_text("[]")
-    assert check("--submissions", str(log))[0] == 2
-
-
 def test_people_read_a_line_for_each_finding_and_what_repair_does(world):
     world.cluster._now = lambda: datetime.now(UTC) - timedelta(minutes=5)
     group = running(world)

@@ -4,7 +4,6 @@ import json
 import sys
 from argparse import ArgumentParser
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -13,7 +12,6 @@ from django.db import Error as DatabaseError
 from doctor.facts import Tolerances
 from doctor.report import as_json, as_text
 from doctor.run import check
-from doctor.submissions import SubmissionAttempt, read_log
 from pools.models import Backend
 from web.periodic import SWEEP_SECONDS
 
@@ -44,9 +42,6 @@ class Command(BaseCommand):
         parser.add_argument(
             "--history", type=float, default=24.0, metavar="HOURS", help="how long ago ended work may be"
         )
-        parser.add_argument(
-            "--submissions", type=Path, metavar="FILE", help="JSON lines: key, user, pool, status, workflow"
-        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         del args
@@ -57,7 +52,6 @@ class Command(BaseCommand):
                 history=timedelta(hours=options["history"]),
                 confirm=_confirm(options["grace"], options["confirm"]),
                 repairs=options["repair"],
-                attempts=_attempts(options["submissions"]),
             )
         except (DatabaseError, OSError, ValueError) as error:
             self.stderr.write(f"could not check: {error}")
@@ -85,7 +79,3 @@ def _backend(name: str) -> str:
     if name and name not in names:
         raise ValueError(f'there is no backend "{name}"; there are {", ".join(names) or "none"}')
     return name
-
-
-def _attempts(path: Path | None) -> tuple[SubmissionAttempt, ...] | None:
-    return None if path is None else read_log(path.read_text().splitlines())

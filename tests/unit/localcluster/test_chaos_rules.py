@@ -5,13 +5,14 @@ from random import Random
 
 import pytest
 
-from chaos import attempts, points
+from chaos import attempts
+from chaos import submissions as submissions_of
 from chaos.monitor import ADMITTING, Life, Monitor, _note
 from chaos.proxy import KINDS, READS, WATCHES, WRITES, Weather
 from chaos.statuslog import Move, backwards
 from chaos.storm import Sequence
-from chaos.workload import submissions
-from web import crashpoints
+from chaos.submissions import SubmittedWorkflow
+from chaos.workload import Submission, submissions
 
 GROUP = "workflows_taskgroup"
 
@@ -161,10 +162,6 @@ def test_when_the_containers_of_a_pod_ended_is_noted():
     assert (lives["p"].came, lives["p"].stopped, lives["p"].went) == (3, 5, None)
 
 
-def test_the_harness_knows_every_crash_point_of_the_service():
-    assert set(points.POINTS) == set(crashpoints.POINTS)
-
-
 def test_every_kind_of_spoilt_request_comes_and_none_when_it_is_calm():
     weather = Weather(Random(1), strength=1.0)
     for rates in (READS, WRITES, WATCHES):
@@ -181,3 +178,33 @@ def test_a_seed_repeats_workflows_and_the_order_of_faults():
     assert [line.text for line in first] == [line.text for line in second]
     orders = [Sequence(Random(7), {"a": 1, "b": 2, "c": 3}) for _ in range(2)]
     assert [orders[0].next() for _ in range(9)] == [orders[1].next() for _ in range(9)]
+
+
+def sent(key="k1", *replies, **changes):
+    return Submission(
+        **{"key": key, "pool": "p", "groups": 1, "text": "", "replies": set(replies), **changes}
+    )
+
+
+def row(name="train-1", key="k1", **changes):
+    return SubmittedWorkflow(**{"user": "ann", "pool": "p", **changes}, name=name, key=key)
+
+
+@pytest.mark.parametrize(
+    ("work", "rows", "lost", "doubled"),
+    {
+        "accepted once": ([sent("k1", "train-1")], [row()], 0, 0),
+        "never answered, and there": ([sent()], [row()], 0, 0),
+        "never answered, and not there": ([sent()], [], 0, 0),
+        "lost": ([sent("k1", "train-1")], [], 1, 0),
+        "made twice": ([sent("k1", "train-1", "train-2")], [row(), row("train-2", key="")], 0, 2),
+        "refused, and there": ([sent(refused=422)], [row()], 0, 1),
+        "two that got one": ([sent("k1", "train-1"), sent("k2", "train-1")], [row()], 1, 0),
+        "somebody else's": ([sent("k1", "train-1")], [row(user="bob")], 1, 0),
+        "of another pool": ([sent("k1", "train-1")], [row(pool="q")], 1, 0),
+        "sent by nobody": ([], [row()], 0, 1),
+    }.values(),
+)
+def test_what_was_submitted_is_there_once(work, rows, lost, doubled):
+    assert len(list(submissions_of.lost(work, rows, user="ann"))) == lost
+    assert len(list(submissions_of.doubled(work, rows))) == doubled
