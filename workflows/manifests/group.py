@@ -81,7 +81,7 @@ class Renderer:
         subdomain = names.headless_service(values.uuid) if len(values.tasks) > 1 else ""
         tokens = Tokens(values, hosts=_hosts(values, subdomain))
         self._frame = PodFrame(
-            namespace=placement.terms.namespace,
+            terms=placement.terms,
             submitted_by=placement.submitted_by,
             labels=labels.of_pods(values.uuid, values.name, placement),
             subdomain=subdomain,

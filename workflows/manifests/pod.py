@@ -12,6 +12,7 @@ from pools.pod_templates.variables import TaskValues
 from scheduling import names
 from scheduling.backends.base import Manifest, PodParts
 from scheduling.kubernetes_syntax import GPU
+from scheduling.terms import SchedulingTerms
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod_template import apply_template
@@ -31,7 +32,7 @@ class PodFrame:
     have the same.
     """
 
-    namespace: str
+    terms: SchedulingTerms
     submitted_by: str
     labels: Mapping[str, str]
     subdomain: str
@@ -49,7 +50,7 @@ def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
     service_labels = {**frame.labels, **labels.of_task(task), **parts.labels}
     metadata: Manifest = {
         "name": names.pod(task.task_uuid, retry=task.retry_id),
-        "namespace": frame.namespace,
+        "namespace": frame.terms.namespace,
         "labels": {**frame.user_labels, **service_labels},
     }
     if parts.annotations:
