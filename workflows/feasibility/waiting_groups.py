@@ -180,9 +180,11 @@ def _read_group(uuid: UUID, digest: int, workflow: str, columns: str, tasks: str
         return ReadGroup(uuid, digest, None)
     if tasks is None or row["placement"].get("version") not in VERSIONS:
         return ReadGroup(uuid, None, None)
-    return ReadGroup(
-        uuid, digest, WaitingGroup(workflow=workflow, values=_values(uuid, row, json.loads(tasks)))
-    )
+    try:
+        values = _values(uuid, row, json.loads(tasks))
+    except ValueError:  # of a newer release
+        return ReadGroup(uuid, None, None)
+    return ReadGroup(uuid, digest, WaitingGroup(workflow=workflow, values=values))
 
 
 def _values(uuid: UUID, row: Mapping[str, Any], tasks: Sequence[Sequence[Any]]) -> GroupValues:

@@ -4,9 +4,10 @@ Everything needed to create, follow and take down a group is here, so no later e
 platform or backend reaches it; rows that may change (status, retries, generation) do not. ``GroupPlacement``
 is ``TaskGroup.placement``, ``TaskPlacement`` is ``Task.spec``.
 
-The JSON leaves out defaults, since a workflow may have 10,000 tasks. ``version`` is the format of the JSON: a
-reader refuses a version it does not know instead of guessing, so a worker that is older than
-the web process leaves the group to a newer one. A writer sets the oldest version that can hold the values,
+The JSON leaves out defaults, since a workflow may have 10,000 tasks. A reader refuses a value it does not
+know instead of guessing, so a worker that is older than the web process leaves the group to a newer one; a
+new value with a default needs no more than that. ``version`` is the format of the JSON, refused likewise: it
+is raised where known values mean something new. A writer sets the oldest version that can hold the values,
 so during an upgrade older workers go on with all groups that ask for nothing new. What they may leave out
 without harm is not in this JSON, which they read strictly, but in a column that they do not know
 (``TaskGroup.optional_placement``): a group with recovery runs under an older release, without recovery, until
@@ -155,7 +156,7 @@ class GroupPlacement:
     def from_json(cls, value: Mapping[str, Any], optional: Mapping[str, Any] | None) -> "GroupPlacement":
         """Read a row's placement and its optional part, None for a group accepted before there was one.
 
-        Raises ValueError for a version this release does not know.
+        Raises ValueError for a version or a value this release does not know.
         """
         if value.get("version") not in VERSIONS:
             versions = " and ".join(map(str, VERSIONS))
@@ -164,10 +165,12 @@ class GroupPlacement:
             )
         read = {**value, **{key: entry for key, entry in (optional or {}).items() if key in OPTIONAL}}
         terms = {name: read.pop(name) for name in _TERMS if name in read}
+        if unknown := read.keys() - _OWN:
+            raise ValueError(f"placement with {', '.join(sorted(unknown))}, which this release does not know")
+        read["workflow_uuid"] = UUID(read["workflow_uuid"])
         terms["installation"] = UUID(terms["installation"])
         terms["levels"] = tuple(Level(**level) for level in terms.get("levels", ()))
         read["terms"] = SchedulingTerms(**terms)
-        read["workflow_uuid"] = UUID(read["workflow_uuid"])
         templates = read.get("templates", {})
         read["templates"] = {name: FrozenTemplate(**template) for name, template in templates.items()}
         read["recovery"] = RecoveryPolicy.from_json(read.get("recovery", {}))
@@ -416,8 +419,10 @@ def _without_defaults(value: Any, **ready: Any) -> dict[str, Any]:
     return result
 
 
-_TERMS = tuple(each.name for each in fields(SchedulingTerms))
+_TERMS = frozenset(each.name for each in fields(SchedulingTerms))
 """In the JSON they stand beside a group's own values, where queries of rows read them."""
+
+_OWN = frozenset(each.name for each in fields(GroupPlacement)) - {"terms"}
 
 
 @cache

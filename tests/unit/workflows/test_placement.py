@@ -95,6 +95,14 @@ def test_what_has_its_default_takes_no_room():
 def test_a_placement_of_a_later_release_is_refused_and_not_guessed_at():
     with pytest.raises(ValueError, match="version 7"):
         GroupPlacement.from_json({**GROUP.to_json(), "version": 7}, None)
+    with pytest.raises(ValueError, match="placement with priority_boost, which this release does not know"):
+        GroupPlacement.from_json({**GROUP.to_json(), "priority_boost": 1}, None)
+
+
+def test_the_terms_of_a_pool_stand_beside_the_values_of_the_group_where_queries_read_them():
+    stored = EXTERNAL.to_json()
+    assert (stored["pool"], stored["external_topology"], stored["nvlink"]) == ("h100", "dgx", True)
+    assert "terms" not in stored
 
 
 @pytest.mark.parametrize(
