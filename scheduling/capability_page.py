@@ -42,4 +42,4 @@ def _line(cells: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page(collect(()).values()))
+    sys.stdout.write(page(backend.rendering for backend in collect(()).values()))

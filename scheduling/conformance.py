@@ -11,14 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from scheduling.backends.base import (
-    Feature,
-    GangRequest,
-    Manifest,
-    Purpose,
-    ResourceKind,
-    SchedulerBackend,
-)
+from scheduling.backends.base import Feature, GangRequest, Manifest, Purpose, ResourceKind
+from scheduling.backends.facets import SchedulerBackend
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.levels import Level
 from scheduling.requirements import Gang, GangTask, Requirement
@@ -89,7 +83,7 @@ def trial(
     scheduler: SchedulerBackend, *, version: SchedulerVersion, namespace: str, installation: UUID
 ) -> Manifest | None:
     """A pod group that uses all that the scheduler can hold, for a dry run; None without a kind."""
-    capabilities = scheduler.capabilities(version)
+    capabilities = scheduler.rendering.capabilities(version)
     required = Capability.TOPOLOGY_REQUIRED in capabilities
     sets = 2 if Capability.GANG_MULTI_SET in capabilities and required else 1
     tasks = tuple(
@@ -98,7 +92,7 @@ def trial(
         )
         for place in range(2 * sets)
     )
-    rendered = scheduler.render(
+    rendered = scheduler.rendering.render(
         GangRequest(
             group=installation,
             gang=Gang("trial", tasks),

@@ -1,6 +1,6 @@
 """A queue of somebody else's that gangs join, and the flavors of nodes and topology objects it leads to.
 
-A scheduler backend whose gangs join such queues (``JoinsQueues``) reads each object alone; here is what it
+A scheduler backend whose gangs join such queues (``JoinedQueues``) reads each object alone; here is what it
 makes of them together. Nothing is decided about what to do: what belongs to others is never written.
 """
 

@@ -2,7 +2,7 @@
 
 A *quota* is what a queue is guaranteed, a *limit* the most that it may ever use. Amounts count GPUs,
 thousandths of a core and bytes of memory; a bound of -1 is unlimited. A chain of queues runs from the gang's
-own up to the broadest. Which bound counts for which gang is a scheduler's own rule (``AdmitsByQueue``).
+own up to the broadest. Which bound counts for which gang is a scheduler's own rule (``BoundedQueues``).
 """
 
 from collections.abc import Mapping

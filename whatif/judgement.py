@@ -134,7 +134,7 @@ class Resubmission:
 
     def _faults(self, group: GroupValues) -> tuple[Fault, ...]:
         pool = self._target.pool
-        checked = scheduler_backend(self._target.backend.scheduler_type).check(
+        checked = scheduler_backend(self._target.backend.scheduler_type).rendering.check(
             group.gang(),
             group.placement.terms.levels,
             capabilities=self._capabilities,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from pools.documents.backend import queues_of
 from pools.models import Backend
-from scheduling.backends.base import OwnsQueues
 from scheduling.backends.registry import installed
 from scheduling.capabilities import MEANING, Capabilities, Capability, SchedulerVersion
 
@@ -26,7 +25,7 @@ def capabilities_at(scheduler_type: str, version: str, *, own_queues: bool = Fal
     scheduler = installed().get(scheduler_type)
     if scheduler is None:  # its package was taken away: it can hold nothing
         return Capabilities(scheduler_type, frozenset(), 0)
-    capabilities = scheduler.capabilities(SchedulerVersion.parse_known(version))
+    capabilities = scheduler.rendering.capabilities(SchedulerVersion.parse_known(version))
     if own_queues:
         return replace(capabilities, held=capabilities.held | owned_capabilities(scheduler_type))
     return capabilities
@@ -35,7 +34,8 @@ def capabilities_at(scheduler_type: str, version: str, *, own_queues: bool = Fal
 def owned_capabilities(scheduler_type: str) -> frozenset[Capability]:
     """What a scheduler holds in queues of the service's own alone."""
     scheduler = installed().get(scheduler_type)
-    return scheduler.owned_capabilities if isinstance(scheduler, OwnsQueues) else frozenset()
+    queues = scheduler.joined_queues if scheduler else None
+    return queues.owned_capabilities if queues else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class BackendCapability:
 def table_of(backend: Backend) -> tuple[BackendCapability, ...]:
     """Every capability, for REST and the admin page: the table that refusals read."""
     scheduler = installed().get(backend.scheduler_type)
-    needs = scheduler.needs if scheduler else {}
+    needs = scheduler.rendering.needs if scheduler else {}
     capabilities = capabilities_of(backend)
     return tuple(
         BackendCapability(

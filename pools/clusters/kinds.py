@@ -6,19 +6,12 @@ objects asks here, and one that a package adds is followed like the built-in one
 """
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from cluster import kinds
 from cluster.kinds import PRIORITY_CLASS, Kind
-from scheduling.backends.base import (
-    AdmitsByQueue,
-    OwnsQueues,
-    ResourceKind,
-    SchedulerBackend,
-    ShowsChildren,
-    TopologyOwner,
-)
+from scheduling.backends.base import ResourceKind
+from scheduling.backends.facets import JoinedQueues, SchedulerBackend
 from scheduling.backends.registry import installed
 
 
@@ -40,7 +33,9 @@ def pod_group_kinds() -> tuple[Kind, ...]:
 
 def scheduler_pool_kinds() -> tuple[Kind, ...]:
     """Kinds of the objects that schedulers need for pools, of all schedulers."""
-    resources = {as_kind(resource) for scheduler in installed().values() for resource in scheduler.pool_kinds}
+    resources = {
+        as_kind(resource) for scheduler in installed().values() for resource in scheduler.rendering.pool_kinds
+    }
     return tuple(sorted(resources, key=_api))
 
 
@@ -54,17 +49,11 @@ def owned_kinds() -> tuple[Kind, ...]:
 
     A cluster of whose backends none ever did is not read for them, and needs no right to.
     """
-    return tuple(as_kind(kind) for scheduler in _owners() for kind in scheduler.owned_kinds)
+    return tuple(as_kind(kind) for queues in _joined_queues() for kind in queues.owned_kinds)
 
 
-def _owners() -> tuple[OwnsQueues, ...]:
-    return _owners_among(tuple(installed().values()))
-
-
-@lru_cache(maxsize=4)
-def _owners_among(schedulers: tuple[SchedulerBackend, ...]) -> tuple[OwnsQueues, ...]:
-    """Those that own queues; kept, because Python compares a protocol member by member."""
-    return tuple(scheduler for scheduler in schedulers if isinstance(scheduler, OwnsQueues))
+def _joined_queues() -> Iterator[JoinedQueues]:
+    return (scheduler.joined_queues for scheduler in installed().values() if scheduler.joined_queues)
 
 
 def kind_of(manifest: Mapping[str, Any]) -> Kind:
@@ -78,56 +67,55 @@ def kind_of(manifest: Mapping[str, Any]) -> Kind:
 def parent_of(pool_object: Mapping[str, Any]) -> str:
     """The object of the same kind that this one stands below, as its scheduler says; empty for none."""
     for scheduler in installed().values():
-        if any(_is_of(resource, pool_object) for resource in scheduler.pool_kinds):
-            return scheduler.above(pool_object)
+        if any(_is_of(resource, pool_object) for resource in scheduler.rendering.pool_kinds):
+            return scheduler.rendering.above(pool_object)
     return ""
 
 
 def children_of(pool_object: Mapping[str, Any]) -> tuple[str, ...]:
     """The objects of the same kind that stand below this one, as its status has them."""
     for scheduler in installed().values():
-        if isinstance(scheduler, ShowsChildren) and any(
-            _is_of(kind, pool_object) for kind in scheduler.pool_kinds
-        ):
-            return scheduler.children_of(pool_object)
+        if scheduler.queues and any(_is_of(kind, pool_object) for kind in scheduler.rendering.pool_kinds):
+            return scheduler.queues.children_of(pool_object)
     return ()
 
 
 def leads_to(pool_object: Mapping[str, Any]) -> tuple[tuple[Kind, str], ...]:
     """The objects that this one names and cannot be without: its parent, or what a queue of ours leads to."""
-    if scheduler := _owner_of(pool_object):
-        return tuple((as_kind(kind), name) for kind, name in scheduler.leads_to(pool_object) if name)
+    if queues := _owning(pool_object):
+        return tuple((as_kind(kind), name) for kind, name in queues.leads_to(pool_object) if name)
     parent = parent_of(pool_object)
     return ((kind_of(pool_object), parent),) if parent else ()
 
 
 def removable_fields(pool_object: Mapping[str, Any]) -> tuple[str, ...]:
     """Fields of its spec that are ours also where they are not set."""
-    if owner := _owner_of(pool_object):
-        return owner.removable_in(pool_object)
+    if queues := _owning(pool_object):
+        return queues.removable_in(pool_object)
     for scheduler in installed().values():
-        if isinstance(scheduler, AdmitsByQueue) and _is_of(scheduler.queue, pool_object):
-            return scheduler.removable
+        if scheduler.queues and _is_of(scheduler.queues.queue, pool_object):
+            return scheduler.queues.removable
     return ()
 
 
 def whole_fields(pool_object: Mapping[str, Any]) -> tuple[str, ...]:
     """Fields of its spec to which nobody may add anything."""
-    owner = _owner_of(pool_object)
-    return owner.whole_fields if owner else ()
+    queues = _owning(pool_object)
+    return queues.whole_fields if queues else ()
 
 
-def _owner_of(pool_object: Mapping[str, Any]) -> OwnsQueues | None:
-    """The scheduler of whose queues this is one, or something that they lead to."""
-    owners = (s for s in _owners() if any(_is_of(kind, pool_object) for kind in s.owned_kinds))
-    return next(owners, None)
+def _owning(pool_object: Mapping[str, Any]) -> JoinedQueues | None:
+    """The queues of the service's own of which this is one, or something that they lead to."""
+    owning = (q for q in _joined_queues() if any(_is_of(kind, pool_object) for kind in q.owned_kinds))
+    return next(owning, None)
 
 
 def topology_labels(manifest: Mapping[str, Any]) -> tuple[str, ...] | None:
     """The node labels that a scheduler's topology object lists, broadest first; None for another kind."""
     for scheduler in installed().values():
-        if isinstance(scheduler, TopologyOwner) and _is_of(scheduler.topology, manifest):
-            return scheduler.levels_in(manifest)
+        topologies = scheduler.topologies
+        if topologies and scheduler.owns_topologies and _is_of(topologies.kind, manifest):
+            return topologies.levels_in(manifest)
     return None
 
 
@@ -135,9 +123,9 @@ def _scheduler_kinds() -> Iterator[ResourceKind]:
     for scheduler in installed().values():
         if scheduler.pod_group:
             yield scheduler.pod_group
-        yield from scheduler.pool_kinds
-    for owner in _owners():
-        yield from owner.owned_kinds
+        yield from scheduler.rendering.pool_kinds
+    for queues in _joined_queues():
+        yield from queues.owned_kinds
 
 
 def _is_of(resource: ResourceKind, manifest: Mapping[str, Any]) -> bool:

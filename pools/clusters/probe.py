@@ -28,7 +28,8 @@ from pools.clusters.kinds import as_kind
 from pools.conditions import Condition
 from pools.models import Backend
 from scheduling import conformance
-from scheduling.backends.base import Purpose, ResourceKind, SchedulerBackend
+from scheduling.backends.base import Purpose, ResourceKind
+from scheduling.backends.facets import SchedulerBackend
 from scheduling.capabilities import SchedulerVersion
 from scheduling.conformance import FeatureFinding, Schema
 from scheduling.errors import UnsupportedCapability
@@ -98,7 +99,7 @@ def _probe(cluster: ClusterApi, scheduler: SchedulerBackend, namespace: str, ins
     version = refusal = doubt = ""
     try:
         schema = _schema(cluster, scheduler.pod_group) if scheduler.pod_group else None
-        version_found = scheduler.version_of(kubernetes=kubernetes, pod_group_schema=schema)
+        version_found = scheduler.rendering.version_of(kubernetes=kubernetes, pod_group_schema=schema)
         version = str(version_found)
     except UnsupportedCapability as error:
         refusal = error.message

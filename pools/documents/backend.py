@@ -10,7 +10,7 @@ import barrier
 from pools.documents.reading import Document, Line, Text
 from pools.models import Backend
 from pools.values.durations import parse_duration
-from scheduling.backends.base import QueueSettings, SharesQueues
+from scheduling.backends.base import QueueSettings
 from scheduling.backends.registry import installed
 from scheduling.capabilities import QUEUE_CAPABILITIES
 from scheduling.names import QUEUE_PREFIX
@@ -203,7 +203,7 @@ def shard_of(backend: Backend) -> dict[str, str]:
 def shard_label(scheduler_type: str) -> str:
     """The label by which a scheduler divides nodes, unless it is set otherwise; empty if it does not."""
     scheduler = installed().get(scheduler_type)
-    return scheduler.shard_label if isinstance(scheduler, SharesQueues) else ""
+    return scheduler.shard_label if scheduler else ""
 
 
 LEGACY_PREFIX = "osmo"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pools.clusters.probe import missing
 from pools.preflight.facts import CheckedPool, ClusterFacts, InstallationFacts
 from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, Right, account_of, rights_of
-from scheduling.backends.base import InstallationChecker, Purpose
+from scheduling.backends.base import Purpose
 from scheduling.capabilities import SchedulerVersion
 from scheduling.levels import CLIQUE_LABEL, CLIQUE_LABELS, HOSTNAME_LABEL, look_alike
 from scheduling.preflight import CheckResult, CheckStatus, Unread, failed, passed, unknown
@@ -355,9 +355,9 @@ def _listed(rights: Sequence[Right], namespace: str) -> str:
 
 def _installed(facts: ClusterFacts) -> Iterator[CheckResult]:
     """What the scheduler backend says of its scheduler's installation."""
-    if isinstance(facts.scheduler, InstallationChecker):
+    if facts.scheduler is not None and facts.scheduler.installation is not None:
         version = facts.probe.kubernetes_version or "0.0"
-        yield from facts.scheduler.check_installation(
+        yield from facts.scheduler.installation.check_installation(
             facts.installed,
             kubernetes=SchedulerVersion.parse(version),
             scheduler_name=facts.scheduler_name,

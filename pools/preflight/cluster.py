@@ -24,7 +24,8 @@ from pools.preflight.checks import CHANNEL_CLASS
 from pools.preflight.documents import read_document
 from pools.preflight.facts import CheckedPool, ClusterFacts
 from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, Right, rights_of
-from scheduling.backends.base import InstallationChecker, ObjectQuery, SchedulerBackend
+from scheduling.backends.base import ObjectQuery
+from scheduling.backends.facets import SchedulerBackend
 from scheduling.backends.registry import installed
 from scheduling.channels import CHANNEL_DRIVER, node_with_channel
 from scheduling.kubernetes_syntax import GPU, selects
@@ -134,9 +135,9 @@ def _clock(cluster: ClusterApi) -> float:
 
 
 def _installed(cluster: ClusterApi, scheduler: SchedulerBackend | None, silent: Unread | None) -> Observed:
-    if not isinstance(scheduler, InstallationChecker):
+    if scheduler is None or scheduler.installation is None:
         return {}
-    queries = scheduler.installation_queries
+    queries = scheduler.installation.installation_queries
     return {query.key: _read(silent, partial(_observed, cluster, query)) for query in queries}
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pools.clusters.probe import Probe
 from pools.preflight.rights import Right
-from scheduling.backends.base import SchedulerBackend
+from scheduling.backends.facets import SchedulerBackend
 from scheduling.levels import Levels
 from scheduling.preflight import Observed, Reading
 

@@ -44,8 +44,7 @@ from pools.services.recording import (
     refuse,
     refuse_declared,
 )
-from scheduling.backends.base import JoinsQueues, SharesQueues, TopologyOwner
-from scheduling.backends.registry import installed
+from scheduling.backends.registry import installed, joins_queues, owns_topologies
 from scheduling.capabilities import check_queue_settings
 from scheduling.errors import Conflict, Fault, NotFound
 
@@ -184,7 +183,7 @@ def _read(
     document, unread = read(shape.BackendDocument, written, path=(), read_only=shape.READ_ONLY)
     faults += unread
     if document is not None:
-        queue_schedulers = [name for name, kind in installed().items() if isinstance(kind, SharesQueues)]
+        queue_schedulers = [name for name, kind in installed().items() if kind.shard_label]
         faults += check_backend(document, schedulers=sorted(installed()), queue_schedulers=queue_schedulers)
     return document, faults
 
@@ -256,12 +255,8 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
         external={pool.name: pool.topology_name for pool in pools if pool.topology_name},
         backend=backend.name,
         scheduler=kind,
-        owns_topologies=isinstance(installed().get(kind), TopologyOwner),
-        queues={
-            pool.name: pool.local_queue
-            for pool in pools
-            if pool.local_queue and not isinstance(installed().get(kind), JoinsQueues)
-        },
+        owns_topologies=owns_topologies(kind),
+        queues={pool.name: pool.local_queue for pool in pools if pool.local_queue and not joins_queues(kind)},
         path=SCHEDULER if kind != backend.scheduler_type else ("kubeconfig",),
     )
     moved = probe and probe.reachable and backend.cluster_id not in (None, probe.cluster_uid)

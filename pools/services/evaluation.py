@@ -25,8 +25,8 @@ from pools.conditions.topology import TYPES, EvaluatedPool, TopologyObject, eval
 from pools.models import Cluster, Node, ObservedQueue, ObservedTopology, Pool
 from pools.pod_templates.applied import node_selection
 from pools.services.pool_objects import queue_of
-from scheduling.backends.base import JoinsQueues, TopologyOwner
-from scheduling.backends.registry import hides_unlabelled, installed
+from scheduling.backends.facets import SchedulerBackend, TopologyObjects
+from scheduling.backends.registry import installed, traits_of
 from scheduling.capabilities import Capability
 from scheduling.joined_queues import JoinedQueue, Readings
 from scheduling.levels import Levels
@@ -72,9 +72,10 @@ class ClusterObjects:
     topologies: TopologyLabels
     queues: Readings
 
-    def knows(self, scheduler: JoinsQueues) -> bool:
-        """Whether all was listed that a queue of this scheduler leads to."""
-        kinds = (*scheduler.joined_kinds, scheduler.topology)
+    def knows(self, scheduler: SchedulerBackend) -> bool:
+        """Whether all was listed that a queue which this scheduler's gangs join leads to."""
+        kinds = [*scheduler.joined_queues.joined_kinds] if scheduler.joined_queues else []
+        kinds += [scheduler.topologies.kind] if scheduler.topologies else []
         return self.listed >= {kind.crd for kind in kinds}
 
 
@@ -104,13 +105,13 @@ def evaluate_pools(uid: str, *, nodes: Mapping[str, Mapping[str, str]]) -> int:
 
 def _evaluated(pool: Pool, objects: ClusterObjects, installation: UUID) -> EvaluatedPool:
     scheduler, levels = installed().get(pool.backend.scheduler_type), selectors.pool_levels(pool)
-    joins = isinstance(scheduler, JoinsQueues)
+    joins = scheduler is not None and scheduler.joined_queues is not None
     queue = queue_joined(pool, objects, installation) if joins else None
     topologies: tuple[TopologyObject, ...] | None = ()
-    if isinstance(scheduler, JoinsQueues):
+    if scheduler is not None and joins:
         topologies = _of_queue(scheduler, queue, levels, objects)
-    elif isinstance(scheduler, TopologyOwner):
-        topologies = _named_or_own(pool, scheduler, levels, objects, installation)
+    elif scheduler is not None and scheduler.topologies is not None:
+        topologies = _named_or_own(pool, scheduler.topologies, levels, objects, installation)
     return EvaluatedPool(
         name=pool.name,
         scheduler=pool.backend.scheduler_name,
@@ -121,26 +122,27 @@ def _evaluated(pool: Pool, objects: ClusterObjects, installation: UUID) -> Evalu
         topologies=topologies,
         joins=joins,
         queue=queue,
-        hides_unlabelled=hides_unlabelled(pool.backend.scheduler_type),
+        hides_unlabelled=traits_of(pool.backend.scheduler_type).hides_unlabelled,
     )
 
 
 def queue_joined(pool: Pool, objects: ClusterObjects, installation: UUID) -> JoinedQueue | None:
     """The queue that a pool's gangs join; None where they join none, or while it was not listed."""
     scheduler = installed().get(pool.backend.scheduler_type)
-    if not isinstance(scheduler, JoinsQueues) or not objects.knows(scheduler):
+    if scheduler is None or scheduler.joined_queues is None or not objects.knows(scheduler):
         return None
     name, selector = queue_of(pool, installation), node_selection(pool)
-    return scheduler.joined_queue(pool.backend.namespace, name, selector=selector, objects=objects.queues)
+    queues = scheduler.joined_queues
+    return queues.joined_queue(pool.backend.namespace, name, selector=selector, objects=objects.queues)
 
 
 def _of_queue(
-    scheduler: JoinsQueues, queue: JoinedQueue | None, levels: Levels, objects: ClusterObjects
+    scheduler: SchedulerBackend, queue: JoinedQueue | None, levels: Levels, objects: ClusterObjects
 ) -> tuple[TopologyObject, ...] | None:
     """The topology objects that a pool's queue leads to; None while they were not listed."""
-    if queue is None:
+    if queue is None or scheduler.joined_queues is None or scheduler.topologies is None:
         return None
-    needed, resource = scheduler.levels_needed(levels), scheduler.topology.crd
+    needed, resource = scheduler.joined_queues.levels_needed(levels), scheduler.topologies.kind.crd
     return tuple(
         TopologyObject(name=name, levels=needed, labels=objects.topologies.get((resource, name)))
         for name in queue.topologies
@@ -148,17 +150,19 @@ def _of_queue(
 
 
 def _named_or_own(
-    pool: Pool, owner: TopologyOwner, levels: Levels, objects: ClusterObjects, installation: UUID
+    pool: Pool, of_scheduler: TopologyObjects, levels: Levels, objects: ClusterObjects, installation: UUID
 ) -> tuple[TopologyObject, ...] | None:
     """The objects that a pool relies on: the external one, or one of ours for each cut of its levels."""
-    resource = owner.topology.crd
+    resource, of_levels = of_scheduler.kind.crd, of_scheduler.of_levels
+    if of_levels is None:
+        return ()
     if resource not in objects.listed:
         return None
     if pool.topology_source == Pool.TopologySource.EXTERNAL:
         names = {pool.topology_name: levels}
     else:
         cuts = [levels[: rank + 1] for rank in range(len(levels))]
-        names = {owner.topology_of(installation, cut)["metadata"]["name"]: cut for cut in cuts}
+        names = {of_levels(installation, cut)["metadata"]["name"]: cut for cut in cuts}
     return tuple(
         TopologyObject(name=name, levels=cut, labels=objects.topologies.get((resource, name)))
         for name, cut in names.items()

@@ -11,7 +11,6 @@ from pools.conditions import Condition
 from pools.interfaces import usage
 from pools.models import Backend, Cluster, Pool
 from pools.services.recording import enqueue
-from scheduling.backends.base import AdmitsByQueue
 from scheduling.backends.registry import installed
 from scheduling.sentences import agree, count_of
 
@@ -82,7 +81,8 @@ def _foreign_usage_condition(backend: Backend) -> list[Condition]:
 def _queues_condition(backend: Backend) -> list[Condition]:
     """Whether the cluster's queues are followed; no condition before the observer's first try."""
     cluster = backend.cluster
-    if cluster is None or not isinstance(installed().get(backend.scheduler_type), AdmitsByQueue):
+    scheduler = installed().get(backend.scheduler_type)
+    if cluster is None or scheduler is None or scheduler.queues is None:
         return []
     if cluster.queues_synced_at:
         return [Condition(type="QueuesSeen", status="True", reason="Followed")]

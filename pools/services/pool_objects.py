@@ -7,7 +7,7 @@ from pools import selectors
 from pools.documents.backend import queues_of
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection, requested_resources
-from scheduling.backends.base import Manifest, OwnsQueues, PoolRequest, QueueSettings
+from scheduling.backends.base import Manifest, PoolRequest, QueueSettings
 from scheduling.backends.registry import installed
 
 
@@ -18,7 +18,7 @@ def pool_objects(
     scheduler = installed().get(pool.backend.scheduler_type)
     if scheduler is None:
         return ()
-    return scheduler.pool_objects(pool_request(pool, installation, queues=queues))
+    return scheduler.rendering.pool_objects(pool_request(pool, installation, queues=queues))
 
 
 def pool_request(pool: Pool, installation: UUID, *, queues: QueueSettings | None = None) -> PoolRequest:
@@ -47,6 +47,6 @@ def queue_of(pool: Pool, installation: UUID) -> str:
         return pool.local_queue
     backend = pool.backend
     queues, scheduler = queues_of(backend), installed().get(backend.scheduler_type)
-    if queues.own and isinstance(scheduler, OwnsQueues):
-        return scheduler.own_queue(pool_request(pool, installation, queues=queues))
+    if queues.own and scheduler is not None and scheduler.joined_queues is not None:
+        return scheduler.joined_queues.own_queue(pool_request(pool, installation, queues=queues))
     return queues.queue(backend.namespace, pool.name)

@@ -35,8 +35,7 @@ from pools.services.recording import (
     refuse_many,
     refuse_unless_may_use,
 )
-from scheduling.backends.base import JoinsQueues, TopologyOwner
-from scheduling.backends.registry import installed
+from scheduling.backends.registry import installed, joins_queues, owns_topologies
 from scheduling.errors import MAX_FAULTS, Conflict, Fault, NotFound, Notice, Path
 from scheduling.sentences import listing
 
@@ -206,8 +205,8 @@ def _place(draft: _Draft, backends: Mapping[str, Backend], change: ConfigChange)
         capabilities=capabilities_of(backend),
         schedulers=sorted(installed()),
         usable=() if backend.enabled else [name for name in _usable_backends() if change.knows(name)],
-        owns_topologies=isinstance(installed().get(backend.scheduler_type), TopologyOwner),
-        joins_queues=isinstance(installed().get(backend.scheduler_type), JoinsQueues),
+        owns_topologies=owns_topologies(backend.scheduler_type),
+        joins_queues=joins_queues(backend.scheduler_type),
         owned_capabilities=owned_capabilities(backend.scheduler_type),
         lacks=_lacks(draft.document, backend, before=None if moved else draft.pool),
         share_before={} if moved or draft.pool is None else draft.pool.resources.get("gpu") or {},

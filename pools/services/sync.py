@@ -9,7 +9,7 @@ creates meanwhile is never taken for an orphan.
 A queue is deleted after its children, and only once its own status shows none: KAI 0.14 and later refuse it
 before. Until then the deletion is postponed to the next run.
 
-Queues of a scheduler that ``OwnsQueues`` are read only in a cluster of whose backends one ever asked for
+Queues of the service's own among joined ones are read only in a cluster of whose backends one ever asked for
 them.
 """
 
@@ -37,7 +37,7 @@ from pools.services.observed import record_cleaned, record_sync
 from pools.services.pool_objects import pool_objects
 from pools.services.sync_plan import DesiredObjects, Name, ObservedObjects, SyncPlan, name_of, plan
 from scheduling import names
-from scheduling.backends.base import QueueSettings, TopologyOwner
+from scheduling.backends.base import QueueSettings
 from scheduling.backends.priorities import class_names, priority_classes
 from scheduling.backends.registry import installed
 from scheduling.levels import Level
@@ -62,9 +62,10 @@ def read_desired(uid: str, installation: UUID) -> DesiredObjects:
         for manifest in pool_objects(pool, installation, queues=queues[pool.backend_id])
     ]
     for name, labels in sorted(usage().needed_topologies(uid)):
-        owner = installed().get(name)
-        if isinstance(owner, TopologyOwner):
-            manifests.append(owner.topology_of(installation, [Level(label, label) for label in labels]))
+        scheduler = installed().get(name)
+        topologies = scheduler.topologies if scheduler else None
+        if topologies and topologies.of_levels:
+            manifests.append(topologies.of_levels(installation, [Level(label, label) for label in labels]))
     manifests += priority_classes(installation, _priority_class_names(uid))
     objects = {name_of(manifest): manifest for manifest in manifests}
     parents = {(kind, parent) for (kind, _), manifest in objects.items() if (parent := parent_of(manifest))}

@@ -6,8 +6,9 @@ instead of losing a requirement.
 """
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
-from scheduling.backends.base import Checked, Feature, GangRequest
+from scheduling.backends.base import Checked, GangRequest, Manifest, PoolRequest, ResourceKind
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion, supported_at
 from scheduling.checks import UnsupportedPreferred, check_gang
 from scheduling.errors import InvalidSpec, UnsupportedCapability
@@ -17,13 +18,13 @@ from scheduling.tree import ConstraintTree
 
 
 class ByTable:
-    """``capabilities`` and ``check`` of a scheduler backend, and the tree to render from."""
+    """What ``Rendering`` is by a table, of pools without objects; and the tree to render from."""
 
     name: str
     oldest: SchedulerVersion
     needs: Mapping[Capability, SchedulerVersion]
     max_levels: int
-    features: tuple[Feature, ...] = ()
+    pool_kinds: tuple[ResourceKind, ...] = ()
 
     def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
         return Capabilities(self.name, supported_at(self.needs, version or self.oldest), self.max_levels)
@@ -47,6 +48,16 @@ class ByTable:
             queue_timeout=queue_timeout,
         )
         return Checked(tuple(faults), tuple(notices))
+
+    def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
+        """None."""
+        del request
+        return ()
+
+    def above(self, pool_object: Mapping[str, Any]) -> str:
+        """Empty: no object has a parent."""
+        del pool_object
+        return ""
 
     def tree(self, request: GangRequest) -> ConstraintTree:
         """The constraint tree to render. Raises instead of dropping a requirement."""

@@ -7,35 +7,22 @@ that gangs are not guaranteed there.
 from collections.abc import Mapping
 from typing import Any
 
-from scheduling.backends.base import (
-    GangRequest,
-    PodParts,
-    ReadBack,
-    RenderedGang,
-    ResourceKind,
-    Waiting,
-    WaitingReason,
-)
+from scheduling.backends.base import GangRequest, PodParts, ReadBack, RenderedGang, Waiting, WaitingReason
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.unedited import Unedited
+from scheduling.backends.facets import SchedulerBackend
+from scheduling.backends.plain_texts import PlainTexts
 from scheduling.capabilities import Capability, SchedulerVersion
 
 OLDEST = SchedulerVersion(1, 34)
 
 
-class Default(Unedited, ByTable):
+class Default(PlainTexts, ByTable):
     """Any scheduler that only places pods: it has no pod groups, queues or topology."""
 
     name = "default"
     oldest = OLDEST
     needs: Mapping[Capability, SchedulerVersion] = {Capability.GANG_REPLACE_TASK: OLDEST}
     max_levels = 0
-    scheduler_name = "default-scheduler"
-    pod_group: ResourceKind | None = None
-    read_back = ReadBack(status=())
-    pool_kinds: tuple[ResourceKind, ...] = ()
-    edits_pod_groups = True
-    spares_normal = False
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         del pod_group_schema
@@ -56,3 +43,14 @@ class Default(Unedited, ByTable):
             WaitingReason("Unschedulable", f"The scheduler says: {message}", message)
             for message in dict.fromkeys(waiting.pod_messages)
         )
+
+
+_IMPLEMENTATION = Default()
+
+DEFAULT = SchedulerBackend(
+    scheduler_name="default-scheduler",
+    pod_group=None,
+    read_back=ReadBack(status=()),
+    rendering=_IMPLEMENTATION,
+    texts=_IMPLEMENTATION,
+)

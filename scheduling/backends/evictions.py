@@ -4,13 +4,15 @@ A pod's name belongs to one try, so a message about an earlier try never counts 
 tenth similar event on, client-go's correlator merges events and only the first names stay; such a message
 counts for all peers, and a message without any pod's name counts for every pod. A pod that vanishes while the
 scheduler evicts its peers by name was not evicted: it was deleted from outside. The scheduler's own backend
-reads the messages (``EvictionReader``).
+reads the messages.
 """
 
 import re
 from collections.abc import Collection, Sequence
 
-from scheduling.backends.base import Eviction, EvictionCause, EvictionReader, SchedulerBackend
+from scheduling.backends.base import Eviction
+from scheduling.backends.facets import SchedulerTexts
+from scheduling.backends.plain_texts import PlainTexts
 
 FOLDED_AFTER = 10
 
@@ -18,18 +20,17 @@ _POD = re.compile(r"\b[0-9a-f]{32}-[0-9]+\b")  # as ``names.pod`` makes them
 
 
 def eviction_of(
-    scheduler: SchedulerBackend | None, pod: str, *, messages: Sequence[str], peers: Collection[str]
+    texts: SchedulerTexts | None, pod: str, *, messages: Sequence[str], peers: Collection[str]
 ) -> Eviction | None:
     """How a pod was evicted; None if no message is about it.
 
-    ``messages`` run oldest first, ``peers`` are the pods of the latest tries of its group.
+    ``texts`` are the scheduler's, None if it is not installed. ``messages`` run oldest
+    first, ``peers`` are the pods of the latest tries of its group.
     """
     message = _message_about(pod, messages, peers)
     if not message:
         return None
-    if isinstance(scheduler, EvictionReader):
-        return scheduler.read_eviction(message)
-    return Eviction(EvictionCause.UNKNOWN, f"The scheduler evicted it: {message}")
+    return (texts or PlainTexts()).read_eviction(message)
 
 
 def _message_about(pod: str, messages: Sequence[str], peers: Collection[str]) -> str:

@@ -38,7 +38,8 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.unedited import Unedited
+from scheduling.backends.facets import SchedulerBackend
+from scheduling.backends.plain_texts import PlainTexts
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 from scheduling.levels import MAX_LEVELS
@@ -55,7 +56,10 @@ UNPLACED = {"PodGroupScheduled", "PodGroupInitiallyScheduled"}
 SET_ANNOTATION = "osmo.topology_set"
 
 
-class Kubernetes(Unedited, ByTable):
+POD_GROUP = ResourceKind(ALPHA_API, "PodGroup", "podgroups", other_versions=("v1beta1",))
+
+
+class Kubernetes(PlainTexts, ByTable):
     """The scheduler of Kubernetes itself.
 
     Specs of its pod groups are immutable. It has no queues and reads node labels directly.
@@ -69,14 +73,7 @@ class Kubernetes(Unedited, ByTable):
         Capability.TOPOLOGY_REQUIRED: OLDEST,
         Capability.TOPOLOGY_MIXED_PODS: OLDEST,
     }
-    pod_group = ResourceKind(ALPHA_API, "PodGroup", "podgroups", other_versions=("v1beta1",))
     max_levels = MAX_LEVELS
-    scheduler_name = "default-scheduler"
-    read_back = ReadBack()
-    pool_kinds: tuple[ResourceKind, ...] = ()
-    features = (Feature(pod_group, (), Purpose.SCHEDULER),)
-    edits_pod_groups = False
-    spares_normal = False
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         version = SchedulerVersion.parse(kubernetes)
@@ -127,7 +124,7 @@ def _pod_group(request: GangRequest, tree: ConstraintTree, name: str) -> Manifes
     words = json.dumps(root.path, ensure_ascii=False)
     return {
         "apiVersion": _api_at(request.terms.version),
-        "kind": Kubernetes.pod_group.kind,
+        "kind": POD_GROUP.kind,
         "metadata": {
             "name": name,
             "namespace": request.terms.namespace,
@@ -190,3 +187,15 @@ def _unplaced(name: str, group: Mapping[str, Any], message: str, waiting: Waitin
         )
         return WaitingReason("TopologyNotSatisfied", sentence, message)
     return WaitingReason(UNRECOGNISED, f"The scheduler says of {words}: {message}", message)
+
+
+_IMPLEMENTATION = Kubernetes()
+
+KUBERNETES = SchedulerBackend(
+    scheduler_name="default-scheduler",
+    pod_group=POD_GROUP,
+    read_back=ReadBack(),
+    features=(Feature(POD_GROUP, (), Purpose.SCHEDULER),),
+    rendering=_IMPLEMENTATION,
+    texts=_IMPLEMENTATION,
+)

@@ -1,42 +1,35 @@
 """Scheduler backends by name: the built-in ones, and those that installed packages add.
 
-A package adds one by an entry point in group ``osmo_topology.schedulers`` whose object is a class (or
-function) that gives a ``SchedulerBackend`` without arguments. The built-in ones are declared the same way
-in ``pyproject.toml`` and also listed here, so that a checkout works without being installed. Two
-different backends of one name would make placement depend on the order of packages: an error.
+A package adds one by an entry point in group ``osmo_topology.scheduler_backends`` whose object is a
+``SchedulerBackend``. Two backends of one name would make placement depend on the order of packages: an error.
 """
 
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from scheduling.backends.base import HidesUnlabelled, PodKeyReader, SchedulerBackend
-from scheduling.backends.default import Default
-from scheduling.backends.kai import Kai
-from scheduling.backends.kubernetes import Kubernetes
-from scheduling.backends.kueue import Kueue
+from scheduling.backends.default import DEFAULT
+from scheduling.backends.facets import NO_TRAITS, SchedulerBackend, SchedulerTraits
+from scheduling.backends.kai import KAI
+from scheduling.backends.kubernetes import KUBERNETES
+from scheduling.backends.kueue import KUEUE
 from scheduling.errors import Conflict, NotFound
 
-GROUP = "osmo_topology.schedulers"
+GROUP = "osmo_topology.scheduler_backends"
 
-BUILT_IN = (Kai, Kubernetes, Kueue, Default)
+BUILT_IN = (KAI, KUBERNETES, KUEUE, DEFAULT)
 
 
 def collect(points: Iterable[EntryPoint]) -> Mapping[str, SchedulerBackend]:
-    """All backends by name. Raises Conflict if two differ under one name."""
-    makers = {make.name: make for make in BUILT_IN}
-    backends: dict[str, SchedulerBackend] = {make.name: make() for make in BUILT_IN}
+    """All backends by name. Raises Conflict for two of one name."""
+    backends = {backend.name: backend for backend in BUILT_IN}
     for point in points:
-        make = point.load()
-        if makers.get(point.name) is make:
-            continue
-        backend = make()
+        backend: SchedulerBackend = point.load()
         if point.name in backends or backend.name != point.name:
             raise Conflict(
                 f'Entry point "{point.name}" ({point.value}) gives scheduler backend "{backend.name}"; a '
                 "name is that of its entry point and belongs to one backend."
             )
-        makers[point.name] = make
         backends[point.name] = backend
     return backends
 
@@ -55,22 +48,29 @@ def scheduler_backend(name: str) -> SchedulerBackend:
     return backends[name]
 
 
-def hides_unlabelled(name: str) -> bool:
-    """Whether this scheduler sees no node that lacks the label of any level."""
+def traits_of(name: str) -> SchedulerTraits:
+    """The traits of the scheduler of this name; of one that is not installed, none."""
     backend = installed().get(name)
-    return isinstance(backend, HidesUnlabelled) and backend.hides_unlabelled
+    return backend.traits if backend else NO_TRAITS
+
+
+def owns_topologies(name: str) -> bool:
+    """Whether the service makes this scheduler's topology objects."""
+    backend = installed().get(name)
+    return backend is not None and backend.owns_topologies
+
+
+def joins_queues(name: str) -> bool:
+    """Whether this scheduler's gangs join queues of somebody else's."""
+    backend = installed().get(name)
+    return backend is not None and backend.joined_queues is not None
 
 
 def is_read_label(key: str) -> bool:
     """Whether some scheduler reads the label of this key on pods."""
-    return any(
-        isinstance(backend, PodKeyReader) and backend.reads_label(key) for backend in installed().values()
-    )
+    return any(backend.reads_label(key) for backend in installed().values())
 
 
 def is_read_annotation(key: str) -> bool:
     """Whether some scheduler reads the annotation of this key on pods."""
-    return any(
-        isinstance(backend, PodKeyReader) and backend.reads_annotation(key)
-        for backend in installed().values()
-    )
+    return any(backend.reads_annotation(key) for backend in installed().values())

@@ -28,13 +28,6 @@ from pools.clusters.guard import CONFIG_MAP_NAME
 from pools.clusters.kinds import as_kind, owned_kinds, pod_group_kinds, pool_kinds, scheduler_pool_kinds
 from pools.preflight.checks import CHANNEL_CLASS
 from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, rights_of
-from scheduling.backends.base import (
-    AdmitsBeforePods,
-    AdmitsByQueue,
-    JoinsQueues,
-    TopologyOwner,
-    TopologyReader,
-)
 from scheduling.backends.registry import installed
 from tests.e2e import rights
 from workflows.reconcile import orphans
@@ -74,11 +67,11 @@ def _editable():
 
 
 def _admitting():
-    return _of_schedulers(lambda scheduler: isinstance(scheduler, AdmitsBeforePods))
+    return _of_schedulers(lambda scheduler: scheduler.admission is not None)
 
 
 def _bind_requests():
-    return [as_kind(s.bind_request) for s in installed().values() if hasattr(s, "bind_request")]
+    return [as_kind(s.bind_request) for s in installed().values() if s.bind_request]
 
 
 def _defined():
@@ -92,17 +85,24 @@ def _made():
 
 
 def _queues():
-    return [as_kind(s.queue) for s in installed().values() if isinstance(s, AdmitsByQueue)]
+    return [as_kind(s.queues.queue) for s in installed().values() if s.queues]
 
 
 def _joined():
     return [
-        as_kind(kind) for s in installed().values() if isinstance(s, JoinsQueues) for kind in s.joined_kinds
+        as_kind(kind)
+        for s in installed().values()
+        if s.joined_queues
+        for kind in s.joined_queues.joined_kinds
     ]
 
 
-def _topologies(reads=TopologyReader):
-    return [as_kind(s.topology) for s in installed().values() if isinstance(s, reads)]
+def _topologies():
+    return [as_kind(s.topologies.kind) for s in installed().values() if s.topologies]
+
+
+def _own_topologies():
+    return [as_kind(s.topologies.kind) for s in installed().values() if s.owns_topologies]
 
 
 WORKER, WEB, OBSERVER = "worker", "web", "observer"
@@ -178,7 +178,7 @@ CALLS = {
     ),
     ("workflows/reconcile/group_reader.py", "get"): (
         [WORKER],
-        lambda: [RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, *_topologies(TopologyOwner)],
+        lambda: [RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, *_own_topologies()],
     ),
     ("workflows/reconcile/orphans.py", "discover"): ([WORKER], list),
     ("workflows/reconcile/orphans.py", "scan"): ([WORKER], orphans.kinds_to_sweep),
@@ -291,7 +291,7 @@ def test_the_rights_to_keep_queues_are_what_the_sync_does_with_them():
 
 
 def _queries(scheduler):
-    return getattr(scheduler, "installation_queries", ())
+    return scheduler.installation.installation_queries if scheduler.installation else ()
 
 
 @pytest.mark.parametrize("verb", ["get", "list", "create", "delete"])

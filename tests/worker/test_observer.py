@@ -37,7 +37,7 @@ from workflows.values.observation import PodSeen
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = 90
-KAI = scheduler_backend("kai").topology.crd
+KAI = scheduler_backend("kai").topologies.kind.crd
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def package(tmp_path, monkeypatch):
     info = tmp_path / "toy_scheduler-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-scheduler\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\ntoy = toy_scheduler:Toy\n")
+    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\ntoy = toy_scheduler:TOY\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     invalidate_caches()
     registry.installed.cache_clear()

@@ -19,7 +19,8 @@ from pools.checks.backend import check_shard
 from pools.values.recovery import RecoveryPolicy
 from pools.values.recovery_words import check_amounts, check_responses, policy_of
 from scheduling import names
-from scheduling.backends.base import AdmitsBeforePods, Checked, SchedulerBackend
+from scheduling.backends.base import Checked
+from scheduling.backends.facets import SchedulerBackend
 from scheduling.backends.priorities import effective_priority
 from scheduling.capabilities import Capability
 from scheduling.channels import channel_faults, channel_notices
@@ -142,7 +143,7 @@ class _Admission:
 
     def scheduled_priority(self) -> str:
         """The priority whose class the pods get; a notice where the user chose another."""
-        scheduled = effective_priority(self.priority, spares_normal=self.scheduler.spares_normal)
+        scheduled = effective_priority(self.priority, spares_normal=self.scheduler.traits.spares_normal)
         if scheduled != self.priority:
             message = (
                 f'Scheduler "{self.facts.terms.scheduler_type}" treats priority {self.priority} as '
@@ -227,7 +228,7 @@ class _Admission:
 
         Tasks of one shape ask for the same, so those beside claims ask for more, too.
         """
-        if not isinstance(self.scheduler, AdmitsBeforePods):
+        if self.scheduler.admission is None:
             return {}
         gpus = {task.name: task.gpus for task in gang.tasks if claims[task.name].is_made}
         raised = raised_gpus(gpus, node_gpus)
@@ -346,7 +347,7 @@ class _Admission:
     def check_topology(self, gang: Gang, *, queue_timeout: float) -> bool:
         """Check what the scheduler can hold; returns whether it places all tasks together."""
         facts = self.facts
-        checked = self.scheduler.check(
+        checked = self.scheduler.rendering.check(
             gang,
             facts.terms.levels,
             capabilities=facts.capabilities,

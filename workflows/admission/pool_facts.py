@@ -26,7 +26,7 @@ from pools.services.pool_objects import queue_of
 from pools.values.durations import parse_duration
 from pools.values.recovery_words import RecoveryWords
 from scheduling.backends.base import QueueSettings
-from scheduling.backends.registry import hides_unlabelled
+from scheduling.backends.registry import traits_of
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.channels import NAMED, ChannelCount
 from scheduling.coverage import LabelCoverage, LevelCoverage, levels_named
@@ -254,7 +254,9 @@ def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> li
         return []
     keys = {r.key for gang in gangs for task in effective(gang).tasks for r in task.requirements}
     named = [level.label for level in needed if level.key in keys]
-    if facts.terms.external_topology or hides_unlabelled(facts.terms.scheduler_type):  # it is read whole
+    if (
+        facts.terms.external_topology or traits_of(facts.terms.scheduler_type).hides_unlabelled
+    ):  # it is read whole
         needed, named = facts.terms.levels, [facts.terms.levels[-1].label]
     paths = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
     counted = facts.coverage

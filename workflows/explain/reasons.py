@@ -19,14 +19,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from scheduling.backends.base import (
-    UNRECOGNISED,
-    AdmitsBeforePods,
-    SchedulerBackend,
-    Waiting,
-    WaitingReason,
-)
+from scheduling.backends.base import UNRECOGNISED, Waiting, WaitingReason
 from scheduling.backends.claims import PluginMessage, plugin_messages
+from scheduling.backends.facets import SchedulerBackend
 from scheduling.coverage import LabelCoverage, LevelCoverage
 from scheduling.node_health import NodeHealth
 from scheduling.sentences import agree, count_of, listing, plain_listing, plural
@@ -336,7 +331,7 @@ def _of_placement(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBa
         return _of_starting(group)
     if reason := _of_busy(group):
         return reason
-    reasons = _current(scheduler.waiting_reasons(waiting), waiting)
+    reasons = _current(scheduler.texts.waiting_reasons(waiting), waiting)
     evidence = _scheduler_evidence(reasons, waiting) | _node_evidence(group)
     why, obstacle = _cause(group, reasons)
     is_complete = obstacle and why in (Why.CHANNEL, Why.CLAIM, Why.NOT_SERVED)
@@ -350,7 +345,7 @@ def _of_placement(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBa
 
 def _left_out(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBackend) -> str:
     """The nodes on which no room is asked for, because another ComputeDomain holds their channel."""
-    if waiting.pods or not isinstance(scheduler, AdmitsBeforePods):
+    if waiting.pods or scheduler.admission is None:
         return ""
     return held_sentence(group.occupied)
 
@@ -497,7 +492,7 @@ def _of_retries(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBack
     number = len(group.retried)
     verbs = agree(number, "is tried again and waits", "are tried again and wait")
     text = f"{plural(number, 'Task')} {listing(group.retried)} {verbs} for a place."
-    reasons = _current(scheduler.waiting_reasons(waiting), waiting)
+    reasons = _current(scheduler.texts.waiting_reasons(waiting), waiting)
     messages = (reason.message for reason in of_one_cause(reasons)[:2])
     evidence: Json = {"tried_again": list(group.retried)} | _scheduler_evidence(reasons, waiting)
     if queue := _queue_sentence(group.queued_behind):

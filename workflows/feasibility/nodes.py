@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from scheduling.backends.base import CountsLargest, FitsBest, OrdersSets
-from scheduling.backends.registry import hides_unlabelled, installed
+from scheduling.backends.registry import traits_of
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.fit import snapshot as fit
 from scheduling.fit.demand import Demand
@@ -95,39 +94,21 @@ def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
     demand = GangDemand(
         tree if ignored else at_stage(tree, group.stage),
         _demands(group),
-        counts_largest=_counts_largest(group.placement.terms.scheduler_type),
+        counts_largest=traits_of(group.placement.terms.scheduler_type).counts_largest,
         last=at_stage(tree, count - 1) if group.stage < count - 1 else None,
         cut=len(levels) - 1 if levels and _is_read_whole(group.placement) else None,
-        is_orderable=_orders_sets(group.placement.terms.scheduler_type),
-        is_pinnable=_pins_sets(group.placement.terms.scheduler_type),
-        is_best_fit=_fits_best(group.placement.terms.scheduler_type),
+        is_orderable=traits_of(group.placement.terms.scheduler_type).orders_sets,
+        is_pinnable=traits_of(group.placement.terms.scheduler_type).pins_sets,
+        is_best_fit=traits_of(group.placement.terms.scheduler_type).fits_best,
     )
     return demand.at_preference_levels(group.preference_levels).pinned(group.pins)
 
 
 def _is_read_whole(placement: GroupPlacement) -> bool:
     """Whether each constraint sees only nodes with the labels of all levels."""
-    return bool(placement.terms.external_topology) or hides_unlabelled(placement.terms.scheduler_type)
-
-
-def _counts_largest(scheduler: str) -> bool:
-    backend = installed().get(scheduler)
-    return isinstance(backend, CountsLargest) and backend.counts_largest
-
-
-def _pins_sets(scheduler: str) -> bool:
-    backend = installed().get(scheduler)
-    return isinstance(backend, CountsLargest) and backend.pins_sets
-
-
-def _orders_sets(scheduler: str) -> bool:
-    backend = installed().get(scheduler)
-    return isinstance(backend, OrdersSets) and backend.orders_sets
-
-
-def _fits_best(scheduler: str) -> bool:
-    backend = installed().get(scheduler)
-    return isinstance(backend, FitsBest) and backend.fits_best
+    return (
+        bool(placement.terms.external_topology) or traits_of(placement.terms.scheduler_type).hides_unlabelled
+    )
 
 
 def _demands(group: GroupValues) -> dict[str, Demand]:

@@ -17,7 +17,7 @@ from django.db import connection
 from pools.models import Pool
 from pools.services.evaluation import objects_of
 from pools.services.pool_objects import pool_request
-from scheduling.backends.base import AdmitsBeforePods, AdmitsByQueue, Consolidates, JoinsQueues
+from scheduling.backends.facets import BoundedQueues
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.registry import installed
 from scheduling.fit.gang_demand import GangDemand
@@ -44,10 +44,11 @@ class QueueReading:
     """A chain of queues, from the groups' own up, and our work in the cluster.
 
     ``is_complete``: all usage of the chain is known. ``usage`` leaves out the groups that the verdict is on.
-    ``preemption_delay`` is for how many seconds a gang waits before others are preempted for it.
+    ``preemption_delay`` is for how many seconds a gang waits before others are preempted for it;
+    ``consolidates``: the scheduler may move running work.
     """
 
-    scheduler: AdmitsByQueue
+    scheduler: BoundedQueues
     priority: str
     queue: str
     queues: tuple[QueueState, ...]
@@ -55,6 +56,7 @@ class QueueReading:
     now: datetime
     usage: ClusterUsage = NO_USAGE
     preemption_delay: float = 0
+    consolidates: bool = False
 
     @property
     def beside(self) -> list[GroupUsage]:
@@ -74,12 +76,10 @@ class QueueReading:
     @property
     def movable(self) -> frozenset[str] | None:
         """The workflows, of any queue, that the scheduler may move for a gang; None if it moves nothing."""
-        scheduler = self.scheduler
-        moves = isinstance(scheduler, Consolidates) and scheduler.consolidates
-        if not moves or not scheduler.is_preemptible(self.priority):
+        if not self.consolidates or not self.scheduler.is_preemptible(self.priority):
             return None
         groups = self.usage.groups.values()
-        return frozenset(own.workflow for own in groups if scheduler.is_preemptible(own.priority))
+        return frozenset(own.workflow for own in groups if self.scheduler.is_preemptible(own.priority))
 
     @property
     def spared(self) -> dict[str, datetime]:
@@ -133,9 +133,10 @@ def read_queues(
     ``pool`` is its row, or its name. Of ``usage``, what the groups ``without`` use does not count. One query;
     two more where the cluster's queues are not followed and the row is not at hand.
     """
-    scheduler = installed().get(scheduler_type)
-    if not isinstance(scheduler, AdmitsByQueue):
+    backend = installed().get(scheduler_type)
+    if backend is None or backend.queues is None:
         return None
+    scheduler = backend.queues
     counted = usage.without(without)
     observed = _observed(scheduler, cluster)
     is_followed = queue in observed
@@ -149,6 +150,7 @@ def read_queues(
         now=now,
         usage=counted,
         preemption_delay=preemption_delay,
+        consolidates=backend.traits.consolidates,
     )
 
 
@@ -158,12 +160,12 @@ def read_joined_queue(placement: GroupPlacement, *, cluster: str) -> JoinedQueue
     Three queries for a scheduler that has them.
     """
     scheduler = installed().get(placement.terms.scheduler_type)
-    if not isinstance(scheduler, JoinsQueues):
+    if scheduler is None or scheduler.joined_queues is None:
         return None
     objects = objects_of(cluster)
     if not objects.knows(scheduler):
         return JoinedQueue(name=placement.terms.queue)
-    return scheduler.joined_queue(
+    return scheduler.joined_queues.joined_queue(
         placement.terms.namespace, placement.terms.queue, selector={}, objects=objects.queues
     )
 
@@ -174,12 +176,12 @@ def groups_with_room(placement: GroupPlacement, groups: Sequence[UUID], *, clust
     One query for a scheduler that admits a gang before its pods.
     """
     scheduler = installed().get(placement.terms.scheduler_type)
-    if not isinstance(scheduler, AdmitsBeforePods):
+    if scheduler is None or (admission := scheduler.admission) is None:
         return frozenset()
     rows = ObservedObject.objects.filter(
         kind=POD_GROUP, group_uuid__in=groups, cluster_id=cluster, namespace=placement.terms.namespace
     )
-    return frozenset(row.group_uuid for row in rows if scheduler.holds_room(row.as_manifest()))
+    return frozenset(row.group_uuid for row in rows if admission.holds_room(row.as_manifest()))
 
 
 _OBSERVED = """
@@ -189,7 +191,7 @@ _OBSERVED = """
 """
 
 
-def _observed(scheduler: AdmitsByQueue, cluster: str) -> dict[str, QueueState]:
+def _observed(scheduler: BoundedQueues, cluster: str) -> dict[str, QueueState]:
     """The cluster's queues by name; none where they are not followed."""
     with connection.cursor() as cursor:
         cursor.execute(_OBSERVED, [cluster, scheduler.queue.crd])
@@ -206,7 +208,7 @@ def _chain(name: str, observed: Mapping[str, QueueState]) -> list[QueueState]:
 
 
 def _configured(
-    scheduler: AdmitsByQueue, pool: Pool | str, queue: str, installation: UUID
+    scheduler: BoundedQueues, pool: Pool | str, queue: str, installation: UUID
 ) -> list[QueueState]:
     """The pool's queue as it is configured; none if the pool has another one by now."""
     if isinstance(pool, str):
@@ -219,7 +221,7 @@ def _configured(
 
 
 def _with_exact_usage(
-    scheduler: AdmitsByQueue,
+    scheduler: BoundedQueues,
     chain: Sequence[QueueState],
     observed: Mapping[str, QueueState],
     *,

@@ -10,14 +10,7 @@ from dataclasses import dataclass
 
 from pools.values.recovery import Loss, Response
 from scheduling import names, pins, set_order
-from scheduling.backends.base import (
-    AdmitsBeforePods,
-    AppliedConstraint,
-    GangRequest,
-    Manifest,
-    PodParts,
-    RenderedGang,
-)
+from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
@@ -104,7 +97,8 @@ class Renderer:
             generation: self._request(generation, tasks) for generation, tasks in _generations(values).items()
         }
         self._gangs = {
-            generation: self._scheduler.render(request) for generation, request in self.requests.items()
+            generation: self._scheduler.rendering.render(request)
+            for generation, request in self.requests.items()
         }
 
     def _request(self, generation: int, tasks: tuple[TaskTry, ...]) -> GangRequest:
@@ -121,7 +115,7 @@ class Renderer:
             preference_levels=values.preference_levels,
             order=values.order,
             pins=values.pins,
-            pod_specs=self._pod_specs(tasks) if isinstance(self._scheduler, AdmitsBeforePods) else {},
+            pod_specs=self._pod_specs(tasks) if self._scheduler.admission else {},
             nodes=values.nodes,
         )
 

@@ -31,7 +31,7 @@ from pools.models import (
     Pool,
 )
 from scheduling import names
-from scheduling.backends.base import AdmitsByQueue, JoinsQueues, SchedulerBackend, TopologyReader
+from scheduling.backends.facets import BoundedQueues, JoinedQueues, SchedulerBackend, TopologyObjects
 from scheduling.backends.registry import installed
 from scheduling.channels import CHANNEL_DRIVER
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
@@ -130,27 +130,27 @@ def sources_of(followed: Followed) -> Iterator[Source]:
 
     yield source(NODE, see_node, partial(_recorded_nodes, uid))
     yield from _foreign_sources(followed, own_label)
-    for reader in _topology_readers(followed):
-        resource = reader.topology.crd
+    for topologies in _topologies(followed):
+        resource = topologies.kind.crd
         yield source(
-            as_kind(reader.topology),
-            partial(see_topology, reader),
+            as_kind(topologies.kind),
+            partial(see_topology, topologies),
             partial(_recorded_topologies, uid, resource),
             complete=resource,
         )
-    for joining in _joining(followed):
-        for resource_kind in joining.joined_kinds:
+    for joined in _joined_queues(followed):
+        for resource_kind in joined.joined_kinds:
             yield source(
                 as_kind(resource_kind),
-                partial(see_joined, joining, resource_kind),
+                partial(see_joined, joined, resource_kind),
                 partial(_recorded_queues, uid, resource_kind.crd),
                 complete=resource_kind.crd,
             )
-    for admitting in _queue_schedulers(followed):
-        resource = admitting.queue.crd
+    for queues in _bounded_queues(followed):
+        resource = queues.queue.crd
         yield source(
-            as_kind(admitting.queue),
-            partial(see_queue, admitting),
+            as_kind(queues.queue),
+            partial(see_queue, queues),
             partial(_recorded_queues, uid, resource),
             queue=resource,
             completeness="queues",
@@ -224,22 +224,22 @@ def event_reducer(schedulers: Iterable[SchedulerBackend]) -> Reduce:
     return partial(see_event, kinds=kinds, annotations=sorted(annotations))
 
 
-def _topology_readers(followed: Followed) -> list[TopologyReader]:
-    """One scheduler backend for each kind of topology object in the cluster."""
-    readers = [scheduler for scheduler in followed.schedulers if isinstance(scheduler, TopologyReader)]
-    return list({reader.topology.crd: reader for reader in readers}.values())
+def _topologies(followed: Followed) -> list[TopologyObjects]:
+    """The kinds of topology objects in the cluster."""
+    facets = [scheduler.topologies for scheduler in followed.schedulers if scheduler.topologies]
+    return list({topologies.kind.crd: topologies for topologies in facets}.values())
 
 
-def _joining(followed: Followed) -> list[JoinsQueues]:
-    """One scheduler backend for each kind of queue of somebody else's in the cluster."""
-    joining = [scheduler for scheduler in followed.schedulers if isinstance(scheduler, JoinsQueues)]
-    return list({scheduler.joined_kinds: scheduler for scheduler in joining}.values())
+def _joined_queues(followed: Followed) -> list[JoinedQueues]:
+    """The kinds of queues of somebody else's in the cluster."""
+    facets = [scheduler.joined_queues for scheduler in followed.schedulers if scheduler.joined_queues]
+    return list({queues.joined_kinds: queues for queues in facets}.values())
 
 
-def _queue_schedulers(followed: Followed) -> list[AdmitsByQueue]:
-    """One scheduler backend for each kind of queue in the cluster."""
-    schedulers = [scheduler for scheduler in followed.schedulers if isinstance(scheduler, AdmitsByQueue)]
-    return list({scheduler.queue.crd: scheduler for scheduler in schedulers}.values())
+def _bounded_queues(followed: Followed) -> list[BoundedQueues]:
+    """The kinds of queues with bounds in the cluster."""
+    facets = [scheduler.queues for scheduler in followed.schedulers if scheduler.queues]
+    return list({queues.queue.crd: queues for queues in facets}.values())
 
 
 def _installation() -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from cluster.errors import ClusterError, RequestForbidden
 from pools.clusters.kinds import as_kind
-from scheduling.backends.base import BindFailure, OrdersSets
+from scheduling.backends.base import BindFailure
 from scheduling.backends.registry import scheduler_backend
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import observations
@@ -51,12 +51,12 @@ def silent_failures(view: GroupView, cluster: LeasedCluster) -> tuple[BindFailur
     scheduler = scheduler_backend(view.placement.terms.scheduler_type)
     since, limit = view.row.created_in_cluster_at, view.now - UNANSWERED_AFTER
     waits = view.status == TaskStatus.SCHEDULING and since is not None and since < limit
-    if not waits or not isinstance(scheduler, OrdersSets):
+    if not waits or scheduler.bind_request is None:
         return ()
     reader = GroupReader(cluster, view.uuid, view.placement)
     pods = {task.pod_name for task in view.tasks}
     before = _written(limit)
-    if scheduler.last_report(observations.pod_groups(view)) > _written(view.now - SILENT_AFTER):
+    if scheduler.texts.last_report(observations.pod_groups(view)) > _written(view.now - SILENT_AFTER):
         return ()
     try:
         return reader.bind_failures(as_kind(scheduler.bind_request), pods, before=before)
@@ -74,7 +74,7 @@ def bound_pods(view: GroupView, cluster: LeasedCluster, pods: Mapping[str, PodSe
     latest = pods.keys() & {task.pod_name for task in view.tasks}
     with_node = frozenset(name for name in latest if pods[name].node_name)
     scheduler = scheduler_backend(view.placement.terms.scheduler_type)
-    if not isinstance(scheduler, OrdersSets):
+    if scheduler.bind_request is None:
         return BoundPods(with_node, is_complete=True)
     reader = GroupReader(cluster, view.uuid, view.placement)
     try:

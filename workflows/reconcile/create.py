@@ -138,8 +138,8 @@ def _missing_api(view: GroupView, cluster: LeasedCluster) -> str:
         return ""
     scheduler = scheduler_backend(view.placement.terms.scheduler_type)
     try:
-        version = view.placement.terms.scheduler_version or str(scheduler.oldest)
-        scheduler.version_of(kubernetes=version, pod_group_schema=None)
+        version = view.placement.terms.scheduler_version or str(scheduler.rendering.oldest)
+        scheduler.rendering.version_of(kubernetes=version, pod_group_schema=None)
     except UnsupportedCapability as error:
         return f'Backend "{view.placement.terms.backend}": {error.message}'
     return ""

@@ -38,7 +38,7 @@ def check_domains(view: GroupView, cluster: LeasedCluster) -> Retry | None:
         return None
     if not view.values.requires_domain:
         return None
-    checked = scheduler_backend(placement.terms.scheduler_type).check(
+    checked = scheduler_backend(placement.terms.scheduler_type).rendering.check(
         view.values.gang(),
         placement.terms.levels,
         capabilities=capabilities,

@@ -147,9 +147,11 @@ def has_minimums(pod_group: Obj, minimums: Minimums) -> bool:
 
 def resized_spec(view: GroupView, easing: Easing, minimums: Minimums) -> Obj:
     """The fields of the pod group's spec with these minimums."""
-    scheduler = scheduler_backend(view.placement.terms.scheduler_type)
+    edits = scheduler_backend(view.placement.terms.scheduler_type).edits
+    if edits is None:
+        return {}
     gang = gang_of(view, easing)
-    return dict(scheduler.resized(gang, living=minimums.live, waiting=minimums.waiting, rest=minimums.paused))
+    return dict(edits.resized(gang, living=minimums.live, waiting=minimums.waiting, rest=minimums.paused))
 
 
 def gang_of(view: GroupView, easing: Easing) -> RenderedGang:
@@ -168,8 +170,8 @@ def _changes(view: GroupView, live: Obj, form: PodGroupForm) -> Obj:
     before = easing_of(view, live)
     spec: dict[str, Any] = {}
     if before != form.easing:
-        scheduler = scheduler_backend(view.placement.terms.scheduler_type)
-        body = scheduler.relaxed(gang_of(view, before), gang_of(view, form.easing))
+        edits = scheduler_backend(view.placement.terms.scheduler_type).edits
+        body = edits.relaxed(gang_of(view, before), gang_of(view, form.easing)) if edits else None
         if body is None:
             raise ValueError(
                 f'Scheduler "{view.placement.terms.scheduler_type}" cannot relax a pending pod group.'

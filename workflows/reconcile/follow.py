@@ -459,7 +459,8 @@ class _TaskReader:
 
     def _eviction(self, pod: str) -> Eviction | None:
         scheduler = installed().get(self._view.placement.terms.scheduler_type)
-        return eviction_of(scheduler, pod, messages=self._observed.evictions, peers=self._pod_names)
+        texts = scheduler.texts if scheduler else None
+        return eviction_of(texts, pod, messages=self._observed.evictions, peers=self._pod_names)
 
     def hold_back(self, until: datetime) -> None:
         """Read again then; what nodes did to the losses is recorded with them."""

@@ -20,7 +20,7 @@ from django.db.models import Count, Max, Min, Q
 from pools.models import Backend
 from pools.values.recovery import LASTING, MOST_AVOIDED, Loss
 from scheduling import set_order
-from scheduling.backends.base import AdmitsBeforePods, RenderedGang
+from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import installed
 from scheduling.pins import Pins, from_json
 from scheduling.requirements import Gang, GangTask, Requirement
@@ -141,7 +141,8 @@ class GroupView:
     @cached_property
     def keeps_nodes(self) -> bool:
         """Whether its scheduler admits the gang before it has pods, and keeps a node for each of them."""
-        return isinstance(installed().get(self.placement.terms.scheduler_type), AdmitsBeforePods)
+        scheduler = installed().get(self.placement.terms.scheduler_type)
+        return scheduler is not None and scheduler.admission is not None
 
     @cached_property
     def values(self) -> GroupValues:

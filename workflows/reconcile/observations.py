@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from pools import conditions
 from pools.models import Cluster, Node
-from scheduling.backends.base import AdmitsBeforePods, ReadBack, RoomLoss
+from scheduling.backends.base import ReadBack, RoomLoss
 from scheduling.backends.registry import installed
 from scheduling.node_health import NodeHealth
 from web.times import read_instant
@@ -94,12 +94,12 @@ def observed_pods(view: GroupView) -> ObservedPods:
 def _room_lost(view: GroupView) -> RoomLoss | None:
     """How the scheduler took the gang's room back; None if it has not, or is not one that gives it."""
     scheduler = installed().get(view.placement.terms.scheduler_type)
-    if not isinstance(scheduler, AdmitsBeforePods):
+    if scheduler is None or (admission := scheduler.admission) is None:
         return None
     losses = {
         str(row["metadata"]["name"]): lost
         for row in pod_groups(view)
-        if (lost := scheduler.admission(row).lost) is not None
+        if (lost := admission.admission(row).lost) is not None
     }
     if not losses:
         return None

@@ -7,7 +7,7 @@ users are not read either.
 from collections.abc import Iterator
 from uuid import UUID
 
-from scheduling.backends.base import JoinsQueues
+from scheduling.backends.facets import JoinedQueues
 from scheduling.backends.registry import installed
 from scheduling.joined_queues import JoinedQueue, QueuedGang, QueuePosition, position_of
 from workflows.lifecycle.statuses import TaskStatus
@@ -24,16 +24,14 @@ def position_in(
     if queue.usage is None or queue.usage.waiting < 2:
         return None
     scheduler = installed().get(scheduler_type)
-    if not isinstance(scheduler, JoinsQueues):
+    if scheduler is None or scheduler.joined_queues is None:
         return None
-    gangs = list(_queued(queue.usage.entries, scheduler, cluster))
+    gangs = list(_queued(queue.usage.entries, scheduler.joined_queues, cluster))
     own = next((gang for owner, gang in gangs if owner == group), None)
     return position_of(own, (gang for owner, gang in gangs if owner != group)) if own else None
 
 
-def _queued(
-    entries: frozenset[str], scheduler: JoinsQueues, cluster: str
-) -> Iterator[tuple[UUID, QueuedGang]]:
+def _queued(entries: frozenset[str], queues: JoinedQueues, cluster: str) -> Iterator[tuple[UUID, QueuedGang]]:
     """Each group that waits in the queue that gangs join by these names."""
     groups = TaskGroup.objects.filter(released_at__isnull=True, status__in=_WAITING)
     rows = ObservedObject.objects.filter(
@@ -55,5 +53,5 @@ def _queued(
         if f"{namespace}/{name}" not in entries:
             continue
         pod_group = {"spec": {"priority": priority, "active": active}, "status": {"conditions": conditions}}
-        if gang := scheduler.queued(pod_group, created=created or ""):
+        if gang := queues.queued(pod_group, created=created or ""):
             yield group, gang

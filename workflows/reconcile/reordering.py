@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from cluster.errors import ObjectNotFound, WriteConflict
 from scheduling import set_order
-from scheduling.backends.base import OrdersSets
 from scheduling.backends.registry import scheduler_backend
 from scheduling.set_order import SetOrder
 from web.crashpoints import reached
@@ -85,7 +84,7 @@ def _may_begin(view: GroupView, cluster: LeasedCluster) -> bool:
     """Whether no pod has a node or is about to get one, and the pod group is as the row has it."""
     scheduler = scheduler_backend(view.placement.terms.scheduler_type)
     live = edit.read(view, cluster)
-    if not isinstance(scheduler, OrdersSets) or live is None or edit.is_resized(live):
+    if not scheduler.traits.orders_sets or live is None or edit.is_resized(live):
         return False
     if edit.order_mark(live) != set_order.digest_of(view.order):
         return False

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cluster.interface import Obj
-from scheduling.backends.base import AdmitsBeforePods, RoomCause, RoomLoss
+from scheduling.backends.base import RoomCause, RoomLoss
+from scheduling.backends.facets import AdmissionBeforePods
 from scheduling.backends.registry import scheduler_backend
 from scheduling.levels import HOSTNAME_LABEL
 from scheduling.sentences import agree, plain_listing
@@ -81,10 +82,9 @@ class Reservation:
     unknown: tuple[str, ...] = ()
 
 
-def asks_first(placement: GroupPlacement) -> AdmitsBeforePods | None:
-    """The group's scheduler, if it admits a gang before its pods; None for any other."""
-    scheduler = scheduler_backend(placement.terms.scheduler_type)
-    return scheduler if isinstance(scheduler, AdmitsBeforePods) else None
+def asks_first(placement: GroupPlacement) -> AdmissionBeforePods | None:
+    """How the group's scheduler admits a gang before its pods; None for one that does not."""
+    return scheduler_backend(placement.terms.scheduler_type).admission
 
 
 def requests(view: GroupView, pod_groups: tuple[Obj, ...]) -> tuple[Obj, ...]:
@@ -131,7 +131,7 @@ def only_pod_groups(view: GroupView) -> frozenset[str] | None:
 
 
 def read_room(
-    view: GroupView, scheduler: AdmitsBeforePods, pods: ObjectsByName, *, cluster: LeasedCluster
+    view: GroupView, scheduler: AdmissionBeforePods, pods: ObjectsByName, *, cluster: LeasedCluster
 ) -> Reservation:
     """Read the answer from the cluster; tasks with ``pods`` keep their nodes. Raises ClusterError.
 

@@ -21,7 +21,6 @@ from pools import conditions
 from pools.clusters.capabilities import capabilities_at
 from pools.conditions import Condition
 from pools.services import evaluation
-from scheduling.backends.base import JoinsQueues, TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capability
 from scheduling.joined_queues import JoinedQueue
@@ -64,7 +63,8 @@ class _Group:
 
 def named_of(placement: GroupPlacement, labels: frozenset[str], *, cluster_uid: str) -> NamedLevels:
     """The levels that constraints with these labels name, with the external Topology object as observed."""
-    joins = isinstance(installed().get(placement.terms.scheduler_type), JoinsQueues)
+    scheduler = installed().get(placement.terms.scheduler_type)
+    joins = scheduler is not None and scheduler.joined_queues is not None
     reads = bool(placement.terms.external_topology) or joins
     return _named(placement, labels, evaluation.objects_of(cluster_uid) if reads else None)
 
@@ -85,16 +85,19 @@ def _external(
     placement: GroupPlacement, labels: frozenset[str], objects: evaluation.ClusterObjects
 ) -> ExternalTopology | None:
     """The Topology of others that a group's constraints are in; of several, one that lists most of them."""
-    scheduler, names = installed().get(placement.terms.scheduler_type), (placement.terms.external_topology,)
+    scheduler = installed().get(placement.terms.scheduler_type)
+    names: tuple[str, ...] = (placement.terms.external_topology,)
     expected = placement.terms.levels
-    if isinstance(scheduler, JoinsQueues):
+    if scheduler is None or scheduler.topologies is None:
+        return None
+    resource = scheduler.topologies.kind.crd
+    if scheduler.joined_queues is not None:
         queue = _queue(placement, objects)
         if queue is None:
             return None
-        names, expected = queue.topologies, scheduler.levels_needed(placement.terms.levels)
-    elif not isinstance(scheduler, TopologyOwner) or scheduler.topology.crd not in objects.listed:
+        names, expected = queue.topologies, scheduler.joined_queues.levels_needed(placement.terms.levels)
+    elif not scheduler.owns_topologies or resource not in objects.listed:
         return None
-    resource = scheduler.topology.crd
     topologies = [
         ExternalTopology(name=name, labels=objects.topologies.get((resource, name)), expected=expected)
         for name in names
@@ -105,9 +108,9 @@ def _external(
 
 def _queue(placement: GroupPlacement, objects: evaluation.ClusterObjects) -> JoinedQueue | None:
     scheduler = installed().get(placement.terms.scheduler_type)
-    if not isinstance(scheduler, JoinsQueues) or not objects.knows(scheduler):
+    if scheduler is None or scheduler.joined_queues is None or not objects.knows(scheduler):
         return None
-    return scheduler.joined_queue(
+    return scheduler.joined_queues.joined_queue(
         placement.terms.namespace, placement.terms.queue, selector={}, objects=objects.queues
     )
 

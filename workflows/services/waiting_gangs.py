@@ -18,7 +18,6 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from pools.clusters.capabilities import capabilities_at
-from scheduling.backends.base import OrdersSets
 from scheduling.backends.registry import installed
 from scheduling.fit.snapshot import Snapshot
 from scheduling.levels import Level, Levels
@@ -111,8 +110,7 @@ def unanswered() -> QuerySet[TaskGroup]:
 
 def ordering_schedulers() -> list[str]:
     """The schedulers for which the sets of a waiting gang may be named in another order."""
-    schedulers = installed().items()
-    return [name for name, each in schedulers if isinstance(each, OrdersSets) and each.orders_sets]
+    return [name for name, scheduler in installed().items() if scheduler.traits.orders_sets]
 
 
 def waiting_gangs(cluster: str) -> list[UnplacedGang]:

@@ -17,7 +17,8 @@ from uuid import UUID
 
 from cluster.quantities import quantity
 from scheduling import names
-from scheduling.backends.base import AdmitsByQueue, JoinsQueues, ReadBack, ResourceKind, TopologyReader
+from scheduling.backends.base import ReadBack, ResourceKind
+from scheduling.backends.facets import BoundedQueues, JoinedQueues, TopologyObjects
 from scheduling.channels import node_with_channel
 from scheduling.levels import HOSTNAME_LABEL
 from scheduling.node_health import MOST_CONDITIONS, MOST_TYPE, READY
@@ -150,7 +151,7 @@ class TopologySeen:
 class QueueSeen:
     """A scheduler's queue, our own or somebody else's, or what a queue names.
 
-    ``reading`` is JSON of ``QueueState``, or what a scheduler that ``JoinsQueues`` read. ``name`` of an
+    ``reading`` is JSON of ``QueueState``, or what ``JoinedQueues`` read. ``name`` of an
     object in a namespace is ``namespace/name``.
     """
 
@@ -354,31 +355,31 @@ def _node_condition(condition: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def see_topology(owner: TopologyReader, obj: Mapping[str, Any]) -> TopologySeen:
+def see_topology(topologies: TopologyObjects, obj: Mapping[str, Any]) -> TopologySeen:
     """Reduce a topology object to its levels, as the scheduler backend that knows the kind reads them."""
     metadata = obj["metadata"]
     return TopologySeen(
-        resource=owner.topology.crd,
+        resource=topologies.kind.crd,
         name=metadata["name"],
         uid=metadata["uid"],
-        labels=owner.levels_in(obj),
+        labels=topologies.levels_in(obj),
         resource_version=_version(metadata),
     )
 
 
-def see_queue(scheduler: AdmitsByQueue, obj: Mapping[str, Any]) -> QueueSeen:
+def see_queue(queues: BoundedQueues, obj: Mapping[str, Any]) -> QueueSeen:
     """Reduce a queue to its parent, its bounds and what is in use below it."""
     metadata = obj["metadata"]
     return QueueSeen(
-        resource=scheduler.queue.crd,
+        resource=queues.queue.crd,
         name=metadata["name"],
         uid=metadata["uid"],
-        reading=scheduler.read_queue(obj, quantity=quantity).to_json(),
+        reading=queues.read_queue(obj, quantity=quantity).to_json(),
         resource_version=_version(metadata),
     )
 
 
-def see_joined(scheduler: JoinsQueues, kind: ResourceKind, obj: Mapping[str, Any]) -> QueueSeen:
+def see_joined(queues: JoinedQueues, kind: ResourceKind, obj: Mapping[str, Any]) -> QueueSeen:
     """Reduce a queue that gangs may join, or what it leads to, as its scheduler backend reads it."""
     metadata = obj["metadata"]
     namespace = f"{metadata['namespace']}/" if kind.namespaced else ""
@@ -386,7 +387,7 @@ def see_joined(scheduler: JoinsQueues, kind: ResourceKind, obj: Mapping[str, Any
         resource=kind.crd,
         name=f"{namespace}{metadata['name']}",
         uid=metadata["uid"],
-        reading=scheduler.read_joined(kind, obj, quantity=quantity),
+        reading=queues.read_joined(kind, obj, quantity=quantity),
         resource_version=_version(metadata),
     )
 

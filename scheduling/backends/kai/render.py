@@ -32,14 +32,13 @@ from scheduling.backends.base import (
     Manifest,
     PodParts,
     PoolRequest,
-    ReadBack,
     RenderedGang,
     Waiting,
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.kai import evictions, installation, minimum, pod_keys, queue_rules, reasons, relax
-from scheduling.backends.kai.features import BIND_REQUEST, FEATURES, POD_GROUP, QUEUE, TOPOLOGY
+from scheduling.backends.kai import evictions, installation, minimum, queue_rules, reasons, relax
+from scheduling.backends.kai.features import POD_GROUP, QUEUE, TOPOLOGY
 from scheduling.backends.kai.version import (
     OLDEST,
     OPTIONAL_LEAVES,
@@ -82,32 +81,10 @@ class Kai(ByTable):
         **dict.fromkeys(Capability, OLDEST),
         Capability.QUEUE_PREEMPTION_DELAY: PREEMPTION_DELAY,
     }
-    pod_group = POD_GROUP
     max_levels = MAX_LEVELS
-    scheduler_name = "kai-scheduler"
-    read_back = ReadBack(
-        status=("schedulingConditions",),
-        annotations=(minimum.STALE_ANNOTATION, evictions.EVICTED_ANNOTATION),
-        events=("Evict", "StaleJob", "NotReady"),
-        waiting=("NotReady",),
-        evicting=("Evict",),
-        event_annotation=evictions.ACTION_ANNOTATION,
-        stale=minimum.STALE_ANNOTATION,
-        evicted=evictions.EVICTED_ANNOTATION,
-    )
-    edits_pod_groups = True
-    counts_largest = True
-    pins_sets = True
-    orders_sets = True
-    consolidates = True
-    bind_request = BIND_REQUEST
-    spares_normal = True
     queue = QUEUE
-    topology = TOPOLOGY
-    pool_kinds = (queue, topology)
-    features = FEATURES
+    pool_kinds = (QUEUE, TOPOLOGY)
     installation_queries = installation.QUERIES
-    shard_label = "kai.scheduler/node-pool"
     removable = ("preemptMinRuntime", "reclaimMinRuntime")
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
@@ -115,7 +92,7 @@ class Kai(ByTable):
         del kubernetes
         if pod_group_schema is None:
             raise UnsupportedCapability(
-                f"KAI is not installed: the cluster serves no {self.pod_group.crd}. KAI {OLDEST} or "
+                f"KAI is not installed: the cluster serves no {POD_GROUP.crd}. KAI {OLDEST} or "
                 "later is needed."
             )
         return version_from_schema(pod_group_schema)
@@ -153,13 +130,6 @@ class Kai(ByTable):
                 for rank in range(0 if request.external_topology else len(request.levels))
             ),
         )
-
-    def topology_of(self, installation: UUID, levels: Sequence[Level]) -> Manifest:
-        return topology(installation, levels)
-
-    def levels_in(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
-        entries = (manifest.get("spec") or {}).get("levels") or ()
-        return tuple(str(entry.get("nodeLabel", "")) for entry in entries)
 
     def above(self, pool_object: Mapping[str, Any]) -> str:
         return str((pool_object.get("spec") or {}).get("parentQueue") or "")
@@ -200,12 +170,6 @@ class Kai(ByTable):
         )
         return tuple(results)
 
-    def reads_label(self, key: str) -> bool:
-        return pod_keys.reads_label(key)
-
-    def reads_annotation(self, key: str) -> bool:
-        return pod_keys.reads_annotation(key)
-
 
 def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[Subgroup]) -> Manifest:
     spec: Manifest = {"queue": request.terms.queue}
@@ -222,8 +186,8 @@ def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[S
     if _is_never_stale(request):
         spec[minimum.GRACE_FIELD] = minimum.NO_GRACE
     return {
-        "apiVersion": Kai.pod_group.api_version,
-        "kind": Kai.pod_group.kind,
+        "apiVersion": POD_GROUP.api_version,
+        "kind": POD_GROUP.kind,
         "metadata": {
             "name": names.pod_group(request.group),
             "namespace": request.terms.namespace,
@@ -286,14 +250,20 @@ def topology(installation: UUID, levels: Sequence[Level]) -> Manifest:
     """The Topology object of these levels, broadest first."""
     labels = [level.label for level in levels]
     return {
-        "apiVersion": Kai.topology.api_version,
-        "kind": Kai.topology.kind,
+        "apiVersion": TOPOLOGY.api_version,
+        "kind": TOPOLOGY.kind,
         "metadata": {
             "name": names.topology(installation, labels),
             "labels": {names.INSTALLATION_LABEL: installation.hex},
         },
         "spec": {"levels": [{"nodeLabel": label} for label in labels]},
     }
+
+
+def levels_in(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """The node labels that a Topology object lists, broadest first."""
+    entries = (manifest.get("spec") or {}).get("levels") or ()
+    return tuple(str(entry.get("nodeLabel", "")) for entry in entries)
 
 
 def _pods(
@@ -373,8 +343,8 @@ def _duration(seconds: float) -> str:
 def _queue(request: PoolRequest, name: str, *, gpu: Mapping[str, float]) -> Manifest:
     """A Queue. KAI allows nothing of a resource that it leaves out: CPU and memory are set to unlimited."""
     return {
-        "apiVersion": Kai.queue.api_version,
-        "kind": Kai.queue.kind,
+        "apiVersion": QUEUE.api_version,
+        "kind": QUEUE.kind,
         "metadata": {
             "name": name,
             "labels": {

@@ -21,7 +21,6 @@ from scheduling.backends.base import (
     Manifest,
     PodParts,
     PoolRequest,
-    ReadBack,
     RenderedGang,
     ResourceKind,
     Waiting,
@@ -30,10 +29,10 @@ from scheduling.backends.base import (
 from scheduling.backends.by_table import ByTable
 from scheduling.backends.kueue import admissions, installation, own_queues, queues, reasons
 from scheduling.backends.kueue.assignment import nodes_of_tasks, pod_set_answers, read_assignment
-from scheduling.backends.kueue.features import FEATURES, WORKLOAD
+from scheduling.backends.kueue.features import WORKLOAD
 from scheduling.backends.kueue.pod_sets import PodSet, pod_sets
+from scheduling.backends.plain_texts import PlainTexts
 from scheduling.backends.priorities import PRIORITIES
-from scheduling.backends.unedited import Unedited
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import InvalidSpec, UnsupportedCapability
 from scheduling.joined_queues import JoinedQueue, QueuedGang, Readings
@@ -49,7 +48,7 @@ PREFERRED_ANNOTATION = f"{_TAS}preferred-topology"
 UNCONSTRAINED_ANNOTATION = f"{_TAS}unconstrained-topology"
 
 
-class Kueue(Unedited, ByTable):
+class Kueue(PlainTexts, ByTable):
     """Kueue, with topology-aware scheduling.
 
     A Workload that is admitted keeps its pods' places, and its pod sets cannot be edited once it has reserved
@@ -68,22 +67,12 @@ class Kueue(Unedited, ByTable):
         Capability.TOPOLOGY_EQUAL_SETS: OLDEST,
         Capability.TOPOLOGY_PATH_DOMAINS: OLDEST,
     }
-    pod_group = WORKLOAD
     max_levels = MAX_LEVELS - 1  # the Topology ends with the host, which may be none of the pool's keys
-    scheduler_name = "default-scheduler"
-    read_back = ReadBack(status=("conditions", "admission", "requeueState"))
-    pool_kinds: tuple[ResourceKind, ...] = ()
-    features = FEATURES
-    topology = queues.TOPOLOGY
     joined_kinds = (queues.LOCAL_QUEUE, queues.CLUSTER_QUEUE, queues.FLAVOR)
     owned_kinds = own_queues.KINDS
     whole_fields = ("nodeLabels", "namespaceSelector")
     owned_capabilities = frozenset({Capability.QUEUE_LIMIT})
     installation_queries = installation.QUERIES
-    edits_pod_groups = False
-    spares_normal = False
-    hides_unlabelled = True
-    fits_best = True
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the version from what the cluster serves alone; Kubernetes' own says nothing about Kueue."""
@@ -135,9 +124,6 @@ class Kueue(Unedited, ByTable):
             nodes |= nodes_of_tasks(pod_set, counts, domains, present=request.nodes)
         return nodes
 
-    def levels_in(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
-        return queues.levels_in(manifest)
-
     def levels_needed(self, levels: Levels) -> Levels:
         return queues.levels_needed(levels)
 
@@ -176,13 +162,6 @@ class Kueue(Unedited, ByTable):
         """Judge the configuration alone: Kueue has no shards and binds no pods."""
         del kubernetes, scheduler_name, shard
         return tuple(installation.check_installation(observed))
-
-    def reads_label(self, key: str) -> bool:
-        """Labels by which Kueue's own integrations would take the pod."""
-        return key.startswith("kueue.x-k8s.io/")
-
-    def reads_annotation(self, key: str) -> bool:
-        return key.startswith("kueue.x-k8s.io/")
 
 
 def _no_nodes(words: str, *, queue: str, flavors: object) -> str:

@@ -3,7 +3,7 @@
 from pools.clusters.probe import Probe
 from pools.preflight.facts import CheckedPool, ClusterFacts
 from pools.preflight.rights import ACCOUNTS, rights_of
-from scheduling.backends.kai import Kai
+from scheduling.backends.kai import KAI
 from scheduling.levels import Level
 from scheduling.preflight import Unread
 
@@ -55,7 +55,7 @@ PROBE = Probe(cluster_uid="u", kubernetes_version="v1.36.3", scheduler_version="
 GOOD = ClusterFacts(
     backend="east",
     namespace="osmo",
-    scheduler=Kai(),
+    scheduler=KAI,
     scheduler_type="kai",
     scheduler_name="kai-scheduler",
     shard="",

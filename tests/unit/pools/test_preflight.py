@@ -10,7 +10,7 @@ from pools.preflight.facts import InstallationFacts
 from pools.preflight.report import PreflightReport, as_json, as_text
 from pools.preflight.rights import QUEUE_RULE, account_of, rights_of
 from scheduling.backends.base import Purpose
-from scheduling.backends.kubernetes import Kubernetes
+from scheduling.backends.kubernetes import KUBERNETES
 from scheduling.conformance import FeatureFinding
 from scheduling.levels import Level
 from scheduling.preflight import Unread
@@ -265,7 +265,7 @@ def test_an_account_needs_its_own_rights_alone_and_knows_none_of_the_others():
 
 
 def test_another_scheduler_has_none_of_kais_checks():
-    facts = replace(GOOD, scheduler=Kubernetes(), scheduler_type="kubernetes", installed={})
+    facts = replace(GOOD, scheduler=KUBERNETES, scheduler_type="kubernetes", installed={})
     assert not [result for result in check_cluster(facts) if result.check.startswith("kai_")]
 
 

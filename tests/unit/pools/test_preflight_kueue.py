@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pools.preflight.checks import check_cluster
 from pools.preflight.documents import LIMITS, read_document
-from scheduling.backends.kueue import Kueue
+from scheduling.backends.kueue import KUEUE
 from scheduling.backends.kueue.installation import CONFIGURATION, DOCUMENT, RULES
 from scheduling.preflight import Unread
 from tests.unit.pools.preflights import GOOD, REFUSED
@@ -44,7 +44,7 @@ def results_of(document):
 
 
 def checked(observed):
-    facts = replace(GOOD, scheduler=Kueue(), scheduler_type="kueue", installed=observed)
+    facts = replace(GOOD, scheduler=KUEUE, scheduler_type="kueue", installed=observed)
     return {result.check: result for result in check_cluster(facts) if result.check in RULES}
 
 

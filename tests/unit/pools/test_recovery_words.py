@@ -113,6 +113,6 @@ def test_one_task_alone_needs_a_scheduler_that_places_it_beside_its_peers():
 
 def test_all_schedulers_of_the_service_place_one_task_again():
     assert all(
-        Capability.GANG_REPLACE_TASK in installed()[name].capabilities(None)
+        Capability.GANG_REPLACE_TASK in installed()[name].rendering.capabilities(None)
         for name in ("kai", "kubernetes", "default")
     )

@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduling.backends.kai import Kai
+from scheduling.backends.kai import KAI
 from scheduling.backends.kai.features import POD_GROUP, QUEUE, TOPOLOGY
-from scheduling.backends.kueue import Kueue
+from scheduling.backends.kueue import KUEUE
 from scheduling.conformance import COMPUTE_DOMAIN, NVLINK, check_features, lost
 from tests.unit.scheduling import crds
 
@@ -33,15 +33,15 @@ def schema(resource, source):
     ],
 )
 def test_the_definitions_have_every_feature_that_is_used(source, not_found):
-    findings = list(check_features((*Kai.features, *NVLINK), served(source)))
+    findings = list(check_features((*KAI.features, *NVLINK), served(source)))
     assert {finding.name for finding in findings if not finding.found} == not_found
     assert not {finding.name for finding in findings if not finding.found and finding.purpose}
 
 
 @pytest.mark.parametrize("source", crds.KUEUE)
 def test_kueues_definitions_have_every_field_that_is_written_or_read(source):
-    schemas = {feature.resource: schema(feature.resource, source) for feature in Kueue.features}
-    findings = list(check_features(Kueue.features, schemas))
+    schemas = {feature.resource: schema(feature.resource, source) for feature in KUEUE.features}
+    findings = list(check_features(KUEUE.features, schemas))
     assert {finding.name for finding in findings if not finding.found} == set()
     assert {"Workload", "LocalQueue", "ClusterQueue", "ResourceFlavor", "Topology"} <= {
         finding.name for finding in findings
@@ -50,11 +50,11 @@ def test_kueues_definitions_have_every_field_that_is_written_or_read(source):
 
 def test_a_workload_without_assignments_of_nodes_cannot_be_used():
     """As in a release that serves the version and not yet the field."""
-    workload = Kueue.pod_group
+    workload = KUEUE.pod_group
     source = schema(workload, "local-kueue")
     bare = {**source, "properties": {**source["properties"], "status": {"type": "object"}}}
     missing = [
-        feature for feature in check_features(Kueue.features, {workload: bare}) if feature.found is False
+        feature for feature in check_features(KUEUE.features, {workload: bare}) if feature.found is False
     ]
     assert {feature.name for feature in missing if feature.name.startswith("Workload")} == {
         "Workload.status.admission.podSetAssignments.topologyAssignment.slices.podCounts",

@@ -2,14 +2,11 @@
 
 import pytest
 
-from scheduling.backends.base import TopologyOwner
-from scheduling.backends.default import Default
-from scheduling.backends.kai import Kai
-from scheduling.backends.kubernetes import Kubernetes
+from scheduling.backends.kai import KAI
+from scheduling.backends.registry import BUILT_IN
 from scheduling.drift import Drift, InSync, TopologyNotFound, compare
 from tests.unit.scheduling.build import INSTALLATION, gang, levels, request
 
-KAI = Kai()
 POOL = levels("zone rack")
 ZONE, RACK, HOST = "topology/zone", "topology/rack", "kubernetes.io/hostname"
 
@@ -35,7 +32,7 @@ FOUND = {
 @pytest.mark.parametrize("phrase", FOUND)
 def test_compared_level_by_level(phrase):
     manifest, want, words = FOUND[phrase]
-    state = compare(manifest and KAI.levels_in(manifest), expected=POOL)
+    state = compare(manifest and KAI.topologies.levels_in(manifest), expected=POOL)
     assert state.reason == want
     assert words in state.message
 
@@ -51,17 +48,19 @@ def test_a_drift_says_which_levels_are_lost():
 
 
 def test_what_we_make_is_in_sync():
-    assert compare(KAI.levels_in(KAI.topology_of(INSTALLATION, POOL)), expected=POOL) == InSync()
+    assert (
+        compare(KAI.topologies.levels_in(KAI.topologies.of_levels(INSTALLATION, POOL)), expected=POOL)
+        == InSync()
+    )
 
 
 def test_only_a_scheduler_with_a_topology_object_owns_one():
-    assert isinstance(KAI, TopologyOwner)
-    assert not isinstance(Kubernetes(), TopologyOwner)
-    assert not isinstance(Default(), TopologyOwner)
+    owning = [scheduler.name for scheduler in BUILT_IN if scheduler.owns_topologies]
+    assert owning == ["kai"]
 
 
 def test_constraints_name_an_external_topology_and_none_is_made_beside_it():
-    made = KAI.render(request(gang("a: zone! z", "b: rack? r"), POOL, external_topology="theirs"))
+    made = KAI.rendering.render(request(gang("a: zone! z", "b: rack? r"), POOL, external_topology="theirs"))
     entries = made.pod_groups[0]["spec"]["subGroups"]
     assert [entry["topologyConstraint"]["topology"] for entry in entries] == ["theirs", "theirs"]
     assert made.topologies == ()

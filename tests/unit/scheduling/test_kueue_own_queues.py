@@ -6,9 +6,9 @@ import jsonschema
 import pytest
 
 from scheduling import names
-from scheduling.backends.base import OwnsQueues, PoolRequest, QueueSettings
-from scheduling.backends.kai import Kai
-from scheduling.backends.kueue import Kueue
+from scheduling.backends.base import PoolRequest, QueueSettings
+from scheduling.backends.kai import KAI
+from scheduling.backends.kueue import KUEUE, Kueue
 from scheduling.backends.kueue.own_queues import KINDS
 from scheduling.levels import HOSTNAME_LABEL
 from tests.unit.scheduling import crds
@@ -137,8 +137,8 @@ def test_names_fit_and_are_the_same_again():
 
 
 def test_a_pool_has_objects_only_where_its_queue_is_ours():
-    assert isinstance(Kueue(), OwnsQueues)
-    assert not isinstance(Kai(), OwnsQueues)
+    assert KUEUE.joined_queues.owned_kinds
+    assert KAI.joined_queues is None
     for request in (pool(queues=QueueSettings()), pool(local_queue="team")):
         assert (Kueue().pool_objects(request), Kueue().own_queue(request)) == ((), "")
     assert objects()["LocalQueue"]["metadata"]["name"] == Kueue().own_queue(pool())
