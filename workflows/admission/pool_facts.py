@@ -47,25 +47,30 @@ from workflows.values.placement import FrozenTemplate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformFacts:
-    """A platform, merged with its pool: the values its tasks get, and what they may ask for.
-
-    ``nvlink``: its nodes have multi-node NVLink; ``channels`` are theirs, None without it. ``nodes`` and
-    ``node_gpus`` (the most GPUs of one node) are None while no node of the cluster is known.
-    """
+    """A platform, merged with its pool: the values its tasks get, and what they may ask for."""
 
     name: str
     node_selector: Mapping[str, str]
     tolerations: tuple[Mapping[str, Any], ...]
+
     nvlink: bool
+    """Whether its nodes have multi-node NVLink."""
+
     channels: ChannelCount | None
+    """Of its nodes; None: without NVLink."""
+
     host_network_allowed: bool
     privileged_allowed: bool
     allowed_mounts: tuple[str, ...]
     default_mounts: tuple[str, ...]
     template: FrozenTemplate
     template_revisions: Mapping[str, int]
+
     nodes: int | None
+    """None while no node of the cluster is known."""
+
     node_gpus: int | None
+    """The most GPUs of one node; None likewise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,40 +83,68 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolFacts:
-    """A pool as a submission sees it, at the moment ``now``.
-
-    ``places`` counts its nodes by their domains, empty if none is known; ``coverage`` is that of its levels.
-
-    ``domain_for_every_group``: with NVLink a group gets a ComputeDomain although none of its tasks claims a
-    channel. ``free_preferences_after`` is in seconds, 0: preferences never give way. ``recovery`` is what
-    the pool says of it, whole; ``max_grace_period`` is in seconds. ``gpu_maximum`` is the
-    pool's limit on GPUs, None for none.
-    """
+    """A pool as a submission sees it."""
 
     terms: SchedulingTerms
+    """What a group freezes of it."""
+
     now: datetime
+    """When it was read."""
+
     queues: QueueSettings = field(default_factory=QueueSettings)
+
     start_barrier: BarrierSettings | None = None
+    """None: it is off, or has no image."""
+
     shard_label: str = ""
+    """The node label that divides the cluster's nodes into shards; empty: none does."""
+
     capabilities: Capabilities
+
     reachable: bool
+    """Whether the cluster answered last."""
+
     scheduler_served: bool
+    """Whether the cluster serves what its scheduler needs, as far as is known."""
+
     places: Mapping[Domain, int]
+    """How many of its nodes are in each domain; empty: none is known."""
+
     coverage: LabelCoverage
+    """Of its levels."""
+
     nvlink: bool
+
     domain_for_every_group: bool
+    """Whether, with NVLink, a group gets a ComputeDomain although none of its tasks claims a channel."""
+
     imex_dns_names: bool = True
+    """Whether the driver's daemons find each other by name, and need no number of nodes."""
+
     free_preferences_after: int
+    """Seconds; 0: preferences never give way."""
+
     platforms: Mapping[str, PlatformFacts]
     default_platform: str
     exec_timeout: Timeouts
     queue_timeout: Timeouts
     default_exit_actions: Mapping[str, str]
+
     recovery: RecoveryWords
+    """All that the pool says of it, defaults included."""
+
     max_recoveries: int
+    """The most that a workflow or a group may ask for."""
+
     max_grace_period: int
+    """Seconds."""
+
     gpu_maximum: float | None
+    """The pool's limit on GPUs; None: no limit."""
+
     shared_credentials: frozenset[str]
+    """Secrets that tasks of everybody in this pool may read."""
+
     limits: WorkflowLimits
 
 

@@ -25,24 +25,32 @@ GRACE_PERIOD = "terminationGracePeriodSeconds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFrame:
-    """The values that all pods of a group share. ``subdomain`` and ``claim_template`` are empty for none.
-
-    ``variables`` are the service's own in every container; the user's of the same name replace them.
-    ``environments`` has those of the pods rendered so far, by the user's variables: tasks of a gang mostly
-    have the same.
-    """
+    """The values that all pods of a group share."""
 
     terms: SchedulingTerms
     submitted_by: str
+
     labels: Mapping[str, str]
+    """The service's own, which replace the user's."""
+
     subdomain: str
+    """Empty: a group of one task has none."""
+
     claim_template: str
+    """The ComputeDomain's; empty: the group has none."""
+
     tokens: Tokens
     files: FileSecrets
     user_labels: Mapping[str, str] = field(default_factory=dict)
+
     templates: Mapping[str, FrozenTemplate] = field(default_factory=dict)
+    """By platform."""
+
     variables: Mapping[str, str] = field(default_factory=dict)
+    """The service's own in every container; the user's of the same name replace them."""
+
     environments: dict[tuple[Any, ...], tuple[Manifest, ...]] = field(default_factory=dict)
+    """Those of the pods rendered so far, by the user's variables: tasks of a gang mostly have the same."""
 
 
 def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:

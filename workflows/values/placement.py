@@ -74,45 +74,67 @@ class StartBarrier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlacement:
-    """A task group's share of its pool, backend and workflow. Levels run broadest first.
-
-    ``queue`` and ``priority_class`` are names in the cluster; timeouts are seconds. ``nvlink`` says
-    whether this group gets a ComputeDomain; ``claims`` then counts its tasks by
-    ``scheduling.nvlink.ChannelClaim``. ``domain_nodes`` is how many nodes the domain waits for, 0 where
-    the driver's daemons need no number. ``claim_gpus`` is how many GPUs at least a task of a platform
-    that claims a channel asks its scheduler for, where that counts no channels. ``default_exit_actions``
-    are the pool's, applied after a task's own: ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the
-    name of an external Topology object that constraints name, empty if they name our own.
-    ``free_preferences_after`` is after how many seconds its preferences may give way, 0 for never.
-    ``recovery`` says what follows when it loses a task. ``attempts`` says whether it may be tried again
-    as a whole; groups accepted before there was that end as they always did. ``templates`` are by
-    platform, here and not with each of the tasks; ``template_revisions`` has the revisions of their
-    sources. ``start_barrier`` is None where each task begins by itself.
-    """
+    """A task group's share of its pool, backend and workflow."""
 
     version: int = VERSIONS[0]
+
     terms: SchedulingTerms
+    """The pool's, the same for every group of the workflow."""
+
     priority_class: str = ""
+    """Its name in the cluster; empty: none."""
+
     nvlink: bool = False
+    """Whether this group gets a ComputeDomain."""
+
     claims: Mapping[str, int] = field(default_factory=dict)
+    """With a ComputeDomain, how many of its tasks have each ``scheduling.nvlink.ChannelClaim``."""
+
     domain_nodes: int = 0
+    """How many nodes the ComputeDomain waits for; 0: the driver's daemons need no number."""
+
     claim_gpus: Mapping[str, int] = field(default_factory=dict)
+    """By platform, the least GPUs that a task with a channel asks its scheduler for, if that counts none."""
+
     free_preferences_after: int = 0
+    """After how many seconds its preferences may give way; 0: never."""
+
     exec_timeout: float
+    """Seconds, as the other timeouts are."""
+
     queue_timeout: float
+
     start_timeout: float = START_TIMEOUT
+    """For a pod to start on its node."""
+
     start_barrier: StartBarrier | None = None
+    """None: each task begins by itself."""
+
     default_exit_actions: Mapping[str, str] = field(default_factory=dict)
+    """The pool's, applied after a task's own: ``{"RESCHEDULE": "1-3,7"}``."""
+
     max_retry_per_task: int = 0
+
     recovery: RecoveryPolicy = NO_RECOVERY
+    """What follows when it loses a task."""
+
     attempts: bool = False
+    """Whether it may be tried again as a whole; groups accepted before there was that end as they did."""
+
     workflow_name: str
     workflow_uuid: UUID
     submitted_by: str
+
     labels: Mapping[str, str] = field(default_factory=dict)
+    """The user's."""
+
     priority: str = "NORMAL"
+
     templates: Mapping[str, FrozenTemplate] = field(default_factory=dict)
+    """By platform, here and not with each of the tasks."""
+
     template_revisions: Mapping[str, int] = field(default_factory=dict)
+    """Of the sources of ``templates``, by name."""
 
     def gpus_beside_claims(self, tasks: Iterable["TaskPlacement"]) -> dict[str, int]:
         """The GPUs that a task asks its scheduler for at least, by each shape that claims a channel."""
@@ -192,14 +214,7 @@ class File:
 class TaskPlacement:
     """One task, ready to become a pod.
 
-    ``node_selector`` and ``tolerations`` are the pool's and the platform's, merged. ``memory`` and
-    ``storage`` are Kubernetes quantities, empty for none. Tokens such as ``{{host:other}}`` in command,
-    args, environment and files are still as written. ``credentials`` maps the name of a Secret, which is
-    not what the user called it, to the directory it is mounted at or to ``{variable: key}``. A mount's
-    source is a directory of the node up to ``/./``; the rest is looked up inside it. ``exit_actions`` are
-    the task's own.
-    ``claims_channel``: the user container claims a channel of the group's ComputeDomain. ``grace_period`` is
-    how many seconds it may go on after it was asked to end, 0 for Kubernetes' own choice.
+    Tokens such as ``{{host:other}}`` in command, args, environment and files are still as written.
     """
 
     image: str
@@ -209,21 +224,42 @@ class TaskPlacement:
     files: tuple[File, ...] = ()
     privileged: bool = False
     host_network: bool = False
+
     volume_mounts: tuple[str, ...] = ()
+    """The source of each is a directory of the node up to ``/./``; the rest is looked up inside it."""
+
     credentials: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    """By name of a Secret, which is not the user's: the directory of its mount, or ``{variable: key}``."""
+
     cpu: int = 0
     gpu: int = 0
+
     memory: str = ""
+    """A Kubernetes quantity, as ``storage`` is; empty: none."""
+
     storage: str = ""
     platform: str = ""
+
     node_selector: Mapping[str, str] = field(default_factory=dict)
+    """The pool's and the platform's, merged, as ``tolerations`` are."""
+
     tolerations: tuple[Mapping[str, Any], ...] = ()
+
     nodes_excluded: tuple[str, ...] = ()
+    """By their label kubernetes.io/hostname."""
+
     requirements: tuple[Requirement, ...] = ()
+
     exit_actions: Mapping[str, str] = field(default_factory=dict)
+    """The task's own."""
+
     lead: bool = False
+
     claims_channel: bool = False
+    """Whether the user's container claims a channel of the group's ComputeDomain."""
+
     grace_period: int = 0
+    """How many seconds it may go on after it was asked to end; 0: Kubernetes' own choice."""
 
     def to_json(self) -> dict[str, Any]:
         """Values of JSON alone; ``from_json`` is its inverse, but for where requirements were written."""
@@ -283,32 +319,42 @@ class Easing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupValues:
-    """All that rendering a task group depends on.
-
-    ``generation`` counts from 0 how often its pod groups were made anew. ``tasks`` holds the latest try of
-    each task, in the user's order; ``earlier`` the tries before those, which give the number of pods of an
-    earlier generation's pod group. ``stage`` counts the preferences relaxed so far (``scheduling.stages``),
-    ``preference_levels`` the levels that preferences may still name (``scheduling.free_preferences``, None:
-    all), ``order`` is that of its sets (``scheduling.set_order``), ``pins`` are the sets that node labels
-    keep in a domain (``scheduling.pins``); all objects of the group are rendered at them.
-    ``attempt_number`` counts from 1 how often the group is tried as a whole, ``last_end`` is the loss that
-    ended the attempt before, empty for the first. ``nodes`` are those that its scheduler assigned to tasks
-    before they have pods.
-    """
+    """All that rendering a task group depends on."""
 
     uuid: UUID
     name: str
+
     generation: int
+    """How often its pod groups were made anew, from 0."""
+
     placement: GroupPlacement
+
     tasks: tuple[TaskTry, ...]
+    """The latest try of each task, in the user's order."""
+
     earlier: tuple[TaskTry, ...] = ()
+    """The tries before those, which give the number of pods of an earlier generation's pod group."""
+
     stage: int = 0
+    """How many preferences are relaxed so far (``scheduling.stages``)."""
+
     preference_levels: int | None = None
+    """How many levels preferences may still name (``scheduling.free_preferences``); None: all."""
+
     order: SetOrder = ()
+    """Of its sets (``scheduling.set_order``)."""
+
     pins: Pins = ()
+    """The sets that node labels keep in a domain (``scheduling.pins``)."""
+
     attempt_number: int = 1
+    """How often the group is tried as a whole, from 1."""
+
     last_end: str = ""
+    """The loss that ended the attempt before; empty for the first."""
+
     nodes: Mapping[str, str] = field(default_factory=dict)
+    """Those that its scheduler assigned to tasks before they have pods."""
 
     @property
     def easing(self) -> Easing:
