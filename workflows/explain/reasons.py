@@ -204,49 +204,75 @@ class NodeAway:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedGroup:
-    """A task group as last observed.
-
-    ``upstream`` names the groups that it still waits for, ``attempt_before`` says why its next attempt has
-    not begun yet, ``trouble`` is the error of the last reconcile,
-    ``compute_domains_unserved`` says that the cluster does not serve ComputeDomains. ``template`` is the
-    claim template that it waits for, ``template_removed`` says that it was there before.
-    ``missing_levels`` is the message on levels that its constraints need
-    and no node has (``explain.levels``), ``coverage`` how far nodes carry the others (None: no known nodes).
-    ``waiting`` is for the scheduler backend, None before the pod group and pods exist. ``starting`` are
-    containers on nodes that have not started. ``retried`` names tasks of a running group that are tried again
-    and have no node yet, ``queued_behind`` counts groups of its pool that the scheduler serves before these.
-    ``occupied`` are nodes with another group's ComputeDomain, ``domain`` is the health of its own. ``drift``
-    is a manual change of its Topology object. ``nodes_away`` are nodes of its pods that are not ready or
-    unreachable, ``node_wait`` says which nodes keep pods of earlier tries. ``barrier`` says who waits at the
-    start barrier, ``held_back`` which failures do not count yet, ``unprepared`` which kubelets report that
-    they cannot prepare claims; nothing rests on such a report having come. ``busy`` are tasks whose pods
-    cannot be bound to the nodes that its scheduler assigned.
-    """
+    """A task group as last observed."""
 
     status: str
+
     upstream: Sequence[str] = ()
+    """The groups that it still waits for."""
+
     attempt_before: str = ""
+    """Why its next attempt has not begun yet."""
+
     backend: str
     unreachable_since: datetime | None = None
+
     trouble: str = ""
+    """The error of the last reconcile."""
+
     compute_domains_unserved: bool = False
+    """Whether the cluster does not serve ComputeDomains."""
+
     template: str = ""
+    """The claim template that it waits for."""
+
     template_removed: bool = False
+    """Whether that was there before."""
+
     missing_levels: str = ""
+    """The message on levels that its constraints need and no node has (``explain.levels``)."""
+
     coverage: LabelCoverage | None = None
+    """How far nodes carry the other levels; None: no known nodes."""
+
     waiting: Waiting | None = None
+    """For the scheduler backend; None: the pod group and pods do not exist yet."""
+
     starting: Sequence[WaitingContainer]
+    """Containers on nodes that have not started."""
+
     retried: Sequence[str] = ()
+    """Tasks of a running group that are tried again and have no node yet."""
+
     queued_behind: int = 0
+    """How many groups of its pool the scheduler serves before these tasks."""
+
     occupied: Sequence[OccupiedNode] = ()
+    """Nodes with another group's ComputeDomain."""
+
     domain: DomainHealth | None = None
+    """Of its own ComputeDomain."""
+
     held_back: str = ""
+    """Which failures do not count yet."""
+
     drift: TopologyDrift | None = None
+    """A manual change of its Topology object."""
+
     nodes_away: Sequence[NodeAway] = ()
+    """Nodes of its pods that are not ready or unreachable."""
+
     node_wait: str = ""
+    """Which nodes keep pods of earlier tries."""
+
     barrier: BarrierWait | None = None
+    """The tasks that wait at the start barrier."""
+
     unprepared: Sequence[UnpreparedClaim] = ()
+    """Kubelets that report that they cannot prepare claims; nothing rests on such a report having come."""
+
     busy: Sequence[BusyNode] = ()
+    """Tasks whose pods cannot be bound to the nodes that its scheduler assigned."""
 
 
 def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reason | None:

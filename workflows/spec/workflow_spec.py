@@ -16,30 +16,28 @@ from workflows.values.placement import File
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """A resource spec. ``memory`` and ``storage`` are Kubernetes quantities, empty for none.
-
-    ``leaves_group_topology``: it has ``topology: []``, so its task group's own does not bind it.
-    """
+    """A resource spec."""
 
     name: str
     path: Path
     cpu: int = 0
     gpu: int = 0
+
     memory: str = ""
+    """A Kubernetes quantity, as ``storage`` is; empty: none."""
+
     storage: str = ""
     platform: str = ""
     nodes_excluded: tuple[str, ...] = ()
     topology: tuple[Requirement, ...] = ()
+
     leaves_group_topology: bool = False
+    """Whether it has ``topology: []``, so that its task group's own does not bind it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSpec:
-    """One task. ``exit_actions`` maps names of actions to checked ranges (``1-3,7``).
-
-    ``nvlink`` says whether it claims its node's NVLink channel, None for ``auto``. ``grace_period`` is in
-    seconds, 0 where it says none.
-    """
+    """One task."""
 
     name: str
     path: Path
@@ -52,59 +50,86 @@ class TaskSpec:
     host_network: bool = False
     volume_mounts: tuple[str, ...] = ()
     credentials: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+
     exit_actions: Mapping[str, str] = field(default_factory=dict)
+    """By name of an action, checked ranges (``1-3,7``)."""
+
     lead: bool
+
     nvlink: bool | None = None
+    """Whether it claims its node's NVLink channel; None: ``auto``."""
+
     grace_period: int = 0
+    """Seconds; 0: it says none."""
+
     resource: Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
-    """A task group; ``upstream`` names the groups whose tasks its tasks take input from.
-
-    ``bare``: it is one task written under ``tasks:``. ``nvlink``: False gives it no ComputeDomain, True
-    makes all its tasks with GPUs claim a channel of it, None is ``auto``. ``topology`` binds every task
-    that does not leave it. ``recovery`` is what the workflow and the group say of it, in this order.
-    ``asks_barrier``: the document itself says ``barrier: true``.
-    """
+    """A task group."""
 
     name: str
     path: Path
     barrier: bool
+
     asks_barrier: bool = False
+    """Whether the document itself says ``barrier: true``."""
+
     ignore_nonlead_status: bool
     tasks: tuple[TaskSpec, ...]
+
     upstream: tuple[str, ...] = ()
+    """The groups whose tasks its tasks take input from."""
+
     bare: bool = False
+    """Whether it is one task written under ``tasks:``."""
+
     nvlink: bool | None = None
+    """False: no ComputeDomain; True: all its tasks with GPUs claim a channel of it; None: ``auto``."""
+
     topology: tuple[Requirement, ...] = ()
+    """It binds every task that does not leave it."""
+
     recovery: tuple[RecoveryWords, ...] = ()
+    """What the workflow and the group say of it, in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowSpec:
-    """A workflow, and the text it was read from. Timeouts are seconds, None where the pool's default holds.
-
-    ``pool`` and ``backend`` are where its author wants it, empty where that is left to the request.
-    ``environment`` is laid over that of every task. Lines and columns count in ``rendered``, of which
-    ``places`` knows them; ``template`` is the text before it was rendered, None where nothing was
-    templated. With ``faults`` the values are good for finding more of them, and for nothing else.
-    """
+    """A workflow, and the text it was read from."""
 
     name: str
     labels: Mapping[str, str]
+
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Laid over that of every task."""
+
     groups: tuple[GroupSpec, ...]
+
     pool: str = ""
+    """Where its author wants it, as ``backend`` is; empty: that is left to the request."""
+
     backend: str = ""
+
     exec_timeout: float | None
+    """Seconds, as ``queue_timeout`` is; None: the pool's default holds."""
+
     queue_timeout: float | None
+
     rendered: str
+    """The text in which lines and columns count."""
+
     template: str | None
+    """The text before it was rendered; None: nothing was templated."""
+
     places: Places
+    """The lines and columns of values in ``rendered``."""
+
     warnings: tuple[Notice, ...]
+
     faults: tuple[Fault, ...]
+    """With any, the values are good for finding more of them, and for nothing else."""
 
     def locate_faults(self, faults: Sequence[Fault]) -> list[Fault]:
         """Faults of later checks with line and column, in document order."""

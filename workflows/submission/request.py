@@ -30,29 +30,35 @@ class FormerWorkflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionRequest:
-    """A caller's request. ``pool_name`` is empty where one of ``pools`` is chosen, or the document decides.
-
-    ``labels`` and ``env_vars`` are ``key=value`` texts, not yet checked.
-
-    ``former`` is set for a restart. A text that was ``rendered_before`` is not rendered again. With
-    ``force_infeasible`` a workflow that can never be placed is accepted, too.
-    """
+    """A caller's request."""
 
     pool_name: str
+    """Empty: one of ``pools`` is chosen, or the document decides."""
+
     text: str
     variables: tuple[str, ...]
     string_variables: tuple[str, ...]
     user: AbstractBaseUser
     priority: str
+
     labels: tuple[str, ...]
+    """``key=value`` texts, not yet checked, as ``env_vars`` are."""
+
     env_vars: tuple[str, ...]
     mode: Mode
     uploaded_template: str
     idempotency_key: str | None
     request_id: str
+
     former: FormerWorkflow | None = None
+    """Set for a restart."""
+
     rendered_before: bool = False
+    """Whether the text is rendered already."""
+
     force_infeasible: bool = False
+    """Whether a workflow that can never be placed is accepted, too."""
+
     pools: tuple[str, ...] = ()
 
     def digest(self) -> str:
