@@ -25,4 +25,4 @@ COPY workflows workflows
 ENV PATH=/opt/osmo/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 DJANGO_SETTINGS_MODULE=osmo_topology.settings
 USER 10001:10001
 EXPOSE 8000
-CMD ["gunicorn", "--config", "python:web.webserver", "osmo_topology.asgi", "--bind", "0.0.0.0:8000", "--workers", "2"]
+CMD ["gunicorn", "--config", "python:web.server.webserver", "osmo_topology.asgi", "--bind", "0.0.0.0:8000", "--workers", "2"]

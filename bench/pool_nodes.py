@@ -57,7 +57,7 @@ def client() -> Any:
     from django.contrib.auth.models import User  # noqa: PLC0415 -- after django.setup
     from django.test import Client  # noqa: PLC0415 -- the same
 
-    from web.process_memory import settle  # noqa: PLC0415 -- the same
+    from web.operation.process_memory import settle  # noqa: PLC0415 -- the same
 
     settle()  # as the web processes are
     user, _ = User.objects.get_or_create(username="root", is_superuser=True, is_staff=True)

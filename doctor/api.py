@@ -14,12 +14,12 @@ from rest_framework.views import APIView
 from doctor import services
 from doctor.models import ConsistencyCheck
 from scheduling.errors import NotFound
-from web.deprecation import announce
-from web.permissions import Needs
+from web.access.permissions import Needs
+from web.limits.throttles import DoctorThrottle
 from web.policy import Action
-from web.queries import NoQuery
-from web.shapes import AsStored, Instant, Shape, about
-from web.throttles import DoctorThrottle
+from web.rest.deprecation import announce
+from web.rest.queries import NoQuery
+from web.rest.shapes import AsStored, Instant, Shape, about
 from workflows.api.views import username
 
 DOCTOR = Needs(Action.DOCTOR_RUN)

@@ -13,7 +13,7 @@ from doctor.facts import Finding, Repair
 from pools.clusters.connect import cluster_for
 from pools.models import Backend
 from pools.services import sync
-from workflows.reconcile import orphans
+from workflows.reconcile.end import orphans
 from workflows.services.notify import mark_due
 
 

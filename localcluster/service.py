@@ -74,7 +74,7 @@ def commands(settings: Settings) -> dict[str, Command]:
     # more than one observer would share the clusters between them, one is enough here
     table = {
         "web": [
-            "-m", "gunicorn", "--config", "python:web.webserver", "osmo_topology.asgi",
+            "-m", "gunicorn", "--config", "python:web.server.webserver", "osmo_topology.asgi",
             "--bind", f"{LOOPBACK}:{settings.port}",
             "--workers", "2",
             "--worker-tmp-dir", tempfile.gettempdir(),

@@ -16,12 +16,12 @@ from celery.signals import (
 from django_structlog.celery.steps import DjangoStructLogInitStep
 from kombu.entity import Queue
 
-from web import periodic
-from web.process_memory import settle
+from web.operation import periodic
+from web.operation.process_memory import settle
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
 
-app = Celery("osmo_topology", fixups=["web.connections:fixup"])
+app = Celery("osmo_topology", fixups=["web.database.connections:fixup"])
 app.set_default()  # also in threads that did not make it: those of gunicorn
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.steps["worker"].add(DjangoStructLogInitStep)
@@ -49,7 +49,7 @@ EVERY = {
     "pools.sync_clusters": SYNC_SECONDS,
 }
 app.conf.beat_schedule = {task: {"task": task, "schedule": seconds} for task, seconds in EVERY.items()}
-app.conf.beat_scheduler = "web.periodic:Steady"
+app.conf.beat_scheduler = "web.operation.periodic:Steady"
 app.conf.task_queues = [Queue(name, routing_key=name) for name in (periodic.MAIN_QUEUE, periodic.QUEUE)]
 PARTS = {  # what periodic work sends a message for, for each cluster
     "workflows.tasks.evaluate_cluster": EVERY["workflows.tasks.sweep_conditions"],
@@ -81,7 +81,7 @@ def _keep_our_logging(**_: Any) -> None:
 def _settle(sender: Any, **_: Any) -> None:
     """Everything that tasks need is loaded by now."""
     from cluster import concurrency  # noqa: PLC0415 -- the same
-    from web import metrics, pulse, rollout  # noqa: PLC0415 -- once Django has its settings
+    from web.operation import metrics, pulse, rollout  # noqa: PLC0415 -- once Django has its settings
 
     settle()
     concurrency.share(sender.controller.concurrency)
@@ -98,7 +98,7 @@ def _show_the_rows(**_: Any) -> None:
     """Serve the metrics of the rows: there is one beat."""
     from prometheus_client import REGISTRY  # noqa: PLC0415 -- once Django has its settings
 
-    from web import metrics, pulse  # noqa: PLC0415 -- the same
+    from web.operation import metrics, pulse  # noqa: PLC0415 -- the same
     from workflows.services.gauges import StateCollector  # noqa: PLC0415 -- the same
 
     REGISTRY.register(StateCollector())

@@ -6,10 +6,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from django.templatetags.static import static
 
-from web import periodic
 from web.env import DEVELOPMENT_KEY, environment
 from web.identity.configuration import provider_settings
-from web.logging import configure_logging
+from web.operation import periodic
+from web.operation.logging import configure_logging
 from web.release import VERSION
 
 ENV = environment()
@@ -56,18 +56,18 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "web.metrics.RequestMetricsMiddleware",
+    "web.operation.metrics.RequestMetricsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "web.middleware.RequestIdMiddleware",
-    "web.version.ClientVersionMiddleware",
+    "web.rest.middleware.RequestIdMiddleware",
+    "web.views.version.ClientVersionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "web.middleware.HostMiddleware",
+    "web.rest.middleware.HostMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "web.identity.sessions.SessionUserMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "web.middleware.RequestLogMiddleware",
+    "web.rest.middleware.RequestLogMiddleware",
 ]
 
 # the id is ours by then: RequestIdMiddleware has looked at the caller's
@@ -153,19 +153,19 @@ LOGIN_URL = "/ui/login"
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "web.auth.GatewayAuthentication",
+        "web.access.auth.GatewayAuthentication",
         "web.identity.authentication.ProviderAuthentication",
-        "web.auth.ShortLoginAuthentication",
-        "web.auth.PersonalTokenAuthentication",
-        "web.auth.DevelopmentUserAuthentication",
+        "web.access.auth.ShortLoginAuthentication",
+        "web.access.auth.PersonalTokenAuthentication",
+        "web.access.auth.DevelopmentUserAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["web.permissions.Allowed"],
-    "DEFAULT_RENDERER_CLASSES": ["web.shapes.ShapeRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["web.parsers.StrictJSONParser"],
+    "DEFAULT_PERMISSION_CLASSES": ["web.access.permissions.Allowed"],
+    "DEFAULT_RENDERER_CLASSES": ["web.rest.shapes.ShapeRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["web.rest.parsers.StrictJSONParser"],
     "URL_FORMAT_OVERRIDE": None,  # a parameter "format" is one like any other
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "web.errors.handle",
+    "EXCEPTION_HANDLER": "web.rest.errors.handle",
     "UNAUTHENTICATED_USER": None,
     "DATETIME_FORMAT": "%Y-%m-%dT%H:%M:%S.%f",  # naive UTC: OSMO's client refuses a zone
 }
@@ -179,19 +179,19 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PUBLIC": True,
-    "SERVE_PERMISSIONS": ["web.permissions.Allowed"],
+    "SERVE_PERMISSIONS": ["web.access.permissions.Allowed"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_NO_READ_ONLY_REQUIRED": True,  # some are told only in replies to writes, or with verbose
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "web.schema.describe_errors",
+        "web.rest.schema.describe_errors",
     ],
     "ENUM_NAME_OVERRIDES": {
         "TaskStatus": "workflows.lifecycle.statuses.TaskStatus.values",
         "WorkflowStatus": "workflows.lifecycle.statuses.WorkflowStatus.values",
-        "GroupFeasibilityShapeVerdictEnum": "workflows.feasibility.report.VERDICTS",
+        "GroupFeasibilityShapeVerdictEnum": "workflows.feasibility.verdict.report.VERDICTS",
     },
 }
 

@@ -3,9 +3,11 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from web import errors, health, metrics, not_offered
-from web.admin_login import admin_login
-from web.docs import DocsView, SchemaView
+from web.operation import health, metrics
+from web.rest import errors
+from web.views import not_offered
+from web.views.admin_login import admin_login
+from web.views.docs import DocsView, SchemaView
 
 urlpatterns = [
     path("livez", health.livez),

@@ -4,8 +4,8 @@ import os
 
 import django
 
-from web.handler import Handler
-from web.process_memory import settle
+from web.operation.process_memory import settle
+from web.rest.handler import Handler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
 django.setup(set_prefix=False)

@@ -25,10 +25,10 @@ from rest_framework.views import APIView
 
 from pages.drawn import drawn_values
 from pages.pool_rows import MOST_SECONDS, PageRows
-from web.access import grants_of
-from web.permissions import caller
+from web.access.permissions import caller
+from web.access.rights import grants_of
+from web.database.transactions import one_moment
 from web.release import VERSION
-from web.transactions import one_moment
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "

@@ -6,7 +6,7 @@ from rest_framework.authentication import CSRFCheck
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 
-from web.queries import StrictForm
+from web.rest.queries import StrictForm
 
 
 class Form(StrictForm):

@@ -17,7 +17,7 @@ from web.identity.fetching import Unreachable
 from web.identity.provider import Provider, provider_of
 from web.identity.users import user_of
 from web.identity.verification import TokenRefused
-from web.login_limits import give_back_try, take_try
+from web.limits.login_limits import give_back_try, take_try
 
 
 @never_cache

@@ -14,7 +14,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from pages.base import CONTENT_POLICY, TITLES, html
 from web.identity.sessions import is_of_provider
-from web.login_limits import give_back_try, take_try
+from web.limits.login_limits import give_back_try, take_try
 
 _LONGEST_PAGE = 2000
 

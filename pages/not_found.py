@@ -5,7 +5,7 @@ from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 
 from pages.base import PageView
-from web.permissions import Needs
+from web.access.permissions import Needs
 from web.policy import Action
 
 

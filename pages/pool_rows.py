@@ -23,7 +23,7 @@ from django.db import connection
 from django.utils import timezone
 
 from pools.api.representations import HEARTBEAT_LASTS
-from scheduling.channels import SETTLED_AFTER
+from scheduling.nodes.channels import SETTLED_AFTER
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_LIVE
 
 MOST_SECONDS = 600

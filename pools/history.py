@@ -22,9 +22,9 @@ from django.db.models import Q, QuerySet
 from pools.models import ConfigRevision
 from pools.selectors import Caller
 from scheduling.errors import Fault, InvalidSpec, NotFound
-from web.access import grants_of
+from web.access.rights import grants_of
+from web.database.transactions import one_transaction
 from web.policy import Action
-from web.transactions import one_transaction
 
 MAX_OBJECTS = 20_000
 """Objects in all sets of one reply together: a thousand sets of a thousand pools are no reply."""

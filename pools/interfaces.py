@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from scheduling.levels import Domain, Levels
+from scheduling.topology.levels import Domain, Levels
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,7 +232,7 @@ class NodeFailure(models.Model):
 
 
 class SuspectNode(models.Model):
-    """A node on which groups of several users were lost lately (``scheduling.suspects``)."""
+    """A node on which groups of several users were lost lately (``scheduling.nodes.suspects``)."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="suspects")
     node = models.CharField(max_length=253)

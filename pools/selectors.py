@@ -36,12 +36,12 @@ from pools.models import (
 )
 from pools.pod_templates.applied import node_selection
 from scheduling.errors import NotFound
-from scheduling.key_rows import NodeLabel
 from scheduling.kubernetes_syntax import GPU
-from scheduling.levels import Domain, Level, Levels
-from web.access import grants_of
+from scheduling.topology.key_rows import NodeLabel
+from scheduling.topology.levels import Domain, Level, Levels
+from web.access.rights import grants_of
+from web.database.rows import Columns, set_related
 from web.policy import POOL_VISIBILITY, Action, refusal
-from web.rows import Columns, set_related
 
 Row = TypeVar("Row", Pool, Backend)
 

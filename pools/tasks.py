@@ -1,7 +1,7 @@
 """Background work on configuration: probes of backends, and syncs of clusters with pools.
 
 Messages are notifications and the rows are the truth, so a late, lost or doubled message is harmless: beat
-sends all of them again every few seconds (``web.periodic``). Each message is about one backend or cluster, so
+sends all of them again every few seconds (``periodic``). Each message is about one backend or cluster, so
 that a cluster that is down delays no other; a cluster that does not answer is only probed. Threads
 of a worker know no time limit (Celery's are for processes), so each run has a deadline of its own, after
 which it begins no further call.
@@ -21,7 +21,7 @@ from pools.selectors import installation
 from pools.services import declared, sync
 from pools.services.observed import record_probe
 from scheduling.backends.registry import installed
-from web.periodic import Periodic
+from web.operation.periodic import Periodic
 
 log = structlog.get_logger(__name__)
 

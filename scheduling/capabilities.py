@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from scheduling.errors import Fault, Path
-from scheduling.levels import Level
+from scheduling.topology.levels import Level
 
 
 class Capability(StrEnum):

@@ -14,9 +14,9 @@ from uuid import UUID
 from scheduling.backends.base import Feature, GangRequest, Manifest, Purpose, ResourceKind
 from scheduling.backends.facets import SchedulerBackend
 from scheduling.capabilities import Capability, SchedulerVersion
-from scheduling.levels import Level
-from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.terms import SchedulingTerms
+from scheduling.topology.levels import Level
+from scheduling.topology.requirements import Gang, GangTask, Requirement
 
 
 @dataclass(frozen=True, slots=True)

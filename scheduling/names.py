@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from scheduling.kubernetes_syntax import is_dns_label
-from scheduling.requirements import SetPath
+from scheduling.topology.requirements import SetPath
 
 MAX_NAME = 63
 

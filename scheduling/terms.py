@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from scheduling.capabilities import SchedulerVersion
-from scheduling.checks import UnsupportedPreferred
-from scheduling.levels import Levels
+from scheduling.gang.checks import UnsupportedPreferred
+from scheduling.topology.levels import Levels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from pools.documents.terms import terms_of
 from pools.models import Backend, Cluster, ForeignUsage, Installation, Node, Platform, Pool, TopologyKey
 from pools.selectors import pool_levels
 from scheduling import names
-from scheduling.levels import Level
+from scheduling.topology.levels import Level
 from tests.builders.terms import changed
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.values.placement import GroupPlacement, TaskPlacement

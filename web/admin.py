@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from web.access import unknown_role
+from web.access.rights import unknown_role
 from web.models import PersonalToken, ProviderIdentity, Role, RoleAssignment
 
 

@@ -16,6 +16,6 @@ class WebConfig(AppConfig):
     def ready(self) -> None:
         for sentence in former_names():
             log.warning("setting_renamed", reason=sentence)
-        import_module("web.schema")
-        import_module("web.timestamps").register()
-        import_module("web.rollout").register_readiness()
+        import_module("web.rest.schema")
+        import_module("web.database.timestamps").register()
+        import_module("web.operation.rollout").register_readiness()

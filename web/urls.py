@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from web import jwt_login, not_offered, tokens, version
+from web.views import jwt_login, not_offered, tokens, version
 
 urlpatterns = [
     path("api/version", version.VersionView.as_view()),

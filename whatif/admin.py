@@ -20,10 +20,10 @@ from pools.admin.forms import YamlField
 from pools.admin.pages import AdminPage, error_lines, row_or_404
 from pools.models import Pool
 from scheduling.errors import InvalidSpec, TopologyError
-from web.errors import faults_of
+from web.rest.errors import faults_of
 from whatif.api import notes_of, scenario_in
 from whatif.comparison import Effect, WhatIf, what_if
-from workflows.feasibility.fragmentation import PoolFragments
+from workflows.feasibility.placement.fragmentation import PoolFragments
 
 INTRODUCTION = (
     "Describe other nodes or keys and see what would happen to the groups that wait. Nothing is saved, and "

@@ -10,13 +10,13 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pools.selectors import pool_visible_to
-from scheduling.levels import Level
-from web.access import grants_of
-from web.permissions import Needs
+from scheduling.topology.levels import Level
+from web.access.permissions import Needs
+from web.access.rights import grants_of
+from web.limits.throttles import SubmitThrottle
 from web.policy import Action, refusal
-from web.queries import NoQuery, StrictForm, valid_values
-from web.shapes import Instant, Shape, about, choice
-from web.throttles import SubmitThrottle
+from web.rest.queries import NoQuery, StrictForm, valid_values
+from web.rest.shapes import Instant, Shape, about, choice
 from whatif.comparison import Effect, GroupComparison, WhatIf, what_if
 from whatif.judgement import Judgement, Prospect
 from whatif.scenario import MOST_ADDED, NewNodes, Scenario

@@ -21,17 +21,17 @@ from scheduling.fit.questions import EditSide, Question, Questions, answer_job
 from scheduling.fit.snapshot import FitNode
 from scheduling.fit.verdict import Verdict
 from scheduling.kubernetes_syntax import selects
-from scheduling.levels import Levels
+from scheduling.topology.levels import Levels
 from web.children import Exceeded, JobBounds, children
-from web.errors import summary
-from web.turns import turn
+from web.limits.turns import turn
+from web.rest.errors import summary
 from whatif.judgement import Judgement, PreparedNodes, Prospect, Resubmission
 from whatif.scenario import Scenario, Target, edits_of, target_of
-from workflows.feasibility.fragmentation import PoolFragments, of_snapshot
-from workflows.feasibility.nodes import ObservedNodes, observed_nodes, selectors_of
-from workflows.feasibility.queue_usage import QueueReading, read_queues
-from workflows.feasibility.sentences import no_nodes_reason
-from workflows.feasibility.waiting_groups import WaitingGroup, waiting_groups_in
+from workflows.feasibility.capacity.nodes import ObservedNodes, observed_nodes, selectors_of
+from workflows.feasibility.placement.fragmentation import PoolFragments, of_snapshot
+from workflows.feasibility.queues.queue_usage import QueueReading, read_queues
+from workflows.feasibility.queues.waiting_groups import WaitingGroup, waiting_groups_in
+from workflows.feasibility.verdict.sentences import no_nodes_reason
 from workflows.selectors import names_known_to
 
 SECONDS = 10.0

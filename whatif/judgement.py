@@ -16,12 +16,12 @@ from scheduling.fit.admission import admitted
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.questions import EditSide, Question
 from scheduling.fit.verdict import Verdict
-from scheduling.levels import domain_of
 from scheduling.sentences import first
+from scheduling.topology.levels import domain_of
 from whatif.scenario import Target
-from workflows.feasibility.nodes import ObservedNodes, demand_of
-from workflows.feasibility.queue_usage import QueueReading
-from workflows.feasibility.sentences import redacted, sentence
+from workflows.feasibility.capacity.nodes import ObservedNodes, demand_of
+from workflows.feasibility.queues.queue_usage import QueueReading
+from workflows.feasibility.verdict.sentences import redacted, sentence
 from workflows.values.placement import GroupValues, TaskTry
 
 

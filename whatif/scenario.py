@@ -11,9 +11,9 @@ from pools.selectors import Caller, backend_visible_to, pool_levels, pool_visibl
 from scheduling.errors import Fault, Forbidden, NotFound, Path, in_order
 from scheduling.fit.edits import Edits, in_domain
 from scheduling.fit.snapshot import FitNode, Snapshot
-from scheduling.levels import HOSTNAME_LABEL, Levels, check_levels
+from scheduling.topology.levels import HOSTNAME_LABEL, Levels, check_levels
 from web.policy import Action
-from workflows.feasibility.known_nodes import fit_node
+from workflows.feasibility.capacity.known_nodes import fit_node
 
 MOST_ADDED = 20_000
 _MOST_ALLOWED = 20

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from prometheus_client import Counter, Gauge, Histogram
 
 from scheduling.errors import Busy, Conflict, InvalidSpec, NotFound, TopologyError
-from web.turns import Parked
+from web.limits.turns import Parked
 
 SUBMISSIONS = Counter(
     "osmo_submissions",

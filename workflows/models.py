@@ -144,7 +144,7 @@ class TaskGroup(models.Model):
     placement_result = models.JSONField(
         null=True,
         db_column="got",
-        help_text="How its placement satisfies its requirements; see workflows.feasibility.placed.",
+        help_text="How its placement satisfies its requirements; see workflows.feasibility.placement.placed.",
     )
     conditions = models.JSONField(default=list)
     generation = models.PositiveIntegerField(
@@ -183,12 +183,14 @@ class TaskGroup(models.Model):
     stop_message = models.TextField(blank=True, default="")
     force = models.BooleanField(default=False, help_text="Stop without grace.")
     stage = models.PositiveSmallIntegerField(
-        default=0, db_default=0, help_text="Preferences relaxed so far (scheduling.stages); never lowered."
+        default=0,
+        db_default=0,
+        help_text="Preferences relaxed so far (scheduling.gang.stages); never lowered.",
     )
     pins = models.JSONField(
         default=list,
         db_default=[],
-        help_text="Sets that node labels keep in a domain, not a constraint (scheduling.pins).",
+        help_text="Sets that node labels keep in a domain, not a constraint (scheduling.gang.pins).",
     )
     other_pins = models.JSONField(
         null=True,
@@ -199,12 +201,12 @@ class TaskGroup(models.Model):
     )
     preference_levels = models.PositiveSmallIntegerField(
         null=True,
-        help_text="Levels that preferences may still name (scheduling.free_preferences); null: all.",
+        help_text="Levels that preferences may still name (scheduling.gang.free_preferences); null: all.",
     )
     set_order = models.JSONField(
         default=list,
         db_default=[],
-        help_text="The order of its sets where that is not the usual one (scheduling.set_order).",
+        help_text="The order of its sets where that is not the usual one (scheduling.gang.set_order).",
     )
     proposed_order = models.JSONField(
         null=True, help_text="An order in which it would be placed now; its next reconciliation decides."

@@ -26,12 +26,12 @@ from django.db.models import (
 )
 
 from pools.selectors import Caller
-from scheduling import pins, set_order
 from scheduling.errors import NotFound
-from scheduling.requirements import Requirement
-from web.access import grants_of
+from scheduling.gang import pins, set_order
+from scheduling.topology.requirements import Requirement
+from web.access.rights import grants_of
+from web.database.transactions import one_transaction
 from web.policy import Action, refusal
-from web.transactions import one_transaction
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus
 from workflows.models import Attempt, Event, ObservedObject, Task, TaskGroup, Workflow

@@ -25,13 +25,14 @@ from pools.clusters.connect import access_of, cluster_for
 from pools.models import Backend
 from pools.services import evaluation
 from web.env import environment
-from web.periodic import Periodic
+from web.operation.periodic import Periodic
 from workflows import metrics
-from workflows.feasibility import measured_fragmentation
+from workflows.feasibility.placement import measured_fragmentation
 from workflows.logs.archive import HOLD_SECONDS, keep_before_delete, keep_ended
 from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle_released
 from workflows.metrics import RECONCILES_IDLE, RECONCILES_SKIPPED
-from workflows.reconcile import orphans, run
+from workflows.reconcile import run
+from workflows.reconcile.end import orphans
 from workflows.services import levels, notify, orders, queue, retention, sweep
 from workflows.services.lease import take_lease
 

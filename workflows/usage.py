@@ -9,8 +9,8 @@ from django.db.models import Count, Q
 
 from pools.interfaces import ComputeDomains, ObservedComputeDomain, Room, Unreleased
 from scheduling.fit.fragmentation import free_nodes
-from scheduling.levels import Domain, Level, Levels
-from workflows.feasibility.nodes import nodes_with_usage
+from scheduling.topology.levels import Domain, Level, Levels
+from workflows.feasibility.capacity.nodes import nodes_with_usage
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import WORKFLOW_LIVE
 from workflows.models import ObservedObject, TaskGroup, Workflow

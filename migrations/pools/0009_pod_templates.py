@@ -4,7 +4,7 @@ import django.contrib.postgres.fields
 import django.core.validators
 from django.db import migrations, models
 
-from web.migrating import LockTables
+from web.database.migrating import LockTables
 
 
 class Migration(migrations.Migration):

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-from web.migrating import LockTables
+from web.database.migrating import LockTables
 
 
 class Migration(migrations.Migration):

@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='taskgroup',
             name='stage',
-            field=models.PositiveSmallIntegerField(db_default=0, default=0, help_text='Preferences relaxed so far (scheduling.stages); never lowered.'),
+            field=models.PositiveSmallIntegerField(db_default=0, default=0, help_text='Preferences relaxed so far (scheduling.gang.stages); never lowered.'),
         ),
         migrations.AddField(
             model_name='taskgroup',

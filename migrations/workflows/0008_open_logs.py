@@ -1,6 +1,6 @@
 from django.db import migrations, models
 
-from web.migrating import BuildIndex
+from web.database.migrating import BuildIndex
 
 
 class Migration(migrations.Migration):

@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='taskgroup',
             name='got',
-            field=models.JSONField(help_text='What it got of what was asked; see workflows.feasibility.placed.', null=True),
+            field=models.JSONField(help_text='What it got of what was asked; see workflows.feasibility.placement.placed.', null=True),
         ),
     ]

@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
                 migrations.AlterField(
                     model_name='taskgroup',
                     name='placement_result',
-                    field=models.JSONField(db_column='got', help_text='How its placement satisfies its requirements; see workflows.feasibility.placed.', null=True),
+                    field=models.JSONField(db_column='got', help_text='How its placement satisfies its requirements; see workflows.feasibility.placement.placed.', null=True),
                 ),
             ],
         ),

@@ -2,7 +2,7 @@ import django.contrib.postgres.indexes
 import django.db.models.fields.json
 from django.db import migrations, models
 
-from web.migrating import BuildIndex
+from web.database.migrating import BuildIndex
 
 
 class Migration(migrations.Migration):

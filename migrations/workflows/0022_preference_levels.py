@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='taskgroup',
             name='preference_levels',
-            field=models.PositiveSmallIntegerField(help_text='Levels that preferences may still name (scheduling.free_preferences); null: all.', null=True),
+            field=models.PositiveSmallIntegerField(help_text='Levels that preferences may still name (scheduling.gang.free_preferences); null: all.', null=True),
         ),
     ]

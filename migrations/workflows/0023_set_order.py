@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='taskgroup',
             name='set_order',
-            field=models.JSONField(db_default=[], default=list, help_text='The order of its sets where that is not the usual one (scheduling.set_order).'),
+            field=models.JSONField(db_default=[], default=list, help_text='The order of its sets where that is not the usual one (scheduling.gang.set_order).'),
         ),
     ]

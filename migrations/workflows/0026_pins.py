@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='taskgroup',
             name='pins',
-            field=models.JSONField(db_default=[], default=list, help_text='Sets that node labels keep in a domain, not a constraint (scheduling.pins).'),
+            field=models.JSONField(db_default=[], default=list, help_text='Sets that node labels keep in a domain, not a constraint (scheduling.gang.pins).'),
         ),
         migrations.AddField(
             model_name='taskgroup',

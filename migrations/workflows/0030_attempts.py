@@ -3,7 +3,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-from web.migrating import LockTables
+from web.database.migrating import LockTables
 
 
 class Migration(migrations.Migration):

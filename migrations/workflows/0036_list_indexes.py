@@ -4,7 +4,7 @@ import django.contrib.postgres.indexes
 import django.contrib.postgres.search
 from django.db import migrations, models
 
-from web.migrating import BuildIndex
+from web.database.migrating import BuildIndex
 
 
 class Migration(migrations.Migration):

@@ -1,7 +1,7 @@
 from django.contrib.postgres.operations import RemoveIndexConcurrently
 from django.db import migrations, models
 
-from web.migrating import BuildIndex, SampleMore
+from web.database.migrating import BuildIndex, SampleMore
 
 
 class Migration(migrations.Migration):

@@ -19,14 +19,14 @@ from pools.pod_templates.applied import node_selection, tolerations_of
 from pools.selectors import Caller, pool_levels
 from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import NO_AMOUNTS, OTHERS, FitNode, Snapshot
-from scheduling.levels import HOSTNAME_LABEL, Domain, Levels, domain_of
 from scheduling.natural_order import natural
 from scheduling.sentences import plain_listing
-from web.access import grants_of
+from scheduling.topology.levels import HOSTNAME_LABEL, Domain, Levels, domain_of
+from web.access.rights import grants_of
 from web.policy import Action
 from workflows import selectors
-from workflows.feasibility.fragmentation import PoolFragments, fragments_of, observed_pool_nodes
-from workflows.feasibility.sentences import ANOTHER_WORKFLOW
+from workflows.feasibility.placement.fragmentation import PoolFragments, fragments_of, observed_pool_nodes
+from workflows.feasibility.verdict.sentences import ANOTHER_WORKFLOW
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 from workflows.models import Task, Workflow
 from workflows.nodes.suspects import suspects_of

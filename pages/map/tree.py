@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from scheduling.levels import Domain
 from scheduling.natural_order import natural
+from scheduling.topology.levels import Domain
 
 Path = tuple[str, ...]
 

@@ -20,9 +20,9 @@ from pages.map.table import rows
 from pages.map.tree import Path
 from pages.pool_rows import map_rows
 from pools.selectors import pool_visible_to
-from web.permissions import Needs, caller
+from web.access.permissions import Needs, caller
 from web.policy import Action
-from web.queries import Query
+from web.rest.queries import Query
 from workflows.selectors import workflow_known_as
 
 LIVE_UP_TO = 250

@@ -20,15 +20,15 @@ from scheduling.capabilities import Capabilities, Capability
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.outcome import PlacementOutcome, SetOutcome
 from scheduling.fit.verdict import Answer, DomainCapacity, SetVerdict, Verdict, judge, rooms
-from scheduling.levels import Domain, Levels
-from scheduling.requirements import Gang, GangTask, Requirement, SetPath, describe
+from scheduling.gang.tree import ConstraintNode as TreeNode
+from scheduling.gang.tree import ConstraintTree
 from scheduling.sentences import count_of
-from scheduling.tree import ConstraintNode as TreeNode
-from scheduling.tree import ConstraintTree
-from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
-from workflows.feasibility.placed import outcomes_on
-from workflows.feasibility.report import holders_of
-from workflows.feasibility.sentences import redacted, sentence
+from scheduling.topology.levels import Domain, Levels
+from scheduling.topology.requirements import Gang, GangTask, Requirement, SetPath, describe
+from workflows.feasibility.capacity.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
+from workflows.feasibility.placement.placed import outcomes_on
+from workflows.feasibility.verdict.report import holders_of
+from workflows.feasibility.verdict.sentences import redacted, sentence
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.selectors import group_values, names_known_to

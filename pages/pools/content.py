@@ -18,14 +18,14 @@ from pools.selectors import Caller, KeyDomains, key_domains, pool_levels
 from pools.values.recovery_words import policy_of
 from scheduling.capabilities import Capability
 from scheduling.fit.snapshot import FitNode
-from scheduling.levels import domain_of
 from scheduling.sentences import plain_listing
-from web.access import grants_of
+from scheduling.topology.levels import domain_of
+from web.access.rights import grants_of
 from web.policy import Action, Grants
-from workflows.feasibility.fragmentation import PoolFragments, fragments_of
-from workflows.feasibility.nodes import ObservedNodes, observed_nodes
-from workflows.feasibility.pool_outcomes import PoolOutcomes, outcomes_in
-from workflows.feasibility.usage import PoolNode, nodes_of, placed_tasks, used_by_node
+from workflows.feasibility.capacity.nodes import ObservedNodes, observed_nodes
+from workflows.feasibility.capacity.usage import PoolNode, nodes_of, placed_tasks, used_by_node
+from workflows.feasibility.placement.fragmentation import PoolFragments, fragments_of
+from workflows.feasibility.placement.pool_outcomes import PoolOutcomes, outcomes_in
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import TaskGroup, in_status
 from workflows.nodes.channels import nodes_without_channel

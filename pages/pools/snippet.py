@@ -8,7 +8,7 @@ required: tasks that claim channels outside one clique gain nothing.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduling.levels import HOSTNAME_LABEL, Levels
+from scheduling.topology.levels import HOSTNAME_LABEL, Levels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

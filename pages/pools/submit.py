@@ -22,11 +22,11 @@ from pools.models import Pool
 from pools.selectors import pool_visible_to
 from scheduling.errors import Busy, Fault, InvalidSpec, NotFound, TopologyError
 from scheduling.fit.verdict import Answer
-from web import errors
-from web.permissions import Needs, caller
+from web.access.permissions import Needs, caller
+from web.limits.throttles import SubmitThrottle
 from web.policy import Action
-from web.queries import NoQuery
-from web.throttles import SubmitThrottle
+from web.rest import errors
+from web.rest.queries import NoQuery
 from workflows.models import Workflow
 from workflows.submission.choice import read_pools
 from workflows.submission.idempotency import checked_key

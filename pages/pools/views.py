@@ -12,7 +12,7 @@ from pages.base import PageView, unless_unchanged
 from pages.pool_rows import outcomes_since, pool_rows
 from pages.pools.content import pool_content, pool_lines
 from pools.selectors import pool_visible_to, pools_allowed_to
-from web.permissions import Needs, caller
+from web.access.permissions import Needs, caller
 from web.policy import Action
 
 LIVE_UP_TO = 1000

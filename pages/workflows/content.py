@@ -23,10 +23,10 @@ from pages.workflows.verdicts import WaitsView, waits_view
 from pools.selectors import Caller
 from scheduling import names
 from scheduling.sentences import agree, count_of
-from web.access import grants_of
+from web.access.rights import grants_of
 from web.policy import Action
 from workflows.explain.summary import status_sentence
-from workflows.feasibility.placed import PlacementResult
+from workflows.feasibility.placement.placed import PlacementResult
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.selectors import compute_domains_of, neighbours_of, variables_of

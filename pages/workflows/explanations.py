@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from pages.drawn import drawn_values
 from pools.selectors import Caller
-from web.access import grants_of
+from web.access.rights import grants_of
 from workflows.explain.report import WaitExplanation, explain_waits
 from workflows.models import TaskGroup
 

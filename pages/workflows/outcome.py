@@ -10,9 +10,9 @@ from datetime import datetime
 
 from pages.workflows.labels import Badge
 from scheduling.fit.outcome import PlacementOutcome
-from scheduling.requirements import describe
 from scheduling.sentences import count_of, plain_listing
-from workflows.feasibility.placed import PlacedSet, PlacementResult
+from scheduling.topology.requirements import describe
+from workflows.feasibility.placement.placed import PlacedSet, PlacementResult
 
 MOST_MISSED = 20
 MOST_DOMAINS = 5

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Count
 
 from pages.workflows.labels import Badge, span, status_badge
-from scheduling.node_health import NodeHealth
+from scheduling.nodes.node_health import NodeHealth
 from workflows.lifecycle.statuses import LIVE_ORDER
 from workflows.models import Task, Workflow
 from workflows.nodes.health import unhealthy_nodes_of

@@ -12,13 +12,13 @@ from pages.workflows.evidence import Evidence, evidence
 from scheduling.fit.contention import PreemptionAnswer
 from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, Obstacle, SetVerdict, Verdict
-from scheduling.requirements import describe
 from scheduling.sentences import agree, count_of, listing
+from scheduling.topology.requirements import describe
 from workflows.explain.reasons import Why
 from workflows.explain.report import WaitExplanation
-from workflows.feasibility.report import FeasibilityReport
-from workflows.feasibility.sentences import ANOTHER_WORKFLOW
-from workflows.feasibility.unexamined import NOT_EXAMINED
+from workflows.feasibility.verdict.report import FeasibilityReport
+from workflows.feasibility.verdict.sentences import ANOTHER_WORKFLOW
+from workflows.feasibility.verdict.unexamined import NOT_EXAMINED
 
 MOST_DETAILED = 20
 """Waiting groups told at length; of more, each in one line."""

@@ -15,10 +15,10 @@ from pages.forms import Form, check_form
 from pages.workflows.content import workflow_content
 from pages.workflows.listing import STATUSES, list_content
 from pages.workflows.tasks import TaskSelection
-from web.permissions import Needs, caller
+from web.access.permissions import Needs, caller
+from web.limits.throttles import SubmitThrottle
 from web.policy import Action
-from web.queries import NoQuery, Query, valid_values
-from web.throttles import SubmitThrottle
+from web.rest.queries import NoQuery, Query, valid_values
 from workflows import selectors
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Workflow

@@ -26,7 +26,7 @@ from pools.models import Backend, Pool
 from pools.services import ConfigChange, Saved, declared
 from pools.services.recording import declared_file
 from scheduling.errors import Fault, Notice, TopologyError, format_path
-from web.access import grants_of
+from web.access.rights import grants_of
 
 
 class _ReadyError(Exception):

@@ -17,7 +17,7 @@ from pools.admin.pages import AdminPage, error_lines, render_diff
 from pools.documents.yaml_text import TextLimits
 from pools.services import ConfigChange, WriteMode
 from scheduling.errors import TopologyError
-from web.access import grants_of
+from web.access.rights import grants_of
 
 
 class ImportForm(forms.Form):

@@ -14,9 +14,9 @@ from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from scheduling.capabilities import Capabilities, Capability, check_pool_levels
 from scheduling.errors import Fault
-from scheduling.key_rows import NodeLabel, RowCoverage, Suggestion, candidates, cover_rows, suggest
 from scheduling.kubernetes_syntax import is_label_key
-from scheduling.levels import HOSTNAME_LABEL, Level, Levels, check_levels
+from scheduling.topology.key_rows import NodeLabel, RowCoverage, Suggestion, candidates, cover_rows, suggest
+from scheduling.topology.levels import HOSTNAME_LABEL, Level, Levels, check_levels
 
 MAX_CANDIDATES = 24
 """Labels considered as suggestions: one query groups the nodes by all of them."""

@@ -11,7 +11,7 @@ from pools.admin.key_editor import EDIT, apply_edit
 from pools.admin.pages import render_diff
 from pools.services import ConfigChange
 from scheduling.errors import Fault
-from web.access import grants_of
+from web.access.rights import grants_of
 
 
 class Previewing:

@@ -17,7 +17,7 @@ from pools.admin.pages import AdminPage, error_lines, row_or_404
 from pools.models import Pool
 from pools.services import ConfigChange
 from scheduling.errors import TopologyError
-from web.access import grants_of
+from web.access.rights import grants_of
 
 
 class RenameForm(forms.Form):

@@ -22,7 +22,7 @@ from pools.admin.pages import AdminPage, error_lines, render_diff, row_or_404
 from pools.models import ConfigRevision, PodTemplate, Pool
 from pools.services import ConfigChange
 from scheduling.errors import Fault, InvalidSpec, TopologyError
-from web.access import grants_of
+from web.access.rights import grants_of
 
 MAX_REVISIONS = 100
 """Of one object, in its own history and to compare with."""

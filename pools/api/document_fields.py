@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_
 
 from pydantic import BaseModel, Field, create_model
 
-from web.shapes import Shape
+from web.rest.shapes import Shape
 
 S = TypeVar("S", bound=Shape)
 

@@ -19,10 +19,10 @@ from pools.api.shapes import WriteShape
 from pools.api.views import DRY_RUN
 from pools.services.files import types_kept
 from scheduling.errors import Fault, InvalidSpec, in_order
-from web.permissions import Needs
+from web.access.permissions import Needs
 from web.policy import Action
-from web.queries import Query
-from web.shapes import Shape, about, absent
+from web.rest.queries import Query
+from web.rest.shapes import Shape, about, absent
 
 
 class FileQuery(Query):

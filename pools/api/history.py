@@ -24,11 +24,11 @@ from pools.history import HistoryFilter, as_set
 from pools.models import ConfigRevision
 from pools.services.recording import MAX_TAGS
 from scheduling.errors import Fault, InvalidSpec, in_order
-from web.access import grants_of
-from web.permissions import Needs, caller, check
+from web.access.permissions import Needs, caller, check
+from web.access.rights import grants_of
 from web.policy import Action
-from web.queries import Query
-from web.shapes import Shape, about, absent
+from web.rest.queries import Query
+from web.rest.shapes import Shape, about, absent
 from web.times import naive_utc
 
 UPDATE = Needs(Action.CONFIG_UPDATE, on=None)

@@ -14,10 +14,10 @@ from pools.documents import pool as shape
 from pools.models import Pool
 from pools.services.renaming import no_platform
 from scheduling.errors import Fault, InvalidSpec
-from web.access import grants_of
-from web.permissions import Needs, check
+from web.access.permissions import Needs, check
+from web.access.rights import grants_of
 from web.policy import Action
-from web.shapes import Shape, about, absent
+from web.rest.shapes import Shape, about, absent
 
 BY_NAME = {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/PlatformShape"}}
 UPDATE = Needs(Action.CONFIG_UPDATE, on="pool/{name}")

@@ -21,10 +21,10 @@ from pools.api.views import DRY_RUN, IF_MATCH
 from pools.models import PodTemplate
 from pools.pod_templates.notices import template_notices
 from scheduling.errors import Fault, InvalidSpec, NotFound
-from web.permissions import Needs
+from web.access.permissions import Needs
 from web.policy import Action
-from web.shapes import about
-from web.version import WARNING_HEADER, warning_text
+from web.rest.shapes import about
+from web.views.version import WARNING_HEADER, warning_text
 
 READ = Needs(Action.CONFIG_READ, on="config/pod_template")
 UPDATE = Needs(Action.CONFIG_UPDATE, on="config/pod_template")

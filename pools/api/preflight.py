@@ -11,11 +11,11 @@ from pools import selectors
 from pools.checks.pool import unknown_backend
 from pools.preflight.report import as_json, preflight
 from scheduling.errors import InvalidSpec
-from web.permissions import Needs
+from web.access.permissions import Needs
+from web.limits.throttles import PreflightThrottle
 from web.policy import Action
-from web.queries import Query
-from web.shapes import Shape, about
-from web.throttles import PreflightThrottle
+from web.rest.queries import Query
+from web.rest.shapes import Shape, about
 
 SECONDS = 20.0  # a person waits for the answer
 

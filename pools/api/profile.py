@@ -11,11 +11,11 @@ from rest_framework.views import APIView
 
 from pools import selectors
 from scheduling.names import credential_prefix
-from web.access import grants_of
+from web.access.permissions import Needs, caller
+from web.access.rights import grants_of
 from web.models import PersonalToken, Profile
-from web.permissions import Needs, caller
 from web.policy import Action
-from web.shapes import Instant, Shape, about
+from web.rest.shapes import Instant, Shape, about
 
 
 class ProfileSettingsSerializer(serializers.Serializer[Any]):

@@ -12,9 +12,9 @@ from pools.documents.reading import unknown_fields
 from pools.services import ConfigChange, WriteMode
 from pools.services.recording import MAX_TAGS
 from scheduling.errors import Fault, InvalidSpec, Path, PreconditionFailed, in_order
-from web.access import grants_of
-from web.errors import summary
-from web.queries import boolean_parameter
+from web.access.rights import grants_of
+from web.rest.errors import summary
+from web.rest.queries import boolean_parameter
 
 _ETAG = re.compile(r'(?:W/)?"(\d{1,9})"', re.ASCII)
 

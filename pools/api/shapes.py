@@ -21,7 +21,7 @@ from pools.documents.backend import (
 from pools.documents.pool import PlatformDocument, PoolDocument, TopologyKeyDocument
 from pools.documents.recovery import BackoffDocument, RecoveryDocument
 from pools.documents.workflow import UserLimitsDocument, WorkflowConfigDocument, WorkflowInfoDocument
-from web.shapes import AsStored, Instant, Shape, about, absent, absent_or_null, read_only
+from web.rest.shapes import AsStored, Instant, Shape, about, absent, absent_or_null, read_only
 
 
 @fields_of(TopologyKeyDocument)

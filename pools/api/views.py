@@ -20,9 +20,9 @@ from pools.api.requests import envelope, etag, expected_revision, faults_under
 from pools.documents.workflow import WorkflowConfigDocument
 from pools.models import Backend, Pool
 from scheduling.errors import Fault, InvalidSpec
-from web.permissions import Needs
+from web.access.permissions import Needs
 from web.policy import Action
-from web.queries import NoQuery, boolean_parameter
+from web.rest.queries import NoQuery, boolean_parameter
 
 READ = Needs(Action.CONFIG_READ, on=None)
 LIST = Needs(Action.POOL_LIST, on=None)

@@ -22,8 +22,8 @@ from scheduling.capabilities import (
 )
 from scheduling.errors import Fault, Path, in_order
 from scheduling.kubernetes_syntax import is_dns_label, is_label_key, is_label_value
-from scheduling.levels import Levels
-from scheduling.node_health import STATUSES, rule_fault
+from scheduling.nodes.node_health import STATUSES, rule_fault
+from scheduling.topology.levels import Levels
 
 _SCHEDULER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _QUOTA = re.compile(r"nodes|unlimited|[0-9]{1,7}")

@@ -24,7 +24,7 @@ from scheduling import names
 from scheduling.capabilities import Capabilities, Capability, check_pool_levels, check_share
 from scheduling.errors import Fault, Path, in_order
 from scheduling.kubernetes_syntax import MAX_OBJECT_NAME, is_object_name
-from scheduling.levels import check_levels
+from scheduling.topology.levels import check_levels
 
 EXIT_ACTIONS = ("COMPLETE", "FAIL", "RESCHEDULE", "RESTART_GROUP")
 

@@ -17,12 +17,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from pools.conditions import Condition
-from scheduling.coverage import LabelCoverage, LevelCoverage, SharedValue, cover
-from scheduling.drift import Drift, InSync, TopologyNotFound, compare
-from scheduling.joined_queues import JoinedQueue, QueueFault
 from scheduling.kubernetes_syntax import selects
-from scheduling.levels import Levels
+from scheduling.queues.joined_queues import JoinedQueue, QueueFault
 from scheduling.sentences import agree, count_of, plain_listing
+from scheduling.topology.coverage import LabelCoverage, LevelCoverage, SharedValue, cover
+from scheduling.topology.drift import Drift, InSync, TopologyNotFound, compare
+from scheduling.topology.levels import Levels
 
 DRIFT = "TopologyDrift"
 INCOMPLETE = "TopologyLabelsIncomplete"

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from pools.documents.reading import Document, FlagOrAuto, Line, Text
 from pools.documents.recovery import RecoveryDocument
 from pools.models import Platform, Pool, TopologyKey
-from scheduling.levels import Level, Levels
+from scheduling.topology.levels import Level, Levels
 
 READ_ONLY = frozenset(
     {

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from scheduling.errors import Fault, Path, more_faults
-from web.expectations import EXPECTATIONS
+from web.rest.expectations import EXPECTATIONS
 
 MAX_FAULTS = 100
 """Faults that are reported of one document: the comparison of an unknown name with the known ones is slow."""

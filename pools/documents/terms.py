@@ -4,8 +4,8 @@ from uuid import UUID
 
 from pools.documents.backend import queues_of
 from pools.models import Pool
-from scheduling.levels import Levels
 from scheduling.terms import SchedulingTerms
+from scheduling.topology.levels import Levels
 
 
 def terms_of(pool: Pool, *, installation: UUID, queue: str, levels: Levels) -> SchedulingTerms:

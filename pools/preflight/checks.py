@@ -8,9 +8,9 @@ from pools.preflight.facts import CheckedPool, ClusterFacts, InstallationFacts
 from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, Right, account_of, rights_of
 from scheduling.backends.base import Purpose
 from scheduling.capabilities import SchedulerVersion
-from scheduling.levels import CLIQUE_LABEL, CLIQUE_LABELS, HOSTNAME_LABEL, look_alike
 from scheduling.preflight import CheckResult, CheckStatus, Unread, failed, passed, unknown
 from scheduling.sentences import agree, count_of, plain_listing
+from scheduling.topology.levels import CLIQUE_LABEL, CLIQUE_LABELS, HOSTNAME_LABEL, look_alike
 
 CLOCK_SECONDS = 5.0
 OLDEST_POSTGRES = 140000

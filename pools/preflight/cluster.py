@@ -27,8 +27,8 @@ from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, Right, rights_of
 from scheduling.backends.base import ObjectQuery
 from scheduling.backends.facets import SchedulerBackend
 from scheduling.backends.registry import installed
-from scheduling.channels import CHANNEL_DRIVER, node_with_channel
 from scheduling.kubernetes_syntax import GPU, selects
+from scheduling.nodes.channels import CHANNEL_DRIVER, node_with_channel
 from scheduling.preflight import Observed, Reading, Unread
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pools.clusters.probe import Probe
 from pools.preflight.rights import Right
 from scheduling.backends.facets import SchedulerBackend
-from scheduling.levels import Levels
 from scheduling.preflight import Observed, Reading
+from scheduling.topology.levels import Levels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

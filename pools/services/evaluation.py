@@ -28,8 +28,8 @@ from pools.services.pool_objects import queue_of
 from scheduling.backends.facets import SchedulerBackend, TopologyObjects
 from scheduling.backends.registry import installed, traits_of
 from scheduling.capabilities import Capability
-from scheduling.joined_queues import JoinedQueue, Readings
-from scheduling.levels import Levels
+from scheduling.queues.joined_queues import JoinedQueue, Readings
+from scheduling.topology.levels import Levels
 
 TopologyLabels = Mapping[tuple[str, str], tuple[str, ...]]
 """Labels of topology objects, by resource and name."""

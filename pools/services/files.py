@@ -46,8 +46,8 @@ from scheduling.errors import (
     format_path,
     in_order,
 )
-from web.errors import summary
-from web.turns import turn
+from web.limits.turns import turn
+from web.rest.errors import summary
 
 Configuration = dict[str, dict[str, Any]]
 """Type -> name -> document."""

@@ -10,8 +10,8 @@ from django.db.models import Q
 from pools.models import Backend
 from pools.services import declared
 from pools.services.recording import declared_file
-from web.health import OK, SILENT, DependencyStatus, register
-from web.periodic import SWEEP_SECONDS
+from web.operation.health import OK, SILENT, DependencyStatus, register
+from web.operation.periodic import SWEEP_SECONDS
 
 LATE_SWEEPS = 15
 """Missed sweeps before they are reported: a busy queue delays some."""

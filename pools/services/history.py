@@ -24,7 +24,7 @@ from pools.services.pools import delete_pool, put_pool
 from pools.services.recording import MAX_TAGS, ConfigChange
 from pools.services.workflow_config import put_workflow_config
 from scheduling.errors import Conflict, Fault, InvalidSpec, NotFound
-from web.errors import summary
+from web.rest.errors import summary
 
 
 class Restore(Protocol):

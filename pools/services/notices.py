@@ -8,8 +8,8 @@ from pools.interfaces import Unreleased, usage
 from pools.models import Backend, Pool
 from pools.pod_templates.notices import template_notices
 from scheduling.errors import Notice, format_path
-from scheduling.levels import Levels, check_look_alikes
 from scheduling.sentences import count_of
+from scheduling.topology.levels import Levels, check_look_alikes
 
 
 def pool_notices(pool: Pool) -> list[Notice]:

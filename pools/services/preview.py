@@ -18,11 +18,11 @@ from pools.models import Backend, Pool
 from pools.services.pools import put_pool
 from pools.services.recording import ConfigChange, Saved, WriteMode
 from scheduling.capabilities import Capability
-from scheduling.coverage import count
 from scheduling.errors import Fault, Notice, TopologyError
-from scheduling.key_changes import key_changes
-from scheduling.levels import Level, Levels
 from scheduling.sentences import count_of
+from scheduling.topology.coverage import count
+from scheduling.topology.key_changes import key_changes
+from scheduling.topology.levels import Level, Levels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,9 +45,9 @@ from scheduling.errors import (
     PreconditionFailed,
     in_order,
 )
-from web.errors import summary
+from web.limits.turns import short_turn, turn
 from web.policy import Action, Grants
-from web.turns import short_turn, turn
+from web.rest.errors import summary
 
 log = structlog.get_logger(__name__)
 

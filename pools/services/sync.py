@@ -40,8 +40,8 @@ from scheduling import names
 from scheduling.backends.base import QueueSettings
 from scheduling.backends.priorities import class_names, priority_classes
 from scheduling.backends.registry import installed
-from scheduling.levels import Level
 from scheduling.sentences import first, plain_listing
+from scheduling.topology.levels import Level
 
 log = structlog.get_logger(__name__)
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from scheduling.backends.base import AppliedConstraint
-from scheduling.requirements import SetPath, describe
-from scheduling.tree import Constraint, ConstraintNode, ConstraintTree, NodeRequirement, lasting
+from scheduling.gang.tree import Constraint, ConstraintNode, ConstraintTree, NodeRequirement, lasting
+from scheduling.topology.requirements import SetPath, describe
 
 
 def applied(tree: ConstraintTree, subgroups: Mapping[SetPath, str]) -> tuple[AppliedConstraint, ...]:

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from scheduling import names
 from scheduling.errors import Fault, Notice
-from scheduling.joined_queues import JoinedQueue, QueuePosition
-from scheduling.levels import Levels
-from scheduling.pins import Pins
-from scheduling.requirements import Gang, SetPath
-from scheduling.set_order import SetOrder
+from scheduling.gang.pins import Pins
+from scheduling.gang.set_order import SetOrder
+from scheduling.queues.joined_queues import JoinedQueue, QueuePosition
 from scheduling.terms import SchedulingTerms
+from scheduling.topology.levels import Levels
+from scheduling.topology.requirements import Gang, SetPath
 
 Manifest = dict[str, Any]
 
@@ -160,10 +160,10 @@ class GangRequest:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     stage: int = 0
-    """How many preferences are relaxed by now (``scheduling.stages``)."""
+    """How many preferences are relaxed by now (``scheduling.gang.stages``)."""
 
     preference_levels: int | None = None
-    """How many levels preferences may still name (``scheduling.free_preferences``); None: all."""
+    """How many levels preferences may still name (``scheduling.gang.free_preferences``); None: all."""
 
     order: SetOrder = ()
     """The order of the gang's sets, for a scheduler that ``OrdersSets``."""

@@ -10,11 +10,11 @@ from typing import Any
 
 from scheduling.backends.base import Checked, GangRequest, Manifest, PoolRequest, ResourceKind
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion, supported_at
-from scheduling.checks import UnsupportedPreferred, check_gang
 from scheduling.errors import InvalidSpec, UnsupportedCapability
-from scheduling.levels import Domain, Levels
-from scheduling.requirements import Gang
-from scheduling.tree import ConstraintTree
+from scheduling.gang.checks import UnsupportedPreferred, check_gang
+from scheduling.gang.tree import ConstraintTree
+from scheduling.topology.levels import Domain, Levels
+from scheduling.topology.requirements import Gang
 
 
 class ByTable:

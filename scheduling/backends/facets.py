@@ -36,12 +36,12 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
-from scheduling.checks import UnsupportedPreferred
-from scheduling.joined_queues import JoinedQueue, QueuedGang, Readings
-from scheduling.levels import Domain, Level, Levels
+from scheduling.gang.checks import UnsupportedPreferred
 from scheduling.preflight import CheckResult, Observed
-from scheduling.queues import QueueAmounts, QueueShortage, QueueState
-from scheduling.requirements import Gang
+from scheduling.queues.joined_queues import JoinedQueue, QueuedGang, Readings
+from scheduling.queues.queue_state import QueueAmounts, QueueShortage, QueueState
+from scheduling.topology.levels import Domain, Level, Levels
+from scheduling.topology.requirements import Gang
 
 
 class Rendering(Protocol):
@@ -233,7 +233,7 @@ class AdmissionBeforePods(Protocol):
 class TopologyObjects:
     """Objects in the cluster from which a scheduler reads levels."""
 
-    kind: ResourceKind  # to watch and to compare (``scheduling.drift``)
+    kind: ResourceKind  # to watch and to compare (``scheduling.topology.drift``)
     levels_in: Callable[[Mapping[str, Any]], tuple[str, ...]]  # the node labels it lists, broadest first
     of_levels: Callable[[UUID, Sequence[Level]], Manifest] | None = None
     """The object of exactly these levels, broadest first; None: the service neither makes nor names any."""
@@ -275,7 +275,7 @@ class SchedulerTraits:
     """It may skip a domain as too small although a set's smaller tasks would fit: it looks for room for as
     many of the set's largest task as the set has tasks."""
     pins_sets: bool = False
-    """Such a set may be kept in a domain by node labels instead (``scheduling.pins``)."""
+    """Such a set may be kept in a domain by node labels instead (``scheduling.gang.pins``)."""
     orders_sets: bool = False
     """It places sets one after the other in an order that rendering chooses, also while the gang waits."""
     fits_best: bool = False

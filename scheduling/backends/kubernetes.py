@@ -42,10 +42,10 @@ from scheduling.backends.facets import SchedulerBackend
 from scheduling.backends.plain_texts import PlainTexts
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
-from scheduling.levels import MAX_LEVELS
-from scheduling.requirements import describe
+from scheduling.gang.tree import ConstraintTree
 from scheduling.sentences import count_of
-from scheduling.tree import ConstraintTree
+from scheduling.topology.levels import MAX_LEVELS
+from scheduling.topology.requirements import describe
 
 OLDEST = SchedulerVersion(1, 36)
 BETA = SchedulerVersion(1, 37)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from scheduling.fit.verdict import Answer, Verdict
-from scheduling.queues import QuotaVerdict
+from scheduling.queues.queue_state import QuotaVerdict
 
 
 def admitted(verdict: Verdict, quota: QuotaVerdict) -> Verdict:

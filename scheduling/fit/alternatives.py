@@ -14,10 +14,10 @@ from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.pinning import pins_for
 from scheduling.fit.placing import is_placed
 from scheduling.fit.snapshot import Snapshot
-from scheduling.levels import Levels, ranks
-from scheduling.requirements import Gang, GangTask, Requirement, SetPath, broadest_first
-from scheduling.soundness import check_requirements
-from scheduling.tree import build_tree
+from scheduling.gang.soundness import check_requirements
+from scheduling.gang.tree import build_tree
+from scheduling.topology.levels import Levels, ranks
+from scheduling.topology.requirements import Gang, GangTask, Requirement, SetPath, broadest_first
 
 _Change = Callable[[Requirement], Requirement | None]
 

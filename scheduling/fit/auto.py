@@ -16,8 +16,8 @@ from scheduling.fit.greedy import holds
 from scheduling.fit.order import regions
 from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import Snapshot
-from scheduling.requirements import SetPath
-from scheduling.tree import ConstraintNode, NodeRequirement
+from scheduling.gang.tree import ConstraintNode, NodeRequirement
+from scheduling.topology.requirements import SetPath
 
 MOST_ROUNDS = 4
 """Sets that may turn out to be impossible beside those before them, found by halving; later sets are

@@ -24,9 +24,9 @@ from scheduling.fit.board import ANY, POOL, Board, Region
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import RESOURCES
-from scheduling.requirements import GangTask
-from scheduling.slices import Slices, slices_of
-from scheduling.tree import Constraint, ConstraintNode
+from scheduling.gang.slices import Slices, slices_of
+from scheduling.gang.tree import Constraint, ConstraintNode
+from scheduling.topology.requirements import GangTask
 
 _CHANNELS = RESOURCES.index("channels")
 

@@ -12,7 +12,7 @@ from scheduling.fit.pinning import pins_for
 from scheduling.fit.placing import is_placed
 from scheduling.fit.reorder import reordering
 from scheduling.fit.snapshot import Snapshot
-from scheduling.free_preferences import narrowest_preference
+from scheduling.gang.free_preferences import narrowest_preference
 
 
 def freed_levels(snapshot: Snapshot, gang: GangDemand) -> int | None:

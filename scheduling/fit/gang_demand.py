@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import RESOURCES, Amounts
-from scheduling.free_preferences import at_preference_levels
-from scheduling.pins import Pins, node_labels, pinned
-from scheduling.requirements import GangTask
-from scheduling.tree import ConstraintNode, ConstraintTree
+from scheduling.gang.free_preferences import at_preference_levels
+from scheduling.gang.pins import Pins, node_labels, pinned
+from scheduling.gang.tree import ConstraintNode, ConstraintTree
+from scheduling.topology.requirements import GangTask
 
 _SPECIAL = tuple(i for i, name in enumerate(RESOURCES) if name in ("gpu", "storage"))
 """Resources that distinguish kinds of tasks for a scheduler; every task asks for processor and memory."""
@@ -66,7 +66,7 @@ class GangDemand:
     for a gang with one stage. ``cut`` is the narrowest level of an external Topology, which no constraint
     can leave out; None if each constraint has a Topology of its own. ``is_orderable``: the scheduler places
     parts in the order of the tree, which is ours to change. ``is_pinnable``: sets may be pinned to a domain
-    (``scheduling.pins``). ``is_best_fit``: the scheduler assigns nodes to lists of equal pods by the best fit
+    (``gang.pins``). ``is_best_fit``: the scheduler assigns nodes to lists of equal pods by the best fit
     (``best_fit``).
     """
 
@@ -93,7 +93,7 @@ class GangDemand:
         return self if self.last is None else replace(self, tree=self.last, last=None)
 
     def at_preference_levels(self, count: int | None) -> "GangDemand":
-        """The gang while its preferences name at most so many levels (``scheduling.free_preferences``)."""
+        """The gang while its preferences name at most so many levels (``gang.free_preferences``)."""
         last = None if self.last is None else at_preference_levels(self.last, count)
         return replace(self, tree=at_preference_levels(self.tree, count), last=last)
 

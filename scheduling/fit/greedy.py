@@ -22,8 +22,8 @@ from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand, SetDemand
 from scheduling.fit.node_index import Fullness, fullness
 from scheduling.fit.snapshot import POOL_RANK, RESOURCES, amounts
-from scheduling.requirements import GangTask, SetPath
-from scheduling.tree import ConstraintNode
+from scheduling.gang.tree import ConstraintNode
+from scheduling.topology.requirements import GangTask, SetPath
 
 _UNCOUNTED = {RESOURCES.index("pods"), RESOURCES.index("channels")}
 Score = Callable[[int], int]

@@ -14,7 +14,7 @@ from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import POOL_RANK
-from scheduling.tree import ConstraintNode
+from scheduling.gang.tree import ConstraintNode
 
 Kinds = Counter[Demand]
 

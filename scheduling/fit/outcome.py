@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scheduling.levels import Domain
-from scheduling.requirements import SetPath
-from scheduling.tree import ConstraintTree
+from scheduling.gang.tree import ConstraintTree
+from scheduling.topology.levels import Domain
+from scheduling.topology.requirements import SetPath
 
 
 class PlacementOutcome(StrEnum):

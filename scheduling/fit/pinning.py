@@ -10,8 +10,8 @@ from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.greedy import Placer
 from scheduling.fit.placing import is_placed
 from scheduling.fit.snapshot import Snapshot
-from scheduling.pins import Pin, Pins
-from scheduling.tree import ConstraintNode, lasting
+from scheduling.gang.pins import Pin, Pins
+from scheduling.gang.tree import ConstraintNode, lasting
 
 
 def pins_for(board: Board, gang: GangDemand) -> Pins:

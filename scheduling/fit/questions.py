@@ -12,7 +12,7 @@ from enum import IntEnum
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import FitNode, Snapshot
 from scheduling.fit.verdict import Verdict, judge
-from scheduling.levels import Levels
+from scheduling.topology.levels import Levels
 
 
 class EditSide(IntEnum):

@@ -18,10 +18,10 @@ from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.greedy import Placer
 from scheduling.fit.search import MOST_SETS, Possible, possible
 from scheduling.fit.snapshot import Snapshot
-from scheduling.requirements import SetPath
-from scheduling.set_order import SetOrder, order_of
-from scheduling.subgroups import is_wrapping
-from scheduling.tree import ConstraintNode
+from scheduling.gang.set_order import SetOrder, order_of
+from scheduling.gang.subgroups import is_wrapping
+from scheduling.gang.tree import ConstraintNode
+from scheduling.topology.requirements import SetPath
 
 MOST_TRIES = 60
 MOST_PARTS = 1_500

@@ -19,7 +19,7 @@ from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand, SetDemand
 from scheduling.fit.greedy import ONE_GPU, holds
 from scheduling.fit.snapshot import POOL_RANK
-from scheduling.tree import ConstraintNode
+from scheduling.gang.tree import ConstraintNode
 
 MOST_SETS = 150
 MOST_STEPS = 20_000

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from scheduling.levels import Levels, domain_of
+from scheduling.topology.levels import Levels, domain_of
 
 RESOURCES = ("gpu", "cpu", "memory", "storage", "pods", "channels")
 """The entries of ``Amounts``, in this order; cpu in thousandths of a core, memory and storage in bytes."""

@@ -29,11 +29,11 @@ from scheduling.fit.placing import placer_of
 from scheduling.fit.reorder import reordering
 from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import OTHERS, POOL_RANK, RESOURCES, FitNode, Snapshot
-from scheduling.pins import Pins
-from scheduling.queues import NO_QUEUES, QuotaVerdict
-from scheduling.requirements import SetPath
-from scheduling.set_order import SetOrder, order_of
-from scheduling.tree import ConstraintNode
+from scheduling.gang.pins import Pins
+from scheduling.gang.set_order import SetOrder, order_of
+from scheduling.gang.tree import ConstraintNode
+from scheduling.queues.queue_state import NO_QUEUES, QuotaVerdict
+from scheduling.topology.requirements import SetPath
 
 _GPU = RESOURCES.index("gpu")
 _CHANNELS = RESOURCES.index("channels")

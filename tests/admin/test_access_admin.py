@@ -7,9 +7,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from tests.error_shape import assert_error_shape
-from web.access import read_grants
+from web.access.rights import read_grants
+from web.access.services import make_token
 from web.models import PersonalToken, Role
-from web.services import make_token
 
 pytestmark = pytest.mark.django_db
 

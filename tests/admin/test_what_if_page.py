@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from tests.admin.pools.conftest import shown_in_page
 from tests.factories import RACK, ZONE, NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
 from workflows.models import Workflow

@@ -14,7 +14,7 @@ from django.db import (
 )
 from django.test import RequestFactory
 
-from web.errors import handle
+from web.rest.errors import handle
 
 SECRET = 'connection to server at "10.0.0.7" failed: password'
 

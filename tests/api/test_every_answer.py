@@ -10,9 +10,9 @@ from rest_framework.test import APIClient
 from pools.services.health import observers
 from tests.builders.addresses import NEVER_OURS, addresses
 from tests.factories import BackendFactory
-from web import health
+from web.access.services import make_token
 from web.models import Role, RoleAssignment
-from web.services import make_token
+from web.operation import health
 
 pytestmark = pytest.mark.django_db
 

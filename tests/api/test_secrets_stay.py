@@ -22,7 +22,7 @@ from pools.services import recording
 from tests.api.workflows.specs import alone, text
 from tests.factories import PoolFactory, TaskFactory
 from tests.worker.world import World
-from web.services import make_token
+from web.access.services import make_token
 from workflows.models import Event, Task, TaskGroup
 from workflows.values.placement import File
 

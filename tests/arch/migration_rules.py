@@ -17,7 +17,7 @@ from django.contrib.postgres.operations import (
 from django.db import connection, migrations
 from django.db.models import NOT_PROVIDED, ForeignKey, ManyToManyField
 
-from web.migrating import BuildIndex, LockTables, SampleMore
+from web.database.migrating import BuildIndex, LockTables, SampleMore
 
 BIG = {
     ("workflows", "workflow"),

@@ -37,7 +37,7 @@ def test_a_process_waits_for_servers_that_are_healthy(name):
 
 def test_the_web_server_needs_no_home_to_write_to():
     """Containers have a read-only root filesystem and a user without a home."""
-    code = "import web.webserver as own; own.on_exit(None); print(own.control_socket_disable)"
+    code = "import web.server.webserver as own; own.on_exit(None); print(own.control_socket_disable)"
     answer = subprocess.run(
         [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=200
     )

@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY
 
 from localcluster.directories import CHECKOUT
 from web.env import Environment
-from web.metrics import renamed
+from web.operation.metrics import renamed
 from workflows.services.gauges import STATE
 
 PAGE = (CHECKOUT / "docs" / "reference" / "metrics.md").read_text()
@@ -28,7 +28,7 @@ for module in (
     "cluster.metrics",
     "web.children",
     "web.identity.counts",
-    "web.metrics",
+    "web.operation.metrics",
     "web.server.counts",
     "workflows.metrics",
 ):

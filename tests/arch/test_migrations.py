@@ -14,7 +14,7 @@ from django.db.migrations.loader import MigrationLoader
 from localcluster.directories import CHECKOUT
 from tests.arch.migration_rules import faults
 from tests.factories import TaskFactory
-from web.migrating import BuildIndex, LockTables, SampleMore
+from web.database.migrating import BuildIndex, LockTables, SampleMore
 
 MIGRATIONS = CHECKOUT / "migrations"
 APPS = sorted(p.parent.name for p in MIGRATIONS.glob("*/head.txt"))

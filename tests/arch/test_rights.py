@@ -30,7 +30,7 @@ from pools.preflight.checks import CHANNEL_CLASS
 from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, rights_of
 from scheduling.backends.registry import installed
 from tests.e2e import rights
-from workflows.reconcile import orphans
+from workflows.reconcile.end import orphans
 
 PACKAGES = ("doctor", "pages", "pools", "web", "whatif", "workflows")
 LOG = "pods/log"
@@ -159,30 +159,30 @@ CALLS = {
             *_joined(),
         ],
     ),
-    ("workflows/reconcile/apply.py", "get"): ([WORKER], _made),
-    ("workflows/reconcile/apply.py", "create"): ([WORKER], _made),
-    ("workflows/reconcile/apply.py", "create_many"): ([WORKER], lambda: [POD]),
-    ("workflows/reconcile/apply.py", "delete"): ([WORKER], _made),
-    ("workflows/reconcile/apply.py", "delete_many"): ([WORKER], lambda: [POD]),
-    ("workflows/reconcile/pinning.py", "delete_many"): ([WORKER], lambda: [POD]),
-    ("workflows/reconcile/recreate.py", "delete_many"): ([WORKER], lambda: [POD]),
-    ("workflows/reconcile/create.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
-    ("workflows/reconcile/domains.py", "scan"): ([WORKER], lambda: [NODE]),
-    ("workflows/reconcile/room.py", "get"): ([WORKER], _admitting),
-    ("workflows/reconcile/edit.py", "get"): ([WORKER], _editable),
-    ("workflows/reconcile/edit.py", "patch"): ([WORKER], lambda: [POD, *_editable()]),
-    ("workflows/reconcile/start_barrier.py", "patch"): ([WORKER], lambda: [POD]),
-    ("workflows/reconcile/group_reader.py", "scan"): (
+    ("workflows/reconcile/objects/apply.py", "get"): ([WORKER], _made),
+    ("workflows/reconcile/objects/apply.py", "create"): ([WORKER], _made),
+    ("workflows/reconcile/objects/apply.py", "create_many"): ([WORKER], lambda: [POD]),
+    ("workflows/reconcile/objects/apply.py", "delete"): ([WORKER], _made),
+    ("workflows/reconcile/objects/apply.py", "delete_many"): ([WORKER], lambda: [POD]),
+    ("workflows/reconcile/form/pinning.py", "delete_many"): ([WORKER], lambda: [POD]),
+    ("workflows/reconcile/repair/recreate.py", "delete_many"): ([WORKER], lambda: [POD]),
+    ("workflows/reconcile/objects/create.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
+    ("workflows/reconcile/objects/domains.py", "scan"): ([WORKER], lambda: [NODE]),
+    ("workflows/reconcile/objects/room.py", "get"): ([WORKER], _admitting),
+    ("workflows/reconcile/form/edit.py", "get"): ([WORKER], _editable),
+    ("workflows/reconcile/form/edit.py", "patch"): ([WORKER], lambda: [POD, *_editable()]),
+    ("workflows/reconcile/repair/start_barrier.py", "patch"): ([WORKER], lambda: [POD]),
+    ("workflows/reconcile/view/group_reader.py", "scan"): (
         [WORKER],
         lambda: [*_made(), RESOURCE_CLAIM, *_bind_requests()],
     ),
-    ("workflows/reconcile/group_reader.py", "get"): (
+    ("workflows/reconcile/view/group_reader.py", "get"): (
         [WORKER],
         lambda: [RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, *_own_topologies()],
     ),
-    ("workflows/reconcile/orphans.py", "discover"): ([WORKER], list),
-    ("workflows/reconcile/orphans.py", "scan"): ([WORKER], orphans.kinds_to_sweep),
-    ("workflows/reconcile/orphans.py", "delete"): ([WORKER], orphans.kinds_to_sweep),
+    ("workflows/reconcile/end/orphans.py", "discover"): ([WORKER], list),
+    ("workflows/reconcile/end/orphans.py", "scan"): ([WORKER], orphans.kinds_to_sweep),
+    ("workflows/reconcile/end/orphans.py", "delete"): ([WORKER], orphans.kinds_to_sweep),
     ("workflows/tasks.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
 }
 """(file, method): the accounts that get there, and the kinds that they are there for."""
@@ -192,7 +192,7 @@ PREFLIGHT = {("list", "resourceslices.resource.k8s.io")} | {
 }
 """What a preflight reads more, where ``deploy/rbac/preflight*.yaml`` are applied; schedulers add theirs."""
 
-PASSING_ON = {"workflows/reconcile/leased.py"}
+PASSING_ON = {"workflows/reconcile/view/leased.py"}
 """Passes on what reconcile calls."""
 
 

@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from scheduling.levels import Level
 from scheduling.terms import SchedulingTerms
+from scheduling.topology.levels import Level
 from workflows.values.placement import GroupPlacement
 
 GROUP = GroupPlacement(

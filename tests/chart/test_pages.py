@@ -7,7 +7,7 @@ import yaml
 
 from localcluster.directories import CHECKOUT
 from pools.values.recovery_words import read_words
-from scheduling.node_health import rule_fault
+from scheduling.nodes.node_health import rule_fault
 from tests.chart.objects import of_kind
 from tests.chart.values import DEFAULTS, merged
 

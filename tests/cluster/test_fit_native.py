@@ -20,11 +20,11 @@ from localcluster import nodes
 from pools.clusters.capabilities import capabilities_at
 from scheduling.fit.snapshot import Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
-from scheduling.levels import Level
-from scheduling.requirements import Requirement
 from scheduling.terms import SchedulingTerms
-from workflows.feasibility.known_nodes import fit_node
-from workflows.feasibility.nodes import demand_of
+from scheduling.topology.levels import Level
+from scheduling.topology.requirements import Requirement
+from workflows.feasibility.capacity.known_nodes import fit_node
+from workflows.feasibility.capacity.nodes import demand_of
 from workflows.manifests.group import render_group
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 

@@ -30,7 +30,7 @@ from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY
 from workflows.logs.archive import keep_before_delete
 from workflows.models import Event, TaskGroup
-from workflows.reconcile import orphans
+from workflows.reconcile.end import orphans
 from workflows.reconcile.run import run
 from workflows.services.lease import take_lease
 from workflows.tasks import sweep_cluster_orphans

@@ -16,7 +16,7 @@ from pools.models import Backend
 from tests.api.workflows.specs import text
 from tests.factories import NodeFactory
 from tests.fakes.kai import kai_cluster, reached_through
-from web.services import make_token
+from web.access.services import make_token
 from workflows.models import Task, TaskGroup, Workflow
 
 KEYS = [

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from tests.contract import transcript
-from web.services import make_token
+from web.access.services import make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from web.access import read_grants
+from web.access.rights import read_grants
 from web.policy import Action
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from rest_framework.test import APIRequestFactory
 
-from web.auth import PersonalTokenAuthentication
+from web.access.auth import PersonalTokenAuthentication
 from web.models import PersonalToken
 
 pytestmark = pytest.mark.django_db

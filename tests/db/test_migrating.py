@@ -15,7 +15,7 @@ from django.db.models.signals import pre_migrate
 
 from localcluster.directories import CHECKOUT
 from localcluster.ports import free_ports
-from web.migrating import ADVISORY_KEY, BuildIndex, LockTables, alone, bounded, patiently
+from web.database.migrating import ADVISORY_KEY, BuildIndex, LockTables, alone, bounded, patiently
 
 
 def setting(name):
@@ -126,7 +126,7 @@ def test_tables_are_taken_once_all_of_them_are_free(somebody, monkeypatch):
         tries.append(somebody.execute("SELECT count(*) FROM pools_pool").fetchone())
         somebody.rollback()
 
-    monkeypatch.setattr("web.migrating.time.sleep", pause)
+    monkeypatch.setattr("web.database.migrating.time.sleep", pause)
     assert lock("pool", "node") == {"pools_pool", "pools_node"}
     assert tries == [(0,)], "a request passes between two tries"
 
@@ -167,7 +167,7 @@ def test_an_index_whose_building_got_no_lock_is_built_by_the_next_try(somebody):
 
 
 def test_tables_that_are_never_all_free_are_given_up(somebody, monkeypatch):
-    monkeypatch.setattr("web.migrating.TABLES_SECONDS", 0.05)
+    monkeypatch.setattr("web.database.migrating.TABLES_SECONDS", 0.05)
     somebody.execute("LOCK TABLE pools_node IN ACCESS SHARE MODE")
     with pytest.raises(OperationalError, match="could not obtain lock"):
         lock("pool", "node")

@@ -7,10 +7,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from web import health, rollout
 from web.env import REFUSED
 from web.management.commands import migrate
 from web.models import InstalledRelease
+from web.operation import health, rollout
 
 pytestmark = pytest.mark.django_db
 

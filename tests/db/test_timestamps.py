@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from django.db import connection
 
-from web.timestamps import TimestampLoader
+from web.database.timestamps import TimestampLoader
 
 TIMES = {
     "whole seconds": "2026-11-23 04:47:11+00",

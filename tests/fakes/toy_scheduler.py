@@ -12,7 +12,7 @@ from scheduling.backends.facets import SchedulerBackend, SchedulerTraits, Topolo
 from scheduling.backends.plain_texts import PlainTexts
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
-from scheduling.subgroups import lay_out
+from scheduling.gang.subgroups import lay_out
 
 OLDEST = SchedulerVersion(1, 0)
 

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from pools import interfaces
 from pools.interfaces import ComputeDomains, NoUsage, Unreleased
-from scheduling.levels import Level
+from scheduling.topology.levels import Level
 
 
 class Usage(NoUsage):

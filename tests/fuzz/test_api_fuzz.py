@@ -27,7 +27,7 @@ from osmo_topology.wsgi import application
 from pools.models import Backend, ConfigRevision, Pool
 from tests.api.workflows.specs import gang, text
 from tests.factories import LEVELS, PoolFactory
-from web.services import make_token
+from web.access.services import make_token
 from workflows.models import TaskGroup, Workflow
 
 # WSGI collects here what the real server streams to followers of logs from a coroutine

@@ -21,8 +21,8 @@ from localcluster.ports import LOOPBACK, free_ports
 from tests.identity.certificates import write_certificates
 from tests.servers.conftest import SECONDS, command, listening
 from tests.web.conftest import SECRET, started_web
-from web.gateway import IDENTITY, PROOF
-from web.services import make_token
+from web.access.gateway import IDENTITY, PROOF
+from web.access.services import make_token
 
 PAGE = (CHECKOUT / "docs/how-to/gateway.md").read_text()
 COOKIE = "_oauth2_proxy=session-of-ann"

@@ -16,7 +16,7 @@ from tests.identity.certificates import write_certificates
 from tests.servers.conftest import SECONDS, default_database
 from tests.web.conftest import started_web
 from tests.worker.world import World, workflow_of
-from web.services import make_token
+from web.access.services import make_token
 from workflows.services.retention import remove_old
 
 

@@ -7,8 +7,8 @@ from localcluster.ports import LOOPBACK, free_ports
 from pools.preflight import servers
 from tests.identity.certificates import write_certificates
 from tests.servers.conftest import SECONDS, command, listening
-from web import health
 from web.env import Environment
+from web.operation import health
 
 PASSWORD = "p@ss/w:rd?#%5B"
 

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 from rest_framework.renderers import JSONRenderer
 
-from web.schema import PlainJsonSchema, RequestJsonSchema
-from web.shapes import AsStored, Instant, Shape, ShapeRenderer, about, absent, choice
+from web.rest.schema import PlainJsonSchema, RequestJsonSchema
+from web.rest.shapes import AsStored, Instant, Shape, ShapeRenderer, about, absent, choice
 
 
 class PartShape(Shape):

@@ -14,7 +14,7 @@ from django.db import connection
 from localcluster import service
 from localcluster.ports import LOOPBACK, free_ports
 from localcluster.supervisor import Supervisor
-from web.services import make_token
+from web.access.services import make_token
 
 SECRET = "proxy-" + "s" * 40
 SECONDS = 120
@@ -49,7 +49,7 @@ class WebServer:
 def started_web(directory, redis_url, *, constants="", **variables):
     """Web with settings of its own, and with constants that lines of Python change in gunicorn's file."""
     configuration = directory / "gunicorn.conf.py"
-    configuration.write_text(f"from web.webserver import *\n{constants}\n")
+    configuration.write_text(f"from web.server.webserver import *\n{constants}\n")
     database = connection.settings_dict
     user, password, host = database["USER"], database["PASSWORD"], database["HOST"]
     settings = service.Settings(
@@ -69,7 +69,9 @@ def started_web(directory, redis_url, *, constants="", **variables):
     with Supervisor(log_dir=directory) as supervisor:
         server = WebServer(settings.port, directory / "web.log")
         command = service.commands(settings)["web"]
-        argv = [str(configuration) if part == "python:web.webserver" else part for part in command.argv]
+        argv = [
+            str(configuration) if part == "python:web.server.webserver" else part for part in command.argv
+        ]
         web = supervisor.start(replace(command, argv=argv))
         server.pid = web.pid
         supervisor.wait_ready(web, lambda: _missing(server), seconds=SECONDS)

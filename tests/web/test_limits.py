@@ -18,8 +18,8 @@ from pools.selectors import installation
 from tests.factories import PoolFactory
 from tests.web.conftest import SECONDS, started_web
 from tests.web.wire import HALF_A_BODY, HALF_A_HEADER
-from web.services import make_token
-from web.turns import MOST_SHORT, MOST_WAITING_OF_USER
+from web.access.services import make_token
+from web.limits.turns import MOST_SHORT, MOST_WAITING_OF_USER
 
 MOST = 30
 WORKERS = 2

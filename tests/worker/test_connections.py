@@ -7,7 +7,7 @@ from celery.signals import task_postrun, task_prerun
 from django.db import connection
 
 from osmo_topology.celery import app
-from web.connections import KeptConnections
+from web.database.connections import KeptConnections
 
 
 @pytest.fixture

@@ -168,7 +168,7 @@ def test_no_call_begins_with_less_of_the_lease_left_than_it_may_take(world, monk
     now = [0.0]
     extended = []
     monkeypatch.setattr(
-        "workflows.reconcile.leased.extend", lambda lease: extended.append(1) or extend(lease)
+        "workflows.reconcile.view.leased.extend", lambda lease: extended.append(1) or extend(lease)
     )
     TaskGroup.objects.update(next_reconcile_at=timezone.now())
     lease = take_lease(group.pk, clock=lambda: now[0])

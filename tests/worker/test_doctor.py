@@ -21,7 +21,7 @@ from tests.factories import LEVELS, BackendFactory, installation
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
 from tests.worker.world import chain, fresh
 from workflows.models import Event, ObservedPod, Task, TaskGroup, Workflow
-from workflows.reconcile import orphans
+from workflows.reconcile.end import orphans
 from workflows.services.stop import request_stop
 
 

@@ -14,8 +14,8 @@ from workflows.logs.archive import keep_before_delete
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.observer import writer
 from workflows.observer.inbox import Batch
-from workflows.reconcile import observations
-from workflows.reconcile.group_view import load
+from workflows.reconcile.observe import observations
+from workflows.reconcile.view.group_view import load
 from workflows.services.lease import take_lease
 from workflows.usage import WorkflowUsage
 from workflows.values.observation import see_compute_domain, see_event, see_pod

@@ -39,9 +39,9 @@ from tests.fakes.kai import reached_through
 from tests.worker.world import fresh
 from workflows.logs.archive import keep_before_delete
 from workflows.models import Event, TaskGroup
-from workflows.reconcile import orphans
-from workflows.reconcile.outcomes import Retry
+from workflows.reconcile.end import orphans
 from workflows.reconcile.run import run
+from workflows.reconcile.view.outcomes import Retry
 from workflows.services.gauges import read
 from workflows.services.lease import take_lease
 from workflows.tasks import sweep_cluster_orphans

@@ -24,7 +24,7 @@ from pools.models import (
     Pool,
 )
 from scheduling.backends.registry import scheduler_backend
-from scheduling.channels import CHANNEL_DRIVER
+from scheduling.nodes.channels import CHANNEL_DRIVER
 from tests.builders.waiting import until
 from tests.factories import BackendFactory, NodeFactory, PoolFactory, foreign_usage
 from tests.fakes.cluster import FakeCluster

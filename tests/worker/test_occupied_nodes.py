@@ -4,10 +4,10 @@ from django.utils import timezone
 
 from tests.factories import LEVELS
 from tests.worker.world import World
-from workflows.feasibility.sentences import ANOTHER_WORKFLOW
+from workflows.feasibility.verdict.sentences import ANOTHER_WORKFLOW
 from workflows.models import ObservedObject
-from workflows.reconcile.group_view import load
-from workflows.reconcile.observations import compute_domain_owners
+from workflows.reconcile.observe.observations import compute_domain_owners
+from workflows.reconcile.view.group_view import load
 from workflows.services.lease import take_lease
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from cluster.kinds import NODE, POD
 from pools.models import Cluster
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from tests.builders.gangs import NATIVE, retried
 from tests.factories import LEVELS, TaskFactory
 from tests.fakes.kinds import POD_GROUP

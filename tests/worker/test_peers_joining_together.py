@@ -3,7 +3,7 @@
 import pytest
 
 from cluster.kinds import NODE, POD
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from tests.builders.gangs import native_gang, pod_of, retried, set_finalizers
 from tests.factories import LEVELS, TaskFactory
 from tests.fakes import players

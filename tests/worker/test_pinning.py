@@ -18,8 +18,8 @@ from tests.factories import RACK, ZONE
 from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Event, ObservedPod, Task, TaskGroup
-from workflows.reconcile import pinning
-from workflows.reconcile.outcomes import Retry
+from workflows.reconcile.form import pinning
+from workflows.reconcile.view.outcomes import Retry
 from workflows.services.adoption import expect_other_forms
 
 MARK = "osmo.nvidia.com/pinned-sets"

@@ -6,11 +6,11 @@ import pytest
 from django.utils import timezone
 
 from pools.models import Cluster
-from scheduling.joined_queues import JoinedQueue, QueuePosition, QueueUsage
+from scheduling.queues.joined_queues import JoinedQueue, QueuePosition, QueueUsage
 from tests.factories import TaskGroupFactory
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import ObservedObject
-from workflows.reconcile.queue_position import position_in
+from workflows.reconcile.observe.queue_position import position_in
 from workflows.values.observation import POD_GROUP
 
 CLUSTER = "uid-of-cluster"

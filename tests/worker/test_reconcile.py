@@ -18,8 +18,9 @@ from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import World, chain, fresh, statuses, workflow_of
 from workflows.models import Event, ObservedPod, Task, TaskGroup
-from workflows.reconcile import run, unforeseen
-from workflows.reconcile.outcomes import RequeueAfter
+from workflows.reconcile import run
+from workflows.reconcile.assess import unforeseen
+from workflows.reconcile.view.outcomes import RequeueAfter
 from workflows.services.stop import cancel_workflow, request_stop
 from workflows.values.observation import PINS_ANNOTATION
 
@@ -477,7 +478,7 @@ def test_a_worker_that_slept_within_its_creates_makes_no_pod_after_its_lease(wor
     group = world.group(pods=600)
     slept = [0.0]
     monkeypatch.setattr("tests.fakes.cluster.boot_seconds", lambda: boot_seconds() + slept[0])
-    monkeypatch.setattr("workflows.reconcile.leased.boot_seconds", lambda: boot_seconds() + slept[0])
+    monkeypatch.setattr("workflows.reconcile.view.leased.boot_seconds", lambda: boot_seconds() + slept[0])
     create = world.cluster.create_many
 
     def suspended(kind, objs, *, deadline):

@@ -8,9 +8,9 @@ from tests.factories import LEVELS
 from tests.worker.world import fresh, statuses
 from workflows.manifests.group import Renderer
 from workflows.models import TaskGroup
-from workflows.reconcile import rendered_gangs
-from workflows.reconcile.group_view import load
-from workflows.reconcile.rendered_gangs import RenderedGangs
+from workflows.reconcile.view import rendered_gangs
+from workflows.reconcile.view.group_view import load
+from workflows.reconcile.view.rendered_gangs import RenderedGangs
 from workflows.selectors import group_values
 from workflows.services.lease import release, take_lease
 from workflows.services.notify import mark_due

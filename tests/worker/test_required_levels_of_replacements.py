@@ -4,7 +4,7 @@ KAI from v0.15 on does not look at the peers' subgroups, and put a replacement i
 """
 
 from cluster.kinds import NODE, POD
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from tests.builders.gangs import retried
 from tests.factories import LEVELS, TaskFactory
 from tests.worker.world import fresh, statuses

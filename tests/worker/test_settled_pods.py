@@ -5,8 +5,9 @@ import pytest
 from cluster.kinds import NODE, POD
 from tests.worker.world import World, fresh, statuses
 from workflows.models import ObservedPod, Task
-from workflows.reconcile import observations, run
-from workflows.reconcile.group_view import load
+from workflows.reconcile import run
+from workflows.reconcile.observe import observations
+from workflows.reconcile.view.group_view import load
 from workflows.services.lease import take_lease
 
 PLAIN = {

@@ -12,7 +12,7 @@ from tests.factories import (
     TaskFactory,
     TaskGroupFactory,
 )
-from workflows.feasibility import measured_fragmentation
+from workflows.feasibility.placement import measured_fragmentation
 from workflows.models import MeasuredFragments, TaskGroup
 from workflows.services.gauges import STATE, StateCollector, read
 from workflows.services.lease import take_lease

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, NODE, POD
 from pools.models import NodeFailure, SuspectNode
-from scheduling.suspects import NodeFault
+from scheduling.nodes.suspects import NodeFault
 from tests.builders.nodes import node
 from tests.worker.world import fresh
 from workflows.nodes.suspects import note_failures, suspects_of

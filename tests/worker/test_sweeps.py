@@ -31,7 +31,7 @@ from tests.fakes.kinds import KAI_TOPOLOGY, WORKLOAD
 from tests.worker.world import World, fresh
 from workflows import tasks
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
-from workflows.reconcile import orphans
+from workflows.reconcile.end import orphans
 from workflows.services import notify, queue
 from workflows.services.lease import take_lease
 from workflows.services.notify import mark_due

@@ -6,7 +6,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import APIException, AuthenticationFailed
 from rest_framework.request import Request
 
-from web import access, jwts
+from web.access import jwts, rights
 from web.identity.fetching import Unreachable
 from web.identity.provider import provider_of
 from web.identity.users import user_of
@@ -40,7 +40,7 @@ class ProviderAuthentication(BaseAuthentication):
             raise AuthenticationFailed(str(error)) from error
         except Unreachable as error:
             raise ProviderAway from error
-        user.external = access.provider_rights(configured.roles_of(claims.groups))  # type: ignore[attr-defined]  # for this request
+        user.external = rights.provider_rights(configured.roles_of(claims.groups))  # type: ignore[attr-defined]  # for this request
         return user, None
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 -- DRF's signature

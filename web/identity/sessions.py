@@ -19,7 +19,8 @@ from django.dispatch import receiver
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
-from web import access, policy
+from web import policy
+from web.access import rights
 from web.identity.code_flow import LoginAttempt
 from web.identity.configuration import ProviderSettings
 from web.identity.verification import IdentityClaims
@@ -92,7 +93,7 @@ def _with_rights(user: Any, session: SessionBase) -> Any:
     if provider is None or provider.issuer != identity["issuer"] or not user.is_authenticated:
         return AnonymousUser()
     roles = provider.roles_of(identity["groups"])
-    user.external = access.provider_rights(roles)
+    user.external = rights.provider_rights(roles)
     if policy.ADMIN in roles:
         user.is_staff = user.is_superuser = True
     return user

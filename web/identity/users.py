@@ -10,7 +10,7 @@ another user by taking their name at the provider. An administrator links the tw
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from web.gateway import USERNAME, USERNAME_RULE
+from web.access.gateway import USERNAME, USERNAME_RULE
 from web.identity.verification import IdentityClaims, TokenRefused
 from web.models import ProviderIdentity
 

@@ -4,7 +4,7 @@ A request goes to a thread only when its body is there, and comes back as status
 loop runs a stream that is a coroutine, and reads static files, without a thread; any other stream takes one
 for each piece. The loop itself answers ``/livez``, which says that it turns; ``/readyz`` has threads of its
 own, so that a queue of requests does not take a process out of service. A request that must wait for its turn
-(``web.turns``) gives its thread up, and is run again when its turn has come.
+(``web.limits.turns``) gives its thread up, and is run again when its turn has come.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from web.limits.turns import WAIT_SECONDS, Parked, Place, allow_waiting, process_turns
 from web.server.budget import ByteBudget
 from web.server.counts import REFUSALS
 from web.server.environ import environ_of
 from web.server.threads import ThreadLane, ThreadsBusy
-from web.turns import WAIT_SECONDS, Parked, Place, allow_waiting, process_turns
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from web import gateway
+from web.access import gateway
 
 Scope = Mapping[str, Any]
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.workers import gasgi
 
-from web import gateway
+from web.access import gateway
 from web.env import Environment, environment
 from web.server.application import PIECE
 from web.server.counts import REFUSALS

@@ -23,11 +23,9 @@ from scheduling.backends.base import Checked
 from scheduling.backends.facets import SchedulerBackend
 from scheduling.backends.priorities import effective_priority
 from scheduling.capabilities import Capability
-from scheduling.channels import channel_faults, channel_notices
-from scheduling.checks import APART
 from scheduling.errors import Fault, Notice, Path, in_order
-from scheduling.levels import ranks
-from scheduling.nvlink import (
+from scheduling.gang.checks import APART
+from scheduling.gang.nvlink import (
     ChannelClaim,
     NvlinkTask,
     channel_claims,
@@ -35,8 +33,10 @@ from scheduling.nvlink import (
     claim_faults,
     raised_gpus,
 )
-from scheduling.requirements import Gang, GangTask, Requirement, SetPath, decided, effective
+from scheduling.nodes.channels import channel_faults, channel_notices
 from scheduling.sentences import in_seconds, listing
+from scheduling.topology.levels import ranks
+from scheduling.topology.requirements import Gang, GangTask, Requirement, SetPath, decided, effective
 from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
 from workflows.admission.start_barrier import start_barrier

@@ -28,14 +28,14 @@ from pools.values.recovery_words import RecoveryWords
 from scheduling.backends.base import QueueSettings
 from scheduling.backends.registry import traits_of
 from scheduling.capabilities import Capabilities, Capability
-from scheduling.channels import NAMED, ChannelCount
-from scheduling.coverage import LabelCoverage, LevelCoverage, levels_named
-from scheduling.levels import Domain
-from scheduling.requirements import Gang, effective
+from scheduling.nodes.channels import NAMED, ChannelCount
 from scheduling.terms import SchedulingTerms
+from scheduling.topology.coverage import LabelCoverage, LevelCoverage, levels_named
+from scheduling.topology.levels import Domain
+from scheduling.topology.requirements import Gang, effective
 from workflows.explain.levels import NAMED_NODES, unavailable
 from workflows.explain.reasons import uncovered
-from workflows.feasibility.known_nodes import (
+from workflows.feasibility.capacity.known_nodes import (
     NodeCount,
     NodeTable,
     count_nodes,

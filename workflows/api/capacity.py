@@ -13,13 +13,13 @@ from pools.api.representations import minimal_fields
 from pools.api.shapes import MinimalPoolShape
 from pools.models import Pool
 from pools.selectors import pool_levels, pools_allowed_to
-from web.permissions import Needs
+from web.access.permissions import Needs
 from web.policy import Action
-from web.queries import Query, flag, texts
-from web.shapes import Shape, about
-from workflows.feasibility.quota import quota
-from workflows.feasibility.resources import entry
-from workflows.feasibility.usage import PoolNode, nodes_of, placed_tasks, used_by_node
+from web.rest.queries import Query, flag, texts
+from web.rest.shapes import Shape, about
+from workflows.feasibility.capacity.resources import entry
+from workflows.feasibility.capacity.usage import PoolNode, nodes_of, placed_tasks, used_by_node
+from workflows.feasibility.queues.quota import quota
 from workflows.values.amounts import NO_AMOUNTS
 
 

@@ -9,11 +9,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pools.selectors import pool_visible_to
-from web.permissions import Needs
+from web.access.permissions import Needs
 from web.policy import Action
-from web.queries import NoQuery
-from web.shapes import Instant, Shape, about
-from workflows.feasibility.fragmentation import PoolFragments, pool_fragments
+from web.rest.queries import NoQuery
+from web.rest.shapes import Instant, Shape, about
+from workflows.feasibility.placement.fragmentation import PoolFragments, pool_fragments
 
 
 class SlotShape(Shape):

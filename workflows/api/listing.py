@@ -12,10 +12,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from web.permissions import Needs
+from web.access.permissions import Needs
 from web.policy import Action
-from web.queries import Query, flag, texts
-from web.shapes import Instant, Shape, about, absent
+from web.rest.queries import Query, flag, texts
+from web.rest.shapes import Instant, Shape, about, absent
 from workflows import selectors
 from workflows.api.representations import address_of, node_condition, overview
 from workflows.api.shapes import TIME, NodeConditionShape, PriorityText, TaskStatusText

@@ -12,10 +12,10 @@ from pools.models import Node, Pool, SuspectNode
 from pools.pod_templates.applied import node_selection
 from pools.selectors import pool_levels, pool_visible_to
 from scheduling.kubernetes_syntax import selects
-from web.permissions import Needs
+from web.access.permissions import Needs
 from web.policy import Action
-from web.queries import NoQuery
-from web.shapes import Instant, Shape, about
+from web.rest.queries import NoQuery
+from web.rest.shapes import Instant, Shape, about
 from workflows.api.representations import node_condition
 from workflows.api.shapes import NodeConditionShape
 from workflows.nodes.channels import CHANNEL_FIELDS, channel_of, with_channels

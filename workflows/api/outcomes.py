@@ -11,11 +11,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pools.selectors import pool_visible_to
-from web.permissions import Needs, caller
+from web.access.permissions import Needs, caller
 from web.policy import Action
-from web.queries import Query
-from web.shapes import Shape, about
-from workflows.feasibility.pool_outcomes import outcomes_in
+from web.rest.queries import Query
+from web.rest.shapes import Shape, about
+from workflows.feasibility.placement.pool_outcomes import outcomes_in
 
 MOST_DAYS = 366
 

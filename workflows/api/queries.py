@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from web.queries import LongText, Query, StrictForm, flag, texts
+from web.rest.queries import LongText, Query, StrictForm, flag, texts
 from workflows.lifecycle.statuses import WorkflowStatus
 from workflows.models import Workflow
 from workflows.selectors import MAX_PAGE, WorkflowFilter

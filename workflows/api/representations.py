@@ -9,13 +9,13 @@ from uuid import UUID
 from pools.api.shapes import RecoveryShape
 from pools.values.recovery_words import document_of
 from scheduling import names
-from scheduling.node_health import NodeHealth
-from scheduling.nvlink import ChannelClaim
+from scheduling.gang.nvlink import ChannelClaim
+from scheduling.nodes.node_health import NodeHealth
 from workflows.api import shapes
 from workflows.api.attempts import attempts_of
 from workflows.explain.report import WaitExplanation, WorkflowExplanation
 from workflows.explain.summary import group_sentence, workflow_sentence
-from workflows.feasibility.placed import PlacementResult
+from workflows.feasibility.placement.placed import PlacementResult
 from workflows.lifecycle import patience
 from workflows.lifecycle.domain_health import domain_nodes
 from workflows.lifecycle.statuses import TERMINAL

@@ -7,10 +7,10 @@ digits. OSMO's fields that have no meaning here are null.
 from typing import Annotated, Any, Literal
 
 from pools.api.shapes import ConditionShape, RecoveryShape
-from web.shapes import AsStored, Instant, Shape, about, absent, absent_or_null, choice
+from web.rest.shapes import AsStored, Instant, Shape, about, absent, absent_or_null, choice
 from workflows.explain.reasons import Why
-from workflows.feasibility.pool_outcomes import OUTCOMES
-from workflows.feasibility.report import VERDICTS
+from workflows.feasibility.placement.pool_outcomes import OUTCOMES
+from workflows.feasibility.verdict.report import VERDICTS
 from workflows.lifecycle.statuses import TaskStatus, WorkflowStatus
 from workflows.models import Workflow
 

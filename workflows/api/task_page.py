@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet
 
 from pools.selectors import Caller
-from web.access import grants_of
+from web.access.rights import grants_of
 from web.policy import Action
 from workflows.models import Task
 from workflows.values.amounts import NO_AMOUNTS, Amounts, requested

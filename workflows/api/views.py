@@ -18,11 +18,11 @@ from rest_framework.views import APIView
 
 from pools.selectors import workflow_limits
 from scheduling.errors import Fault, InvalidSpec
+from web.access.permissions import Needs
 from web.env import environment
-from web.permissions import Needs
+from web.limits.throttles import SubmitThrottle
 from web.policy import Action
-from web.queries import NoQuery, valid_values
-from web.throttles import SubmitThrottle
+from web.rest.queries import NoQuery, valid_values
 from web.times import naive_utc
 from workflows import selectors
 from workflows.api import queries, representations, shapes

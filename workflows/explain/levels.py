@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pools.conditions import Condition
-from scheduling.coverage import LabelCoverage, cover
-from scheduling.levels import Levels
 from scheduling.sentences import count_of, listing
+from scheduling.topology.coverage import LabelCoverage, cover
+from scheduling.topology.levels import Levels
 
 UNAVAILABLE = "TopologyLevelsUnavailable"
 NAMED_NODES = 3

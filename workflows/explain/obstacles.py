@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from scheduling.drift import Drift, TopologyState
 from scheduling.sentences import agree, count_of, plain_listing, plural
-from workflows.feasibility.sentences import ANOTHER_WORKFLOW
+from scheduling.topology.drift import Drift, TopologyState
+from workflows.feasibility.verdict.sentences import ANOTHER_WORKFLOW
 
 Json = dict[str, Any]
 

@@ -22,9 +22,9 @@ from typing import Any
 from scheduling.backends.base import UNRECOGNISED, Waiting, WaitingReason
 from scheduling.backends.claims import PluginMessage, plugin_messages
 from scheduling.backends.facets import SchedulerBackend
-from scheduling.coverage import LabelCoverage, LevelCoverage
-from scheduling.node_health import NodeHealth
+from scheduling.nodes.node_health import NodeHealth
 from scheduling.sentences import agree, count_of, listing, plain_listing, plural
+from scheduling.topology.coverage import LabelCoverage, LevelCoverage
 from web.times import naive_utc
 from workflows.explain.levels import ADVICE
 from workflows.explain.obstacles import (

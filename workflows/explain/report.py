@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pools.selectors import Caller
-from scheduling import set_order
 from scheduling.fit.verdict import Obstacle
+from scheduling.gang import set_order
 from web.times import naive_utc
 from workflows.explain.reasons import HELP, Why
 from workflows.explain.summary import WaitSummary, group_sentence, status_sentence, workflow_sentence
-from workflows.feasibility.report import FeasibilityReport, feasibility
+from workflows.feasibility.verdict.report import FeasibilityReport, feasibility
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import TaskGroup, Workflow

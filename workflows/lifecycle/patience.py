@@ -18,8 +18,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from scheduling.requirements import SetPath, describe
 from scheduling.sentences import count_of, in_seconds, plain_listing
+from scheduling.topology.requirements import SetPath, describe
 from workflows.values.observation import PREFERENCE_LEVELS_ANNOTATION, STAGE_ANNOTATION
 
 GAVE_WAY = "PreferencesGaveWay"
@@ -45,7 +45,7 @@ class PatienceAction(StrEnum):
 class PatienceFacts:
     """What was observed of a group with patience.
 
-    ``stage_begins`` has the second at which each stage begins (``scheduling.stages``), ``stage`` is the
+    ``stage_begins`` has the second at which each stage begins (``scheduling.gang.stages``), ``stage`` is the
     row's and ``pod_group_stage`` the pod group's (None: no pod group observed), ``since`` is when the clock
     started. ``unplaced``: every task has its pod, and none has or had a node. ``bound``: one has, or has
     finished. ``recorded`` says that the row's constraints are those of the pod group. ``free_after`` is after

@@ -1,6 +1,6 @@
 """The words of a waiting gang's pins."""
 
-from scheduling.pins import Pins, sentence
+from scheduling.gang.pins import Pins, sentence
 
 PINNED = "SetsPinned"
 UNPINNED = "SetsUnpinned"

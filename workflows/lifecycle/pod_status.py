@@ -22,9 +22,9 @@ import barrier
 from pools.values.recovery import Loss
 from scheduling import names
 from scheduling.backends.base import Eviction, EvictionCause, RoomCause, RoomLoss
-from scheduling.node_health import NodeHealth
+from scheduling.nodes.node_health import NodeHealth
+from scheduling.nodes.suspects import NodeFault
 from scheduling.sentences import in_seconds
-from scheduling.suspects import NodeFault
 from web.times import read_instant
 from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
 from workflows.lifecycle.evidence import DISRUPTIONS, DeletionTraces, conclude, deletion_requested

@@ -9,9 +9,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from pools.values.recovery import Loss, Response
-from scheduling import names, pins, set_order
+from scheduling import names
 from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
 from scheduling.backends.registry import scheduler_backend
+from scheduling.gang import pins, set_order
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod import PodFrame, render_pod

@@ -9,8 +9,8 @@ from django.db.models import Case, F, QuerySet, When
 from pools.models import Node, Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import pool_nodes
-from scheduling.channels import has_channel
 from scheduling.kubernetes_syntax import GPU
+from scheduling.nodes.channels import has_channel
 
 CHANNEL_FIELDS = ("offers_channel", "channel_since", "slices_observed_at")
 

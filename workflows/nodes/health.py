@@ -13,7 +13,7 @@ from typing import Any
 from django.db import connection
 
 from pools.models import Backend, Node, Pool
-from scheduling.node_health import ConditionRules, NodeHealth, NodeState, node_health, rules_of
+from scheduling.nodes.node_health import ConditionRules, NodeHealth, NodeState, node_health, rules_of
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Task, Workflow
 

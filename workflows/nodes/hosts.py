@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pools.models import Node
-from scheduling.levels import HOSTNAME_LABEL
+from scheduling.topology.levels import HOSTNAME_LABEL
 
 
 def host_names(nodes: Sequence[str], *, cluster: str) -> list[str]:

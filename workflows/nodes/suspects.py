@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from pools.models import NodeFailure, SuspectNode
-from scheduling.suspects import FailedGroup, NodeFault, suspicion
+from scheduling.nodes.suspects import FailedGroup, NodeFault, suspicion
 from web import env
 from workflows.models import TaskGroup
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import structlog
 from django.db import DatabaseError, close_old_connections, connection
 
-from web.pulse import Loop
+from web.operation.pulse import Loop
 from workflows import metrics
 from workflows.observer.cluster_observer import STOP_SECONDS, ClusterObserver, StreamKey
 from workflows.observer.sources import Followed, clusters_to_follow

@@ -33,7 +33,7 @@ from pools.models import (
 from scheduling import names
 from scheduling.backends.facets import BoundedQueues, JoinedQueues, SchedulerBackend, TopologyObjects
 from scheduling.backends.registry import installed
-from scheduling.channels import CHANNEL_DRIVER
+from scheduling.nodes.channels import CHANNEL_DRIVER
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.observer.foreign_usage import BOUND, ForeignUsageSums, see_foreign_pod
 from workflows.observer.inbox import Change, Completeness

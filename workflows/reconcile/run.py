@@ -26,12 +26,24 @@ from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.pod_status import UPSTREAM_CODE
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.metrics import ATTEMPTS_ENDED, UNRECOGNISED_REASONS
-from workflows.reconcile import observations, waiting
-from workflows.reconcile.apply import NameTaken, retry_for
-from workflows.reconcile.avoiding import avoidance_changes
-from workflows.reconcile.binding import silent_failures
-from workflows.reconcile.busy_nodes import with_busy_nodes
-from workflows.reconcile.create import (
+from workflows.reconcile import waiting
+from workflows.reconcile.assess.deadlines import next_deadline, timed_out
+from workflows.reconcile.assess.follow import (
+    UNSEEN_GRACE,
+    Assessment,
+    ObservedPods,
+    end_all,
+    follow,
+)
+from workflows.reconcile.assess.unforeseen import note_recovery, note_unforeseen
+from workflows.reconcile.end.teardown import STUCK_AFTER, clear, stuck_changes, take_down, waited_for
+from workflows.reconcile.form.pinning import advance_pins
+from workflows.reconcile.form.relaxing import advance_patience
+from workflows.reconcile.form.reordering import advance_order
+from workflows.reconcile.form.resizing import resize
+from workflows.reconcile.objects.apply import NameTaken, retry_for
+from workflows.reconcile.objects.avoiding import avoidance_changes
+from workflows.reconcile.objects.create import (
     Created,
     LeftBehind,
     NodeWait,
@@ -40,32 +52,21 @@ from workflows.reconcile.create import (
     created_changes,
     rejoins_pod_group,
 )
-from workflows.reconcile.deadlines import next_deadline, timed_out
-from workflows.reconcile.domain_health import record_domain_health
-from workflows.reconcile.follow import (
-    UNSEEN_GRACE,
-    Assessment,
-    ObservedPods,
-    end_all,
-    follow,
-)
-from workflows.reconcile.group_reader import GroupReader
-from workflows.reconcile.group_view import GroupView, history_of, load
-from workflows.reconcile.leased import LeasedCluster, LogArchive
-from workflows.reconcile.node_health import record_node_health
-from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff, look_again
-from workflows.reconcile.pinning import advance_pins
-from workflows.reconcile.placement_result import record_placement_result
-from workflows.reconcile.recreate import next_missing_check, recreate_missing
-from workflows.reconcile.rejoining import rejoins
-from workflows.reconcile.relaxing import advance_patience
-from workflows.reconcile.reordering import advance_order
-from workflows.reconcile.repin import repins
-from workflows.reconcile.resizing import resize
-from workflows.reconcile.room import RoomGone, RoomWait, lost_changes, queued_changes, with_room
-from workflows.reconcile.start_barrier import name_ended_peers
-from workflows.reconcile.teardown import STUCK_AFTER, clear, stuck_changes, take_down, waited_for
-from workflows.reconcile.unforeseen import note_recovery, note_unforeseen
+from workflows.reconcile.objects.rejoining import rejoins
+from workflows.reconcile.objects.repin import repins
+from workflows.reconcile.objects.room import RoomGone, RoomWait, lost_changes, queued_changes, with_room
+from workflows.reconcile.observe import observations
+from workflows.reconcile.observe.binding import silent_failures
+from workflows.reconcile.observe.busy_nodes import with_busy_nodes
+from workflows.reconcile.observe.domain_health import record_domain_health
+from workflows.reconcile.observe.node_health import record_node_health
+from workflows.reconcile.observe.placement_result import record_placement_result
+from workflows.reconcile.repair.recreate import next_missing_check, recreate_missing
+from workflows.reconcile.repair.start_barrier import name_ended_peers
+from workflows.reconcile.view.group_reader import GroupReader
+from workflows.reconcile.view.group_view import GroupView, history_of, load
+from workflows.reconcile.view.leased import LeasedCluster, LogArchive
+from workflows.reconcile.view.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff, look_again
 from workflows.services.attempts import NewAttempt
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.notify import notify_on_commit

@@ -14,10 +14,10 @@ from pools.models import Node
 from scheduling import names
 from scheduling.backends.base import BindFailure, Waiting
 from scheduling.backends.registry import scheduler_backend
-from scheduling.coverage import LabelCoverage
-from scheduling.drift import InSync, compare
 from scheduling.errors import TopologyError
 from scheduling.kubernetes_syntax import selects
+from scheduling.topology.coverage import LabelCoverage
+from scheduling.topology.drift import InSync, compare
 from web.times import naive_utc, read_instant
 from workflows.explain import obstacles
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
@@ -29,18 +29,18 @@ from workflows.explain.obstacles import (
     WaitingContainer,
 )
 from workflows.explain.reasons import NodeAway, ObservedGroup, Reason, Why, waiting_reason
-from workflows.feasibility.queue_usage import read_joined_queue
+from workflows.feasibility.queues.queue_usage import read_joined_queue
 from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.pod_status import waits_at_barrier
 from workflows.lifecycle.statuses import WORKFLOW_LIVE, TaskStatus
 from workflows.models import TaskGroup, Workflow, in_status
-from workflows.reconcile import observations
-from workflows.reconcile.create import edits_pod_groups
-from workflows.reconcile.follow import ObservedPods
-from workflows.reconcile.group_view import GroupView, claims_channels
-from workflows.reconcile.node_health import ill_nodes
-from workflows.reconcile.outcomes import Retry
-from workflows.reconcile.queue_position import position_in
+from workflows.reconcile.assess.follow import ObservedPods
+from workflows.reconcile.objects.create import edits_pod_groups
+from workflows.reconcile.observe import observations
+from workflows.reconcile.observe.node_health import ill_nodes
+from workflows.reconcile.observe.queue_position import position_in
+from workflows.reconcile.view.group_view import GroupView, claims_channels
+from workflows.reconcile.view.outcomes import Retry
 from workflows.services.levels import named_of
 from workflows.values.observation import DOMAIN_LABEL, PodSeen
 

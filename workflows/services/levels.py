@@ -23,7 +23,7 @@ from pools.conditions import Condition
 from pools.services import evaluation
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capability
-from scheduling.joined_queues import JoinedQueue
+from scheduling.queues.joined_queues import JoinedQueue
 from workflows.explain.levels import UNAVAILABLE, ExternalTopology, NamedLevels, condition_of, coverage_of
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
 from workflows.models import Event, TaskGroup

@@ -20,11 +20,11 @@ from django.db.models.functions import Coalesce
 
 from pools import conditions
 from pools.conditions import Condition
-from scheduling import set_order
-from scheduling.pins import Pins, to_json
-from scheduling.set_order import SetOrder
-from scheduling.suspects import NodeFault
-from web.rows import Columns
+from scheduling.gang import set_order
+from scheduling.gang.pins import Pins, to_json
+from scheduling.gang.set_order import SetOrder
+from scheduling.nodes.suspects import NodeFault
+from web.database.rows import Columns
 from workflows.explain.reasons import Reason
 from workflows.lifecycle.derive import workflow_status
 from workflows.lifecycle.domain_health import Membership

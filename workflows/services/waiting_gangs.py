@@ -20,9 +20,9 @@ from django.db.models.functions import Coalesce
 from pools.clusters.capabilities import capabilities_at
 from scheduling.backends.registry import installed
 from scheduling.fit.snapshot import Snapshot
-from scheduling.levels import Level, Levels
+from scheduling.topology.levels import Level, Levels
 from workflows.explain.reasons import Why
-from workflows.feasibility.nodes import ObservedNodes, observed_nodes
+from workflows.feasibility.capacity.nodes import ObservedNodes, observed_nodes
 from workflows.lifecycle.ordering import REORDERED
 from workflows.lifecycle.patience import PREFERENCE_REASONS
 from workflows.lifecycle.pinning import PINNED

@@ -16,7 +16,7 @@ from pools.documents.reading import FlagOrAuto
 from pools.values.durations import parse_duration
 from pools.values.recovery import MOST_AVOIDED
 from scheduling.errors import Fault, Path
-from web.expectations import EXPECTATIONS
+from web.rest.expectations import EXPECTATIONS
 from workflows.spec.syntax import quoted
 
 
@@ -167,7 +167,7 @@ class TaskModel(Piece):
     hostNetwork: bool = False  # noqa: N815 -- OSMO's field
     volumeMounts: tuple[Text, ...] = ()  # noqa: N815 -- OSMO's field
     credentials: dict[Text, Any] = Field(default_factory=dict)
-    nvlink: FlagOrAuto = None  # ours: whether it claims its node's channel; auto: see scheduling.nvlink
+    nvlink: FlagOrAuto = None  # ours: whether it claims its node's channel; auto: see scheduling.gang.nvlink
     recovery: RecoveryModel | None = None  # ours; under `tasks:` alone, for its own group
     terminationGracePeriodSeconds: GracePeriod | None = None  # noqa: N815 -- Kubernetes' field
     downloadType: Text | None = None  # noqa: N815 -- OSMO's field

@@ -18,7 +18,7 @@ from pools.values.exit_codes import exit_codes
 from pools.values.images import image_fault
 from pools.values.recovery_words import RecoveryWords, read_words
 from scheduling.errors import Fault, Notice, Path
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from workflows.spec import syntax
 from workflows.spec.grammar import (
     GroupModel,

@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from scheduling.errors import Fault, Notice, Path
-from scheduling.requirements import Pair, Requirement
 from scheduling.sentences import listing
+from scheduling.topology.requirements import Pair, Requirement
 from workflows.spec.syntax import folded_name
 from workflows.spec.upstream import find_cycle
 from workflows.spec.validation import ROOT

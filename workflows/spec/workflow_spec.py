@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pools.documents.yaml_text import Places
 from pools.values.recovery_words import RecoveryWords
 from scheduling.errors import Fault, Notice, Path, format_path
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from workflows.values.placement import File
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pools.models import Pool
 from pools.values.recovery_words import document_of
-from workflows.feasibility.report import FeasibilityReport
+from workflows.feasibility.verdict.report import FeasibilityReport
 from workflows.manifests.group import GroupObjects
 from workflows.spec import WorkflowSpec
 from workflows.submission.quotas import Limit

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pools.models import Node, Pool
 from pools.pod_templates.applied import node_selection
 from scheduling.kubernetes_syntax import selects
-from scheduling.levels import HOSTNAME_LABEL
+from scheduling.nodes.suspects import most_avoided
 from scheduling.sentences import agree, plain_listing
-from scheduling.suspects import most_avoided
-from workflows.feasibility.avoidance import UsableNodes
+from scheduling.topology.levels import HOSTNAME_LABEL
+from workflows.feasibility.verdict.avoidance import UsableNodes
 from workflows.nodes.suspects import suspects_of
 from workflows.values.placement import GroupValues
 

@@ -21,7 +21,7 @@ from scheduling.sentences import count_of, listing
 from web.models import Profile
 from web.policy import Action
 from web.times import naive_utc
-from workflows.feasibility.report import UNKNOWN, FeasibilityReport
+from workflows.feasibility.verdict.report import UNKNOWN, FeasibilityReport
 from workflows.spec import WorkflowSpec
 from workflows.spec.syntax import quoted
 from workflows.submission.accepted import AcceptedSubmission

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 
 from scheduling.errors import Busy, Fault, InvalidSpec
-from web.limits import take_amount
+from web.limits.rate_limits import take_amount
 
 DAY_SECONDS = 86_400
 LOWEST = 1024

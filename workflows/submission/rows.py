@@ -15,11 +15,12 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from pools.models import Pool
-from scheduling import names, pins, set_order
+from scheduling import names
 from scheduling.errors import Conflict
+from scheduling.gang import pins, set_order
 from scheduling.sentences import listing
 from web.crashpoints import reached
-from web.rows import insert, values_of
+from web.database.rows import insert, values_of
 from workflows.explain.reasons import upstream_reason
 from workflows.lifecycle.pinning import PINNED
 from workflows.lifecycle.statuses import TaskStatus

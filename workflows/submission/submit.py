@@ -24,18 +24,18 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import Conflict, Fault, InvalidSpec, Notice, Path
 from scheduling.sentences import listing
 from web import env
-from web.access import grants_of
-from web.errors import summary
+from web.access.rights import grants_of
+from web.limits.turns import turn
 from web.policy import Action
-from web.turns import turn
+from web.rest.errors import summary
 from workflows import metrics
 from workflows.admission.admit import admit, capability_faults, oversized_objects
 from workflows.admission.overrides import with_overrides
 from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
 from workflows.admission.size import oversized_workflow
-from workflows.feasibility.alternatives import advice
-from workflows.feasibility.auto_types import auto_types
-from workflows.feasibility.report import FeasibilityReport, as_fits, feasibility, infeasible
+from workflows.feasibility.verdict.alternatives import advice
+from workflows.feasibility.verdict.auto_types import auto_types
+from workflows.feasibility.verdict.report import FeasibilityReport, as_fits, feasibility, infeasible
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
 from workflows.services.numbers import next_name

@@ -19,9 +19,9 @@ from cluster.quantities import quantity
 from scheduling import names
 from scheduling.backends.base import ReadBack, ResourceKind
 from scheduling.backends.facets import BoundedQueues, JoinedQueues, TopologyObjects
-from scheduling.channels import node_with_channel
-from scheduling.levels import HOSTNAME_LABEL
-from scheduling.node_health import MOST_CONDITIONS, MOST_TYPE, READY
+from scheduling.nodes.channels import node_with_channel
+from scheduling.nodes.node_health import MOST_CONDITIONS, MOST_TYPE, READY
+from scheduling.topology.levels import HOSTNAME_LABEL
 from web.times import read_instant
 
 Json = dict[str, Any]

@@ -24,11 +24,11 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from pools.values.recovery import RecoveryPolicy
-from scheduling.levels import Level
-from scheduling.pins import Pins
-from scheduling.requirements import Gang, GangTask, Requirement
-from scheduling.set_order import SetOrder
+from scheduling.gang.pins import Pins
+from scheduling.gang.set_order import SetOrder
 from scheduling.terms import SchedulingTerms
+from scheduling.topology.levels import Level
+from scheduling.topology.requirements import Gang, GangTask, Requirement
 
 VERSIONS = (1, 2, 3, 4, 5, 6)
 """Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
@@ -88,7 +88,7 @@ class GroupPlacement:
     """Whether this group gets a ComputeDomain."""
 
     claims: Mapping[str, int] = field(default_factory=dict)
-    """With a ComputeDomain, how many of its tasks have each ``scheduling.nvlink.ChannelClaim``."""
+    """With a ComputeDomain, how many of its tasks have each ``gang.nvlink.ChannelClaim``."""
 
     domain_nodes: int = 0
     """How many nodes the ComputeDomain waits for; 0: the driver's daemons need no number."""
@@ -309,8 +309,8 @@ class TaskTry:
 class Easing:
     """How far the preferences of a gang are eased.
 
-    ``stage`` counts those relaxed so far (``scheduling.stages``), ``preference_levels`` is how many levels
-    preferences may still name (``scheduling.free_preferences``), None for all.
+    ``stage`` counts those relaxed so far (``gang.stages``), ``preference_levels`` is how many levels
+    preferences may still name (``gang.free_preferences``), None for all.
     """
 
     stage: int = 0
@@ -336,16 +336,16 @@ class GroupValues:
     """The tries before those, which give the number of pods of an earlier generation's pod group."""
 
     stage: int = 0
-    """How many preferences are relaxed so far (``scheduling.stages``)."""
+    """How many preferences are relaxed so far (``gang.stages``)."""
 
     preference_levels: int | None = None
-    """How many levels preferences may still name (``scheduling.free_preferences``); None: all."""
+    """How many levels preferences may still name (``gang.free_preferences``); None: all."""
 
     order: SetOrder = ()
-    """Of its sets (``scheduling.set_order``)."""
+    """Of its sets (``gang.set_order``)."""
 
     pins: Pins = ()
-    """The sets that node labels keep in a domain (``scheduling.pins``)."""
+    """The sets that node labels keep in a domain (``gang.pins``)."""
 
     attempt_number: int = 1
     """How often the group is tried as a whole, from 1."""

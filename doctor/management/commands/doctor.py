@@ -13,7 +13,7 @@ from doctor.facts import Tolerances
 from doctor.report import as_json, as_text
 from doctor.run import check
 from pools.models import Backend
-from web.periodic import SWEEP_SECONDS
+from web.operation.periodic import SWEEP_SECONDS
 
 SWEEPS = 5
 COULD_NOT_CHECK = 2

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.kubernetes_syntax import GPU
-from scheduling.queues import (
+from scheduling.queues.queue_state import (
     QUEUE_RESOURCES,
     UNLIMITED,
     QueueAmounts,

@@ -48,16 +48,16 @@ from scheduling.backends.kai.version import (
 )
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
-from scheduling.free_preferences import at_preference_levels
-from scheduling.levels import MAX_LEVELS, Level, Levels
-from scheduling.pins import node_labels, pinned
+from scheduling.gang.free_preferences import at_preference_levels
+from scheduling.gang.pins import node_labels, pinned
+from scheduling.gang.set_order import ordered
+from scheduling.gang.stages import at_stage
+from scheduling.gang.subgroups import Subgroup, lay_out
+from scheduling.gang.tree import Constraint, ConstraintTree, build_tree
 from scheduling.preflight import CheckResult, Observed
-from scheduling.queues import QueueAmounts, QueueShortage, QueueState
-from scheduling.requirements import describe
-from scheduling.set_order import ordered
-from scheduling.stages import at_stage
-from scheduling.subgroups import Subgroup, lay_out
-from scheduling.tree import Constraint, ConstraintTree, build_tree
+from scheduling.queues.queue_state import QueueAmounts, QueueShortage, QueueState
+from scheduling.topology.levels import MAX_LEVELS, Level, Levels
+from scheduling.topology.requirements import describe
 
 POD_GROUP_ANNOTATION = "pod-group-name"
 QUEUE_LABEL = "kai.scheduler/queue"

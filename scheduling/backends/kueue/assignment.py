@@ -12,9 +12,9 @@ from typing import Any
 
 from scheduling.backends.kueue.pod_sets import PodSet
 from scheduling.errors import InvalidSpec
-from scheduling.levels import HOSTNAME_LABEL, Domain
 from scheduling.natural_order import natural
 from scheduling.sentences import count_of, plain_listing
+from scheduling.topology.levels import HOSTNAME_LABEL, Domain
 
 MOST_NAMED = 3
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from scheduling import names
 from scheduling.errors import UnsupportedCapability
-from scheduling.requirements import GangTask, SetPath, describe
-from scheduling.slices import slices_of
-from scheduling.tree import Constraint, ConstraintNode, ConstraintTree
+from scheduling.gang.slices import slices_of
+from scheduling.gang.tree import Constraint, ConstraintNode, ConstraintTree
+from scheduling.topology.requirements import GangTask, SetPath, describe
 
 MAX_POD_SETS = 18
 """Of one Workload, by its definition (v0.19)."""

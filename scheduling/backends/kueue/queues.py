@@ -12,7 +12,8 @@ from decimal import Decimal
 from typing import Any
 
 from scheduling.backends.base import ResourceKind
-from scheduling.joined_queues import (
+from scheduling.kubernetes_syntax import GPU
+from scheduling.queues.joined_queues import (
     FlavorUsage,
     JoinedQueue,
     NodeFlavor,
@@ -21,9 +22,8 @@ from scheduling.joined_queues import (
     QueueUsage,
     Readings,
 )
-from scheduling.kubernetes_syntax import GPU
-from scheduling.levels import HOSTNAME_LABEL, Level, Levels
 from scheduling.sentences import listing, plain_listing
+from scheduling.topology.levels import HOSTNAME_LABEL, Level, Levels
 
 _VERSION = "kueue.x-k8s.io/v1beta2"
 LOCAL_QUEUE = ResourceKind(_VERSION, "LocalQueue", "localqueues")

@@ -11,7 +11,7 @@ from typing import Any
 
 from scheduling.backends.base import UNRECOGNISED, RoomLoss, Waiting, WaitingReason
 from scheduling.backends.kueue import admissions
-from scheduling.joined_queues import FlavorUsage, QueuePosition
+from scheduling.queues.joined_queues import FlavorUsage, QueuePosition
 from scheduling.sentences import agree, count_of, plural
 
 _POD_SET = re.compile(r"couldn't assign flavors to pod set (?P<set>[a-z0-9-]+): ")

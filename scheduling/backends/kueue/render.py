@@ -35,9 +35,9 @@ from scheduling.backends.plain_texts import PlainTexts
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import InvalidSpec, UnsupportedCapability
-from scheduling.joined_queues import JoinedQueue, QueuedGang, Readings
-from scheduling.levels import HOSTNAME_LABEL, MAX_LEVELS, Domain, Levels
 from scheduling.preflight import CheckResult, Observed
+from scheduling.queues.joined_queues import JoinedQueue, QueuedGang, Readings
+from scheduling.topology.levels import HOSTNAME_LABEL, MAX_LEVELS, Domain, Levels
 
 OLDEST = SchedulerVersion(0, 15)
 """The first that serves ``kueue.x-k8s.io/v1beta2``, whose assignments are read here."""

@@ -8,7 +8,7 @@ from django.test import Client
 
 from pools import services
 from pools.models import ConfigRevision, Pool
-from scheduling.levels import Level
+from scheduling.topology.levels import Level
 from tests.admin.pools.conftest import ADMIN, errors_of, fields_of, shown_in_page
 
 pytestmark = pytest.mark.django_db

@@ -12,8 +12,8 @@ from gunicorn.config import Config
 
 from osmo_topology.wsgi import application
 from tests.factories import LEVELS, PoolFactory
+from web.access.services import make_token
 from web.server.environ import environ_of
-from web.services import make_token
 
 pytestmark = pytest.mark.django_db
 

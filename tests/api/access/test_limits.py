@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 from tests.api.workflows.specs import gang, text
 from tests.error_shape import assert_error_shape
 from tests.factories import LEVELS, PoolFactory
-from web.limits import take
+from web.limits.rate_limits import take
 from web.models import RateBucket
 from workflows.models import Workflow
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from tests.error_shape import assert_error_shape
-from web import jwts, services
+from web.access import jwts, services
 from web.models import PersonalToken
 
 pytestmark = pytest.mark.django_db

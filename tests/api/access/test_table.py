@@ -13,8 +13,8 @@ from tests.api.access.table import rows
 from tests.api.workflows.specs import gang, text
 from tests.factories import LEVELS, PoolFactory, TaskGroupFactory
 from tests.fakes.cluster import FakeCluster
+from web.access.permissions import Allowed
 from web.models import Role
-from web.permissions import Allowed
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from scheduling.errors import Forbidden
 from tests.error_shape import assert_error_shape
-from web import services
+from web.access import services
 from web.models import PersonalToken
 
 pytestmark = pytest.mark.django_db

@@ -21,7 +21,7 @@ from tests.error_shape import assert_error_shape
 from tests.identity.keys import SigningKey
 from tests.identity.process import BROWSER_CLIENT, DEVICE_CLIENT, PAGES_CLIENT
 from tests.statements import writing
-from web import services
+from web.access import services
 from web.identity import provider as cache
 from web.identity.provider import provider_of
 from web.identity.users import user_of

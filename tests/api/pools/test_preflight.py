@@ -4,7 +4,7 @@ import pytest
 
 from cluster.kinds import CONFIG_MAP
 from tests.fakes.kai import kai_cluster
-from web import throttles
+from web.limits import throttles
 from web.models import Role
 
 pytestmark = pytest.mark.django_db

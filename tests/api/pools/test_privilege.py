@@ -8,7 +8,7 @@ from pools import services
 from pools.models import Pool
 from scheduling.errors import InvalidSpec
 from tests.error_shape import assert_error_shape
-from web.access import read_grants
+from web.access.rights import read_grants
 from web.models import Role
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,7 @@ import pytest
 from pools.models import Platform, PodTemplate, Pool
 from tests.api.pools.conftest import POOL
 from tests.error_shape import assert_error_shape
-from web.turns import MOST_SHORT, RETRY_SECONDS, process_turns, short_turn
+from web.limits.turns import MOST_SHORT, RETRY_SECONDS, process_turns, short_turn
 
 pytestmark = pytest.mark.django_db
 

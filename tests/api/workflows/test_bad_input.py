@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from pools.models import ConfigRevision, ServiceConfig
-from scheduling.levels import Level
+from scheduling.topology.levels import Level
 from tests.api.workflows.specs import alone, gang, task, text
 from tests.error_shape import assert_error_shape
 from tests.factories import LEVELS, BackendFactory, PoolFactory

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from scheduling.channels import SETTLED_AFTER
+from scheduling.nodes.channels import SETTLED_AFTER
 from tests.api.workflows.specs import gang, text
 from tests.factories import LEVELS, NodeFactory, PlatformFactory, PoolFactory
 from workflows.models import Workflow

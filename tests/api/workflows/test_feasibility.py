@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from pools.documents.backend import queues_of
 from pools.models import ObservedQueue
-from scheduling.queues import QueueBound, QueueState
-from scheduling.requirements import Requirement
+from scheduling.queues.queue_state import QueueBound, QueueState
+from scheduling.topology.requirements import Requirement
 from tests.api.workflows.specs import gang, text
 from tests.error_shape import assert_error_shape
 from tests.factories import (
@@ -25,7 +25,7 @@ from tests.factories import (
     foreign_usage,
 )
 from web.models import Role
-from workflows.feasibility.sentences import ANOTHER_WORKFLOW
+from workflows.feasibility.verdict.sentences import ANOTHER_WORKFLOW
 from workflows.models import Workflow
 
 pytestmark = pytest.mark.django_db

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.levels import Level
+from scheduling.topology.levels import Level
 from tests.api.workflows.specs import alone, gang, task, text
 from tests.error_shape import assert_error_shape
 from tests.factories import PoolFactory

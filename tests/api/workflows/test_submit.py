@@ -8,7 +8,7 @@ from celery import current_app
 
 from localcluster.directories import CHECKOUT
 from pools.values.recovery import Response
-from scheduling.levels import Level
+from scheduling.topology.levels import Level
 from tests.api.workflows.specs import alone, gang, task, text
 from tests.error_shape import assert_error_shape
 from tests.factories import CLIQUE, LEVELS, BackendFactory, NodeFactory, PlatformFactory, PoolFactory

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 from tests.api.workflows.specs import gang, text
 from tests.error_shape import assert_error_shape
 from tests.factories import PoolFactory, WorkflowFactory
-from web.turns import RETRY_SECONDS, process_turns
+from web.limits.turns import RETRY_SECONDS, process_turns
 from workflows.models import Workflow
 
 pytestmark = pytest.mark.django_db

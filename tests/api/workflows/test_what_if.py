@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from tests.error_shape import assert_error_shape
 from tests.factories import (
     RACK,
@@ -21,7 +21,7 @@ from tests.factories import (
 from tests.statements import writing
 from web.models import Role, RoleAssignment
 from whatif import comparison
-from workflows.feasibility import waiting_groups
+from workflows.feasibility.queues import waiting_groups
 
 pytestmark = pytest.mark.django_db
 

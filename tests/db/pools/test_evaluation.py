@@ -10,7 +10,7 @@ from pools.models import Cluster, ObservedQueue, ObservedTopology, Pool
 from pools.services import evaluation
 from scheduling import names
 from scheduling.backends.kueue import Kueue
-from scheduling.levels import HOSTNAME_LABEL
+from scheduling.topology.levels import HOSTNAME_LABEL
 from tests.factories import LEVELS, BackendFactory, NodeFactory, PoolFactory, installation
 from tests.fakes import kueue_objects
 

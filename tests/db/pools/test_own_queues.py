@@ -9,7 +9,7 @@ from pools.models import Backend, Pool
 from pools.services.pool_objects import queue_of
 from scheduling import names
 from scheduling.errors import InvalidSpec
-from scheduling.levels import HOSTNAME_LABEL
+from scheduling.topology.levels import HOSTNAME_LABEL
 from tests.fakes.players import kueue_finalizers
 
 pytestmark = pytest.mark.django_db

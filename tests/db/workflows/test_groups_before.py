@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from pools.clusters.capabilities import capabilities_at
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from tests.factories import (
     CLIQUE,
     RACK,
@@ -20,10 +20,10 @@ from tests.factories import (
     WorkflowFactory,
     placement_of,
 )
-from workflows.feasibility import queue_order
-from workflows.feasibility.queue_order import MOST_PLACED, MOST_PLACED_TASKS, read_groups_before
-from workflows.feasibility.recent_values import RecentValues
-from workflows.feasibility.waiting_groups import waiting_groups_in
+from workflows.feasibility.capacity.recent_values import RecentValues
+from workflows.feasibility.queues import queue_order
+from workflows.feasibility.queues.queue_order import MOST_PLACED, MOST_PLACED_TASKS, read_groups_before
+from workflows.feasibility.queues.waiting_groups import waiting_groups_in
 from workflows.models import Task, TaskGroup
 
 pytestmark = pytest.mark.django_db(transaction=True)

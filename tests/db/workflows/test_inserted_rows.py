@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests.factories import PoolFactory, TaskGroupFactory, WorkflowFactory
-from web import rows
-from web.rows import insert, values_of
+from web.database import rows
+from web.database.rows import insert, values_of
 from workflows.models import Event, Task, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db

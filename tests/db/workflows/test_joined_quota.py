@@ -6,10 +6,10 @@ from django.utils import timezone
 
 from pools.models import Cluster, ObservedQueue, ObservedTopology
 from scheduling.backends.kueue import Kueue
-from scheduling.levels import HOSTNAME_LABEL
+from scheduling.topology.levels import HOSTNAME_LABEL
 from tests.factories import NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
 from tests.fakes import kueue_objects
-from workflows.feasibility.report import feasibility
+from workflows.feasibility.verdict.report import feasibility
 from workflows.models import ObservedObject, TaskGroup
 from workflows.selectors import group_values
 from workflows.values.observation import POD_GROUP

@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from pools.models import Node
 from scheduling.fit.snapshot import Holding, amounts
-from scheduling.levels import Level
+from scheduling.topology.levels import Level
 from tests.factories import ClusterFactory, NodeFactory
-from workflows.feasibility import known_nodes, recent_values
-from workflows.feasibility.known_usage import ClusterUsage, GroupUsage, UsageOfGroups, UsageOfOthers
+from workflows.feasibility.capacity import known_nodes, recent_values
+from workflows.feasibility.capacity.known_usage import ClusterUsage, GroupUsage, UsageOfGroups, UsageOfOthers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -12,12 +12,12 @@ from django.utils import timezone
 
 from pools.clusters.capabilities import capabilities_at
 from pools.models import Cluster, ForeignUsage, Node
-from scheduling.levels import Level
+from scheduling.topology.levels import Level
 from tests.factories import ClusterFactory, NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
-from workflows.feasibility import known_nodes, known_usage
-from workflows.feasibility.known_usage import cluster_usage
-from workflows.feasibility.nodes import observed_nodes
-from workflows.feasibility.recent_values import RecentValues
+from workflows.feasibility.capacity import known_nodes, known_usage
+from workflows.feasibility.capacity.known_usage import cluster_usage
+from workflows.feasibility.capacity.nodes import observed_nodes
+from workflows.feasibility.capacity.recent_values import RecentValues
 from workflows.models import Task, TaskGroup
 
 pytestmark = pytest.mark.django_db(transaction=True)

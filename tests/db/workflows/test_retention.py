@@ -16,7 +16,7 @@ from tests.builders.submissions import submission_request
 from tests.factories import PoolFactory, TaskGroupFactory
 from web.models import PersonalToken, RateBucket
 from workflows.models import Event, KeptLog, NameCounter, ObservedPod, Task, TaskGroup, Workflow
-from workflows.reconcile.orphans import namespaces_of
+from workflows.reconcile.end.orphans import namespaces_of
 from workflows.selectors import UnknownWorkflow, submitters, tags_in_use, workflow_known_as
 from workflows.services import retention
 from workflows.services.sweep import purge_observations

@@ -4,8 +4,8 @@ import ipaddress
 
 import pytest
 
-from web import gateway
-from web.gateway import Identity, Proxy, Untrusted, client_address, identity
+from web.access import gateway
+from web.access.gateway import Identity, Proxy, Untrusted, client_address, identity
 
 SECRET, NEXT = "s" * 32, "n" * 32
 NETWORK = ipaddress.ip_network("10.0.3.0/28")

@@ -6,7 +6,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import RequestFactory
 
-from web.middleware import RequestIdMiddleware
+from web.rest.middleware import RequestIdMiddleware
 
 UNREADABLE = {
     "a cookie": ({"HTTP_COOKIE": 'sessionid="\\000a"'}, "", 400, []),

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.lifecycle.values import placement
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
 from workflows.models import TaskGroup
-from workflows.reconcile.deadlines import WITHOUT_DEADLINE, next_deadline, timed_out
-from workflows.reconcile.follow import ObservedPods, follow
-from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.reconcile.assess.deadlines import WITHOUT_DEADLINE, next_deadline, timed_out
+from workflows.reconcile.assess.follow import ObservedPods, follow
+from workflows.reconcile.view.group_view import GroupView, TaskView
 from workflows.values.observation import PodSeen
 
 SINCE = datetime(2026, 1, 1, 12, tzinfo=UTC)

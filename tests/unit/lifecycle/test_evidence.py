@@ -7,7 +7,7 @@ import pytest
 
 from pools.values.recovery import Loss
 from scheduling.backends.base import Eviction, EvictionCause
-from scheduling.node_health import NodeHealth, NodeState
+from scheduling.nodes.node_health import NodeHealth, NodeState
 from tests.builders.pods import NOW, PREEMPTED, ended, pod, read_gone
 from workflows.lifecycle.evidence import (
     DISRUPTIONS,

@@ -9,7 +9,7 @@ import pytest
 
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from tests.unit.lifecycle.values import GROUP, group, one_try
 from workflows.manifests.file_secrets import MAX_CONTENTS
 from workflows.manifests.group import Renderer, render_group

@@ -10,10 +10,16 @@ from cluster.errors import NotServed
 from pools.clusters.kinds import kind_of
 from tests.unit.lifecycle.values import group, manifests, one_try
 from workflows.manifests.group import render_group
-from workflows.reconcile.apply import retry_for
-from workflows.reconcile.group_reader import LiveGroup, LiveObject
-from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry, Settled, backoff, look_again
-from workflows.reconcile.plan import DesiredGroup, PodManifests, plan_create, plan_pods_down, plan_rest_down
+from workflows.reconcile.objects.apply import retry_for
+from workflows.reconcile.objects.plan import (
+    DesiredGroup,
+    PodManifests,
+    plan_create,
+    plan_pods_down,
+    plan_rest_down,
+)
+from workflows.reconcile.view.group_reader import LiveGroup, LiveObject
+from workflows.reconcile.view.outcomes import Failed, RequeueAfter, Retry, Settled, backoff, look_again
 
 OBJECTS = render_group(group([one_try("a", 0, claims_channel=True), one_try("b", 1)], nvlink=True))
 DOMAIN = OBJECTS.compute_domain["metadata"]["name"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from workflows.reconcile.domains import pins_text
-from workflows.reconcile.repin import read_pins
+from workflows.reconcile.objects.domains import pins_text
+from workflows.reconcile.objects.repin import read_pins
 from workflows.values.observation import PINS_ANNOTATION, see_pod
 
 

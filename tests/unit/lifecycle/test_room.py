@@ -7,13 +7,13 @@ import pytest
 from localcluster.crds import kueue
 from pools.values.recovery import Loss
 from scheduling.backends.base import RoomCause, RoomLoss
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from tests.unit.lifecycle.values import group, manifests, one_try
 from tests.unit.scheduling import crds
 from workflows.lifecycle.pod_status import read_without_room
 from workflows.manifests.group import Renderer, render_group
-from workflows.reconcile.group_reader import LiveGroup, LiveObject
-from workflows.reconcile.plan import DesiredGroup, plan_create, plan_return
+from workflows.reconcile.objects.plan import DesiredGroup, plan_create, plan_return
+from workflows.reconcile.view.group_reader import LiveGroup, LiveObject
 from workflows.values.placement import FrozenTemplate
 
 RACK = (Requirement("rack", "r"),)

@@ -3,10 +3,10 @@
 from functools import partial
 from uuid import UUID
 
-from scheduling.levels import Level
 from scheduling.terms import SchedulingTerms
+from scheduling.topology.levels import Level
 from tests.builders.terms import changed
-from workflows.reconcile.plan import PodManifests
+from workflows.reconcile.objects.plan import PodManifests
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 ZONE, RACK = Level("zone", "topo/zone"), Level("rack", "topo/rack")

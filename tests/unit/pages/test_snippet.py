@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pages.pools.snippet import Asks, Offer, amounts_for, snippet
-from scheduling.levels import KEY, Level
+from scheduling.topology.levels import KEY, Level
 from workflows.spec import SpecLimits, parse_workflow
 
 ZONE, RACK, CLIQUE = (Level(key, f"example.com/{key}") for key in ("zone", "rack", "clique"))

@@ -10,7 +10,7 @@ from pages.workflows.evidence import MOST_LONG, evidence, in_words
 from pages.workflows.labels import duration, span, status_badge
 from pages.workflows.outcome import placement_view
 from scheduling.fit.outcome import PlacementOutcome
-from workflows.feasibility.placed import PlacedSet, PlacementResult
+from workflows.feasibility.placement.placed import PlacedSet, PlacementResult
 from workflows.lifecycle.statuses import TaskStatus, WorkflowStatus
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -4,8 +4,8 @@ from pools.clusters.probe import Probe
 from pools.preflight.facts import CheckedPool, ClusterFacts
 from pools.preflight.rights import ACCOUNTS, rights_of
 from scheduling.backends.kai import KAI
-from scheduling.levels import Level
 from scheduling.preflight import Unread
+from scheduling.topology.levels import Level
 
 REFUSED = Unread("it is forbidden")
 CLIQUE = "nvidia.com/gpu.clique"

@@ -11,7 +11,7 @@ from pools.documents.backend import BackendDocument
 from pools.documents.pool import PlatformDocument, PoolDocument
 from pools.documents.reading import Document
 from pools.documents.workflow import WorkflowConfigDocument
-from web.shapes import Shape, about
+from web.rest.shapes import Shape, about
 
 
 class BedDocument(Document):

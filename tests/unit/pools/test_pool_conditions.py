@@ -13,8 +13,8 @@ from pools.conditions.topology import (
     TopologyObject,
     evaluate,
 )
-from scheduling.joined_queues import JoinedQueue, NodeFlavor, QueueFault
-from scheduling.levels import Level
+from scheduling.queues.joined_queues import JoinedQueue, NodeFlavor, QueueFault
+from scheduling.topology.levels import Level
 
 ZONE, RACK = Level("zone", "z"), Level("rack", "r")
 LEVELS = (ZONE, RACK)

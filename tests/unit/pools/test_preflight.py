@@ -12,8 +12,8 @@ from pools.preflight.rights import QUEUE_RULE, account_of, rights_of
 from scheduling.backends.base import Purpose
 from scheduling.backends.kubernetes import KUBERNETES
 from scheduling.conformance import FeatureFinding
-from scheduling.levels import Level
 from scheduling.preflight import Unread
+from scheduling.topology.levels import Level
 from tests.unit.pools.preflights import (
     CLIQUE,
     EVERY_RIGHT,

@@ -11,10 +11,10 @@ from uuid import UUID
 
 from scheduling.backends.base import GangRequest
 from scheduling.capabilities import SchedulerVersion
-from scheduling.levels import Level, Levels
-from scheduling.nvlink import NvlinkTask
-from scheduling.requirements import Gang, GangTask, Requirement
+from scheduling.gang.nvlink import NvlinkTask
 from scheduling.terms import SchedulingTerms
+from scheduling.topology.levels import Level, Levels
+from scheduling.topology.requirements import Gang, GangTask, Requirement
 from tests.builders.terms import changed
 
 GROUP = UUID("11111111-2222-3333-4444-555555555555")

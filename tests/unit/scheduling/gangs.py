@@ -5,8 +5,8 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from scheduling.levels import Level
-from scheduling.requirements import Gang, GangTask, Requirement
+from scheduling.topology.levels import Level
+from scheduling.topology.requirements import Gang, GangTask, Requirement
 from tests.unit.scheduling import build
 
 MARK = {"required": "!", "preferred": "?"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scheduling.backends.base import BindFailure, Waiting
 from scheduling.backends.kai import Kai
-from scheduling.levels import Level
+from scheduling.topology.levels import Level
 
 ALL = "0.13 to 0.17"
 POD = "Scheduling conditions were not met for pod ns/p:\n"

@@ -16,8 +16,8 @@ from scheduling.capabilities import (
     check_queue_settings,
     check_share,
 )
-from scheduling.checks import check_gang, shared_values
 from scheduling.errors import UnsupportedCapability
+from scheduling.gang.checks import check_gang, shared_values
 from tests.unit.scheduling.build import gang, levels
 
 POOL = levels("zone rack")

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scheduling.channels import (
+from scheduling.gang.nvlink import channel_claims
+from scheduling.nodes.channels import (
     CHANNEL_DRIVER,
     SETTLED_AFTER,
     ChannelCount,
@@ -13,7 +14,6 @@ from scheduling.channels import (
     has_channel,
     node_with_channel,
 )
-from scheduling.nvlink import channel_claims
 from tests.unit.scheduling.build import nvlink_tasks
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from scheduling.coverage import LevelCoverage, SharedValue, count, cover, levels_named
-from scheduling.levels import domain_of
+from scheduling.topology.coverage import LevelCoverage, SharedValue, count, cover, levels_named
+from scheduling.topology.levels import domain_of
 from tests.unit.scheduling.build import gang, levels
 from tests.unit.scheduling.kai_reader import draw
 

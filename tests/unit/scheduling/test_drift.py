@@ -4,7 +4,7 @@ import pytest
 
 from scheduling.backends.kai import KAI
 from scheduling.backends.registry import BUILT_IN
-from scheduling.drift import Drift, InSync, TopologyNotFound, compare
+from scheduling.topology.drift import Drift, InSync, TopologyNotFound, compare
 from tests.unit.scheduling.build import INSTALLATION, gang, levels, request
 
 POOL = levels("zone rack")

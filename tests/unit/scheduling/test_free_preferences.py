@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 
 from scheduling.backends.kai import Kai
-from scheduling.free_preferences import at_preference_levels, has_free_preference
+from scheduling.gang.free_preferences import at_preference_levels, has_free_preference
+from scheduling.gang.stages import at_stage
+from scheduling.gang.tree import Constraint, build_tree
 from scheduling.names import topology
-from scheduling.stages import at_stage
-from scheduling.tree import Constraint, build_tree
 from tests.unit.scheduling import build, gangs
 
 POOL = build.levels("zone spine rack")

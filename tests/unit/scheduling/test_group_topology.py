@@ -9,10 +9,10 @@ from scheduling.backends.default import Default
 from scheduling.backends.kai import Kai
 from scheduling.backends.kubernetes import Kubernetes
 from scheduling.errors import format_path
-from scheduling.levels import Level
-from scheduling.nvlink import ChannelClaim, check_nvlink
-from scheduling.requirements import effective
-from scheduling.soundness import check_requirements
+from scheduling.gang.nvlink import ChannelClaim, check_nvlink
+from scheduling.gang.soundness import check_requirements
+from scheduling.topology.levels import Level
+from scheduling.topology.requirements import effective
 from tests.unit.scheduling.build import gang, levels, request
 from tests.unit.scheduling.gangs import grouped
 from tests.unit.scheduling.picture import picture

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scheduling.backends.kai import Kai
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from tests.builders.terms import changed
 from tests.unit.lifecycle.values import group, one_try
 from workflows.manifests.group import Renderer

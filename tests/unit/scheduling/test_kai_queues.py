@@ -4,7 +4,7 @@ import pytest
 
 from cluster.quantities import quantity
 from scheduling.backends.kai.render import Kai
-from scheduling.queues import QueueBound, QueueState
+from scheduling.queues.queue_state import QueueBound, QueueState
 
 
 def queue(name, *, quota=-1, limit=-1, used=0, fixed=0):

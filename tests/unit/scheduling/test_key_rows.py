@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from scheduling.key_changes import key_changes
-from scheduling.key_rows import NodeLabel, Suggestion, candidates, cover_rows, suggest
-from scheduling.levels import Level, domain_of
+from scheduling.topology.key_changes import key_changes
+from scheduling.topology.key_rows import NodeLabel, Suggestion, candidates, cover_rows, suggest
+from scheduling.topology.levels import Level, domain_of
 from tests.unit.scheduling.build import levels
 from tests.unit.scheduling.kai_reader import draw
 

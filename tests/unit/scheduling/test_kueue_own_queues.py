@@ -10,7 +10,7 @@ from scheduling.backends.base import PoolRequest, QueueSettings
 from scheduling.backends.kai import KAI
 from scheduling.backends.kueue import KUEUE, Kueue
 from scheduling.backends.kueue.own_queues import KINDS
-from scheduling.levels import HOSTNAME_LABEL
+from scheduling.topology.levels import HOSTNAME_LABEL
 from tests.unit.scheduling import crds
 from tests.unit.scheduling.build import INSTALLATION, levels
 

@@ -5,7 +5,7 @@ import pytest
 from scheduling.backends.kueue.assignment import nodes_of_tasks, read_assignment
 from scheduling.backends.kueue.pod_sets import MAX_POD_SETS, pod_sets
 from scheduling.errors import InvalidSpec, UnsupportedCapability
-from scheduling.tree import build_tree
+from scheduling.gang.tree import build_tree
 from tests.unit.scheduling.build import gang, levels, shaped
 
 LEVELS = levels("zone rack host")

@@ -5,8 +5,8 @@ from decimal import Decimal
 import pytest
 
 from scheduling.backends.kueue import Kueue
-from scheduling.levels import HOSTNAME_LABEL, Level
-from scheduling.queues import QuotaAnswer
+from scheduling.queues.queue_state import QuotaAnswer
+from scheduling.topology.levels import HOSTNAME_LABEL, Level
 from tests.fakes.kueue_objects import (
     cluster_queue,
     flavor,

@@ -4,7 +4,7 @@ import pytest
 
 from scheduling.backends.base import Waiting
 from scheduling.backends.kueue import Kueue
-from scheduling.joined_queues import QueuedGang, QueuePosition, position_of
+from scheduling.queues.joined_queues import QueuedGang, QueuePosition, position_of
 from tests.fakes.kueue_objects import cluster_queue, flavor, local_queue, readings
 
 KUEUE = Kueue()

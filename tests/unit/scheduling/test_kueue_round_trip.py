@@ -22,7 +22,7 @@ from localcluster.standins.kueue.values import (
 from scheduling.backends.kueue import Kueue
 from scheduling.backends.kueue.pod_sets import pod_sets
 from scheduling.errors import InvalidSpec
-from scheduling.levels import HOSTNAME_LABEL, Level
+from scheduling.topology.levels import HOSTNAME_LABEL, Level
 from tests.unit.scheduling.build import gang, request
 from tests.unit.scheduling.crds import KUEUE, definition, served
 from tests.unit.scheduling.gangs import sound

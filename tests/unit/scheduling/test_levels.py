@@ -2,7 +2,7 @@ import pytest
 
 from scheduling.errors import format_path
 from scheduling.kubernetes_syntax import is_label_key
-from scheduling.levels import (
+from scheduling.topology.levels import (
     Level,
     check_levels,
     check_look_alikes,

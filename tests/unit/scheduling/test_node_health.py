@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scheduling.node_health import NodeHealth, NodeState, node_health, rule_fault, rules_of
+from scheduling.nodes.node_health import NodeHealth, NodeState, node_health, rule_fault, rules_of
 
 TEXT = "2026-11-22T12:03:00Z"
 SINCE = datetime(2026, 11, 22, 12, 3, tzinfo=UTC)

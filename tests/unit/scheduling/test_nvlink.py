@@ -1,13 +1,13 @@
 import pytest
 
-from scheduling.levels import Level
-from scheduling.nvlink import (
+from scheduling.gang.nvlink import (
     ChannelClaim,
     channel_claims,
     check_nvlink,
     claim_faults,
     raised_gpus,
 )
+from scheduling.topology.levels import Level
 from tests.unit.scheduling.build import gang, nvlink_tasks
 
 POOL = (

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling import soundness
 from scheduling.backends.kai.render import SUBGROUP_LABEL, Kai
 from scheduling.backends.kubernetes import Kubernetes
 from scheduling.capabilities import Capability
-from scheduling.checks import check_gang
 from scheduling.errors import InvalidSpec, TopologyError
-from scheduling.levels import Level
-from scheduling.requirements import Gang, GangTask, effective
-from scheduling.soundness import check_requirements
-from scheduling.stages import stage_begins
+from scheduling.gang import soundness
+from scheduling.gang.checks import check_gang
+from scheduling.gang.soundness import check_requirements
+from scheduling.gang.stages import stage_begins
+from scheduling.topology.levels import Level
+from scheduling.topology.requirements import Gang, GangTask, effective
 from tests.unit.scheduling import build
 from tests.unit.scheduling.build import request
 from tests.unit.scheduling.gangs import anything, paths, sets_of, sound

@@ -3,8 +3,8 @@
 import pytest
 
 from scheduling.errors import format_path
-from scheduling.requirements import Gang, GangTask, Requirement
-from scheduling.soundness import check_requirements
+from scheduling.gang.soundness import check_requirements
+from scheduling.topology.requirements import Gang, GangTask, Requirement
 from tests.unit.scheduling.build import gang, levels
 
 POOL = levels("zone spine rack")

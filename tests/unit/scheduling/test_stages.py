@@ -9,12 +9,12 @@ from hypothesis import given
 from scheduling.backends.kai import Kai
 from scheduling.backends.registry import BUILT_IN
 from scheduling.capabilities import Capabilities, Capability
-from scheduling.checks import check_gang
 from scheduling.errors import format_path
-from scheduling.requirements import Gang, GangTask, Requirement
-from scheduling.soundness import check_requirements
-from scheduling.stages import stage_begins, stages
-from scheduling.tree import build_tree, dropped_preferences
+from scheduling.gang.checks import check_gang
+from scheduling.gang.soundness import check_requirements
+from scheduling.gang.stages import stage_begins, stages
+from scheduling.gang.tree import build_tree, dropped_preferences
+from scheduling.topology.requirements import Gang, GangTask, Requirement
 from tests.unit.scheduling.build import gang, levels, request
 from tests.unit.scheduling.gangs import paths, sets_of, sound
 from tests.unit.scheduling.kai_reader import V013, V017, Node, draw, place, read

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scheduling.suspects import FailedGroup, NodeFault, most_avoided, suspicion
+from scheduling.nodes.suspects import FailedGroup, NodeFault, most_avoided, suspicion
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 WINDOW = timedelta(hours=6)

@@ -5,7 +5,7 @@ from textwrap import dedent
 import pytest
 
 from scheduling.backends.kai import Kai
-from scheduling.tree import build_tree, dropped_preferences
+from scheduling.gang.tree import build_tree, dropped_preferences
 from tests.unit.scheduling.build import gang, levels, request
 from tests.unit.scheduling.kai_reader import V013, V017, draw, place, read
 from tests.unit.scheduling.picture import picture

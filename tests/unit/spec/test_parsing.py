@@ -6,7 +6,7 @@ import pytest
 
 from localcluster.directories import CHECKOUT
 from scheduling.errors import InvalidSpec, format_path
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from workflows.spec import SpecLimits, parse_workflow
 from workflows.spec.grammar import GroupModel, ResourceModel, TaskModel
 

@@ -1,6 +1,6 @@
 """Names of metrics begin with what the administrator says."""
 
-from web.metrics import renamed
+from web.operation.metrics import renamed
 
 PAGE = b"""\
 # HELP osmo_state_up Whether osmo_ values can be read.

@@ -6,7 +6,7 @@ import json
 import pytest
 from rest_framework.exceptions import ParseError
 
-from web.parsers import MOST_VALUES, StrictJSONParser
+from web.rest.parsers import MOST_VALUES, StrictJSONParser
 
 COSTLY = {
     "lists": "[" + ",".join(["[]"] * MOST_VALUES) + "]",

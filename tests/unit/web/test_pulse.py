@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from web import metrics, periodic, pulse
+from web.operation import metrics, periodic, pulse
 
 
 @pytest.fixture(autouse=True)

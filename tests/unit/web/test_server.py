@@ -286,7 +286,7 @@ def test_who_leaves_the_queue_leaves_no_body_there():
 KEPT_MIB = """
 import sys
 sys.path.insert(0, {root!r})
-from web.process_memory import return_large_blocks
+from web.operation.process_memory import return_large_blocks
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 // 2**20

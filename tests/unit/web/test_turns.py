@@ -7,10 +7,10 @@ from contextlib import ExitStack
 import pytest
 
 from scheduling.errors import Busy
-from web import turns
+from web.limits import turns
+from web.limits.turns import MOST_SHORT, RETRY_SECONDS, Turns, short_turn, turn
 from web.server.application import Application, Limits
 from web.server.threads import ThreadLane, ThreadsBusy
-from web.turns import MOST_SHORT, RETRY_SECONDS, Turns, short_turn, turn
 
 
 def runs(place):

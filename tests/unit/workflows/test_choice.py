@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 from scheduling.errors import InvalidSpec
 from scheduling.fit.verdict import Answer, Verdict
-from workflows.feasibility.forecast import Forecast
-from workflows.feasibility.report import FeasibilityReport
+from workflows.feasibility.verdict.forecast import Forecast
+from workflows.feasibility.verdict.report import FeasibilityReport
 from workflows.submission.accepted import AcceptedSubmission
 from workflows.submission.choice import choose
 

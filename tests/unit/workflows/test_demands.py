@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from scheduling.capabilities import Capability
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from tests.unit.lifecycle.values import group, one_try
-from workflows.feasibility.report import demands_of
+from workflows.feasibility.verdict.report import demands_of
 
 SETS = group(
     one_try(f"t{number}", number, requirements=(Requirement("rack", f"r{number % 2}"),))

@@ -8,9 +8,9 @@ import pytest
 
 from scheduling.backends.base import Waiting, WaitingReason
 from scheduling.backends.registry import scheduler_backend
-from scheduling.coverage import cover
-from scheduling.drift import Drift
-from scheduling.levels import Level
+from scheduling.topology.coverage import cover
+from scheduling.topology.drift import Drift
+from scheduling.topology.levels import Level
 from workflows.explain.obstacles import (
     ANOTHER_WORKFLOW,
     BusyNode,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.levels import Level
+from scheduling.topology.levels import Level
 from workflows.explain.levels import ExternalTopology, NamedLevels, condition_of, coverage_of
 
 ZONE, RACK, HOST = LEVELS = (Level("zone", "z"), Level("rack", "r"), Level("host", "h"))

@@ -5,7 +5,7 @@ import time_machine
 from django.conf import settings
 
 from osmo_topology.celery import EVERY, PARTS, app
-from web import periodic
+from web.operation import periodic
 
 
 @pytest.fixture(autouse=True)

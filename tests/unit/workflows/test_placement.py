@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pools.values.recovery import RecoveryPolicy, Response
-from scheduling.requirements import Requirement
+from scheduling.topology.requirements import Requirement
 from tests.builders.placements import GROUP
 from tests.builders.terms import changed
 from workflows.values.placement import (

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 from scheduling.fit.admission import admitted
 from scheduling.fit.verdict import Answer, Obstacle, judge
-from scheduling.queues import QueueShortage, QuotaAnswer, QuotaVerdict
+from scheduling.queues.queue_state import QueueShortage, QuotaAnswer, QuotaVerdict
 from tests.unit.scheduling import build
 from tests.unit.scheduling.fit.worlds import draw, gang_demand
-from workflows.feasibility.queue_order import _preemption
-from workflows.feasibility.sentences import sentence
+from workflows.feasibility.queues.queue_order import _preemption
+from workflows.feasibility.verdict.sentences import sentence
 
 FOUR = build.gang("a b c d*8: rack! r")
 FREE = "a/r1: n1 n2 n3\na/r2: n4 n5 n6 n7"

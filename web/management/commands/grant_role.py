@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from web.access import assigned_roles, unknown_role
+from web.access.rights import assigned_roles, unknown_role
 from web.models import RoleAssignment
 
 

@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
+from web.access.gateway import USERNAME, USERNAME_RULE
 from web.env import REFUSED
-from web.gateway import USERNAME, USERNAME_RULE
 
 PASSWORD = "OSMO_ADMIN_PASSWORD"  # noqa: S105 -- a variable's name
 PASSWORD_LENGTH = 12

@@ -8,9 +8,9 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from web.gateway import USERNAME, USERNAME_RULE
+from web.access.gateway import USERNAME, USERNAME_RULE
+from web.access.services import make_token
 from web.models import TOKEN_NAME_LENGTH
-from web.services import make_token
 
 
 class Command(BaseCommand):

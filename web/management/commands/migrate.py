@@ -1,4 +1,4 @@
-"""Django's ``migrate``, made safe to run while the service does; see ``web.migrating``."""
+"""Django's ``migrate``, made safe to run while the service does; see ``web.database.migrating``."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from web import rollout
+from web.database.migrating import LOCK_SECONDS, alone, bounded, is_pooled, patiently
 from web.env import REFUSED
-from web.migrating import LOCK_SECONDS, alone, bounded, is_pooled, patiently
+from web.operation import rollout
 from web.release import VERSION
 
 TABLE = "web_installedrelease"

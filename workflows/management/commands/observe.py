@@ -6,8 +6,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from web import metrics, pulse
-from web.process_memory import settle
+from web.operation import metrics, pulse
+from web.operation.process_memory import settle
 from workflows.observer.process import Observer
 
 

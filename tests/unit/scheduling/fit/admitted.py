@@ -18,7 +18,7 @@ from localcluster.standins.kueue.values import (
 from localcluster.standins.quantities import UNIT
 from scheduling.backends.kueue import Kueue
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.tree import build_tree
+from scheduling.gang.tree import build_tree
 from tests.unit.scheduling.build import request
 from tests.unit.scheduling.fit.worlds import POOL, demands
 

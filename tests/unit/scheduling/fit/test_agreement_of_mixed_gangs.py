@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
-from scheduling.requirements import Gang, GangTask, Requirement
-from scheduling.tree import build_tree
+from scheduling.gang.tree import build_tree
+from scheduling.topology.requirements import Gang, GangTask, Requirement
 from tests.unit.scheduling import build
 from tests.unit.scheduling.fit.played import OTHERS, played
 from tests.unit.scheduling.fit.worlds import demands, node

@@ -6,8 +6,8 @@ from scheduling.fit import alternatives
 from scheduling.fit.alternatives import alternative, is_passed_over
 from scheduling.fit.board import Board
 from scheduling.fit.pinning import pins_for
-from scheduling.requirements import effective
-from scheduling.tree import build_tree
+from scheduling.gang.tree import build_tree
+from scheduling.topology.requirements import effective
 from tests.unit.scheduling import build
 from tests.unit.scheduling.fit.played import played
 from tests.unit.scheduling.fit.worlds import DRIVER_AND_WORKERS, MIXED, gang_demand, rack, snapshot

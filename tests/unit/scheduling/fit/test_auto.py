@@ -9,8 +9,8 @@ from scheduling.fit.auto import AutoDecision, decide
 from scheduling.fit.search import Possible
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, judge
-from scheduling.levels import ranks
-from scheduling.requirements import decided
+from scheduling.topology.levels import ranks
+from scheduling.topology.requirements import decided
 from tests.unit.scheduling.build import gang
 from tests.unit.scheduling.fit.worlds import POOL, RACK, clusters, draw, gang_demand
 

@@ -10,7 +10,7 @@ from scheduling.backends.kueue.pod_sets import pod_sets
 from scheduling.errors import UnsupportedCapability
 from scheduling.fit.snapshot import Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
-from scheduling.tree import build_tree
+from scheduling.gang.tree import build_tree
 from tests.unit.scheduling.build import gang
 from tests.unit.scheduling.fit.admitted import admitted, gang_demand
 from tests.unit.scheduling.fit.worlds import POOL, clusters, draw, node

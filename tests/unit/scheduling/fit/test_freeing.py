@@ -8,7 +8,7 @@ from scheduling.fit.board import Board
 from scheduling.fit.freeing import freed_levels
 from scheduling.fit.pinning import pins_for
 from scheduling.fit.snapshot import Snapshot
-from scheduling.free_preferences import at_preference_levels
+from scheduling.gang.free_preferences import at_preference_levels
 from tests.unit.scheduling import build, gangs
 from tests.unit.scheduling.fit.played import played
 from tests.unit.scheduling.fit.worlds import POOL, RACK, ZONE, clusters, draw, gang_demand, node

@@ -11,8 +11,8 @@ from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
-from scheduling.stages import at_stage
-from scheduling.tree import build_tree
+from scheduling.gang.stages import at_stage
+from scheduling.gang.tree import build_tree
 from tests.unit.scheduling import build
 from tests.unit.scheduling.fit.worlds import POOL, RACK, ZONE, demands, draw, gang_demand, node
 

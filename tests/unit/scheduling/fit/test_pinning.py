@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scheduling.fit.board import Board
 from scheduling.fit.pinning import pins_for
 from scheduling.fit.verdict import Answer, judge
-from scheduling.pins import Pin, from_json, node_labels, to_json
+from scheduling.gang.pins import Pin, from_json, node_labels, to_json
 from tests.unit.scheduling import build, gangs
 from tests.unit.scheduling.fit.played import played
 from tests.unit.scheduling.fit.worlds import (

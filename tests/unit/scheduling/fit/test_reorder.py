@@ -13,9 +13,9 @@ from scheduling.fit.greedy import Placer
 from scheduling.fit.search import MOST_SETS
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, judge
-from scheduling.set_order import PartsOrder, from_json, order_of, ordered, parts_of, relabelled, to_json
-from scheduling.subgroups import lay_out
-from scheduling.tree import build_tree
+from scheduling.gang.set_order import PartsOrder, from_json, order_of, ordered, parts_of, relabelled, to_json
+from scheduling.gang.subgroups import lay_out
+from scheduling.gang.tree import build_tree
 from tests.unit.scheduling import build
 from tests.unit.scheduling.fit.played import played
 from tests.unit.scheduling.fit.worlds import POOL, RACK, ZONE, clusters, draw, gang_demand, node

@@ -8,7 +8,7 @@ from scheduling.fit.fragmentation import fragmentation
 from scheduling.fit.outcome import PlacementOutcome, outcomes, worst
 from scheduling.fit.snapshot import OTHERS, FitNode, Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
-from scheduling.tree import build_tree
+from scheduling.gang.tree import build_tree
 from tests.unit.scheduling import build
 from tests.unit.scheduling.fit.worlds import POOL, RACK, ZONE, draw, gang_demand, node
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import FitNode, Holding, Snapshot, amounts
-from scheduling.tree import build_tree
+from scheduling.gang.tree import build_tree
 from tests.unit.scheduling import build
 from tests.unit.scheduling.gangs import sets_of
 

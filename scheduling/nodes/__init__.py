@@ -1,0 +1,1 @@
+"""Nodes that fail or are suspect, and their channels."""

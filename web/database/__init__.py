@@ -1,0 +1,1 @@
+"""PostgreSQL: connections, transactions, migrations, and rows read without Django's price."""

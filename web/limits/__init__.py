@@ -1,0 +1,1 @@
+"""What one user may ask for in a time."""

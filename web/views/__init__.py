@@ -1,0 +1,1 @@
+"""Addresses of the service that belong to no application."""

@@ -1,0 +1,25 @@
+"""The API's pages for people: HTML for logged-in users, the one error shape for all others."""
+
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
+from rest_framework.renderers import JSONRenderer
+from rest_framework.response import Response
+
+from web.access.permissions import Needs
+from web.policy import Action
+
+
+class SchemaView(SpectacularJSONAPIView):
+    """The schema of the API."""
+
+    access = {"GET": Needs(Action.SYSTEM_DOCS)}
+
+
+class DocsView(SpectacularSwaggerView):
+    """Swagger's page. Its renderer knows HTML alone and would answer an error with the bare status."""
+
+    access = {"GET": Needs(Action.SYSTEM_DOCS)}
+
+    def handle_exception(self, exc: Exception) -> Response:
+        self.request.accepted_renderer = JSONRenderer()
+        self.request.accepted_media_type = JSONRenderer.media_type
+        return super().handle_exception(exc)

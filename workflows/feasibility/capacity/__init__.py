@@ -1,0 +1,1 @@
+"""What is known of nodes and of what runs on them."""

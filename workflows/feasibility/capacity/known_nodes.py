@@ -1,0 +1,396 @@
+"""The nodes of clusters, kept by each process and brought up to date by what changed.
+
+A submission, a page and a waiting gang all judge the same thousands of nodes, of which few change between
+two of them, so a process reads only the rows that were written since it read last. PostgreSQL itself says
+which: a row's ``xmin`` is the transaction that wrote it, and everything that committed after a statement has
+a number from that statement's ``pg_snapshot_xmin`` on. No writer has to take part, so none can forget to.
+A number of the cluster that writers raise was rejected for that reason. A transaction that writes for long,
+in any database of the server, makes more rows be read again, and nothing else.
+
+What is kept is never older than the statement that asked, and it dies
+
+- with one row deleted: the count of the rows differs from what is known;
+- when PostgreSQL starts again: a database put back to a backup, and a replica that took over, count anew from
+  a transaction that is past already;
+- after MOST_SECONDS, long before the numbers of transactions come round to the same again;
+- when others with MOST_NODES nodes together were used since.
+
+A transaction that has written reads every row and keeps nothing, since its own rows may be rolled back.
+
+What is in use (``known_usage``) is laid on the nodes where it differs from the reading before. So are the
+nodes that are known to have no NVLink channel, which depends on the time: a table keeps since when a node
+offers none.
+
+20,000 nodes with 6 labels take 15 MB as a table. A snapshot of them all takes 6 MB, 9 MB if every node is in
+use, and up to 6 MB for what was counted of it; so a process keeps at most about 75 MB of tables and 75 MB of
+snapshots.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from django.db import connection
+from django.utils import timezone
+
+from scheduling.fit import snapshot as fit
+from scheduling.kubernetes_syntax import GPU
+from scheduling.nodes.channels import settled_until
+from scheduling.topology.coverage import LabelCoverage, count
+from scheduling.topology.levels import Domain, Levels, domain_of
+from workflows.feasibility.capacity.known_usage import NO_USAGE, ClusterUsage
+from workflows.feasibility.capacity.recent_values import RecentValues, database
+from workflows.values.amounts import STORAGE, allocatable, fit_amounts
+
+AMOUNTS = ("cpu", "memory", STORAGE, GPU, "pods")
+_PODS = 110
+"""kubelet's default, for a node that reports none."""
+
+MOST_SECONDS = 600
+
+Selectors = Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTimes:
+    """When a cluster's nodes were last listed completely, and until when its slices are known; None: never.
+
+    ``others_known``: other tenants' pods are followed.
+    """
+
+    nodes_synced_at: datetime | None = None
+    slices_observed_at: datetime | None = None
+    others_known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTable:
+    """Every node of a cluster by name, empty; ``horizon`` is the first transaction that it may lack.
+
+    ``cluster`` is what is known of the cluster as a whole, ``channelless`` since when each node that offers
+    no NVLink channel has offered none, None if that is not known. ``server`` is when PostgreSQL started.
+    """
+
+    nodes: Mapping[str, fit.FitNode]
+    channelless: Mapping[str, datetime | None]
+    cluster: ClusterTimes
+    labels: tuple[str, ...]
+    horizon: str
+    server: str
+    read_at: float
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def without_channel(self) -> frozenset[str]:
+        """The nodes that are known to have none."""
+        settled = settled_until(self.cluster.slices_observed_at, now=timezone.now())
+        if settled is None:
+            return frozenset()
+        since_by_node = self.channelless.items()
+        return frozenset(name for name, since in since_by_node if since is not None and since <= settled)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedNodes:
+    """The snapshot of those nodes of a table that selectors match, with the usage that was read last.
+
+    ``without_channel`` are those of the cluster that are known to have no NVLink channel.
+    """
+
+    table: Mapping[str, fit.FitNode]
+    snapshot: fit.Snapshot
+    usage: ClusterUsage = NO_USAGE
+    without_channel: frozenset[str] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.snapshot.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesOfNodes:
+    """How many nodes of a table stand at each place, of those that a selector matches, and their coverage.
+
+    Its length is that of the table.
+    """
+
+    table: Mapping[str, fit.FitNode]
+    counts: Mapping[Domain, int]
+    coverage: LabelCoverage
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCount:
+    """How many nodes a selector matches, the most GPUs of one of them, and how many offer an NVLink channel.
+
+    ``since`` is the latest time from which one that offers none has offered none, None if not known of all.
+    """
+
+    nodes: int
+    most_gpus: int
+    offering: int
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CountedNodes:
+    """The counts of a table's nodes for each of some selectors. Its length is that of the table."""
+
+    table: Mapping[str, fit.FitNode]
+    channelless: Mapping[str, datetime | None]
+    counts: Sequence[NodeCount]
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+tables: RecentValues[NodeTable] = RecentValues()
+snapshots: RecentValues[SelectedNodes] = RecentValues()
+counted_places: RecentValues[PlacesOfNodes] = RecentValues()
+counted_nodes: RecentValues[CountedNodes] = RecentValues()
+
+
+def places_of_nodes(
+    cluster: str, table: NodeTable, *, selector: Mapping[str, str], levels: Levels, paths: bool
+) -> PlacesOfNodes:
+    """The places of those nodes of a cluster's table that a selector matches."""
+    nodes = table.nodes
+    key = (database(), cluster, table.labels, frozenset(selector.items()), tuple(levels), paths)
+    earlier = counted_places.find(key)
+    if earlier is None or (earlier.table is not nodes and not _same_labels(earlier.table, nodes)):
+        matched = (node for node in nodes.values() if _matches(node, [selector]))
+        counts = Counter(domain_of(node.labels, levels) for node in matched)
+        earlier = PlacesOfNodes(nodes, counts, count(counts, levels, paths=paths))
+    counted = replace(earlier, table=nodes)
+    counted_places.keep(key, counted)
+    return counted
+
+
+def count_nodes(cluster: str, table: NodeTable, *, selectors: Selectors) -> Sequence[NodeCount]:
+    """Count those nodes of a cluster's table that each of the selectors matches."""
+    key = (database(), cluster, table.labels, tuple(frozenset(selector.items()) for selector in selectors))
+    earlier = counted_nodes.find(key)
+    if earlier is None or earlier.table is not table.nodes or earlier.channelless is not table.channelless:
+        earlier = CountedNodes(
+            table.nodes, table.channelless, [_count(table, selector) for selector in selectors]
+        )
+    counted_nodes.keep(key, earlier)
+    return earlier.counts
+
+
+def _count(table: NodeTable, selector: Mapping[str, str]) -> NodeCount:
+    matched = [node for node in table.nodes.values() if _matches(node, [selector])]
+    without = [table.channelless[node.name] for node in matched if node.name in table.channelless]
+    dated = [since for since in without if since is not None]
+    return NodeCount(
+        nodes=len(matched),
+        most_gpus=max((0, *(node.gpus for node in matched))),
+        offering=len(matched) - len(without),
+        since=max(dated) if dated and len(dated) == len(without) else None,
+    )
+
+
+def node_table(cluster: str, *, selectors: Selectors, labels: Iterable[str]) -> NodeTable:
+    """The nodes of a cluster as of now, with these labels and the selectors'. One query."""
+    return _table(cluster, _columns(selectors, labels))
+
+
+def selected_nodes(
+    cluster: str, table: NodeTable, *, selectors: Selectors, levels: Levels, paths: bool, usage: ClusterUsage
+) -> fit.Snapshot:
+    """The nodes of a cluster's table that one of the selectors matches, with this usage."""
+    nodes, without_channel = table.nodes, table.without_channel()
+    selection = frozenset(frozenset(selector.items()) for selector in selectors)
+    key = (database(), cluster, table.labels, selection, tuple(levels), paths)
+    earlier = snapshots.find(key)
+    if earlier is None or (earlier.table is not nodes and not _same_labels(earlier.table, nodes)):
+        matched = [node for node in nodes.values() if _matches(node, selectors)]
+        snapshot = fit.Snapshot.of(matched, levels, paths=paths, is_complete=len(matched) == len(nodes))
+        earlier = SelectedNodes(nodes, snapshot)
+    snapshot = _with_changes(earlier, nodes, without_channel)
+    snapshot = snapshot.with_usage(usage.differing(earlier.usage))
+    snapshots.keep(key, SelectedNodes(nodes, snapshot, usage, without_channel))
+    return snapshot
+
+
+def _with_changes(
+    earlier: SelectedNodes, nodes: Mapping[str, fit.FitNode], without_channel: frozenset[str]
+) -> fit.Snapshot:
+    """The earlier snapshot, its usage included, with what else changed of its nodes since."""
+    snapshot = earlier.snapshot
+    changed = set(earlier.without_channel ^ without_channel)
+    if earlier.table is not nodes:
+        changed.update(name for name, node in nodes.items() if node is not earlier.table[name])
+    changes = {}
+    for name in changed:
+        if (at := snapshot.place(name)) is not None:
+            before = snapshot.nodes[at]
+            changes[at] = replace(
+                nodes[name],
+                lacks_channel=name in without_channel,
+                holdings=before.holdings,
+                others=before.others,
+            )
+    return snapshot.with_nodes(changes)
+
+
+def _columns(selectors: Selectors, labels: Iterable[str]) -> tuple[str, ...]:
+    """The labels that a table has, in order."""
+    return tuple(sorted({key for selector in selectors for key in selector}.union(labels)))
+
+
+def _matches(node: fit.FitNode, selectors: Selectors) -> bool:
+    labels = node.labels
+    return any(all(labels.get(key) == value for key, value in selector.items()) for selector in selectors)
+
+
+def _same_labels(before: Mapping[str, fit.FitNode], after: Mapping[str, fit.FitNode]) -> bool:
+    """Whether the same nodes have the same labels, so that every node keeps its place."""
+    return before.keys() == after.keys() and all(
+        after[name] is node or after[name].labels == node.labels for name, node in before.items()
+    )
+
+
+def _table(cluster: str, labels: tuple[str, ...]) -> NodeTable:
+    """The nodes of a cluster as of now."""
+    key = (database(), cluster, labels)
+    earlier = tables.find(key)
+    if earlier is not None and time.monotonic() - earlier.read_at < MOST_SECONDS:
+        answer = _read(cluster, labels, since=earlier.horizon)
+        nodes = _updated(earlier.nodes, answer.nodes)
+        is_whole = len(nodes) == answer.count and answer.server == earlier.server
+        if is_whole and not answer.has_written:
+            table = answer.table(nodes, _still_channelless(earlier, answer), read_at=earlier.read_at)
+            tables.keep(key, table)
+            return table
+    answer = _read(cluster, labels)
+    table = answer.table(answer.nodes, answer.channelless, read_at=time.monotonic())
+    if not answer.has_written:
+        tables.keep(key, table)
+    return table
+
+
+def _updated(
+    earlier: Mapping[str, fit.FitNode], written: Mapping[str, fit.FitNode]
+) -> Mapping[str, fit.FitNode]:
+    """The nodes with those that were written; the same mapping where they are as they were.
+
+    A node's heartbeat writes its row and changes nothing that counts here.
+    """
+    changed = {name: node for name, node in written.items() if earlier.get(name) != node}
+    return {**earlier, **changed} if changed else earlier
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """``count`` is that of all nodes, ``has_written`` whether this transaction has written anything."""
+
+    nodes: dict[str, fit.FitNode]
+    channelless: dict[str, datetime | None]
+    cluster: ClusterTimes
+    count: int
+    labels: tuple[str, ...]
+    horizon: str
+    server: str
+    has_written: bool
+
+    def table(
+        self, nodes: Mapping[str, fit.FitNode], channelless: Mapping[str, datetime | None], *, read_at: float
+    ) -> NodeTable:
+        return NodeTable(nodes, channelless, self.cluster, self.labels, self.horizon, self.server, read_at)
+
+
+def _still_channelless(earlier: NodeTable, answer: _Answer) -> Mapping[str, datetime | None]:
+    """Since when each node offers no channel; the same mapping where that is as it was."""
+    before, offers = earlier.channelless, object()
+    if all(answer.channelless.get(name, offers) == before.get(name, offers) for name in answer.nodes):
+        return before
+    unwritten = {name: at for name, at in before.items() if name not in answer.nodes}
+    return {**unwritten, **answer.channelless}
+
+
+def _read(cluster: str, labels: tuple[str, ...], *, since: str | None = None) -> _Answer:
+    """The nodes that were written by transactions from ``since`` on, all if None.
+
+    Columns and not models, which would take five times as long. One statement, so that count, horizon and
+    rows are of the same moment.
+    """
+    amounts = ", ".join(["node.allocatable ->> (%s::text)"] * len(AMOUNTS))
+    label_values = "".join([", node.labels ->> (%s::text)"] * len(labels))
+    written = "AND age(node.xmin) <= age(%s::xid)" if since else ""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT now.count, now.horizon, now.server, now.has_written,
+                   cluster.nodes_synced_at,
+                   CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END,
+                   cluster.others_synced_at IS NOT NULL,
+                   node.offers_channel, node.channel_since, node.name,
+                   node.ready, node.unschedulable, node.taints::text, {amounts}{label_values}
+            FROM (
+                SELECT (SELECT count(*) FROM pools_node WHERE cluster_id = %s) AS count,
+                       (pg_snapshot_xmin(pg_current_snapshot())::xid)::text AS horizon,
+                       pg_postmaster_start_time()::text AS server,
+                       pg_current_xact_id_if_assigned() IS NOT NULL AS has_written
+            ) AS now
+            LEFT JOIN pools_cluster AS cluster ON cluster.uid = %s
+            LEFT JOIN pools_node AS node ON node.cluster_id = %s {written}
+            """,  # noqa: S608 -- placeholders alone
+            [*AMOUNTS, *labels, cluster, cluster, cluster, *([since] if since else [])],
+        )
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    count, horizon, server, has_written, *times = rows[0][:7]
+    nodes = {row[9]: _node(row[9:], labels) for row in rows if row[9] is not None}
+    channelless = {row[9]: row[8] for row in rows if row[9] is not None and not row[7]}
+    return _Answer(nodes, channelless, ClusterTimes(*times), count, labels, horizon, server, has_written)
+
+
+def _node(row: Sequence[Any], labels: Sequence[str]) -> fit.FitNode:
+    name, ready, unschedulable, taints = row[:4]
+    first_label = 4 + len(AMOUNTS)
+    label_values = zip(labels, row[first_label:], strict=True)
+    return fit.FitNode(
+        name=name,
+        labels={label: value for label, value in label_values if value is not None},
+        allocatable=_allocatable(row[4:first_label]),
+        taints=_taints(taints),
+        closed="not ready" if not ready else "cordoned" if unschedulable else "",
+    )
+
+
+def fit_node(
+    name: str,
+    labels: Mapping[str, str],
+    written: Mapping[str, str],
+    taints: Sequence[Mapping[str, str]],
+) -> fit.FitNode:
+    """An open, empty node; ``written`` is its allocatable in Kubernetes' notation."""
+    return fit.FitNode(
+        name=name,
+        labels=labels,
+        allocatable=_allocatable(tuple(written.get(name) for name in AMOUNTS)),
+        taints=tuple(taints),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _taints(text: str) -> tuple[Mapping[str, str], ...]:
+    return tuple(json.loads(text))
+
+
+@lru_cache(maxsize=1024)
+def _allocatable(texts: tuple[str | None, ...]) -> fit.Amounts:
+    """Parse the texts of AMOUNTS; thousands of nodes have the same."""
+    written = {key: text for key, text in zip(AMOUNTS, texts, strict=True) if text}
+    return fit_amounts(allocatable(written), pods=_pods(written.get("pods")), channels=1)
+
+
+def _pods(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else _PODS

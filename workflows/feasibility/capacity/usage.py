@@ -1,0 +1,176 @@
+"""The nodes of pools and the tasks on them, read with a fixed number of queries.
+
+*The pool's nodes* are those its selector matches, also where none of its platforms takes them; a platform
+narrows that by its own. One read of the nodes of the clusters concerned serves any number of pools.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from pools.models import Cluster, Node, Platform, Pool
+from pools.pod_templates.applied import node_selection
+from scheduling.kubernetes_syntax import selects
+from web.database.transactions import one_transaction
+from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
+from workflows.models import Task
+from workflows.values.amounts import NO_AMOUNTS, Amounts, allocatable, requested
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMembership:
+    """A pool, and one of its platforms, that a node belongs to."""
+
+    pool: str
+    platform: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolNode:
+    """A node as last observed, with those of the given pools, and of their platforms, that it belongs to.
+
+    ``others`` is the usage of other tenants' pods, None if unknown.
+    """
+
+    cluster: str
+    name: str
+    labels: Mapping[str, str]
+    taints: Sequence[Mapping[str, Any]]
+    allocatable: Amounts
+    others: Amounts | None
+    ready: bool
+    unschedulable: bool
+    pools: tuple[str, ...]
+    memberships: tuple[NodeMembership, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.cluster, self.name)
+
+    @property
+    def is_open(self) -> bool:
+        return self.ready and not self.unschedulable
+
+    def free(self, used: Amounts) -> Amounts:
+        """The free amounts when tasks use this much; unknown usage counts as free."""
+        return self.allocatable.without(used + (self.others or NO_AMOUNTS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedTask:
+    """A live task that has a node."""
+
+    cluster: str
+    node: str
+    pool: str
+    priority: str
+    running: bool
+    requests: Amounts
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.cluster, self.node)
+
+
+class _Selectors:
+    """The selectors of one cluster's pools and their platforms."""
+
+    def __init__(self) -> None:
+        self.pools: list[tuple[str, Mapping[str, str]]] = []
+        self.memberships: list[tuple[NodeMembership, Mapping[str, str]]] = []
+
+    def add(self, pool: Pool) -> None:
+        self.pools.append((pool.name, node_selection(pool)))
+        for platform in list(pool.platforms.all()) or [Platform(pool=pool, name="")]:
+            selector = node_selection(pool, platform)
+            self.memberships.append((NodeMembership(pool=pool.name, platform=platform.name), selector))
+
+
+def nodes_of(pools: Iterable[Pool], *, name: str = "") -> list[PoolNode]:
+    """The nodes of these pools, by cluster and name; ``name`` narrows them to those of this name.
+
+    Two queries; each pool came with its platforms.
+    """
+    selectors: dict[str, _Selectors] = defaultdict(_Selectors)
+    for pool in pools:
+        if pool.backend.cluster_id is not None:
+            selectors[pool.backend.cluster_id].add(pool)
+    fields = ("cluster_id", "name", "labels", "taints", "allocatable", "ready", "unschedulable")
+    nodes = Node.objects.filter(cluster_id__in=list(selectors))
+    rows = (nodes.filter(name=name) if name else nodes).order_by("cluster_id", "name").values(*fields)
+    others = others_on(selectors)
+    with one_transaction():
+        pool_nodes = (_pool_node(row, selectors[row["cluster_id"]], others) for row in rows.iterator())
+        return [node for node in pool_nodes if node.pools]
+
+
+def others_on(clusters: Iterable[str]) -> dict[str, dict[str, Amounts]]:
+    """The usage of other tenants' pods by node, for each of these clusters where it is known. One query."""
+    rows = Cluster.objects.filter(pk__in=list(clusters), others_synced_at__isnull=False).values_list(
+        "pk", *(f"foreign_usage__{field}" for field in ("node", "gpu", "cpu", "memory", "storage"))
+    )
+    by_cluster: dict[str, dict[str, Amounts]] = {}
+    with one_transaction():
+        for cluster, node, gpu, cpu, memory, storage in rows.iterator():
+            by_node = by_cluster.setdefault(cluster, {})
+            if node is not None:
+                by_node[node] = Amounts(gpu, Decimal(cpu) / 1000, memory, storage)
+    return by_cluster
+
+
+def _pool_node(
+    row: Mapping[str, Any], selectors: _Selectors, others: Mapping[str, Mapping[str, Amounts]]
+) -> PoolNode:
+    labels, by_node = row["labels"], others.get(row["cluster_id"])
+    return PoolNode(
+        cluster=row["cluster_id"],
+        name=row["name"],
+        labels=labels,
+        taints=row["taints"],
+        allocatable=allocatable(row["allocatable"]),
+        others=None if by_node is None else by_node.get(row["name"], NO_AMOUNTS),
+        ready=row["ready"],
+        unschedulable=row["unschedulable"],
+        pools=tuple(pool for pool, selector in selectors.pools if selects(selector, labels)),
+        memberships=tuple(
+            membership for membership, selector in selectors.memberships if selects(selector, labels)
+        ),
+    )
+
+
+def placed_tasks(clusters: Iterable[str]) -> list[PlacedTask]:
+    """Every live task with a node in these clusters, whoever's and whatever its pool. One query."""
+    rows = Task.objects.filter(
+        status__in=LIVE_ORDER, group__released_at=None, group__backend__cluster_id__in=list(set(clusters))
+    ).exclude(node_name="")
+    return [
+        PlacedTask(
+            cluster=row[0],
+            node=row[1],
+            pool=row[2],
+            priority=row[3],
+            running=row[4] == TaskStatus.RUNNING,
+            requests=requested(*row[5:]),
+        )
+        for row in rows.values_list(
+            "group__backend__cluster_id",
+            "node_name",
+            "group__workflow__pool_name",
+            "group__workflow__priority",
+            "status",
+            "spec__gpu",
+            "spec__cpu",
+            "spec__memory",
+            "spec__storage",
+        )
+    ]
+
+
+def used_by_node(tasks: Iterable[PlacedTask]) -> dict[tuple[str, str], Amounts]:
+    """The usage of live tasks by node."""
+    used: dict[tuple[str, str], Amounts] = {}
+    for task in tasks:
+        used[task.key] = used.get(task.key, NO_AMOUNTS) + task.requests
+    return used

@@ -1,0 +1,55 @@
+"""How a pool's free nodes are spread over the domains of its keys, from rows.
+
+The nodes are the pool's own, those its selector matches, whatever its platforms take. A verdict reads the
+same rows, so a gang of whole nodes finds every slot counted here. No cluster is called.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pools.clusters.capabilities import capabilities_of
+from pools.models import Pool
+from pools.pod_templates.applied import node_selection
+from pools.selectors import pool_levels
+from scheduling.fit.fragmentation import LevelSlots, fragmentation, free_nodes
+from scheduling.fit.snapshot import Snapshot
+from workflows.feasibility.capacity.nodes import ObservedNodes, observed_nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolFragments:
+    """``free`` counts nodes that are open and wholly free; ``synced_at`` is None until nodes were listed."""
+
+    nodes: int
+    free: int
+    keys: tuple[LevelSlots, ...]
+    synced_at: datetime | None
+
+
+def pool_fragments(pool: Pool) -> PoolFragments:
+    """The free slots of each key of a pool, broadest first. The pool came with its keys; three queries."""
+    return fragments_of(observed_pool_nodes(pool))
+
+
+def fragments_of(observed: ObservedNodes) -> PoolFragments:
+    """The free slots of nodes that were read already."""
+    return of_snapshot(observed.snapshot, synced_at=observed.synced_at)
+
+
+def of_snapshot(snapshot: Snapshot, *, synced_at: datetime | None) -> PoolFragments:
+    return PoolFragments(
+        nodes=len(snapshot.nodes),
+        free=sum(free_nodes(snapshot.nodes, among=snapshot.nodes)),
+        keys=fragmentation(snapshot),
+        synced_at=synced_at,
+    )
+
+
+def observed_pool_nodes(pool: Pool) -> ObservedNodes:
+    """The pool's nodes with the usage of each; none while its cluster was never reached."""
+    return observed_nodes(
+        pool.backend.cluster_id or "",
+        selectors=[node_selection(pool)],
+        levels=pool_levels(pool),
+        capabilities=capabilities_of(pool.backend),
+    )

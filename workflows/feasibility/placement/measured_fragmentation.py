@@ -1,0 +1,77 @@
+"""The fragmentation of every pool of a cluster, kept in rows for the metrics.
+
+A worker measures it from time to time, all pools of a cluster from one reading of its nodes. A scrape reads
+the rows; REST and the pages compute it on request.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models.functions import Now
+
+from pools.clusters.capabilities import capabilities_of
+from pools.models import Pool
+from pools.pod_templates.applied import node_selection
+from pools.selectors import pool_levels
+from scheduling.capabilities import Capability
+from scheduling.fit.snapshot import FitNode, Snapshot
+from scheduling.kubernetes_syntax import selects
+from workflows.feasibility.capacity.nodes import observed_nodes
+from workflows.feasibility.placement.fragmentation import PoolFragments, of_snapshot
+from workflows.models import MeasuredFragments
+
+MOST_SIZE = 512
+"""Nodes of the largest slot that is kept: it limits the number of series, not the size of gangs."""
+
+
+def clusters_measured() -> list[str]:
+    """The clusters that have pools and whose nodes were listed."""
+    rows = Pool.objects.filter(backend__deleted_at=None, backend__cluster__nodes_synced_at__isnull=False)
+    uids = rows.order_by("backend__cluster_id").values_list("backend__cluster_id", flat=True)
+    return [uid for uid in uids.distinct() if uid]
+
+
+def measure(cluster: str) -> int:
+    """Measure the pools of a cluster; returns how many there are. Five queries."""
+    rows = Pool.objects.filter(backend__cluster_id=cluster, backend__deleted_at=None)
+    pools = list(rows.select_related("backend").prefetch_related("topology_keys").order_by("pk"))
+    if not pools:
+        return 0
+    labels = {level.label for pool in pools for level in pool_levels(pool)}
+    labels |= {key for pool in pools for key in node_selection(pool)}
+    observed = observed_nodes(
+        cluster, selectors=[{}], levels=(), capabilities=capabilities_of(pools[0].backend), labels=labels
+    )
+    MeasuredFragments.objects.bulk_create(
+        [
+            MeasuredFragments(
+                pool=pool, measured_at=Now(), content=_content(_fragments(pool, observed.snapshot.nodes))
+            )
+            for pool in pools
+        ],
+        update_conflicts=True,
+        unique_fields=["pool"],
+        update_fields=["measured_at", "content"],
+    )
+    return len(pools)
+
+
+def _fragments(pool: Pool, nodes: Sequence[FitNode]) -> PoolFragments:
+    own = node_selection(pool)
+    in_pool = (node for node in nodes if selects(own, node.labels))
+    paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend)
+    return of_snapshot(Snapshot.of(in_pool, pool_levels(pool), paths=paths), synced_at=None)
+
+
+def _content(fragments: PoolFragments) -> dict[str, Any]:
+    return {
+        "free": fragments.free,
+        "keys": [
+            {
+                "key": key.key,
+                "largest": key.largest,
+                "slots": [[size, count] for size, count in key.slots.items() if size <= MOST_SIZE],
+            }
+            for key in fragments.keys
+        ],
+    }

@@ -1,0 +1,1 @@
+"""Queues and quota: their usage, their order, and the groups that wait in them."""

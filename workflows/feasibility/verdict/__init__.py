@@ -1,0 +1,1 @@
+"""The verdict on a task group, and its sentences."""

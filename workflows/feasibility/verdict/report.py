@@ -1,0 +1,374 @@
+"""The verdicts on the task groups of one workflow, for one user, and their JSON."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from pools.clusters.capabilities import capabilities_at
+from pools.models import Pool
+from pools.selectors import Caller
+from scheduling.capabilities import Capabilities
+from scheduling.fit.admission import admitted
+from scheduling.fit.contention import Consolidation, Preemption, QueuePlace
+from scheduling.fit.freeing import freed_levels
+from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.snapshot import Snapshot
+from scheduling.fit.verdict import Answer, SetVerdict, Verdict
+from scheduling.gang import set_order
+from scheduling.queues.queue_state import QuotaAnswer, QuotaVerdict
+from scheduling.sentences import count_of
+from web.times import naive_utc
+from workflows.feasibility.capacity.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
+from workflows.feasibility.queues.queue_order import judge_in_queue, read_groups_before
+from workflows.feasibility.queues.queue_usage import (
+    groups_with_room,
+    read_joined_queue,
+    read_queues,
+    requested_of,
+)
+from workflows.feasibility.verdict.alternatives import sentence_of, workable_spec
+from workflows.feasibility.verdict.forecast import NO_FORECAST, Forecast, forecast
+from workflows.feasibility.verdict.sentences import no_nodes_reason, redacted, sentence
+from workflows.feasibility.verdict.unexamined import NOT_EXAMINED, Unexamined, unexamined
+from workflows.models import TaskGroup
+from workflows.selectors import names_known_to
+from workflows.values.placement import GroupValues
+
+Json = dict[str, Any]
+
+ADMITTED = QuotaVerdict(QuotaAnswer.ADMITS)
+
+UNKNOWN = "unknown"
+"""The JSON's answer while no node is known."""
+
+VERDICTS = ("never", "not_now", "now", UNKNOWN)
+
+MOST_ORDERED = 8
+"""Groups of sets for which another order is sought at once, since that may take seconds for each."""
+
+MOST_PLACES = 64
+"""Tasks whose nodes are listed; of larger gangs only the number is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeasibilityReport:
+    """The verdict on one task group; ``verdict`` is None while none of its nodes is known.
+
+    ``nodes`` counts the nodes that the group may use, as listed at ``synced_at`` (None: never).
+    ``others_known`` False: the usage of other tenants' pods is unknown, so it counts as free.
+    ``workable_spec``: see there.
+    """
+
+    group: str
+    scheduler: str
+    tasks: int
+    verdict: Verdict | None
+    sentence: str
+    nodes: int
+    synced_at: datetime | None
+    others_known: bool
+    made_at: datetime
+    forecast: Forecast = NO_FORECAST
+    workable_spec: str | None = None
+
+    @property
+    def answer(self) -> Answer | None:
+        return self.verdict.answer if self.verdict else None
+
+    @property
+    def lacks_place(self) -> bool:
+        """Whether the nodes have no place for it, whatever its queues say."""
+        return self.verdict is not None and not self.verdict.has_place
+
+    @property
+    def word(self) -> str:
+        """The answer as REST has it."""
+        return self.answer.value if self.answer else UNKNOWN
+
+    @property
+    def has_total_room(self) -> bool:
+        """Whether the pool has room for all tasks, although perhaps not in one domain."""
+        return self.verdict is not None and self.verdict.room >= self.verdict.tasks
+
+    @property
+    def not_examined(self) -> tuple[Unexamined, ...]:
+        """What may keep the group from a place and was not looked at."""
+        return unexamined(self.verdict, others_known=self.others_known)
+
+    def as_json(self) -> Json:
+        """The shape of REST. ``places`` is null for a gang too large to list."""
+        verdict = self.verdict or Verdict(Answer.NOT_NOW, (), proven=False, tasks=self.tasks)
+        obstacle = self.verdict.obstacle if self.verdict else None
+        age = max(0.0, (self.made_at - self.synced_at).total_seconds()) if self.synced_at else None
+        return {
+            "group": self.group,
+            "verdict": self.word,
+            "sentence": self.sentence,
+            "obstacle": obstacle.value if obstacle else None,
+            "quota": verdict.quota.as_json(),
+            "preemption": _preemption(verdict.contention.preemption),
+            "consolidation": _consolidation(verdict.contention.consolidation),
+            "before": _queue_place(verdict.contention.place),
+            "not_examined": [
+                {"code": code.value, "message": NOT_EXAMINED[code]} for code in self.not_examined
+            ],
+            "proven": verdict.proven,
+            "another_order": verdict.another_order,
+            "order": set_order.to_json(verdict.order),
+            "workable_spec": self.workable_spec,
+            "preferences_met": self.forecast.preferences_met,
+            "broken_nodes": self.forecast.broken_nodes,
+            "free_at": naive_utc(self.forecast.free_at),
+            "tasks": verdict.tasks,
+            "room": verdict.room,
+            "scheduler": self.scheduler,
+            "nodes": self.nodes,
+            "nodes_synced_at": naive_utc(self.synced_at),
+            "others_known": self.others_known,
+            "age_seconds": age,
+            "places": _places(verdict.places) if self.verdict else None,
+            "sets": [_set(entry) for entry in verdict.sets],
+        }
+
+
+def _preemption(preemption: Preemption) -> Json:
+    return {
+        "answer": preemption.answer.value,
+        "workflows": list(preemption.workflows),
+        "spared_until": naive_utc(preemption.spared_until),
+        "delay_seconds": preemption.delay,
+    }
+
+
+def _consolidation(consolidation: Consolidation) -> Json:
+    return {"answer": consolidation.answer.value, "workflows": list(consolidation.workflows)}
+
+
+def _queue_place(place: QueuePlace | None) -> Json | None:
+    if place is None:
+        return None
+    return {"groups": place.groups, "younger": place.younger, "workflows": list(place.workflows)}
+
+
+def _places(places: Mapping[str, str]) -> dict[str, str] | None:
+    return dict(places) if len(places) <= MOST_PLACES else None
+
+
+def _set(entry: SetVerdict) -> Json:
+    fields = asdict(entry)
+    fields["path"] = [{"key": key, "group": group} for key, group in entry.path]
+    for domain in fields["nearest"]:
+        domain["path"] = list(domain["path"])
+        domain["free_at"] = naive_utc(domain["free_at"])
+        domain["holders"] = [{**holder, "until": naive_utc(holder["until"])} for holder in domain["holders"]]
+    return fields
+
+
+def feasibility(
+    groups: Sequence[GroupValues],
+    *,
+    cluster: str | None,
+    user: Caller,
+    now: datetime,
+    submitted_to: Pool | None = None,
+) -> list[FeasibilityReport]:
+    """Judge each group of one workflow as if it came alone.
+
+    ``submitted_to`` is the pool of a workflow that is submitted now; of a group that waits, None.
+
+    Without a known node for the tasks there is no verdict; the sentence says why. A holder of a domain is
+    named only if the user may list that workflow.
+    """
+    if not groups:
+        return []
+    placement = groups[0].placement
+    capabilities = capabilities_at(placement.terms.scheduler_type, placement.terms.scheduler_version)
+    observed = observed_nodes(
+        cluster or "",
+        selectors=selectors_of(groups),
+        levels=placement.terms.levels,
+        capabilities=capabilities,
+        without=() if submitted_to else [group.uuid for group in groups],
+    )
+    if reason := no_nodes_reason(observed, reached=bool(cluster)):
+        return [_report(group, None, reason, observed=observed, now=now) for group in groups]
+    demands = list(demands_of(groups, capabilities=capabilities))
+    verdicts = _verdicts(
+        groups,
+        demands,
+        observed,
+        cluster=cluster or "",
+        capabilities=capabilities,
+        now=now,
+        submitted_to=submitted_to,
+    )
+    visible = names_known_to(user, {name for verdict in verdicts for name in workflows_in(verdict)})
+    hidden = [
+        _hides_room(group, demand, verdict, observed.snapshot)
+        for group, demand, verdict in zip(groups, demands, verdicts, strict=True)
+    ]
+    reports = [
+        _report(group, verdict, _text(group, verdict, hides_room=hides), observed=observed, now=now)
+        for group, verdict, hides in zip(
+            groups, (redacted(v, visible) for v in verdicts), hidden, strict=True
+        )
+    ]
+    forecasts = [
+        forecast(
+            observed.snapshot, demand, verdict, gives_way_at=_gives_way_at(group, now) if hides else None
+        )
+        for group, demand, verdict, hides in zip(groups, demands, verdicts, hidden, strict=True)
+    ]
+    specs = [
+        None if hides else workable_spec(group, demand, verdict, observed.snapshot)
+        for group, demand, verdict, hides in zip(groups, demands, verdicts, hidden, strict=True)
+    ]
+    return [
+        replace(report, forecast=of, workable_spec=spec, sentence=report.sentence + sentence_of(spec))
+        for report, of, spec in zip(reports, forecasts, specs, strict=True)
+    ]
+
+
+def demands_of(groups: Sequence[GroupValues], *, capabilities: Capabilities) -> Iterator[GangDemand]:
+    """The demand of each group; of many groups only the first are given another order of their sets.
+
+    The others are given one while they wait (``services.orders``).
+    """
+    left = MOST_ORDERED
+    for group in groups:
+        demand = demand_of(group, capabilities=capabilities)
+        left -= not demand.tree.is_flat
+        yield demand if left >= 0 else replace(demand, is_orderable=False)
+
+
+def _gives_way_at(group: GroupValues, now: datetime) -> datetime:
+    """When preferences give way that hide room for the group."""
+    return now + timedelta(seconds=group.placement.free_preferences_after)
+
+
+def _hides_room(group: GroupValues, demand: GangDemand, verdict: Verdict, snapshot: Snapshot) -> bool:
+    """Whether the group's preferences hide room for it now, and will give way."""
+    if (
+        verdict.answer is not Answer.NOT_NOW
+        or verdict.has_place
+        or not group.placement.free_preferences_after
+    ):
+        return False
+    return group.preference_levels is None and freed_levels(snapshot, demand) is not None
+
+
+def _text(group: GroupValues, verdict: Verdict, *, hides_room: bool) -> str:
+    if not hides_room:
+        return sentence(verdict)
+    seconds = count_of(group.placement.free_preferences_after, "second")
+    return f"{sentence(verdict)} There is room that only its preferences hide: they give way after {seconds}."
+
+
+def _verdicts(
+    groups: Sequence[GroupValues],
+    demands: Sequence[GangDemand],
+    observed: ObservedNodes,
+    *,
+    cluster: str,
+    capabilities: Capabilities,
+    now: datetime,
+    submitted_to: Pool | None,
+) -> list[Verdict]:
+    """The verdict on each group, of one placement, among the other work of its queue."""
+    placement = groups[0].placement
+    without = [] if submitted_to else [group.uuid for group in groups]
+    queues = read_queues(
+        placement.terms.scheduler_type,
+        installation=placement.terms.installation,
+        pool=submitted_to or placement.terms.pool,
+        queue=placement.terms.queue,
+        priority=placement.priority,
+        cluster=cluster,
+        usage=observed.usage,
+        now=now,
+        without=without,
+        preemption_delay=placement.terms.preemption_delay,
+    )
+    before = None
+    if queues:
+        before = read_groups_before(
+            placement, cluster=cluster, since=_since(without), without=without, capabilities=capabilities
+        )
+    verdicts = [
+        judge_in_queue(
+            observed.snapshot,
+            demand,
+            reading=queues,
+            before=before,
+        )
+        for demand in demands
+    ]
+    joined = read_joined_queue(placement, cluster=cluster)
+    if joined is None:
+        return verdicts
+    with_room = groups_with_room(placement, without, cluster=cluster)
+    quotas = [
+        ADMITTED if group.uuid in with_room else joined.quota(requested_of(demand))
+        for group, demand in zip(groups, demands, strict=True)
+    ]
+    return [admitted(verdict, quota) for verdict, quota in zip(verdicts, quotas, strict=True)]
+
+
+def _since(groups: Sequence[UUID]) -> datetime | None:
+    """When the first of the groups was submitted; None if they are not yet."""
+    if not groups:
+        return None
+    times = TaskGroup.objects.filter(pk__in=groups).order_by("submit_time")
+    return times.values_list("submit_time", flat=True).first()
+
+
+def _report(
+    group: GroupValues, verdict: Verdict | None, text: str, *, observed: ObservedNodes, now: datetime
+) -> FeasibilityReport:
+    return FeasibilityReport(
+        group=group.name,
+        scheduler=group.placement.terms.scheduler_type,
+        tasks=len(group.tasks),
+        verdict=verdict,
+        sentence=text,
+        nodes=len(observed.snapshot.nodes),
+        synced_at=observed.synced_at,
+        others_known=observed.others_known,
+        made_at=now,
+    )
+
+
+def as_fits(groups: Sequence[GroupValues], reports: Sequence[FeasibilityReport]) -> tuple[GroupValues, ...]:
+    """The groups, each with its sets in the order, and pinned to the domains, that its verdict needs."""
+    verdicts = {
+        report.group: report.verdict for report in reports if report.verdict and report.answer is Answer.NOW
+    }
+    return tuple(_as_fits(group, verdicts.get(group.name)) for group in groups)
+
+
+def _as_fits(group: GroupValues, verdict: Verdict | None) -> GroupValues:
+    if verdict is None:
+        return group
+    if verdict.pins:
+        group = group.pinned(verdict.pins)
+    return group.in_order(verdict.order) if verdict.order else group
+
+
+def holders_of(verdict: Verdict) -> set[str]:
+    """The workflows that a verdict names."""
+    return {holder.name for entry in verdict.sets for domain in entry.nearest for holder in domain.holders}
+
+
+def workflows_in(verdict: Verdict) -> set[str]:
+    """All workflows that a verdict names, those of its queue included."""
+    contention = verdict.contention
+    ahead = contention.place.workflows if contention.place else ()
+    movable = contention.consolidation.workflows
+    return holders_of(verdict).union(contention.preemption.workflows, movable, ahead)
+
+
+def infeasible(reports: Sequence[FeasibilityReport]) -> list[FeasibilityReport]:
+    """The reports on groups that can never be placed."""
+    return [report for report in reports if report.answer is Answer.NEVER]

@@ -1,0 +1,291 @@
+"""Sentences for a verdict and for a placement, with the numbers that a reader needs next."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from scheduling.fit.contention import ConsolidationAnswer, PreemptionAnswer, QueuePlace
+from scheduling.fit.outcome import SetOutcome
+from scheduling.fit.snapshot import OTHERS
+from scheduling.fit.verdict import Answer, DomainCapacity, Obstacle, Occupant, SetVerdict, Verdict
+from scheduling.gang import pins, set_order
+from scheduling.sentences import agree, count_of, in_seconds, listing, plain_listing
+from scheduling.topology.levels import Domain
+from workflows.feasibility.capacity.nodes import ObservedNodes
+
+ANOTHER_WORKFLOW = "another workflow"
+"""The name that stands for a workflow that the reader may not list."""
+
+
+def sentence(verdict: Verdict) -> str:
+    """State the verdict and its cause."""
+    match verdict.answer:
+        case Answer.NOW:
+            return _now(verdict)
+        case Answer.NEVER if verdict.quota.is_lasting:
+            return f"It can never start in its queue as it is set: {quota_sentence(verdict)}"
+        case Answer.NEVER:
+            return f"It can never be placed on the pool's nodes as they are: {_never(verdict)}"
+        case _ if verdict.quota.shortages:
+            text = f"It does not fit now: {quota_sentence(verdict)} {_nodes_too(verdict)}"
+            return text + _queue_around(verdict)
+        case _ if verdict.obstacle is Obstacle.PRIORITY:
+            return f"It does not fit now: {_goes_later(verdict)}{_preemptible(verdict)}"
+        case _:
+            return f"It does not fit now: {_not_now(verdict)}{_apart(verdict)}{_queue_around(verdict)}"
+
+
+def _goes_later(verdict: Verdict) -> str:
+    """Say which groups take the room, and what is then left."""
+    place = verdict.contention.place or QueuePlace()
+    groups = f"{count_of(place.groups, 'group')} of its queue {agree(place.groups, 'goes', 'go')} first"
+    return f"{groups} ({listing(place.workflows, limit=3)}). After that, {_not_now(verdict)}{_apart(verdict)}"
+
+
+def _queue_around(verdict: Verdict) -> str:
+    """Say which work of the queue goes first although it is younger, and which may be preempted."""
+    place = verdict.contention.place
+    younger = ""
+    if place and place.younger:
+        verb = agree(place.younger, "goes", "go")
+        younger = f" {count_of(place.younger, 'younger group')} of higher priority {verb} before it."
+    return younger + _preemptible(verdict)
+
+
+def _preemptible(verdict: Verdict) -> str:
+    return _movable(verdict) + _to_preempt(verdict)
+
+
+def _movable(verdict: Verdict) -> str:
+    consolidation = verdict.contention.consolidation
+    if consolidation.answer is not ConsolidationAnswer.POSSIBLE:
+        return ""
+    workflows = listing(consolidation.workflows, limit=3)
+    return (
+        " The scheduler may place it after moving running pods of preemptible work, if those find another "
+        f"place: {workflows}."
+    )
+
+
+def _to_preempt(verdict: Verdict) -> str:
+    preemption = verdict.contention.preemption
+    if preemption.answer not in (PreemptionAnswer.HELPS, PreemptionAnswer.LATER):
+        return ""
+    time = ""
+    if preemption.spared_until is not None:
+        until = _time(preemption.spared_until)
+        time = f" once that has run for its queue's minimum time, by {until} at the latest"
+    delay = f", after a delay of {in_seconds(preemption.delay)}" if preemption.delay else ""
+    workflows = listing(preemption.workflows, limit=3)
+    return f" The scheduler may preempt work of lower priority for it{time}{delay}: {workflows}."
+
+
+def _nodes_too(verdict: Verdict) -> str:
+    if verdict.has_place:
+        return f"The nodes have room for {_all(verdict.tasks)}."
+    return f"The nodes have no place either: {_not_now(verdict)}{_apart(verdict)}"
+
+
+def quota_sentence(verdict: Verdict) -> str:
+    """The first bound of a queue that does not admit the group; a lasting one before others."""
+    shortages = verdict.quota.shortages
+    shortage = next((shortage for shortage in shortages if shortage.is_lasting), shortages[0])
+    words = partial(_amount, shortage.resource)
+    bound = "never allows more than" if shortage.bound == "limit" else "guarantees"
+    text = f'queue "{shortage.queue}" {bound} {words(shortage.amount)}'
+    if shortage.bound == "quota":
+        text += ", which work that is not to be preempted cannot exceed"
+    if not shortage.is_lasting:
+        text += f", {words(shortage.used)} of them are in use,"
+    return f"{text} and the group asks for {words(shortage.requested)}."
+
+
+def _amount(resource: str, amount: float) -> str:
+    match resource:
+        case "gpu":
+            return f"{amount:g} {'GPU' if amount == 1 else 'GPUs'}"
+        case "cpu":
+            return f"{amount / 1000:g} cores"
+        case _:
+            return f"{amount / 2**30:.4g} GiB of memory"
+
+
+def no_nodes_reason(observed: ObservedNodes, *, reached: bool) -> str:
+    """Why there can be no verdict; empty if a node is known."""
+    if not reached:
+        return "No verdict: the pool's cluster was never reached, so none of its nodes is known."
+    if observed.synced_at is None:
+        return "No verdict: the nodes of the pool's cluster have not been listed yet."
+    if not observed.snapshot.nodes:
+        return "No verdict: these tasks may use none of the nodes that are known at the moment."
+    return ""
+
+
+def _now(verdict: Verdict) -> str:
+    room = f"there is room for {_all(len(verdict.places))}"
+    if verdict.pins:
+        room += (
+            f", which its scheduler passes over, so node labels keep it there: {pins.sentence(verdict.pins)}"
+        )
+    if verdict.order:
+        room += f" with its sets placed in this order: {set_order.sentence(verdict.order)}"
+    if verdict.proven:
+        return f"It fits now: {room}."
+    return (
+        f"It may fit now: {room}, but the order in which this scheduler takes tasks is unknown, and it may "
+        "put a task where another one would have to go."
+    )
+
+
+def redacted(verdict: Verdict, visible: Container[str]) -> Verdict:
+    """The verdict with only the visible workflows by name; all other holders of a domain become one."""
+    sets = (
+        replace(
+            entry,
+            nearest=tuple(replace(domain, holders=_holders_for(domain, visible)) for domain in entry.nearest),
+        )
+        for entry in verdict.sets
+    )
+    place = verdict.contention.place
+    movable = verdict.contention.consolidation
+    contention = replace(
+        verdict.contention,
+        consolidation=replace(movable, workflows=_names(movable.workflows, visible)),
+        preemption=replace(
+            verdict.contention.preemption, workflows=_names(verdict.contention.preemption.workflows, visible)
+        ),
+        place=place and replace(place, workflows=_names(place.workflows, visible)),
+    )
+    return replace(verdict, sets=tuple(sets), contention=contention)
+
+
+def _names(workflows: Sequence[str], visible: Container[str]) -> tuple[str, ...]:
+    """The visible names, each once; one word for all others."""
+    named = tuple(dict.fromkeys(name for name in workflows if name in visible))
+    return named if len(named) == len(set(workflows)) else (*named, ANOTHER_WORKFLOW)
+
+
+def _holders_for(domain: DomainCapacity, visible: Container[str]) -> tuple[Occupant, ...]:
+    named = [holder for holder in domain.holders if holder.name in visible or holder.name == OTHERS]
+    hidden = [holder for holder in domain.holders if holder not in named]
+    if hidden:
+        ends = [holder.until for holder in hidden if holder.until is not None]
+        until = max(ends) if len(ends) == len(hidden) else None
+        named.append(Occupant(ANOTHER_WORKFLOW, sum(holder.nodes for holder in hidden), until))
+    return tuple(named)
+
+
+def _apart(verdict: Verdict) -> str:
+    """Say that the pool has enough room, although not in one place; readers ask that first."""
+    if verdict.room < verdict.tasks or not verdict.blocked:
+        return ""
+    return f" The pool has room for {verdict.room} such tasks in all, but not in one place."
+
+
+def _never(verdict: Verdict) -> str:
+    too_large = [entry for entry in verdict.sets if not entry.fit_empty]
+    if not too_large:
+        return (
+            "each set fits alone on empty nodes, but there are not enough domains for all of them together."
+        )
+    return _too_large(too_large[-1])
+
+
+def _too_large(entry: SetVerdict) -> str:
+    """Why no domain is large enough for the set, even when empty."""
+    largest = max(entry.nearest, key=lambda domain: domain.empty, default=None)
+    hidden = _hidden(entry)
+    if largest is None:
+        return f'no node carries label {entry.label} of key "{entry.key}".{hidden}'
+    if entry.key is None:
+        room = f"the pool's nodes have room for {largest.empty} when empty"
+        return f"it has {count_of(entry.tasks, 'task')}, and {room}.{hidden}"
+    return (
+        f"{_set(entry)} must share one {entry.key}, and the largest, {_path(largest.path)}, has room for "
+        f"{largest.empty} when empty.{hidden}"
+    )
+
+
+def _not_now(verdict: Verdict) -> str:
+    blocked = verdict.blocked
+    if not blocked:
+        text = (
+            "each set has room alone, but not all of them together: the scheduler places "
+            f"{count_of(verdict.most_placed, 'task')} before it gives up."
+        )
+        if verdict.another_order:
+            text += " It would fit with its sets in another order, but no such order could be chosen."
+        return text
+    entry = blocked[-1]
+    if not entry.nearest:
+        return f'no node carries label {entry.label} of key "{entry.key}".'
+    return f"{_lacks(entry, entry.nearest[0])}{_hidden(entry)}"
+
+
+def _lacks(entry: SetVerdict, domain: DomainCapacity) -> str:
+    place = f"the nearest {entry.key}, {_path(domain.path)}," if entry.key else "the pool"
+    tasks = _set(entry) if entry.key else count_of(entry.tasks, "task")
+    text = (
+        f"{place} has room for {max(0, entry.tasks - domain.missing)} of {tasks} and lacks {domain.missing}"
+    )
+    if domain.holders:
+        text += f", held by {_holders(domain)}"
+    if domain.free_at is not None:
+        text += f"; enough of it is free by {_time(domain.free_at)} at the latest"
+    if domain.closed:
+        text += f"; {domain.closed} of its nodes {agree(domain.closed, 'takes', 'take')} no new pods"
+    return f"{text}{_channelless(domain)}."
+
+
+def _channelless(domain: DomainCapacity) -> str:
+    nodes = domain.without_channel
+    return f"; {nodes} of its nodes {agree(nodes, 'has', 'have')} no NVLink channel" if nodes else ""
+
+
+def _holders(domain: DomainCapacity) -> str:
+    workflows = listing([holder.name for holder in domain.holders if holder.name != OTHERS], limit=3)
+    others = OTHERS if any(holder.name == OTHERS for holder in domain.holders) else ""
+    return " and by ".join(filter(None, (workflows, others)))
+
+
+def _hidden(entry: SetVerdict) -> str:
+    if not entry.unlabelled:
+        return ""
+    nodes = count_of(entry.unlabelled, "node")
+    return f' {nodes} with room cannot be used: a label of key "{entry.key}" or of a broader one is missing.'
+
+
+def _set(entry: SetVerdict) -> str:
+    tasks = count_of(entry.tasks, "task")
+    return tasks if entry.alike == 1 else f"{tasks} (in each of {entry.alike} sets)"
+
+
+def _all(count: int) -> str:
+    return "its task" if count == 1 else f"all {count} tasks"
+
+
+def _path(path: Domain | tuple[str, ...]) -> str:
+    return '"' + "/".join(value or "" for value in path) + '"'
+
+
+def _time(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%d %H:%M} UTC"
+
+
+def missed_requirements(outcomes: tuple[SetOutcome, ...]) -> list[str]:
+    """One sentence for each requirement that a placement missed."""
+    return [_missed(outcome) for outcome in outcomes if outcome.outside or len(outcome.domains) > 1]
+
+
+def _missed(outcome: SetOutcome) -> str:
+    verb = "must" if outcome.required else "should"
+    count = count_of(sum(outcome.domains.values()) + outcome.outside, "task")
+    places = _spread(outcome.domains, outcome.outside)
+    return f"{count} that {verb} share one {outcome.level} stand in {places}."
+
+
+def _spread(domains: Mapping[tuple[str, ...], int], outside: int) -> str:
+    unlabelled = [f"nodes without the label ({outside})"] if outside else []
+    places = [f"{_path(path)} ({count})" for path, count in domains.items()]
+    return plain_listing([*unlabelled, *places], limit=6)

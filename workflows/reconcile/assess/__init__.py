@@ -1,0 +1,1 @@
+"""What became of the tasks of a group, and what follows from it."""

@@ -1,0 +1,161 @@
+"""Deleting all objects of an ended group from its cluster, in the only order that is safe.
+
+Pods, and wait until a live list shows none; then pod group, service and Secrets; then the ComputeDomain;
+then wait until all of that, its claim template and all claims are gone. Only then is the group released. What
+is gone with the reply to its delete is not read again.
+A wait beyond its limit makes it slower and raises ``ReleaseStuck``; it never skips a step and never touches
+a finalizer of another controller.
+"""
+
+from datetime import timedelta
+
+from cluster.errors import NotServed
+from pools.conditions import Condition, status_of
+from scheduling.sentences import in_seconds, plain_listing
+from web.crashpoints import reached
+from workflows.models import Task
+from workflows.reconcile.objects.apply import Applied, apply
+from workflows.reconcile.objects.create import check_cluster
+from workflows.reconcile.objects.lost_pods import PodsAway, pods_away
+from workflows.reconcile.objects.plan import GroupPlan, plan_pods_down, plan_rest_down
+from workflows.reconcile.observe import observations
+from workflows.reconcile.view.group_reader import GroupReader, ObjectsByName, pod_group_kind
+from workflows.reconcile.view.group_view import GroupView
+from workflows.reconcile.view.leased import LeasedCluster, LogArchive
+from workflows.reconcile.view.outcomes import RequeueAfter, Retry, Settled, look_again
+from workflows.services.attempts import AttemptCleared
+from workflows.services.lease import Lease
+from workflows.services.record import Change, Note, Release, record
+
+STUCK_AFTER = timedelta(seconds=120)
+STUCK_SECONDS = 30.0
+UNNOTIFIED_SECONDS = 3.0  # while no observer would report the end of anything that is left
+ROUNDS = 4
+MOST_READ = 50  # claims that are read by name; listing the namespace costs less for more of them
+
+
+def take_down(
+    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
+) -> Settled | RequeueAfter | Retry:
+    """Delete as much as can be deleted now. Raises ClusterError, TopologyError."""
+    reached("after-end-recorded")
+    if not view.row.touched_cluster:
+        record(lease, release_changes(view, "None of its objects was ever created in the cluster."))
+        return Settled()
+    if (elsewhere := check_cluster(view, cluster)) is not None:
+        return elsewhere
+    outcome = _delete_all(view, lease, cluster, archive)
+    if isinstance(outcome, Settled):
+        reached("before-released-recorded")
+        record(lease, release_changes(view, "None of its objects is left in the cluster."))
+    return outcome
+
+
+def clear(
+    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
+) -> RequeueAfter | Retry | None:
+    """Delete what is left of the attempt before; None once nothing is. Raises ClusterError, TopologyError."""
+    reached("after-attempt-recorded")
+    if (elsewhere := check_cluster(view, cluster)) is not None:
+        return elsewhere
+    outcome = _delete_all(view, lease, cluster, archive)
+    if not isinstance(outcome, Settled):
+        return outcome
+    reached("before-attempt-cleared")
+    record(lease, cleared_changes(view))
+    return None
+
+
+def _delete_all(
+    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
+) -> Settled | RequeueAfter | Retry:
+    """Delete as much as can be deleted now; Settled once nothing of the group is in the cluster."""
+    reader = GroupReader(cluster, view.uuid, view.placement)
+    grace = 0 if view.row.force else None
+    for turn in range(ROUNDS):
+        pods = reader.pods()
+        plan = _plan(view, reader, pods, again=view.row.force and turn == 0)
+        if plan.finished:
+            return Settled()
+        away = pods_away(view, pods)
+        steps = (*plan.steps, *away.steps(namespace=view.placement.terms.namespace))
+        applied = apply(steps, cluster=cluster, archive=archive, grace_seconds=grace)
+        if not isinstance(applied, Applied):
+            return applied if isinstance(applied, Retry) else Retry(trouble=applied.message)
+        if plan.deletes_all and not applied.lingers:
+            return Settled()
+        if not steps:
+            break
+    return _wait(view, lease, plan, away)
+
+
+def _plan(view: GroupView, reader: GroupReader, pods: ObjectsByName, *, again: bool) -> GroupPlan:
+    namespace = view.placement.terms.namespace
+    down = plan_pods_down(pods, namespace=namespace, again=again)
+    if not down.finished:
+        return down
+    observed = reader.remaining_objects()
+    claims = _claims(view, reader) if view.placement.nvlink and not observed.domains else ()
+    return plan_rest_down(
+        observed, namespace=namespace, pod_group=pod_group_kind(view.placement), claims=claims
+    )
+
+
+def _claims(view: GroupView, reader: GroupReader) -> tuple[str, ...]:
+    rows = dict(Task.objects.filter(group=view.row).values_list("pod_name", "spec__claims_channel"))
+    claimants = {pod for pod, claims in rows.items() if claims}
+    claim_names = observations.claims_of(view, claimants) if len(claimants) <= MOST_READ else None
+    try:
+        return reader.claims(frozenset(rows), claim_names=claim_names)
+    except NotServed:
+        return ()  # a cluster without resource claims has none
+
+
+def _wait(view: GroupView, lease: Lease, plan: GroupPlan, away: PodsAway) -> RequeueAfter:
+    """Requeue, sooner at first; report it once it takes too long, or at once where a person must help."""
+    waited = waited_for(view)
+    if waited < STUCK_AFTER and not away.needs_help:
+        is_notified = plan.notifies and not observations.observer_is_silent(view)
+        return look_again(waited, first=1.0, most=STUCK_SECONDS if is_notified else UNNOTIFIED_SECONDS)
+    objects = plain_listing(plan.remaining)
+    whose = "the attempt" if view.row.clearing and not view.ended else "the group"
+    message = (
+        f"Still in the cluster {in_seconds(int(waited.total_seconds()))} after {whose}'s end: {objects}."
+    )
+    reason = "NodeLost" if away.needs_help else "StillThere"
+    record(lease, stuck_changes(reason, f"{message} {away.sentence}".strip()))
+    return RequeueAfter(seconds=STUCK_SECONDS)
+
+
+def waited_for(view: GroupView) -> timedelta:
+    """How long ago the group, or the attempt that is cleared away, ended."""
+    begun = view.row.attempt_began_at if view.row.clearing else None
+    return view.now - (view.row.end_time or begun or view.now)
+
+
+def stuck_changes(reason: str, message: str) -> list[Change]:
+    """What to record of a group whose release takes too long."""
+    return [
+        Condition(type="ReleaseStuck", status="True", reason=reason, message=message),
+        Note(key="stuck", reason="ReleaseStuck", message=message, warning=True),
+    ]
+
+
+def cleared_changes(view: GroupView) -> list[Change]:
+    """What to record once nothing of the attempt before is left."""
+    message = f"Nothing of attempt {view.row.attempt_number - 1} is left in the cluster."
+    changes: list[Change] = [AttemptCleared()]
+    if status_of(view.row.conditions, "ReleaseStuck") == "True":
+        changes.append(Condition(type="ReleaseStuck", status="False", reason="Released", message=message))
+    return changes
+
+
+def release_changes(view: GroupView, message: str) -> list[Change]:
+    """What to record once nothing is left."""
+    changes: list[Change] = [
+        Release(),
+        Condition(type="Released", status="True", reason="Released", message=message),
+    ]
+    if status_of(view.row.conditions, "ReleaseStuck") == "True":
+        changes.append(Condition(type="ReleaseStuck", status="False", reason="Released", message=message))
+    return [*changes, Note(key="released", reason="Released", message=message)]

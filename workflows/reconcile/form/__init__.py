@@ -1,0 +1,1 @@
+"""Another form of a waiting gang: order of sets, preferences, pins, minimums."""

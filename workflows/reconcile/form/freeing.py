@@ -1,0 +1,35 @@
+"""Preferences that block a waiting gang give way, and return (``scheduling.fit.freeing`` decides).
+
+``services.orders`` proposes how many levels preferences may name so that the gang is placed on the nodes as
+observed. It is taken here under the lease and recorded before the pod group is edited. That is not for good:
+if the gang gets no place all the same, another proposal follows, so a place that was lost to others costs no
+preference. Between two changes lies the time after which preferences may give way at first.
+"""
+
+from workflows.lifecycle import patience
+from workflows.lifecycle.patience import GAVE_WAY, RETURNED
+from workflows.reconcile.form import edit
+from workflows.reconcile.view.group_view import GroupView
+from workflows.services.lease import Lease
+from workflows.services.record import NewConstraints, NewPreferenceLevels, Note, record
+from workflows.values.placement import Easing
+
+
+def free_preferences(view: GroupView, lease: Lease) -> bool:
+    """Take what was proposed for the group's preferences; returns whether its row has changed."""
+    proposal = view.row.proposed_easing
+    if proposal is None:
+        return False
+    count: int | None = proposal["preference_levels"]
+    if count == view.row.preference_levels:
+        record(lease, [NewPreferenceLevels(count)])
+        return True
+    rows = edit.constraint_rows(view, Easing(view.row.stage, count))
+    reason, message = (
+        (RETURNED, patience.returned_message(view.row.constraints, group=view.row.name))
+        if count is None
+        else (GAVE_WAY, patience.gave_way_message(rows, group=view.row.name))
+    )
+    note = Note(key=f"preferences:{view.now.isoformat()}", reason=reason, message=message)
+    record(lease, [NewPreferenceLevels(count), NewConstraints(rows), note])
+    return True

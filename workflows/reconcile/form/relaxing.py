@@ -1,0 +1,204 @@
+"""Easing a pod group's preferences while its pods wait (``lifecycle.patience`` decides).
+
+A preference that waits is relaxed once its time is over, and preferences that block the gang give way
+(``freeing``). Every reconciliation may be the first after a crash: the missing edit follows from the row
+and the pod group's marks.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from cluster.errors import ObjectNotFound, WriteConflict
+from pools import conditions
+from pools.clusters.kinds import kind_of
+from web.crashpoints import reached
+from workflows.lifecycle import patience
+from workflows.lifecycle.patience import PatienceAction, PatienceFacts, PatienceStep
+from workflows.reconcile.assess.follow import ObservedPods
+from workflows.reconcile.form import edit
+from workflows.reconcile.form.freeing import free_preferences
+from workflows.reconcile.objects.apply import create_objects
+from workflows.reconcile.objects.plan import Create
+from workflows.reconcile.observe import observations
+from workflows.reconcile.observe.binding import bound_pods
+from workflows.reconcile.view.group_reader import GroupReader
+from workflows.reconcile.view.group_view import GroupView
+from workflows.reconcile.view.leased import LeasedCluster
+from workflows.reconcile.view.outcomes import Failed, Retry
+from workflows.services.lease import Lease
+from workflows.services.record import (
+    NewConstraints,
+    NewPreferenceLevels,
+    NewStage,
+    Note,
+    PatienceClock,
+    record,
+)
+from workflows.values.placement import Easing
+
+RECHECK_AFTER = timedelta(seconds=1)
+AFTER_FAILURE = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class PatienceProgress:
+    """``moved``: the row has changed and should be read again; ``at``: when the next stage may begin."""
+
+    moved: bool = False
+    at: datetime | None = None
+
+
+def advance_patience(
+    view: GroupView, observed: ObservedPods, *, silent: bool, lease: Lease, cluster: LeasedCluster
+) -> PatienceProgress:
+    """Do the next step of the group's patience. Raises ClusterError.
+
+    ``silent`` says that no observer is at work, so its rows may be old.
+    """
+    if not patience.has_patience(view.row.constraints) and not _may_free(view):
+        return PatienceProgress()
+    eased = view.easing != Easing()
+    easing = _live_easing(view, cluster) if silent and eased else _observed_easing(view)
+    facts = _facts(view, observed, easing=easing, reachable=_reachable(view, observed, silent=silent))
+    step = patience.next_step(facts)
+    if step.action == PatienceAction.EDIT:
+        try:
+            if _bring_to_row(view, lease, cluster) is not None:
+                return PatienceProgress(at=view.now + AFTER_FAILURE)
+        except (WriteConflict, ObjectNotFound):
+            return PatienceProgress(at=view.now + RECHECK_AFTER)
+        step = patience.next_step(replace(facts, pod_group_stage=None))
+    if step.action == PatienceAction.WAIT and patience.may_give_way(facts) and free_preferences(view, lease):
+        reached("after-relax-decision")
+        return PatienceProgress(moved=True)
+    return _record_step(view, step, lease)
+
+
+def _may_free(view: GroupView) -> bool:
+    return view.placement.free_preferences_after > 0 and patience.has_preference(view.row.constraints)
+
+
+def _record_step(view: GroupView, step: PatienceStep, lease: Lease) -> PatienceProgress:
+    if step.action == PatienceAction.WAIT:
+        return PatienceProgress(at=step.at)
+    if step.action == PatienceAction.RELAX:
+        _record_relaxation(view, step.stage, lease)
+        reached("after-relax-decision")
+    elif step.action == PatienceAction.START:
+        message = patience.start_message(view.row.constraints)
+        note = Note(key=f"patience:{view.now.isoformat()}", reason="PatienceBegan", message=message)
+        record(lease, [PatienceClock(running=True), *([note] if message else [])])
+    else:
+        record(lease, [PatienceClock(running=False)])
+    return PatienceProgress(moved=True)
+
+
+def _facts(
+    view: GroupView, observed: ObservedPods, *, easing: Easing | None, reachable: bool
+) -> PatienceFacts:
+    """``easing`` is the pod group's, None if there is none."""
+    pods = [observed.pods.get(task.pod_name) for task in view.tasks]
+    existing = [pod for pod in pods if pod is not None and not pod.absent]
+    finished = any(not task.live and task.node_name for task in view.tasks)
+    bound = finished or any(pod.node_name for pod in existing)
+    complete = len(existing) == len(pods) and not any(pod.deleting for pod in existing)
+    return PatienceFacts(
+        stage_begins=view.begins,
+        stage=view.row.stage,
+        pod_group_stage=None if easing is None else easing.stage,
+        since=view.row.unplaced_since,
+        now=view.now,
+        unplaced=not bound and complete,
+        bound=bound,
+        reachable=reachable,
+        recorded=easing is None or _records(view, easing),
+        free_after=view.placement.free_preferences_after if _may_free(view) else 0,
+        has_row_levels=easing is None or easing.preference_levels == view.row.preference_levels,
+    )
+
+
+def _records(view: GroupView, easing: Easing) -> bool:
+    """Whether the row's constraints are those of preferences that are eased so far."""
+    rows, keys = view.row.constraints, [level.key for level in view.placement.terms.levels]
+    return patience.are_of_stage(rows, begins=view.begins[easing.stage]) and patience.are_of_levels(
+        rows, keys=keys, count=easing.preference_levels
+    )
+
+
+def _observed_easing(view: GroupView) -> Easing | None:
+    """How far the preferences of the pod group are eased, as last observed."""
+    pod_groups = observations.pod_groups(view)
+    return edit.easing_of(view, pod_groups[0]) if len(pod_groups) == 1 else None
+
+
+def _live_easing(view: GroupView, cluster: LeasedCluster) -> Easing | None:
+    """The same without an observer."""
+    live = edit.read(view, cluster)
+    return None if live is None else edit.easing_of(view, live)
+
+
+def _reachable(view: GroupView, observed: ObservedPods, *, silent: bool) -> bool:
+    """Whether the cluster answers: it was read in this reconciliation, or its observer and probes say so."""
+    answers = conditions.status_of(view.backend.conditions, "Reachable") != "False"
+    return observed.complete or (answers and not silent)
+
+
+def _record_relaxation(view: GroupView, stage: int, lease: Lease) -> None:
+    """Record the relaxed stage, before the edit, so that the decision survives whatever happens next."""
+    rows = edit.constraint_rows(view, replace(view.easing, stage=stage))
+    message = patience.relaxation_message(view.row.constraints, rows, group=view.row.name)
+    note = Note(key=f"relaxed:{stage}", reason="Relaxed", message=message)
+    record(lease, [NewStage(stage), NewConstraints(rows), *([note] if message else [])])
+
+
+def _bring_to_row(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Retry | Failed | None:
+    """Bring the pod group to the row's easing unless a pod is bound, and the row's constraints to it."""
+    live = edit.read(view, cluster)
+    if live is None:
+        return None
+    before = edit.easing_of(view, live)
+    after = Easing(max(before.stage, view.row.stage), view.row.preference_levels)
+    bound = before != after and _any_bound(view, cluster)
+    if bound:
+        after = before
+    elif before != after:  # its minimums are those of the whole gang again
+        if failure := _create_topologies(view, before, after, cluster):
+            return failure
+        edit.bring(view, live, replace(edit.form_of(view, live), easing=after), cluster=cluster)
+    if not _records(view, after):
+        constraints = NewConstraints(edit.constraint_rows(view, after))
+        levels = NewPreferenceLevels(after.preference_levels)
+        record(lease, [constraints, levels, *_notes(view, after, bound=bound)])
+    return None
+
+
+def _create_topologies(
+    view: GroupView, before: Easing, after: Easing, cluster: LeasedCluster
+) -> Retry | Failed | None:
+    """Create the Topology objects that only the eased constraints name."""
+    named = {topology["metadata"]["name"] for topology in edit.gang_of(view, before).topologies}
+    new = tuple(t for t in edit.gang_of(view, after).topologies if t["metadata"]["name"] not in named)
+    return create_objects(Create(kind_of(new[0]), new), cluster=cluster) if new else None
+
+
+def _notes(view: GroupView, easing: Easing, *, bound: bool) -> list[Note]:
+    """The events for constraints that the row did not have."""
+    rows, stage = edit.constraint_rows(view, easing), view.row.stage
+    if patience.are_of_stage(view.row.constraints, begins=view.begins[easing.stage]):
+        key = f"preferences-left-out:{view.now.isoformat()}"
+        message = patience.preferences_stay_message()
+        return [Note(key=key, reason="RelaxationLeftOut", message=message)] if bound else []
+    if bound:
+        message = patience.left_out_message(rows)
+        return [Note(key=f"left-out:{stage}", reason="RelaxationLeftOut", message=message)]
+    return [Note(key=f"caught-up:{stage}", reason="Relaxed", message=patience.caught_up_message(rows))]
+
+
+def _any_bound(view: GroupView, cluster: LeasedCluster) -> bool:
+    """Whether a pod of a latest try has a node or is about to get one, or its task has finished.
+
+    Where BindRequests may not be read, a node alone counts: preferences that wait are relaxed all the same.
+    """
+    pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
+    finished = any(not task.live and task.node_name for task in view.tasks)
+    return finished or bool(bound_pods(view, cluster, pods).names)

@@ -1,0 +1,154 @@
+"""Order: naming the sets of a waiting gang in an order in which its scheduler places it.
+
+``services.orders`` proposes an order to a group, and ``lifecycle.ordering`` decides. The row has the order
+first, with a mark that its objects are still to be named in it; then the pod group is patched, then its pods.
+Every reconciliation may be the first after a crash: what is left to do follows from the row's mark and the
+objects as they are. KAI v0.13 and v0.17 place such a gang in its new order in the next cycle.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cluster.errors import ObjectNotFound, WriteConflict
+from scheduling.backends.registry import scheduler_backend
+from scheduling.gang import set_order
+from scheduling.gang.set_order import SetOrder
+from web.crashpoints import reached
+from workflows.lifecycle.ordering import REORDERED, OrderAction, OrderFacts, next_order_action
+from workflows.reconcile.assess.follow import ObservedPods
+from workflows.reconcile.form import edit
+from workflows.reconcile.form.edit import EditProgress
+from workflows.reconcile.observe.binding import bound_pods
+from workflows.reconcile.view.group_reader import GroupReader
+from workflows.reconcile.view.group_view import GroupView
+from workflows.reconcile.view.leased import LeasedCluster
+from workflows.services.lease import Lease
+from workflows.services.record import (
+    Change,
+    NewConstraints,
+    NewOrder,
+    Note,
+    OrderReached,
+    ProposalDropped,
+    record,
+)
+
+
+def advance_order(
+    view: GroupView, observed: ObservedPods, *, lease: Lease, cluster: LeasedCluster
+) -> EditProgress:
+    """Do the next step in naming the group's sets in another order. Raises ClusterError."""
+    if view.row.proposed_order is None and not view.row.reordering:
+        return EditProgress()
+    action = next_order_action(_facts(view, observed))
+    if action == OrderAction.FINISH:
+        return _finish(view, lease, cluster)
+    if action == OrderAction.DROP:
+        record(lease, [ProposalDropped()])
+    elif action == OrderAction.BEGIN:
+        record(lease, _beginning(view, cluster))
+        reached("after-order-decision")
+    return EditProgress(moved=action in (OrderAction.DROP, OrderAction.BEGIN))
+
+
+def _facts(view: GroupView, observed: ObservedPods) -> OrderFacts:
+    pods = [observed.pods.get(task.pod_name) for task in view.tasks]
+    existing = [pod for pod in pods if pod is not None and not pod.absent]
+    proposed = view.row.proposed_order
+    return OrderFacts(
+        is_proposed=proposed is not None,
+        differs=proposed != view.row.set_order,
+        reordering=view.row.reordering,
+        is_intact=len(existing) == len(pods)
+        and not any(pod.deleting for pod in existing)
+        and all(task.live and not task.replaces for task in view.tasks),
+        is_bound=any(pod.node_name for pod in existing) or any(task.node_name for task in view.tasks),
+    )
+
+
+def _beginning(view: GroupView, cluster: LeasedCluster) -> list[Change]:
+    """The decision, on the cluster as it is now: the observer's rows may lack what was bound since."""
+    order = set_order.from_json(view.row.proposed_order or [])
+    if not _may_begin(view, cluster):
+        return [ProposalDropped()]
+    (gang,) = view.in_order(order).gangs.values()
+    message = (
+        f'Group "{view.row.name}" found no place in the order of its sets, and there is room now in another '
+        f"one. They are placed in this order from now on: {_words(order)}."
+    )
+    note = Note(key=f"order:{view.now.isoformat()}", reason="SetsOrdered", message=message)
+    return [NewOrder(order), NewConstraints([entry.as_json() for entry in gang.constraints]), note]
+
+
+def _may_begin(view: GroupView, cluster: LeasedCluster) -> bool:
+    """Whether no pod has a node or is about to get one, and the pod group is as the row has it."""
+    scheduler = scheduler_backend(view.placement.terms.scheduler_type)
+    live = edit.read(view, cluster)
+    if not scheduler.traits.orders_sets or live is None or edit.is_resized(live):
+        return False
+    if edit.order_mark(live) != set_order.digest_of(view.order):
+        return False
+    pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
+    expected = {task.pod_name for task in view.tasks}
+    is_whole = expected <= pods.keys() and not any(pods[name].deleting for name in expected)
+    return is_whole and not bound_pods(view, cluster, pods).may_be_any
+
+
+def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> EditProgress:
+    """Bring the pod group, then its pods, to the row's order, whatever is bound by now."""
+    if len(view.renderer.gangs) != 1:  # its sets were never named in another order
+        record(lease, [OrderReached()])
+        return EditProgress(moved=True)
+    try:
+        is_edited = _reorder_pod_group(view, cluster)
+    except (WriteConflict, ObjectNotFound):
+        return EditProgress(unfinished=True)
+    relabelled = _relabel(view, cluster)
+    reached("before-order-recorded")
+    if not (view.order or is_edited or relabelled):  # looked at only because its database was put back
+        record(lease, [OrderReached()])
+        return EditProgress(moved=True)
+    message = "The pod group and all its pods are named in that order now."
+    note = Note(key=f"ordered:{view.now.isoformat()}", reason=REORDERED, message=message)
+    record(lease, [OrderReached(), note])
+    return EditProgress(moved=True)
+
+
+def _reorder_pod_group(view: GroupView, cluster: LeasedCluster) -> bool:
+    """Bring the pod group to the row's order; whether it had another."""
+    live, order = edit.read(view, cluster), set_order.digest_of(view.order)
+    if live is None or edit.order_mark(live) == order:  # one that is gone is made again in the row's order
+        return False
+    edit.bring(view, live, replace(edit.form_of(view, live), order=order), cluster=cluster)
+    reached("reordered-podgroup")
+    return True
+
+
+def _relabel(view: GroupView, cluster: LeasedCluster) -> int:
+    """Give each pod the labels of the row's order; returns how many had others."""
+    behind = _behind(view, GroupReader(cluster, view.uuid, view.placement).pod_labels())
+    for number, (pod, labels) in enumerate(behind.items()):
+        if number == (len(behind) + 1) // 2:
+            reached("half-of-labels")
+        try:
+            edit.relabel(view, pod, labels, cluster=cluster)
+        except ObjectNotFound:
+            continue  # whatever replaces it is made in the row's order
+    return len(behind)
+
+
+def _behind(view: GroupView, pods: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
+    """The labels of the row's order that a pod lacks, by pod."""
+    (gang,) = view.gangs.values()
+    behind: dict[str, Mapping[str, str]] = {}
+    for task in view.tasks:
+        rendered, present = gang.pods[task.name].labels, pods.get(task.pod_name)
+        if present is None:
+            continue
+        if labels := {key: label for key, label in rendered.items() if present.get(key) != label}:
+            behind[task.pod_name] = labels
+    return behind
+
+
+def _words(order: SetOrder) -> str:
+    return set_order.sentence(order) or "the usual one"

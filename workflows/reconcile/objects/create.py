@@ -1,0 +1,392 @@
+"""Creating a group's objects in the cluster, and those of tasks that are tried again.
+
+``touched_cluster`` is written before the first create is sent: a group without it has no object there, and
+its end needs no call. A gang that was created in part is completed by the next reconciliation, or taken down
+if the group was stopped meanwhile.
+
+A worker may also die after it created a whole gang, before it records that. If the gang was placed since, a
+pod that is missing has existed and may have run, so it is not created, nor is anything else: what follows
+reads it as gone.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from cluster.errors import NotServed
+from cluster.interface import Obj
+from cluster.kinds import POD, SECRET
+from scheduling import names
+from scheduling.backends.registry import scheduler_backend
+from scheduling.errors import TopologyError, UnsupportedCapability
+from scheduling.sentences import count_of
+from web.crashpoints import reached
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.manifests.group import Renderer
+from workflows.reconcile.objects.apply import Applied, apply, create_objects
+from workflows.reconcile.objects.domains import Pins, check_domains, pins_text
+from workflows.reconcile.objects.lost_pods import PodsAway, pods_away
+from workflows.reconcile.objects.placed_gangs import placed_together
+from workflows.reconcile.objects.plan import (
+    Create,
+    DesiredGroup,
+    GroupPlan,
+    PodManifests,
+    plan_create,
+    plan_return,
+)
+from workflows.reconcile.objects.rejoining import rejoin_changes, unplaceable
+from workflows.reconcile.objects.room import (
+    RoomGone,
+    RoomWait,
+    asks_first,
+    only_pod_groups,
+    outlasts,
+    read_room,
+    requests,
+    waits_by_rows,
+)
+from workflows.reconcile.view.group_reader import GroupReader, LiveGroup, pod_group_kind
+from workflows.reconcile.view.group_view import GroupView, TaskView
+from workflows.reconcile.view.leased import LeasedCluster, LogArchive
+from workflows.reconcile.view.outcomes import Failed, RequeueAfter, Retry
+from workflows.services.lease import Lease
+from workflows.services.record import (
+    Change,
+    ClusterContact,
+    Creation,
+    DomainOfPods,
+    GroupMove,
+    NewWaitingReason,
+    Note,
+    TaskMove,
+    record,
+)
+from workflows.values.observation import PINS_ANNOTATION
+from workflows.values.placement import TaskTry
+
+ROUNDS = 6
+POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """All objects of ``tasks`` exist, those whose pods were created; ``gone`` of them are gone already.
+
+    ``domain_uid`` is of the ComputeDomain whose template their claims are made from; empty without one.
+    """
+
+    tasks: tuple[TaskView, ...]
+    domain_uid: str
+    gone: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """Pods are missing, and their pod groups could not place them: by ``changes`` they join a new one."""
+
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateWait:
+    """NVIDIA's controller has not created this claim template yet."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWait:
+    """Pods of earlier tries do not end, because their nodes are away; says what a person can do."""
+
+    sentence: str
+
+
+Progress = (
+    Created | LeftBehind | TemplateWait | RoomWait | RoomGone | NodeWait | RequeueAfter | Retry | Failed
+)
+
+
+def create(view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive) -> Progress:
+    """Create the missing objects. Raises ClusterError."""
+    if waits_by_rows(view):
+        return RoomWait()
+    tasks = tuple(task for task in view.tasks if _lacks_pod(view, task))
+    try:
+        desired = desired_group(view, tasks)
+    except TopologyError as error:
+        return Failed(status=TaskStatus.FAILED_SERVER_ERROR, message=error.message)
+    if (elsewhere := check_cluster(view, cluster)) is not None:
+        return elsewhere
+    try:
+        return _in_rounds(view, _Desired(tasks, desired), lease, cluster, archive)
+    except NotServed:
+        if message := _missing_api(view, cluster):
+            return Retry(trouble=message, slow=True)
+        raise
+
+
+def _lacks_pod(view: GroupView, task: TaskView) -> bool:
+    """Whether a task's pod is still to be created."""
+    return task.live if view.awaits_room else task.status == TaskStatus.PROCESSING
+
+
+def _missing_api(view: GroupView, cluster: LeasedCluster) -> str:
+    """Say which API of the scheduler the cluster does not serve; empty if it serves all."""
+    kind = pod_group_kind(view.placement)
+    if kind is None or cluster.serves(kind):
+        return ""
+    scheduler = scheduler_backend(view.placement.terms.scheduler_type)
+    try:
+        version = view.placement.terms.scheduler_version or str(scheduler.rendering.oldest)
+        scheduler.rendering.version_of(kubernetes=version, pod_group_schema=None)
+    except UnsupportedCapability as error:
+        return f'Backend "{view.placement.terms.backend}": {error.message}'
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Desired:
+    """The tasks whose pods are to be created, and the objects of the group before they have nodes."""
+
+    tasks: tuple[TaskView, ...]
+    group: DesiredGroup
+
+
+def _in_rounds(
+    view: GroupView,
+    desired: _Desired,
+    lease: Lease,
+    cluster: LeasedCluster,
+    archive: LogArchive,
+) -> Progress:
+    """Plan and apply until all objects exist or a round has to wait."""
+    reader = GroupReader(cluster, view.uuid, view.placement)
+    fresh = not view.row.touched_cluster
+    if fresh or view.row.touched_at is None:
+        record(lease, [ClusterContact(cluster_uid(view, cluster))])
+        view.row.touched_cluster = True
+        reached("after-touched-cluster")
+    if (unclear := check_domains(view, cluster)) is not None:
+        return unclear
+    for _ in range(ROUNDS):
+        topologies = desired.group.topologies
+        observed = (
+            LiveGroup(topologies=reader.topologies(topologies)) if fresh else reader.before_create(topologies)
+        )
+        fresh = False
+        if observed.template is not None:
+            reached("after-template-seen")
+        placed = placed_together(view, desired.tasks, observed.pods)
+        plan = _plan(view, _without(desired, placed), observed, cluster)
+        if isinstance(plan, RoomGone | LeftBehind):
+            return plan
+        away = pods_away(view, {name: pod for name, pod in observed.pods.items() if name in plan.remaining})
+        steps = (*plan.steps, *away.steps(namespace=view.placement.terms.namespace))
+        applied = apply(steps, cluster=cluster, archive=archive, grace_seconds=None)
+        if not isinstance(applied, Applied):
+            return applied
+        if not plan.wait:
+            domain = observed.domains.get(names.compute_domain(view.uuid))  # there before its template was
+            gone = sum(task.name in placed and task.pod_name not in observed.pods for task in desired.tasks)
+            # each reply has come: no list again
+            return Created(desired.tasks, domain.uid if domain else "", gone)
+        if not steps:
+            return _made_meanwhile(view, desired, observed, plan) or _wait(plan, away)
+    return RequeueAfter(seconds=POLL_SECONDS)
+
+
+def _plan(
+    view: GroupView, desired: _Desired, observed: LiveGroup, cluster: LeasedCluster
+) -> GroupPlan | RoomGone | LeftBehind:
+    """The next steps; with the pods once the scheduler has given them room."""
+    scheduler = asks_first(view.placement)
+    if changes := _left_behind(view, desired, observed):
+        return LeftBehind(tuple(changes))
+    if scheduler is None or not observed.pod_groups:
+        return plan_create(desired.group, observed)
+    room = read_room(view, scheduler, observed.pods, cluster=cluster)
+    if room.lost is not None and view.row.created_in_cluster_at is None:
+        if outlasts(view, room.lost):
+            return RoomGone(room.lost)
+        kind = pod_group_kind(view.placement)
+        return plan_return(observed, namespace=view.placement.terms.namespace, pod_group=kind)
+    if not all(task.name in room.nodes for task in desired.tasks):
+        plan = plan_create(desired.group, observed)
+        return replace(plan, remaining=room.unknown) if plan.wait == "room" else plan
+    reached("room-assigned")
+    return plan_create(desired_group(view, desired.tasks, nodes=room.nodes), observed)
+
+
+def _without(desired: _Desired, placed: Collection[str]) -> _Desired:
+    """What is to be created but for tasks whose pods were placed: of a gang that was, nothing at all."""
+    if not placed:
+        return desired
+    pod_names = {task.pod_name for task in desired.tasks if task.name in placed}
+    rest = desired.group.pods.without(pod_names)
+    group = replace(desired.group, pods=rest)
+    if not rest:
+        group = replace(
+            group, secrets=(), compute_domain=None, topologies=(), pod_groups=(), service=None, replaced={}
+        )
+    return replace(desired, group=group)
+
+
+def _left_behind(view: GroupView, desired: _Desired, observed: LiveGroup) -> list[Change]:
+    """What happens to tasks whose pods could be created now and would never be placed."""
+    blocked = desired.group.blocked_pods(observed.pods)
+    to_create = set(desired.group.pods.names) - blocked.keys() - observed.pods.keys()
+    left_behind = unplaceable(view, [task for task in desired.tasks if task.pod_name in to_create])
+    return rejoin_changes(view, left_behind, observed.pods)
+
+
+def _made_meanwhile(
+    view: GroupView, desired: _Desired, observed: LiveGroup, plan: GroupPlan
+) -> Created | None:
+    """Further tries whose pods are there: they are followed while others wait for pods of earlier tries."""
+    if plan.wait != "old pods" or view.row.created_in_cluster_at is None:
+        return None
+    tasks = tuple(task for task in desired.tasks if task.pod_name in observed.pods)
+    return Created(tasks, "", 0) if tasks else None
+
+
+def _wait(plan: GroupPlan, away: PodsAway) -> TemplateWait | RoomWait | NodeWait | RequeueAfter:
+    if plan.wait == "template":
+        return TemplateWait(plan.remaining[0])
+    if plan.wait == "room":
+        return RoomWait(plan.remaining)
+    return NodeWait(away.sentence) if away.sentence else RequeueAfter(seconds=POLL_SECONDS)
+
+
+def desired_group(
+    view: GroupView, tasks: tuple[TaskView, ...], *, nodes: Mapping[str, str] | None = None
+) -> DesiredGroup:
+    """The objects that these tasks need. Raises TopologyError for a gang that no scheduler can place.
+
+    ``nodes`` are those that the scheduler assigned to the tasks. Without them there are no pods of a gang
+    whose scheduler admits it before its pods.
+    """
+    renderer = view.renderer if nodes is None else Renderer(view.values.assigned(nodes))
+    awaits_room = nodes is None and asks_first(view.placement) is not None
+    task_names = {task.name for task in tasks}
+    tries = [task_try for task_try in view.values.tasks if task_try.name in task_names]
+    generations = {task_try.generation for task_try in tries}
+    pins = Pins(view)
+    ended = ended_tasks(view)
+
+    def render(task_try: TaskTry) -> Obj:
+        return _pinned(renderer.pod(task_try, ended=ended), pins.of(task_try), task_try)
+
+    return DesiredGroup(
+        namespace=view.placement.terms.namespace,
+        secrets=renderer.secrets(),
+        compute_domain=renderer.compute_domain(),
+        topologies=renderer.topologies(),
+        pod_groups=requests(
+            view,
+            tuple(
+                group for generation in sorted(generations) for group in renderer.gangs[generation].pod_groups
+            ),
+        ),
+        service=renderer.service(),
+        pods=PodManifests(
+            {}
+            if awaits_room
+            else {
+                names.pod(task_try.task_uuid, retry=task_try.retry_id): partial(render, task_try)
+                for task_try in tries
+            }
+        ),
+        replaced={
+            names.pod(task_try.task_uuid, retry=task_try.retry_id): tuple(
+                names.pod(task_try.task_uuid, retry=retry)
+                for retry in range(task_try.first_retry, task_try.retry_id)
+            )
+            for task_try in tries
+            if task_try.replaces
+        },
+        awaits_room=awaits_room,
+        present_pods=frozenset(task.pod_name for task in view.tasks),
+        only_pod_groups=only_pod_groups(view),
+    )
+
+
+def create_pods_again(
+    view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluster
+) -> Retry | Failed | None:
+    """Create pods after their Secrets, of which a pod of an earlier release may have had others."""
+    nodes = None
+    if (scheduler := asks_first(view.placement)) is not None:
+        present = GroupReader(cluster, view.uuid, view.placement).pods()
+        nodes = read_room(view, scheduler, present, cluster=cluster).nodes
+        if not all(task.name in nodes for task in tasks):
+            return Retry(trouble="Its scheduler has taken back the room of pods that were deleted.")
+    desired = desired_group(view, tuple(tasks), nodes=nodes)
+    if failure := create_objects(Create(SECRET, desired.secrets), cluster=cluster):
+        return failure
+    return create_objects(Create(POD, desired.pods), cluster=cluster)
+
+
+def ended_tasks(view: GroupView) -> frozenset[str]:
+    """The tasks that have ended: they leave the group's service, and no start barrier waits for them."""
+    return frozenset(task.name for task in view.tasks if not task.live)
+
+
+def _pinned(pod: Obj, pins: dict[str, str], task_try: TaskTry) -> Obj:
+    """Hold a pod to its peers' domain; each that may be held says so, none as ``{}``."""
+    if pins:
+        pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **pins}
+    if task_try.replaces:
+        annotations = pod["metadata"].get("annotations") or {}
+        pod["metadata"]["annotations"] = {**annotations, PINS_ANNOTATION: pins_text(pins)}
+    return pod
+
+
+def cluster_uid(view: GroupView, cluster: LeasedCluster) -> str:
+    return view.placement.terms.cluster_uid or cluster.kube_system_uid()
+
+
+def check_cluster(view: GroupView, cluster: LeasedCluster) -> Retry | None:
+    """Refuse to act in another cluster than the one the group was frozen to.
+
+    An address that was edited may lead to another cluster, whose empty lists would count as a finished
+    teardown.
+    """
+    expected, current = view.placement.terms.cluster_uid, cluster.kube_system_uid()
+    if expected and current != expected:
+        return Retry(
+            trouble=f'Backend "{view.placement.terms.backend}" now leads to cluster {current}, and the group '
+            f"belongs to {expected}: point it back.",
+            slow=True,
+        )
+    return None
+
+
+def created_changes(view: GroupView, created: Created) -> list[Change]:
+    """What to record once the pods of these tasks are there."""
+    tasks = created.tasks
+    changes: list[Change] = [TaskMove(pk=task.pk, status=str(TaskStatus.SCHEDULING)) for task in tasks]
+    if created.domain_uid and view.row.created_in_cluster_at is None:
+        changes.append(DomainOfPods(created.domain_uid))
+    if view.status == TaskStatus.PROCESSING:
+        changes.append(GroupMove(status=str(TaskStatus.SCHEDULING)))
+    changes.append(Creation())
+    if view.row.created_in_cluster_at is None:
+        message = f"All objects are in the cluster, {count_of(len(tasks) - created.gone, 'pod')}."
+        if created.gone:
+            message += f" Of {created.gone} more, which ran, none is left."
+        number = view.row.attempt_number
+        key = "created" if number == 1 else f"created:{number}"
+        changes.append(Note(key=key, reason="Created", message=message))
+        changes.append(NewWaitingReason(None))  # until the observer reports them
+    return changes
+
+
+def rejoins_pod_group(view: GroupView) -> bool:
+    """Whether a task that is tried again after a peer has finished joins the pod group that exists."""
+    return edits_pod_groups(view) or asks_first(view.placement) is not None
+
+
+def edits_pod_groups(view: GroupView) -> bool:
+    """Whether the scheduler's pod groups can be edited while their pods run."""
+    return scheduler_backend(view.placement.terms.scheduler_type).edits_pod_groups

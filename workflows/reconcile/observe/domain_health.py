@@ -1,0 +1,138 @@
+"""Recording the health of a group's ComputeDomain: a condition, and an event when it changes.
+
+Each task keeps when its node joined the domain and since when it is out of it: a domain's status has no
+times, and a daemon that restarts must not end a task. How long is too long is decided where pods are read.
+
+A ComputeDomain that somebody deleted under placed tasks does not come back, because their claims name its
+uid: a new one of its name is another, whatever its labels. That it is gone is read from the cluster itself
+and never from the observer's rows alone, which may be old; the condition keeps the conclusion.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pools import conditions
+from scheduling.nodes.suspects import NodeFault
+from workflows.lifecycle.domain_health import (
+    NVLINK_READY,
+    ChannelTask,
+    DomainHealth,
+    Membership,
+    deleted_domain,
+    health_of,
+    membership,
+)
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.reconcile.assess.follow import ObservedPods
+from workflows.reconcile.observe import observations
+from workflows.reconcile.view.group_reader import GroupReader
+from workflows.reconcile.view.group_view import GroupView
+from workflows.reconcile.view.leased import LeasedCluster
+from workflows.services.lease import Lease
+from workflows.services.record import Change, DomainOfPods, NewMembership, NodeFailed, Note, record
+
+
+@dataclass(frozen=True, slots=True)
+class DomainCheck:
+    """The domain's health, None while no pod has a channel of it, and when to look again at it."""
+
+    health: DomainHealth | None = None
+    look_again: datetime | None = None
+
+
+def record_domain_health(
+    view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster
+) -> DomainCheck:
+    """Keep the condition NVLinkReady; its first True and every change after that are events.
+
+    It is looked at again when a node has just left the domain, or when that was deleted. Raises ClusterError.
+    """
+    tasks = _channel_tasks(view, observed) if view.placement.nvlink else []
+    health = _health(view, observed, tasks, cluster) if tasks else None
+    if health is None:
+        return DomainCheck()
+    changes: list[Change] = _adoption(view, health)
+    members = membership([task for task in tasks if task.holds], health)
+    if members.joined or members.left:
+        changes.append(NewMembership(members))
+        changes += _faults(view, members)
+    condition = health.condition
+    is_new = conditions.differs(view.row.conditions, condition)
+    if is_new:
+        changes.append(condition)
+        before = conditions.status_of(view.row.conditions, NVLINK_READY)
+        if health.is_deleted or (before != condition.status and (before or not health.unready)):
+            changes.append(_note(view, health))
+    if changes:
+        record(lease, changes)
+    if health.is_deleted and is_new:
+        return DomainCheck(health, view.now)
+    after = observations.lost_after(view) if members.left else None
+    return DomainCheck(health, view.now + after if after else None)
+
+
+def _adoption(view: GroupView, health: DomainHealth) -> list[Change]:
+    """Note whose channels the pods claim, of a group that was created before this was noted."""
+    uid = "" if view.domain_uid or health.is_deleted else observations.compute_domain_uid(view)
+    return [DomainOfPods(uid)] if uid else []
+
+
+def _channel_tasks(view: GroupView, observed: ObservedPods) -> list[ChannelTask]:
+    """The live tasks whose present pods claim a channel and have a node."""
+    pods = ((task, observed.pods.get(task.pod_name)) for task in view.live)
+    return [
+        ChannelTask(
+            pk=task.pk,
+            node=pod.node_name,
+            holds=pod.phase in ("Pending", "Running"),
+            runs=task.status == TaskStatus.RUNNING and not pod.deleting,
+            placed_at=task.initializing_start_time,
+            joined_at=task.nvlink_joined_at,
+            left_at=task.nvlink_left_at,
+        )
+        for task, pod in pods
+        if pod is not None and pod.node_name and not pod.absent and pod.digest.get("claims")
+    ]
+
+
+def _health(
+    view: GroupView, observed: ObservedPods, tasks: Sequence[ChannelTask], cluster: LeasedCluster
+) -> DomainHealth | None:
+    """The domain's health; None if it was never observed. Raises ClusterError.
+
+    The cluster is asked once, when the observer's rows first lack the domain.
+    """
+    nodes = observations.compute_domain_nodes(view)
+    if nodes is not None:
+        holding = [task for task in tasks if task.holds]
+        return health_of(nodes, holding, now=view.now) if holding else None
+    if observed.observer_silent:
+        return None
+    reader = GroupReader(cluster, view.uuid, view.placement)
+    is_deleted = observations.domain_was_deleted(view) or reader.lacks_domain(view.domain_uid)
+    return deleted_domain([task.node for task in tasks]) if is_deleted else None
+
+
+def _faults(view: GroupView, members: Membership) -> list[Change]:
+    """The nodes that left, of a group that is never tried again: others count with the loss of the task."""
+    if view.placement.has_attempts:
+        return []
+    nodes = {task.node_name for task in view.tasks if task.pk in members.left and task.node_name}
+    return [NodeFailed(node=node, fault=NodeFault.NVLINK) for node in sorted(nodes)]
+
+
+def _note(view: GroupView, health: DomainHealth) -> Note:
+    status = health.condition.status
+    return Note(
+        key=f"nvlink:{status}:{view.now.isoformat()}",
+        reason=_event_of(health),
+        message=f"Group {view.row.name}: {health.sentence}",
+        warning=bool(health.unready),
+    )
+
+
+def _event_of(health: DomainHealth) -> str:
+    if health.is_deleted:
+        return "ComputeDomainDeleted"
+    return "NVLinkNodesNotReady" if health.unready else NVLINK_READY

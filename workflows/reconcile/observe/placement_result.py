@@ -1,0 +1,67 @@
+"""Recording how well a gang was placed, once every task of it has a node."""
+
+from collections.abc import Mapping, Sequence
+
+from pools.models import Node
+from scheduling.fit.outcome import PlacementOutcome
+from workflows.feasibility.placement.placed import PlacementResult, fingerprint, judge
+from workflows.metrics import PLACED
+from workflows.reconcile.assess.follow import ObservedPods
+from workflows.reconcile.observe import observations
+from workflows.reconcile.view.group_view import GroupView
+from workflows.services.lease import Lease
+from workflows.services.record import NewPlacementResult, Note, record
+
+
+def record_placement_result(view: GroupView, observed: ObservedPods, lease: Lease) -> None:
+    """Judge a new placing, record the outcome with the group, and count it for the pool.
+
+    Nothing is recorded while a task has no node or the labels of a node are not known.
+    """
+    if not view.placement.terms.levels:  # without levels no task can require or prefer anything
+        return
+    nodes = _nodes(view, observed)
+    if (
+        nodes is None
+        or fingerprint(nodes) == (view.row.placement_result or {}).get("places")
+        or not _asks(view)
+    ):
+        return
+    labels = _labels(view, nodes)
+    if len(labels) < len(set(nodes.values())):
+        return
+    if judgement := judge(view.values, nodes, labels, now=view.now):
+        result, missed = judgement
+        record(lease, [NewPlacementResult(result.to_row()), *_notes(result, missed)])
+        PLACED.labels(view.placement.terms.pool, result.strictness, result.outcome.value).inc()
+
+
+def _nodes(view: GroupView, observed: ObservedPods) -> dict[str, str] | None:
+    """The node of each task by the task's name; None while a task has no node."""
+    nodes = {}
+    for task in view.tasks:
+        pod = observed.pods.get(task.pod_name)
+        node = pod.node_name if pod is not None and pod.node_name else task.node_name
+        if not node:
+            return None
+        nodes[task.name] = node
+    return nodes
+
+
+def _asks(view: GroupView) -> bool:
+    """Whether any task names a topology key."""
+    named = view.row.tasks.filter(latest=True).exclude(spec__requirements=[])
+    return bool(view.row.constraints) or named.exists()
+
+
+def _labels(view: GroupView, nodes: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    rows = Node.objects.filter(cluster_id=observations.cluster_of(view), name__in=set(nodes.values()))
+    return dict(rows.values_list("name", "labels"))
+
+
+def _notes(result: PlacementResult, missed: Sequence[str]) -> tuple[Note, ...]:
+    if not missed:
+        return ()
+    degraded = result.outcome is PlacementOutcome.DEGRADED
+    reason = "PlacementDegraded" if degraded else "PlacementViolated"
+    return (Note(key=f"got:{result.places}", reason=reason, message=" ".join(missed), warning=True),)

@@ -1,0 +1,329 @@
+"""A task group's rows as values, read at the start of a turn of its reconciliation.
+
+All decisions of a turn use these values and no row that is read later; what it writes is compared with the
+rows under their locks. After a record the values are those under its locks.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from itertools import takewhile
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import Count, Max, Min, Q
+
+from pools.models import Backend
+from pools.values.recovery import LASTING, MOST_AVOIDED, Loss
+from scheduling.backends.base import RenderedGang
+from scheduling.backends.registry import installed
+from scheduling.gang import set_order
+from scheduling.gang.pins import Pins, from_json
+from scheduling.gang.set_order import SetOrder
+from scheduling.gang.stages import stage_begins
+from scheduling.topology.requirements import Gang, GangTask, Requirement
+from web.database.rows import Columns
+from workflows.lifecycle.pod_status import UNEXPLAINED
+from workflows.lifecycle.recovery import History
+from workflows.lifecycle.statuses import TERMINAL, TaskStatus
+from workflows.manifests.group import Renderer
+from workflows.models import Attempt, Task, TaskGroup
+from workflows.reconcile.view.rendered_gangs import RENDERED_GANGS, GangSource
+from workflows.selectors import gang_values, group_values
+from workflows.services.lease import Lease, LeaseLost
+from workflows.services.record import NOT_LOCKED, Recorded
+from workflows.values.placement import Easing, GroupPlacement, GroupValues
+
+
+class TaskView(NamedTuple):
+    """One try of a task, without what only rendering needs; its fields are columns of the row.
+
+    A tuple, since a gang has thousands of them and each look reads them all.
+    """
+
+    pk: int
+    task_uuid: UUID
+    name: str
+    retry_id: int
+    generation: int
+    first_retry: int
+    lead: bool
+    status: str
+    pod_name: str
+    node_name: str
+    pod_ip: str
+    scheduling_start_time: datetime | None
+    initializing_start_time: datetime | None
+    processing_start_time: datetime | None = None
+    nvlink_joined_at: datetime | None = None
+    nvlink_left_at: datetime | None = None
+    replaced_after: str = ""
+
+    @property
+    def live(self) -> bool:
+        return self.status not in TERMINAL
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it follows another try in the same attempt, beside peers that may still run."""
+        return self.retry_id > self.first_retry
+
+
+@dataclass(kw_only=True)
+class GroupView:
+    """A group and the latest try of each of its tasks, at database time ``now``.
+
+    ``heartbeat_at`` is when an observer last followed its cluster.
+    """
+
+    row: TaskGroup
+    placement: GroupPlacement
+    backend: Backend
+    tasks: tuple[TaskView, ...]
+    now: datetime
+    heartbeat_at: datetime | None = None
+
+    def after(self, recorded: Recorded) -> "GroupView":
+        """The view after a record that added no try and noted no membership: no row is read for it."""
+        row = recorded.group
+        for name in row.get_deferred_fields().intersection(NOT_LOCKED):
+            setattr(row, name, getattr(self.row, name))
+        moved = {task.pk: task for task in recorded.tasks}
+        tasks = tuple(
+            task._replace(**moved[task.pk]._asdict()) if task.pk in moved else task for task in self.tasks
+        )
+        return replace(self, row=row, tasks=tasks, now=recorded.now)
+
+    @property
+    def uuid(self) -> UUID:
+        return self.row.pk
+
+    @property
+    def status(self) -> str:
+        """The status of the present attempt."""
+        return self.row.present_status
+
+    @property
+    def ended(self) -> bool:
+        return self.row.status in TERMINAL
+
+    @cached_property
+    def live(self) -> tuple[TaskView, ...]:
+        """The tasks that have not ended."""
+        return tuple(task for task in self.tasks if task.status not in TERMINAL)
+
+    @cached_property
+    def scheduling(self) -> tuple[TaskView, ...]:
+        """The tasks that wait for a node."""
+        return tuple(task for task in self.tasks if task.status == TaskStatus.SCHEDULING)
+
+    @cached_property
+    def has_node(self) -> bool:
+        """Whether any task has a node, or had one when it ended."""
+        return any(task.node_name for task in self.tasks)
+
+    @property
+    def domain_uid(self) -> str:
+        """The uid of the ComputeDomain whose channels the pods of this attempt claim; empty: not known."""
+        domain = self.row.compute_domain or {}
+        is_present = domain.get("attempt") == self.row.attempt_number  # an older release leaves it as it was
+        return str(domain.get("uid") or "") if is_present else ""
+
+    @property
+    def awaits_room(self) -> bool:
+        """Whether its pod group waits for room, before it has pods (``reconcile.room``)."""
+        return self.status == TaskStatus.SCHEDULING and self.row.created_in_cluster_at is None
+
+    @cached_property
+    def keeps_nodes(self) -> bool:
+        """Whether its scheduler admits the gang before it has pods, and keeps a node for each of them."""
+        scheduler = installed().get(self.placement.terms.scheduler_type)
+        return scheduler is not None and scheduler.admission is not None
+
+    @cached_property
+    def values(self) -> GroupValues:
+        """All that rendering needs; read on first use."""
+        return group_values(self.row, self.placement)
+
+    @cached_property
+    def renderer(self) -> Renderer:
+        return Renderer(self.values)
+
+    @property
+    def order(self) -> SetOrder:
+        """The order of the group's sets."""
+        return set_order.from_json(self.row.set_order)
+
+    @property
+    def pins(self) -> Pins:
+        """The group's sets that node labels keep in a domain."""
+        return from_json(self.row.pins)
+
+    def pinned(self, pins: Pins) -> Renderer:
+        """The group rendered with other sets pinned."""
+        return Renderer(self.values.pinned(pins))
+
+    def in_order(self, order: SetOrder) -> Renderer:
+        """The group rendered with its sets in another order."""
+        return Renderer(self.values.in_order(order))
+
+    @property
+    def easing(self) -> Easing:
+        """How far its preferences are eased by its row."""
+        return Easing(self.row.stage, self.row.preference_levels)
+
+    @cached_property
+    def _gang_values(self) -> GroupValues:
+        """What its pod groups depend on; read on first use, unless all of the group was.
+
+        That is all of the group where the scheduler judges the pods before they exist.
+        """
+        if self.keeps_nodes:
+            return self.values
+        return self.__dict__.get("values") or gang_values(self.row, self.placement)
+
+    @cached_property
+    def gangs(self) -> Mapping[int, RenderedGang]:
+        """The rendered gang of each generation."""
+        if self.keeps_nodes or "values" in self.__dict__:
+            return Renderer(self._gang_values).gangs
+        source = GangSource(
+            placement=self.placement,
+            attempt_number=self.row.attempt_number,
+            generation=self.row.generation,
+            stage=self.row.stage,
+            preference_levels=self.row.preference_levels,
+            set_order=self.row.set_order,
+            pins=self.row.pins,
+            tries=tuple(task.pk for task in self.tasks),
+        )
+        return RENDERED_GANGS.get(self.uuid, source, render=lambda: Renderer(self._gang_values).gangs)
+
+    def gangs_eased(self, easing: Easing) -> Mapping[int, RenderedGang]:
+        """The same with its preferences eased so far."""
+        if easing == self.easing:
+            return self.gangs
+        values = replace(self._gang_values, stage=easing.stage, preference_levels=easing.preference_levels)
+        return Renderer(values).gangs
+
+    @cached_property
+    def begins(self) -> tuple[float, ...]:
+        """When each stage begins, read from the distinct requirements alone: there may be 10,000 tasks."""
+        rows = self.row.tasks.filter(latest=True).order_by().values_list("spec__requirements", flat=True)
+        tasks = tuple(
+            GangTask(str(number), 0, tuple(Requirement(**values) for values in requirements or ()))
+            for number, requirements in enumerate(rows.distinct())
+        )
+        return stage_begins(Gang(self.row.name, tasks))
+
+
+_GROUP = Columns(TaskGroup)
+_ROW = f"""
+    SELECT {_GROUP.sql("g")}, clock_timestamp(), c.heartbeat_at FROM workflows_taskgroup AS g
+      LEFT JOIN pools_cluster AS c ON c.uid = coalesce(nullif(g.placement ->> 'cluster_uid', ''), %s)
+     WHERE g.uuid = %s
+"""  # noqa: S608 -- names of columns
+_COLUMN_OF = {field.name: str(field.column) for field in Task._meta.concrete_fields} | {"pk": "id"}  # noqa: SLF001 -- public
+_COLUMNS = ", ".join(_COLUMN_OF[field] for field in TaskView._fields)
+_TASKS = f"SELECT {_COLUMNS} FROM workflows_task WHERE group_id = %s AND latest ORDER BY position"  # noqa: S608 -- names
+"""Each turn reads both; Django builds them for longer than they run."""
+
+
+def load(lease: Lease) -> GroupView:
+    """Read the group. Raises LeaseLost if it is gone, ValueError for a placement of another release."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ROW, [lease.backend.cluster_id, lease.group_id])
+        values = cursor.fetchone()
+        if values is None:
+            raise LeaseLost(f"group {lease.group_id} is gone")
+        cursor.execute(_TASKS, [lease.group_id])
+        tasks = cursor.fetchall()
+    row, (now, heartbeat_at) = _GROUP.instance(values), values[len(_GROUP) :]
+    return GroupView(
+        row=row,
+        placement=GroupPlacement.from_json(row.placement, row.optional_placement),
+        backend=lease.backend,
+        tasks=tuple(map(TaskView._make, tasks)),
+        now=now,
+        heartbeat_at=heartbeat_at,
+    )
+
+
+_EXIT_ACTIONS = """
+    SELECT id, nullif(spec -> 'exit_actions', 'null') FROM workflows_task
+     WHERE group_id = %s AND id = ANY(%s::bigint[])
+"""
+
+
+def exit_actions_of(row: TaskGroup, pks: list[int]) -> Mapping[int, Mapping[str, str]]:
+    """The exit actions of these tries."""
+    with connection.cursor() as cursor:
+        cursor.execute(_EXIT_ACTIONS, [row.pk, pks])
+        return {pk: json.loads(actions) if actions else {} for pk, actions in cursor.fetchall()}
+
+
+def uncounted_tries_of(row: TaskGroup, pks: list[int]) -> Mapping[int, int]:
+    """How many earlier tries of these did not end by an exit action of theirs."""
+    latest = dict(Task.objects.filter(group=row, pk__in=pks, retry_id__gt=0).values_list("task_uuid", "pk"))
+    replaced = Task.objects.filter(group=row, task_uuid__in=latest, latest=False).filter(
+        Q(uncounted=True) | Q(exit_code=None) | ~Q(status=TaskStatus.RESCHEDULED)
+    )
+    return Counter(latest[uuid] for uuid in replaced.values_list("task_uuid", flat=True))
+
+
+_MOST_IN_A_ROW = 16
+
+
+def history_of(row: TaskGroup, *, now: datetime) -> History:
+    """What the group recovered from before."""
+    kinds = Attempt.objects.filter(group=row).order_by().values_list("loss", "counted")
+    counts = {(loss, counted): rows for loss, counted, rows in kinds.annotate(rows=Count("pk"))}
+    preemptions = counts.get((Loss.PREEMPTED.value, False), 0)
+    alone = Task.objects.filter(group=row).exclude(replaced_after="").order_by().values_list("replaced_after")
+    # those replaced at the same time were lost together
+    replaced = dict(alone.annotate(times=Count("processing_start_time", distinct=True)))
+    replaced_preempted = replaced.pop(Loss.PREEMPTED.value, 0)
+    return History(
+        attempts=sum(counts.values()),
+        counted=sum(rows for (_, counted), rows in counts.items() if counted),
+        preemptions=preemptions,
+        rescheduled=sum(rows for (_, counted), rows in counts.items() if not counted) - preemptions,
+        unexplained=_unexplained_in_a_row(row, now),
+        replaced=sum(replaced.values()),
+        replaced_preempted=replaced_preempted,
+        out_of_domain=_out_of_domain(row),
+    )
+
+
+def _out_of_domain(row: TaskGroup) -> tuple[str, ...]:
+    """The nodes that left the group's ComputeDomain under a try, and that no later one joined."""
+    tries = Task.objects.filter(group=row).exclude(node_name="").order_by().values_list("node_name")
+    left_at = tries.filter(nvlink_left_at__isnull=False).annotate(at=Max("nvlink_left_at"))
+    times: dict[str, datetime] = dict(left_at.order_by("-at")[:MOST_AVOIDED])
+    if not times:
+        return ()
+    back = tries.filter(node_name__in=times, nvlink_left_at=None, nvlink_joined_at__isnull=False)
+    joined_at = dict(back.annotate(at=Max("nvlink_joined_at")))
+    return tuple(node for node, at in times.items() if node not in joined_at or joined_at[node] < at)
+
+
+def _unexplained_in_a_row(row: TaskGroup, now: datetime) -> int:
+    """The last attempts that a deletion without an explanation ended soon; 0 where the present one lasts."""
+    lasting = timedelta(seconds=LASTING)
+    begun = Task.objects.filter(group=row, latest=True).aggregate(first=Min("start_time"))["first"]
+    if begun is not None and now - begun >= lasting:
+        return 0
+    attempts = Attempt.objects.filter(group=row).order_by("-number")
+    last = attempts.values_list("evidence", "start_time", "end_time")[:_MOST_IN_A_ROW]
+    soon = (e == UNEXPLAINED and (start is None or end - start < lasting) for e, start, end in last)
+    return sum(1 for _ in takewhile(bool, soon))
+
+
+def claims_channels(view: GroupView) -> bool:
+    """Whether a live task's container claims a channel of the group's ComputeDomain."""
+    live = [task.pk for task in view.live]
+    return Task.objects.filter(pk__in=live, spec__claims_channel=True).exists()
