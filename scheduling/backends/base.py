@@ -311,6 +311,29 @@ class Waiting:
     position: QueuePosition | None = None
 
 
+class WaitKind(StrEnum):
+    """What a reason of a scheduler is about; each is a kind of the explanation, which has more."""
+
+    QUOTA = "quota"
+    TOPOLOGY = "topology"
+    CAPACITY = "capacity"
+    NODES = "nodes_closed"
+    POD = "pod_not_placeable"
+    CLAIM = "claim"
+    PODS = "pods_missing"
+    NOT_SERVED = "compute_domain_not_served"
+    DRIFT = "drift"
+    OTHER = "scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a code of a reason means; ``help`` says what can be done, empty for what the kind says."""
+
+    kind: WaitKind
+    help: str = ""
+
+
 UNRECOGNISED = "Unrecognised"
 """The code of a scheduler's text that no pattern knows; it is passed on as the scheduler wrote it."""
 

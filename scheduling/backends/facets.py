@@ -27,6 +27,7 @@ from scheduling.backends.base import (
     Feature,
     GangRequest,
     Manifest,
+    Meaning,
     ObjectQuery,
     PoolRequest,
     ReadBack,
@@ -241,6 +242,10 @@ class TopologyObjects:
 
 class SchedulerTexts(Protocol):
     """What a scheduler says, and what it means."""
+
+    @property
+    def meanings(self) -> Mapping[str, Meaning]:
+        """What the codes of its reasons mean; one that is missing here is of kind OTHER."""
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         """Why a gang waits, the most useful reason first; empty if nothing is known."""

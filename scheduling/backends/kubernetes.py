@@ -29,6 +29,7 @@ from scheduling.backends.base import (
     Feature,
     GangRequest,
     Manifest,
+    Meaning,
     PodParts,
     Purpose,
     ReadBack,
@@ -36,6 +37,7 @@ from scheduling.backends.base import (
     ResourceKind,
     Waiting,
     WaitingReason,
+    WaitKind,
 )
 from scheduling.backends.by_table import ByTable
 from scheduling.backends.facets import SchedulerBackend
@@ -46,6 +48,13 @@ from scheduling.gang.tree import ConstraintTree
 from scheduling.sentences import count_of
 from scheduling.topology.levels import MAX_LEVELS
 from scheduling.topology.requirements import describe
+
+MEANINGS: Mapping[str, Meaning] = {
+    **dict.fromkeys(("TopologyNotSatisfied",), Meaning(WaitKind.TOPOLOGY)),
+    **dict.fromkeys(("NotEnoughRoom",), Meaning(WaitKind.CAPACITY)),
+    **dict.fromkeys(("PodGroupMissing", "PodsMissing"), Meaning(WaitKind.PODS)),
+}
+"""What the codes of its reasons mean."""
 
 OLDEST = SchedulerVersion(1, 36)
 BETA = SchedulerVersion(1, 37)
@@ -74,6 +83,7 @@ class Kubernetes(PlainTexts, ByTable):
         Capability.TOPOLOGY_MIXED_PODS: OLDEST,
     }
     max_levels = MAX_LEVELS
+    meanings = MEANINGS
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         version = SchedulerVersion.parse(kubernetes)

@@ -6,7 +6,15 @@ side and nothing else, and it says in a field of its own why a gang waits.
 
 from scheduling import names
 from scheduling.backends.applied import applied
-from scheduling.backends.base import PodParts, ReadBack, RenderedGang, ResourceKind, WaitingReason
+from scheduling.backends.base import (
+    Meaning,
+    PodParts,
+    ReadBack,
+    RenderedGang,
+    ResourceKind,
+    WaitingReason,
+    WaitKind,
+)
 from scheduling.backends.by_table import ByTable
 from scheduling.backends.facets import SchedulerBackend, SchedulerTraits, TopologyObjects
 from scheduling.backends.plain_texts import PlainTexts
@@ -109,6 +117,8 @@ class ToyEdits:
 
 class ToyTexts(PlainTexts):
     """Why its gangs wait."""
+
+    meanings = {"Stuck": Meaning(WaitKind.CAPACITY, help="Bring more bricks.")}
 
     def waiting_reasons(self, waiting):
         said = [str(group["status"].get("why", "")) for group in waiting.pod_groups]

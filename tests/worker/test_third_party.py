@@ -133,6 +133,8 @@ def test_a_workflow_lives_and_ends_on_it(world, admin, pool):
     world.cluster.edit(GANG, made["metadata"]["name"], say, namespace="osmo")
     world.settle()
     assert fresh(group).waiting_reason.startswith("The toy scheduler says: too few bricks.")
+    assert fresh(group).waiting_why == "capacity"
+    assert fresh(group).waiting_evidence["help"] == "Bring more bricks."
 
     for pod in world.cluster.all(POD):
         world.cluster.edit(

@@ -19,7 +19,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from scheduling.backends.base import UNRECOGNISED, Waiting, WaitingReason
+from scheduling.backends.base import UNRECOGNISED, Meaning, Waiting, WaitingReason
 from scheduling.backends.claims import PluginMessage, plugin_messages
 from scheduling.backends.facets import SchedulerBackend
 from scheduling.nodes.node_health import NodeHealth
@@ -91,38 +91,6 @@ class Why(StrEnum):
     UNKNOWN_SCHEDULER = "unknown_scheduler"
     UNFORESEEN = "unforeseen_error"
 
-
-_OF_SCHEDULER: Mapping[str, Why] = {
-    "OverQuota": Why.QUOTA,
-    "QueueMissing": Why.QUOTA,
-    "QueueUnusable": Why.QUOTA,
-    "QuotaExceeded": Why.QUOTA,
-    "QuotaTooSmall": Why.QUOTA,
-    "TopologyMissing": Why.DRIFT,
-    "TopologyNotSatisfied": Why.TOPOLOGY,
-    "DomainTooSmall": Why.TOPOLOGY,
-    "NotEnoughRoom": Why.CAPACITY,
-    "ChannelInUse": Why.CLAIM,
-    "ClaimMissing": Why.CLAIM,
-    "PodGroupMissing": Why.PODS,
-    "PodsMissing": Why.PODS,
-    "NodesClosed": Why.NODES,
-    "NoNode": Why.NODES,
-    "NodeSelector": Why.NODES,
-    "Taints": Why.NODES,
-    "BindFailed": Why.POD,
-    "ClaimElsewhere": Why.POD,
-    "ClaimsNotServed": Why.NOT_SERVED,
-    "ConfigMapMissing": Why.POD,
-    "DeviceClassMissing": Why.NOT_SERVED,
-    "LargerThanAnyNode": Why.POD,
-    "PodAffinity": Why.POD,
-    "PortsInUse": Why.POD,
-    "VolumeMissing": Why.POD,
-    "VolumeNotBound": Why.POD,
-    "WrongSubgroup": Why.POD,
-}
-"""The kind of each code of a scheduler's reason; other codes are Why.SCHEDULER."""
 
 _ROOM = {Why.TOPOLOGY, Why.CAPACITY, Why.NODES}
 """One cause: room is missing, in a domain or on nodes, some of which are closed perhaps."""
@@ -357,11 +325,14 @@ def _of_placement(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBa
         return _of_starting(group)
     if reason := _of_busy(group):
         return reason
-    reasons = _current(scheduler.texts.waiting_reasons(waiting), waiting)
+    reasons, meanings = _current(scheduler.texts.waiting_reasons(waiting), waiting), scheduler.texts.meanings
     evidence = _scheduler_evidence(reasons, waiting) | _node_evidence(group)
-    why, obstacle = _cause(group, reasons)
+    cause = of_one_cause(reasons, meanings)
+    why, obstacle = _obstacle(group, reasons, _kind(cause[0], meanings) if cause else Why.SILENT)
+    if cause and not obstacle and (own_help := _help(cause[0], meanings)):
+        evidence["help"] = own_help
     is_complete = obstacle and why in (Why.CHANNEL, Why.CLAIM, Why.NOT_SERVED)
-    texts = [] if is_complete else [reason.message for reason in of_one_cause(reasons)[:2]]
+    texts = [] if is_complete else [reason.message for reason in cause[:2]]
     if not reasons and not obstacle:
         why, texts = Why.SILENT, ["The scheduler has not placed it yet and has given no reason."]
     hidden = uncovered(group.coverage) if group.coverage else ()
@@ -382,32 +353,39 @@ def _current(reasons: Sequence[WaitingReason], waiting: Waiting) -> list[Waiting
     return [reason for reason in reasons if not (complete and reason.code == "PodsMissing")]
 
 
-def of_one_cause(reasons: Sequence[WaitingReason]) -> list[WaitingReason]:
+def of_one_cause(reasons: Sequence[WaitingReason], meanings: Mapping[str, Meaning]) -> list[WaitingReason]:
     """The reasons of the first known cause: two causes in one sentence contradict each other.
 
     While pods are missing, a scheduler does not judge room, so its reason on room is an earlier one. Of
     several counts of missing pods the first is the current one.
     """
-    recognised = [reason for reason in reasons if _kind(reason) != Why.SCHEDULER]
+    recognised = [reason for reason in reasons if _kind(reason, meanings) != Why.SCHEDULER]
     first = next(
-        (reason for reason in recognised if _kind(reason) in _BEFORE_ROOM),
+        (reason for reason in recognised if _kind(reason, meanings) in _BEFORE_ROOM),
         recognised[0] if recognised else None,
     )
     if first is None:
         return list(reasons)
-    if _kind(first) == Why.PODS:
+    kind = _kind(first, meanings)
+    if kind == Why.PODS:
         return [first]
-    cause = _ROOM if _kind(first) in _ROOM else {_kind(first)}
-    return [reason for reason in reasons if _kind(reason) in cause]
+    cause = _ROOM if kind in _ROOM else {kind}
+    return [reason for reason in reasons if _kind(reason, meanings) in cause]
 
 
-def _kind(reason: WaitingReason) -> Why:
-    return _OF_SCHEDULER.get(reason.code, Why.SCHEDULER)
+def _kind(reason: WaitingReason, meanings: Mapping[str, Meaning]) -> Why:
+    meaning = meanings.get(reason.code)
+    return Why(meaning.kind) if meaning else Why.SCHEDULER
 
 
-def _cause(group: ObservedGroup, reasons: Sequence[WaitingReason]) -> tuple[Why, str]:
+def _help(reason: WaitingReason, meanings: Mapping[str, Meaning]) -> str:
+    """What the scheduler itself says can be done; empty for what the kind says."""
+    meaning = meanings.get(reason.code)
+    return meaning.help if meaning else ""
+
+
+def _obstacle(group: ObservedGroup, reasons: Sequence[WaitingReason], why: Why) -> tuple[Why, str]:
     """The obstacle that objects show behind the scheduler's reasons; without one, the reasons' kind alone."""
-    why = _kind(of_one_cause(reasons)[0]) if reasons else Why.SILENT
     if why == Why.PODS:
         return why, ""
     if group.drift:
@@ -519,7 +497,7 @@ def _of_retries(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBack
     verbs = agree(number, "is tried again and waits", "are tried again and wait")
     text = f"{plural(number, 'Task')} {listing(group.retried)} {verbs} for a place."
     reasons = _current(scheduler.texts.waiting_reasons(waiting), waiting)
-    messages = (reason.message for reason in of_one_cause(reasons)[:2])
+    messages = (reason.message for reason in of_one_cause(reasons, scheduler.texts.meanings)[:2])
     evidence: Json = {"tried_again": list(group.retried)} | _scheduler_evidence(reasons, waiting)
     if queue := _queue_sentence(group.queued_behind):
         evidence["queued_behind"] = group.queued_behind

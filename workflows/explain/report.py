@@ -73,7 +73,7 @@ class WaitExplanation:
         is_new = self.since is not None and self.explained_at - self.since < ANSWER_AFTER
         if self.why == Why.SILENT and is_new:
             return "Nothing to do: a scheduler answers within seconds."
-        return HELP[self.why]
+        return self.evidence.get("help") or HELP[self.why]
 
     @property
     def all_evidence(self) -> Json:

@@ -37,7 +37,7 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.kai import evictions, installation, minimum, queue_rules, reasons, relax
+from scheduling.backends.kai import evictions, installation, meanings, minimum, queue_rules, reasons, relax
 from scheduling.backends.kai.features import POD_GROUP, QUEUE, TOPOLOGY
 from scheduling.backends.kai.version import (
     OLDEST,
@@ -82,6 +82,7 @@ class Kai(ByTable):
         Capability.QUEUE_PREEMPTION_DELAY: PREEMPTION_DELAY,
     }
     max_levels = MAX_LEVELS
+    meanings = meanings.MEANINGS
     queue = QUEUE
     pool_kinds = (QUEUE, TOPOLOGY)
     installation_queries = installation.QUERIES

@@ -9,10 +9,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from scheduling.backends.base import UNRECOGNISED, RoomLoss, Waiting, WaitingReason
+from scheduling.backends.base import UNRECOGNISED, Meaning, RoomLoss, Waiting, WaitingReason, WaitKind
 from scheduling.backends.kueue import admissions
 from scheduling.queues.joined_queues import FlavorUsage, QueuePosition
 from scheduling.sentences import agree, count_of, plural
+
+MEANINGS: Mapping[str, Meaning] = {
+    **dict.fromkeys(("QuotaExceeded", "QuotaTooSmall", "QueueUnusable"), Meaning(WaitKind.QUOTA)),
+    **dict.fromkeys(("TopologyNotSatisfied",), Meaning(WaitKind.TOPOLOGY)),
+    **dict.fromkeys(("PodGroupMissing", "PodsMissing"), Meaning(WaitKind.PODS)),
+}
+"""What the codes of its reasons mean."""
 
 _POD_SET = re.compile(r"couldn't assign flavors to pod set (?P<set>[a-z0-9-]+): ")
 _PARTIAL = re.compile(

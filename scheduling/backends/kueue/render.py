@@ -70,6 +70,7 @@ class Kueue(PlainTexts, ByTable):
     max_levels = MAX_LEVELS - 1  # the Topology ends with the host, which may be none of the pool's keys
     joined_kinds = (queues.LOCAL_QUEUE, queues.CLUSTER_QUEUE, queues.FLAVOR)
     owned_kinds = own_queues.KINDS
+    meanings = reasons.MEANINGS
     whole_fields = ("nodeLabels", "namespaceSelector")
     owned_capabilities = frozenset({Capability.QUEUE_LIMIT})
     installation_queries = installation.QUERIES

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scheduling.backends.base import Waiting, WaitingReason
+from scheduling.backends.base import Waiting, WaitingReason, WaitKind
 from scheduling.backends.registry import scheduler_backend
 from scheduling.topology.coverage import cover
 from scheduling.topology.drift import Drift
@@ -270,6 +270,10 @@ def test_every_kind_says_what_would_help():
     assert set(HELP) == set(Why)
 
 
+def test_every_kind_of_a_schedulers_reason_is_one_of_the_explanation():
+    assert {str(kind) for kind in WaitKind} <= {str(why) for why in Why}
+
+
 def test_a_former_domain_of_a_hidden_workflow_is_told_without_its_name():
     held = OccupiedNode(node="n1", domain="osmo-1", workflow=ANOTHER_WORKFLOW, ended=True)
     assert occupied_sentence([held]) == (
@@ -281,9 +285,9 @@ def test_a_former_domain_of_a_hidden_workflow_is_told_without_its_name():
 def test_what_no_room_cures_is_stated_before_a_lack_of_room():
     of_room = WaitingReason("TopologyNotSatisfied", "No rack has room.")
     of_pod = WaitingReason("VolumeMissing", "A claim does not exist.")
-    assert of_one_cause([of_room, of_pod]) == [of_pod]
+    assert of_one_cause([of_room, of_pod], KAI.texts.meanings) == [of_pod]
     closed = WaitingReason("NodesClosed", "Nodes are cordoned.")
-    assert of_one_cause([of_room, closed]) == [of_room, closed]
+    assert of_one_cause([of_room, closed], KAI.texts.meanings) == [of_room, closed]
 
 
 PREPARING = "Failed to prepare dynamic resources: "

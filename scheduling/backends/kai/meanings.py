@@ -1,0 +1,30 @@
+"""What the codes of KAI's reasons mean."""
+
+from collections.abc import Mapping
+
+from scheduling.backends.base import Meaning, WaitKind
+
+MEANINGS: Mapping[str, Meaning] = {
+    **dict.fromkeys(("OverQuota", "QueueMissing"), Meaning(WaitKind.QUOTA)),
+    **dict.fromkeys(("TopologyMissing",), Meaning(WaitKind.DRIFT)),
+    **dict.fromkeys(("TopologyNotSatisfied", "DomainTooSmall"), Meaning(WaitKind.TOPOLOGY)),
+    **dict.fromkeys(("NotEnoughRoom",), Meaning(WaitKind.CAPACITY)),
+    **dict.fromkeys(("ChannelInUse", "ClaimMissing"), Meaning(WaitKind.CLAIM)),
+    **dict.fromkeys(("PodGroupMissing", "PodsMissing"), Meaning(WaitKind.PODS)),
+    **dict.fromkeys(("NodesClosed", "NoNode", "NodeSelector", "Taints"), Meaning(WaitKind.NODES)),
+    **dict.fromkeys(
+        (
+            "BindFailed",
+            "ClaimElsewhere",
+            "ConfigMapMissing",
+            "LargerThanAnyNode",
+            "PodAffinity",
+            "PortsInUse",
+            "VolumeMissing",
+            "VolumeNotBound",
+            "WrongSubgroup",
+        ),
+        Meaning(WaitKind.POD),
+    ),
+    **dict.fromkeys(("ClaimsNotServed", "DeviceClassMissing"), Meaning(WaitKind.NOT_SERVED)),
+}
