@@ -1,6 +1,10 @@
 """A scheduler that a package brings is like any other, from its registration to its last object."""
 
 import json
+import os
+import subprocess
+import sys
+import zipfile
 from datetime import timedelta
 from importlib import invalidate_caches
 from pathlib import Path
@@ -14,6 +18,7 @@ from cluster.kinds import EVENT, POD, Kind
 from doctor.compare import compare
 from doctor.facts import Tolerances
 from doctor.run import read_facts
+from localcluster.directories import CHECKOUT
 from pools import selectors
 from pools.tasks import sync_cluster
 from scheduling import names
@@ -32,20 +37,38 @@ SHARE = Kind("Share", *API, "shares", namespaced=False)
 KEYS = [{"key": "zone", "label": "example.com/zone"}, {"key": "rack", "label": "example.com/rack"}]
 
 
+@pytest.fixture(scope="session")
+def directory(tmp_path_factory):
+    """The package of the page, built and installed into a directory of its own."""
+    project, target = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("installed")
+    page = (CHECKOUT / "docs" / "how-to" / "add-a-scheduler.md").read_text()
+    (project / "pyproject.toml").write_text(page.split("```toml\n")[1].split("```")[0])
+    (project / "toy_scheduler.py").write_text(Path(toy_scheduler.__file__).read_text())
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(project)]
+    subprocess.run(build, cwd=project, check=True, capture_output=True)
+    (wheel,) = project.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:  # a pure wheel is installed by unpacking it
+        archive.extractall(target)
+    return target
+
+
 @pytest.fixture
-def package(tmp_path, monkeypatch):
-    """Install a distribution with an entry point, as pip would: a module and its dist-info on the path."""
-    (tmp_path / "toy_scheduler.py").write_text(Path(toy_scheduler.__file__).read_text())
-    info = tmp_path / "toy_scheduler-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-scheduler\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\ntoy = toy_scheduler:TOY\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+def package(directory, monkeypatch):
+    monkeypatch.syspath_prepend(str(directory))
     invalidate_caches()
     registry.installed.cache_clear()
     yield
     monkeypatch.undo()
     registry.installed.cache_clear()
+
+
+def test_a_process_finds_it_by_its_entry_point(directory):
+    code = "from scheduling.backends.registry import installed; print(*sorted(installed()))"
+    paths = os.pathsep.join([str(CHECKOUT), str(directory)])
+    found = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": paths}, check=True, capture_output=True, text=True
+    )
+    assert found.stdout.split() == ["default", "kai", "kubernetes", "kueue", "toy"]
 
 
 @pytest.fixture
