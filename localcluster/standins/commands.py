@@ -11,20 +11,12 @@ from localcluster.supervisor import Command
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def commands(
-    plane: Plane,
-    *,
-    kai_version: kai.Version,
-    kai_flags: Sequence[str] = (),
-    computedomain_flags: Sequence[str] = (),
-) -> tuple[Command, ...]:
+def commands(plane: Plane, *, kai_version: kai.Version) -> tuple[Command, ...]:
     """One command per stand-in; they may start in any order, and before the cluster answers."""
     access = ["--kubeconfig", str(plane.kubeconfig("standins"))]
-    kai_arguments = [*access, "--version", kai_version, *kai_flags]
-    computedomain_arguments = [*access, *computedomain_flags]
     return (
-        _command("standin-kai", "localcluster.standins.kai", kai_arguments),
-        _command("standin-computedomain", "localcluster.standins.computedomain", computedomain_arguments),
+        _command("standin-kai", "localcluster.standins.kai", [*access, "--version", kai_version]),
+        _command("standin-computedomain", "localcluster.standins.computedomain", access),
     )
 
 

@@ -118,29 +118,6 @@ def test_consolidation_go_only_preemptible_groups_take_part(fixed):
     assert evicted(run(dataclasses.replace(snapshot, groups=groups))) == want
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"max_consolidation_preemptees": 0}, {"actions": ("allocate", "preempt", "stalegangeviction")}],
-    ids=["flag", "actions"],
-)
-def test_options_go_it_can_be_switched_off(settings):
-    assert run(two_halves(), **settings).evictions == ()
-
-
-@pytest.mark.parametrize(("most", "want"), [(1, []), (2, ["s0", "s1"]), (-1, ["s0", "s1"])])
-def test_options_go_at_most_so_many_groups_are_looked_at(most, want):
-    """Two small groups stand in the way on n1, and a third node has room for both."""
-    picture = "a/r1: n0 n1"
-    small = tuple(group(f"s{n}", min_member=1, created=f"t{n}") for n in range(2))
-    running = tuple(pod(f"s{n}", group=f"s{n}", state="active", node="n1", shape=shape(2)) for n in range(2))
-    fixed = pod("f", group="f", state="active", node="n0", is_kai=False, shape=shape(4))
-    asking = group("big", min_member=1, created="t9")
-    members = (*running, fixed, pod("big", group="big", shape=shape(8)))
-    snapshot = world(picture, gpus=8, groups=(*small, asking), pods=members)
-
-    assert evicted(run(snapshot, max_consolidation_preemptees=most)) == want
-
-
 def test_idle_gpus_go_without_as_many_free_gpus_in_all_nobody_is_moved():
     snapshot = two_halves()
     big = dataclasses.replace(snapshot.pods[-1], shape=shape(8))

@@ -6,7 +6,7 @@ import pytest
 
 from localcluster.api import ApiError
 from localcluster.crds import kai as definitions
-from localcluster.standins.kai.values import SHARD_LABEL, Binding, Claim
+from localcluster.standins.kai.values import Binding, Claim
 from localcluster.standins.kai.versions import VERSIONS
 from localcluster.standins.kai.writer import Answers, Writer
 from localcluster.standins.taints import Toleration
@@ -218,23 +218,6 @@ def test_scheduler_util_go_closed_nodes_whatever_is_tolerated(text):
 
     assert placed(decisions) == {}
     assert f"1 {text}" in message(decisions)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_cache_cluster_info_objects_of_another_shard_are_not_seen(version):
-    """A node of another node pool is no node; a group of another one waits for its own scheduler."""
-    snapshot = world(
-        "a/r1: n1 n2",
-        groups=(group("ours", min_member=1), group("theirs", min_member=1, shard="blue")),
-        pods=(pod("p", group="ours"), pod("q", group="theirs")),
-    )
-    first, second = snapshot.nodes
-    away = dataclasses.replace(first, labels={**first.labels, SHARD_LABEL: "blue"})
-
-    decisions = run(dataclasses.replace(snapshot, nodes=(away, second)), version=version)
-
-    assert placed(decisions) == {"p": "n2"}
-    assert not decisions.group_conditions
 
 
 class RefusingApi:

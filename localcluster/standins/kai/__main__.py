@@ -6,8 +6,6 @@ from pathlib import Path
 
 from localcluster.api import Access
 from localcluster.standins import process
-from localcluster.standins.kai.consolidate import MOST_VICTIMS
-from localcluster.standins.kai.cycle import ACTIONS
 from localcluster.standins.kai.loop import Scheduler, Settings
 from localcluster.standins.kai.versions import VERSIONS
 
@@ -18,13 +16,6 @@ def main() -> int:
     parser.add_argument("--version", choices=tuple(VERSIONS), default="0.13")
     parser.add_argument("--stale-grace", type=float, default=60.0, help="seconds; negative never evicts")
     parser.add_argument("--detailed-fit-errors", action="store_true", help="as KAI's flag of that name")
-    parser.add_argument("--actions", default=", ".join(ACTIONS), help="as in KAI's configuration")
-    parser.add_argument(
-        "--max-consolidation-preemptees",
-        type=int,
-        default=MOST_VICTIMS,
-        help="as KAI's flag of that name: 0 switches consolidation off, -1 bounds nothing",
-    )
     parser.add_argument(
         "--update-pod-eviction-condition", action="store_true", help="as KAI's flag of that name"
     )
@@ -33,8 +24,6 @@ def main() -> int:
     settings = Settings(
         stale_grace=options.stale_grace,
         detailed_fit_errors=options.detailed_fit_errors,
-        actions=tuple(action.strip() for action in options.actions.split(",")),
-        max_consolidation_preemptees=options.max_consolidation_preemptees,
         update_pod_eviction_condition=options.update_pod_eviction_condition,
         event_limits=not options.no_event_limits,
     )

@@ -15,7 +15,7 @@ from localcluster.standins.affinity import holds_on
 from localcluster.standins.kai import devices
 from localcluster.standins.kai.devices import DeviceKey
 from localcluster.standins.kai.messages import words
-from localcluster.standins.kai.predicates import Neighbours, before_nodes, keeps_off, largest_of
+from localcluster.standins.kai.predicates import before_nodes
 from localcluster.standins.kai.values import (
     GPU,
     Binding,
@@ -58,10 +58,6 @@ class Board:
     claims: dict[tuple[str, str], Claim] = field(init=False)
     journal: list[Placement] = field(init=False, default_factory=list)
     dra_gpu: set[str] = field(init=False)
-    largest: dict[str, int] = field(init=False)
-    neighbours: Neighbours = field(init=False)
-    crowded: bool = field(init=False)
-    """Whether pods on nodes keep others off by anti-affinity; once true it stays so."""
     static: dict[tuple[str, Shape], str | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -75,9 +71,6 @@ class Board:
                 self.devices[device.node].append(device)
         self.dra_gpu = {device.node for device in shot.devices if "gpu" in device.driver}
         self.claims = {(claim.namespace, claim.name): claim for claim in shot.claims}
-        self.largest = largest_of(shot.nodes)
-        self.neighbours = Neighbours.of(self.nodes, shot.pods)
-        self.crowded = self.neighbours.shy
         self._count_pods(shot.pods)
         self._count_claims(shot)
 
@@ -132,7 +125,6 @@ class Board:
     def place(self, pod: Pod, node: str, *, pipelined: bool, allocations: list[ClaimAllocation]) -> None:
         """Give ``pod`` its place; the caller has checked that it fits."""
         self._add(self.idle[node], pod.shape, -1)
-        self.crowded = self.crowded or keeps_off(pod)
         for allocation in allocations:
             self.used.update(key for _, key in allocation.devices)
         reserved = tuple(
@@ -167,20 +159,9 @@ class Board:
             return "node(s) expose GPUs through dynamic resource allocation only"
         return None
 
-    def picky(self, shape: Shape) -> bool:
-        """Whether it matters for such a pod which pods are where."""
-        return self.crowded or bool(shape.ports or shape.terms)
-
-    def crowd(self, pod: Pod, node: str) -> str | None:
-        """Why other pods keep this one off a node, or None."""
-        if not self.picky(pod.shape):
-            return None
-        placed = ((placement.pod, placement.node) for placement in self.journal)
-        return self.neighbours.refusal(pod, node, placed)
-
     def before_nodes(self, pod: Pod) -> str | None:
         """Why no node is looked at for this pod, or None."""
-        return before_nodes(pod, self.snapshot, self.largest)
+        return before_nodes(pod, self.snapshot)
 
     def lacking(self, node: str, shape: Shape, *, releasing: bool) -> list[str]:
         """Name the resources this node has too little of, in KAI's words."""

@@ -24,7 +24,7 @@ from localcluster.standins.kai.topology import Tree
 from localcluster.standins.kai.values import GPU, Claim, Eviction, Pod, Shape, Snapshot, Version
 
 MOST_VICTIMS = 16
-"""Default of KAI's flag ``--max-consolidation-preemptees``; 0 switches the action off, -1 bounds nothing."""
+"""Default of KAI's flag ``--max-consolidation-preemptees``."""
 TRIES, NODES_IN_ALL = 24, 24_000
 """Trials of a cycle, and trials times nodes; KAI has a budget of time."""
 
@@ -49,7 +49,6 @@ class Consolidation:
     trees: Mapping[str, Tree]
     version: Version
     board_of: MakeBoard
-    most_victims: int = MOST_VICTIMS
     tries: int = field(init=False)
     failed: set[Hashable] = field(default_factory=set)
     """What groups ask for that got nowhere in this cycle (``MinimalJobRepresentatives``)."""
@@ -60,7 +59,7 @@ class Consolidation:
     def move_for(self, job: Job, *, jobs: Sequence[Job], board: Board) -> Move | None:
         """Find groups to move so that ``job`` fits on ``board``, or None."""
         pods = _pods(job.to_place())
-        if not self.most_victims or not job.preemptible or not pods or not _enough_gpus(pods, board):
+        if not job.preemptible or not pods or not _enough_gpus(pods, board):
             return None
         if any(board.missing_claim(pod) for pod in pods):
             return None
@@ -92,7 +91,7 @@ class Consolidation:
         }
         chosen: list[Job] = []
         for candidate in _candidates(job, jobs, usable):
-            if 0 < self.most_victims <= len(chosen):
+            if len(chosen) >= MOST_VICTIMS:
                 return
             chosen.append(candidate)
             tried = set()

@@ -18,7 +18,6 @@ from localcluster.standins.kai.place import Attempt
 from localcluster.standins.kai.queues import Books, gpus_of
 from localcluster.standins.kai.report import Report
 from localcluster.standins.kai.values import (
-    SHARD_LABEL,
     Binding,
     Decisions,
     Event,
@@ -32,8 +31,6 @@ from localcluster.standins.kai.versions import VERSIONS
 
 STUCK_SECONDS = 120.0
 """KAI's flag ``--stuck-in-releasing-threshold``."""
-ACTIONS = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
-"""KAI's default, in its order."""
 
 
 def schedule(
@@ -42,27 +39,15 @@ def schedule(
     version: Version,
     stale_grace: float = 60.0,
     detailed_fit_errors: bool = False,
-    actions: Sequence[str] = ACTIONS,
-    max_consolidation_preemptees: int = consolidate.MOST_VICTIMS,
 ) -> Decisions:
-    """Decide everything for one moment; ``stale_grace`` is in seconds."""
+    """Decide everything for one moment; ``stale_grace`` is in seconds. The actions are KAI's default ones."""
     cycle = _Cycle(snapshot, version=version, stale_grace=stale_grace, detailed=detailed_fit_errors)
-    steps = {
-        "allocate": cycle.allocate,
-        "consolidation": lambda: cycle.pack(max_consolidation_preemptees),
-        "reclaim": cycle.reclaim,
-        "preempt": cycle.preempt,
-        "stalegangeviction": cycle.judge_stale,
-    }
-    for action in actions:
-        steps[action]()
+    cycle.allocate()
+    cycle.pack()
+    cycle.reclaim()
+    cycle.preempt()
+    cycle.judge_stale()
     return cycle.decisions()
-
-
-def _of_default_shard(snapshot: Snapshot) -> Snapshot:
-    """What the scheduler without a node pool sees: nodes and groups that name none (cache/cluster_info)."""
-    nodes = tuple(node for node in snapshot.nodes if SHARD_LABEL not in node.labels)
-    return replace(snapshot, nodes=nodes, groups=tuple(group for group in snapshot.groups if not group.shard))
 
 
 @dataclass(slots=True)
@@ -74,7 +59,7 @@ class _Failure:
 class _Cycle:
     def __init__(self, snapshot: Snapshot, *, version: Version, stale_grace: float, detailed: bool) -> None:
         self.wake_at: float | None = None
-        snapshot = self._without_patience(_of_default_shard(snapshot), version)
+        snapshot = self._without_patience(snapshot, version)
         self.snapshot, self.version, self.stale_grace = snapshot, version, stale_grace
         self.jobs = jobs_of(snapshot, version=version)
         self.board = Board(snapshot)
@@ -177,10 +162,10 @@ class _Cycle:
         else:
             self.bindings.extend(placement.binding(job.group.name) for placement in placements)
 
-    def pack(self, most_victims: int) -> None:
+    def pack(self) -> None:
         """Pack running groups more tightly for those that found no room."""
         search = consolidate.Consolidation(
-            self.snapshot, self.books, self.trees, self.version, self._board_of, most_victims
+            self.snapshot, self.books, self.trees, self.version, self._board_of
         )
         for job in by_priority(self._ready()):
             if id(job) not in self.failures or not self._may_run(job):

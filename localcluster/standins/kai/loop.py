@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from localcluster.api import Access
 from localcluster.standins.kai import reader
-from localcluster.standins.kai.consolidate import MOST_VICTIMS
-from localcluster.standins.kai.cycle import ACTIONS, schedule
+from localcluster.standins.kai.cycle import schedule
 from localcluster.standins.kai.values import Binding, Decisions, Eviction, Pod, Snapshot, Version
 from localcluster.standins.kai.writer import GROUPS, QUEUES, RESOURCES, Answers, Writer
 from localcluster.standins.mirror import Mirrors
@@ -75,8 +74,6 @@ class Settings:
 
     stale_grace: float = 60.0
     detailed_fit_errors: bool = False
-    actions: tuple[str, ...] = ACTIONS
-    max_consolidation_preemptees: int = MOST_VICTIMS
     update_pod_eviction_condition: bool = False
     event_limits: bool = True
     """Not a flag of KAI's: without it every event arrives."""
@@ -145,8 +142,6 @@ class Scheduler(Mirrors):
             version=self.version,
             stale_grace=self.settings.stale_grace,
             detailed_fit_errors=self.settings.detailed_fit_errors,
-            actions=self.settings.actions,
-            max_consolidation_preemptees=self.settings.max_consolidation_preemptees,
         )
         return decisions.wake_at if self._write(decisions) else time.time() + RETRY_SECONDS
 

@@ -1,10 +1,7 @@
-"""What a pod's spec asks for beyond resources and nodes: volumes, ConfigMaps, ports, other pods."""
+"""What a pod's spec asks for beyond resources and nodes: volumes and ConfigMaps."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-from localcluster.standins.affinity import Match
-from localcluster.standins.kai.values import PodTerm
 
 Json = Mapping[str, Any]
 
@@ -45,27 +42,3 @@ def _of(volume: Json) -> Iterator[str]:
 def _required(reference: Json | None) -> Iterator[str]:
     if reference and not reference.get("optional") and reference.get("name"):
         yield reference["name"]
-
-
-def host_ports(spec: Json) -> list[tuple[str, int]]:
-    """Protocol and port of each host port."""
-    ports = (port for container in spec.get("containers") or () for port in container.get("ports") or ())
-    return sorted({(port.get("protocol", "TCP"), port["hostPort"]) for port in ports if port.get("hostPort")})
-
-
-def pod_terms(spec: Json) -> Iterator[PodTerm]:
-    """Required terms of affinity and anti-affinity to other pods; namespace selectors are not understood."""
-    affinity = spec.get("affinity") or {}
-    for name, anti in (("podAffinity", False), ("podAntiAffinity", True)):
-        terms = (affinity.get(name) or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
-        for term in terms:
-            namespaces = tuple(term.get("namespaces") or ())
-            yield PodTerm(anti, term["topologyKey"], tuple(_selector(term)), namespaces)
-
-
-def _selector(term: Json) -> Iterable[Match]:
-    selector = term.get("labelSelector") or {}
-    for key, value in sorted((selector.get("matchLabels") or {}).items()):
-        yield Match(key, "In", (value,))
-    for expression in selector.get("matchExpressions") or ():
-        yield Match(expression["key"], expression["operator"], tuple(expression.get("values") or ()))

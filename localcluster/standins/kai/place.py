@@ -108,14 +108,13 @@ class Attempt:
         for count, pod in enumerate(self.tasks.get(leaf.name, ())):
             if problem := self.board.before_nodes(pod) or self.board.missing_claim(pod):
                 return self._failed(leaf, pod, count, problem)
-            labels = pod.labels if self.board.picky(pod.shape) else ()
-            kind = (pod.shape, self.board.demands(pod), pod.namespace if labels else "", labels)
+            kind = (pod.shape, self.board.demands(pod))
             walk = walks.get(kind)
             if walk is None:
                 own_texts = VERSIONS[self.version].own_claim_texts
                 walk = walks[kind] = _Walk(self.board, pod.shape, nodes, scores, own_texts=own_texts)
             if not walk.place(pod):
-                return self._failed(leaf, pod, count, messages.pod_message(walk.refusals(pod)))
+                return self._failed(leaf, pod, count, messages.pod_message(walk.refusals()))
         return True
 
     def _failed(self, leaf: Leaf, pod: Pod, count: int, why: str) -> bool:
@@ -141,10 +140,7 @@ class Attempt:
 
 
 class _Walk:
-    """The nodes one shape may go to, in order, with a cursor that never turns back.
-
-    Except where other pods matter: a node may come into question once a peer stands there.
-    """
+    """The nodes one shape may go to, in order, with a cursor that never turns back."""
 
     def __init__(
         self, board: Board, shape: Shape, nodes: Sequence[str], scores: Scores, *, own_texts: bool
@@ -165,12 +161,9 @@ class _Walk:
         return self._place(pod, releasing=False) or self._place(pod, releasing=True)
 
     def _place(self, pod: Pod, *, releasing: bool) -> bool:
-        if self.board.picky(self.shape):
-            self.cursor[releasing] = 0
         while self.cursor[releasing] < len(self.nodes):
             name = self.nodes[self.cursor[releasing]]
-            fits = not self.board.lacking(name, self.shape, releasing=releasing)
-            if fits and self.board.crowd(pod, name) is None:
+            if not self.board.lacking(name, self.shape, releasing=releasing):
                 allocations = self.board.allocate_claims(pod, name, releasing=releasing)
                 if allocations is not None:
                     self.board.place(pod, name, pipelined=releasing, allocations=allocations)
@@ -178,15 +171,13 @@ class _Walk:
             self.cursor[releasing] += 1
         return False
 
-    def refusals(self, pod: Pod) -> Iterator[str]:
+    def refusals(self) -> Iterator[str]:
         """Progress for every node why it cannot take one more."""
         for name in self.all:
             if refusal := self.board.refusal(name, self.shape):
                 yield refusal
             elif short := self.board.lacking(name, self.shape, releasing=True):
                 yield from short
-            elif crowd := self.board.crowd(pod, name):
-                yield crowd
             else:
                 own = f"cannot allocate all DRA claims on node {name}"
                 yield own if self.own_texts else "cannot allocate all claims"

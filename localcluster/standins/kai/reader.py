@@ -8,7 +8,6 @@ from typing import Any
 from localcluster.standins.affinity import required_terms
 from localcluster.standins.kai import needs
 from localcluster.standins.kai.values import (
-    SHARD_LABEL,
     Claim,
     ClaimRequest,
     Constraint,
@@ -104,14 +103,11 @@ def _state(meta: Json, spec: Json, status: Json) -> PodState:
 def _shape(spec: Json, *, is_kai: bool) -> Shape:
     """What placement asks; of other schedulers' pods only the room they take matters."""
     requests = tuple(sorted(_requests(spec).items()))
-    ports, terms = tuple(needs.host_ports(spec)), tuple(needs.pod_terms(spec))
     if not is_kai:
-        return Shape(requests, ports=ports, terms=terms)
+        return Shape(requests)
     return Shape(
         requests=requests,
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
-        ports=ports,
-        terms=terms,
         affinity=required_terms(spec),
         tolerations=tolerations(spec.get("tolerations")),
         claims=len(spec.get("resourceClaims") or ()),
@@ -161,7 +157,6 @@ def pod_group(body: Json) -> PodGroup:
         priority_class=spec.get("priorityClassName", ""),
         preemptibility=spec.get("preemptibility", ""),
         mark_unschedulable=spec.get("markUnschedulable", True),
-        shard=(meta.get("labels") or {}).get(SHARD_LABEL, ""),
         stale_since=_time(stale),
         grace=seconds(spec.get("stalenessGracePeriod")),
         conditions=tuple((body.get("status") or {}).get("schedulingConditions") or ()),

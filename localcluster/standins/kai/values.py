@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from localcluster.standins.affinity import Match, Terms
+from localcluster.standins.affinity import Terms
 from localcluster.standins.quantities import Amounts
 from localcluster.standins.taints import Taint, Toleration
 
@@ -16,7 +16,6 @@ Version = Literal["0.13", "0.13.2", "0.14", "0.15", "0.16.2", "0.17.0", "0.17"]
 
 GPU = "nvidia.com/gpu"
 NODE_POOL = "default"
-SHARD_LABEL = "kai.scheduler/node-pool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +38,6 @@ class PodClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class PodTerm:
-    """A required term of affinity to other pods, or of anti-affinity (``anti``)."""
-
-    anti: bool
-    topology_key: str
-    selector: tuple[Match, ...]
-    namespaces: tuple[str, ...] = ()
-    """None: the pod's own."""
-
-
-@dataclass(frozen=True, slots=True)
 class Shape:
     """All that placement asks of a pod; equal shapes are interchangeable."""
 
@@ -58,9 +46,6 @@ class Shape:
     affinity: Terms = ()
     tolerations: tuple[Toleration, ...] = ()
     claims: int = 0
-    ports: tuple[tuple[str, int], ...] = ()
-    """Host ports, each with its protocol."""
-    terms: tuple[PodTerm, ...] = ()
 
     def amounts(self) -> dict[str, int]:
         """Return the requests as a fresh mapping."""
@@ -132,8 +117,6 @@ class PodGroup:
     priority_class: str = ""
     preemptibility: str = ""
     mark_unschedulable: bool = True
-    shard: str = ""
-    """Value of its label ``kai.scheduler/node-pool``."""
     stale_since: float | None = None
     """Seconds since the epoch, from the annotation ``kai.scheduler/stale-podgroup-timestamp``."""
     grace: float | None = None
