@@ -13,7 +13,7 @@ from typing import Any
 
 from kubernetes.client import models
 
-Path = tuple[int | str, ...]
+FieldPath = tuple[int | str, ...]
 
 _LIST = re.compile(r"[Ll]ist\[(.+)\]")
 _MAP = re.compile(r"[Dd]ict(?:\[|\()str, (.+)(?:\]|\))")
@@ -32,7 +32,7 @@ MAX_DEPTH = 24
 class Misshapen:
     """A field that does not fit: its path, and the accepted fields or type. ``unknown``: no such field."""
 
-    path: Path
+    path: FieldPath
     message: str
     allowed: tuple[str, ...] = ()
     unknown: bool = False
@@ -43,7 +43,7 @@ def pod_shape_faults(template: Any) -> list[Misshapen]:
     return list(_checked("V1PodTemplateSpec", template, (), amounts=False))
 
 
-def _checked(kind: str, value: Any, path: Path, *, amounts: bool) -> Iterator[Misshapen]:
+def _checked(kind: str, value: Any, path: FieldPath, *, amounts: bool) -> Iterator[Misshapen]:
     if len(path) > MAX_DEPTH:
         yield Misshapen(path, "It is nested too deeply.")
     elif match := _LIST.fullmatch(kind):
@@ -56,7 +56,7 @@ def _checked(kind: str, value: Any, path: Path, *, amounts: bool) -> Iterator[Mi
         yield from _object(model, value, path)
 
 
-def _list(kind: str, value: Any, path: Path) -> Iterator[Misshapen]:
+def _list(kind: str, value: Any, path: FieldPath) -> Iterator[Misshapen]:
     if not isinstance(value, list):
         yield Misshapen(path, "A list is needed here.")
         return
@@ -64,7 +64,7 @@ def _list(kind: str, value: Any, path: Path) -> Iterator[Misshapen]:
         yield from _checked(kind, entry, (*path, place), amounts=False)
 
 
-def _map(kind: str, value: Any, path: Path, *, amounts: bool) -> Iterator[Misshapen]:
+def _map(kind: str, value: Any, path: FieldPath, *, amounts: bool) -> Iterator[Misshapen]:
     if not isinstance(value, Mapping):
         yield Misshapen(path, "An object is needed here.")
         return
@@ -72,7 +72,7 @@ def _map(kind: str, value: Any, path: Path, *, amounts: bool) -> Iterator[Missha
         yield from _checked(kind, entry, (*path, str(key)), amounts=amounts)
 
 
-def _scalar(kind: str, value: Any, path: Path, *, amounts: bool) -> Iterator[Misshapen]:
+def _scalar(kind: str, value: Any, path: FieldPath, *, amounts: bool) -> Iterator[Misshapen]:
     accepted = (*_SCALARS[kind], int, float) if amounts else _SCALARS[kind]
     if isinstance(value, bool) and kind != "bool":
         yield Misshapen(path, f"{_NOUNS.get(kind, 'A text').capitalize()} is needed here, not true or false.")
@@ -80,7 +80,7 @@ def _scalar(kind: str, value: Any, path: Path, *, amounts: bool) -> Iterator[Mis
         yield Misshapen(path, f"{_NOUNS.get(kind, 'a text').capitalize()} is needed here.")
 
 
-def _object(model: Any, value: Any, path: Path) -> Iterator[Misshapen]:
+def _object(model: Any, value: Any, path: FieldPath) -> Iterator[Misshapen]:
     if not isinstance(value, Mapping):
         yield Misshapen(path, "An object is needed here.")
         return

@@ -67,7 +67,7 @@ class Reconnected:
     """The cluster is followed again; the missed events come next."""
 
 
-Event = Synced[T] | Changed[T] | Deleted[T] | Disconnected | Reconnected
+WatchEvent = Synced[T] | Changed[T] | Deleted[T] | Disconnected | Reconnected
 
 
 def backoff(attempt: int, *, spread: float) -> float:
@@ -118,7 +118,7 @@ class Watch(Generic[T]):
         if (stream := self._stream) is not None:
             stream.close()
 
-    def events(self) -> Iterator[Event[T]]:
+    def events(self) -> Iterator[WatchEvent[T]]:
         """Yield events until stopped. Raises only what ``reduce`` raises."""
         while not self._stopped.is_set():
             try:
@@ -134,7 +134,7 @@ class Watch(Generic[T]):
                 self._failures += 1
                 yield from self._pause(error)
 
-    def _list(self) -> Iterator[Event[T]]:
+    def _list(self) -> Iterator[WatchEvent[T]]:
         listing = self._cluster.scan(
             self._kind,
             self._reduce_listed,
@@ -147,7 +147,7 @@ class Watch(Generic[T]):
         yield from self._up()
         yield Synced(listing.items, listing.resource_version)
 
-    def _follow(self) -> Iterator[Event[T]]:
+    def _follow(self) -> Iterator[WatchEvent[T]]:
         """Watch until the server ends the stream; raises if it cannot continue."""
         left = self._relist_seconds - (self._now() - self._listed_at)
         began = self._now()
@@ -174,7 +174,7 @@ class Watch(Generic[T]):
             raise ClusterUnreachable("the watch ended at once without a word")
         self._failures = 0
 
-    def _understand(self, watch_event: Obj) -> Iterator[Event[T]]:
+    def _understand(self, watch_event: Obj) -> Iterator[WatchEvent[T]]:
         event, obj = watch_event.get("type"), watch_event.get("object") or {}
         if event == "ERROR":
             raise errors.from_status(obj, request=f"watch {self._kind.plural}")
@@ -188,12 +188,12 @@ class Watch(Generic[T]):
             yield Changed(self._reduce(obj))
         self._version = str(version)
 
-    def _up(self) -> Iterator[Event[T]]:
+    def _up(self) -> Iterator[WatchEvent[T]]:
         if self._down:
             self._down = False
             yield Reconnected()
 
-    def _pause(self, error: ClusterError) -> Iterator[Event[T]]:
+    def _pause(self, error: ClusterError) -> Iterator[WatchEvent[T]]:
         if self._stopped.is_set():
             return
         if not self._down:

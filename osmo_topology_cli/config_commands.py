@@ -23,7 +23,7 @@ app = typer.Typer(
 
 SECTIONS = {"POOL": "pools", "BACKEND": "backends", "POD_TEMPLATE": "pod_templates", "WORKFLOW": "workflow"}
 
-File = Annotated[
+FileArgument = Annotated[
     str, typer.Argument(help="A file of configuration; - for standard input.", show_default=False)
 ]
 Revision = Annotated[
@@ -31,7 +31,7 @@ Revision = Annotated[
 ]
 Prune = Annotated[bool, typer.Option("--prune", help="Delete what the file's sections leave out.")]
 Force = Annotated[bool, typer.Option("--force", help="Delete even where work still runs.")]
-Message = Annotated[str, typer.Option("--message", "-m", help="Why; kept in the history.")]
+Description = Annotated[str, typer.Option("--message", "-m", help="Why; kept in the history.")]
 
 
 @app.command("show")
@@ -98,10 +98,10 @@ def diff_config(
 def apply_config(
     context: typer.Context,
     *,
-    file: File,
+    file: FileArgument,
     prune: Prune = False,
     force: Force = False,
-    message: Message = "",
+    message: Description = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Write every object of a file, all or none; what did not change is left alone."""
@@ -153,7 +153,7 @@ def roll_back(
     context: typer.Context,
     *,
     revision: Revision,
-    message: Message = "",
+    message: Description = "",
     force: Force = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check it; change nothing.")] = False,
     output: Output = Format.TABLE,

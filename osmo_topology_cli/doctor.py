@@ -13,12 +13,12 @@ from osmo_topology_cli.outcomes import Exit, ServiceUnreachable
 from osmo_topology_cli.service import Service
 from osmo_topology_cli.show import Printer
 
-Json = Mapping[str, Any]
+Reply = Mapping[str, Any]
 
 POLL_SECONDS = 1.0
 
 
-def finished_check(service: Service, *, wait: float) -> Json:
+def finished_check(service: Service, *, wait: float) -> Reply:
     """Request a check, and return it once it has ended with a report. Raises Failure."""
     check = service.post("doctor")
     until = time.monotonic() + wait
@@ -32,17 +32,17 @@ def finished_check(service: Service, *, wait: float) -> Json:
         check = service.get("doctor", str(check["id"]))
     if check["report"] is None:
         raise ServiceUnreachable(str(check["failure"]))
-    finished: Json = check
+    finished: Reply = check
     return finished
 
 
-def exit_code(report: Json) -> Exit:
+def exit_code(report: Reply) -> Exit:
     if report["findings"]:
         return Exit.NOT_WELL
     return Exit.NOT_CHECKED if report["not_looked"] else Exit.DONE
 
 
-def show_report(report: Json, printer: Printer) -> None:
+def show_report(report: Reply, printer: Printer) -> None:
     printer.table(tables.findings(report))
     for cluster in report["not_looked"]:
         printer.line(f"not checked: backend {cluster['backend']}: {cluster['reason']}")

@@ -12,7 +12,7 @@ from typing import Any
 from osmo_topology_cli import tables
 from osmo_topology_cli.tables import Table, has_ended, moment
 
-Json = Mapping[str, Any]
+Reply = Mapping[str, Any]
 
 MOST_NAMED = 3
 MOST_MESSAGES = 2
@@ -27,7 +27,7 @@ class Explained:
     tables: tuple[Table, ...]
 
 
-def heading(workflow: Json) -> str:
+def heading(workflow: Reply) -> str:
     ran = f", ran {tables.seconds(workflow['duration'])}" if workflow["duration"] is not None else ""
     return (
         f"{workflow['name']} in pool {workflow['pool']}: {workflow['status']}, submitted by "
@@ -35,13 +35,13 @@ def heading(workflow: Json) -> str:
     )
 
 
-def explain(workflow: Json, explanation: Json) -> list[Explained]:
+def explain(workflow: Reply, explanation: Reply) -> list[Explained]:
     """All groups; ``explanation`` has more about those that wait."""
     waiting = {group["group"]: group for group in explanation["groups"]}
     return [_group(group, waiting.get(group["name"])) for group in workflow["groups"]]
 
 
-def _group(group: Json, waiting: Json | None) -> Explained:
+def _group(group: Reply, waiting: Reply | None) -> Explained:
     since = waiting["since"] if waiting else None
     waits = f", waits since {moment(since)} UTC" if since else ", waits" if waiting else ""
     group_tables = [tables.constraints([(group["name"], group["constraints"])])]
@@ -59,7 +59,7 @@ def _group(group: Json, waiting: Json | None) -> Explained:
     )
 
 
-def reasons(group: Json, waiting: Json | None) -> tuple[str, ...]:
+def reasons(group: Reply, waiting: Reply | None) -> tuple[str, ...]:
     """The sentences on a group: why it waits, what would help, how it failed, what is left of it."""
     sentences = [waiting["sentence"], waiting["help"]] if waiting else [group["waiting_reason"]]
     sentences += _evidence(waiting.get("evidence") or {}) if waiting else []
@@ -71,7 +71,7 @@ def reasons(group: Json, waiting: Json | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, sentences)))
 
 
-def _evidence(evidence: Json) -> list[str]:
+def _evidence(evidence: Reply) -> list[str]:
     """The evidence of a reason that its sentence leaves out; an older service sends none."""
     messages = [
         f"The scheduler's words: {_line(text)}" for text in evidence.get("scheduler_says", [])[:MOST_MESSAGES]
@@ -85,7 +85,7 @@ def _evidence(evidence: Json) -> list[str]:
     return [*sets, *messages]
 
 
-def _recovery(group: Json) -> list[str]:
+def _recovery(group: Reply) -> list[str]:
     """What follows when a group that has not ended loses a task; an older service does not say it."""
     policy = group.get("recovery")
     if not policy or has_ended(group["status"]):
@@ -106,7 +106,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _failures(group: Json) -> list[str]:
+def _failures(group: Reply) -> list[str]:
     """The failures of tasks, one line for tasks with the same text; without the group's own message."""
     names: dict[str, list[str]] = {}
     for task in group["tasks"]:
@@ -120,6 +120,6 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + more
 
 
-def _is_trouble(condition: Json) -> bool:
+def _is_trouble(condition: Reply) -> bool:
     """``Released`` is true of a group that ended well; every other true condition is about a fault."""
     return (condition["status"], condition["type"] == "Released") == ("True", False)

@@ -6,7 +6,7 @@ import typer
 
 from osmo_topology_cli import config_commands, login_command, pool_commands, workflow_commands
 from osmo_topology_cli.outcomes import Exit, Failure, ServiceUnreachable
-from osmo_topology_cli.session import Output, Session, Wait, begin, end
+from osmo_topology_cli.session import Output, Session, WaitSeconds, begin, end
 from osmo_topology_cli.show import Format
 
 EPILOG = (
@@ -75,7 +75,7 @@ def options(
 
 
 @app.command()
-def doctor(context: typer.Context, *, wait: Wait = 300.0, output: Output = Format.TABLE) -> None:
+def doctor(context: typer.Context, *, wait: WaitSeconds = 300.0, output: Output = Format.TABLE) -> None:
     """Compare the service's rows with its clusters, and show what differs; for administrators."""
     from osmo_topology_cli.doctor import exit_code, finished_check, show_report  # noqa: PLC0415 -- one command
 
@@ -105,7 +105,7 @@ def preflight(
 
 
 @app.command(hidden=True)
-def audit(context: typer.Context, *, wait: Wait = 300.0, output: Output = Format.TABLE) -> None:
+def audit(context: typer.Context, *, wait: WaitSeconds = 300.0, output: Output = Format.TABLE) -> None:
     """Deprecated: use doctor."""
     context.obj.printer.note("osmo-topology audit is deprecated: use osmo-topology doctor")
     doctor(context, wait=wait, output=output)

@@ -11,8 +11,8 @@ from typing import Any
 from osmo_topology_cli import tables
 from osmo_topology_cli.tables import NONE, Table
 
-Json = Mapping[str, Any]
-Path = tuple[str, ...]
+Reply = Mapping[str, Any]
+PlacePath = tuple[str, ...]
 
 BAR = 16
 OUTSIDE = "(no label)"
@@ -28,7 +28,7 @@ class Map:
     names: tuple[str, ...] = ()
 
 
-def map_of_pool(topology: Json) -> Map:
+def map_of_pool(topology: Reply) -> Map:
     domains = sorted(
         (tuple(domain["path"]), key["key"], domain)
         for key in topology["topology_keys"]
@@ -45,7 +45,7 @@ def map_of_pool(topology: Json) -> Map:
     )
 
 
-def bar(place: Json) -> str:
+def bar(place: Reply) -> str:
     """The share in use. An older service does not report it."""
     if "free_nodes" not in place:
         return ""
@@ -58,13 +58,13 @@ def bar(place: Json) -> str:
     return "#" * occupied + "." * (BAR - occupied)
 
 
-def _room(place: Json) -> tuple[str, str]:
+def _room(place: Reply) -> tuple[str, str]:
     if "free_nodes" not in place:
         return "", ""
     return f"{place['free_nodes']}/{place['nodes']}", f"{place['free_gpus']}/{place['gpus']}"
 
 
-def map_of_workflow(workflow: Json, reply: Json) -> Map:
+def map_of_workflow(workflow: Reply, reply: Reply) -> Map:
     """The nodes of a workflow's tasks under their domains, and what became of its requirements."""
     pool = workflow["pool"]
     places = {node["hostname"]: node["topology"].get(pool) or {} for node in reply["resources"]}
@@ -90,14 +90,14 @@ def map_of_workflow(workflow: Json, reply: Json) -> Map:
     )
 
 
-def _path(place: Mapping[str, str | None]) -> Path:
+def _path(place: Mapping[str, str | None]) -> PlacePath:
     """The domains of a node, broadest first, as the service lists the keys."""
     return tuple(value or OUTSIDE for value in place.values())
 
 
-def _tree(paths: Mapping[str, Path], tasks: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, str]]:
+def _tree(paths: Mapping[str, PlacePath], tasks: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, str]]:
     """Lines of domains, each once, with the nodes below them."""
-    last: Path = ()
+    last: PlacePath = ()
     for node, path in sorted(paths.items(), key=lambda item: (item[1], item[0])):
         for depth, name in enumerate(path):
             if path[: depth + 1] != last[: depth + 1]:
@@ -106,6 +106,6 @@ def _tree(paths: Mapping[str, Path], tasks: Mapping[str, Sequence[str]]) -> Iter
         yield "  " * len(path) + node, ", ".join(sorted(tasks[node])) or NONE
 
 
-def _count(paths: Mapping[str, Path], tasks: Mapping[str, Sequence[str]], domain: Path) -> str:
+def _count(paths: Mapping[str, PlacePath], tasks: Mapping[str, Sequence[str]], domain: PlacePath) -> str:
     number = sum(len(tasks[node]) for node, path in paths.items() if path[: len(domain)] == domain)
     return f"{number} {'task' if number == 1 else 'tasks'}"

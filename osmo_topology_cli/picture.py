@@ -13,12 +13,12 @@ from osmo_topology_cli import tables
 from osmo_topology_cli.tables import has_ended, printable
 from osmo_topology_cli.terminal import coloured, drawn
 
-Json = Mapping[str, Any]
+Reply = Mapping[str, Any]
 
 WIDTH = 40
 
 
-def picture(replies: Iterator[Json], console: Console) -> str:
+def picture(replies: Iterator[Reply], console: Console) -> str:
     """Draw each reply in place of the one before; return the last status."""
     status = ""
     with Live(console=console, refresh_per_second=4) as live:
@@ -28,7 +28,7 @@ def picture(replies: Iterator[Json], console: Console) -> str:
     return status
 
 
-def _drawn(reply: Json, *, width: int) -> RenderableType:
+def _drawn(reply: Reply, *, width: int) -> RenderableType:
     """The workflow's line, a bar of tasks that have ended, its groups, and why those that wait do."""
     tasks = [task for group in reply["groups"] for task in group["tasks"]]
     ended = sum(has_ended(task["status"]) for task in tasks)

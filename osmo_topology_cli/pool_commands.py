@@ -9,7 +9,7 @@ from osmo_topology_cli.calls import Call, address
 from osmo_topology_cli.documents import document_of, pairs_of
 from osmo_topology_cli.map import map_of_pool, map_of_workflow
 from osmo_topology_cli.outcomes import Misused, Refused
-from osmo_topology_cli.session import Output, Pool, begin
+from osmo_topology_cli.session import Output, PoolName, begin
 from osmo_topology_cli.show import Format
 
 app = typer.Typer()
@@ -28,7 +28,7 @@ def pools(context: typer.Context, *, output: Output = Format.TABLE) -> None:
 
 
 @app.command()
-def topology(context: typer.Context, *, pool: Pool, output: Output = Format.TABLE) -> None:
+def topology(context: typer.Context, *, pool: PoolName, output: Output = Format.TABLE) -> None:
     """Show a pool's topology keys and the domains of each, with their nodes and what is free there."""
     service, printer = begin(context, output)
     reply = service.get("pool", pool, "topology")
@@ -77,7 +77,7 @@ def draw_map(
 def what_if(
     context: typer.Context,
     *,
-    pool: Pool,
+    pool: PoolName,
     file: Annotated[
         str | None,
         typer.Option(

@@ -6,20 +6,20 @@ from typing import Any
 from osmo_topology_cli.outcomes import Exit
 from osmo_topology_cli.show import Printer
 
-Json = Mapping[str, Any]
+Reply = Mapping[str, Any]
 
 
-def checks_of(report: Json) -> list[str]:
+def checks_of(report: Reply) -> list[str]:
     """The names of the checks that did not pass."""
     parts = [report["installation"], *(entry["checks"] for entry in report["backends"])]
     return [check["check"] for part in parts for check in part if check["status"] != "passed"]
 
 
-def exit_code(report: Json) -> Exit:
+def exit_code(report: Reply) -> Exit:
     return Exit.NOT_WELL if report["status"] == "failed" else Exit.DONE
 
 
-def show_report(report: Json, printer: Printer) -> None:
+def show_report(report: Reply, printer: Printer) -> None:
     printer.line("Installation")
     _show(report["installation"], printer)
     for entry in report["backends"]:
@@ -28,7 +28,7 @@ def show_report(report: Json, printer: Printer) -> None:
     printer.line(", ".join(f"{number} {status}" for status, number in report["counts"].items()))
 
 
-def _show(checks: Iterable[Json], printer: Printer) -> None:
+def _show(checks: Iterable[Reply], printer: Printer) -> None:
     for check in checks:
         printer.line(f"{check['status']:<8} {check['check']}: {check['message']}", indent="  ")
         if check["to_do"]:

@@ -17,10 +17,12 @@ Output = Annotated[
     Format, typer.Option("--output", "-o", help="For people (table, wide) or programs (json, yaml, name).")
 ]
 LineOutput = Annotated[Changes, typer.Option("--output", "-o", help="Sentences, or a JSON object a line.")]
-Workflow = Annotated[str, typer.Argument(help="A workflow's name (train-3) or its uuid.", show_default=False)]
-Pool = Annotated[str, typer.Argument(help="A pool's name.", show_default=False)]
+WorkflowName = Annotated[
+    str, typer.Argument(help="A workflow's name (train-3) or its uuid.", show_default=False)
+]
+PoolName = Annotated[str, typer.Argument(help="A pool's name.", show_default=False)]
 Interval = Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between two looks.")]
-Wait = Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for its end.")]
+WaitSeconds = Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for its end.")]
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Json = Mapping[str, Any]
+Reply = Mapping[str, Any]
 
 ENDED = ("COMPLETED", "FAILED")
 NONE = "-"
@@ -35,7 +35,7 @@ def has_ended(status: str) -> bool:
     return status.startswith(ENDED)
 
 
-def pools(reply: Json) -> Table:
+def pools(reply: Reply) -> Table:
     rows = [
         (
             name,
@@ -53,7 +53,7 @@ def pools(reply: Json) -> Table:
     return Table(columns, tuple(rows), wide=frozenset({"BACKEND", "MAX TIME"}))
 
 
-def pool_heading(reply: Json) -> str:
+def pool_heading(reply: Reply) -> str:
     """A pool with its nodes and what is free; an older service does not report the latter."""
     age = f", as of {moment(reply['nodes_synced_at'])} UTC" if reply["nodes_synced_at"] else ", none seen yet"
     nvlink = ", NVLink" if reply["nvlink"] else ""
@@ -62,7 +62,7 @@ def pool_heading(reply: Json) -> str:
     return f"pool {reply['name']}: {reply['nodes']} nodes{free}{nvlink}{age}"
 
 
-def keys(reply: Json) -> Table:
+def keys(reply: Reply) -> Table:
     """A pool's keys, broadest first."""
     rows = [
         (key["key"], key["label"], str(key["domain_count"]), str(key["nodes_without_label"]))
@@ -73,7 +73,7 @@ def keys(reply: Json) -> Table:
     )
 
 
-def domains(reply: Json) -> Table:
+def domains(reply: Reply) -> Table:
     """Every domain under the one that it is part of."""
     domains_by_path = sorted(
         (tuple(domain["path"]), key["key"], domain)
@@ -93,7 +93,7 @@ def domains(reply: Json) -> Table:
     return Table(columns, tuple(rows), "Domains", wide=frozenset({"PATH"}))
 
 
-def workflows(reply: Json) -> Table:
+def workflows(reply: Reply) -> Table:
     rows = [
         (
             workflow["name"],
@@ -119,7 +119,7 @@ def workflows(reply: Json) -> Table:
     return Table(columns, tuple(rows), wide=frozenset(more))
 
 
-def constraints(groups: Iterable[tuple[str, Sequence[Json]]]) -> Table:
+def constraints(groups: Iterable[tuple[str, Sequence[Reply]]]) -> Table:
     """Each requirement with the set that shares a domain of its key."""
     rows = [
         (
@@ -139,14 +139,14 @@ def constraints(groups: Iterable[tuple[str, Sequence[Json]]]) -> Table:
     return Table(columns, tuple(rows), title, wide=frozenset({"LABEL"}))
 
 
-def objects(reply: Json) -> Table:
+def objects(reply: Reply) -> Table:
     rows = [
         (obj["kind"], obj.get("apiVersion", ""), obj["metadata"]["name"]) for obj in reply.get("objects", ())
     ]
     return Table(("KIND", "VERSION", "NAME"), tuple(rows), "Objects, in order of creation")
 
 
-def recovery(reply: Json) -> Table:
+def recovery(reply: Reply) -> Table:
     """What follows in each group when it loses a task; a dry run says it."""
     rows = [
         (
@@ -168,7 +168,7 @@ def recovery(reply: Json) -> Table:
     return Table(columns, tuple(rows), "Recovery, in force for each group")
 
 
-def groups(reply: Json) -> Table:
+def groups(reply: Reply) -> Table:
     """A line for each group of a workflow, with the number of its tasks in each status."""
     rows = [
         (group["name"], group_status(group), progress(group), task_counts(group["tasks"]))
@@ -177,7 +177,7 @@ def groups(reply: Json) -> Table:
     return Table(("GROUP", "STATUS", "DONE", "TASKS"), tuple(rows))
 
 
-def attempts(entries: Sequence[Json]) -> Table:
+def attempts(entries: Sequence[Reply]) -> Table:
     """A group's attempts, the present one last."""
     rows = [
         (
@@ -197,7 +197,7 @@ def attempts(entries: Sequence[Json]) -> Table:
     return Table(columns, tuple(rows), "Attempts", wide=frozenset({"EVIDENCE", "NODES"}))
 
 
-def group_status(group: Json) -> str:
+def group_status(group: Reply) -> str:
     """The status that users follow, and the attempt behind it; an older service knows no attempts."""
     if group.get("attempt", 1) == 1 or has_ended(group["status"]):
         return str(group["status"])
@@ -205,7 +205,7 @@ def group_status(group: Json) -> str:
     return f"{group['status']} (attempt {present['number']}: {present['status']})"
 
 
-def places(group: Json) -> Table:
+def places(group: Reply) -> Table:
     rows = [
         (
             task["name"],
@@ -221,14 +221,14 @@ def places(group: Json) -> Table:
     return Table(columns, tuple(rows), wide=frozenset({"POD", "ADDRESS"}))
 
 
-def _node(task: Json) -> str:
+def _node(task: Reply) -> str:
     """A task's node, and its state where it is not healthy; an older service does not report that."""
     condition = task.get("node_condition")
     name = task["node_name"] or NONE
     return f"{name} ({condition['state'].replace('_', ' ')})" if condition else name
 
 
-def nearest(verdict: Json) -> Table:
+def nearest(verdict: Reply) -> Table:
     """For each set that has no room, the domains that lack the least."""
     rows = [
         (
@@ -247,7 +247,7 @@ def nearest(verdict: Json) -> Table:
     return Table(columns, tuple(rows), wide=frozenset({"CLOSED NODES"}))
 
 
-def choice(reply: Json) -> Table:
+def choice(reply: Reply) -> Table:
     """The pools that a workflow was chosen for, the best first."""
     rows = [
         (
@@ -266,7 +266,7 @@ def choice(reply: Json) -> Table:
     return Table(columns, tuple(rows), "Pools, the best first")
 
 
-def predictions(reply: Json) -> Table:
+def predictions(reply: Reply) -> Table:
     """What becomes of each group that waits."""
     rows = [
         (
@@ -283,14 +283,14 @@ def predictions(reply: Json) -> Table:
     return Table(columns, tuple(rows), wide=frozenset({"NOW"}))
 
 
-def prediction_counts(reply: Json) -> str:
+def prediction_counts(reply: Reply) -> str:
     counts = ", ".join(f"{number} {change}" for change, number in reply["summary"].items() if number)
     left = f"; not judged: {reply['left_out']}" if reply["left_out"] else ""
     before, after = (reply["fragmentation"][when]["free"] for when in ("before", "after"))
     return f"waiting groups: {counts or 'none'}{left}; free nodes: {before}, then {after}"
 
 
-def outcomes(groups: Iterable[Json]) -> Table:
+def outcomes(groups: Iterable[Reply]) -> Table:
     """For each set with a requirement, where it is and whether that holds."""
     rows = [
         (
@@ -308,7 +308,7 @@ def outcomes(groups: Iterable[Json]) -> Table:
     return Table(columns, tuple(rows), "What became of its requirements")
 
 
-def history(reply: Json) -> Table:
+def history(reply: Reply) -> Table:
     rows = [
         (
             f"{change['config_type']}:{change['revision']}",
@@ -324,13 +324,13 @@ def history(reply: Json) -> Table:
     return Table(columns, tuple(rows), wide=frozenset({"TAGS"}))
 
 
-def conditions(true_conditions: Sequence[Json]) -> Table:
+def conditions(true_conditions: Sequence[Reply]) -> Table:
     columns = ("type", "status", "reason", "message")
     rows = [tuple(str(condition[name]) for name in columns) for condition in true_conditions]
     return Table(("CONDITION", "STATUS", "REASON", "MESSAGE"), tuple(rows))
 
 
-def findings(report: Json) -> Table:
+def findings(report: Reply) -> Table:
     rows = [
         (
             finding["kind"],
@@ -342,18 +342,18 @@ def findings(report: Json) -> Table:
     return Table(("KIND", "WORKFLOW", "FINDING"), tuple(rows))
 
 
-def progress(group: Json) -> str:
+def progress(group: Reply) -> str:
     ended = sum(has_ended(task["status"]) for task in group["tasks"])
     return f"{ended}/{len(group['tasks'])}"
 
 
-def counted(tasks: Iterable[Json]) -> dict[str, int]:
+def counted(tasks: Iterable[Reply]) -> dict[str, int]:
     """How many tasks have each status, the most frequent first."""
     counts = Counter(task["status"] for task in tasks)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def task_counts(tasks: Iterable[Json]) -> str:
+def task_counts(tasks: Iterable[Reply]) -> str:
     """``6 RUNNING, 2 SCHEDULING``."""
     return ", ".join(f"{number} {status}" for status, number in counted(tasks).items())
 
@@ -381,11 +381,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
 
 
-def _set(members: Sequence[Json]) -> str:
+def _set(members: Sequence[Reply]) -> str:
     return " > ".join(f"{member['key']} {member['group']}" for member in members) or "all tasks"
 
 
-def _note(constraint: Json) -> str:
+def _note(constraint: Reply) -> str:
     if constraint.get("held_by"):
         return f"held by {constraint['held_by']}"
     if constraint.get("domain"):

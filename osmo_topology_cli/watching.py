@@ -14,7 +14,7 @@ from osmo_topology_cli.service import Service
 from osmo_topology_cli.show import Format, Printer
 from osmo_topology_cli.tables import has_ended
 
-Json = Mapping[str, Any]
+Reply = Mapping[str, Any]
 
 AWAY = 120.0  # seconds for which a service that does not answer is waited for
 
@@ -33,7 +33,7 @@ def watch(service: Service, name: str, *, printer: Printer, interval: float) -> 
 
 def _replies(
     service: Service, name: str, *, interval: float, notify: Callable[[str], None]
-) -> Iterator[Json]:
+) -> Iterator[Reply]:
     """The workflow's replies, one an interval; the last is of a workflow that has ended."""
     answered = time.monotonic()
     while True:
@@ -51,8 +51,8 @@ def _replies(
         time.sleep(interval)
 
 
-def _lines(replies: Iterator[Json], printer: Printer) -> str:
-    last_changes: dict[str, Json] = {}
+def _lines(replies: Iterator[Reply], printer: Printer) -> str:
+    last_changes: dict[str, Reply] = {}
     status = ""
     for reply in replies:
         for change in changes(reply, last_changes):
@@ -64,7 +64,7 @@ def _lines(replies: Iterator[Json], printer: Printer) -> str:
     return status
 
 
-def changes(reply: Json, last_changes: dict[str, Json]) -> list[Json]:
+def changes(reply: Reply, last_changes: dict[str, Reply]) -> list[Reply]:
     """What is new in the reply; ``last_changes`` has the last change of each group and of the workflow."""
     now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
     groups = [
@@ -79,7 +79,7 @@ def changes(reply: Json, last_changes: dict[str, Json]) -> list[Json]:
         for group in reply["groups"]
     ]
     workflow = {"time": now, "workflow": reply["name"], "group": None, "status": reply["status"]}
-    new: list[Json] = []
+    new: list[Reply] = []
     for change in (*groups, workflow):
         key, content = str(change["group"] or ""), {name: change[name] for name in change if name != "time"}
         if last_changes.get(key) != content:
@@ -88,7 +88,7 @@ def changes(reply: Json, last_changes: dict[str, Json]) -> list[Json]:
     return new
 
 
-def sentence(change: Json) -> str:
+def sentence(change: Reply) -> str:
     if change["group"] is None:
         return f"{change['time']} {change['workflow']}: {change['status']}"
     counts = ", ".join(f"{number} {status}" for status, number in change["tasks"].items())

@@ -11,7 +11,7 @@ from osmo_topology_cli.calls import Call, address
 from osmo_topology_cli.documents import text_of
 from osmo_topology_cli.outcomes import Exit, Misused, Refused
 from osmo_topology_cli.profile import destination
-from osmo_topology_cli.session import Interval, LineOutput, Output, Workflow, begin, end
+from osmo_topology_cli.session import Interval, LineOutput, Output, WorkflowName, begin, end
 from osmo_topology_cli.show import Changes, Format, Printer
 
 app = typer.Typer()
@@ -32,12 +32,12 @@ Destination = Annotated[
         help="Where to; the best of several, or of all: any. Else your default pool, else that of the file.",
     ),
 ]
-Environment = Annotated[
+SetEnv = Annotated[
     list[str] | None,
     typer.Option("--set-env", metavar="NAME=VALUE", help="name=value in the environment of every task."),
 ]
-Task = Annotated[str | None, typer.Option("--task", "-t", help="Only this task's.")]
-Retry = Annotated[int | None, typer.Option(min=0, help="Only this try's, counted from 0.")]
+TaskName = Annotated[str | None, typer.Option("--task", "-t", help="Only this task's.")]
+TryNumber = Annotated[int | None, typer.Option(min=0, help="Only this try's, counted from 0.")]
 
 
 @app.command()
@@ -51,7 +51,7 @@ def submit(
     pool: Destination = "",
     variables: Set = None,
     strings: SetString = None,
-    environment: Environment = None,
+    environment: SetEnv = None,
     priority: Annotated[str | None, typer.Option(help="HIGH, NORMAL or LOW.")] = None,
     label: Annotated[
         list[str] | None,
@@ -120,7 +120,7 @@ def fits(
 
 
 @app.command()
-def explain(context: typer.Context, *, workflow: Workflow, output: Output = Format.TABLE) -> None:
+def explain(context: typer.Context, *, workflow: WorkflowName, output: Output = Format.TABLE) -> None:
     """Explain the status of a workflow: what it waits for, what it requires, what failed."""
     service, printer = begin(context, output)
     reply = service.get("workflow", workflow)
@@ -141,7 +141,7 @@ def explain(context: typer.Context, *, workflow: Workflow, output: Output = Form
 def watch(
     context: typer.Context,
     *,
-    workflow: Workflow,
+    workflow: WorkflowName,
     interval: Interval = 2.0,
     output: LineOutput = Changes.TABLE,
 ) -> None:
@@ -156,10 +156,10 @@ def watch(
 def logs(
     context: typer.Context,
     *,
-    workflow: Workflow,
+    workflow: WorkflowName,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with lines as they come.")] = False,
-    task: Task = None,
-    retry: Retry = None,
+    task: TaskName = None,
+    retry: TryNumber = None,
     last: Annotated[int | None, typer.Option("--last", "-n", min=1, help="Only so many last lines.")] = None,
     errors: Annotated[
         bool, typer.Option("--errors", help="Only of tasks that failed, with their exit codes.")
@@ -187,9 +187,9 @@ def logs(
 def events(
     context: typer.Context,
     *,
-    workflow: Workflow,
-    task: Task = None,
-    retry: Retry = None,
+    workflow: WorkflowName,
+    task: TaskName = None,
+    retry: TryNumber = None,
     last: Annotated[int | None, typer.Option("--last", "-n", min=1, help="Only so many last lines.")] = None,
 ) -> None:
     """Print the timeline of a workflow: an event a line, the oldest first."""
@@ -206,7 +206,7 @@ def events(
 def spec(
     context: typer.Context,
     *,
-    workflow: Workflow,
+    workflow: WorkflowName,
     template: Annotated[bool, typer.Option("--template", help="The template that it came from.")] = False,
 ) -> None:
     """Print the text that a workflow was submitted with."""
@@ -220,7 +220,7 @@ def spec(
 def restart(
     context: typer.Context,
     *,
-    workflow: Workflow,
+    workflow: WorkflowName,
     pool: Annotated[str, typer.Option(help="Where to; else the pool it was in.")] = "",
     output: Output = Format.TABLE,
 ) -> None:

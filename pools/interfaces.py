@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from scheduling.topology.levels import Domain, Levels
+from scheduling.topology.levels import DomainPath, Levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class PoolUsage(Protocol):
 
     def room(
         self, cluster_uid: str, *, selector: Mapping[str, str], labels: Sequence[str]
-    ) -> Mapping[Domain, Room]:
+    ) -> Mapping[DomainPath, Room]:
         """The room on a cluster's nodes that the selector matches, by their values of the labels."""
 
     def unreleased_groups(self, backend_id: int) -> int:
@@ -128,7 +128,7 @@ class NoUsage:
 
     def room(
         self, cluster_uid: str, *, selector: Mapping[str, str], labels: Sequence[str]
-    ) -> Mapping[Domain, Room]:
+    ) -> Mapping[DomainPath, Room]:
         del cluster_uid, selector, labels
         return {}
 

@@ -38,7 +38,7 @@ from pools.pod_templates.applied import node_selection
 from scheduling.errors import NotFound
 from scheduling.kubernetes_syntax import GPU
 from scheduling.topology.key_rows import NodeLabel
-from scheduling.topology.levels import Domain, Level, Levels
+from scheduling.topology.levels import DomainPath, Level, Levels
 from web.access.rights import grants_of
 from web.database.rows import Columns, set_related
 from web.policy import POOL_VISIBILITY, Action, refusal
@@ -213,7 +213,7 @@ class PoolDomains:
     synced_at: datetime | None
 
 
-def pool_places(pool: Pool, levels: Sequence[Level]) -> Counter[Domain]:
+def pool_places(pool: Pool, levels: Sequence[Level]) -> Counter[DomainPath]:
     """How many of the pool's nodes stand at each place. One query."""
     if not levels:
         return Counter({(): pool_nodes(pool).count()})
@@ -241,12 +241,12 @@ def domains_of(pool: Pool) -> PoolDomains:
     )
 
 
-def key_domains(levels: Sequence[Level], places: Counter[Domain]) -> tuple[KeyDomains, ...]:
+def key_domains(levels: Sequence[Level], places: Counter[DomainPath]) -> tuple[KeyDomains, ...]:
     """The domains of each level, from the number of nodes at each place."""
     return tuple(_key_domains(level, rank, places) for rank, level in enumerate(levels))
 
 
-def _key_domains(level: Level, rank: int, places: Counter[Domain]) -> KeyDomains:
+def _key_domains(level: Level, rank: int, places: Counter[DomainPath]) -> KeyDomains:
     domains: Counter[tuple[str, ...]] = Counter()
     outside = 0
     for place, count in places.items():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from scheduling.capabilities import SchedulerVersion
-from scheduling.gang.checks import UnsupportedPreferred
+from scheduling.gang.checks import PreferenceWord
 from scheduling.topology.levels import Levels
 
 
@@ -56,7 +56,7 @@ class SchedulingTerms:
     external_topology: str = ""
     """An external Topology object that constraints name; empty: they name the service's own."""
 
-    unsupported_preferred: UnsupportedPreferred = "refuse"
+    unsupported_preferred: PreferenceWord = "refuse"
     """What becomes of a preference that the scheduler cannot hold."""
 
     @property

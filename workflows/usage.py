@@ -9,7 +9,7 @@ from django.db.models import Count, Q
 
 from pools.interfaces import ComputeDomains, ObservedComputeDomain, Room, Unreleased
 from scheduling.fit.fragmentation import free_nodes
-from scheduling.topology.levels import Domain, Level, Levels
+from scheduling.topology.levels import DomainPath, Level, Levels
 from workflows.feasibility.capacity.nodes import nodes_with_usage
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import WORKFLOW_LIVE
@@ -58,9 +58,9 @@ class WorkflowUsage:
 
     def room(
         self, cluster_uid: str, *, selector: Mapping[str, str], labels: Sequence[str]
-    ) -> Mapping[Domain, Room]:
+    ) -> Mapping[DomainPath, Room]:
         nodes = nodes_with_usage(cluster_uid, selectors=[selector], labels=labels)
-        by_place: dict[Domain, Room] = {}
+        by_place: dict[DomainPath, Room] = {}
         for node, is_free in zip(nodes, free_nodes(nodes, among=nodes), strict=True):
             place = tuple(node.labels.get(label) for label in labels)
             room = Room(int(is_free), node.gpus, node.free_gpus)

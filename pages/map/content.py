@@ -12,7 +12,7 @@ from datetime import datetime
 
 from pages.map.layout import BoxKind, Picture, detail, lay_out
 from pages.map.selection import MapWorkflow
-from pages.map.tree import Chosen, LocatedNode, MapNode, MapPlace, Path, Shut, Use, grow, peopled, trail
+from pages.map.tree import Chosen, LocatedNode, MapNode, MapPlace, PlacePath, Shut, Use, grow, peopled, trail
 from pages.map.workflow import Ground, map_workflow
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection, tolerations_of
@@ -21,7 +21,7 @@ from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import NO_AMOUNTS, OTHERS, FitNode, Snapshot
 from scheduling.natural_order import natural
 from scheduling.sentences import plain_listing
-from scheduling.topology.levels import HOSTNAME_LABEL, Domain, Levels, domain_of
+from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domain_of
 from web.access.rights import grants_of
 from web.policy import Action
 from workflows import selectors
@@ -64,7 +64,9 @@ class MapContent:
         return self.trail[-1]
 
 
-def map_content(pool: Pool, *, user: Caller, path: Path, workflow: Workflow | None, group: str) -> MapContent:
+def map_content(
+    pool: Pool, *, user: Caller, path: PlacePath, workflow: Workflow | None, group: str
+) -> MapContent:
     """Draw a pool, which came with its keys and platforms, from the place at ``path`` down.
 
     ``group`` names the group of the workflow whose waiting set is compared with the domains.
@@ -118,7 +120,7 @@ class _Places:
     """
 
     order: tuple[int, ...]
-    domains: tuple[Domain, ...]
+    domains: tuple[DomainPath, ...]
 
     @classmethod
     def of(cls, snapshot: Snapshot, levels: Levels) -> "_Places":
@@ -132,7 +134,7 @@ class _Places:
             base.derived[cls] = places
         return places
 
-    def by_node(self, snapshot: Snapshot) -> dict[str, Domain]:
+    def by_node(self, snapshot: Snapshot) -> dict[str, DomainPath]:
         return {node.name: domain for node, domain in zip(snapshot.nodes, self.domains, strict=True)}
 
 

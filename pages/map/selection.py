@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pages.map.tree import Chosen, Mark, Path
+from pages.map.tree import Chosen, Mark, PlacePath
 from pages.nearest_domains import NearestDomain
 
 
@@ -59,9 +59,9 @@ class MapWorkflow:
     groups: tuple[MapGroup, ...] = ()
     more_groups: int = 0
     marks: Mapping[str, tuple[Mark, ...]] = field(default_factory=dict, repr=False)
-    domains: Mapping[tuple[int, Path], Chosen] = field(default_factory=dict, repr=False)
+    domains: Mapping[tuple[int, PlacePath], Chosen] = field(default_factory=dict, repr=False)
 
-    def in_domain(self, rank: int, path: Path) -> Chosen:
+    def in_domain(self, rank: int, path: PlacePath) -> Chosen:
         """Its tasks in a domain of the map; its scheduler may know domains by their value alone."""
         by_path = self.domains.get((rank, path), Chosen())
         by_value = self.domains.get((rank, path[-1:]), Chosen())

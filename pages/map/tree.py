@@ -15,9 +15,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from scheduling.natural_order import natural
-from scheduling.topology.levels import Domain
+from scheduling.topology.levels import DomainPath
 
-Path = tuple[str, ...]
+PlacePath = tuple[str, ...]
 
 MOST_TOGETHER = 300
 """Nodes or domains that stand in one place; more are divided into runs."""
@@ -114,7 +114,7 @@ class MapPlace:
     """
 
     name: str
-    path: Path = ()
+    path: PlacePath = ()
     key: str = ""
     outside: bool = False
     run: bool = False
@@ -131,7 +131,7 @@ class LocatedNode(NamedTuple):
     """A node with its label values (one for each level) and the workflows that use it."""
 
     node: MapNode
-    domain: Domain
+    domain: DomainPath
     holders: tuple[str, ...] = ()
 
 
@@ -143,7 +143,7 @@ class Chosen:
     room: SetRoom | None = None
 
 
-ChosenIn = Callable[[int, Path], Chosen]
+ChosenIn = Callable[[int, PlacePath], Chosen]
 """The same by a domain's rank and path."""
 
 NOTHING_CHOSEN = Chosen()
@@ -168,7 +168,7 @@ class _Grower:
     keys: Sequence[str]
     chosen_in: ChosenIn
 
-    def place(self, nodes: Sequence[LocatedNode], *, name: str, path: Path) -> MapPlace:
+    def place(self, nodes: Sequence[LocatedNode], *, name: str, path: PlacePath) -> MapPlace:
         """A domain, whose rank is one less than the length of its path; the pool for an empty path."""
         depth = len(path)
         key = self.keys[depth - 1] if depth else ""
@@ -188,7 +188,7 @@ class _Grower:
         return _around(_runs(inside, path), name=name, path=path, key=key, chosen=chosen)
 
 
-def _outside(nodes: Sequence[LocatedNode], *, path: Path, key: str) -> MapPlace:
+def _outside(nodes: Sequence[LocatedNode], *, path: PlacePath, key: str) -> MapPlace:
     return _leaf(nodes, name=f"without {key}", path=(*path, f"!{key}"), key=key, outside=True)
 
 
@@ -196,7 +196,7 @@ def _leaf(
     nodes: Sequence[LocatedNode],
     *,
     name: str,
-    path: Path,
+    path: PlacePath,
     key: str,
     outside: bool = False,
     chosen: Chosen = NOTHING_CHOSEN,
@@ -218,7 +218,7 @@ def _leaf(
     )
 
 
-def _run_of_nodes(nodes: Sequence[LocatedNode], path: Path) -> MapPlace:
+def _run_of_nodes(nodes: Sequence[LocatedNode], path: PlacePath) -> MapPlace:
     name = f"{nodes[0].node.name} to {nodes[-1].node.name}"
     return MapPlace(
         name=name,
@@ -231,7 +231,7 @@ def _run_of_nodes(nodes: Sequence[LocatedNode], path: Path) -> MapPlace:
     )
 
 
-def _runs(places: list[MapPlace], path: Path) -> list[MapPlace]:
+def _runs(places: list[MapPlace], path: PlacePath) -> list[MapPlace]:
     if len(places) <= MOST_TOGETHER:
         return places
     parts = [places[at : at + RUN] for at in _starts(places)]
@@ -249,7 +249,7 @@ def _around(
     inside: Sequence[MapPlace],
     *,
     name: str,
-    path: Path,
+    path: PlacePath,
     key: str,
     outside: bool = False,
     run: bool = False,
@@ -313,7 +313,7 @@ def _marks(marks_by_place: Iterable[tuple[Mark, ...]]) -> tuple[Mark, ...]:
     return tuple(Mark(letter, hue, tasks) for (hue, letter), tasks in sorted(counts.items()))
 
 
-def trail(tree: MapPlace, path: Path) -> tuple[MapPlace, ...]:
+def trail(tree: MapPlace, path: PlacePath) -> tuple[MapPlace, ...]:
     """The places from the pool to the one at a path; runs may be left out. Empty if there is none."""
     if tree.path == path:
         return (tree,)
@@ -323,7 +323,7 @@ def trail(tree: MapPlace, path: Path) -> tuple[MapPlace, ...]:
     return ()
 
 
-def find(tree: MapPlace, path: Path) -> MapPlace | None:
+def find(tree: MapPlace, path: PlacePath) -> MapPlace | None:
     """The place at a path."""
     places = trail(tree, path)
     return places[-1] if places else None

@@ -17,7 +17,7 @@ from pages.map.content import MapContent, map_content
 from pages.map.sentences import about_place
 from pages.map.svg import Caption, Link, draw
 from pages.map.table import rows
-from pages.map.tree import Path
+from pages.map.tree import PlacePath
 from pages.pool_rows import map_rows
 from pools.selectors import pool_visible_to
 from web.access.permissions import Needs, caller
@@ -104,7 +104,7 @@ def _link(view: MapContent, query: dict[str, Any]) -> Link:
     return lambda place: _address("map", view, query, path=place.path)
 
 
-def _address(page: str, view: MapContent, query: dict[str, Any], *, path: Path) -> str:
+def _address(page: str, view: MapContent, query: dict[str, Any], *, path: PlacePath) -> str:
     parameters = {key: query[key] for key in ("workflow", "group") if query[key]}
     parameters = {**({"open": "/".join(path)} if path else {}), **parameters}
     address = reverse(f"pages:{page}", args=[view.pool.name])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from pages.map.selection import MapGroup, MapWorkflow, PlacedSetView, WaitingSetView
-from pages.map.tree import Chosen, Mark, Path, SetRoom
+from pages.map.tree import Chosen, Mark, PlacePath, SetRoom
 from pages.nearest_domains import nearest_domain
 from pools.clusters.capabilities import capabilities_at
 from pools.models import Node
@@ -23,7 +23,7 @@ from scheduling.fit.verdict import Answer, DomainCapacity, SetVerdict, Verdict, 
 from scheduling.gang.tree import ConstraintNode as TreeNode
 from scheduling.gang.tree import ConstraintTree
 from scheduling.sentences import count_of
-from scheduling.topology.levels import Domain, Levels
+from scheduling.topology.levels import DomainPath, Levels
 from scheduling.topology.requirements import Gang, GangTask, Requirement, SetPath, describe
 from workflows.feasibility.capacity.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
 from workflows.feasibility.placement.placed import outcomes_on
@@ -64,7 +64,7 @@ class Ground:
     selection: Mapping[str, str]
     observed: ObservedNodes
     levels: Levels
-    places: Mapping[str, Domain]
+    places: Mapping[str, DomainPath]
 
 
 def map_workflow(workflow: Workflow, *, ground: Ground, drawn: str) -> MapWorkflow:
@@ -117,8 +117,8 @@ class _GroupMarker:
     def __init__(self, ground: Ground, labels: Mapping[str, Mapping[str, str]]) -> None:
         self.ground, self.labels = ground, labels
         self.marks: dict[str, dict[int, Mark]] = defaultdict(dict)
-        self.placed: dict[tuple[int, Path], dict[int, Mark]] = defaultdict(dict)
-        self.rooms: dict[tuple[int, Path], SetRoom] = {}
+        self.placed: dict[tuple[int, PlacePath], dict[int, Mark]] = defaultdict(dict)
+        self.rooms: dict[tuple[int, PlacePath], SetRoom] = {}
         self._letters = 0
         self._verdicts = 0
 

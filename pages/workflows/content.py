@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from pages.workflows.attempts import AttemptLine, attempt_lines
-from pages.workflows.domains import ComputeDomainStatus, ComputeDomainView, Stage, compute_domain_view
+from pages.workflows.domains import ComputeDomainStatus, ComputeDomainView, DomainStage, compute_domain_view
 from pages.workflows.explanations import explanations_of
 from pages.workflows.groups import GraphView, GroupLine, graph_view, group_line
 from pages.workflows.labels import Badge, span, status_badge
@@ -30,8 +30,6 @@ from workflows.feasibility.placement.placed import PlacementResult
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.selectors import compute_domains_of, neighbours_of, variables_of
-
-Json = Mapping[str, Any]
 
 MOST_GROUPS = 200
 MOST_EVENTS = 300
@@ -211,7 +209,7 @@ def _domains(groups: Sequence[TaskGroup]) -> tuple[ComputeDomainView, ...]:
     )
 
 
-def _stage(status: str) -> Stage:
+def _stage(status: str) -> DomainStage:
     if status not in LIVE_ORDER:
         return "ended"
     return "before" if status in {TaskStatus.SUBMITTING, TaskStatus.WAITING} else "live"

@@ -14,10 +14,10 @@ from typing import Any, Literal
 from pages.workflows.labels import Badge
 from workflows.lifecycle.domain_health import READY, DomainNode, domain_nodes
 
-Stage = Literal["before", "live", "ended"]
+DomainStage = Literal["before", "live", "ended"]
 """Of a group: whether anything of it is to be in the cluster yet, or still."""
 
-_ABSENT: Mapping[Stage, tuple[Badge, str]] = {
+_ABSENT: Mapping[DomainStage, tuple[Badge, str]] = {
     "before": (Badge("", "Not made yet", "○", ""), "It is made when the group's turn has come."),
     "live": (Badge("", "Not there", "○", "warn"), "The cluster does not have it yet."),
     "ended": (Badge("", "Gone", "○", ""), "It was deleted with the end of its group."),
@@ -73,7 +73,7 @@ def compute_domain_view(
     name: str,
     namespace: str,
     observed: ComputeDomainStatus | None,
-    stage: Stage,
+    stage: DomainStage,
     task_nodes: Collection[str],
 ) -> ComputeDomainView:
     """Describe a group's ComputeDomain; ``task_nodes`` are the nodes of its tasks that claim a channel."""
@@ -113,7 +113,7 @@ def _cliques(nodes: Sequence[DomainNode]) -> tuple[Clique, ...]:
 
 
 def _badge(
-    observed: ComputeDomainStatus | None, cliques: Sequence[Clique], *, stage: Stage, expected: int
+    observed: ComputeDomainStatus | None, cliques: Sequence[Clique], *, stage: DomainStage, expected: int
 ) -> Badge:
     """Ready if it lists all nodes of its tasks, and lists them as ready."""
     if observed is None:
@@ -131,7 +131,7 @@ def _ready_badge(ready: bool) -> Badge:  # noqa: FBT001 -- the one thing it is a
 
 
 def _sentence(
-    observed: ComputeDomainStatus | None, cliques: Sequence[Clique], *, stage: Stage, expected: int
+    observed: ComputeDomainStatus | None, cliques: Sequence[Clique], *, stage: DomainStage, expected: int
 ) -> str:
     if observed is None:
         return _ABSENT[stage][1]

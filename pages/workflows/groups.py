@@ -9,10 +9,9 @@ from typing import Any
 from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
 from pages.workflows.labels import Badge, span, status_badge
 from scheduling.sentences import count_of
+from workflows.lifecycle.patience import ConstraintRow
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import TaskGroup
-
-Json = Mapping[str, Any]
 
 BOX_TEXT = 23
 """Characters that a line in a box of the drawing has room for."""
@@ -102,7 +101,7 @@ def _attempt(group: TaskGroup) -> str:
     return f"attempt {group.attempt_number}: {word}"
 
 
-def _constraints(lines: Sequence[Json]) -> tuple[str, ...]:
+def _constraints(lines: Sequence[ConstraintRow]) -> tuple[str, ...]:
     """The requirements that its scheduler gets; sets with equal requirements share a line."""
     alike = Counter(
         (str(line.get("key")), str(line.get("requirementType")), line.get("tasks"), _remark(line))
@@ -114,7 +113,7 @@ def _constraints(lines: Sequence[Json]) -> tuple[str, ...]:
     )
 
 
-def _remark(line: Json) -> str:
+def _remark(line: ConstraintRow) -> str:
     """What became of a preference that was relaxed or gave way."""
     if line.get("domain"):
         return f", kept in {'/'.join(line['domain'])}"

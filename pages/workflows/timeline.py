@@ -22,7 +22,7 @@ LONG = 200
 
 _ID = re.compile(r"[0-9a-f]{32}(-[0-9]+)?")
 
-Key = tuple[str, str, str]
+WarningKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class TimelineLine:
 def timeline(events: Iterable[EventText]) -> tuple[TimelineLine, ...]:
     """Merge what is alike; ``events`` come in order of time, and the lines are in order of their first."""
     runs: list[list[EventText]] = []
-    last: dict[Key, list[EventText]] = {}
+    last: dict[WarningKey, list[EventText]] = {}
     for event in events:
         key = _key(event)
         run = last.get(key)
@@ -68,7 +68,7 @@ def timeline(events: Iterable[EventText]) -> tuple[TimelineLine, ...]:
     return tuple(map(_line, runs))
 
 
-def _key(event: EventText) -> Key:
+def _key(event: EventText) -> WarningKey:
     return event.reason, event.source, _common_text(event) if event.warning or not event.about else "normal"
 
 

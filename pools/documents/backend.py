@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 import barrier
-from pools.documents.reading import Document, Line, Text
+from pools.documents.reading import Document, DocumentText, Line
 from pools.models import Backend
 from pools.values.durations import parse_duration
 from scheduling.backends.base import QueueSettings
@@ -100,7 +100,7 @@ class BarrierDocument(Document):
 class BackendDocument(Document):
     """The whole configuration of a backend."""
 
-    description: Text = ""
+    description: DocumentText = ""
     enabled: bool = Field(True, description="A disabled backend takes no new workflows.")
     kubeconfig: Line = Field(
         "", description="Path of a file that workers and the observer can read; empty: in-cluster."

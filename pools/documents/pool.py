@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from pools.documents.reading import Document, FlagOrAuto, Line, Text
+from pools.documents.reading import Document, DocumentText, FlagOrAuto, Line
 from pools.documents.recovery import RecoveryDocument
 from pools.models import Platform, Pool, TopologyKey
 from scheduling.topology.levels import Level, Levels
@@ -86,7 +86,7 @@ class ResourcesDocument(Document):
 class PlatformDocument(Document):
     """A kind of hardware inside a pool."""
 
-    description: Text = ""
+    description: DocumentText = ""
     nvlink: FlagOrAuto = Field(
         None, description="Whether its hardware has multi-node NVLink. null: as the pool."
     )
@@ -106,7 +106,7 @@ class PlatformDocument(Document):
 class PoolDocument(Document):
     """The whole configuration of a pool. Each field is a field of the replies too (``pools.api.shapes``)."""
 
-    description: Text = ""
+    description: DocumentText = ""
     download_type: Literal["download"] | None = Field(None, description="null or download.")
     enable_maintenance: bool = False
     backend: Line

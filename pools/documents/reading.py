@@ -31,7 +31,7 @@ def _printable(text: str) -> str:
     return text
 
 
-Text = Annotated[str, Field(max_length=10_000), AfterValidator(_printable)]
+DocumentText = Annotated[str, Field(max_length=10_000), AfterValidator(_printable)]
 Line = Annotated[str, Field(max_length=1024), AfterValidator(_printable)]
 FlagOrAuto = Annotated[bool | None, BeforeValidator(lambda written: None if written == "auto" else written)]
 """``true``, ``false`` or ``auto``, which is the same as nothing."""

@@ -14,7 +14,7 @@ def _duration(text: str) -> str:
     return text
 
 
-Duration = Annotated[Line, AfterValidator(_duration)]
+DurationText = Annotated[Line, AfterValidator(_duration)]
 
 READ_ONLY = frozenset({"revision", "warnings"})
 
@@ -37,11 +37,11 @@ class WorkflowConfigDocument(Document):
     max_num_dependencies: Annotated[int, Field(ge=0, le=100_000)] = 10_000
     max_retry_per_task: Annotated[int, Field(ge=0, le=1000)] = 0
     max_object_bytes: Annotated[int, Field(ge=10_000, le=1_500_000)] = 1_048_576
-    default_exec_timeout: Duration = "60d"
-    default_queue_timeout: Duration = "60d"
-    max_exec_timeout: Duration = "60d"
-    max_queue_timeout: Duration = "60d"
-    max_pod_restart_limit: Duration = "30m"
+    default_exec_timeout: DurationText = "60d"
+    default_queue_timeout: DurationText = "60d"
+    max_exec_timeout: DurationText = "60d"
+    max_queue_timeout: DurationText = "60d"
+    max_pod_restart_limit: DurationText = "30m"
     max_log_lines: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     max_error_log_lines: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     max_event_log_lines: Annotated[int, Field(ge=1, le=1_000_000)] = 100

@@ -25,7 +25,7 @@ from scheduling.errors import Fault, InvalidSpec, Path
 from scheduling.sentences import listing
 from web.children import JobBounds
 
-Place = tuple[int, int]
+LineAndColumn = tuple[int, int]
 """Line and column, counted from 1."""
 
 _PREFIX = "tag:yaml.org,2002:"
@@ -61,10 +61,10 @@ class TextLimits:
     faults: int = 1_000
 
 
-class Places(Protocol):
+class LocatedText(Protocol):
     """What knows where the values of a text are."""
 
-    def locate_all(self, paths: Sequence[Path]) -> list[Place]:
+    def locate_all(self, paths: Sequence[Path]) -> list[LineAndColumn]:
         """Line and column of each path; of its nearest ancestor where the text has no such place."""
 
 
@@ -73,10 +73,10 @@ class ParsedDocument:
     """Parsed data, and the place of every value in the text. A mapping's value is placed at its key."""
 
     data: Any
-    _root: Place
-    _children: dict[int, dict[str | int, Place]]
+    _root: LineAndColumn
+    _children: dict[int, dict[str | int, LineAndColumn]]
 
-    def locate(self, path: Path) -> Place:
+    def locate(self, path: Path) -> LineAndColumn:
         """Line and column of a path; of its nearest ancestor where the text has no such place."""
         value, place = self.data, self._root
         for step in path:
@@ -87,7 +87,7 @@ class ParsedDocument:
             value = value[step]
         return place
 
-    def locate_all(self, paths: Sequence[Path]) -> list[Place]:
+    def locate_all(self, paths: Sequence[Path]) -> list[LineAndColumn]:
         return [self.locate(path) for path in paths]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -108,7 +108,9 @@ class ParsedDocument:
         return cls(None, (1, 1), {})
 
 
-def _restored(data: Any, root: Place, places: Sequence[tuple[Any, dict[str | int, Place]]]) -> ParsedDocument:
+def _restored(
+    data: Any, root: LineAndColumn, places: Sequence[tuple[Any, dict[str | int, LineAndColumn]]]
+) -> ParsedDocument:
     return ParsedDocument(data, root, {id(value): children for value, children in places})
 
 
@@ -158,14 +160,14 @@ class _Open:
     """
 
     value: Any
-    place: Place
+    place: LineAndColumn
     anchor: str | None
     is_mapping: bool
     wants_key: bool
-    places: dict[str | int, Place] = field(default_factory=dict)
+    places: dict[str | int, LineAndColumn] = field(default_factory=dict)
     key: str = ""
     merging: bool = False
-    merged: list[tuple[Any, Place]] = field(default_factory=list)
+    merged: list[tuple[Any, LineAndColumn]] = field(default_factory=list)
     count: int = 1
 
 
@@ -185,11 +187,11 @@ class _Builder:
         self.faults: list[Fault] = []
         self._stack: list[_Open] = []
         self._root: Any = None
-        self._root_place: Place = (1, 1)
+        self._root_place: LineAndColumn = (1, 1)
         self._documents = 0
         self._aliases = 0
         self._anchors: dict[str, _Anchored] = {}
-        self._children: dict[int, dict[str | int, Place]] = {}
+        self._children: dict[int, dict[str | int, LineAndColumn]] = {}
         self._scalars = _Scalars()
 
     def document(self) -> ParsedDocument:
@@ -204,12 +206,12 @@ class _Builder:
                 mark = event.start_mark
                 handler(self, event, (mark.line + 1, mark.column + 1))
 
-    def _start_document(self, _: Any, place: Place) -> None:
+    def _start_document(self, _: Any, place: LineAndColumn) -> None:
         self._documents += 1
         if self._documents > 1:
             raise _refused("A second YAML document begins here; only one is read.", "yaml_documents", place)
 
-    def _scalar(self, event: Any, place: Place) -> None:
+    def _scalar(self, event: Any, place: LineAndColumn) -> None:
         top = self._stack[-1] if self._stack else None
         as_key = top is not None and top.wants_key
         value, tag = self._scalars.read(event, as_key=as_key)
@@ -225,7 +227,7 @@ class _Builder:
             self._anchors[event.anchor] = _Anchored(value, count)
         self._add(value, place, count)
 
-    def _start(self, event: Any, place: Place) -> None:
+    def _start(self, event: Any, place: LineAndColumn) -> None:
         if len(self._stack) >= self.limits.depth:
             raise _refused(f"Nested deeper than {self.limits.depth} levels.", "too_deep", place)
         if event.tag is not None and event.tag not in _PLAIN_TAGS:
@@ -238,7 +240,7 @@ class _Builder:
             self._anchors[event.anchor] = _Anchored(value, 0)
         self._stack.append(_Open(value, place, event.anchor, is_mapping, wants_key=is_mapping))
 
-    def _end(self, _: Any, __: Place) -> None:
+    def _end(self, _: Any, __: LineAndColumn) -> None:
         done = self._stack.pop()
         if done.merged:
             self._merge(done)
@@ -247,7 +249,7 @@ class _Builder:
             self._anchors[done.anchor] = _Anchored(done.value, done.count)
         self._add(done.value, done.place, done.count)
 
-    def _alias(self, event: Any, place: Place) -> None:
+    def _alias(self, event: Any, place: LineAndColumn) -> None:
         self._aliases += 1
         if self._aliases > self.limits.aliases:
             raise _refused(f"More than {self.limits.aliases} aliases.", "too_many_aliases", place)
@@ -257,7 +259,7 @@ class _Builder:
             raise _refused(f"The alias *{event.anchor[:63]} stands for {target}.", "yaml_alias", place)
         self._add(anchored.value, place, anchored.count)
 
-    def _add(self, value: Any, place: Place, count: int) -> None:
+    def _add(self, value: Any, place: LineAndColumn, count: int) -> None:
         if not self._stack:
             self._root, self._root_place = value, place
             return
@@ -282,7 +284,7 @@ class _Builder:
             message = f"A list or mapping has over {self.limits.entries} entries."
             raise _refused(message, "too_large", place)
 
-    def _take_key(self, top: _Open, value: Any, place: Place) -> None:
+    def _take_key(self, top: _Open, value: Any, place: LineAndColumn) -> None:
         if isinstance(value, (list, dict)):
             raise _bad_key(place)
         key = value if isinstance(value, str) else str(value)
@@ -307,11 +309,11 @@ class _Builder:
                         done.value[key] = merged_value
                         done.places[key] = places.get(key, place)
 
-    def _fault(self, message: str, code: str, place: Place) -> None:
+    def _fault(self, message: str, code: str, place: LineAndColumn) -> None:
         if len(self.faults) < self.limits.faults:
             self.faults.append(_fault(message, code, place))
 
-    _handlers: dict[type[yaml.Event], Callable[["_Builder", Any, Place], None]] = {
+    _handlers: dict[type[yaml.Event], Callable[["_Builder", Any, LineAndColumn], None]] = {
         yaml.DocumentStartEvent: _start_document,
         yaml.ScalarEvent: _scalar,
         yaml.MappingStartEvent: _start,
@@ -356,14 +358,14 @@ class _Scalars:
             return text, _STR  # `!!int word`, or `0x_`: no number after all
 
 
-def _bad_key(place: Place) -> InvalidSpec:
+def _bad_key(place: LineAndColumn) -> InvalidSpec:
     message = "A key must be a plain word, not a list or a mapping. Text that begins with { needs quotes."
     return _refused(message, "yaml_key", place)
 
 
-def _fault(message: str, code: str, place: Place) -> Fault:
+def _fault(message: str, code: str, place: LineAndColumn) -> Fault:
     return Fault((), code, message, line=place[0], column=place[1])
 
 
-def _refused(message: str, code: str, place: Place = (1, 1)) -> InvalidSpec:
+def _refused(message: str, code: str, place: LineAndColumn = (1, 1)) -> InvalidSpec:
     return InvalidSpec(message, [_fault(message, code, place)])

@@ -15,13 +15,13 @@ from pools.documents.backend import shard_of
 from pools.models import Platform, Pool
 from pools.pod_templates.merge import overlay
 
-Applied = Mapping[str, Any]
+AppliedContent = Mapping[str, Any]
 Templates = Mapping[str, tuple[Mapping[str, Any], int]]
 """Name -> content and revision."""
 
 
 def applied(
-    below: Applied, *, named: Sequence[str], variables: Mapping[str, Any], templates: Templates
+    below: AppliedContent, *, named: Sequence[str], variables: Mapping[str, Any], templates: Templates
 ) -> dict[str, Any]:
     """The named templates, in order, over ``below``; empty where nothing is applied."""
     pod = dict(below.get("pod", {}))
@@ -97,5 +97,5 @@ def frozen_pod(platform: Platform) -> dict[str, Any]:
     return {part: value for part, value in pod.items() if value}
 
 
-def _of_template(result: Applied, field: str, empty: Any) -> Any:
+def _of_template(result: AppliedContent, field: str, empty: Any) -> Any:
     return result.get("pod", {}).get("spec", {}).get(field, empty)

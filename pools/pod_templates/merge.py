@@ -14,7 +14,7 @@ server.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Template = Mapping[str, Any]
+PodContent = Mapping[str, Any]
 Where = tuple[str, ...]
 
 _OF_CONTAINER: Mapping[str, str] = {
@@ -44,7 +44,7 @@ _UNION = {("spec", "tolerations")}
 _ONE_OF = {"env", "volumes", "resourceClaims"}
 
 
-def overlay(lower: Template, upper: Template) -> dict[str, Any]:
+def overlay(lower: PodContent, upper: PodContent) -> dict[str, Any]:
     """The lower template with the upper over it; neither is changed."""
     return _object(lower, upper, ())
 

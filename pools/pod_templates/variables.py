@@ -15,7 +15,7 @@ from typing import Any
 
 from scheduling import names
 
-Path = tuple[int | str, ...]
+FieldPath = tuple[int | str, ...]
 
 _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _ALL_UNITS: Mapping[str, Decimal] = {
@@ -160,7 +160,7 @@ def fill(value: Any, values: Mapping[str, str], *, amounts: bool = False) -> Any
     return value
 
 
-def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def texts(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, str]]:
     """Every text of a structure, with its path."""
     if isinstance(value, str):
         yield path, value

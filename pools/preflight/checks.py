@@ -35,7 +35,7 @@ UNFIT_BROKERS = {
 }
 """What a Redis may be that answers and takes no messages."""
 
-Rule = Callable[[ClusterFacts], Iterator[CheckResult]]
+ClusterCheck = Callable[[ClusterFacts], Iterator[CheckResult]]
 
 
 def check_installation(facts: InstallationFacts) -> list[CheckResult]:
@@ -373,7 +373,7 @@ def _nvlink_pools(facts: ClusterFacts) -> list[CheckedPool]:
     return [] if isinstance(facts.pools, Unread) else [pool for pool in facts.pools if pool.nvlink]
 
 
-CHECKS: tuple[Rule, ...] = (
+CHECKS: tuple[ClusterCheck, ...] = (
     _reachable,
     _cluster_clock,
     _rights,

@@ -11,9 +11,9 @@ from typing import Any
 from scheduling.backends.base import Checked, GangRequest, Manifest, PoolRequest, ResourceKind
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion, supported_at
 from scheduling.errors import InvalidSpec, UnsupportedCapability
-from scheduling.gang.checks import UnsupportedPreferred, check_gang
+from scheduling.gang.checks import PreferenceWord, check_gang
 from scheduling.gang.tree import ConstraintTree
-from scheduling.topology.levels import Domain, Levels
+from scheduling.topology.levels import DomainPath, Levels
 from scheduling.topology.requirements import Gang
 
 
@@ -35,8 +35,8 @@ class ByTable:
         levels: Levels,
         *,
         capabilities: Capabilities,
-        domains: Collection[Domain] | None = None,
-        unsupported_preferred: UnsupportedPreferred = "refuse",
+        domains: Collection[DomainPath] | None = None,
+        unsupported_preferred: PreferenceWord = "refuse",
         queue_timeout: float | None = None,
     ) -> Checked:
         faults, notices, _ = check_gang(

@@ -37,11 +37,11 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
-from scheduling.gang.checks import UnsupportedPreferred
+from scheduling.gang.checks import PreferenceWord
 from scheduling.preflight import CheckResult, Observed
 from scheduling.queues.joined_queues import JoinedQueue, QueuedGang, Readings
 from scheduling.queues.queue_state import QueueAmounts, QueueShortage, QueueState
-from scheduling.topology.levels import Domain, Level, Levels
+from scheduling.topology.levels import DomainPath, Level, Levels
 from scheduling.topology.requirements import Gang
 
 
@@ -77,8 +77,8 @@ class Rendering(Protocol):
         levels: Levels,
         *,
         capabilities: Capabilities,
-        domains: Collection[Domain] | None = None,
-        unsupported_preferred: UnsupportedPreferred = "refuse",
+        domains: Collection[DomainPath] | None = None,
+        unsupported_preferred: PreferenceWord = "refuse",
         queue_timeout: float | None = None,
     ) -> Checked:
         """Find all faults of a gang at once. ``queue_timeout`` is in seconds, None for none."""
@@ -221,7 +221,7 @@ class AdmissionBeforePods(Protocol):
         """The pod group as one that gets no room before somebody switches it on."""
 
     def nodes(
-        self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, Domain]
+        self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, DomainPath]
     ) -> Mapping[str, str]:
         """The node of each task, by its label kubernetes.io/hostname, in a gang that is admitted.
 

@@ -30,7 +30,7 @@ from scheduling.topology.requirements import GangTask
 
 _CHANNELS = RESOURCES.index("channels")
 
-Share = tuple[int, int]
+DomainShare = tuple[int, int]
 """A domain of a level, or a node, and how many pods or slices it takes."""
 
 
@@ -223,7 +223,7 @@ class _Rooms:
         return (self._board.snapshot.places[at][self._cut] or 0, at) if self._cut != ANY else (at,)
 
 
-def _together(rooms: _Rooms, pod_set: _PodSet, level: int) -> tuple[int, list[Share]]:
+def _together(rooms: _Rooms, pod_set: _PodSet, level: int) -> tuple[int, list[DomainShare]]:
     """The level at which the pod set stands, and what each domain there takes; nothing without a place."""
     domains, units = rooms.ordered(level, rooms.all(level)), rooms.units(level)
     enough = [at for at in domains if units(at) >= pod_set.units]
@@ -238,9 +238,11 @@ def _together(rooms: _Rooms, pod_set: _PodSet, level: int) -> tuple[int, list[Sh
     return level, _spread(domains, pod_set.units, units, free=pod_set.is_free)
 
 
-def _spread(domains: Sequence[int], count: int, room: Callable[[int], int], *, free: bool) -> list[Share]:
+def _spread(
+    domains: Sequence[int], count: int, room: Callable[[int], int], *, free: bool
+) -> list[DomainShare]:
     """Take ``count`` from domains in their order; the last is the smallest that holds what is left."""
-    shares: list[Share] = []
+    shares: list[DomainShare] = []
     for place, at in enumerate(domains):
         if not count:
             break

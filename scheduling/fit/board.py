@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scheduling.fit.demand import Demand
 from scheduling.fit.node_index import Fullness, KindRoom, NodeIndex, Wants, fullness, share, times, total
-from scheduling.fit.snapshot import POOL_RANK, Amounts, Snapshot
+from scheduling.fit.snapshot import POOL_RANK, ResourceVector, Snapshot
 
 ANY = -1
 """A cut that hides no node."""
@@ -48,7 +48,7 @@ class Board:
         self._rooms: dict[Demand, list[list[int]]] = {}
         self._counted: dict[Demand, KindRoom] = {}
         self._spans: dict[Region, range] = {}
-        self._sums: list[list[Amounts]] | None = None
+        self._sums: list[list[ResourceVector]] | None = None
 
     def know(self, kind: Demand) -> None:
         """Count room for a kind, once."""
@@ -77,10 +77,10 @@ class Board:
     def slots(self, kind: Demand, node: int) -> int:
         return self._slots[kind][node]
 
-    def free(self, node: int) -> Amounts:
+    def free(self, node: int) -> ResourceVector:
         return self._free[node]
 
-    def free_in(self, rank: int, at: int, *, cut: int) -> Amounts:
+    def free_in(self, rank: int, at: int, *, cut: int) -> ResourceVector:
         """What is free on all nodes of a region with a cut, nodes that take no new pods included."""
         if self._sums is None:
             self._sums = self._counted_sums()
@@ -97,7 +97,7 @@ class Board:
                 shares[at] = share(self.free_in(rank, at, cut=cut), wants)
         return shares
 
-    def _counted_sums(self) -> list[list[Amounts]]:
+    def _counted_sums(self) -> list[list[ResourceVector]]:
         sums = [list(row) for row in self._index.domains_free]
         for node in self._different():
             pairs = zip(self._free[node], self._index.free[node], strict=True)
@@ -142,7 +142,7 @@ class Board:
             node, kind = self.journal.pop()
             self._change(node, kind.amounts, sign=1)
 
-    def _change(self, node: int, by: Amounts, *, sign: int) -> None:
+    def _change(self, node: int, by: ResourceVector, *, sign: int) -> None:
         free = self._free[node] = tuple(
             have + sign * amount for have, amount in zip(self._free[node], by, strict=True)
         )
@@ -170,7 +170,7 @@ class Board:
         return span
 
 
-def _add(sums: list[list[Amounts]], places: Sequence[int | None], by: Sequence[int]) -> None:
+def _add(sums: list[list[ResourceVector]], places: Sequence[int | None], by: Sequence[int]) -> None:
     """Add amounts to every domain of a node."""
     for row, at in zip(sums, places, strict=False):
         if at is not None:

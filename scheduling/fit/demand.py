@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scheduling.fit.snapshot import Amounts, FitNode
+from scheduling.fit.snapshot import FitNode, ResourceVector
 
 _BARRING = frozenset({"NoSchedule", "NoExecute"})
 
@@ -17,7 +17,7 @@ class Demand:
     ``avoids_held`` one that gets no node whose NVLink channel other work holds.
     """
 
-    amounts: Amounts
+    amounts: ResourceVector
     selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[tuple[tuple[str, str], ...], ...] = ()
     excluded: frozenset[str] = frozenset()
@@ -28,7 +28,7 @@ class Demand:
     @classmethod
     def of(
         cls,
-        amounts: Amounts,
+        amounts: ResourceVector,
         *,
         selector: Mapping[str, str] | None = None,
         tolerations: Sequence[Mapping[str, object]] = (),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from scheduling.fit.demand import Demand
-from scheduling.fit.snapshot import RESOURCES, Amounts
+from scheduling.fit.snapshot import RESOURCES, ResourceVector
 from scheduling.gang.free_preferences import at_preference_levels
 from scheduling.gang.pins import Pins, node_labels, pinned
 from scheduling.gang.tree import ConstraintNode, ConstraintTree
@@ -43,7 +43,7 @@ class SetDemand:
         return sum(kind.amounts[_GPU] * count for kind, count in self.kinds)
 
     @property
-    def totals(self) -> Amounts:
+    def totals(self) -> ResourceVector:
         """The amounts of all tasks together."""
         return tuple(
             sum(amount * count for amount, (_, count) in zip(each, self.kinds, strict=True))

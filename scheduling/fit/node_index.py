@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from scheduling.fit.demand import Demand
-from scheduling.fit.snapshot import NO_AMOUNTS, RESOURCES, Amounts, Snapshot
+from scheduling.fit.snapshot import NO_AMOUNTS, RESOURCES, ResourceVector, Snapshot
 
 MOST_KINDS = 8
 _GPU, _CPU = RESOURCES.index("gpu"), RESOURCES.index("cpu")
@@ -71,7 +71,7 @@ class NodeIndex:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self.free: Sequence[Amounts] = [node.free for node in snapshot.nodes]
+        self.free: Sequence[ResourceVector] = [node.free for node in snapshot.nodes]
         self._kinds: OrderedDict[Demand, KindRoom] = OrderedDict()
         self._shares: dict[tuple[Wants, int, int], Sequence[float]] = {}
         self._lock = threading.Lock()
@@ -114,7 +114,7 @@ class NodeIndex:
         return shares
 
     @cached_property
-    def domains_free(self) -> Sequence[Sequence[Amounts]]:
+    def domains_free(self) -> Sequence[Sequence[ResourceVector]]:
         """What is free in each domain, by rank, nodes that take no new pods included."""
         return [
             [total(map(self.free.__getitem__, domain.nodes)) for domain in row]
@@ -122,22 +122,22 @@ class NodeIndex:
         ]
 
 
-def fullness(kind: Demand, at: int, *, has: Amounts, free: Amounts) -> Fullness:
+def fullness(kind: Demand, at: int, *, has: ResourceVector, free: ResourceVector) -> Fullness:
     """Sorts nodes as a scheduler fills them: without GPUs for a task without, the fullest, by name."""
     if kind.amounts[_GPU]:
         return False, free[_GPU], at
     return has[_GPU] > 0, free[_CPU], at
 
 
-def share(free: Amounts, wants: Wants) -> float:
+def share(free: ResourceVector, wants: Wants) -> float:
     """The part of what is free that is wanted, of the scarcest resource."""
     return max((want / free[i] if free[i] > 0 else _NOTHING_FREE for i, want in wants), default=0.0)
 
 
-def total(every: Iterable[Amounts]) -> Amounts:
+def total(every: Iterable[ResourceVector]) -> ResourceVector:
     return tuple(sum(amounts) for amounts in zip(NO_AMOUNTS, *every, strict=True))
 
 
-def times(free: Amounts, amounts: Amounts) -> int:
+def times(free: ResourceVector, amounts: ResourceVector) -> int:
     """How often ``amounts`` fits in ``free``. Every task asks for at least one pod slot."""
     return min((have // want for have, want in zip(free, amounts, strict=True) if want), default=1 << 30)

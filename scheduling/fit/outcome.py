@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scheduling.gang.tree import ConstraintTree
-from scheduling.topology.levels import Domain
+from scheduling.topology.levels import DomainPath
 from scheduling.topology.requirements import SetPath
 
 
@@ -35,7 +35,9 @@ class SetOutcome:
     outside: int = 0
 
 
-def outcomes(tree: ConstraintTree, places: Mapping[str, Domain], *, paths: bool) -> tuple[SetOutcome, ...]:
+def outcomes(
+    tree: ConstraintTree, places: Mapping[str, DomainPath], *, paths: bool
+) -> tuple[SetOutcome, ...]:
     """Judge every requirement of a gang whose tasks all have a node.
 
     ``places`` gives the place of each task's node (``levels.domain_of``); a task whose node is unknown is
@@ -61,7 +63,7 @@ def worst(set_outcomes: tuple[SetOutcome, ...]) -> PlacementOutcome:
     )
 
 
-def _domains(places: list[Domain], rank: int, *, paths: bool) -> tuple[dict[tuple[str, ...], int], int]:
+def _domains(places: list[DomainPath], rank: int, *, paths: bool) -> tuple[dict[tuple[str, ...], int], int]:
     counts: dict[tuple[str, ...], int] = {}
     outside = 0
     for place in places:

@@ -83,7 +83,7 @@ def fitting_order(snapshot: Snapshot, gang: GangDemand) -> SetOrder | None:
     return None if change is None else order_of(change.gang.tree)
 
 
-_Candidate = tuple[Places, ...]
+_CandidateOrder = tuple[Places, ...]
 
 
 class _Orders:
@@ -95,10 +95,10 @@ class _Orders:
         self._numbers: dict[Hashable, int] = {}
         self._kind(gang.tree.root)
         self.nodes = [node for node in gang.tree.root.walk() if len(set(self._kinds_in(node))) > 1]
-        self.start: _Candidate = tuple(tuple(range(len(node.parts))) for node in self.nodes)
+        self.start: _CandidateOrder = tuple(tuple(range(len(node.parts))) for node in self.nodes)
         self._failed: list[tuple[Hashable, ...]] = []
 
-    def candidates(self, *, most: int) -> Iterator[_Candidate]:
+    def candidates(self, *, most: int) -> Iterator[_CandidateOrder]:
         """The orders other than that in force which may succeed, cheapest first; ``most`` are compared."""
         most = min(most, MOST_CANDIDATES)
         queue = [(self._cost(self.start), self.start)]
@@ -115,21 +115,21 @@ class _Orders:
                     queued.add(sequence)
                     heapq.heappush(queue, (self._cost(other), other))
 
-    def exclude(self, candidate: _Candidate, placer: Placer) -> None:
+    def exclude(self, candidate: _CandidateOrder, placer: Placer) -> None:
         """Try no order that begins like this one, which failed at the last part that was begun."""
         sequence = self._sequence(self.gang.tree.root, candidate)
         self._failed.append(sequence[: placer.furthest + 1])
 
-    def gang_in(self, candidate: _Candidate) -> GangDemand:
+    def gang_in(self, candidate: _CandidateOrder) -> GangDemand:
         places = {node.path: order for node, order in zip(self.nodes, candidate, strict=True)}
         tree = self.gang.tree
         return replace(self.gang, tree=replace(tree, root=_in_places(tree.root, places)))
 
-    def _fails(self, candidate: _Candidate) -> bool:
+    def _fails(self, candidate: _CandidateOrder) -> bool:
         sequence = self._sequence(self.gang.tree.root, candidate)
         return any(sequence[: len(beginning)] == beginning for beginning in self._failed)
 
-    def _neighbours(self, candidate: _Candidate) -> Iterator[_Candidate]:
+    def _neighbours(self, candidate: _CandidateOrder) -> Iterator[_CandidateOrder]:
         """The orders that differ in two parts which exchange their places."""
         for number, (node, places) in enumerate(zip(self.nodes, candidate, strict=True)):
             kinds = self._kinds_in(node)
@@ -141,7 +141,7 @@ class _Orders:
                         swapped[i], swapped[j] = swapped[j], swapped[i]
                         yield (*candidate[:number], tuple(swapped), *candidate[number + 1 :])
 
-    def _cost(self, candidate: _Candidate) -> tuple[int, int]:
+    def _cost(self, candidate: _CandidateOrder) -> tuple[int, int]:
         """The pods that are relabelled, and the parts that move. Only the pods of a leaf carry its name."""
         pods = moved = 0
         for node, places in zip(self.nodes, candidate, strict=True):
@@ -165,7 +165,7 @@ class _Orders:
     def _kinds_in(self, node: ConstraintNode) -> list[int | None]:
         return [None if part is None else self._kinds[part.path] for part in node.parts]
 
-    def _sequence(self, root: ConstraintNode, candidate: _Candidate) -> tuple[Hashable, ...]:
+    def _sequence(self, root: ConstraintNode, candidate: _CandidateOrder) -> tuple[Hashable, ...]:
         """The kinds of the root's parts in order, with the order in each."""
         places = {node.path: order for node, order in zip(self.nodes, candidate, strict=True)}
         return self._in_sequence(root, places)

@@ -20,8 +20,8 @@ from scheduling.topology.levels import Levels, domain_of
 RESOURCES = ("gpu", "cpu", "memory", "storage", "pods", "channels")
 """The entries of ``Amounts``, in this order; cpu in thousandths of a core, memory and storage in bytes."""
 
-Amounts = tuple[int, ...]
-NO_AMOUNTS: Amounts = (0,) * len(RESOURCES)
+ResourceVector = tuple[int, ...]
+NO_AMOUNTS: ResourceVector = (0,) * len(RESOURCES)
 _GPU = RESOURCES.index("gpu")
 _CHANNELS = RESOURCES.index("channels")
 
@@ -33,7 +33,7 @@ _FEW, _FEW_OF = 16, 32
 costs as much as to recount many more."""
 
 
-def amounts(**by_name: int) -> Amounts:
+def amounts(**by_name: int) -> ResourceVector:
     """Amounts by name; missing names are 0."""
     return tuple(by_name.get(name, 0) for name in RESOURCES)
 
@@ -43,11 +43,11 @@ class Holding:
     """Room that a workflow holds on a node. ``until`` is its latest end in epoch seconds, None if unknown."""
 
     holder: str
-    amounts: Amounts
+    amounts: ResourceVector
     until: float | None = None
 
 
-NodeUsage = tuple[tuple[Holding, ...], Amounts]
+NodeUsage = tuple[tuple[Holding, ...], ResourceVector]
 """What workflows hold on a node, and the usage of other tenants' pods."""
 
 OTHERS = "other tenants' pods"
@@ -64,15 +64,15 @@ class FitNode:
 
     name: str
     labels: Mapping[str, str]
-    allocatable: Amounts
+    allocatable: ResourceVector
     holdings: tuple[Holding, ...] = ()
-    others: Amounts = NO_AMOUNTS
+    others: ResourceVector = NO_AMOUNTS
     taints: tuple[Mapping[str, str], ...] = ()
     closed: str = ""
     lacks_channel: bool = False
 
     @property
-    def free(self) -> Amounts:
+    def free(self) -> ResourceVector:
         """What is free; never below 0, because usage and allocatable are observed at different times."""
         if not self.holdings:
             return self.without_work
@@ -104,7 +104,7 @@ class FitNode:
         return 0 if self.closed else self.free_of(_GPU)
 
     @property
-    def without_work(self) -> Amounts:
+    def without_work(self) -> ResourceVector:
         """What would be free if every workflow on the node had ended."""
         if self.others == NO_AMOUNTS:
             return self._offered
@@ -112,7 +112,7 @@ class FitNode:
         return tuple(max(0, amount - occupied) for amount, occupied in pairs)
 
     @property
-    def _offered(self) -> Amounts:
+    def _offered(self) -> ResourceVector:
         if not self.lacks_channel:
             return self.allocatable
         return (*self.allocatable[:_CHANNELS], 0, *self.allocatable[_CHANNELS + 1 :])

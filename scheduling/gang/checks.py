@@ -20,10 +20,10 @@ from scheduling.gang.stages import check_patience
 from scheduling.gang.tree import ConstraintNode, ConstraintTree, NodeRequirement, dropped_preferences, grow
 from scheduling.sentences import listing
 from scheduling.topology.coverage import broader_values
-from scheduling.topology.levels import Domain, Level
+from scheduling.topology.levels import DomainPath, Level
 from scheduling.topology.requirements import Gang, Requirement, describe, effective, place_of
 
-UnsupportedPreferred = Literal["refuse", "warn"]
+PreferenceWord = Literal["refuse", "warn"]
 """What becomes of a preference that the scheduler cannot hold: a fault, or ignored with a notice."""
 
 
@@ -32,8 +32,8 @@ def check_gang(
     levels: Sequence[Level],
     *,
     capabilities: Capabilities,
-    domains: Collection[Domain] | None,
-    unsupported_preferred: UnsupportedPreferred = "refuse",
+    domains: Collection[DomainPath] | None,
+    unsupported_preferred: PreferenceWord = "refuse",
     queue_timeout: float | None = None,
 ) -> tuple[list[Fault], list[Notice], ConstraintTree | None]:
     """Find every fault, and what the user should know of a gang that is accepted.
@@ -68,9 +68,7 @@ def check_gang(
     return in_order([*faults, *gang_faults]), [*notices, *gang_notices], tree
 
 
-def _kinds(
-    gang: Gang, capabilities: Capabilities, unsupported_preferred: UnsupportedPreferred
-) -> Iterator[Fault]:
+def _kinds(gang: Gang, capabilities: Capabilities, unsupported_preferred: PreferenceWord) -> Iterator[Fault]:
     """Requirements of a type that the scheduler does not support."""
     hard = Capability.TOPOLOGY_REQUIRED not in capabilities
     soft = Capability.TOPOLOGY_PREFERRED not in capabilities and unsupported_preferred == "refuse"
@@ -165,7 +163,7 @@ def _mixed_sets(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fa
 
 
 def _single_values(
-    tree: ConstraintTree, capabilities: Capabilities, domains: Collection[Domain] | None
+    tree: ConstraintTree, capabilities: Capabilities, domains: Collection[DomainPath] | None
 ) -> tuple[list[Fault], list[Notice]]:
     """The faults and notices of a scheduler whose domain is one label value instead of a path."""
     faults: list[Fault] = []
@@ -209,7 +207,7 @@ def _two_required(
         yield lacking(Capability.TOPOLOGY_PATH_DOMAINS, capabilities, path=path, because=because)
 
 
-def shared_values(domains: Collection[Domain], rank: int) -> list[str]:
+def shared_values(domains: Collection[DomainPath], rank: int) -> list[str]:
     """The values of one level that exist under two values of a broader level, sorted."""
     return sorted({value for (value, _), names in broader_values(domains, rank).items() if len(names) > 1})
 

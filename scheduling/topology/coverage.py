@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scheduling.topology.levels import Domain, Level, Levels, domain_of, ranks
+from scheduling.topology.levels import DomainPath, Level, Levels, domain_of, ranks
 from scheduling.topology.requirements import Gang, effective
 
 
@@ -93,14 +93,14 @@ def cover(
     )
 
 
-def _hides(place: Domain, rank: int, *, paths: bool) -> bool:
+def _hides(place: DomainPath, rank: int, *, paths: bool) -> bool:
     return None in place[: rank + 1] if paths else place[rank] is None
 
 
-def count(places: Mapping[Domain, int], levels: Levels, *, paths: bool) -> LabelCoverage:
+def count(places: Mapping[DomainPath, int], levels: Levels, *, paths: bool) -> LabelCoverage:
     """The coverage of levels by nodes that are only counted by their places; no node is named."""
 
-    def total(chosen: Iterable[Domain]) -> int:
+    def total(chosen: Iterable[DomainPath]) -> int:
         return sum(places[place] for place in chosen)
 
     return LabelCoverage(
@@ -117,7 +117,7 @@ def count(places: Mapping[Domain, int], levels: Levels, *, paths: bool) -> Label
     )
 
 
-def shared(domains: Collection[Domain], levels: Sequence[Level]) -> Iterator[SharedValue]:
+def shared(domains: Collection[DomainPath], levels: Sequence[Level]) -> Iterator[SharedValue]:
     """Each value under several parents, with the parents at the nearest level at which they differ."""
     for rank, level in enumerate(levels):
         reported: set[str] = set()
@@ -128,7 +128,7 @@ def shared(domains: Collection[Domain], levels: Sequence[Level]) -> Iterator[Sha
                 yield SharedValue(level, value, levels[above], tuple(sorted(split[value, above])))
 
 
-def broader_values(domains: Iterable[Domain], rank: int) -> Mapping[tuple[str, int], set[str]]:
+def broader_values(domains: Iterable[DomainPath], rank: int) -> Mapping[tuple[str, int], set[str]]:
     """For each value of a level and each broader level's rank, the values above it."""
     above: dict[tuple[str, int], set[str]] = defaultdict(set)
     for domain in domains:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.topology.coverage import SharedValue, count
-from scheduling.topology.levels import CLIQUE_LABELS, HOSTNAME_LABEL, Domain, Level, look_alike
+from scheduling.topology.levels import CLIQUE_LABELS, HOSTNAME_LABEL, DomainPath, Level, look_alike
 
 MAX_SUGGESTIONS = 8
 
@@ -58,7 +58,7 @@ class Suggestion:
 
 
 def cover_rows(
-    places: Mapping[Domain, int],
+    places: Mapping[DomainPath, int],
     levels: Sequence[Level],
     *,
     paths: bool,
@@ -85,7 +85,7 @@ def cover_rows(
     return tuple(rows)
 
 
-def _domains(places: Mapping[Domain, int], rank: int, *, paths: bool) -> int:
+def _domains(places: Mapping[DomainPath, int], rank: int, *, paths: bool) -> int:
     first = 0 if paths else rank
     parts = {place[first : rank + 1] for place in places}
     return sum(None not in part for part in parts)
@@ -112,7 +112,7 @@ def candidates(
 
 
 def suggest(
-    places: Mapping[Domain, int],
+    places: Mapping[DomainPath, int],
     levels: Sequence[Level],
     offered: Sequence[NodeLabel],
     *,
@@ -141,7 +141,7 @@ def _place(suggestion: Suggestion) -> tuple[int, int, str]:
     return suggestion.rank, suggestion.node_label.values, suggestion.node_label.label
 
 
-def _rank(places: Mapping[Domain, int], levels: int, at: int, *, paths: bool) -> int | None:
+def _rank(places: Mapping[DomainPath, int], levels: int, at: int, *, paths: bool) -> int | None:
     """The place of the value at ``at`` among the first ``levels`` of a place; None if it does not nest."""
     broader, narrower = -1, levels
     for level in range(levels):

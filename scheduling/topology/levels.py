@@ -37,7 +37,7 @@ class Level:
 
 Levels = tuple[Level, ...]
 
-Domain = tuple[str | None, ...]
+DomainPath = tuple[str | None, ...]
 """A node's place: one label value per level, broadest first; None where the node lacks the label."""
 
 
@@ -122,6 +122,6 @@ def check_look_alikes(levels: Sequence[Level], node_labels: Collection[str], *, 
     ]
 
 
-def domain_of(labels: Mapping[str, str], levels: Sequence[Level]) -> Domain:
+def domain_of(labels: Mapping[str, str], levels: Sequence[Level]) -> DomainPath:
     """The place of a node with these labels."""
     return tuple(labels.get(level.label) for level in levels)

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +18,7 @@ PRODUCT = (
 )
 BESIDE_IT = ("bench", "chaos", "localcluster")
 OF_DJANGO = {"Command", "Media", "Meta"}  # Django finds these classes by their names
-CLASS = re.compile(r"^ *class (\w+)[(:\[]", re.MULTILINE)
+ALIAS = re.compile(r"_?[A-Z]\w*[a-z]\w*")  # constants are written in capitals alone
 PUBLISHED = {  # names that others read, each with the place that publishes it
     ("pools/api/shapes.py", "held"): "a field of REST",
     ("workflows/api/shapes.py", "got"): "a field of REST",
@@ -75,15 +76,29 @@ def test_no_module_is_named_after_nothing(package):
     assert [path for path in modules_of(package) if path.stem in forbidden] == []
 
 
-def test_a_class_name_means_one_thing_in_the_product():
-    places = defaultdict(set)
+def types_in(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Each type that a module defines: a class by its name alone, an alias with what it stands for."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name not in OF_DJANGO:
+            yield node.name, "class"
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if ALIAS.fullmatch(name):
+                if not (isinstance(value, ast.Call) and ast.unparse(value.func) == "TypeVar"):
+                    yield name, ast.unparse(value)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if ALIAS.fullmatch(name):
+                yield name, ast.unparse(value)
+
+
+def test_a_type_means_one_thing_in_the_product():
+    """A class stands in one module; an alias may stand in several, if it is the same type in each."""
+    meanings = defaultdict(set)
     for package in PRODUCT:
-        for path in modules_of(package):
-            for name in CLASS.findall(path.read_text()):
-                if name not in OF_DJANGO:
-                    places[name].add(str(path.relative_to(CHECKOUT)))
-    assert len(places) > 300
-    assert {name: sorted(paths) for name, paths in places.items() if len(paths) > 1} == {}
+        for path, tree in trees(package).items():
+            for name, meaning in types_in(tree):
+                meanings[name].add((path, "class") if meaning == "class" else ("", meaning))
+    assert len(meanings) > 450
+    assert {name: sorted(places) for name, places in meanings.items() if len(places) > 1} == {}
 
 
 def test_no_test_is_about_one_without_a_noun():

@@ -32,7 +32,7 @@ USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@.+_-]{0,149}", re.ASCII)
 USERNAME_RULE = "1 to 150 letters, digits and @ . + - _, the first a letter or a digit"
 _MOST_NAMES = 1000
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -113,7 +113,7 @@ def client_address(meta: Mapping[str, Any], proxy: Proxy) -> str:
     return str(address) if address else "unknown"
 
 
-def caller_address(meta: Mapping[str, Any], proxy: Proxy) -> Address | None:
+def caller_address(meta: Mapping[str, Any], proxy: Proxy) -> IpAddress | None:
     """The peer's address, or the one that a proxy forwards for it; None if it is none.
 
     Each proxy adds the address of its own peer at the end of X-Forwarded-For. So entries count from the end,
@@ -146,7 +146,7 @@ def _within(text: str, networks: Sequence[Network]) -> bool:
     return address is not None and any(address in network for network in networks)
 
 
-def _address(text: str) -> Address | None:
+def _address(text: str) -> IpAddress | None:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:  # a unix socket has no address

@@ -33,7 +33,7 @@ class Needs:
     on: str | None = EVERYTHING
 
 
-Access = Mapping[str, Needs]
+AccessRules = Mapping[str, Needs]
 
 
 class Allowed(BasePermission):
@@ -47,7 +47,7 @@ class Allowed(BasePermission):
         method = "GET" if request.method == "HEAD" else str(request.method)
         if method == "OPTIONS" or not hasattr(view, method.lower()):
             return True  # says what there is, or is refused as a method
-        access: Access = getattr(view, "access", {})
+        access: AccessRules = getattr(view, "access", {})
         if needs := access.get(method):
             check(grants_of(user), needs, view.kwargs)
             return True

@@ -21,7 +21,7 @@ from web.children.fork_server import MARK, READY, STATUS
 
 log = structlog.get_logger(__name__)
 
-Job = Callable[[bytes], bytes]
+ChildFunction = Callable[[bytes], bytes]
 
 JOBS = Counter(
     "osmo_web_jobs",
@@ -69,7 +69,7 @@ class Children:
         """The server's process."""
         return self._server.pid if self._server else None
 
-    def run(self, job: Job, payload: bytes, bounds: JobBounds) -> memoryview:
+    def run(self, job: ChildFunction, payload: bytes, bounds: JobBounds) -> memoryview:
         """Run a module's function in a child. Raises Exceeded, Unavailable, RuntimeError where it raised."""
         result = "error"
         try:
@@ -90,7 +90,7 @@ class Children:
         with self._lock:
             self._close()
 
-    def _tried_twice(self, job: Job, payload: bytes, bounds: JobBounds) -> memoryview:
+    def _tried_twice(self, job: ChildFunction, payload: bytes, bounds: JobBounds) -> memoryview:
         for _ in range(2):
             try:
                 return self._run(job, payload, bounds)
@@ -98,7 +98,7 @@ class Children:
                 log.warning("fork_server_gone", pid=self.pid)
         raise _unavailable()
 
-    def _run(self, job: Job, payload: bytes, bounds: JobBounds) -> memoryview:
+    def _run(self, job: ChildFunction, payload: bytes, bounds: JobBounds) -> memoryview:
         own, childs = socket.socketpair()
         with own:
             with childs:

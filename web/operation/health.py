@@ -61,7 +61,7 @@ class DependencyStatus:
     detail: str = ""
 
 
-Probe = Callable[[], Sequence[DependencyStatus]]
+DependencyProbe = Callable[[], Sequence[DependencyStatus]]
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class _SharedProbe:
 
     name: str
     needed: bool
-    probe: Probe
+    probe: DependencyProbe
     lock: threading.Lock = field(default_factory=threading.Lock)
     running: "_ProbeRun | None" = None
 
@@ -110,7 +110,7 @@ class _ProbeRun:
 _probes: dict[str, _SharedProbe] = {}
 
 
-def register(name: str, probe: Probe, *, needed: bool) -> None:
+def register(name: str, probe: DependencyProbe, *, needed: bool) -> None:
     """Add a line to ``/readyz``; ``name`` and ``needed`` are used when the probe itself fails."""
     _probes[name] = _SharedProbe(name, needed, probe)
 

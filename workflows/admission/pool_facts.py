@@ -31,7 +31,7 @@ from scheduling.capabilities import Capabilities, Capability
 from scheduling.nodes.channels import NAMED, ChannelCount
 from scheduling.terms import SchedulingTerms
 from scheduling.topology.coverage import LabelCoverage, LevelCoverage, levels_named
-from scheduling.topology.levels import Domain
+from scheduling.topology.levels import DomainPath
 from scheduling.topology.requirements import Gang, effective
 from workflows.explain.levels import NAMED_NODES, unavailable
 from workflows.explain.reasons import uncovered
@@ -107,7 +107,7 @@ class PoolFacts:
     scheduler_served: bool
     """Whether the cluster serves what its scheduler needs, as far as is known."""
 
-    places: Mapping[Domain, int]
+    places: Mapping[DomainPath, int]
     """How many of its nodes are in each domain; empty: none is known."""
 
     coverage: LabelCoverage

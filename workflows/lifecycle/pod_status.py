@@ -75,7 +75,7 @@ _NODE_DISRUPTIONS = ("DeletionByTaintManager", "DeletionByPodGC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class PodReading:
     """A task's status by its pod. ``code`` is None while it has not ended.
 
     ``loss`` is the kind of loss if it ended and did not complete, ``evidence`` from what that was concluded.
@@ -91,12 +91,12 @@ class Reading:
     fault: NodeFault | None = None
 
 
-def read_pod(pod: PodSeen, *, now: datetime, start_timeout: timedelta) -> Reading | None:
+def read_pod(pod: PodSeen, *, now: datetime, start_timeout: timedelta) -> PodReading | None:
     """Read a pod that is in the cluster; None if its status is unknown (phase Unknown)."""
     if reading := _disrupted(pod):
         return reading
     if pod.phase == "Succeeded":
-        return Reading(status=TaskStatus.COMPLETED, code=0)
+        return PodReading(status=TaskStatus.COMPLETED, code=0)
     if pod.phase == "Failed":
         return _failed(pod, now)
     if pod.phase not in ("Pending", "Running"):
@@ -133,7 +133,7 @@ def read_gone(
     deleted: bool = False,
     traces: DeletionTraces = NO_TRACES,
     gone_at: datetime | None = None,
-) -> Reading:
+) -> PodReading:
     """Read a pod that is no longer there.
 
     ``eviction`` is how its scheduler evicted it, if it did; ``node_gone`` says that its node was removed,
@@ -159,7 +159,7 @@ def read_gone(
     return _backend(message, loss=Loss.PREEMPTED, evidence=UNEXPLAINED)
 
 
-def _with_node(pod: PodSeen, *, removed: bool, node: NodeHealth | None) -> Reading | None:
+def _with_node(pod: PodSeen, *, removed: bool, node: NodeHealth | None) -> PodReading | None:
     """How a pod ended whose node is gone or away."""
     if removed:
         message = f"Its node {pod.node_name} was removed from the cluster, and its pod with it."
@@ -170,12 +170,12 @@ def _with_node(pod: PodSeen, *, removed: bool, node: NodeHealth | None) -> Readi
     return None
 
 
-def _by_traces(pod: PodSeen, traces: DeletionTraces, gone_at: datetime | None) -> Reading | None:
+def _by_traces(pod: PodSeen, traces: DeletionTraces, gone_at: datetime | None) -> PodReading | None:
     """How a pod ended that was deleted without a word."""
     verdict = conclude(pod, traces, gone_at=gone_at)
     if verdict is None:
         return None
-    return Reading(
+    return PodReading(
         status=TaskStatus.FAILED_EVICTED if verdict.stale else TaskStatus.FAILED_PREEMPTED,
         code=EVICTED_CODE if verdict.stale else PREEMPTED_CODE,
         message=verdict.message,
@@ -184,14 +184,14 @@ def _by_traces(pod: PodSeen, traces: DeletionTraces, gone_at: datetime | None) -
     )
 
 
-def read_lost(pod: PodSeen, node: NodeHealth, *, lost_after: timedelta) -> Reading:
+def read_lost(pod: PodSeen, node: NodeHealth, *, lost_after: timedelta) -> PodReading:
     """Read a pod that has not ended on a node that is lost: nobody knows whether it still runs."""
     seconds = in_seconds(lost_after.total_seconds())
     message = f"Its node is lost: it is away for longer than {seconds}. {node.sentence(pod.node_name)}"
     return _backend(message, loss=Loss.NODE_LOST, evidence=BY_NODE, fault=NodeFault.LOST)
 
 
-def read_out_of_domain(pod: PodSeen, *, since: datetime, lost_after: timedelta) -> Reading:
+def read_out_of_domain(pod: PodSeen, *, since: datetime, lost_after: timedelta) -> PodReading:
     """Read a pod that runs on a node without its NVLink: the node has left the group's ComputeDomain."""
     seconds = in_seconds(lost_after.total_seconds())
     message = (
@@ -201,7 +201,7 @@ def read_out_of_domain(pod: PodSeen, *, since: datetime, lost_after: timedelta) 
     return _backend(message, loss=Loss.NODE_LOST, evidence=DOMAIN_LOST_NODE, fault=NodeFault.NVLINK)
 
 
-def read_domain_deleted(pod: PodSeen) -> Reading:
+def read_domain_deleted(pod: PodSeen) -> PodReading:
     """Read a pod whose claims name a ComputeDomain that somebody deleted; no node is to blame."""
     message = (
         f"Its group's ComputeDomain was deleted from outside: its pod on {pod.node_name} shares no NVLink "
@@ -210,10 +210,10 @@ def read_domain_deleted(pod: PodSeen) -> Reading:
     return _backend(message, loss=Loss.NODE_LOST, evidence=DOMAIN_DELETED)
 
 
-def _evicted(eviction: Eviction) -> Reading:
+def _evicted(eviction: Eviction) -> PodReading:
     """Preemption, reclaim and consolidation are preemption to OSMO; a stale gang is an eviction."""
     stale = eviction.cause == EvictionCause.STALE_GANG
-    return Reading(
+    return PodReading(
         status=TaskStatus.FAILED_EVICTED if stale else TaskStatus.FAILED_PREEMPTED,
         code=EVICTED_CODE if stale else PREEMPTED_CODE,
         message=eviction.message,
@@ -222,23 +222,23 @@ def _evicted(eviction: Eviction) -> Reading:
     )
 
 
-_WITHOUT_ROOM: Mapping[RoomCause, Reading] = {
-    RoomCause.PREEMPTED: Reading(
+_WITHOUT_ROOM: Mapping[RoomCause, PodReading] = {
+    RoomCause.PREEMPTED: PodReading(
         status=TaskStatus.FAILED_PREEMPTED, code=PREEMPTED_CODE, loss=Loss.PREEMPTED, evidence=ROOM_TAKEN
     ),
-    RoomCause.NODE_FAILED: Reading(
+    RoomCause.NODE_FAILED: PodReading(
         status=TaskStatus.FAILED_BACKEND_ERROR,
         code=BACKEND_CODE,
         loss=Loss.NODE_LOST,
         evidence=ROOM_NODE_FAILED,
     ),
-    RoomCause.NOT_READY: Reading(
+    RoomCause.NOT_READY: PodReading(
         status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, evidence=ROOM_NOT_READY
     ),
-    RoomCause.DELETED: Reading(
+    RoomCause.DELETED: PodReading(
         status=TaskStatus.FAILED_PREEMPTED, code=PREEMPTED_CODE, loss=Loss.PREEMPTED, evidence=ROOM_DELETED
     ),
-    RoomCause.SWITCHED_OFF: Reading(
+    RoomCause.SWITCHED_OFF: PodReading(
         status=TaskStatus.FAILED_PREEMPTED,
         code=PREEMPTED_CODE,
         loss=Loss.PREEMPTED,
@@ -247,7 +247,7 @@ _WITHOUT_ROOM: Mapping[RoomCause, Reading] = {
 }
 
 
-def read_without_room(room: RoomLoss) -> Reading:
+def read_without_room(room: RoomLoss) -> PodReading:
     """Read a pod that has not ended and has to go, because its gang has no room any more."""
     is_deleted = room.cause == RoomCause.DELETED
     message = room.reason if is_deleted else f"Its scheduler took the room of its gang back: {room.reason}"
@@ -263,9 +263,9 @@ def unbound_since(pod: PodSeen) -> datetime | None:
     return next((read_instant(condition.get("since")) for condition in refused), None)
 
 
-def read_unbound(message: str) -> Reading:
+def read_unbound(message: str) -> PodReading:
     """Read a pod that could not be bound in time to the node that its scheduler had assigned to it."""
-    return Reading(
+    return PodReading(
         status=TaskStatus.FAILED_PREEMPTED,
         code=PREEMPTED_CODE,
         message=message,
@@ -276,19 +276,19 @@ def read_unbound(message: str) -> Reading:
 
 def _of_unknown_cause(
     eviction: Eviction, pod: PodSeen | None, traces: DeletionTraces, gone_at: datetime | None
-) -> Reading | None:
+) -> PodReading | None:
     """What objects say of an eviction whose event names no cause; None for others, or if they say nothing."""
     if eviction.cause != EvictionCause.UNKNOWN or pod is None:
         return None
     return _disrupted(pod) or _by_traces(pod, traces, gone_at)
 
 
-def _disrupted(pod: PodSeen, *, gone: bool = False) -> Reading | None:
+def _disrupted(pod: PodSeen, *, gone: bool = False) -> PodReading | None:
     """How a pod ended that has a condition for it; one that neither failed nor is gone may yet go on."""
     for condition in _true_conditions(pod):
         if condition.get("reason") == PREEMPTED:
             message = condition.get("message") or "The scheduler preempted it."
-            return Reading(
+            return PodReading(
                 status=TaskStatus.FAILED_PREEMPTED,
                 code=PREEMPTED_CODE,
                 message=message,
@@ -319,30 +319,30 @@ def _disruption_fault(why: str) -> NodeFault | None:
     return NodeFault.LOST if why.startswith(_NODE_DISRUPTIONS) else None
 
 
-def _failed(pod: PodSeen, now: datetime) -> Reading | None:
+def _failed(pod: PodSeen, now: datetime) -> PodReading | None:
     pod_message = str(pod.digest.get("message") or "")
     if status_and_code := _POD_REASONS.get(str(pod.digest.get("reason") or "")):
         status, code = status_and_code
         message = f"{pod.digest['reason']}: {pod_message}".strip(": ")
-        return Reading(status=status, code=code, message=message, fault=_START_FAULTS.get(code))
+        return PodReading(status=status, code=code, message=message, fault=_START_FAULTS.get(code))
     ended = [c for c in _containers(pod) if c.get("state") == "terminated"]
     if (own := start_barrier_of(pod)) and own.get("state") == "terminated" and own.get("exit"):
         return _barrier_failed(own)
     if killed := next((c for c in ended if c.get("reason") == "OOMKilled"), None):
         message = f"Container {killed.get('name')} ran out of memory."
-        return Reading(status=TaskStatus.FAILED_EVICTED, code=EVICTED_CODE, message=message)
+        return PodReading(status=TaskStatus.FAILED_EVICTED, code=EVICTED_CODE, message=message)
     if lost := next((c for c in ended if c.get("reason") == "ContainerStatusUnknown"), None):
         return _lost(pod, lost, now)
     if not ended:
         message = pod_message or "Its pod failed without a reason."
-        return Reading(status=TaskStatus.FAILED, code=UNKNOWN_CODE, message=message)
+        return PodReading(status=TaskStatus.FAILED, code=UNKNOWN_CODE, message=message)
     worst = max(ended, key=lambda c: int(c.get("exit") or 0))
     code = int(worst.get("exit") or 0)
     detail = str(worst.get("message") or pod_message)
     message = f"Container {worst.get('name')} ended with exit code {code}" + (
         f": {detail}" if detail else "."
     )
-    return Reading(status=TaskStatus.FAILED, code=code, message=message)
+    return PodReading(status=TaskStatus.FAILED, code=code, message=message)
 
 
 def start_barrier_of(pod: PodSeen) -> Mapping[str, Any] | None:
@@ -356,26 +356,26 @@ def waits_at_barrier(pod: PodSeen) -> bool:
     return container is not None and pod.phase == "Pending" and container.get("state") == "running"
 
 
-def _barrier_failed(container: Mapping[str, Any]) -> Reading:
+def _barrier_failed(container: Mapping[str, Any]) -> PodReading:
     """The end of a task that never began, because of its peers or of the barrier itself."""
     code, detail = int(container["exit"]), str(container.get("message") or container.get("reason") or "")
     if code == barrier.NO_ADDRESS:
         message = f"Its start barrier ended without its peers. {detail}".strip()
-        return Reading(status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, message=message)
+        return PodReading(status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, message=message)
     message = f"Its start barrier failed with exit code {code}" + (f": {detail}" if detail else ".")
-    return Reading(status=TaskStatus.FAILED_START_ERROR, code=START_ERROR_CODE, message=message)
+    return PodReading(status=TaskStatus.FAILED_START_ERROR, code=START_ERROR_CODE, message=message)
 
 
-def _lost(pod: PodSeen, container: Mapping[str, Any], now: datetime) -> Reading:
+def _lost(pod: PodSeen, container: Mapping[str, Any], now: datetime) -> PodReading:
     """The kubelet lost sight of a container and may find it again."""
     since = read_instant(container.get("finished")) or read_instant(pod.digest.get("created")) or now
     if now - since < LOST_CONTAINER_GRACE:
-        return Reading(status=TaskStatus.RUNNING, recheck=since + LOST_CONTAINER_GRACE)
+        return PodReading(status=TaskStatus.RUNNING, recheck=since + LOST_CONTAINER_GRACE)
     message = f"The node lost container {container.get('name')}."
     return _backend(message, loss=Loss.NODE_LOST, evidence="container_lost")
 
 
-def _starting(pod: PodSeen, now: datetime) -> Reading | None:
+def _starting(pod: PodSeen, now: datetime) -> PodReading | None:
     """A status that follows from a waiting container, if any."""
     for container in _containers(pod):
         if container.get("state") != "waiting":
@@ -384,41 +384,41 @@ def _starting(pod: PodSeen, now: datetime) -> Reading | None:
         detail = str(container.get("message") or "")
         if reason in _WAITING_FAILS:
             status, code = _WAITING_FAILS[reason]
-            return Reading(status=status, code=code, message=f"{reason}: {detail}".strip(": "))
+            return PodReading(status=status, code=code, message=f"{reason}: {detail}".strip(": "))
         if reason == "CreateContainerConfigError":
             return _misconfigured(pod, f"{reason}: {detail}".strip(": "), now)
     return None
 
 
-def _misconfigured(pod: PodSeen, message: str, now: datetime) -> Reading:
+def _misconfigured(pod: PodSeen, message: str, now: datetime) -> PodReading:
     """A missing Secret or ConfigMap may still come."""
     since = _placed_at(pod) or read_instant(pod.digest.get("created"))
     if since is None or now - since <= CONFIG_ERROR_GRACE:
         until = since + CONFIG_ERROR_GRACE if since else None
-        return Reading(status=TaskStatus.SCHEDULING, message=message, recheck=until)
+        return PodReading(status=TaskStatus.SCHEDULING, message=message, recheck=until)
     return _backend(message)
 
 
-def _live(pod: PodSeen, now: datetime, start_timeout: timedelta) -> Reading:
+def _live(pod: PodSeen, now: datetime, start_timeout: timedelta) -> PodReading:
     if pod.phase == "Running":
-        return Reading(status=TaskStatus.RUNNING)
+        return PodReading(status=TaskStatus.RUNNING)
     if not pod.node_name:
-        return Reading(status=TaskStatus.SCHEDULING)
+        return PodReading(status=TaskStatus.SCHEDULING)
     placed = _placed_at(pod)
     if placed is not None and now - placed > start_timeout:
         return not_started(pod, start_timeout)
     recheck = placed + start_timeout if placed else None
-    return Reading(status=TaskStatus.INITIALIZING, recheck=recheck)
+    return PodReading(status=TaskStatus.INITIALIZING, recheck=recheck)
 
 
-def not_started(pod: PodSeen, start_timeout: timedelta) -> Reading:
+def not_started(pod: PodSeen, start_timeout: timedelta) -> PodReading:
     """The end of a task whose pod has not started in time, with what its containers wait for."""
     waits = [_wait(container) for container in _containers(pod) if container.get("state") == "waiting"]
     seconds = in_seconds(start_timeout.total_seconds())
     if waits_at_barrier(pod):
         waits = ["Its start barrier still waits for the addresses of its peers."]
     message = " ".join([f"Its pod did not start within {seconds} on {pod.node_name}.", *waits[:3]])
-    return Reading(status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, message=message)
+    return PodReading(status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, message=message)
 
 
 def _wait(container: Mapping[str, Any]) -> str:
@@ -445,8 +445,8 @@ def _containers(pod: PodSeen) -> Sequence[Mapping[str, Any]]:
 
 def _backend(
     message: str, *, loss: Loss = Loss.FAILED, evidence: str = "own_end", fault: NodeFault | None = None
-) -> Reading:
+) -> PodReading:
     status = TaskStatus.FAILED_BACKEND_ERROR
-    return Reading(
+    return PodReading(
         status=status, code=BACKEND_CODE, message=message, loss=loss, evidence=evidence, fault=fault
     )

@@ -21,7 +21,7 @@ from pools.clusters.connect import cluster_for
 from pools.models import Backend, Cluster
 from workflows import metrics
 from workflows.observer.foreign_usage import ForeignPodFollower, ForeignUsageSums
-from workflows.observer.inbox import Batch, Change, ForeignUsageChanges, Inbox, key_of
+from workflows.observer.inbox import Batch, ForeignUsageChanges, Inbox, Observation, key_of
 from workflows.observer.lease import (
     TAKE_SECONDS,
     ObserverLease,
@@ -219,7 +219,7 @@ class ClusterObserver:
                     log.warning("usage_not_written", cluster=self.uid, node=node, error=str(fault))
                     metrics.QUARANTINED.labels(self.uid, "usage").inc()
 
-    def _keep_aside(self, change: Change, error: str) -> None:
+    def _keep_aside(self, change: Observation, error: str) -> None:
         self.quarantine.add(change, error)
         kind = (
             change.kind

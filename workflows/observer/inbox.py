@@ -25,7 +25,9 @@ from workflows.values.observation import (
     UnreadableObject,
 )
 
-Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | QueueSeen | SliceSeen | EventSeen | UnreadableObject
+Observation = (
+    PodSeen | ObjectSeen | NodeSeen | TopologySeen | QueueSeen | SliceSeen | EventSeen | UnreadableObject
+)
 
 Completeness = Literal["queues", "slices"]
 """What the cluster's row says of apart from the rest: whether all of them are known, and why they are not."""
@@ -48,7 +50,7 @@ class Batch:
     the rows say, also after its store was put back.
     """
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[Observation] = field(default_factory=list)
     listed: set[Hashable] = field(default_factory=set)
     nodes_complete: bool = False
     kinds_complete: set[str] = field(default_factory=set)
@@ -57,7 +59,7 @@ class Batch:
     is_reachable: bool = False
     foreign_usage: "ForeignUsageChanges | None" = None
 
-    def add(self, change: Change) -> None:
+    def add(self, change: Observation) -> None:
         self.changes.append(change)
 
     @property
@@ -92,7 +94,7 @@ class Batch:
     def unreadable(self) -> list[UnreadableObject]:
         return [change for change in self.changes if isinstance(change, UnreadableObject)]
 
-    def only(self, changes: Sequence[Change]) -> "Batch":
+    def only(self, changes: Sequence[Observation]) -> "Batch":
         """Some of the changes, without what is known after them."""
         return Batch(changes=list(changes), listed=self.listed)
 
@@ -115,7 +117,7 @@ class ForeignUsageChanges:
     problem: str = ""
 
 
-def key_of(change: Change) -> Hashable:
+def key_of(change: Observation) -> Hashable:
     match change:
         case PodSeen():
             return ("Pod", change.namespace, change.name)
@@ -136,7 +138,7 @@ class Inbox:
     def __init__(self, *, most: int = MOST) -> None:
         self._most = most
         self._news = threading.Condition()
-        self._changes: dict[Hashable, Change] = {}
+        self._changes: dict[Hashable, Observation] = {}
         self._listed: set[Hashable] = set()
         self._is_reachable = False
         self._nodes_complete = False
@@ -148,7 +150,7 @@ class Inbox:
         self._closed = False
         self._ended = threading.Event()
 
-    def put(self, change: Change, *, listed: bool) -> None:
+    def put(self, change: Observation, *, listed: bool) -> None:
         """Add a change, waiting while there is no room. After ``close`` changes are dropped.
 
         ``listed``: a complete list had the object, or lacked it.

@@ -19,7 +19,7 @@ from django.db import DataError, Error, IntegrityError
 
 from cluster.storable import storable_text
 from web.times import naive_utc
-from workflows.observer.inbox import Batch, Change, key_of
+from workflows.observer.inbox import Batch, Observation, key_of
 from workflows.observer.lease import ObserverLeaseLost
 from workflows.values.observation import MAX_TEXT
 
@@ -43,7 +43,7 @@ def lies_in_contents(error: Exception) -> bool:
     return isinstance(error, DataError | IntegrityError) or state.startswith(_CONTENTS)
 
 
-def write_apart(batch: Batch, write: Callable[[Batch], None]) -> list[tuple[Change, Exception]]:
+def write_apart(batch: Batch, write: Callable[[Batch], None]) -> list[tuple[Observation, Exception]]:
     """Write the changes of a batch; returns those that cannot be written, each with its error.
 
     Raises what no object caused; then some parts may have been written, which is harmless to do again.
@@ -81,14 +81,14 @@ class Quarantine:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def admitted(self, changes: list[Change]) -> Iterator[Change]:
+    def admitted(self, changes: list[Observation]) -> Iterator[Observation]:
         """The changes to try: all but those of kept objects whose version is the same."""
         for change in changes:
             entry = self._entries.get(key_of(change))
             if entry is None or change.resource_version != entry.resource_version or _is_absent(change):
                 yield change
 
-    def add(self, change: Change, error: str) -> None:
+    def add(self, change: Observation, error: str) -> None:
         """Keep an object aside."""
         key = key_of(change)
         before = self._entries.pop(key, None)
@@ -97,7 +97,7 @@ class Quarantine:
         while len(self._entries) > MOST:
             self._entries.popitem(last=False)
 
-    def drop(self, change: Change) -> None:
+    def drop(self, change: Observation) -> None:
         """Forget an object that was written, or is gone."""
         self._entries.pop(key_of(change), None)
 
@@ -116,5 +116,5 @@ class Quarantine:
         return {"count": len(self._entries), "objects": first}
 
 
-def _is_absent(change: Change) -> bool:
+def _is_absent(change: Observation) -> bool:
     return bool(getattr(change, "absent", False))

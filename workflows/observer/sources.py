@@ -36,7 +36,7 @@ from scheduling.backends.registry import installed
 from scheduling.nodes.channels import CHANNEL_DRIVER
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.observer.foreign_usage import BOUND, ForeignUsageSums, see_foreign_pod
-from workflows.observer.inbox import Change, Completeness
+from workflows.observer.inbox import Completeness, Observation
 from workflows.observer.streams import Reduce, Source
 from workflows.values.observation import (
     DOMAIN_LABEL,
@@ -106,7 +106,7 @@ def sources_of(followed: Followed) -> Iterator[Source]:
     def source(
         kind: Kind,
         reduce: Reduce,
-        recorded: Callable[[], Iterable[Change]],
+        recorded: Callable[[], Iterable[Observation]],
         *,
         namespace: str = "",
         label: str = "",
@@ -247,7 +247,7 @@ def _installation() -> str:
     return row.uuid.hex
 
 
-def _recorded_nodes(uid: str) -> list[Change]:
+def _recorded_nodes(uid: str) -> list[Observation]:
     rows = Node.objects.filter(cluster_id=uid).values_list("name", "uid")
     return [
         NodeSeen(name=name, uid=node, labels={}, taints=(), allocatable={}, unschedulable=False, ready=False)
@@ -270,7 +270,7 @@ def _recorded_foreign_usage(uid: str) -> list[ForeignUsageSeen]:
     ]
 
 
-def _recorded_topologies(uid: str, resource: str) -> list[Change]:
+def _recorded_topologies(uid: str, resource: str) -> list[Observation]:
     rows = ObservedTopology.objects.filter(cluster_id=uid, resource=resource)
     return [
         TopologySeen(resource=resource, name=name, uid=object_uid, labels=())
@@ -278,7 +278,7 @@ def _recorded_topologies(uid: str, resource: str) -> list[Change]:
     ]
 
 
-def _recorded_queues(uid: str, resource: str) -> list[Change]:
+def _recorded_queues(uid: str, resource: str) -> list[Observation]:
     rows = ObservedQueue.objects.filter(cluster_id=uid, resource=resource)
     return [
         QueueSeen(resource=resource, name=name, uid=object_uid)
@@ -286,12 +286,12 @@ def _recorded_queues(uid: str, resource: str) -> list[Change]:
     ]
 
 
-def _recorded_slices(uid: str) -> list[Change]:
+def _recorded_slices(uid: str) -> list[Observation]:
     rows = ObservedSlice.objects.filter(cluster_id=uid)
     return [SliceSeen(name=name, node="") for name in rows.values_list("name", flat=True)]
 
 
-def _recorded_pods(uid: str, namespace: str) -> list[Change]:
+def _recorded_pods(uid: str, namespace: str) -> list[Observation]:
     rows = ObservedPod.objects.filter(cluster_id=uid, namespace=namespace, absent=False)
     return [
         PodSeen(namespace=namespace, name=name, uid=pod, group_uuid=group, phase=phase)
@@ -299,7 +299,7 @@ def _recorded_pods(uid: str, namespace: str) -> list[Change]:
     ]
 
 
-def _recorded_pod_groups(uid: str, namespace: str, kind: Kind) -> list[Change]:
+def _recorded_pod_groups(uid: str, namespace: str, kind: Kind) -> list[Observation]:
     """Pod groups of this API alone: those of another scheduler in this namespace are not in its lists."""
     rows = ObservedObject.objects.filter(
         cluster_id=uid, namespace=namespace, kind=POD_GROUP, digest__api=kind.api_version
@@ -310,7 +310,7 @@ def _recorded_pod_groups(uid: str, namespace: str, kind: Kind) -> list[Change]:
     ]
 
 
-def _recorded_objects(uid: str, namespace: str, kind: Kind) -> list[Change]:
+def _recorded_objects(uid: str, namespace: str, kind: Kind) -> list[Observation]:
     rows = ObservedObject.objects.filter(cluster_id=uid, namespace=namespace, kind=kind.name)
     return [
         ObjectSeen(kind=kind.name, namespace=namespace, name=name, uid=object_uid, group_uuid=group)

@@ -21,7 +21,7 @@ from cluster.kinds import Kind
 from cluster.storable import storable_text
 from cluster.watch import Changed, Deleted, Disconnected, Reconnected, Synced, Watch, backoff
 from workflows import metrics
-from workflows.observer.inbox import Change, Completeness, Inbox, key_of
+from workflows.observer.inbox import Completeness, Inbox, Observation, key_of
 from workflows.values.observation import (
     MAX_TEXT,
     EventSeen,
@@ -101,37 +101,37 @@ class Unchanged:
 class Memory:
     """Fingerprints of the objects that were passed on; tells which objects changed."""
 
-    def __init__(self, recorded: Iterable[Change]) -> None:
-        self._prints: dict[Hashable, tuple[bytes, Change]] = {}
+    def __init__(self, recorded: Iterable[Observation]) -> None:
+        self._prints: dict[Hashable, tuple[bytes, Observation]] = {}
         for change in recorded:
             self._prints[key_of(change)] = (b"", _slim(change))
 
-    def compared(self, change: Change) -> Change | Unchanged:
+    def compared(self, change: Observation) -> Observation | Unchanged:
         """The object, or its key alone if it is as it was passed on; nothing is remembered."""
         key = key_of(change)
         before = self._prints.get(key)
         return Unchanged(key) if before is not None and before[0] == _fingerprint(change) else change
 
-    def changed(self, change: Change) -> bool:
+    def changed(self, change: Observation) -> bool:
         key, mark = key_of(change), _fingerprint(change)
         before = self._prints.get(key)
         keeps = before is not None and isinstance(change, UnreadableObject)
         self._prints[key] = (mark, before[1] if before and keeps else _slim(change))
         return before is None or before[0] != mark
 
-    def forget(self, change: Change) -> Change:
+    def forget(self, change: Observation) -> Observation:
         """Forget an object; returns it as last read if it cannot be read now."""
         _, before = self._prints.pop(key_of(change), (b"", change))
         return before if isinstance(change, UnreadableObject) else change
 
-    def vanished(self, present: Iterable[Change | Unchanged]) -> list[Change]:
+    def vanished(self, present: Iterable[Observation | Unchanged]) -> list[Observation]:
         """Remove and return the objects that are not in a complete list."""
         keys = {item.key if isinstance(item, Unchanged) else key_of(item) for item in present}
         missing = [key for key in self._prints if key not in keys]
         return [self._prints.pop(key)[1] for key in missing]
 
 
-_BEYOND_DELETION: Mapping[type[Change], Mapping[str, Any]] = {
+_BEYOND_DELETION: Mapping[type[Observation], Mapping[str, Any]] = {
     NodeSeen: {"labels": {}, "taints": (), "allocatable": {}, "conditions": ()},
     PodSeen: {"digest": {}},
     ObjectSeen: {"digest": {}},
@@ -141,14 +141,14 @@ _BEYOND_DELETION: Mapping[type[Change], Mapping[str, Any]] = {
 }
 
 
-def _slim(change: Change) -> Change:
+def _slim(change: Observation) -> Observation:
     """The part of an object that a deletion needs; of an event none: an API server has those of an hour."""
     if isinstance(change, EventSeen):
         return _EVENT
     return replace(change, **_BEYOND_DELETION.get(type(change), {}))
 
 
-def _fingerprint(change: Change) -> bytes:
+def _fingerprint(change: Observation) -> bytes:
     """A digest of all of it; reducers fill in fields in one order, so equal ones read alike."""
     return hashlib.blake2b(repr(change).encode(), digest_size=12).digest()
 
@@ -304,6 +304,6 @@ class Follower:
         elif self._source.completeness:
             self._inbox.complete(self._source.completeness)
 
-    def _put_deleted(self, change: Change, *, listed: bool) -> None:
+    def _put_deleted(self, change: Observation, *, listed: bool) -> None:
         if not isinstance(change, EventSeen):  # one that expired is no news
             self._inbox.put(replace(change, absent=True), listed=listed)

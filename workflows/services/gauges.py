@@ -165,7 +165,7 @@ _ZERO_PER_BACKEND = (
     "osmo_release_stuck_groups",
 )
 
-Rows = dict[str, list[tuple[Any, ...]]]
+GaugeRows = dict[str, list[tuple[Any, ...]]]
 
 log = structlog.get_logger(__name__)
 
@@ -176,7 +176,7 @@ class StateCollector(Collector):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._read_at = float("-inf")
-        self._rows: Rows = {}
+        self._rows: GaugeRows = {}
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Names without a query, so that registering needs no database."""
@@ -190,7 +190,7 @@ class StateCollector(Collector):
                 family.add_metric([str(label) for label in labels], float(value))
             yield family
 
-    def _cached(self) -> Rows:
+    def _cached(self) -> GaugeRows:
         with self._lock:
             if time.monotonic() - self._read_at >= CACHED_SECONDS:
                 try:
@@ -201,7 +201,7 @@ class StateCollector(Collector):
             return self._rows
 
 
-def read() -> Rows:
+def read() -> GaugeRows:
     """All values now, as (value, label, ...) by name."""
     try:
         rows = _read_database()
@@ -214,8 +214,8 @@ def read() -> Rows:
     return rows
 
 
-def _read_database() -> Rows:
-    rows: Rows = {"osmo_state_up": [(1,)]}
+def _read_database() -> GaugeRows:
+    rows: GaugeRows = {"osmo_state_up": [(1,)]}
     with connection.cursor() as cursor:
         for name, query in _QUERIES.items():
             cursor.execute(query)

@@ -32,7 +32,7 @@ def _no_bool(value: Any) -> Any:
     return value
 
 
-Text = Annotated[str, BeforeValidator(_text)]
+SpecText = Annotated[str, BeforeValidator(_text)]
 
 
 def _positive(value: int) -> int:
@@ -55,7 +55,7 @@ def _duration(text: str) -> str:
 ExitActionName = Literal["COMPLETE", "FAIL", "RESCHEDULE", "RESTART_GROUP"]
 Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=2**31 - 1)]
 GracePeriod = Annotated[Count, AfterValidator(_positive)]
-Duration = Annotated[Text, AfterValidator(_duration)]
+Duration = Annotated[SpecText, AfterValidator(_duration)]
 
 
 class GrammarModel(BaseModel):
@@ -81,8 +81,8 @@ class Piece(GrammarModel):
 
 
 class TopologyEntry(GrammarModel):
-    key: Text
-    group: Text = "default"
+    key: SpecText
+    group: SpecText = "default"
     requirementType: Literal["required", "preferred", "auto"] = "required"  # noqa: N815 -- OSMO's field; auto is ours
     waitSeconds: Count | None = None  # noqa: N815 -- ours, written as OSMO writes its own
 
@@ -90,43 +90,43 @@ class TopologyEntry(GrammarModel):
 class ResourceModel(Piece):
     cpu: Count = 0
     gpu: Count = 0
-    memory: Text = ""
-    storage: Text = ""
-    platform: Text = ""
-    nodesExcluded: tuple[Text, ...] = ()  # noqa: N815 -- OSMO's field
+    memory: SpecText = ""
+    storage: SpecText = ""
+    platform: SpecText = ""
+    nodesExcluded: tuple[SpecText, ...] = ()  # noqa: N815 -- OSMO's field
     topology: tuple[TopologyEntry, ...] | None = None  # null: that of its task group
 
 
 class FileModel(GrammarModel):
-    path: Text
-    contents: Text | None = None
+    path: SpecText
+    contents: SpecText | None = None
     base64: bool = False
-    localpath: Text | None = None
+    localpath: SpecText | None = None
 
 
 class InputModel(GrammarModel):
-    task: Text | None = None
-    url: Text | None = None
-    regex: Text = ""
+    task: SpecText | None = None
+    url: SpecText | None = None
+    regex: SpecText = ""
     dataset: dict[str, Any] | None = None
 
 
 class OutputModel(GrammarModel):
-    url: Text | None = None
-    regex: Text = ""
+    url: SpecText | None = None
+    regex: SpecText = ""
     dataset: dict[str, Any] | None = None
 
 
 class KpiModel(GrammarModel):
-    index: Text
-    path: Text
+    index: SpecText
+    path: SpecText
 
 
 class CheckpointModel(GrammarModel):
-    path: Text
-    url: Text
-    frequency: Text
-    regex: Text = ""
+    path: SpecText
+    url: SpecText
+    frequency: SpecText
+    regex: SpecText = ""
 
 
 ResponseWord = Literal["requeue", "task", "fail"]
@@ -152,36 +152,36 @@ class RecoveryModel(GrammarModel):
 
 
 class TaskModel(Piece):
-    name: Text
-    image: Text
-    command: Annotated[tuple[Text, ...], Field(min_length=1)]
-    args: tuple[Text, ...] = ()
-    resource: Text = "default"
+    name: SpecText
+    image: SpecText
+    command: Annotated[tuple[SpecText, ...], Field(min_length=1)]
+    args: tuple[SpecText, ...] = ()
+    resource: SpecText = "default"
     lead: bool = False
     inputs: tuple[InputModel, ...] = ()
     outputs: tuple[OutputModel, ...] = ()
     kpis: tuple[KpiModel, ...] = ()
-    environment: dict[Text, Text] = Field(default_factory=dict)
+    environment: dict[SpecText, SpecText] = Field(default_factory=dict)
     files: tuple[FileModel, ...] = ()
     privileged: bool = False
     hostNetwork: bool = False  # noqa: N815 -- OSMO's field
-    volumeMounts: tuple[Text, ...] = ()  # noqa: N815 -- OSMO's field
-    credentials: dict[Text, Any] = Field(default_factory=dict)
+    volumeMounts: tuple[SpecText, ...] = ()  # noqa: N815 -- OSMO's field
+    credentials: dict[SpecText, Any] = Field(default_factory=dict)
     nvlink: FlagOrAuto = None  # ours: whether it claims its node's channel; auto: see scheduling.gang.nvlink
     recovery: RecoveryModel | None = None  # ours; under `tasks:` alone, for its own group
     terminationGracePeriodSeconds: GracePeriod | None = None  # noqa: N815 -- Kubernetes' field
-    downloadType: Text | None = None  # noqa: N815 -- OSMO's field
-    cacheSize: Text | None = None  # noqa: N815 -- OSMO's field
-    exitActions: dict[ExitActionName, Text] = Field(default_factory=dict)  # noqa: N815 -- OSMO's field
+    downloadType: SpecText | None = None  # noqa: N815 -- OSMO's field
+    cacheSize: SpecText | None = None  # noqa: N815 -- OSMO's field
+    exitActions: dict[ExitActionName, SpecText] = Field(default_factory=dict)  # noqa: N815 -- OSMO's field
     checkpoint: tuple[CheckpointModel, ...] = ()
     resources: Any = None
-    backend: Text | None = None
+    backend: SpecText | None = None
 
 
 class GroupModel(Piece):
     """``tasks`` are validated one at a time, and only then are what their type says (``validation``)."""
 
-    name: Text
+    name: SpecText
     barrier: bool = True
     ignoreNonleadStatus: bool = True  # noqa: N815 -- OSMO's field
     nvlink: FlagOrAuto = None  # ours; false: no ComputeDomain; true: all its tasks with GPUs claim a channel
@@ -202,20 +202,20 @@ class GroupModel(Piece):
 
 
 class TimeoutModel(GrammarModel):
-    exec_timeout: Text | None = None
-    queue_timeout: Text | None = None
+    exec_timeout: SpecText | None = None
+    queue_timeout: SpecText | None = None
 
 
 class WorkflowModel(GrammarModel):
-    name: Text
-    labels: dict[Text, Text] = Field(default_factory=dict)
-    pool: Text | None = None
-    backend: Text | None = None
+    name: SpecText
+    labels: dict[SpecText, SpecText] = Field(default_factory=dict)
+    pool: SpecText | None = None
+    backend: SpecText | None = None
     groups: list[Any] | None = None
     tasks: list[Any] | None = None
     recovery: RecoveryModel | None = None  # ours; holds for every group that does not say otherwise
     topology: tuple[TopologyEntry, ...] = ()  # never carried out: refused, or warned of
-    resources: dict[Text, Any] = Field(default_factory=dict)
+    resources: dict[SpecText, Any] = Field(default_factory=dict)
     timeout: TimeoutModel = TimeoutModel()
 
 

@@ -9,11 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pools.documents.yaml_text import READING_BOUNDS, ParsedDocument, Place, Places, parse_document
+from pools.documents.yaml_text import (
+    READING_BOUNDS,
+    LineAndColumn,
+    LocatedText,
+    ParsedDocument,
+    parse_document,
+)
 from scheduling.errors import Fault, InvalidSpec, Notice, Path
 from scheduling.sentences import first
 from web.children import Exceeded, children
-from web.children.pool import Job
+from web.children.pool import ChildFunction
 from workflows.spec.limits import SpecLimits
 from workflows.spec.resolution import Resolver
 from workflows.spec.several_groups import shared_by_groups, topology_of_workflow
@@ -92,11 +98,11 @@ class DistantPlaces:
 
     plain: PlainText
 
-    def locate_all(self, paths: Sequence[Path]) -> list[Place]:
+    def locate_all(self, paths: Sequence[Path]) -> list[LineAndColumn]:
         """Line and column of each path. Raises InvalidSpec if that exceeds the limits of reading."""
         if not paths:
             return []
-        places: list[Place] = _in_child(locate_job, (self.plain, list(paths)))
+        places: list[LineAndColumn] = _in_child(locate_job, (self.plain, list(paths)))
         return places
 
 
@@ -109,7 +115,7 @@ def read_in_child(plain: PlainText) -> WorkflowSpec:
     raise InvalidSpec(message, faults)
 
 
-def _in_child(job: Job, request: object) -> Any:
+def _in_child(job: ChildFunction, request: object) -> Any:
     try:
         answer = children().run(job, pickle.dumps(request), READING_BOUNDS)
     except Exceeded as error:
@@ -127,7 +133,7 @@ def _at_most(faults: Sequence[Fault], limits: SpecLimits) -> tuple[Fault, ...]:
     return (*reported, Fault(reported[-1].path, "too_many_faults", message))
 
 
-def invalid(faults: Sequence[Fault], places: Places) -> InvalidSpec:
+def invalid(faults: Sequence[Fault], places: LocatedText) -> InvalidSpec:
     ordered = located(faults, places)
     return InvalidSpec(f"The workflow cannot be accepted. {_summary(ordered)}", ordered)
 

@@ -7,7 +7,7 @@ and writes a frozen value with slots field by field in Python, one without by it
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pools.documents.yaml_text import Places
+from pools.documents.yaml_text import LocatedText
 from pools.values.recovery_words import RecoveryWords
 from scheduling.errors import Fault, Notice, Path, format_path
 from scheduling.topology.requirements import Requirement
@@ -123,7 +123,7 @@ class WorkflowSpec:
     template: str | None
     """The text before it was rendered; None: nothing was templated."""
 
-    places: Places
+    places: LocatedText
     """The lines and columns of values in ``rendered``."""
 
     warnings: tuple[Notice, ...]
@@ -136,7 +136,7 @@ class WorkflowSpec:
         return located(faults, self.places)
 
 
-def located(faults: Sequence[Fault], places: Places) -> list[Fault]:
+def located(faults: Sequence[Fault], places: LocatedText) -> list[Fault]:
     """Faults with line and column, in document order. Those with a place keep it."""
     unplaced = {fault.path: (1, 1) for fault in faults if fault.line is None}
     unplaced |= zip(unplaced, places.locate_all(list(unplaced)), strict=True)

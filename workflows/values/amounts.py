@@ -65,7 +65,7 @@ def requested(gpu: int | None, cpu: int | None, memory: str | None, storage: str
     )
 
 
-def fit_amounts(of: Amounts, *, pods: int, channels: int) -> fit.Amounts:
+def fit_amounts(of: Amounts, *, pods: int, channels: int) -> fit.ResourceVector:
     """The amounts as verdicts count them."""
     return fit.amounts(
         gpu=of.gpu,

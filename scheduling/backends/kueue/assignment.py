@@ -14,7 +14,7 @@ from scheduling.backends.kueue.pod_sets import PodSet
 from scheduling.errors import InvalidSpec
 from scheduling.natural_order import natural
 from scheduling.sentences import count_of, plain_listing
-from scheduling.topology.levels import HOSTNAME_LABEL, Domain
+from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath
 
 MOST_NAMED = 3
 
@@ -79,7 +79,7 @@ def _spread(values: Mapping[str, Any], count: int) -> list[str]:
 def nodes_of_tasks(
     pod_set: PodSet,
     nodes: Sequence[tuple[str, int]],
-    domains: Mapping[str, Domain],
+    domains: Mapping[str, DomainPath],
     *,
     present: Mapping[str, str],
 ) -> dict[str, str]:
@@ -112,11 +112,11 @@ def nodes_of_tasks(
 
 
 def _by_slice(
-    pod_set: PodSet, slots: Sequence[str], domains: Mapping[str, Domain], staying: Mapping[str, str]
+    pod_set: PodSet, slots: Sequence[str], domains: Mapping[str, DomainPath], staying: Mapping[str, str]
 ) -> dict[str, str]:
     """Nodes for the tasks that do not stay: beside those of their slice that do, else a domain for all."""
     depth, names = (pod_set.slice_level or 0) + 1, [task.name for task in pod_set.tasks]
-    free: dict[Domain, list[str]] = {}
+    free: dict[DomainPath, list[str]] = {}
     for node in slots:
         free.setdefault(domains[node][:depth], []).append(node)
     slices = [names[at : at + pod_set.slice_size] for at in range(0, len(names), pod_set.slice_size)]
@@ -134,7 +134,7 @@ def _by_slice(
     return nodes
 
 
-def _check_required(pod_set: PodSet, room: Mapping[str, int], domains: Mapping[str, Domain]) -> None:
+def _check_required(pod_set: PodSet, room: Mapping[str, int], domains: Mapping[str, DomainPath]) -> None:
     level = pod_set.constraint.required
     if level is None:
         return
@@ -146,9 +146,9 @@ def _check_required(pod_set: PodSet, room: Mapping[str, int], domains: Mapping[s
         )
 
 
-def _check_slices(pod_set: PodSet, counts: Mapping[str, int], domains: Mapping[str, Domain]) -> None:
+def _check_slices(pod_set: PodSet, counts: Mapping[str, int], domains: Mapping[str, DomainPath]) -> None:
     assert pod_set.slice_level is not None
-    by_domain: dict[Domain, int] = {}
+    by_domain: dict[DomainPath, int] = {}
     for node, count in counts.items():
         domain = _domain_of(node, domains)[: pod_set.slice_level + 1]
         by_domain[domain] = by_domain.get(domain, 0) + count
@@ -160,15 +160,15 @@ def _check_slices(pod_set: PodSet, counts: Mapping[str, int], domains: Mapping[s
             )
 
 
-def _domain_of(node: str, domains: Mapping[str, Domain]) -> Domain:
+def _domain_of(node: str, domains: Mapping[str, DomainPath]) -> DomainPath:
     if node not in domains:
         raise InvalidSpec(f"Node {node}, which Kueue assigned, is not known yet.")
     return domains[node]
 
 
-def _words(domain: Domain) -> str:
+def _words(domain: DomainPath) -> str:
     return "/".join(value or "none" for value in domain)
 
 
-def _place(node: str, domain: Domain) -> tuple[tuple[tuple[int, int, str], ...], ...]:
+def _place(node: str, domain: DomainPath) -> tuple[tuple[tuple[int, int, str], ...], ...]:
     return tuple(natural(value or "") for value in (*domain, node))

@@ -42,7 +42,7 @@ _RESTART = "and restart Kueue's manager."
 _SWITCHED, _BY_BLOCK = "config.kueue.x-k8s.io/v1beta1", "config.kueue.x-k8s.io/v1beta2"
 """Versions in which ``waitForPodsReady`` has a switch, and in which its presence is the switch."""
 
-Rule = Callable[[Mapping[str, Any]], CheckResult]
+ComponentCheck = Callable[[Mapping[str, Any]], CheckResult]
 
 
 class _UnexpectedFormError(Exception):
@@ -170,7 +170,7 @@ def _field(configuration: Mapping[str, Any], *path: str, form: type[T]) -> T | N
 
 _FORMS: Mapping[type, str] = {dict: "mapping", list: "list", bool: "boolean"}
 
-RULES: Mapping[str, Rule] = {
+RULES: Mapping[str, ComponentCheck] = {
     "kueue_pods_ready": _pods_ready,
     "kueue_topology": _topology,
     "kueue_gpus": _gpus,

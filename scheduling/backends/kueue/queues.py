@@ -31,7 +31,7 @@ CLUSTER_QUEUE = ResourceKind(_VERSION, "ClusterQueue", "clusterqueues", namespac
 FLAVOR = ResourceKind(_VERSION, "ResourceFlavor", "resourceflavors", namespaced=False)
 TOPOLOGY = ResourceKind(_VERSION, "Topology", "topologies", namespaced=False)
 
-Reading = Mapping[str, Any]
+KueueQueue = Mapping[str, Any]
 RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods", GPU})
 """What tasks can request; templates may add others. A task that requests nothing is a pod, at least."""
 
@@ -152,7 +152,7 @@ def joined(namespace: str, name: str, *, selector: Mapping[str, str], objects: R
     return replace(queue, flavors=flavors, faults=faults, partial_faults=apart, usage=usage)
 
 
-def _is_strict(reading: Reading) -> bool | None:
+def _is_strict(reading: KueueQueue) -> bool | None:
     """None for a queue that an older release has read."""
     strategy = reading["settings"].get("strategy")
     return None if strategy is None else strategy == "StrictFIFO"
@@ -174,20 +174,20 @@ def queued(workload: Mapping[str, Any], *, created: str) -> QueuedGang | None:
     return QueuedGang(priority=int(spec.get("priority") or 0), since="" if is_later else created)
 
 
-def _stopped(words: str, kind: str, reading: Reading) -> Iterator[QueueFault]:
+def _stopped(words: str, kind: str, reading: KueueQueue) -> Iterator[QueueFault]:
     policy = reading["settings"]["stop"]
     if policy != RUNS:
         yield QueueFault(f"{kind}Stopped", f"{words} is stopped (stopPolicy {policy}) and admits nothing.")
 
 
-def _selecting(words: str, reading: Reading) -> Iterator[QueueFault]:
+def _selecting(words: str, reading: KueueQueue) -> Iterator[QueueFault]:
     """Without a selector a ClusterQueue is for no namespace (its definition); an empty one is for all."""
     if reading["settings"].get("selects_none"):
         message = f"{words} has no namespaceSelector, so it admits nothing of any namespace."
         yield QueueFault("NoNamespaceSelected", message)
 
 
-def _inactive_fault(words: str, reading: Reading) -> Iterator[QueueFault]:
+def _inactive_fault(words: str, reading: KueueQueue) -> Iterator[QueueFault]:
     if message := reading["settings"]["inactive"]:
         yield QueueFault("ClusterQueueInactive", f"{words} is inactive: {message}")
 
@@ -219,7 +219,7 @@ def _flavors(
     return usable, ()
 
 
-def _apart(words: str, usable: list[str], reading: Reading) -> Iterator[QueueFault]:
+def _apart(words: str, usable: list[str], reading: KueueQueue) -> Iterator[QueueFault]:
     """Resources that tasks request and that no flavor of a pool's nodes has together.
 
     Kueue takes the flavor of each resource group, and refuses a pod set that would get more than one

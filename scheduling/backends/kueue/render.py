@@ -37,7 +37,7 @@ from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import InvalidSpec, UnsupportedCapability
 from scheduling.preflight import CheckResult, Observed
 from scheduling.queues.joined_queues import JoinedQueue, QueuedGang, Readings
-from scheduling.topology.levels import HOSTNAME_LABEL, MAX_LEVELS, Domain, Levels
+from scheduling.topology.levels import HOSTNAME_LABEL, MAX_LEVELS, DomainPath, Levels
 
 OLDEST = SchedulerVersion(0, 15)
 """The first that serves ``kueue.x-k8s.io/v1beta2``, whose assignments are read here."""
@@ -110,7 +110,7 @@ class Kueue(PlainTexts, ByTable):
         return {**pod_group, "spec": {**pod_group["spec"], "active": False}}
 
     def nodes(
-        self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, Domain]
+        self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, DomainPath]
     ) -> Mapping[str, str]:
         """Spread the tasks of each pod set over the nodes that Kueue assigned to it."""
         answers = pod_set_answers(pod_group)

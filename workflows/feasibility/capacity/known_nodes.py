@@ -42,7 +42,7 @@ from scheduling.fit import snapshot as fit
 from scheduling.kubernetes_syntax import GPU
 from scheduling.nodes.channels import settled_until
 from scheduling.topology.coverage import LabelCoverage, count
-from scheduling.topology.levels import Domain, Levels, domain_of
+from scheduling.topology.levels import DomainPath, Levels, domain_of
 from workflows.feasibility.capacity.known_usage import NO_USAGE, ClusterUsage
 from workflows.feasibility.capacity.recent_values import RecentValues, database
 from workflows.values.amounts import STORAGE, allocatable, fit_amounts
@@ -120,7 +120,7 @@ class PlacesOfNodes:
     """
 
     table: Mapping[str, fit.FitNode]
-    counts: Mapping[Domain, int]
+    counts: Mapping[DomainPath, int]
     coverage: LabelCoverage
 
     def __len__(self) -> int:
@@ -386,7 +386,7 @@ def _taints(text: str) -> tuple[Mapping[str, str], ...]:
 
 
 @lru_cache(maxsize=1024)
-def _allocatable(texts: tuple[str | None, ...]) -> fit.Amounts:
+def _allocatable(texts: tuple[str | None, ...]) -> fit.ResourceVector:
     """Parse the texts of AMOUNTS; thousands of nodes have the same."""
     written = {key: text for key, text in zip(AMOUNTS, texts, strict=True) if text}
     return fit_amounts(allocatable(written), pods=_pods(written.get("pods")), channels=1)

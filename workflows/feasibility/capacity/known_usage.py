@@ -57,7 +57,7 @@ class GroupUsage:
     queue: str
     priority: str
     started: datetime | None
-    amounts: fit.Amounts
+    amounts: fit.ResourceVector
     on: Mapping[str, tuple[fit.Holding, ...]]
 
     @property
@@ -86,7 +86,7 @@ class UsageOfGroups:
 
     groups: Mapping[UUID, GroupUsage] = field(default_factory=dict)
     holdings: Mapping[str, HoldingsOfGroups] = field(default_factory=dict)
-    sums: Mapping[GroupKind, fit.Amounts] = field(default_factory=dict)
+    sums: Mapping[GroupKind, fit.ResourceVector] = field(default_factory=dict)
     digests: Digests[UUID] = field(default_factory=Digests, compare=False)
     number: int = field(default_factory=_NUMBERS.__next__, compare=False)
     base: int | None = field(default=None, compare=False)
@@ -153,7 +153,7 @@ class _ByNode(dict[str, dict[UUID, tuple[fit.Holding, ...]]]):
 class UsageOfOthers:
     """What other tenants' pods use, by node."""
 
-    by_node: Mapping[str, fit.Amounts] = field(default_factory=dict)
+    by_node: Mapping[str, fit.ResourceVector] = field(default_factory=dict)
     digests: Digests[str] = field(default_factory=Digests, compare=False)
 
     def __len__(self) -> int:
@@ -171,7 +171,7 @@ class ClusterUsage:
     def groups(self) -> Mapping[UUID, GroupUsage]:
         return self.of_groups.groups
 
-    def total(self, kinds: Iterable[GroupKind]) -> fit.Amounts:
+    def total(self, kinds: Iterable[GroupKind]) -> fit.ResourceVector:
         """The amounts of all groups of these kinds."""
         return total(self.of_groups.sums.get(kind, fit.NO_AMOUNTS) for kind in kinds)
 
@@ -354,7 +354,7 @@ def _group_usage(rows: Sequence[Row]) -> GroupUsage:
 
 
 @lru_cache(maxsize=1024)
-def _amounts(text: str) -> fit.Amounts:
+def _amounts(text: str) -> fit.ResourceVector:
     gpu, cpu, memory, storage, claims, least_gpus = json.loads(text)
     gpus = max(gpu or 0, least_gpus or 0)
     return fit_amounts(requested(gpus, cpu, memory, storage), pods=1, channels=int(bool(claims)))

@@ -22,7 +22,7 @@ from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.registry import installed
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.node_index import total
-from scheduling.fit.snapshot import RESOURCES, Amounts
+from scheduling.fit.snapshot import RESOURCES, ResourceVector
 from scheduling.queues.joined_queues import JoinedQueue
 from scheduling.queues.queue_state import QUEUE_RESOURCES, QueueState, QuotaAnswer, QuotaVerdict
 from workflows.feasibility.capacity.known_usage import NO_USAGE, ClusterUsage, GroupUsage
@@ -247,14 +247,16 @@ def _with_exact_usage(
         )
 
 
-def _corrected(observed: Mapping[str, float], every: Amounts, counted: Amounts) -> dict[str, float]:
+def _corrected(
+    observed: Mapping[str, float], every: ResourceVector, counted: ResourceVector
+) -> dict[str, float]:
     return {
         name: max(0.0, observed.get(name, 0.0) - every[place]) + counted[place]
         for name, place in zip(QUEUE_RESOURCES, _COUNTED, strict=True)
     }
 
 
-def _less(amounts: Mapping[str, float], gone: Amounts) -> dict[str, float]:
+def _less(amounts: Mapping[str, float], gone: ResourceVector) -> dict[str, float]:
     return {
         name: max(0.0, amounts.get(name, 0.0) - gone[place])
         for name, place in zip(QUEUE_RESOURCES, _COUNTED, strict=True)

@@ -11,7 +11,7 @@ from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainCapacity, Obstacle, Occupant, SetVerdict, Verdict
 from scheduling.gang import pins, set_order
 from scheduling.sentences import agree, count_of, in_seconds, listing, plain_listing
-from scheduling.topology.levels import Domain
+from scheduling.topology.levels import DomainPath
 from workflows.feasibility.capacity.nodes import ObservedNodes
 
 ANOTHER_WORKFLOW = "another workflow"
@@ -265,7 +265,7 @@ def _all(count: int) -> str:
     return "its task" if count == 1 else f"all {count} tasks"
 
 
-def _path(path: Domain | tuple[str, ...]) -> str:
+def _path(path: DomainPath | tuple[str, ...]) -> str:
     return '"' + "/".join(value or "" for value in path) + '"'
 
 

@@ -29,7 +29,7 @@ from workflows.lifecycle.pod_status import (
     OF_THE_ROOM,
     START_TIMEOUT_CODE,
     UNEXPLAINED,
-    Reading,
+    PodReading,
     ended_by_deletion,
     last_end,
     not_started,
@@ -292,7 +292,7 @@ class _TaskReader:
             pod_ip=pod.pod_ip if pod else "",
         )
 
-    def _loss(self, task: TaskView, reading: Reading, status: TaskStatus) -> LostTask:
+    def _loss(self, task: TaskView, reading: PodReading, status: TaskStatus) -> LostTask:
         pod, action = self._observed.pods.get(task.pod_name), self._action(task, reading)
         if action == ExitAction.RESCHEDULE and status != TaskStatus.RESCHEDULED:
             action = None  # no tries are left
@@ -308,13 +308,13 @@ class _TaskReader:
             action=action,
         )
 
-    def _action(self, task: TaskView, reading: Reading) -> ExitAction | None:
+    def _action(self, task: TaskView, reading: PodReading) -> ExitAction | None:
         if reading.code is None or reading.evidence in OF_THE_ROOM:
             return None
         task_actions = self._observed.exit_actions.get(task.pk, {})
         return exit_action(reading.code, task_actions, self._view.placement.default_exit_actions)
 
-    def _present(self, task: TaskView, pod: PodSeen) -> Reading | None:
+    def _present(self, task: TaskView, pod: PodSeen) -> PodReading | None:
         """Read the pod; one that cannot be read, or that never says since when it starts, ends in time."""
         if self._view.placement.has_attempts and ended_by_deletion(pod):
             return self._on_lost_node(pod) or self._ended_and_present(task, pod)
@@ -329,7 +329,7 @@ class _TaskReader:
             return replace(reading, message=f"{reading.message} {self._view.row.waiting_reason}")
         return reading
 
-    def _ended_and_present(self, task: TaskView, pod: PodSeen) -> Reading | None:
+    def _ended_and_present(self, task: TaskView, pod: PodSeen) -> PodReading | None:
         """How a pod ended that was deleted; None for a while, for why is known once it is gone."""
         now, ended_at = self._view.now, last_end(pod)
         if ended_at is None or now - ended_at < KEPT_GRACE:
@@ -339,13 +339,13 @@ class _TaskReader:
         sentence = f"The pod has ended and is still there: a finalizer holds it, or node {pod.node_name}."
         return replace(gone, message=f"{gone.message} {sentence}") if gone else None
 
-    def _lost(self, pod: PodSeen) -> Reading | None:
+    def _lost(self, pod: PodSeen) -> PodReading | None:
         """How a pod ends that has not ended itself, but is lost; None while it is not."""
         if self._observed.room_lost is not None:
             return read_without_room(self._observed.room_lost)
         return self._on_lost_node(pod) or self._out_of_domain(pod) or self._unbound(pod)
 
-    def _unbound(self, pod: PodSeen) -> Reading | None:
+    def _unbound(self, pod: PodSeen) -> PodReading | None:
         """How a pod ends that cannot be bound to its assigned node; None while it may be."""
         busy = self._observed.busy.get(pod.name)
         if busy is None or not self._view.placement.has_attempts:
@@ -355,7 +355,7 @@ class _TaskReader:
         self.recheck_at(busy.until)
         return None
 
-    def _out_of_domain(self, pod: PodSeen) -> Reading | None:
+    def _out_of_domain(self, pod: PodSeen) -> PodReading | None:
         """How a pod ends whose domain was deleted, or whose node is out of it for as long as a lost one."""
         if self._observed.domain_deleted and pod.digest.get("claims") and not pod.deleting:
             return read_domain_deleted(pod)
@@ -367,7 +367,7 @@ class _TaskReader:
         self.recheck_at(since + lost_after)
         return None
 
-    def _on_lost_node(self, pod: PodSeen) -> Reading | None:
+    def _on_lost_node(self, pod: PodSeen) -> PodReading | None:
         """How a pod ends whose node is lost, None while it is not; read again when it would be."""
         node, lost_after = self._observed.nodes.get(pod.node_name), self._observed.lost_after
         lost_at = node.lost_at(lost_after) if node else None
@@ -378,7 +378,7 @@ class _TaskReader:
         self.recheck_at(lost_at)
         return None
 
-    def _absent(self, task: TaskView, pod: PodSeen | None) -> Reading | None:
+    def _absent(self, task: TaskView, pod: PodSeen | None) -> PodReading | None:
         now = self._view.now
         if pod is None and not self._observed.complete:
             self.unobserved.append(task.pod_name)
@@ -415,7 +415,7 @@ class _TaskReader:
 
     def _gone(
         self, pod: PodSeen | None, *, eviction: Eviction | None, deleted: bool, since: datetime | None
-    ) -> Reading | None:
+    ) -> PodReading | None:
         """How a pod ended that is gone and is not made again as the same try."""
         node_gone = pod is not None and pod.node_name in self._observed.nodes_gone
         node = self._observed.nodes.get(pod.node_name) if pod is not None else None
@@ -470,7 +470,7 @@ class _TaskReader:
     def recheck_at(self, at: datetime) -> None:
         self.recheck = at if self.recheck is None else min(self.recheck, at)
 
-    def _status(self, task: TaskView, reading: Reading) -> TaskStatus:
+    def _status(self, task: TaskView, reading: PodReading) -> TaskStatus:
         if reading.code is None:
             return reading.status
         placement = self._view.placement

@@ -14,7 +14,7 @@ from scheduling import names
 from scheduling.nodes.node_health import NodeHealth
 from scheduling.sentences import as_sentence, in_seconds, listing, plural
 from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
-from workflows.lifecycle.pod_status import OF_THE_ROOM, ROOM_BUSY, Reading, last_end
+from workflows.lifecycle.pod_status import OF_THE_ROOM, ROOM_BUSY, PodReading, last_end
 from workflows.lifecycle.recovery import History, LostTask, Recovery, recover
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.reconcile.view.group_view import GroupView, TaskView
@@ -280,7 +280,7 @@ def _lead_completed(view: GroupView, moves: Mapping[int, TaskMove]) -> bool:
     return TaskStatus.COMPLETED in statuses
 
 
-def again_without_pods(view: GroupView, reading: Reading, *, out_of_domain: Sequence[str]) -> list[Change]:
+def again_without_pods(view: GroupView, reading: PodReading, *, out_of_domain: Sequence[str]) -> list[Change]:
     """The changes by which a gang that has no pods yet, and lost its room, is tried again.
 
     Nothing of it has run, so that is no question of its policy.

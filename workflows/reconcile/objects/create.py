@@ -24,7 +24,7 @@ from web.crashpoints import reached
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.reconcile.objects.apply import Applied, apply, create_objects
-from workflows.reconcile.objects.domains import Pins, check_domains, pins_text
+from workflows.reconcile.objects.domains import DomainPins, check_domains, pins_text
 from workflows.reconcile.objects.lost_pods import PodsAway, pods_away
 from workflows.reconcile.objects.placed_gangs import placed_together
 from workflows.reconcile.objects.plan import (
@@ -271,7 +271,7 @@ def desired_group(
     task_names = {task.name for task in tasks}
     tries = [task_try for task_try in view.values.tasks if task_try.name in task_names]
     generations = {task_try.generation for task_try in tries}
-    pins = Pins(view)
+    pins = DomainPins(view)
     ended = ended_tasks(view)
 
     def render(task_try: TaskTry) -> Obj:

@@ -20,7 +20,7 @@ from pools.clusters.capabilities import capabilities_at
 from pools.models import Cluster, Node
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import Capability
-from scheduling.topology.levels import Domain
+from scheduling.topology.levels import DomainPath
 from scheduling.topology.requirements import Requirement, SetPath
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_view import GroupView
@@ -51,7 +51,7 @@ def check_domains(view: GroupView, cluster: LeasedCluster) -> Retry | None:
     return None
 
 
-def _domains(view: GroupView, cluster: LeasedCluster) -> set[Domain]:
+def _domains(view: GroupView, cluster: LeasedCluster) -> set[DomainPath]:
     """The domains of the nodes that tasks of the group may use."""
     selectors = {tuple(sorted(task.placement.node_selector.items())) for task in view.values.tasks}
     labels = [level.label for level in view.placement.terms.levels]
@@ -75,7 +75,7 @@ def pins_text(pins: Mapping[str, str]) -> str:
     return json.dumps(pins, sort_keys=True)
 
 
-class Pins:
+class DomainPins:
     """Node labels that keep tasks tried again in their peers' domains, where their pod group cannot.
 
     A set without a placed peer adds nothing, so its tasks are held to the domain of the broader sets alone.

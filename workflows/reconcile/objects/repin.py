@@ -15,7 +15,7 @@ from scheduling.sentences import plain_listing
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.assess.recovering import next_try
-from workflows.reconcile.objects.domains import Pins
+from workflows.reconcile.objects.domains import DomainPins
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView, TaskView
 from workflows.reconcile.view.leased import LeasedCluster
@@ -32,7 +32,7 @@ def repins(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> l
     }
     if not waiting:
         return []
-    pins = Pins(view)
+    pins = DomainPins(view)
     if not pins.are_known:
         return []
     sentences: dict[str, str] = {}
