@@ -1,12 +1,8 @@
-"""The consistency check over REST: request one, and read its report. It reads only and repairs nothing.
+"""The consistency check over REST: request one, and read its report. It reads only and repairs nothing."""
 
-Until the release after this one the addresses under ``/api/audit`` answer as well, marked as deprecated.
-"""
-
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -17,14 +13,12 @@ from scheduling.errors import NotFound
 from web.access.permissions import Needs
 from web.limits.throttles import DoctorThrottle
 from web.policy import Action
-from web.rest.deprecation import announce
 from web.rest.queries import NoQuery
 from web.rest.shapes import AsStored, Instant, Shape, about
 from workflows.api.views import username
 
 DOCTOR = Needs(Action.DOCTOR_RUN)
 DIGITS = 18  # of the longest number that a column certainly holds
-RENAMED_ON = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 class FindingShape(Shape):
@@ -94,25 +88,6 @@ class ConsistencyCheckView(APIView):
                 f"{services.MOST_STORED}."
             )
         return Response(_shape(row))
-
-
-class _Renamed(APIView):
-    """An address of the release before; it goes with the next one."""
-
-    def finalize_response(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        response = super().finalize_response(request, *args, **kwargs)
-        announce(response, since=RENAMED_ON, successor=request.path.replace("/api/audit", "/api/doctor", 1))
-        return response
-
-
-@extend_schema_view(post=extend_schema(operation_id="ask_for_audit", deprecated=True))
-class AuditsView(_Renamed, ConsistencyChecksView):
-    pass
-
-
-@extend_schema_view(get=extend_schema(operation_id="get_audit", deprecated=True))
-class AuditView(_Renamed, ConsistencyCheckView):
-    pass
 
 
 def _shape(row: ConsistencyCheck) -> ConsistencyCheckShape:

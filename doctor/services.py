@@ -26,7 +26,7 @@ HISTORY = timedelta(hours=24)
 CONFIRM_SECONDS = 15.0
 MOST_FINDINGS = 1000
 MOST_STORED = 20
-TASK = "workflows.tasks.run_audit"
+TASK = "doctor.tasks.run_check"
 
 log = structlog.get_logger(__name__)
 

@@ -102,10 +102,3 @@ def preflight(
     if not printer.data(report, names=checks_of(report)):
         show_report(report, printer)
     end(exit_code(report))
-
-
-@app.command(hidden=True)
-def audit(context: typer.Context, *, wait: WaitSeconds = 300.0, output: Output = Format.TABLE) -> None:
-    """Deprecated: use doctor."""
-    context.obj.printer.note("osmo-topology audit is deprecated: use osmo-topology doctor")
-    doctor(context, wait=wait, output=output)

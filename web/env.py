@@ -36,7 +36,6 @@ PUBLIC_KEY_ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
 """Signatures that are verified with a key which is no secret."""
-FORMER_NAMES = {"OSMO_CONFIG_FILE": "OSMO_TOPOLOGY_CONFIG_FILE"}  # OSMO has a variable of that name
 _BROKERS = ("redis://", "rediss://", "redis+socket://", "memory://")
 _VERSION = r"^(\d{1,6}\.\d{1,6}\.\d{1,6})?$"
 
@@ -413,15 +412,6 @@ def _server_faults(env: Environment) -> Iterator[str]:
 def environment() -> Environment:
     """Return this process's settings; raises pydantic's ValidationError naming every wrong variable."""
     return read_environment(os.environ.get(SECRETS_DIRECTORY))
-
-
-def former_names() -> list[str]:
-    """Sentences about variables that have another name now and are set by the former alone."""
-    return [
-        f"{former} is not read any more: set {present}"
-        for former, present in FORMER_NAMES.items()
-        if former in os.environ and present not in os.environ
-    ]
 
 
 def read_environment(secrets_directory: str | None) -> Environment:

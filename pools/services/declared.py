@@ -156,13 +156,8 @@ def _digest(text: str) -> str:
 def _applied() -> AppliedText | None:
     """The text that was applied last; None before the first."""
     state = Installation.objects.values_list("declared", flat=True).first() or {}
-    if "applied" in state:
-        return AppliedText(**state["applied"]) if state["applied"] else None
-    if (
-        state and state["condition"] and state["condition"]["status"] == "True"
-    ):  # as a former release wrote it
-        return AppliedText(digest=state["digest"], newest=state["newest"])
-    return None
+    applied = state.get("applied")
+    return AppliedText(**applied) if applied else None
 
 
 def _is_applied(text: str) -> bool:

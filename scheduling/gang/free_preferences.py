@@ -20,11 +20,6 @@ def at_preference_levels(tree: ConstraintTree, count: int | None) -> ConstraintT
     return tree if count is None else replace(tree, root=_freed(tree.root, count))
 
 
-def has_free_preference(tree: ConstraintTree) -> bool:
-    """Whether a preference applies as one, and so could give way."""
-    return narrowest_preference(tree) is not None
-
-
 def narrowest_preference(tree: ConstraintTree) -> int | None:
     """The rank of the narrowest preference that applies as one; None without any."""
     ranks = (node.constraint.preferred for node in tree.root.walk())

@@ -12,41 +12,19 @@ v0.17: the scheduler applies edited constraints of a pending group in the next c
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scheduling.capabilities import Capabilities, Capability, lacking
 from scheduling.errors import Fault, Path
 from scheduling.gang.tree import ConstraintNode, ConstraintTree
 from scheduling.sentences import in_seconds
-from scheduling.topology.requirements import Gang, SetPath, effective, place_of
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One stage of a gang. ``begins`` is in seconds of waiting; ``relaxed`` are the sets relaxed then."""
-
-    number: int
-    begins: float
-    relaxed: tuple[SetPath, ...]
+from scheduling.topology.requirements import Gang, effective, place_of
 
 
 def stage_begins(gang: Gang) -> tuple[float, ...]:
     """When each stage begins, in seconds of waiting; the first at 0, and the only one without patience."""
     waits = {r.required_for for task in effective(gang).tasks for r in task.requirements if not r.required}
     return (0.0, *sorted(waits - {0.0}))
-
-
-def stages(tree: ConstraintTree) -> tuple[Stage, ...]:
-    """All stages of a gang, in order, with the sets that each relaxes, broader ones first."""
-    sets: dict[float, list[SetPath]] = {}
-    for node in tree.root.walk():
-        for member in node.members:
-            sets.setdefault(member.required_for, []).append(member.path)
-    begins = stage_begins(tree.gang)
-    return tuple(
-        Stage(number, begin, tuple(sets.get(begin, ())) if number else ())
-        for number, begin in enumerate(begins)
-    )
 
 
 def at_stage(tree: ConstraintTree, number: int) -> ConstraintTree:

@@ -85,18 +85,3 @@ def test_asking_too_often_is_told_when_to_come_back(operator):
 @pytest.mark.parametrize("number", [0, 2**31, 2**63, 2**200, "x", "%C2%B2", "-1", "%00"])
 def test_a_check_that_does_not_exist_is_a_404(operator, number):
     assert operator.get(f"/api/doctor/{number}").status_code == 404
-
-
-def test_the_old_addresses_answer_and_name_the_new_ones(operator):
-    requested = operator.post("/api/audit")
-    number = requested.json()["id"]
-    assert operator.post("/api/doctor").json() == requested.json()
-    shown = operator.get(f"/api/audit/{number}")
-    assert shown.json() == operator.get(f"/api/doctor/{number}").json()
-    headers = [(answer.headers["Deprecation"], answer.headers["Link"]) for answer in (requested, shown)]
-    assert headers == [
-        ("@1795305600", '</api/doctor>; rel="successor-version"'),
-        ("@1795305600", f'</api/doctor/{number}>; rel="successor-version"'),
-    ]
-    assert operator.get("/api/audit/0").headers["Deprecation"]
-    assert "Deprecation" not in operator.post("/api/doctor").headers

@@ -80,8 +80,7 @@ def test_the_changes_are_in_order_and_name_this_version():
     assert releases[:2] == ["Unreleased", VERSION]
     assert len(set(releases)) == len(releases)
     (unreleased,) = re.findall(r"^## Unreleased\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
-    renamed = ["Renamed", "Renamed; both names answer for one release"]
-    order = ["Before you upgrade", "Removed", *renamed, "Security", "Added", "Changed", "Fixed"]
+    order = ["Before you upgrade", "Removed", "Renamed", "Security", "Added", "Changed", "Fixed"]
     sections = re.findall(r"^### (.*)$", unreleased, re.MULTILINE)
     assert sections == [name for name in order if name in sections]
     assert not re.search(r"\n\n- ", unreleased), "a list is cut in two"

@@ -298,9 +298,3 @@ def test_an_operator_has_the_running_service_checked(command, stack):
     report = ended.json["report"]
     assert report["looked"]
     assert ended.code == (3 if report["findings"] else 4 if report["not_looked"] else 0)
-
-
-def test_the_old_name_of_the_check_says_its_new_one(command, stack):
-    ended = command("audit", "-o", "json")
-    assert ended.err.startswith("osmo-topology audit is deprecated: use osmo-topology doctor\n")
-    assert ended.json["report"]["looked"]

@@ -1,6 +1,5 @@
 """The checker on real rows and a cluster: silent while all is well, and telling what was broken."""
 
-import json
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 
@@ -304,11 +303,3 @@ def test_nothing_is_found_of_a_restart_that_carries_groups_over(world):
     assert findings() == []
     assert Workflow.objects.get(name=again).status == "COMPLETED"
     assert world.cluster.kinds() <= {"ConfigMap", "PriorityClass", "Queue", "Topology"}
-
-
-def test_the_old_name_of_the_command_says_its_new_one(world):
-    out, err = StringIO(), StringIO()
-    with pytest.raises(SystemExit):
-        call_command("audit", "--json", stdout=out, stderr=err)
-    assert err.getvalue() == "manage.py audit is deprecated: use manage.py doctor\n"
-    assert json.loads(out.getvalue())["counts"]

@@ -32,8 +32,6 @@ BINDER = ObjectQuery(
 )
 QUERIES = (SHARDS, SCHEDULERS, BINDER)
 
-Flags = Mapping[str, str]
-
 
 def check_installation(
     observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str, shard: str

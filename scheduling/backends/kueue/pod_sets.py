@@ -57,10 +57,6 @@ def too_many(count: int) -> str:
     )
 
 
-def count_of_pod_sets(tree: ConstraintTree) -> int:
-    return sum(1 for _ in _of_node(tree.root))
-
-
 def _of_node(node: ConstraintNode) -> Iterator[PodSet]:
     if node.sets and node.constraint:
         yield _sliced(node)

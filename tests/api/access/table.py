@@ -95,8 +95,6 @@ POST   /api/configs/history/{type}/revision/{no}/tags  403  403   403      403  
 
 POST   /api/doctor                            403     403      403      403      403      403    ok
 GET    /api/doctor/{no}                       403     403      403      403      403      403    404
-POST   /api/audit                             403     403      403      403      403      403    ok
-GET    /api/audit/{no}                        403     403      403      403      403      403    404
 
 GET    /api/configs/service                   403     403      403      403      403      ok     ok
 

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from rest_framework.test import APIClient
 
 from pools import selectors, services
-from pools.models import Backend, ConfigRevision, Installation, PodTemplate, Pool
+from pools.models import Backend, ConfigRevision, PodTemplate, Pool
 from pools.services import declared, health
 from tests.builders.configuration import FILE
 from tests.fakes.kai import kai_cluster, reached_through
@@ -247,15 +247,6 @@ def test_a_worker_without_the_setting_forgets_no_replaced_text(file, settings, f
     settings.ENV = with_file
     assert apply(file, first) == ("False", "Older", False)
     assert apply(file, newer) == ("True", "Applied", False)
-
-
-def test_what_a_former_release_has_applied_is_older_once_it_is_replaced(file):
-    apply(file, FILE)
-    [installation] = Installation.objects.all()
-    del installation.declared["applied"]
-    installation.save()
-    assert apply(file, NEWER) == ("True", "Applied", False)
-    assert apply(file, FILE) == ("False", "Older", False)
 
 
 DOORS = {

@@ -8,7 +8,7 @@ import redis
 from pydantic import ValidationError
 
 from osmo_topology import settings
-from web.env import DEVELOPMENT_KEY, Environment, former_names, read_environment
+from web.env import DEVELOPMENT_KEY, Environment, read_environment
 from web.identity.configuration import ProviderSettings, provider_settings
 
 KEY = "k" * 40
@@ -241,11 +241,3 @@ def test_cookies_need_tls_where_the_service_is_reached_by_it(start, address, wan
     assert start(env="development", service_url=address).reached_by_tls is want
     own = start(env="development").reached_by_tls
     assert settings.SESSION_COOKIE_SECURE is settings.CSRF_COOKIE_SECURE is own
-
-
-def test_a_variable_that_has_another_name_now_is_named(monkeypatch):
-    monkeypatch.delenv("OSMO_TOPOLOGY_CONFIG_FILE", raising=False)
-    monkeypatch.setenv("OSMO_CONFIG_FILE", "/etc/osmo/config.yaml")
-    assert former_names() == ["OSMO_CONFIG_FILE is not read any more: set OSMO_TOPOLOGY_CONFIG_FILE"]
-    monkeypatch.setenv("OSMO_TOPOLOGY_CONFIG_FILE", "/etc/osmo-topology/config.yaml")
-    assert former_names() == []

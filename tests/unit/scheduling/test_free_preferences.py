@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from scheduling.backends.kai import Kai
-from scheduling.gang.free_preferences import at_preference_levels, has_free_preference
+from scheduling.gang.free_preferences import at_preference_levels, narrowest_preference
 from scheduling.gang.stages import at_stage
 from scheduling.gang.tree import Constraint, build_tree
 from scheduling.names import topology
@@ -57,7 +57,7 @@ def test_a_preference_that_is_still_held_as_required_does_not_give_way_before_it
     ],
 )
 def test_only_a_preference_that_applies_as_one_can_give_way(lines, want):
-    assert has_free_preference(build_tree(build.gang(*lines), POOL)) is want
+    assert (narrowest_preference(build_tree(build.gang(*lines), POOL)) is not None) is want
 
 
 def rendered(gang, depth):

@@ -12,7 +12,7 @@ from scheduling.capabilities import Capabilities, Capability
 from scheduling.errors import format_path
 from scheduling.gang.checks import check_gang
 from scheduling.gang.soundness import check_requirements
-from scheduling.gang.stages import stage_begins, stages
+from scheduling.gang.stages import stage_begins
 from scheduling.gang.tree import build_tree, dropped_preferences
 from scheduling.topology.requirements import Gang, GangTask, Requirement
 from tests.unit.scheduling.build import gang, levels, request
@@ -69,14 +69,6 @@ def test_each_stage_is_held_as(stage):
 def test_stages_begin_when_a_wait_ends():
     assert stage_begins(TWO_WAITS) == (0, 30, 60)
     assert stage_begins(gang("a b: rack? r", "c: zone! z")) == (0,)
-
-
-def test_a_stage_names_the_sets_it_relaxes():
-    assert [stage.relaxed for stage in stages(build_tree(TWO_WAITS, POOL))] == [
-        (),
-        ((("zone", "z"), ("rack", "r2")),),
-        ((("zone", "z"), ("rack", "r1")),),
-    ]
 
 
 def test_a_stage_that_does_not_exist_is_never_rendered():

@@ -6,19 +6,11 @@ timeout counts only time in which all its tasks had nodes, over all attempts; wh
 has none, the rest of it bounds that wait, because its peers hold theirs.
 """
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from scheduling.sentences import in_seconds
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.view.group_view import GroupView, TaskView
-
-WITHOUT_DEADLINE: Mapping[TaskStatus, str] = {
-    TaskStatus.SUBMITTING: "The next reconciliation moves it on, without any cluster.",
-    TaskStatus.WAITING: "It holds nothing and ends with its upstream groups, each of which has a deadline.",
-}
-"""Why a live status needs no deadline; every other one has one. A group that is PROCESSING gets its own with
-the first create that may have been sent: before, it holds nothing, and waits for its cluster to be back."""
 
 
 def timed_out(view: GroupView) -> tuple[TaskStatus, str] | None:
