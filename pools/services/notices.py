@@ -11,10 +11,16 @@ from scheduling.errors import Notice, format_path
 from scheduling.sentences import count_of
 from scheduling.topology.levels import Levels, check_look_alikes
 
+OSMO_SCHEDULER_TIMEOUT = 30
+"""Seconds; the default of OSMO's own service."""
+
 
 def pool_notices(pool: Pool) -> list[Notice]:
     """Notices of a saved pool about its cluster and its templates. At most two queries."""
-    return [*_of_backend(pool), *_of_source(pool), *_of_labels(pool), *_of_templates(pool)]
+    notices = [*_of_backend(pool), *_of_source(pool), *_of_labels(pool), *_of_templates(pool)]
+    if pool.download_type is not None:
+        notices.append(_not_carried_out("download_type", "no data is downloaded"))
+    return notices
 
 
 FROZEN = (
@@ -66,12 +72,23 @@ def _of_templates(pool: Pool) -> list[Notice]:
 
 
 def backend_notices(backend: Backend) -> list[Notice]:
-    """Notices of a saved backend about its cluster."""
+    """Notices of a saved backend about its cluster and fields without effect."""
     notices = []
     for kind, code in (("Reachable", "unreachable"), ("SchedulerServed", "scheduler_unknown")):
         if (entry := conditions.find(backend.conditions, kind)) and entry["status"] != "True":
             notices.append(Notice(code, entry["message"]))
+    if backend.scheduler_timeout != OSMO_SCHEDULER_TIMEOUT:
+        why = "the timeouts of pools and workflows end what waits"
+        notices.append(_not_carried_out("scheduler_timeout", why, "scheduler_settings"))
+    if backend.tests:
+        notices.append(_not_carried_out("tests", "no tests of backends are run"))
     return notices
+
+
+def _not_carried_out(field: str, why: str, *above: str) -> Notice:
+    """About a field of OSMO's that nothing reads, where its value is not OSMO's default."""
+    message = f'"{field}" is accepted but not carried out: {why}.'
+    return Notice("not_carried_out", message, (*above, field))
 
 
 def _of_backend(pool: Pool) -> list[Notice]:

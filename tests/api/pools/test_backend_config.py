@@ -47,6 +47,14 @@ def test_a_backend_is_posted_as_osmo_writes_it(admin, cluster):
     assert (revision.description, revision.tags, revision.username) == ("first", ["new"], "root")
 
 
+def test_a_field_that_nothing_reads_is_accepted_with_a_warning_where_it_is_not_osmos_default(admin):
+    status, reply = post(admin, "a", {"tests": ["nccl"], "scheduler_settings": {"scheduler_timeout": 60}})
+    assert (status, reply["tests"], reply["scheduler_settings"]["scheduler_timeout"]) == (200, ["nccl"], 60)
+    timeout, tests = reply["warnings"]
+    assert '"scheduler_timeout" is accepted but not carried out' in timeout
+    assert '"tests" is accepted but not carried out' in tests
+
+
 def test_a_backend_says_whether_its_drivers_daemons_have_dns_names(admin):
     assert post(admin, "a", {})[1]["imex_dns_names"] is True
     assert post(admin, "a", {"imex_dns_names": False})[1]["imex_dns_names"] is False
