@@ -87,23 +87,29 @@ class DomainCapacity:
 
 @dataclass(frozen=True, slots=True)
 class SetVerdict:
-    """One set with a required level, or the whole gang: its needs, and the domains for it.
-
-    ``alike`` counts the equal sets that share this entry: same size, same requests, same broader set.
-    ``fit_now`` and ``fit_empty`` count domains that could hold the set alone; ``unlabelled`` counts nodes
-    with room that its constraint does not see. ``nearest`` are the domains that lack least, nearest first.
-    """
+    """One set with a required level, or the whole gang: its needs, and the domains for it."""
 
     path: SetPath
+
     alike: int
+    """How many equal sets share this entry: same size, same requests, same broader set."""
+
     key: str | None
     label: str | None
     tasks: int
     domains: int
+
     fit_now: int
+    """How many domains could hold the set if it were alone."""
+
     fit_empty: int
+    """How many could when empty."""
+
     unlabelled: int
+    """How many nodes with room its constraint does not see."""
+
     nearest: tuple[DomainCapacity, ...]
+    """The domains that lack least, nearest first."""
 
     @property
     def is_blocked(self) -> bool:
@@ -112,32 +118,49 @@ class SetVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer, with the obstacles or with the places that the gang would get.
-
-    ``places`` is the placement that the scheduler would find now: node by task. ``most_placed`` is how many
-    tasks it places before it gives up. ``order`` is the order of sets that NOW needs, where that is not the
-    gang's; ``pins`` are the sets that NOW needs to be pinned to a domain. ``another_order``: the gang would
-    fit now with its sets in another order, but none was found that could be chosen. ``proven`` is False in
-    two cases: NOT_NOW might really be NEVER, because the search hit its limit or its conditions are only
-    necessary ones; or NOW depends on the scheduler's order of tasks, which is unknown. ``room`` is the number
-    of tasks, each as large as the largest, that the pool has room for now on any nodes: if it is at least
-    ``tasks``, the obstacle is the topology. ``room_empty`` is the same on empty, open nodes. ``quota`` is
-    whether the gang's queues admit it, ``contention`` what is known of the other work there.
-    """
+    """The answer, with the obstacles or with the places that the gang would get."""
 
     answer: Answer
     sets: tuple[SetVerdict, ...]
+
     places: Mapping[str, str] = field(default_factory=dict)
+    """The placement that the scheduler would find now: node by task."""
+
     most_placed: int = 0
+    """How many tasks it places before it gives up."""
+
     another_order: bool = False
+    """Whether the gang would fit now in another order of sets, but none was found that could be chosen."""
+
     order: SetOrder = ()
+    """The order of sets that NOW needs, where that is not the gang's."""
+
     pins: Pins = ()
+    """The sets that NOW needs to be pinned to a domain."""
+
     proven: bool = True
+    """False in two cases.
+
+    NOT_NOW might really be NEVER, because the search hit its limit or its conditions are only necessary ones;
+    or NOW depends on the scheduler's order of tasks, which is unknown.
+    """
+
     tasks: int = 0
+
     room: int = 0
+    """How many tasks, each as large as the largest, the pool has room for now on any nodes.
+
+    If it is at least ``tasks``, the obstacle is the topology.
+    """
+
     room_empty: int = 0
+    """The same on empty, open nodes."""
+
     quota: QuotaVerdict = NO_QUEUES
+    """Whether the gang's queues admit it."""
+
     contention: Contention = UNKNOWN_CONTENTION
+    """What is known of the other work there."""
 
     @property
     def has_place(self) -> bool:

@@ -103,23 +103,31 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintNode:
-    """A co-location set, or several with exactly the same tasks. ``sets`` is in placement order.
-
-    ``tasks`` are those directly in this node; ``size`` and ``gpus`` count those below as well, and
-    ``required_for`` is the longest time for which anything here or below is required. ``free_place`` is the
-    free leaf's place among the sub-sets, None for the last (``set_order``). With a ``domain`` the set is
-    pinned to it by node labels and has no constraint (``pins``).
-    """
+    """A co-location set, or several with exactly the same tasks."""
 
     path: SetPath
     members: tuple[NodeRequirement, ...]
+
     tasks: tuple[GangTask, ...]
+    """Those directly in this node."""
+
     sets: tuple["ConstraintNode", ...]
+    """In placement order."""
+
     size: int
+    """How many tasks are in this node and below."""
+
     gpus: int
+    """Those of all these tasks."""
+
     required_for: float
+    """The longest time for which anything here or below is required."""
+
     free_place: int | None = None
+    """The free leaf's place among the sub-sets; None: the last (``set_order``)."""
+
     domain: tuple[str, ...] = ()
+    """That to which node labels pin the set, which then has no constraint (``pins``)."""
 
     @property
     def constraint(self) -> Constraint:

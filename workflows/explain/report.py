@@ -48,24 +48,31 @@ class PendingPreferences:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitExplanation:
-    """Why one group waits.
-
-    ``evidence`` is JSON of the reason's own (``explain.reasons``), for display: nothing is decided on it.
-    ``conditions`` are the group's. ``report`` is None where nodes are not the obstacle or none is known.
-    ``recovery`` is what follows when it loses a task, ``avoided_nodes`` are those its attempt keeps off.
-    """
+    """Why one group waits."""
 
     group: str
     status: str
     why: Why
     sentence: str
     since: datetime | None
+
     evidence: Json
+    """JSON of the reason's own (``explain.reasons``), for display: nothing is decided on it."""
+
     preferences: PendingPreferences | None
+
     report: FeasibilityReport | None
+    """None: nodes are not the obstacle, or none is known."""
+
     conditions: Sequence[Json]
+    """The group's."""
+
     recovery: str
+    """What follows when it loses a task."""
+
     avoided_nodes: Sequence[str]
+    """Those that its attempt keeps off."""
+
     explained_at: datetime
 
     @property

@@ -43,27 +43,38 @@ class PatienceAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatienceFacts:
-    """What was observed of a group with patience.
-
-    ``stage_begins`` has the second at which each stage begins (``scheduling.gang.stages``), ``stage`` is the
-    row's and ``pod_group_stage`` the pod group's (None: no pod group observed), ``since`` is when the clock
-    started. ``unplaced``: every task has its pod, and none has or had a node. ``bound``: one has, or has
-    finished. ``recorded`` says that the row's constraints are those of the pod group. ``free_after`` is after
-    how many seconds its preferences may give way (0: never), ``has_row_levels`` whether those of the pod
-    group name as many levels as the row says.
-    """
+    """What was observed of a group with patience."""
 
     stage_begins: Sequence[float]
+    """The second at which each stage begins (``scheduling.gang.stages``)."""
+
     stage: int
+    """The row's."""
+
     pod_group_stage: int | None
+    """The pod group's; None: no pod group observed."""
+
     since: datetime | None
+    """When the clock started."""
+
     now: datetime
+
     unplaced: bool
+    """Whether every task has its pod, and none has or had a node."""
+
     bound: bool
+    """Whether one has a node, or has finished."""
+
     reachable: bool
+
     recorded: bool
+    """Whether the row's constraints are those of the pod group."""
+
     free_after: int = 0
+    """After how many seconds its preferences may give way; 0: never."""
+
     has_row_levels: bool = True
+    """Whether the preferences of the pod group name as many levels as the row says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,21 +29,25 @@ class NodeMembership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolNode:
-    """A node as last observed, with those of the given pools, and of their platforms, that it belongs to.
-
-    ``others`` is the usage of other tenants' pods, None if unknown.
-    """
+    """A node as last observed."""
 
     cluster: str
     name: str
     labels: Mapping[str, str]
     taints: Sequence[Mapping[str, Any]]
     allocatable: Amounts
+
     others: Amounts | None
+    """The usage of other tenants' pods; None: unknown."""
+
     ready: bool
     unschedulable: bool
+
     pools: tuple[str, ...]
+    """Those of the given pools that it belongs to."""
+
     memberships: tuple[NodeMembership, ...]
+    """The same with their platforms."""
 
     @property
     def key(self) -> tuple[str, str]:

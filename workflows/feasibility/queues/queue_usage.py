@@ -41,22 +41,28 @@ _COUNTED = tuple(RESOURCES.index(name) for name in QUEUE_RESOURCES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueReading:
-    """A chain of queues, from the groups' own up, and our work in the cluster.
-
-    ``is_complete``: all usage of the chain is known. ``usage`` leaves out the groups that the verdict is on.
-    ``preemption_delay`` is for how many seconds a gang waits before others are preempted for it;
-    ``consolidates``: the scheduler may move running work.
-    """
+    """A chain of queues, and our work in the cluster."""
 
     scheduler: BoundedQueues
     priority: str
     queue: str
+
     queues: tuple[QueueState, ...]
+    """From the groups' own up."""
+
     is_complete: bool
+    """Whether all usage of the chain is known."""
+
     now: datetime
+
     usage: ClusterUsage = NO_USAGE
+    """Without the groups that the verdict is on."""
+
     preemption_delay: float = 0
+    """For how many seconds a gang waits before others are preempted for it."""
+
     consolidates: bool = False
+    """Whether the scheduler may move running work."""
 
     @property
     def beside(self) -> list[GroupUsage]:

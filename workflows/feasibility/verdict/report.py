@@ -54,24 +54,31 @@ MOST_PLACES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeasibilityReport:
-    """The verdict on one task group; ``verdict`` is None while none of its nodes is known.
-
-    ``nodes`` counts the nodes that the group may use, as listed at ``synced_at`` (None: never).
-    ``others_known`` False: the usage of other tenants' pods is unknown, so it counts as free.
-    ``workable_spec``: see there.
-    """
+    """The verdict on one task group."""
 
     group: str
     scheduler: str
     tasks: int
+
     verdict: Verdict | None
+    """None: none of its nodes is known."""
+
     sentence: str
+
     nodes: int
+    """How many nodes the group may use."""
+
     synced_at: datetime | None
+    """When these were listed; None: never."""
+
     others_known: bool
+    """False: the usage of other tenants' pods is unknown, so it counts as free."""
+
     made_at: datetime
     forecast: Forecast = NO_FORECAST
+
     workable_spec: str | None = None
+    """The topology that would work, as YAML; empty: none is known; None: no place is passed over."""
 
     @property
     def answer(self) -> Answer | None:

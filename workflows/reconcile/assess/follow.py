@@ -83,41 +83,60 @@ TEARING_DOWN = Condition(type="Released", status="False", reason="TearingDown")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPods:
-    """A group's pods by name as last observed, and since when each is absent.
-
-    ``complete`` says that a pod that is not in ``pods`` is not in the cluster, ``observer_silent`` that no
-    observer is at work, since ``heartbeat_at`` if one ever was. ``evictions`` are the messages of the
-    scheduler's evictions, oldest first,
-    ``nodes_gone`` nodes that were removed from the cluster. ``exit_actions`` are the tasks' own, by row;
-    ``uncounted_tries`` are how many earlier tries of a task do not count as retries. ``unfollowed`` is the
-    time in which nobody followed the cluster, if these pods were missed after it. ``nodes`` are those of its
-    pods that are not healthy; after ``lost_after`` one that is away is lost. ``out_of_domain`` are pods by
-    name whose node has left the group's ComputeDomain, and since when; ``domain_deleted`` says that somebody
-    deleted it under them. ``traces`` may explain why pods were deleted. ``room_lost`` says how the gang lost
-    the room that its scheduler had given it, ``busy`` which pods by name cannot be bound to the nodes that it
-    gave them.
-    ``settled`` are running pods of which the rows of their tasks say all that there is: there is nothing to
-    read from them.
-    """
+    """A group's pods by name, as last observed."""
 
     pods: Mapping[str, PodSeen]
+
     gone_at: Mapping[str, datetime]
+    """Since when each is absent."""
+
     settled: Collection[str] = ()
+    """Running pods of which the rows of their tasks say all that there is; nothing is read from them."""
+
     complete: bool = False
+    """Whether a pod that is not in ``pods`` is not in the cluster."""
+
     observer_silent: bool = False
+    """Whether no observer is at work."""
+
     heartbeat_at: datetime | None = None
+    """Since when none is, if one ever was."""
+
     nodes_gone: Collection[str] = ()
+    """Nodes that were removed from the cluster."""
+
     evictions: Sequence[str] = ()
+    """The messages of the scheduler's evictions, oldest first."""
+
     exit_actions: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """The tasks' own, by row."""
+
     uncounted_tries: Mapping[int, int] = field(default_factory=dict)
+    """How many earlier tries of a task do not count as retries, by row."""
+
     nodes: Mapping[str, NodeHealth] = field(default_factory=dict)
+    """Those of its pods that are not healthy."""
+
     lost_after: timedelta | None = None
+    """After how long a node that is away is lost."""
+
     out_of_domain: Mapping[str, datetime] = field(default_factory=dict)
+    """Pods whose node has left the group's ComputeDomain, and since when."""
+
     domain_deleted: bool = False
+    """Whether somebody deleted the ComputeDomain under them."""
+
     unfollowed: tuple[datetime, datetime] | None = None
+    """The time in which nobody followed the cluster, if these pods were missed after it."""
+
     traces: DeletionTraces = NO_TRACES
+    """They may explain why pods were deleted."""
+
     room_lost: RoomLoss | None = None
+    """How the gang lost the room that its scheduler had given it."""
+
     busy: Mapping[str, BusyNode] = field(default_factory=dict)
+    """Pods that cannot be bound to the nodes that its scheduler gave them."""
 
     def of(self, pods: Iterable[str]) -> "ObservedPods":
         """The same of these pods alone."""
