@@ -65,7 +65,7 @@ def known_types() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryFilter:
-    """The criteria of a list; ``at`` selects, for each type, the newest revision at that time."""
+    """The criteria of a list."""
 
     types: Collection[str] = ()
     name: str = ""
@@ -73,7 +73,10 @@ class HistoryFilter:
     tags: Collection[str] = ()
     created_after: datetime | None = None
     created_before: datetime | None = None
+
     at: datetime | None = None
+    """Selects, for each type, the newest revision at that time."""
+
     newest_first: bool = field(default=False)
     offset: int = 0
     limit: int = 20

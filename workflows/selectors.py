@@ -82,7 +82,7 @@ class UnknownTask(NotFound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowFilter:
-    """The filter of a list; empty means all. ``labels`` are (key, value or None for any)."""
+    """The filter of a list; empty means all."""
 
     users: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
@@ -90,7 +90,10 @@ class WorkflowFilter:
     tags: tuple[str, ...] = ()
     pools: tuple[str, ...] = ()
     priorities: tuple[str, ...] = ()
+
     labels: tuple[tuple[str, str | None], ...] = ()
+    """(Key, value or None for any), as ``without_labels`` are."""
+
     without_labels: tuple[tuple[str, str | None], ...] = ()
     submitted_after: datetime | None = None
     submitted_before: datetime | None = None

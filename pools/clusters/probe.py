@@ -59,19 +59,22 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The result of a probe.
-
-    ``problem`` says why the cluster did not answer, ``refusal`` why the scheduler cannot be used there,
-    ``doubt`` why that could not be found out; each is empty otherwise.
-    """
+    """The result of a probe."""
 
     problem: str = ""
+    """Why the cluster did not answer; empty: it did."""
+
     reason: str = ""
     cluster_uid: str = ""
     kubernetes_version: str = ""
     scheduler_version: str = ""
+
     refusal: str = ""
+    """Why the scheduler cannot be used there; empty otherwise."""
+
     doubt: str = ""
+    """Why that could not be found out; empty otherwise."""
+
     compute_domains: bool | None = None
     findings: tuple[FeatureFinding, ...] = ()
 

@@ -24,12 +24,15 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A condition as people see it. ``label`` sums it up in one or two words."""
+    """A condition as people see it."""
 
     type: str
     status: str
     tone: Tone
+
     label: str
+    """Sums it up in one or two words."""
+
     reason: str
     message: str
     since: str

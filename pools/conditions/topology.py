@@ -48,24 +48,33 @@ class TopologyObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedPool:
-    """A pool and what its scheduler keeps for it. ``scheduler`` is the schedulerName of its pods.
-
-    ``topologies`` is None while the cluster's were never listed, and empty where the scheduler has none.
-    ``external``: they belong to somebody else. ``paths``: domains are paths of labels. ``joins``: its gangs
-    join a ``queue`` of somebody else's, which is None while it was not listed. ``hides_unlabelled``: its
-    scheduler sees no node that lacks a label.
-    """
+    """A pool and what its scheduler keeps for it."""
 
     name: str
+
     scheduler: str
+    """The schedulerName of its pods."""
+
     node_selector: Mapping[str, str]
     levels: Levels
+
     paths: bool
+    """Whether domains are paths of labels."""
+
     external: bool
+    """Whether its topologies belong to somebody else."""
+
     topologies: Sequence[TopologyObject] | None
+    """None: the cluster's were never listed; empty: the scheduler has none."""
+
     joins: bool = False
+    """Whether its gangs join a queue of somebody else's."""
+
     queue: JoinedQueue | None = None
+    """That queue; None: it was not listed."""
+
     hides_unlabelled: bool = False
+    """Whether its scheduler sees no node that lacks a label."""
 
 
 def evaluate(pools: Sequence[EvaluatedPool], nodes: Nodes) -> dict[str, list[Condition]]:

@@ -154,19 +154,24 @@ def check_text(text: str, *, limits: TextLimits) -> None:
 
 @dataclass(slots=True)
 class _Open:
-    """A container being filled. ``key`` is a mapping's key that waits for its value.
-
-    ``wants_key``: what comes next is a key. With ``merging`` it is what ``<<`` merges.
-    """
+    """A container being filled."""
 
     value: Any
     place: LineAndColumn
     anchor: str | None
     is_mapping: bool
+
     wants_key: bool
+    """Whether what comes next is a key."""
+
     places: dict[str | int, LineAndColumn] = field(default_factory=dict)
+
     key: str = ""
+    """A mapping's key that waits for its value."""
+
     merging: bool = False
+    """Whether it is what ``<<`` merges."""
+
     merged: list[tuple[Any, LineAndColumn]] = field(default_factory=list)
     count: int = 1
 

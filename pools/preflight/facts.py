@@ -24,27 +24,35 @@ class CheckedPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """A backend's cluster, as it was read with this process's credentials.
-
-    ``shard`` is the value of the backend's shard, empty for none. ``username`` is that of the credentials in
-    the cluster, ``rights`` says of each right whether they have it. ``channels`` are the nodes that offer a
-    channel of NVLink. ``clock`` is the API server's time less ours, in seconds.
-    """
+    """A backend's cluster, as it was read with this process's credentials."""
 
     backend: str
     namespace: str
     scheduler: SchedulerBackend | None
     scheduler_type: str
     scheduler_name: str
+
     shard: str
+    """The value of the backend's shard; empty: it has none."""
+
     probe: Probe
+
     username: Reading[str]
+    """That of the credentials in the cluster."""
+
     rights: Reading[Mapping[Right, bool]]
+    """Of each right, whether the credentials have it."""
+
     device_class: Reading[bool]
+
     channels: Reading[frozenset[str]]
+    """The nodes that offer a channel of NVLink."""
+
     pools: Reading[tuple[CheckedPool, ...]]
     installed: Observed
+
     clock: Reading[float]
+    """The API server's time less ours, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

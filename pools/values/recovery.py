@@ -42,27 +42,36 @@ class Response(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPolicy:
-    """How a group recovers; the defaults are those of groups accepted before there was recovery.
-
-    ``most`` bounds the losses by failure and by node that are recovered from, ``most_preemptions`` those by
-    preemption (None: without a bound). ``backoff_first`` and ``backoff_limit`` are seconds before the
-    attempt after a loss that is no preemption: the first pause, doubled with each further one, and the
-    longest. ``replace_patience`` is for how many seconds the replacement of one task of a lost node may wait
-    for a place beside its peers before the group is requeued. ``avoid_nodes`` is of how many nodes, on which
-    the group lost a task last, the next attempt keeps off. ``unexplained`` is the response to a deletion that
-    nothing explains, None for that to a preemption.
-    """
+    """How a group recovers; the defaults are those of groups accepted before there was recovery."""
 
     preempted: Response = Response.FAIL
+
     unexplained: Response | None = None
+    """The response to a deletion that nothing explains; None: that to a preemption."""
+
     node_lost: Response = Response.FAIL
     failed: Response = Response.FAIL
+
     most: int = 3
+    """The most losses by failure and by node that are recovered from."""
+
     most_preemptions: int | None = None
+    """Those by preemption; None: without a bound."""
+
     backoff_first: float = 30.0
+    """Seconds before the attempt after a loss that is no preemption, doubled with each further one."""
+
     backoff_limit: float = 600.0
+    """The longest such pause, in seconds."""
+
     replace_patience: float = 600.0
+    """For how many seconds the replacement of one task of a lost node may wait for a place beside its peers.
+
+    Then the group is requeued.
+    """
+
     avoid_nodes: int = 0
+    """How many nodes, on which the group lost a task last, the next attempt keeps off."""
 
     def response(self, loss: Loss) -> Response:
         return Response(getattr(self, loss.value))

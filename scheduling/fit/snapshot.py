@@ -129,26 +129,33 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """``domains[rank]`` in order of path; ``places[node][rank]`` is the node's domain there, or None.
-
-    ``is_complete``: these are all nodes of the cluster. A scheduler that counts room in a domain counts its
-    other nodes too, which selectors hide from the tasks (KAI does), so a domain is never proven too small by
-    that count alone.
-
-    ``base`` is the snapshot that became this one by ``with_nodes``, and ``changed`` are the places of the
-    nodes that may differ; None and empty for others. ``derived`` is what was worked out of a snapshot, by its
-    class, mostly of one that has no base.
-    """
+    """Nodes, and the domains that they are in."""
 
     levels: Levels
     paths: bool
     nodes: tuple[FitNode, ...] = field(repr=False)
+
     domains: tuple[tuple[Domain, ...], ...] = field(repr=False)
+    """By rank, in order of path."""
+
     places: tuple[tuple[int | None, ...], ...] = field(repr=False)
+    """By node and rank: the node's domain there, or None."""
+
     is_complete: bool = True
+    """Whether these are all nodes of the cluster.
+
+    A scheduler that counts room in a domain counts its other nodes too, which selectors hide from the tasks
+    (KAI does), so a domain is never proven too small by that count alone.
+    """
+
     base: "Snapshot | None" = field(default=None, init=False, repr=False, compare=False)
+    """The snapshot that became this one by ``with_nodes``; None for others."""
+
     changed: frozenset[int] = field(default=frozenset(), init=False, repr=False, compare=False)
+    """The places of the nodes that may differ from ``base``; empty for others."""
+
     derived: dict[type, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was worked out of a snapshot, by its class, mostly of one that has no base."""
 
     @classmethod
     def of(

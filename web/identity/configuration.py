@@ -8,16 +8,15 @@ from web.env import Environment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSettings:
-    """An issuer, the clients that it knows, and how its claims are read.
-
-    ``group_roles`` pairs a group with the roles of its members. A client's id is empty where that login is
-    not offered.
-    """
+    """An issuer, the clients that it knows, and how its claims are read."""
 
     issuer: str
     ca_file: str = ""
     algorithms: tuple[str, ...] = ("RS256", "ES256")
+
     device_client: str = ""
+    """Its id, as the other clients are; empty: that login is not offered."""
+
     browser_client: str = ""
     pages_client: str = ""
     pages_secret: str = field(default="", repr=False)
@@ -25,7 +24,10 @@ class ProviderSettings:
     scopes: tuple[str, ...] = ("openid", "profile")
     user_claim: str = "preferred_username"
     groups_claim: str = "groups"
+
     group_roles: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Pairs of a group and the roles of its members."""
+
     session_seconds: int = 28_800
 
     @property

@@ -20,20 +20,22 @@ from workflows.lifecycle.pod_status import ROOM_BUSY, UNEXPLAINED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostTask:
-    """A task that ended and did not complete; ``status`` is its status if nothing is tried again.
-
-    ``action`` is the exit action of its code; RESCHEDULE only while its tries allow it, None afterwards.
-    """
+    """A task that ended and did not complete."""
 
     pk: int
     name: str
     lead: bool
+
     status: str
+    """Its status if nothing is tried again."""
+
     message: str
     loss: Loss
     evidence: str
     node: str = ""
+
     action: ExitAction | None = None
+    """The exit action of its code; RESCHEDULE only while its tries allow it, None afterwards."""
 
 
 @dataclass(frozen=True, slots=True)

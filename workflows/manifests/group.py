@@ -30,22 +30,25 @@ from workflows.values.placement import RESTART_GROUP, File, GroupValues, TaskTry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupObjects:
-    """A task group's objects, in order of creation. ``pods`` are by task name.
-
-    ``claim_template`` is the name of the template that NVIDIA's controller creates for
-    ``compute_domain``; empty without one. ``sets`` maps each subgroup or pod group to the user's name of
-    its set.
-    """
+    """A task group's objects, in order of creation."""
 
     secrets: tuple[Manifest, ...]
     compute_domain: Manifest | None
+
     claim_template: str
+    """The template that NVIDIA's controller creates for ``compute_domain``; empty: there is none."""
+
     topologies: tuple[Manifest, ...]
     pod_groups: tuple[Manifest, ...]
     service: Manifest | None
+
     pods: Mapping[str, Manifest]
+    """By task name."""
+
     constraints: tuple[AppliedConstraint, ...]
+
     sets: Mapping[str, str]
+    """By subgroup or pod group, the user's name of its set."""
 
     def in_order(self) -> tuple[Manifest, ...]:
         """Every manifest in the order in which they are created."""

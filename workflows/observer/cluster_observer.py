@@ -51,11 +51,14 @@ StreamKey = tuple[str, str, str, str, str, str, str]
 
 @dataclass(slots=True)
 class ClusterObserver:
-    """Follows a cluster until ``stop``; ``followed`` is replaced when its backends change."""
+    """Follows a cluster until ``stop``."""
 
     followed: Followed
+    """Replaced when the cluster's backends change."""
+
     places: threading.Semaphore
     """Free places of the process, of which a cluster takes one for as long as it is followed."""
+
     stopped: threading.Event = field(default_factory=threading.Event)
     inbox: Inbox = field(default_factory=Inbox)
     quarantine: Quarantine = field(default_factory=Quarantine)

@@ -44,25 +44,33 @@ Connect = Callable[[], ClusterApi]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What to follow. ``recorded`` reads the objects in the rows, once, at the start.
-
-    ``complete`` is a resource of which it is recorded that all objects were listed, because one that is
-    absent means something; ``queue`` is the resource of a kind of queue; empty for any other kind.
-    ``completeness`` is what the cluster's row says of them apart. ``foreign``: the objects are other tenants'
-    pods, which are kept as sums.
-    """
+    """What to follow."""
 
     cluster_uid: str
     kind: Kind
     namespace: str
     label_selector: str
     reduce: Reduce
+
     recorded: Callable[[], Iterable[Any]]
+    """Reads the objects in the rows, once, at the start."""
+
     field_selector: str = ""
+
     complete: str = ""
+    """A resource of which it is recorded that all objects were listed; empty: of another kind.
+
+    One of these that is absent means something.
+    """
+
     queue: str = ""
+    """The resource of a kind of queue; empty: of another kind."""
+
     completeness: Completeness | None = None
+    """What the cluster's row says of them apart."""
+
     foreign: bool = False
+    """Whether the objects are other tenants' pods, which are kept as sums."""
 
 
 def guarded(source: Source) -> Reduce:

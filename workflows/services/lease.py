@@ -67,21 +67,24 @@ class LeaseLost(Exception):
 
 @dataclass(slots=True)
 class Lease:
-    """A group that this worker may act for until ``ends`` of its own clock.
-
-    ``acts`` counts what was done under it: records of changes, and writes to the cluster. ``names`` are for
-    log lines: the group, its workflow, and the request that submitted it.
-    """
+    """A group that this worker may act for."""
 
     group_id: UUID
     token: UUID
     notifications: int
     failures: int
     backend: Backend
+
     ends: float
+    """Until when, of its own clock."""
+
     clock: Clock = field(default=boot_seconds)
+
     acts: int = 0
+    """How much was done under it: records of changes, and writes to the cluster."""
+
     names: Mapping[str, str] = field(default_factory=dict)
+    """For log lines: the group, its workflow, and the request that submitted it."""
 
     def left(self) -> float:
         """Seconds that are left at least."""

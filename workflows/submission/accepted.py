@@ -15,21 +15,23 @@ from workflows.values.placement import GroupPlacement, GroupValues
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedSubmission:
-    """All that is written of a workflow. ``groups`` and ``objects`` are in the order of the spec's groups.
-
-    ``choice`` has the verdicts of the pools that it was chosen from, as JSON, the chosen one first.
-    """
+    """All that is written of a workflow."""
 
     request: SubmissionRequest
     pool: Pool
     spec: WorkflowSpec
+
     groups: tuple[GroupValues, ...]
+    """In the order of the spec's groups, as ``objects`` are."""
+
     objects: tuple[GroupObjects, ...]
     object_bytes: int
     limits: tuple[Limit, ...]
     feasibility: list[FeasibilityReport]
     warnings: list[str]
+
     choice: tuple[dict[str, Any], ...] = ()
+    """The verdicts of the pools that it was chosen from, as JSON, the chosen one first."""
 
     @property
     def placement(self) -> GroupPlacement:

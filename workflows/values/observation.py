@@ -69,10 +69,7 @@ _GROUP_IN_NAME = re.compile(r"(?:osmo-)?([0-9a-f]{32})(?:-|$)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSeen:
-    """A pod of ours; its fields are columns of ``ObservedPod``.
-
-    ``absent``: it is no longer in the cluster, and the other fields are as last seen.
-    """
+    """A pod of ours; its fields are columns of ``ObservedPod``."""
 
     namespace: str
     name: str
@@ -82,7 +79,10 @@ class PodSeen:
     node_name: str = ""
     pod_ip: str = ""
     deleting: bool = False
+
     absent: bool = False
+    """Whether it is no longer in the cluster; the other fields are then as last seen."""
+
     digest: Mapping[str, Any] = field(default_factory=dict)
     resource_version: str = field(default="", repr=False)
 
@@ -187,14 +187,17 @@ class UnreadableObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSeen:
-    """An event of the cluster about an object of ours. ``group`` is None if it names a pod alone."""
+    """An event of the cluster about an object of ours."""
 
     uid: str
     count: int
     kind: str
     namespace: str
     name: str
+
     group: UUID | None
+    """None: it names a pod alone."""
+
     time: str
     source: str
     warning: bool

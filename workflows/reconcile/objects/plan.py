@@ -94,12 +94,7 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredGroup:
-    """The objects a group should have now. ``replaced`` maps pods to those of earlier tries, gone first.
-
-    ``awaits_room``: there are further pods, which may be created once the scheduler has given them room.
-    ``present_pods`` are the pods of its tasks' present tries, also of those that need no object now.
-    ``only_pod_groups`` names all pod groups that there may be; None: those of other generations may be, too.
-    """
+    """The objects a group should have now."""
 
     namespace: str
     secrets: tuple[Obj, ...]
@@ -108,10 +103,18 @@ class DesiredGroup:
     pod_groups: tuple[Obj, ...]
     service: Obj | None
     pods: PodManifests
+
     replaced: dict[str, tuple[str, ...]]
+    """Pods of earlier tries that must be gone first, by the pod that replaces them."""
+
     present_pods: frozenset[str]
+    """The pods of its tasks' present tries, also of those that need no object now."""
+
     only_pod_groups: frozenset[str] | None = None
+    """All pod groups that there may be; None: those of other generations may be, too."""
+
     awaits_room: bool = False
+    """Whether there are further pods, to be created once the scheduler has given them room."""
 
     def blocked_pods(self, pods: Collection[str]) -> dict[str, tuple[str, ...]]:
         """The pods that wait for others of these, and those others."""
