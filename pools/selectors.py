@@ -40,7 +40,7 @@ from scheduling.kubernetes_syntax import GPU
 from scheduling.topology.key_rows import NodeLabel
 from scheduling.topology.levels import DomainPath, Level, Levels
 from web.access.rights import grants_of
-from web.database.rows import Columns, set_related
+from web.database.model_rows import Columns, set_related
 from web.policy import POOL_VISIBILITY, Action, refusal
 
 Row = TypeVar("Row", Pool, Backend)

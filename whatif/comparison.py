@@ -27,7 +27,7 @@ from web.limits.turns import turn
 from web.rest.errors import summary
 from whatif.judgement import Judgement, PreparedNodes, Prospect, Resubmission
 from whatif.scenario import Scenario, Target, edits_of, target_of
-from workflows.feasibility.capacity.nodes import ObservedNodes, observed_nodes, selectors_of
+from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed_nodes, selectors_of
 from workflows.feasibility.placement.fragmentation import PoolFragments, of_snapshot
 from workflows.feasibility.queues.queue_usage import QueueReading, read_queues
 from workflows.feasibility.queues.waiting_groups import WaitingGroup, waiting_groups_in

@@ -19,7 +19,7 @@ from scheduling.fit.verdict import Verdict
 from scheduling.sentences import first
 from scheduling.topology.levels import domain_of
 from whatif.scenario import Target
-from workflows.feasibility.capacity.nodes import ObservedNodes, demand_of
+from workflows.feasibility.capacity.node_snapshot import ObservedNodes, demand_of
 from workflows.feasibility.queues.queue_usage import QueueReading
 from workflows.feasibility.verdict.sentences import redacted, sentence
 from workflows.values.placement import GroupValues, TaskTry

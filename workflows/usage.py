@@ -10,7 +10,7 @@ from django.db.models import Count, Q
 from pools.interfaces import ComputeDomains, ObservedComputeDomain, Room, Unreleased
 from scheduling.fit.fragmentation import free_nodes
 from scheduling.topology.levels import DomainPath, Level, Levels
-from workflows.feasibility.capacity.nodes import nodes_with_usage
+from workflows.feasibility.capacity.node_snapshot import nodes_with_usage
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import WORKFLOW_LIVE
 from workflows.models import ObservedObject, TaskGroup, Workflow

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from pages.map.captions import about_node
 from pages.map.layout import PAD, MapBox
-from pages.map.sentences import about_node
 from pages.map.shapes import (
     LETTER,
     SMALL_LETTER,

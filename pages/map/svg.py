@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from pages.map.captions import about_place, about_room
 from pages.map.layout import HEAD, PAD, BoxKind, MapBox, Picture
 from pages.map.nodes import MOST_TAGS, card, cell
-from pages.map.sentences import about_place, about_room
 from pages.map.shapes import (
     LETTER,
     SMALL_LETTER,

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from pages.map.captions import about_room, holder_names, named
 from pages.map.layout import MapBox
-from pages.map.sentences import about_room, holder_names, named
 from pages.map.tree import MapNode, MapPlace, Mark
 from scheduling.sentences import count_of
 

@@ -13,8 +13,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from pages.base import PageView, unless_known, unless_unchanged
+from pages.map.captions import about_place
 from pages.map.content import MapContent, map_content
-from pages.map.sentences import about_place
 from pages.map.svg import Caption, Link, draw
 from pages.map.table import rows
 from pages.map.tree import PlacePath

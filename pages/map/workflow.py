@@ -25,7 +25,12 @@ from scheduling.gang.tree import ConstraintTree
 from scheduling.sentences import count_of
 from scheduling.topology.levels import DomainPath, Levels
 from scheduling.topology.requirements import Gang, GangTask, Requirement, SetPath, describe
-from workflows.feasibility.capacity.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
+from workflows.feasibility.capacity.node_snapshot import (
+    ObservedNodes,
+    demand_of,
+    observed_nodes,
+    selectors_of,
+)
 from workflows.feasibility.placement.placed import outcomes_on
 from workflows.feasibility.verdict.report import holders_of
 from workflows.feasibility.verdict.sentences import redacted, sentence

@@ -22,7 +22,7 @@ from scheduling.sentences import plain_listing
 from scheduling.topology.levels import domain_of
 from web.access.rights import grants_of
 from web.policy import Action, Grants
-from workflows.feasibility.capacity.nodes import ObservedNodes, observed_nodes
+from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed_nodes
 from workflows.feasibility.capacity.usage import PoolNode, nodes_of, placed_tasks, used_by_node
 from workflows.feasibility.placement.fragmentation import PoolFragments, fragments_of
 from workflows.feasibility.placement.pool_outcomes import PoolOutcomes, outcomes_in

@@ -59,7 +59,7 @@ from cluster.interface import MERGE_PATCH, ClusterApi, Obj
 from cluster.kinds import CONFIG_MAP, NAMESPACE
 from pools.conditions import Condition
 from pools.models import Backend, ClusterGuard, Installation
-from web.database.rows import Columns
+from web.database.model_rows import Columns
 
 CONFIG_MAP_NAME = "osmo-topology-installations"
 MARK_SECONDS = 5.0

@@ -1,9 +1,9 @@
 """Requirements with which a gang would be placed now, where its scheduler passes over a place as it is.
 
-Sets of unlike tasks are pinned to such a place (``pinning``), but not all of them can be. A requirement for a
-limited time is never pinned: node labels cannot be edited on a pod, so they would hold after that time, and
-for pods that are made again. A preference may lead the scheduler past the place although the sets are pinned.
-The user can write what works at once; of several forms the one that gives up least comes first.
+Sets of unlike tasks are pinned to such a place (``pin_choice``), but not all of them can be. A requirement
+for a limited time is never pinned: node labels cannot be edited on a pod, so they would hold after that time,
+and for pods that are made again. A preference may lead the scheduler past the place although the sets are
+pinned. The user can write a form that works at once; of several the one that gives up least comes first.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.pinning import pins_for
+from scheduling.fit.pin_choice import pins_for
 from scheduling.fit.placing import is_placed
 from scheduling.fit.snapshot import Snapshot
 from scheduling.gang.soundness import check_requirements

@@ -8,7 +8,7 @@ be pinned counts as one: pins follow once the preferences gave way, and pins alo
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.greedy import Placer
-from scheduling.fit.pinning import pins_for
+from scheduling.fit.pin_choice import pins_for
 from scheduling.fit.placing import is_placed
 from scheduling.fit.reorder import reordering
 from scheduling.fit.snapshot import Snapshot

@@ -24,7 +24,7 @@ from scheduling.fit.greedy import ONE_GPU, Placer, holds
 from scheduling.fit.node_index import times
 from scheduling.fit.order import is_placed_in_any_order
 from scheduling.fit.order import regions as regions_of
-from scheduling.fit.pinning import pins_for
+from scheduling.fit.pin_choice import pins_for
 from scheduling.fit.placing import placer_of
 from scheduling.fit.reorder import reordering
 from scheduling.fit.search import Possible, possible

@@ -6,7 +6,7 @@ domain, the set needs no constraint: each of its pods asks for nodes with the do
 nothing (observed too). A pin holds for pods that are made again as well.
 
 The labels are those of all levels down to the required one, since a domain is a path. A narrower preference
-of a pinned set has no effect. ``fit.pinning`` decides which domain.
+of a pinned set has no effect. ``fit.pin_choice`` decides which domain.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -171,7 +171,7 @@ CALLS = {
     ("workflows/reconcile/objects/room.py", "get"): ([WORKER], _admitting),
     ("workflows/reconcile/form/edit.py", "get"): ([WORKER], _editable),
     ("workflows/reconcile/form/edit.py", "patch"): ([WORKER], lambda: [POD, *_editable()]),
-    ("workflows/reconcile/repair/start_barrier.py", "patch"): ([WORKER], lambda: [POD]),
+    ("workflows/reconcile/repair/ended_peers.py", "patch"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/view/group_reader.py", "scan"): (
         [WORKER],
         lambda: [*_made(), RESOURCE_CLAIM, *_bind_requests()],

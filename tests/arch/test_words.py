@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -110,3 +110,24 @@ def test_no_test_is_about_one_without_a_noun():
         if name == "one"
     }
     assert offending == set()
+
+
+ROOMS = {  # every package has these rooms, so their modules are told apart by the package
+    *("apps", "metrics", "models", "selectors", "services", "shapes", "tasks", "urls", "views"),
+}
+NOUNS = {  # one noun with a module in each room that concerns it
+    *("backend", "base", "checks", "content", "errors", "files", "health", "history", "levels", "outcomes"),
+    *("pool", "preflight", "reading", "reasons", "report", "rows", "suspects", "version"),
+}
+
+
+def test_a_module_stem_stands_at_most_twice_in_the_product():
+    stems = Counter(
+        Path(path).stem
+        for package in PRODUCT
+        for path in trees(package)
+        if "management" not in Path(path).parts and Path(path).stem != "__init__"
+    )
+    often = {stem for stem, count in stems.items() if count > 2}
+    assert not often - ROOMS - NOUNS, "name these after what they do on their floor"
+    assert not NOUNS - often, "no longer needed here"

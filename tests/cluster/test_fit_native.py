@@ -24,7 +24,7 @@ from scheduling.terms import SchedulingTerms
 from scheduling.topology.levels import Level
 from scheduling.topology.requirements import Requirement
 from workflows.feasibility.capacity.known_nodes import fit_node
-from workflows.feasibility.capacity.nodes import demand_of
+from workflows.feasibility.capacity.node_snapshot import demand_of
 from workflows.manifests.group import render_group
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 

@@ -13,6 +13,6 @@ Rejected: ``concurrent.futures`` (one killed child breaks the pool, and children
 new interpreter for each job, which takes a second to import the grammar.
 """
 
-from web.children.pool import Children, Exceeded, JobBounds, children
+from web.children.process_pool import Children, Exceeded, JobBounds, children
 
 __all__ = ["Children", "Exceeded", "JobBounds", "children"]

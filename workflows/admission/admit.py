@@ -37,9 +37,9 @@ from scheduling.nodes.channels import channel_faults, channel_notices
 from scheduling.sentences import in_seconds, listing
 from scheduling.topology.levels import ranks
 from scheduling.topology.requirements import Gang, GangTask, Requirement, SetPath, decided, effective
+from workflows.admission.barrier_choice import start_barrier
 from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
-from workflows.admission.start_barrier import start_barrier
 from workflows.spec.syntax import MAX_NAME, quoted
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.values.placement import (

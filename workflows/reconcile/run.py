@@ -61,13 +61,13 @@ from workflows.reconcile.observe.busy_nodes import with_busy_nodes
 from workflows.reconcile.observe.domain_health import record_domain_health
 from workflows.reconcile.observe.node_health import record_node_health
 from workflows.reconcile.observe.placement_result import record_placement_result
+from workflows.reconcile.repair.ended_peers import name_ended_peers
 from workflows.reconcile.repair.recreate import next_missing_check, recreate_missing
-from workflows.reconcile.repair.start_barrier import name_ended_peers
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView, history_of, load
 from workflows.reconcile.view.leased import LeasedCluster, LogArchive
 from workflows.reconcile.view.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff, look_again
-from workflows.services.attempts import NewAttempt
+from workflows.services.attempt_rows import NewAttempt
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.notify import notify_on_commit
 from workflows.services.record import (

@@ -22,7 +22,7 @@ from django.db import connection
 from cluster.clock import boot_seconds
 from pools import selectors
 from pools.models import Backend
-from web.database.rows import Columns
+from web.database.model_rows import Columns
 
 Clock = Callable[[], float]
 

@@ -19,13 +19,13 @@ from pools.clusters.capabilities import capabilities_at
 from scheduling.fit.board import Board
 from scheduling.fit.freeing import freed_levels
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.pinning import is_lost, pins_for
+from scheduling.fit.pin_choice import is_lost, pins_for
 from scheduling.fit.placing import is_placed
 from scheduling.fit.reorder import fitting_order
 from scheduling.gang import set_order
 from scheduling.gang.pins import to_json
 from scheduling.gang.set_order import SetOrder
-from workflows.feasibility.capacity.nodes import ObservedNodes, demand_of
+from workflows.feasibility.capacity.node_snapshot import ObservedNodes, demand_of
 from workflows.metrics import ORDER_SEARCHES
 from workflows.models import TaskGroup
 from workflows.selectors import group_values

@@ -24,7 +24,7 @@ from scheduling.gang import set_order
 from scheduling.gang.pins import Pins, to_json
 from scheduling.gang.set_order import SetOrder
 from scheduling.nodes.suspects import NodeFault
-from web.database.rows import Columns
+from web.database.model_rows import Columns
 from workflows.explain.reasons import Reason
 from workflows.lifecycle.derive import workflow_status
 from workflows.lifecycle.domain_health import Membership
@@ -38,8 +38,8 @@ from workflows.lifecycle.statuses import (
 )
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.nodes.suspects import note_failures
-from workflows.services import attempts, timeline
-from workflows.services.attempts import AttemptCleared, NewAttempt, RunClock
+from workflows.services import attempt_rows, timeline
+from workflows.services.attempt_rows import AttemptCleared, NewAttempt, RunClock
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.notify import mark_due
 from workflows.services.steps import Steps, update_columns
@@ -529,11 +529,11 @@ def _write(change: GroupChange, steps: Steps) -> None:  # noqa: PLR0912, PLR0915
         case NewMembership(members):
             _note_membership(members, steps)
         case NewAttempt():
-            attempts.begin(change, steps)
+            attempt_rows.begin(change, steps)
         case AttemptCleared():
-            attempts.note_cleared(steps)
+            attempt_rows.note_cleared(steps)
         case RunClock(since):
-            attempts.set_clock(steps, since=since)
+            attempt_rows.set_clock(steps, since=since)
         case GroupMove():
             _move_group(change, steps)
         case NewWaitingReason(reason):

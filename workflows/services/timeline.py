@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import connection
 
-from web.database.rows import Columns
+from web.database.model_rows import Columns
 from workflows.models import Event
 
 SOURCE = "osmo-topology"

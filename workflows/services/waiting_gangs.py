@@ -22,10 +22,10 @@ from scheduling.backends.registry import installed
 from scheduling.fit.snapshot import Snapshot
 from scheduling.topology.levels import Level, Levels
 from workflows.explain.reasons import Why
-from workflows.feasibility.capacity.nodes import ObservedNodes, observed_nodes
+from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed_nodes
 from workflows.lifecycle.ordering import REORDERED
 from workflows.lifecycle.patience import PREFERENCE_REASONS
-from workflows.lifecycle.pinning import PINNED
+from workflows.lifecycle.pin_words import PINNED
 from workflows.lifecycle.repeated_changes import is_paused, may_change_again
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Event, Task, TaskGroup, in_status

@@ -19,7 +19,7 @@ from pools.documents.yaml_text import (
 from scheduling.errors import Fault, InvalidSpec, Notice, Path
 from scheduling.sentences import first
 from web.children import Exceeded, children
-from web.children.pool import ChildFunction
+from web.children.process_pool import ChildFunction
 from workflows.spec.limits import SpecLimits
 from workflows.spec.resolution import Resolver
 from workflows.spec.several_groups import shared_by_groups, topology_of_workflow

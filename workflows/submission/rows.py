@@ -20,9 +20,9 @@ from scheduling.errors import Conflict
 from scheduling.gang import pins, set_order
 from scheduling.sentences import listing
 from web.crashpoints import reached
-from web.database.rows import insert, values_of
+from web.database.model_rows import insert, values_of
 from workflows.explain.reasons import upstream_reason
-from workflows.lifecycle.pinning import PINNED
+from workflows.lifecycle.pin_words import PINNED
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import GroupObjects
 from workflows.models import Event, Task, TaskGroup, Workflow

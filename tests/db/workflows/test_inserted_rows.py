@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests.factories import PoolFactory, TaskGroupFactory, WorkflowFactory
-from web.database import rows
-from web.database.rows import insert, values_of
+from web.database import model_rows
+from web.database.model_rows import insert, values_of
 from workflows.models import Event, Task, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db
@@ -86,7 +86,7 @@ def test_a_column_that_a_row_does_not_name_has_the_value_of_a_new_instance(pool)
 
 
 def test_many_rows_are_sent_in_parts_and_keep_their_order(pool, monkeypatch):
-    monkeypatch.setattr(rows, "BATCH", 2)
+    monkeypatch.setattr(model_rows, "BATCH", 2)
     own = workflow(pool)
     events = [
         Event(workflow=own, time=NOW, source="s", reason=f"R{n}", message="", dedupe=f"d{n}")

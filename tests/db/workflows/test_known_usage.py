@@ -16,7 +16,7 @@ from scheduling.topology.levels import Level
 from tests.factories import ClusterFactory, NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
 from workflows.feasibility.capacity import known_nodes, known_usage
 from workflows.feasibility.capacity.known_usage import cluster_usage
-from workflows.feasibility.capacity.nodes import observed_nodes
+from workflows.feasibility.capacity.node_snapshot import observed_nodes
 from workflows.feasibility.capacity.recent_values import RecentValues
 from workflows.models import Task, TaskGroup
 

@@ -4,7 +4,7 @@ import pytest
 
 from pools.values.recovery import Loss, RecoveryPolicy, Response
 from workflows.lifecycle.exit_actions import ExitAction
-from workflows.lifecycle.recovery import History, LostTask, recover
+from workflows.lifecycle.loss_response import History, LostTask, recover
 
 
 def test_a_group_accepted_before_there_was_recovery_ends_with_every_loss():

@@ -10,7 +10,7 @@ from pools.clusters.capabilities import capabilities_at
 from scheduling.kubernetes_syntax import GPU
 from tests.builders.placements import GROUP
 from tests.builders.terms import changed
-from workflows.feasibility.capacity.nodes import demand_of
+from workflows.feasibility.capacity.node_snapshot import demand_of
 from workflows.manifests.requests import for_a_claim, requests_of
 from workflows.values.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry
 

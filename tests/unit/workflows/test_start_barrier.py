@@ -11,7 +11,7 @@ from scheduling import names
 from scheduling.errors import Notice
 from tests.builders.pods import NOW, ended, placed, pod, read_pod
 from tests.unit.lifecycle.values import GROUP, group, one_try, placement
-from workflows.admission.start_barrier import MOST_TASKS, start_barrier
+from workflows.admission.barrier_choice import MOST_TASKS, start_barrier
 from workflows.explain.obstacles import BarrierWait, barrier_sentence
 from workflows.lifecycle.pod_status import waits_at_barrier
 from workflows.manifests.group import Renderer, render_group

@@ -13,7 +13,7 @@ from pools.pod_templates.applied import node_selection
 from pools.selectors import pool_levels
 from scheduling.fit.fragmentation import LevelSlots, fragmentation, free_nodes
 from scheduling.fit.snapshot import Snapshot
-from workflows.feasibility.capacity.nodes import ObservedNodes, observed_nodes
+from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed_nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from pools.selectors import pool_levels
 from scheduling.capabilities import Capability
 from scheduling.fit.snapshot import FitNode, Snapshot
 from scheduling.kubernetes_syntax import selects
-from workflows.feasibility.capacity.nodes import observed_nodes
+from workflows.feasibility.capacity.node_snapshot import observed_nodes
 from workflows.feasibility.placement.fragmentation import PoolFragments, of_snapshot
 from workflows.models import MeasuredFragments
 

@@ -30,7 +30,7 @@ from scheduling.fit.contention import (
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, Verdict, judge
-from workflows.feasibility.capacity.nodes import demand_of
+from workflows.feasibility.capacity.node_snapshot import demand_of
 from workflows.feasibility.capacity.recent_values import RecentValues, database
 from workflows.feasibility.queues.queue_usage import QueueReading
 from workflows.feasibility.queues.waiting_groups import ReadGroup, Selection, read_waiting

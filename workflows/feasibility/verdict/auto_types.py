@@ -14,7 +14,7 @@ from scheduling.gang.soundness import check_requirements
 from scheduling.sentences import agree, count_of, plain_listing
 from scheduling.topology.levels import ranks
 from scheduling.topology.requirements import SetPath, broadest_first, describe
-from workflows.feasibility.capacity.nodes import demand_of, observed_nodes, selectors_of
+from workflows.feasibility.capacity.node_snapshot import demand_of, observed_nodes, selectors_of
 from workflows.feasibility.verdict.sentences import no_nodes_reason
 from workflows.values.placement import GroupValues
 

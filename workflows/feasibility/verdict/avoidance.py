@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pools.clusters.capabilities import capabilities_at
 from scheduling.fit.verdict import Answer, judge
-from workflows.feasibility.capacity.nodes import demand_of, observed_nodes, selectors_of
+from workflows.feasibility.capacity.node_snapshot import demand_of, observed_nodes, selectors_of
 from workflows.values.placement import GroupValues
 
 

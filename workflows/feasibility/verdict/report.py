@@ -20,7 +20,12 @@ from scheduling.gang import set_order
 from scheduling.queues.queue_state import QuotaAnswer, QuotaVerdict
 from scheduling.sentences import count_of
 from web.times import naive_utc
-from workflows.feasibility.capacity.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
+from workflows.feasibility.capacity.node_snapshot import (
+    ObservedNodes,
+    demand_of,
+    observed_nodes,
+    selectors_of,
+)
 from workflows.feasibility.queues.queue_order import judge_in_queue, read_groups_before
 from workflows.feasibility.queues.queue_usage import (
     groups_with_room,

@@ -12,7 +12,7 @@ from scheduling.fit.verdict import Answer, DomainCapacity, Obstacle, Occupant, S
 from scheduling.gang import pins, set_order
 from scheduling.sentences import agree, count_of, in_seconds, listing, plain_listing
 from scheduling.topology.levels import DomainPath
-from workflows.feasibility.capacity.nodes import ObservedNodes
+from workflows.feasibility.capacity.node_snapshot import ObservedNodes
 
 ANOTHER_WORKFLOW = "another workflow"
 """The name that stands for a workflow that the reader may not list."""

@@ -23,6 +23,7 @@ from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
 from workflows.lifecycle.domain_health import Membership
 from workflows.lifecycle.evidence import DeletionTraces, may_be_preempted
 from workflows.lifecycle.exit_actions import ExitAction, exit_action
+from workflows.lifecycle.loss_response import History, LostTask, Recovery
 from workflows.lifecycle.pod_status import (
     BACKEND_CODE,
     NO_TRACES,
@@ -41,7 +42,6 @@ from workflows.lifecycle.pod_status import (
     read_unbound,
     read_without_room,
 )
-from workflows.lifecycle.recovery import History, LostTask, Recovery
 from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
 from workflows.reconcile.assess.deadlines import start_deadline, start_timeout
 from workflows.reconcile.assess.recovering import (

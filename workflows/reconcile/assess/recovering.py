@@ -14,11 +14,11 @@ from scheduling import names
 from scheduling.nodes.node_health import NodeHealth
 from scheduling.sentences import as_sentence, in_seconds, listing, plural
 from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
+from workflows.lifecycle.loss_response import History, LostTask, Recovery, recover
 from workflows.lifecycle.pod_status import OF_THE_ROOM, ROOM_BUSY, PodReading, last_end
-from workflows.lifecycle.recovery import History, LostTask, Recovery, recover
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.reconcile.view.group_view import GroupView, TaskView
-from workflows.services.attempts import NewAttempt, RunClock
+from workflows.services.attempt_rows import NewAttempt, RunClock
 from workflows.services.record import Change, NewAvoidedNodes, NewTry, TaskMove
 from workflows.values.observation import PodSeen
 

@@ -23,7 +23,7 @@ from workflows.reconcile.view.group_reader import GroupReader, ObjectsByName, po
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster, LogArchive
 from workflows.reconcile.view.outcomes import RequeueAfter, Retry, Settled, look_again
-from workflows.services.attempts import AttemptCleared
+from workflows.services.attempt_rows import AttemptCleared
 from workflows.services.lease import Lease
 from workflows.services.record import Change, Note, Release, record
 

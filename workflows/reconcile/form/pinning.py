@@ -15,7 +15,7 @@ from cluster.interface import DeleteTarget
 from cluster.kinds import POD
 from scheduling.gang import pins as pinning
 from web.crashpoints import reached
-from workflows.lifecycle.pinning import PINNED, UNPINNED, pins_message, unpinned_message
+from workflows.lifecycle.pin_words import PINNED, UNPINNED, pins_message, unpinned_message
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.form import edit

@@ -8,7 +8,7 @@ from scheduling.nodes.node_health import NodeHealth, NodeState
 from scheduling.sentences import plain_listing
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.view.group_view import GroupView
-from workflows.services.attempts import NODES_HEALTHY
+from workflows.services.attempt_rows import NODES_HEALTHY
 from workflows.services.lease import Lease
 from workflows.services.record import Change, Note, record
 

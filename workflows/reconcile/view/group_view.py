@@ -26,9 +26,9 @@ from scheduling.gang.pins import Pins, from_json
 from scheduling.gang.set_order import SetOrder
 from scheduling.gang.stages import stage_begins
 from scheduling.topology.requirements import Gang, GangTask, Requirement
-from web.database.rows import Columns
+from web.database.model_rows import Columns
+from workflows.lifecycle.loss_response import History
 from workflows.lifecycle.pod_status import UNEXPLAINED
-from workflows.lifecycle.recovery import History
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.models import Attempt, Task, TaskGroup

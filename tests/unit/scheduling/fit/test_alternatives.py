@@ -5,7 +5,7 @@ import pytest
 from scheduling.fit import alternatives
 from scheduling.fit.alternatives import alternative, is_passed_over
 from scheduling.fit.board import Board
-from scheduling.fit.pinning import pins_for
+from scheduling.fit.pin_choice import pins_for
 from scheduling.gang.tree import build_tree
 from scheduling.topology.requirements import effective
 from tests.unit.scheduling import build

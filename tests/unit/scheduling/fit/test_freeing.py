@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduling.fit.board import Board
 from scheduling.fit.freeing import freed_levels
-from scheduling.fit.pinning import pins_for
+from scheduling.fit.pin_choice import pins_for
 from scheduling.fit.snapshot import Snapshot
 from scheduling.gang.free_preferences import at_preference_levels
 from tests.unit.scheduling import build, gangs

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.fit.board import Board
-from scheduling.fit.pinning import pins_for
+from scheduling.fit.pin_choice import pins_for
 from scheduling.fit.verdict import Answer, judge
 from scheduling.gang.pins import Pin, from_json, node_labels, to_json
 from tests.unit.scheduling import build, gangs
