@@ -8,7 +8,7 @@ under a key that names the page and what the reader may see (``Grants``), and is
 - for as long as it is good, which its maker says;
 - until MOST others were used since.
 
-A value that is no longer good goes to one caller's making, and the others have it until that is done.
+Once a value is no longer good, one caller makes it anew, and the others get the old one until that is done.
 Who the caller is and what they may do is read with each request, before anything here is looked up.
 
 Rejected: answers by time alone. A map of 250 nodes takes a tenth of a second of a processor, and its only

@@ -104,15 +104,15 @@ class ReadBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """How a backend shares a scheduler with queues with others.
+    """How a backend shares with others a scheduler that has queues.
 
     ``prefix`` begins the names of our queues. ``parent`` is somebody else's queue above the pools' queues;
     empty: one of ours, which guarantees ``parent_gpus`` GPUs (-1: unlimited). ``label`` is the label key by
     which pods name their queue, ``shard`` the node label and its value that select a part of the cluster's
     nodes; both empty: the scheduler's usual ones. The other fields are seconds, 0 for none: how long work
     runs before other work may preempt it, or another queue reclaim its room, and how long a group waits
-    before other work is evicted for it. ``own``: of a scheduler that ``OwnsQueues``, pools that join no queue
-    of somebody else's have one of ours.
+    before other work is evicted for it. ``own``: pools that join no queue of somebody else's have one of ours,
+    for a scheduler whose facet ``joined_queues`` has ``owned_kinds``.
     """
 
     prefix: str = names.QUEUE_PREFIX
@@ -166,13 +166,13 @@ class GangRequest:
     """How many levels preferences may still name (``scheduling.gang.free_preferences``); None: all."""
 
     order: SetOrder = ()
-    """The order of the gang's sets, for a scheduler that ``OrdersSets``."""
+    """The order of the gang's sets, for a scheduler with the trait ``orders_sets``."""
 
     pins: Pins = ()
-    """The sets that node labels keep in a domain, for a scheduler that ``CountsLargest``."""
+    """The sets that node labels keep in a domain, for a scheduler with the trait ``pins_sets``."""
 
     pod_specs: Mapping[str, Manifest] = field(default_factory=dict)
-    """The specs of pods by the shape of their tasks, for a scheduler that ``AdmitsBeforePods``."""
+    """The specs of pods by the shape of their tasks, for a scheduler with the facet ``admission``."""
 
     nodes: Mapping[str, str] = field(default_factory=dict)
     """The nodes that such a scheduler assigned, by task; empty before."""
@@ -256,8 +256,8 @@ class RenderedGang:
 class PoolRequest:
     """A pool, as far as its scheduler needs objects for it. Quotas count GPUs; -1 is unlimited.
 
-    With an ``external_topology`` the pool has no topology objects of ours. For a scheduler that
-    ``OwnsQueues``: ``local_queue`` is the queue of somebody else's that the pool joins, empty for none;
+    With an ``external_topology`` the pool has no topology objects of ours. For a scheduler with the facet
+    ``joined_queues``: ``local_queue`` is the queue of somebody else's that the pool joins, empty for none;
     ``node_selector`` are the labels of its nodes; ``resources`` are those that its pod templates request.
     """
 
@@ -292,8 +292,8 @@ class Waiting:
     pod groups, ``pod_messages`` are the distinct messages of pods' ``PodScheduled`` conditions,
     ``bind_failures`` are on pods without a node, which keep them whatever happens afterwards. ``sets`` comes
     from rendering. ``domains`` names each domain of the pool for people, by its joined label values;
-    None if no node is known. ``queue`` is the one that the gang joined, for a scheduler that ``JoinsQueues``;
-    ``position`` is the gang's among this service's gangs that wait there.
+    None if no node is known. ``queue`` is the one that the gang joined, for a scheduler with the facet
+    ``joined_queues``; ``position`` is the gang's among this service's gangs that wait there.
     """
 
     placed: bool

@@ -9,7 +9,7 @@ clock or on chance: rendering twice gives the same objects, so a retried pod get
 replaces.
 
 Packages add backends by an entry point (``registry``). A backend declares what it can hold as data
-(``capabilities``); ``checks.check_gang`` does the rest. The shape follows Grove's
+(``capabilities``); ``scheduling.gang.checks.check_gang`` does the rest. The shape follows Grove's
 ``operator/internal/scheduler/types.go``. Rejected: one interface with an optional one for each difference,
 because callers then ask for the type of a scheduler.
 """

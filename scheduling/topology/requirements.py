@@ -8,7 +8,7 @@ A task group may have a topology of its own. It binds all tasks that inherit it,
 paths: ``effective`` writes it into the tasks, and all code after the checks sees only tasks. Rejected: a
 layer of its own in the tree, which would give the same set two identities.
 
-``soundness`` finds the faults of requirements.
+``scheduling.gang.soundness`` finds the faults of requirements.
 """
 
 import math

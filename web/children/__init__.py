@@ -5,8 +5,8 @@ process of its own, forked for it (``fork_server``) and gone after it: nothing o
 next, and what it took is given back. A fork takes a few milliseconds, because the server that is forked has
 imported what jobs need; it knows no setting, no database and no secret, for its environment is empty.
 
-``pool`` is the caller's side. Whatever becomes of a caller, its sockets close with it: the server kills a job
-whose caller has gone, and ends when its own caller has.
+``process_pool`` is the caller's side. Whatever becomes of a caller, its sockets close with it: the server
+kills a job whose caller has gone, and ends when its own caller has.
 
 Rejected: ``concurrent.futures`` (one killed child breaks the pool, and children are used again),
 ``multiprocessing`` (its children import the main module and inherit the environment), pebble (LGPL), and one

@@ -127,9 +127,9 @@ def process_turns() -> Turns:
 
 @contextmanager
 def allow_waiting(place: Place | None) -> Iterator[None]:
-    """Run a request whose turn the caller waits for, should Parked be raised; ``place``: that it waited for.
+    """Run a request whose turn the caller waits for, should Parked be raised.
 
-    The place is left in the end, whether the request used it or not.
+    ``place`` is the one for which it has waited; it is left in the end, whether the request used it or not.
     """
     marks = _may_park.set(True), _place.set(place)
     try:

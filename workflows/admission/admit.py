@@ -70,9 +70,9 @@ def admit(
     """Check a workflow against its pool; returns its groups' frozen values, with faults and notices.
 
     ``name`` and ``workflow`` (a uuid) identify it. ``auto_types`` says by task group and set whether a
-    requirement that is ``auto`` is required; without it all of them count as that, and nothing may be frozen.
-    The groups are in the order of the spec's groups; with
-    faults they must not be used.
+    requirement that is ``auto`` is required. Without it each such requirement counts as required, and the
+    values of a workflow that has one must not be frozen: they serve to decide it. The groups are in the order
+    of the spec's groups; with faults they must not be used.
     """
     admission = _Admission(
         spec=spec,

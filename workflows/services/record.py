@@ -194,7 +194,7 @@ class ProposalDropped:
 
 @dataclass(frozen=True, slots=True)
 class NewPlacementResult:
-    """How well the group was placed (``feasibility.placed``)."""
+    """How well the group was placed (``feasibility.placement.placed``)."""
 
     result: Mapping[str, Any]
 

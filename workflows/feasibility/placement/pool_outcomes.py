@@ -1,6 +1,6 @@
 """How many requirements were met in a pool, key by key.
 
-Read from the last placement that each group keeps (``feasibility.placed``), so it covers the groups that are
+Read from the last placement that each group keeps (``placed``), so it covers the groups that are
 still in the database; the counter ``osmo_placed_groups`` counts every placement.
 """
 
