@@ -36,7 +36,7 @@ class Action(StrEnum):
     PROFILE_READ = "profile:Read"
     PROFILE_UPDATE = "profile:Update"
     AUTH_TOKEN = "auth:Token"  # noqa: S105 -- an action's name
-    DOCTOR_RUN = "audit:Run"
+    DOCTOR_RUN = "doctor:Run"
     SYSTEM_HEALTH = "system:Health"
     SYSTEM_VERSION = "system:Version"
     SYSTEM_DOCS = "system:Docs"
