@@ -152,7 +152,7 @@ class GangRequest:
     """Its name in the cluster; empty: none."""
 
     generation: int = 0
-    """How often the whole gang was created before, from 0."""
+    """The generation of its pod groups, counted from 0."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     """Of the pod groups, as ``annotations`` are; the service's own replace them."""

@@ -1,4 +1,7 @@
-"""All that the product knows of the KAI scheduler: objects, features by version, texts, evictions."""
+"""The KAI scheduler as a scheduler backend: objects, features by version, texts, evictions.
+
+How it places work is a matter of ``scheduling.gang`` and ``scheduling.fit``, which name it as their source.
+"""
 
 from scheduling.backends.base import ReadBack
 from scheduling.backends.facets import SchedulerBackend, SchedulerTraits, TopologyObjects
