@@ -2,8 +2,8 @@
 
 ``sql`` counts statements, savepoints included; ``calls`` requests to the cluster, one for each object;
 ``messages`` to workers; ``kib`` the bytes of a page. A step may cost less, and most cost one or two
-statements less; lives have more room, since a slow machine looks more often. Whoever raises a number says why
-in the commit; whoever makes a step clearly cheaper lowers it.
+statements less; lives have more room, since a slow machine reconciles more often. A commit that raises a
+number says why; a commit that makes a step clearly cheaper lowers it.
 """
 
 import os
@@ -36,10 +36,10 @@ STEPS: Mapping[str, Cost] = {
     "submission of 512 tasks": Cost(sql=27, messages=1),
     "observer writes the end of 1 pod": Cost(sql=7, calls=0, messages=1),
     "observer writes the end of 50 pods": Cost(sql=7, calls=0, messages=1),
-    "look at 1 end in a gang of 10": Cost(sql=18, calls=0, messages=0),
-    "look at 1 end in a gang of 1,000": Cost(sql=18, calls=0, messages=0),
-    "look at 50 ends in a gang of 1,000": Cost(sql=18, calls=0, messages=0),
-    "look at a gang of 1,000 in which nothing changed": Cost(sql=9, calls=0, messages=0),
+    "reconcile of 1 end in a gang of 10": Cost(sql=18, calls=0, messages=0),
+    "reconcile of 1 end in a gang of 1,000": Cost(sql=18, calls=0, messages=0),
+    "reconcile of 50 ends in a gang of 1,000": Cost(sql=18, calls=0, messages=0),
+    "reconcile of a gang of 1,000 in which nothing changed": Cost(sql=9, calls=0, messages=0),
     "life of a group of 1 task": Cost(sql=118, calls=15, messages=4),
     "life of a group of 8 tasks with NVLink": Cost(sql=122, calls=60, messages=4),
     "page of a workflow of 4 tasks": Cost(sql=13, kib=12),

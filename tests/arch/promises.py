@@ -53,7 +53,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/worker/test_reconcile.py::test_a_pod_group_that_somebody_deletes_of_a_waiting_gang_is_made_again",
             "tests/worker/test_reconcile.py::test_a_domain_that_somebody_deletes_of_a_waiting_gang_is_made_again",
             "tests/worker/test_reconcile.py::test_a_gang_that_loses_a_pod_and_its_pod_group_while_it_waits_is_made_whole_again",
-            "tests/worker/test_minimums.py::test_one_look_lowers_the_minimum_for_a_task_that_failed_for_good",
+            "tests/worker/test_minimums.py::test_one_reconcile_lowers_the_minimum_for_a_task_that_failed_for_good",
             "tests/worker/test_minimums.py::test_a_worker_that_dies_just_before_is_taken_over_from",
             "tests/e2e/test_evictions.py::test_a_gang_that_loses_a_task_and_lives_on_is_not_evicted_for_it",
             "tests/db/pools/test_sync.py::test_a_needed_topology_that_somebody_removed_comes_back",
@@ -72,7 +72,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/db/pools/test_sync.py::test_a_refusal_of_one_object_stops_no_other",
         ),
         "8. After any outage the system converges by itself": (
-            "tests/worker/test_sweeps.py::test_a_backend_that_is_back_has_its_groups_looked_at",
+            "tests/worker/test_sweeps.py::test_a_backend_that_is_back_has_its_groups_reconciled",
             "tests/worker/test_reconcile.py::test_a_cluster_that_does_not_answer_is_told_and_gone_on_with",
             "tests/worker/test_connections.py::test_a_connection_that_the_server_cut_is_replaced_before_the_next_task",
             "tests/worker/test_observer.py::test_it_goes_on_after_cuts_and_forgotten_history",

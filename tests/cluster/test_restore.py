@@ -95,8 +95,8 @@ def time_passes():
     guard.forget()
 
 
-def look(group):
-    """One reconciliation, due or not."""
+def reconcile(group):
+    """Reconcile a group once, due or not."""
     TaskGroup.objects.filter(pk=group.pk).update(next_reconcile_at=Now())
     lease = take_lease(group.pk)
     return run(lease, cluster=cluster_for(lease.backend), archive=keep_before_delete)
@@ -112,7 +112,7 @@ def begin_work(backend):
     group = new_group(backend)
 
     def created():
-        look(group)
+        reconcile(group)
         return TaskGroup.objects.get(pk=group.pk).created_in_cluster_at
 
     until(created)
@@ -158,7 +158,7 @@ def do_everything(backend):
     probe_backend(backend.pk)
     sync_cluster(backend.cluster_id)
     sweep_cluster_orphans(backend.cluster_id)
-    look(group)
+    reconcile(group)
     with pytest.raises(SystemExit):
         call_command("doctor", grace=0, repair=True, stdout=StringIO())
     return group

@@ -269,7 +269,7 @@ def test_a_pod_that_is_missed_while_no_observer_is_at_work_waits_for_one(world, 
     task = group.tasks.get(position=1)
     world.cluster.remove(POD, task.pod_name, namespace=group.placement["namespace"])
     Cluster.objects.filter(pk=world.uid).update(heartbeat_at=timezone.now() - timedelta(seconds=ago))
-    world.look(group)
+    world.reconcile(group)
     assert fresh(group).attempt_number == attempts
 
 

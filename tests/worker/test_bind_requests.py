@@ -45,7 +45,7 @@ def request(world, pod, **more):
 def test_a_binder_that_fails_is_the_reason(world, group):
     failed = {"phase": "Failed", "reason": "resourceclaims/binding is forbidden", "failedAttempts": 1}
     request(world, group.tasks.first().pod_name, status=failed)
-    world.look(group)
+    world.reconcile(group)
     row = fresh(group)
     assert row.waiting_why == "pod_not_placeable"
     assert "its binder could not bind the pod: resourceclaims/binding is forbidden (1 failed" in (
@@ -56,7 +56,7 @@ def test_a_binder_that_fails_is_the_reason(world, group):
 def test_a_binder_that_never_answers_is_the_reason_after_a_while(world, group):
     name = group.tasks.first().pod_name
     request(world, name)
-    world.look(group)
+    world.reconcile(group)
     assert fresh(group).waiting_why == "scheduler_silent"
     world.cluster.edit(
         KAI_BIND_REQUEST,
@@ -64,7 +64,7 @@ def test_a_binder_that_never_answers_is_the_reason_after_a_while(world, group):
         lambda obj: obj["metadata"].update(creationTimestamp=LONG_AGO),
         namespace="osmo",
     )
-    world.look(group)
+    world.reconcile(group)
     assert "no binder has answered" in fresh(group).waiting_reason
 
 
@@ -87,7 +87,7 @@ def test_a_binder_that_fails_after_the_last_report_is_the_reason(world, group):
     failed = {"phase": "Failed", "reason": "resourceclaims/binding is forbidden", "failedAttempts": 1}
     made = request(world, group.tasks.first().pod_name, status=failed)
     made["metadata"].setdefault("creationTimestamp", "2020-01-01T00:00:01Z")
-    world.look(group)
+    world.reconcile(group)
     row = fresh(group)
     assert row.waiting_why == "pod_not_placeable"
     assert "its binder could not bind the pod" in row.waiting_reason
@@ -98,18 +98,18 @@ def test_a_report_after_the_binder_failed_is_the_reason(world, group):
     failed = {"phase": "Failed", "reason": "x", "failedAttempts": 1}
     request(world, group.tasks.first().pod_name, status=failed)
     reported(world, group, "2199-01-01T00:00:00Z")
-    world.look(group)
+    world.reconcile(group)
     assert fresh(group).waiting_why == "capacity"
 
 
 def test_requests_of_other_pods_say_nothing(world, group):
     request(world, "another", status={"phase": "Failed", "reason": "x"})
     request(world, group.tasks.first().pod_name, status={"phase": "Succeeded"})
-    world.look(group)
+    world.reconcile(group)
     assert fresh(group).waiting_why == "scheduler_silent"
 
 
 def test_without_the_right_the_scheduler_is_silent_as_before(world, group):
     world.cluster.fail(RequestForbidden("no", status=403), verb="list", kind=KAI_BIND_REQUEST, times=9)
-    world.look(group)
+    world.reconcile(group)
     assert fresh(group).waiting_why == "scheduler_silent"

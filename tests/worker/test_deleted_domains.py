@@ -66,10 +66,10 @@ def test_a_running_group_without_claims_gets_its_domain_back(world, group):
 def test_a_domain_that_only_the_rows_lack_is_not_made_again(world, group):
     delete_domain(world)
     world.observe()
-    world.look(group)
+    world.reconcile(group)
     uid = domain_of(world)["metadata"]["uid"]
     for _ in range(3):
-        world.look(group)  # the observer has not reported it yet
+        world.reconcile(group)  # the observer has not reported it yet
     assert (domain_of(world)["metadata"]["uid"], made_again(group)) == (uid, 1)
 
 
@@ -128,7 +128,7 @@ def report_ready(world):
 
 
 def make_again(world, *, labels=None):
-    """Delete the domain and apply its manifest again, before an observer or a worker looks."""
+    """Delete the domain and apply its manifest again, before an observer or a worker knows."""
     domain = domain_of(world)
     metadata = domain["metadata"]
     delete_domain(world)
@@ -140,14 +140,14 @@ def make_again(world, *, labels=None):
     return metadata["uid"], domain_of(world)["metadata"]["uid"]
 
 
-def look_twice(world, group):
+def reconcile_twice(world, group):
     for _ in range(2):
         world.step(group)
 
 
 def test_a_domain_that_somebody_made_again_is_not_the_one_of_the_claims(world, claiming):
     own, other = make_again(world)
-    look_twice(world, claiming)
+    reconcile_twice(world, claiming)
     attempt = Attempt.objects.get(group=claiming)
     assert (attempt.loss, attempt.evidence) == ("node_lost", "domain_deleted")
     world.settle()
@@ -160,7 +160,7 @@ def test_a_domain_that_somebody_made_again_is_not_the_one_of_the_claims(world, c
 def test_a_strangers_domain_by_the_groups_name_is_left_alone(world, claiming, copied):
     labels = domain_of(world)["metadata"]["labels"]
     _, other = make_again(world, labels={label: labels[label] for label in copied})
-    look_twice(world, claiming)
+    reconcile_twice(world, claiming)
     assert Attempt.objects.get(group=claiming).evidence == "domain_deleted"
     for _ in range(4):
         world.step(claiming)
@@ -175,23 +175,23 @@ def test_a_strangers_domain_by_the_groups_name_is_left_alone(world, claiming, co
 def test_a_group_that_is_not_tried_again_says_that_its_domain_is_another(world, claiming):
     TaskGroup.objects.filter(pk=claiming.pk).update(optional_placement={})
     make_again(world)
-    look_twice(world, claiming)
+    reconcile_twice(world, claiming)
     assert statuses(claiming) == ["RUNNING"] * 3
     assert conditions.find(fresh(claiming).conditions, "NVLinkReady")["reason"] == "DomainDeleted"
 
 
 def test_a_group_of_an_earlier_release_keeps_the_domain_that_it_has(world, claiming):
     TaskGroup.objects.update(compute_domain=None)
-    look_twice(world, claiming)
+    reconcile_twice(world, claiming)
     assert fresh(claiming).compute_domain == {"attempt": 1, "uid": domain_of(world)["metadata"]["uid"]}
     make_again(world)
-    look_twice(world, claiming)
+    reconcile_twice(world, claiming)
     assert Attempt.objects.get(group=claiming).evidence == "domain_deleted"
 
 
 def test_the_uid_of_an_attempt_that_an_older_release_ended_counts_for_nothing(world, claiming):
     TaskGroup.objects.update(compute_domain={"attempt": 0, "uid": "of the attempt before"})
-    look_twice(world, claiming)
+    reconcile_twice(world, claiming)
     assert not Attempt.objects.exists()
     assert fresh(claiming).compute_domain["uid"] == domain_of(world)["metadata"]["uid"]
 

@@ -96,7 +96,7 @@ DEEDS = {
         lambda world, group, pod: world.cluster.remove(POD, pod, namespace="osmo"),
         ("lost", "unnoticed"),
     ),
-    "nobody is to look at it any more": (
+    "no worker is to reconcile it any more": (
         lambda world, group, pod: TaskGroup.objects.update(next_reconcile_at=None),
         ("lost", "no-look"),
     ),

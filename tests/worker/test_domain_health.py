@@ -25,7 +25,7 @@ def group(world):
 
 @pytest.fixture
 def report(world, group):
-    """Let the controller report nodes by name, then the observer and a worker look."""
+    """Let the controller report nodes by name, then the observer report and a worker reconcile."""
 
     def write(**nodes):
         (domain,) = world.cluster.all(COMPUTE_DOMAIN)

@@ -37,7 +37,7 @@ def run(world):
 
 
 def report(world, group, *states):
-    """Let the domain list node-0 and so on with these states, and a worker look until nothing is due."""
+    """Let the domain list node-0 and so on with these states, and a worker reconcile until nothing is due."""
     (domain,) = world.cluster.all(COMPUTE_DOMAIN)
     nodes = [
         {"name": f"node-{number}", "cliqueID": "c.0", "status": state}
@@ -165,7 +165,7 @@ def test_a_peer_that_fails_beside_a_lost_node_is_a_loss_of_that_node(world, run)
 
 
 def fail(world, group, *names, ago=0):
-    """Let tasks fail that ended so many seconds ago, and a worker look."""
+    """Let tasks fail that ended so many seconds ago, and a worker reconcile."""
     world.finish(group, 134, tasks=names)
     ended = (timezone.now() - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
     for pod in world.cluster.all(POD):
@@ -333,8 +333,8 @@ def test_a_group_that_fails_with_its_nodes_ends_without_its_domain(world, run):
 def test_nothing_is_concluded_from_rows_that_lack_a_domain_which_exists(world, run):
     group = run()
     ObservedObject.objects.filter(kind="ComputeDomain").delete()
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     assert statuses(group) == ["RUNNING"] * 3
     assert conditions.find(fresh(group).conditions, "NVLinkReady")["reason"] == "AllNodesReady"
 
@@ -344,8 +344,8 @@ def test_a_deleted_domain_is_not_judged_while_no_observer_is_at_work(world, run)
     delete_domain(world)
     world.observe()
     Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=2))
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     assert not Attempt.objects.filter(group=group).exists()
     world.step(group)
     world.step(group)

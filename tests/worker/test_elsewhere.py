@@ -63,7 +63,7 @@ def test_a_failed_pod_elsewhere_ends_nothing(world, group, place):
     assert ObservedPod.objects.filter(name=pod["metadata"]["name"]).count() == 2
     assert fresh(group).notifications == before
     for _ in range(3):
-        world.look(group)
+        world.reconcile(group)
     assert (statuses(group), fresh(group).status) == (["RUNNING"], "RUNNING")
     assert world.pods() == [pod["metadata"]["name"]]
 

@@ -68,7 +68,7 @@ def test_a_gang_whose_place_was_taken_by_higher_priority_was_preempted(world, lo
     ("joined_after", "sentence"), [(60, "was removed from the cluster"), (-60, "nothing there explains it")]
 )
 def test_a_node_that_is_younger_than_its_pods_was_removed_meanwhile(world, low, joined_after, sentence):
-    """A node that comes back at once has its name again when the group is looked at."""
+    """A node that comes back at once has its name again when the group is reconciled."""
     scheduled = timezone.now() - timedelta(hours=1)
     condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": scheduled.isoformat()}
     for task in low.tasks.all():

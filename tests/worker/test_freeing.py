@@ -152,7 +152,7 @@ def test_a_gang_that_got_a_node_just_before_keeps_its_preferences(world):
     world.settle()
     wait_in_vain(world)
     bind(world.cluster, group.uuid.hex, first=1)  # nobody has observed it
-    world.look(group)
+    world.reconcile(group)
     assert preference(world) == (RACK.label, None)
     assert (fresh(group).preference_levels, "freed" in fresh(group).constraints[0]) == (None, False)
     assert Event.objects.filter(group=group, reason="RelaxationLeftOut").count() == 1

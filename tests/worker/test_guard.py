@@ -75,8 +75,8 @@ def row():
     return ClusterGuard.objects.get()
 
 
-def look(group):
-    """One reconciliation through the guarded cluster."""
+def reconcile(group):
+    """Reconcile a group once through the guarded cluster."""
     TaskGroup.objects.filter(pk=group.pk).update(next_reconcile_at=Now())
     lease = take_lease(group.pk)
     return run(lease, cluster=cluster_for(lease.backend), archive=keep_before_delete)
@@ -310,7 +310,7 @@ def test_no_error_about_the_mark_is_a_permission_or_ends_a_group(world, backend,
     world.cluster.fail(error, verb=verb, kind=CONFIG_MAP, times=99)
     for _ in range(2):
         guard.forget()
-        assert isinstance(look(group), Retry)
+        assert isinstance(reconcile(group), Retry)
     assert world.pods() == []
     assert fresh(group).status == "PROCESSING"
     assert not ClusterGuard.objects.exclude(refusal="")
@@ -416,7 +416,7 @@ def test_it_is_on_the_backend_in_the_metric_and_in_readyz(world, backend, restor
 
 def test_a_group_that_waits_for_it_says_so_in_its_reason_and_its_timeline(world, backend, restored):
     group = world.group(pods=1, pool=world.pool(backend={"kubeconfig": "/etc/kai", "context": "y"}))
-    outcome = look(group)
+    outcome = reconcile(group)
     assert outcome.slow
     assert "newer state" in fresh(group).waiting_reason
     assert fresh(group).next_reconcile_at > timezone.now()
@@ -425,7 +425,7 @@ def test_a_group_that_waits_for_it_says_so_in_its_reason_and_its_timeline(world,
     assert world.pods() == restored
     call_command("adopt", backend=backend.name, yes=True, stdout=StringIO())
     assert fresh(group).next_reconcile_at <= timezone.now()
-    look(group)
+    reconcile(group)
     assert len(world.pods()) == len(restored) + 1
 
 

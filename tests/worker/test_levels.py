@@ -60,13 +60,13 @@ def test_it_begins_and_ends_with_one_event_each(world, group):
     assert events(group) == [BEGAN, ENDED]
 
 
-def test_a_waiting_group_is_looked_at_and_explains_it_with_what_can_be_done(world, group):
+def test_a_waiting_group_is_reconciled_and_explains_it_with_what_can_be_done(world, group):
     label(world, {ZONE.label: "a"})
-    world.look(group)  # creates its pods
+    world.reconcile(group)  # creates its pods
     TaskGroup.objects.update(next_reconcile_at=None)
     evaluate(world.uid)
     assert fresh(group).next_reconcile_at is not None
-    world.look(group)
+    world.reconcile(group)
     assert fresh(group).waiting_reason.startswith("None of the pool's 1 node carries label")
     assert "cancel it and submit it again" in fresh(group).waiting_reason
 

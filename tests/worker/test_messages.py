@@ -42,17 +42,17 @@ def through_messages(world, monkeypatch):
 @pytest.fixture
 def notified_meanwhile(monkeypatch):
     """Each group is notified once while it is reconciled; returns how often each was."""
-    looks = Counter()
+    reconciles = Counter()
     run = tasks.run.run
 
     def notify_once(lease, **more):
-        looks[lease.group_id] += 1
-        if looks[lease.group_id] == 1:
+        reconciles[lease.group_id] += 1
+        if reconciles[lease.group_id] == 1:
             mark_due([lease.group_id])
         return run(lease, **more)
 
     monkeypatch.setattr(tasks.run, "run", notify_once)
-    return looks
+    return reconciles
 
 
 def groups_of(pool, count):

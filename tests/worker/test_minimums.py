@@ -43,11 +43,11 @@ def running(db):
     return world, group
 
 
-def test_one_look_lowers_the_minimum_for_a_task_that_failed_for_good(running):
+def test_one_reconcile_lowers_the_minimum_for_a_task_that_failed_for_good(running):
     world, group = running
     world.finish(group, 9, tasks=["task-2"])
     world.observe()
-    world.look(group)
+    world.reconcile(group)
     assert statuses(group) == ["RUNNING", "RUNNING", "FAILED", "RUNNING"]
     assert minimum(world) == 3
     (told,) = Event.objects.filter(reason="MinimumLowered")
@@ -59,7 +59,7 @@ def test_it_is_lowered_before_the_next_try_is_made_and_raised_when_that_has_a_no
     world.cluster.players.pop(0)  # nothing is placed any more
     world.finish(group, 2, tasks=["task-1"])
     world.observe()
-    world.look(group)
+    world.reconcile(group)
     assert (minimum(world), group.tasks.get(name="task-1", latest=True).retry_id) == (3, 1)
     world.settle()
     assert minimum(world) == 3
@@ -93,7 +93,7 @@ def test_a_gang_of_which_every_pod_is_evicted_comes_back_whole(running):
     for name in names:  # one after the other, each seen on its own
         world.cluster.remove(POD, name, namespace="osmo")
         world.observe()
-        world.look(group)
+        world.reconcile(group)
     world.settle()
     first = group.tasks.filter(retry_id=0).values_list("status", "exit_code")
     assert set(first) == {("RESCHEDULED", 3006)}
@@ -109,7 +109,7 @@ def test_a_set_that_lost_a_task_is_lowered_and_the_other_is_not(db):
     assert sorted(minimum(world).values()) == [2, 2]
     world.finish(group, 9, tasks=["task-3"])
     world.observe()
-    world.look(group)
+    world.reconcile(group)
     assert sorted(minimum(world).values()) == [1, 2]
 
 
@@ -142,13 +142,13 @@ def test_a_set_that_is_lost_whole_steps_aside_before_the_grace_period_is_over_an
     world.settle()
     assert sorted(minimum(world).values()) == [1, 2]
     mark_stale(world, group, seconds=5)
-    assert 0 < world.look(group).seconds <= 20
+    assert 0 < world.reconcile(group).seconds <= 20
     assert sorted(minimum(world).values()) == [1, 2]
     mark_stale(world, group, seconds=30)
-    assert world.look(group).seconds <= 1
+    assert world.reconcile(group).seconds <= 1
     assert list(minimum(world).values()) == [2]
     mark_stale(world, group, seconds=None)
-    world.look(group)
+    world.reconcile(group)
     assert sorted(minimum(world).values()) == [1, 2]
     edit_pod(world, pod_of(group, "task-2"), lambda obj: obj["spec"].update(nodeName="node-0"))
     world.settle()
@@ -160,12 +160,12 @@ def test_a_worker_that_dies_just_before_is_taken_over_from(running):
     world.finish(group, 9, tasks=["task-2"])
     world.observe()
     with death_at("before-minimum-set"):
-        world.look(group)
+        world.reconcile(group)
     assert (minimum(world), statuses(group)[2]) == (4, "FAILED")
-    world.look(group)
+    world.reconcile(group)
     assert minimum(world) == 3
     version = world.cluster.all(KAI_POD_GROUP)[0]["metadata"]["resourceVersion"]
-    world.look(group)
+    world.reconcile(group)
     world.settle()
     assert world.cluster.all(KAI_POD_GROUP)[0]["metadata"]["resourceVersion"] == version
 
@@ -175,7 +175,7 @@ def test_it_is_lowered_without_an_observer_too(running):
     world, group = running
     Cluster.objects.update(heartbeat_at=None)
     world.finish(group, 9, tasks=["task-2"])
-    world.look(group)
+    world.reconcile(group)
     assert (statuses(group)[2], minimum(world)) == ("FAILED", 3)
 
 

@@ -117,7 +117,7 @@ def test_a_pool_may_never_lose_nodes(change, group):
     assert "it is lost at" not in fresh(group).waiting_reason
 
 
-def test_a_group_is_looked_at_again_when_its_node_will_be_lost(change, group):
+def test_a_group_is_reconciled_again_when_its_node_will_be_lost(change, group):
     change(ready="Unknown", ago=290)
     assert fresh(group).status == "RUNNING"
     wait = fresh(group).next_reconcile_at - timezone.now()
@@ -222,5 +222,5 @@ def test_no_pod_is_forced_while_nobody_observes_the_nodes(world, dead):
     Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     request_stop(dead)
     for _ in range(4):
-        world.look(dead)
+        world.reconcile(dead)
     assert fresh(dead).released_at is None

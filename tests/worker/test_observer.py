@@ -77,8 +77,8 @@ def pods():
 
 def test_what_is_there_and_what_comes_is_written_and_its_group_notified(world, observer):
     group = world.group(pods=1)
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     observer()
     name = group.tasks.get().pod_name
     until(lambda: name in pods() and pods()[name].phase == "Running")
@@ -97,8 +97,8 @@ def test_what_is_there_and_what_comes_is_written_and_its_group_notified(world, o
 
 def test_what_goes_is_marked_and_keeps_its_last_words(world, observer):
     group = world.group(pods=1)
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     observer()
     name = group.tasks.get().pod_name
     until(lambda: name in pods() and pods()[name].phase == "Running")
@@ -111,8 +111,8 @@ def test_what_goes_is_marked_and_keeps_its_last_words(world, observer):
 
 def test_what_vanished_while_nobody_looked_is_found_out(world, observer):
     group = world.group(pods=2)
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     world.observe()
     assert len(pods()) == 2
     name = group.tasks.first().pod_name
@@ -127,8 +127,8 @@ def test_it_goes_on_after_cuts_and_forgotten_history(world, observer):
     observer()
     world.cluster.cut_watches()
     world.cluster.compact()
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     until(lambda: len(pods()) == 1)
 
 
@@ -158,15 +158,15 @@ def test_a_cluster_without_a_definition_is_followed_for_the_rest(world, observer
     world.cluster.unserved.add(COMPUTE_DOMAIN)
     group = world.group(pods=1, pool=world.pool())
     observer()
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     until(lambda: len(pods()) == 1)
 
 
 def test_nothing_is_written_of_another_cluster(world, observer):
     group = world.group(pods=1)
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     Backend.objects.update(cluster=Cluster.objects.create(uid="another"))
     running = observer()
     until(lambda: running.followers)
@@ -176,7 +176,7 @@ def test_nothing_is_written_of_another_cluster(world, observer):
 
 def test_events_of_the_cluster_join_the_timeline_once(world, observer):
     group = world.group(pods=1)
-    world.look(group)
+    world.reconcile(group)
     observer()
     about = {"kind": "PodGroup", "name": group.uuid.hex, "namespace": "osmo"}
     for _ in range(2):
@@ -327,8 +327,8 @@ def by_others():
 
 def test_what_pods_of_others_hold_is_summed_by_node_and_ours_are_none_of_them(world, observer):
     group = world.group(pods=1)
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     for name, node in (("a", "n1"), ("b", "n1"), ("c", "n2"), ("ended", "n1"), ("bound later", "")):
         world.cluster.put(POD, stranger(name, node))
     world.cluster.put(POD, stranger("ended", "n1", phase="Succeeded"))
@@ -350,8 +350,8 @@ def test_what_pods_of_others_hold_is_summed_by_node_and_ours_are_none_of_them(wo
 
 def test_a_pod_with_our_label_in_a_namespace_of_others_uses_its_node_like_any_other(world, observer):
     group = world.group(pods=1)
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     world.cluster.put(NAMESPACE, {"metadata": {"name": "theirs"}})
     own = until(lambda: world.cluster.all(POD))[0]["metadata"]["labels"]
     for name in ("a", "b"):
@@ -373,8 +373,8 @@ def test_without_the_right_to_follow_pods_of_others_all_else_is_followed(world, 
     group = world.group(pods=1)
     observer()
     until(lambda: "may not list pods" in Cluster.objects.get(uid=world.uid).others_problem)
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     until(pods)
     assert (by_others(), Cluster.objects.get(uid=world.uid).others_synced_at) == ({}, None)
     refused.clear()
@@ -430,8 +430,8 @@ def test_without_the_right_to_follow_queues_all_else_is_followed(world, observer
     group = world.group(pods=1)
     observer()
     until(lambda: "may not list queues" in Cluster.objects.get(uid=world.uid).queues_problem)
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     until(pods)
     assert (queues(), Cluster.objects.get(uid=world.uid).queues_synced_at) == ({}, None)
     refused.clear()
@@ -448,8 +448,8 @@ def test_what_others_hold_that_cannot_be_written_holds_up_nothing_of_ours(world,
     world.cluster.put(POD, stranger("a", "n1"))
     group = world.group(pods=1)
     running = observer()
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     until(pods)
     until(running.waiting_changes)
     monkeypatch.setattr(cluster_observer, "write_foreign_usage", writer.write_foreign_usage)
@@ -481,8 +481,8 @@ def kept_aside():
 
 def test_a_nul_in_a_termination_message_is_written_like_any_text(world, observer):
     group = world.group(pods=1)
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     name = group.tasks.get().pod_name
     world.cluster.edit(
         POD, name, lambda pod: pod.setdefault("status", {}).update(message="a\0b\ud800"), namespace="osmo"
@@ -491,7 +491,7 @@ def test_a_nul_in_a_termination_message_is_written_like_any_text(world, observer
     mark = "\N{REPLACEMENT CHARACTER}"
     until(lambda: name in pods() and pods()[name].digest.get("message") == f"a{mark}b{mark}")
     assert kept_aside() == {}
-    world.look(group)
+    world.reconcile(group)
 
 
 def test_an_object_that_cannot_be_written_is_kept_aside_and_holds_up_nothing(world, observer):
@@ -571,8 +571,8 @@ def test_a_second_observer_stands_by_and_takes_over_when_the_first_ends(world, o
     assert ClusterLease.objects.get().observer == lease.holder_name()
     first.stop()
     until(lambda: followed_by(second))
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     until(pods)
 
 
@@ -607,8 +607,8 @@ def test_a_late_write_of_a_former_holder_is_refused(world, monkeypatch):
 
 def test_a_database_that_was_put_back_is_brought_in_line_by_an_observer_that_ran_on(world, observer):
     group = world.group(pods=1)
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     observer()
     name = group.tasks.get().pod_name
     until(lambda: name in pods() and pods()[name].phase == "Running")

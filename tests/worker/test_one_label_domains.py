@@ -86,7 +86,7 @@ def test_a_gang_accepted_without_nodes_is_not_made_while_racks_cannot_be_told_ap
     group = a_group(world, rack("r"), rack("r"))
     if not observed:
         Cluster.objects.update(nodes_synced_at=None)
-        world.look(group)
+        world.reconcile(group)
     else:
         world.settle()
     assert world.cluster.names(POD) == []
@@ -111,7 +111,7 @@ def test_a_cluster_without_its_api_is_told_in_one_line_and_left_alone(world):
     world.cluster.unserved.add(POD_GROUP)
     node(world, "n1", "a", "r1")
     group = a_group(world, rack("r"), rack("r"))
-    outcome = world.look(group)
+    outcome = world.reconcile(group)
     assert outcome.slow
     assert "does not serve scheduling.k8s.io/v1alpha2" in fresh(group).waiting_reason
     assert "GenericWorkload" in fresh(group).waiting_reason

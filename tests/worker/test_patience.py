@@ -76,10 +76,10 @@ def test_a_preference_is_required_until_its_time_is_over_and_then_relaxed(world)
     assert 'rack "default" (required for 40 seconds)' in event.message
 
 
-def test_it_is_looked_at_again_when_the_next_stage_begins(world):
+def test_a_group_is_reconciled_again_when_its_next_stage_begins(world):
     group = topology_gang(world, preferred("rack", wait=7.0))
     world.settle()
-    assert world.look(group).seconds <= 7.0
+    assert world.reconcile(group).seconds <= 7.0
 
 
 def test_each_wait_has_its_own_time(world):
@@ -96,7 +96,7 @@ def test_each_wait_has_its_own_time(world):
     assert statuses(group) == ["RUNNING", "RUNNING"]
 
 
-def test_waits_that_are_over_while_nobody_looked_are_relaxed_at_once(world):
+def test_waits_that_are_over_while_no_worker_ran_are_relaxed_at_once(world):
     group = topology_gang(world, preferred("zone", wait=60.0), preferred("rack", wait=20.0))
     world.settle()
     later(100)
@@ -109,7 +109,7 @@ def test_waits_that_are_over_while_nobody_looked_are_relaxed_at_once(world):
 @pytest.mark.parametrize(
     "error", [Killed(), ClusterUnreachable("the reply was lost", maybe_applied=True)], ids=repr
 )
-def test_a_decision_whose_worker_dies_is_carried_out_by_the_next_look(world, error, applied):
+def test_a_decision_whose_worker_dies_is_carried_out_by_the_next_reconcile(world, error, applied):
     group = topology_gang(world, preferred("rack", wait=40.0))
     world.settle()
     later(40)
@@ -154,7 +154,7 @@ def test_a_gang_that_got_a_node_just_before_is_not_edited_and_the_event_says_so(
     world.settle()
     later(40)
     bind(world.cluster, group.uuid.hex, first=1)  # nobody has observed it
-    world.look(group)
+    world.reconcile(group)
     assert holds(world) == ([RACK.label], None)
     assert said(group) == ["PatienceBegan", "Relaxed", "RelaxationLeftOut"]
     assert (fresh(group).stage, relaxed(group)) == (1, {"rack": False})
@@ -178,7 +178,7 @@ def test_a_gang_whose_binder_was_given_a_node_is_not_edited(db):
         "spec": {"podName": pod, "selectedNode": "node-0", "backoffLimit": 2},
     }
     world.cluster.create(KAI_BIND_REQUEST, request)
-    world.look(group)
+    world.reconcile(group)
     assert holds(world) == ([RACK.label], None)
     assert said(group) == ["PatienceBegan", "Relaxed", "RelaxationLeftOut"]
 
@@ -197,7 +197,7 @@ def test_a_binder_that_has_given_up_holds_nothing_up(db):
         "status": {"phase": "Failed", "failedAttempts": 2},
     }
     world.cluster.create(KAI_BIND_REQUEST, request)
-    world.look(group)
+    world.reconcile(group)
     assert holds(world) == ([], "1")
 
 
@@ -207,7 +207,7 @@ def test_a_gang_made_anew_after_an_eviction_starts_relaxed(world, pod_group_too)
     world.settle()
     later(40)
     bind(world.cluster, group.uuid.hex, first=1)
-    world.look(group)
+    world.reconcile(group)
     bind(world.cluster, group.uuid.hex)
     world.settle()
     assert holds(world) == ([RACK.label], None)
@@ -261,7 +261,7 @@ def test_a_gang_that_was_not_edited_in_time_is_resized_without_relaxing_it(world
     world.settle()
     later(40)
     bind(world.cluster, group.uuid.hex)
-    world.look(group)
+    world.reconcile(group)
     world.settle()
     assert (fresh(group).stage, minimums(world)) == (1, [2, 2])
     world.finish(group, 0, tasks=["task-3"])
@@ -291,7 +291,7 @@ def test_time_without_an_answer_counts_and_is_acted_on_once_there_is_one(world):
     backend.save()
     later(40)
     with world.cluster.unreachable():
-        world.look(group)
+        world.reconcile(group)
     assert (fresh(group).stage, holds(world)) == (0, ([RACK.label], None))
     backend.conditions = [{**backend.conditions[0], "status": "True"}]
     backend.save()
@@ -302,9 +302,9 @@ def test_time_without_an_answer_counts_and_is_acted_on_once_there_is_one(world):
 def test_a_group_is_relaxed_without_an_observer_too(world):
     group = topology_gang(world, preferred("rack", wait=40.0))
     Cluster.objects.update(heartbeat_at=None)
-    world.look(group)
+    world.reconcile(group)
     later(40)
-    world.look(group)
+    world.reconcile(group)
     assert (fresh(group).stage, holds(world)) == (1, ([], "1"))
 
 

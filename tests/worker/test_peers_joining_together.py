@@ -138,7 +138,7 @@ def test_one_that_got_its_node_a_moment_ago_is_not_taken_along(world, sets):
     world.ends[retry] = 0
     for _ in range(2):
         world.cluster._play()
-    world.look(group)
+    world.reconcile(group)
     world.settle()
     assert pod_of(group, "task-1") == retry
     assert statuses(group)[1] == "COMPLETED"

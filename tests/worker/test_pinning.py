@@ -132,7 +132,7 @@ def test_nothing_is_made_again_while_there_is_no_such_place(world, group):
 def test_a_gang_that_is_bound_meanwhile_keeps_its_pins(world, group):
     seek(world)
     bind(world.cluster, group.uuid.hex, first=1)  # nobody has observed it
-    world.look(group)
+    world.reconcile(group)
     assert (selectors(world), notes(group)) == ([{}] * 4, [])
     assert (fresh(group).repinning, fresh(group).other_pins, fresh(group).pins) == (False, None, [])
 
@@ -140,7 +140,7 @@ def test_a_gang_that_is_bound_meanwhile_keeps_its_pins(world, group):
 def test_a_gang_that_is_bound_after_the_decision_keeps_its_pins(world, group):
     seek(world)
     with at_crash_point("after-pin-decision", lambda: bind(world.cluster, group.uuid.hex)):
-        world.look(group)
+        world.reconcile(group)
     assert (selectors(world), notes(group)) == ([{}] * 4, ["SetsPinned", "PinsLeftOut"])
     assert (fresh(group).repinning, fresh(group).pins) == (False, [])
     assert "domain" not in fresh(group).constraints[0]
@@ -151,7 +151,7 @@ def test_a_worker_that_dies_on_the_way_is_taken_over_from(world, group, point):
     world.cluster.players.insert(0, counting)
     seek(world)
     with death_at(point):
-        world.look(group)
+        world.reconcile(group)
     world.settle()
     assert is_pinned(world)
     assert statuses(group) == ["RUNNING"] * 4
@@ -159,7 +159,7 @@ def test_a_worker_that_dies_on_the_way_is_taken_over_from(world, group, point):
 
 
 def test_a_pod_that_is_bound_while_others_are_deleted_is_spared_and_pins_stay(world, group, monkeypatch):
-    """Its node comes between the last look at it and its deletion; the others are made for it again."""
+    """Its node comes between the last reconcile and its deletion; the others are made for it again."""
     seek(world)
     last = group.tasks.order_by("position").last().pod_name
     binding = pinning.bound_pods
@@ -172,7 +172,7 @@ def test_a_pod_that_is_bound_while_others_are_deleted_is_spared_and_pins_stay(wo
 
     uid = world.cluster.get(POD, last, namespace="osmo")["metadata"]["uid"]
     monkeypatch.setattr(pinning, "bound_pods", read_and_bind)
-    world.look(group)
+    world.reconcile(group)
     assert world.pods() == [last]
     world.settle()
     assert world.cluster.get(POD, last, namespace="osmo")["metadata"]["uid"] == uid
@@ -185,8 +185,8 @@ def test_pods_that_cannot_be_made_are_tried_again_more_slowly_each_time(world, g
     seek(world)
     refusal = RequestForbidden("exceeded quota", status=403)
     world.cluster.fail(refusal, verb="create", kind=POD, times=100)
-    world.look(group)
-    outcomes = [world.look(group) for _ in range(3)]
+    world.reconcile(group)
+    outcomes = [world.reconcile(group) for _ in range(3)]
     assert [type(outcome) for outcome in outcomes] == [Retry] * 3
     assert fresh(group).failures >= 3
     assert "exceeded quota" in fresh(group).waiting_reason
@@ -196,7 +196,7 @@ def test_pods_that_are_made_again_have_not_vanished_while_no_observer_is_at_work
     seek(world)
     Cluster.objects.update(heartbeat_at=None)
     for _ in range(8):
-        world.look(group)
+        world.reconcile(group)
     assert is_pinned(world)
     assert (statuses(group), fresh(group).repinning) == (["SCHEDULING"] * 4, False)
     assert [task.retry_id for task in group.tasks.all()] == [0] * 4
@@ -315,7 +315,7 @@ def test_new_pods_of_a_gang_that_ran_are_not_lost_while_nobody_has_observed_them
     lose_rack(world)
     seek(world)
     for _ in range(6):  # the observer sees the old pods go, and is slow to see the new ones
-        world.look(begun)
+        world.reconcile(begun)
         if not world.pods():
             world.observe()
             ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(minutes=1))

@@ -108,7 +108,7 @@ def test_nothing_is_judged_by_labels_that_are_not_known_yet(world):
     place(world, group, "a", "b")
     assert fresh(group).placement_result is None
     nodes(group)
-    world.look(group)
+    world.reconcile(group)
     assert fresh(group).placement_result["outcome"] == "match"
 
 
@@ -126,5 +126,5 @@ def test_labels_that_change_afterwards_do_not_rewrite_what_was_got(world):
     nodes(group)
     place(world, group, "a", "b")
     group.backend.cluster.nodes.filter(name="b").update(labels={ZONE.label: "z9", RACK.label: "r9"})
-    world.look(group)
+    world.reconcile(group)
     assert fresh(group).placement_result["outcome"] == "match"

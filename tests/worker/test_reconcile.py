@@ -79,14 +79,14 @@ def test_pods_wait_for_the_claim_template(world):
 
 
 def test_a_group_that_waits_long_for_its_template_looks_seldom_and_is_notified(world):
-    """NVIDIA's controller makes two templates a second: a burst must not fill the worker with looks."""
+    """NVIDIA's controller makes two templates a second: a burst must not fill the worker with reconciles."""
     controller = world.cluster.players.pop()
     group = world.group(pods=2)
     world.settle()
     long_ago = timezone.now() - timedelta(seconds=600)
     TaskGroup.objects.filter(pk=group.pk).update(processing_start_time=long_ago, attempt_began_at=long_ago)
     world.observe()
-    assert world.look(group) == RequeueAfter(seconds=60.0)
+    assert world.reconcile(group) == RequeueAfter(seconds=60.0)
     assert fresh(group).next_reconcile_at > timezone.now()
     world.cluster.players.append(controller)
     world.cluster._play()
@@ -103,13 +103,13 @@ def test_a_group_whose_domain_hangs_in_deletion_looks_seldom_and_is_notified(wor
         world.step(group)
     assert world.cluster.kinds() == {"ComputeDomain", "ResourceClaimTemplate"}
     TaskGroup.objects.filter(pk=group.pk).update(end_time=timezone.now() - timedelta(seconds=100))
-    outcome = world.look(group)
+    outcome = world.reconcile(group)
     assert 19 < outcome.seconds < 25
     assert fresh(group).next_reconcile_at > timezone.now()
     Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
-    assert world.look(group) == RequeueAfter(seconds=3.0)
+    assert world.reconcile(group) == RequeueAfter(seconds=3.0)
     Cluster.objects.update(heartbeat_at=timezone.now())
-    assert world.look(group).seconds > 19
+    assert world.reconcile(group).seconds > 19
     world.cluster.players.append(controller)
     world.cluster._play()
     world.observe()
@@ -121,14 +121,14 @@ def test_a_group_whose_domain_hangs_in_deletion_looks_seldom_and_is_notified(wor
 def test_a_template_of_a_former_domain_is_not_taken_for_ours(world):
     controller = world.cluster.players.pop()
     group = world.group(pods=1)
-    world.look(group)
+    world.reconcile(group)
     (domain,) = world.cluster.all(COMPUTE_DOMAIN)
     name = domain["spec"]["channel"]["resourceClaimTemplate"]["name"]
     labels = {"resource.nvidia.com/computeDomain": "another-uid"}
     world.cluster.put(
         RESOURCE_CLAIM_TEMPLATE, {"metadata": {"name": name, "namespace": "osmo", "labels": labels}}
     )
-    world.look(group)
+    world.reconcile(group)
     assert world.pods() == []
     assert controller is not None
 
@@ -137,7 +137,7 @@ def test_a_template_of_somebody_elses_does_not_hold_up_the_release(world):
     """It bears the name of ours, but no ComputeDomain made it, so nothing will ever take it away."""
     world.cluster.players.pop()
     group = world.group(pods=1)
-    world.look(group)
+    world.reconcile(group)
     (domain,) = world.cluster.all(COMPUTE_DOMAIN)
     name = domain["spec"]["channel"]["resourceClaimTemplate"]["name"]
     foreign = {"metadata": {"name": name, "namespace": "osmo"}}
@@ -152,7 +152,7 @@ def test_a_waiting_group_that_is_stopped_is_released_without_a_call(world):
     first, second = chain(world)
     stop(second)
     before = len(world.cluster.calls)
-    world.look(second)
+    world.reconcile(second)
     assert released(second)
     assert len(world.cluster.calls) == before
     assert fresh(first).status == "PROCESSING"
@@ -379,7 +379,7 @@ def test_what_the_cluster_refuses_for_good_ends_the_group_and_is_cleaned_up(worl
 def test_a_quota_is_waited_for_and_told(world):
     group = world.group(pods=2)
     world.cluster.fail(RequestForbidden("exceeded quota", status=403), verb="create", kind=POD, times=50)
-    world.look(group)
+    world.reconcile(group)
     assert fresh(group).status == "PROCESSING"
     assert "exceeded quota" in fresh(group).waiting_reason
     assert fresh(group).failures == 1
@@ -468,7 +468,7 @@ def test_a_missing_right_is_not_a_missing_definition(world):
     group = world.group(pods=2)
     refusal = RequestForbidden('computedomains.resource.nvidia.com is forbidden: cannot get "computedomains"')
     world.cluster.fail(refusal, kind=COMPUTE_DOMAIN)
-    world.look(group)
+    world.reconcile(group)
     assert "not serve" not in fresh(group).waiting_reason
     assert "cannot get" in fresh(group).waiting_reason
 
@@ -492,8 +492,8 @@ def test_a_worker_that_slept_within_its_creates_makes_no_pod_after_its_lease(wor
         return [*outcomes, *create(kind, objs[10:], deadline=deadline)]
 
     monkeypatch.setattr(world.cluster, "create_many", suspended)
-    world.look(group)
-    world.look(group)
+    world.reconcile(group)
+    world.reconcile(group)
     assert slept == [60.0]
     assert world.pods() == []
 
@@ -501,7 +501,7 @@ def test_a_worker_that_slept_within_its_creates_makes_no_pod_after_its_lease(wor
 def test_a_missing_definition_is_told_and_asked_for_slowly(world):
     group = world.group(pods=2)
     world.cluster.unserved.add(COMPUTE_DOMAIN)
-    outcome = world.look(group)
+    outcome = world.reconcile(group)
     assert outcome.slow
     assert "does not serve ComputeDomain" in fresh(group).waiting_reason
     world.cluster.unserved.clear()
@@ -527,7 +527,7 @@ def test_a_group_ends_while_the_definition_of_its_domain_is_gone(world):
 def test_a_cluster_that_does_not_answer_is_told_and_gone_on_with(world):
     group = world.group(pods=2)
     with world.cluster.unreachable():
-        world.look(group)
+        world.reconcile(group)
         assert 'backend "backend-' in fresh(group).waiting_reason
         assert "has not answered since" in fresh(group).waiting_reason
     world.settle()
@@ -546,7 +546,7 @@ def test_a_domain_that_does_not_go_is_waited_for_and_shown(world):
     row = fresh(group)
     row.end_time -= timedelta(seconds=200)
     row.save(update_fields=["end_time"])
-    world.look(group)
+    world.reconcile(group)
     assert status_of(fresh(group).conditions, "ReleaseStuck") == "True"
     (domain,) = world.cluster.all(COMPUTE_DOMAIN)
     assert domain["metadata"]["finalizers"]  # never stripped
@@ -563,10 +563,10 @@ def test_a_group_that_cannot_be_taken_down_since_its_cluster_is_away_says_so(wor
     world.settle()
     stop(group)
     with world.cluster.unreachable():
-        world.look(group)
+        world.reconcile(group)
         assert status_of(fresh(group).conditions, "ReleaseStuck") is None
         TaskGroup.objects.filter(pk=group.pk).update(end_time=timezone.now() - timedelta(seconds=200))
-        world.look(group)
+        world.reconcile(group)
     assert status_of(fresh(group).conditions, "ReleaseStuck") == "True"
     assert "does not answer" in str(fresh(group).conditions)
     world.settle()
@@ -672,7 +672,7 @@ def test_a_pod_that_has_run_is_not_made_again_by_rows_from_an_old_list(db):
     long_ago = timezone.now() - timedelta(minutes=1)
     ObservedPod.objects.filter(name__in=[running, ended]).update(absent=True, seen_at=long_ago)
     TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=long_ago)
-    world.look(group)
+    world.reconcile(group)
     assert world.pods() == [running]
 
 
@@ -694,14 +694,14 @@ def test_a_gang_that_loses_a_pod_and_its_pod_group_while_it_waits_is_made_whole_
     assert Event.objects.filter(reason="PodsMadeAgain", message__contains="task-2").count() == 1
 
 
-def test_a_gang_that_waits_is_looked_at_again_once_what_is_missing_can_be_told(db):
+def test_a_gang_that_waits_is_reconciled_again_once_what_is_missing_can_be_told(db):
     world = World(scheduled=False)
     group = world.group(pods=2)
     world.settle()
     world.observe()
-    assert 5 < world.look(group).seconds <= 10
+    assert 5 < world.reconcile(group).seconds <= 10
     TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(minutes=1))
-    assert world.look(group).seconds > 60
+    assert world.reconcile(group).seconds > 60
 
 
 def test_a_pod_that_vanishes_beside_placed_ones_is_not_made_again(db):
@@ -779,7 +779,7 @@ def test_nothing_is_believed_of_another_cluster_behind_the_same_address(world):
     stop(group)
     other = World()
     other.cluster.kube_system_uid = lambda: "another"
-    other.look(group)
+    other.reconcile(group)
     assert not released(group)
     assert "point it back" in str(fresh(group).conditions)
     world.settle()
@@ -831,14 +831,14 @@ def test_an_end_is_never_concluded_from_an_error(world, error):
     stop(group)
     world.cluster.fail(error, verb="list", times=30)
     for _ in range(3):
-        world.look(group)
+        world.reconcile(group)
     assert not released(group)
     assert "Pod" in world.cluster.kinds()
 
 
 def test_an_error_that_nobody_foresaw_makes_its_group_back_off_and_say_so(world, monkeypatch):
     group, other = world.group(pods=1), world.group(pods=1)
-    world.look(group)
+    world.reconcile(group)
     followed = run.observations.observed_pods
 
     def fail(view):
@@ -849,7 +849,7 @@ def test_an_error_that_nobody_foresaw_makes_its_group_back_off_and_say_so(world,
     monkeypatch.setattr(run.observations, "observed_pods", fail)
     pauses = []
     for _ in range(12):
-        world.look(group)
+        world.reconcile(group)
         row = fresh(group)
         assert (row.lease_token, row.lease_until) == (None, None)
         pauses.append((row.next_reconcile_at - timezone.now()).total_seconds())
@@ -871,7 +871,7 @@ def test_an_error_that_nobody_foresaw_makes_its_group_back_off_and_say_so(world,
 
 def test_an_error_that_cannot_be_recorded_either_still_gives_the_lease_back(world, monkeypatch):
     group = world.group(pods=1)
-    world.look(group)
+    world.reconcile(group)
 
     def fail(view):
         raise RuntimeError
@@ -881,5 +881,5 @@ def test_an_error_that_cannot_be_recorded_either_still_gives_the_lease_back(worl
 
     monkeypatch.setattr(run.observations, "observed_pods", fail)
     monkeypatch.setattr(unforeseen, "record", refuse)
-    world.look(group)
+    world.reconcile(group)
     assert (fresh(group).lease_token, fresh(group).failures) == (None, 1)

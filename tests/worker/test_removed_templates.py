@@ -52,14 +52,14 @@ def test_the_domain_of_a_gang_without_claims_is_made_again_with_it(world, group)
     assert Event.objects.filter(group=group, reason="ComputeDomainMadeAgain").count() == 1
 
 
-def test_a_domain_that_does_not_go_is_looked_at_more_and_more_seldom(world, group):
+def test_a_domain_that_does_not_go_is_reconciled_more_and_more_seldom(world, group):
     remove_template(world, group)
     for _ in range(3):
         world.step(group)
     long_ago = timezone.now() - timedelta(seconds=200)
     TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=long_ago)
     world.observe()
-    assert 39 < world.look(group).seconds <= 60
+    assert 39 < world.reconcile(group).seconds <= 60
     world.cluster.players.append(world.controller)
     world.cluster._play()
     world.observe()
@@ -86,7 +86,7 @@ def test_a_template_that_the_observer_has_not_reported_is_looked_for_in_the_clus
     world.cluster.players.append(world.controller)
     world.cluster._play()
     before = world.uids(COMPUTE_DOMAIN)
-    world.look(group)
+    world.reconcile(group)
     (domain,) = world.cluster.all(COMPUTE_DOMAIN)
     assert domain["metadata"]["uid"] in before
     assert "deletionTimestamp" not in domain["metadata"]

@@ -152,7 +152,7 @@ def same_order(world, group):
 def test_it_is_not_begun(world, group, obstacle):
     propose(group)
     obstacle(world, group)
-    world.look(group)
+    world.reconcile(group)
     row = fresh(group)
     assert (row.set_order, row.reordering, row.proposed_order) == ([], False, None)
     assert [name.endswith("-free") for name in leaves(world)] == [False, True]
@@ -179,7 +179,7 @@ def test_a_group_of_a_backup_is_brought_back_to_the_order_that_its_row_has(world
     assert statuses(group) == ["RUNNING"] * 5
 
 
-def test_a_group_of_a_backup_whose_objects_are_as_its_row_has_them_is_only_looked_at(world, group):
+def test_a_group_of_a_backup_whose_objects_are_as_its_row_has_them_is_left_as_it_is(world, group):
     patched = patches(world)
     expect_other_forms(world.uid, "osmo")
     world.settle()

@@ -54,18 +54,18 @@ def test_no_pod_exists_before_its_gang_has_room(world):
 def test_a_group_that_waits_for_room_costs_no_call(world):
     group = queued_gang(world)
     before = len(world.cluster.calls)
-    world.look(group)
+    world.reconcile(group)
     assert world.cluster.calls[before:] == []
 
 
 @pytest.mark.parametrize(("waited", "pause"), [(1, 3), (40, 40), (900, 120)])
-def test_the_longer_a_group_waits_for_room_the_more_rarely_it_looks(world, waited, pause):
+def test_the_longer_a_group_waits_for_room_the_more_rarely_it_is_reconciled(world, waited, pause):
     """What others use of the queue stands in its reason, and nobody notifies it when that changes."""
     group = queued_gang(world)
     began = timezone.now()
     times = ("processing_start_time", "scheduling_start_time")
     TaskGroup.objects.filter(pk=group.pk).update(**dict.fromkeys(times, began - timedelta(seconds=waited)))
-    world.look(group)
+    world.reconcile(group)
     took = timezone.now() - began
     due = fresh(group).next_reconcile_at - began
     assert timedelta(seconds=pause) <= due <= timedelta(seconds=pause) + 2 * took
@@ -414,7 +414,7 @@ def test_a_row_that_is_missing_ends_no_gang(world):
     world.settle()
     ObservedObject.objects.filter(kind=POD_GROUP).delete()
     TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(hours=1))
-    world.look(group)
+    world.reconcile(group)
     assert (fresh(group).attempt_number, statuses(group)) == (1, ["RUNNING"] * 2)
 
 
@@ -496,7 +496,7 @@ def test_a_row_that_does_not_show_the_admission_yet_ends_no_gang(world):
     world.settle()
     ObservedObject.objects.filter(kind=POD_GROUP).update(digest={})
     TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(hours=1))
-    world.look(group)
+    world.reconcile(group)
     assert (fresh(group).attempt_number, statuses(group)) == (1, ["RUNNING"] * 2)
 
 
@@ -539,7 +539,7 @@ def test_a_workload_that_is_switched_off_while_it_waits_is_left_alone(world):
     world.settle()
     assert (workload(world)["metadata"]["uid"], fresh(group).attempt_number) == (before, 1)
     calls = len(world.cluster.calls)
-    world.look(group)
+    world.reconcile(group)
     assert world.cluster.calls[calls:] == []
 
 

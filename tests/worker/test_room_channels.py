@@ -84,7 +84,7 @@ def test_a_group_that_claims_no_channel_may_stand_beside_one(world):
 def test_a_group_that_waits_names_the_nodes_whose_channel_another_domain_holds(world):
     group = queued_gang(world)
     hold(world, "n-2")
-    world.look(group)
+    world.reconcile(group)
     reason = fresh(group).waiting_reason
     assert "Node n-2 is still held by ComputeDomain uid-of-another" in reason
 
@@ -96,7 +96,7 @@ def test_work_that_runs_beside_it_is_counted_and_not_named(world):
     (domain,) = world.cluster.all(COMPUTE_DOMAIN)
     group = queued_gang(world)
     hold(world, "n-1", domain["metadata"]["uid"])
-    world.look(group)
+    world.reconcile(group)
     assert running.pk != group.pk
     assert "1 node is left out, because other work holds its NVLink channel." in fresh(group).waiting_reason
 
@@ -116,7 +116,7 @@ def placed(world):
 
 
 def report(world, group, *states):
-    """Let the domain list n-1 and so on with these states, and a worker look at it."""
+    """Let the domain list n-1 and so on with these states, and a worker reconcile."""
     (domain,) = world.cluster.all(COMPUTE_DOMAIN)
     nodes = [
         {"name": f"n-{number}", "cliqueID": "c.0", "status": state}

@@ -131,7 +131,7 @@ def test_a_replacement_is_made_with_the_tasks_that_have_ended(world):
     assert world.pod(again)["metadata"]["annotations"][ENDED_ANNOTATION].split() == hosts(second)
 
 
-def test_a_replacement_is_made_with_a_task_that_ended_in_the_same_look(world):
+def test_a_replacement_is_made_with_a_task_that_ended_in_the_same_reconcile(world):
     frozen = {"start_barrier": BARRIER, "version": 6, "max_retry_per_task": 1}
     group = world.group(
         pods=4, pool=world.pool(), frozen=frozen | {"default_exit_actions": {"RESCHEDULE": "3005"}}

@@ -46,7 +46,7 @@ def spending(world, messages, django_capture_on_commit_callbacks):
 def running_gang(world, size, *, scheduler="default"):
     """A gang whose pods all run, written as rows: a cluster of 1,000 pods in memory takes seconds."""
     group = world.group(pods=1, pool=world.pool(backend={"scheduler_type": scheduler}))
-    world.look(group)
+    world.reconcile(group)
     first = group.tasks.get()
     now = timezone.now()
     Task.objects.bulk_create(
@@ -68,7 +68,7 @@ def running_gang(world, size, *, scheduler="default"):
     TaskGroup.objects.filter(pk=group.pk).update(status="RUNNING", created_in_cluster_at=now, start_time=now)
     ObservedPod.objects.all().delete()
     write(world.uid, Batch(changes=[pod_of(group, task, "Running") for task in rows], is_reachable=True))
-    world.look(group)
+    world.reconcile(group)
     assert fresh(group).status == "RUNNING"
     return group
 
@@ -104,15 +104,15 @@ def test_a_pod_s_end_costs_the_same_in_a_small_gang_and_in_a_large_one(world, sp
     plural = "" if ends == 1 else "s"
     with spending(f"observer writes the end of {ends} pod{plural}"):
         write(world.uid, ends_of(group, ends))
-    with spending(f"look at {ends} end{plural} in a {of}"):
-        world.look(group)
+    with spending(f"reconcile of {ends} end{plural} in a {of}"):
+        world.reconcile(group)
     assert Task.objects.filter(group=group, status="COMPLETED").count() == ends
 
 
-def test_a_look_at_a_gang_in_which_nothing_changed_reads_no_pod(world, spending):
+def test_a_reconcile_of_a_gang_in_which_nothing_changed_reads_no_pod(world, spending):
     group = running_gang(world, 1000)
-    with spending("look at a gang of 1,000 in which nothing changed"):
-        world.look(group)
+    with spending("reconcile of a gang of 1,000 in which nothing changed"):
+        world.reconcile(group)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_look_at_a_gang_in_which_nothing_changed_reads_no_pod(world, spending)
     [(1, False, "life of a group of 1 task"), (8, True, "life of a group of 8 tasks with NVLink")],
 )
 def test_the_life_of_a_group(world, spending, pods, nvlink, step):
-    """From its first look until it is released; observer and worker take turns."""
+    """From its first reconcile until it is released; observer and worker take turns."""
     group = world.group(pods=pods, pool=world.pool(nvlink=nvlink))
     with spending(step):
         for _ in range(20):

@@ -195,7 +195,7 @@ def test_nothing_is_sent_to_a_broker_that_does_not_answer(world, monkeypatch):
     assert group.pk in due_groups(limit=10)
 
 
-def test_nudging_counts_even_while_somebody_looks(world):
+def test_nudging_counts_even_while_a_worker_reconciles(world):
     group = world.group()
     lease = take_lease(group.pk)
     mark_due([group.pk])
@@ -295,7 +295,7 @@ def test_pools_learn_what_running_work_needs(db):
     assert asked.needed_priority_classes(cluster.uid) == set()
 
 
-def test_a_backend_that_is_back_has_its_groups_looked_at(db):
+def test_a_backend_that_is_back_has_its_groups_reconciled(db):
     world = World()
     group = world.group()
     TaskGroup.objects.update(next_reconcile_at=None)

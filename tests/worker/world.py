@@ -30,8 +30,8 @@ REDUCERS = {
 }
 ROUNDS = 60
 FROZEN = ("placement", "optional_placement", "spec")
-OF_EACH_LOOK = ("next_reconcile_at", "lease_token", "lease_until", "failures")
-TRIES = 6  # of a look that fails; after as many, more of them tell nothing new
+OF_EACH_RECONCILE = ("next_reconcile_at", "lease_token", "lease_until", "failures")
+TRIES = 6  # of a reconcile that fails; after as many, more of them tell nothing new
 
 
 class World:
@@ -79,20 +79,20 @@ class World:
                     batch.add(item)
         write(self.uid, batch)
 
-    def look(self, group):
-        """One look at a group, due or not."""
+    def reconcile(self, group):
+        """Reconcile a group once, due or not."""
         TaskGroup.objects.filter(pk=group.pk, released_at=None).update(next_reconcile_at=timezone.now())
         lease = take_lease(group.pk)
         return run(lease, cluster=self.cluster, archive=keep_before_delete) if lease else None
 
     def step(self, *groups):
-        """Let the observer and one look at each unreleased group happen."""
+        """Let the observer write, and reconcile each unreleased group once."""
         self.observe()
         chosen = {group.pk for group in groups}
         rows = TaskGroup.objects.filter(released_at=None).order_by("workflow_id", "position")
         for group in rows:
             if not chosen or group.pk in chosen:
-                self.look(group)
+                self.reconcile(group)
 
     def settle(self, *groups):
         """Go on until nothing changes any more."""
@@ -127,7 +127,9 @@ class World:
 
 
 def _columns(model):
-    return [field.attname for field in model._meta.concrete_fields if field.name not in FROZEN + OF_EACH_LOOK]
+    return [
+        field.attname for field in model._meta.concrete_fields if field.name not in FROZEN + OF_EACH_RECONCILE
+    ]
 
 
 def _is_ours(obj):

@@ -124,7 +124,7 @@ def test_a_workflow_that_runs_waits_for_nothing(api):
     assert (reply["groups"], reply["sentence"]) == ([], "It is RUNNING; no group of it waits.")
 
 
-def test_a_workflow_that_no_worker_has_looked_at_yet_is_not_said_to_wait_for_nothing(api):
+def test_a_workflow_that_no_worker_has_reconciled_yet_is_not_said_to_wait_for_nothing(api):
     group = TaskGroupFactory(status="SUBMITTING")
     Workflow.objects.filter(pk=group.workflow_id).update(status="PENDING")
     reply = explained(api, group.workflow)

@@ -69,17 +69,17 @@ def test_the_oldest_are_first_and_the_others_wait_for_a_later_turn(pool):
 
 
 def test_every_gang_gets_its_turn_while_capacity_keeps_changing(pool):
-    """Older ones whose looks are in vain do not stand before it for ever."""
+    """Older ones whose searches are in vain do not stand before it for ever."""
     Node.objects.filter(name="n14").update(unschedulable=True)
     groups = [waiting_gang(pool, age=age) for age in (50, 40, 30)]
-    looked_at = []
+    searched = []
     for name in ("n10", "n11", "n12"):
         Node.objects.filter(name=name).update(unschedulable=True)
         ticks = iter(range(100))
         assert propose(pool, seconds=1.5, clock=lambda ticks=ticks: float(next(ticks))) == 2
-        looked_at.append(max(map(row, groups), key=lambda group: str(group.searched_at or "")).pk)
+        searched.append(max(map(row, groups), key=lambda group: str(group.searched_at or "")).pk)
 
-    assert looked_at == [group.pk for group in groups]
+    assert searched == [group.pk for group in groups]
 
 
 def test_a_gang_for_which_nothing_changed_is_not_read_and_takes_no_turn(pool, monkeypatch):
@@ -137,7 +137,7 @@ def test_a_gang_is_re_ordered_at_most_every_five_minutes_and_three_times(pool, m
     assert (row(group).proposed_order is not None) == proposed
 
 
-def test_a_gang_that_may_be_re_ordered_again_is_looked_at_without_a_change_of_capacity(pool):
+def test_a_gang_that_may_be_re_ordered_again_is_searched_without_a_change_of_capacity(pool):
     group = waiting_gang(pool, age=7200)
     reordered(group, minutes=(4,))
     propose(pool)

@@ -230,7 +230,7 @@ WRONG = {
         facts(row(due=ago(5000), leased_until=ago(500))),
         ("lost", "due"),
     ),
-    "a group that nobody will look at": (facts(row(due=None)), ("lost", "no-look")),
+    "a group that no worker will reconcile": (facts(row(due=None)), ("lost", "no-look")),
     "a group that sleeps for hours": (facts(row(due=NOW + timedelta(hours=3))), ("lost", "asleep")),
     "a group that waits for what has ended": (
         facts(row(status="WAITING", touched=False, tries=(), upstream=(("COMPLETED", ago(900)),)), ()),

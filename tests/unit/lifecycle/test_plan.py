@@ -145,7 +145,7 @@ def test_outcomes_are_counted_under_the_labels_that_dashboards_name():
 
 
 @pytest.mark.parametrize(("waited", "seconds"), [(0, 2.0), (9, 2.0), (100, 20.0), (3600, 60.0)])
-def test_the_longer_a_group_waits_the_seldomer_it_looks(waited, seconds):
+def test_the_longer_a_group_waits_the_seldomer_it_is_reconciled(waited, seconds):
     assert look_again(timedelta(seconds=waited), first=2.0, most=60.0) == RequeueAfter(seconds=seconds)
 
 

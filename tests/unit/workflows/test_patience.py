@@ -29,7 +29,7 @@ def ago(seconds):
 
 
 CASES = {
-    "the clock begins with the first look that finds all pods without a node": (
+    "the clock begins with the first reconcile that finds all pods without a node": (
         {"since": None},
         PatienceStep(PatienceAction.START),
     ),
