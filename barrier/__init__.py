@@ -2,8 +2,8 @@
 
 It runs before a task's command, as the last init container of its pod, in this service's image or in another
 that keeps the same command line and exit codes. It needs Python's standard library alone and neither settings
-nor a database, and talks to DNS servers only. What it promises is that names resolved once; whether the
-programs behind them answer is the tasks' own business.
+nor a database, and talks to DNS servers only. It promises only that names resolved once; whether the programs
+behind them answer is the tasks' own business.
 """
 
 COMMAND = ("python", "-S", "-m", "barrier")

@@ -84,7 +84,7 @@ def main() -> int:
 
 
 def _report(path: str) -> dict[str, Any]:
-    """A report that was written earlier; what is none is refused before anything is measured."""
+    """A report that was written earlier; a file that is none is refused before anything is measured."""
     try:
         report: dict[str, Any] = json.loads(Path(path).read_text())
         table.figures(report)

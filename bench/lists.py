@@ -1,8 +1,8 @@
 """Lists, details and histories in a database of a million ended workflows and twenty million events.
 
 PostgreSQL alone is started and filled (``aged``). The service's own views answer in a process of their own
-through Django's test client: what is measured is everything that web does for a request, without gunicorn and
-the network. That no request reads a big table whole is a test (``tests/db/workflows/test_list_plans.py``).
+through Django's test client: the times cover everything that web does for a request, without gunicorn and the
+network. That no request reads a big table whole is a test (``tests/db/workflows/test_list_plans.py``).
 """
 
 import json
@@ -142,7 +142,7 @@ def _ask() -> Iterator[tuple[str, dict[str, float]]]:
     names = Workflow.objects.order_by("submit_time").values_list("name", flat=True)
     middle = names.count() // 2
     for kind, paths in addresses([*names[:5], *names[middle : middle + 5], *names.reverse()[:5]]).items():
-        client.get(paths[0])  # what is read once in a process's life does not count
+        client.get(paths[0])  # reads that happen once in a process's life do not count
         server = f"/proc/{connection.connection.info.backend_pid}/schedstat"
         times, cpu = [], []
         for number in range(REQUESTS):

@@ -30,7 +30,7 @@ def measured_beside(
 ) -> Any:
     """What a module of the bench prints that runs in a process of its own, with a pool and numbers of nodes.
 
-    The pool and its backend are called alike; what would write beside that process is stopped.
+    The pool and its backend are called alike; every process that would write beside it is stopped.
     """
     site.add_backend(pool, "kai")
     site.add_pool(pool, backend=pool, topology=True)

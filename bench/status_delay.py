@@ -3,7 +3,7 @@
 A thousand running pods end at about the same time. This process follows them with a watch of its own
 on the API server and notes when it was told of each, and asks the service for the workflows in turn
 without a pause, noting which answer first shows each task as ended. The delay is the difference, so it
-holds the observer's watch and batch, the write, the message, a worker's look at the group, and up to one
+holds the observer's watch and batch, the write, the message, a worker's reconcile of the group, and up to one
 round of the polling, whose length is reported beside it.
 
 The tasks that end are not leads, so their groups go on running and nothing is torn down meanwhile.

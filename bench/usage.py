@@ -23,12 +23,12 @@ class Memory:
 
 
 def memory(supervisor: Supervisor) -> dict[str, Memory]:
-    """What every server has in memory now."""
+    """The bytes that every server has in memory now."""
     return {name: _memory(family) for name, family in _families(supervisor).items()}
 
 
 def most_memory(supervisor: Supervisor, name: str) -> Memory:
-    """What the largest process of a server has in memory now."""
+    """The bytes that the largest process of a server has in memory now."""
     return max((_memory([pid]) for pid in _families(supervisor)[name]), key=lambda memory: memory.rss)
 
 

@@ -61,7 +61,7 @@ def _put_native(storm: Storm) -> None:
 
 
 def configure(storm: Storm) -> None:
-    """Have every backend and pool as it was in the beginning, soon; what fails is tried again."""
+    """Have every backend and pool as it was in the beginning, soon; a write that fails is tried again."""
     for name in scenario.BACKENDS:
         storm.later(0.0, partial(_put_backend, storm, name, str(storm.site.running.kubeconfig)))
     for name in scenario.PLACES:

@@ -7,7 +7,7 @@ pod of the service and stand in another namespace: a neighbour's, which nobody f
 backend, which the observer follows. They fail with an exit code and a text that nothing else has, so whatever
 has either of them counted a stranger.
 
-Strangers and what was poisoned stay until the check: the service must come to rest beside them.
+Strangers and poisoned objects stay until the check: the service must come to rest beside them.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def poison_pods(storm: Storm) -> int:
 
 
 def _poisoned_status(pod: Json, *, poison: str) -> Json:
-    """The status with poison in every text that is free; what the pod does stays as it is."""
+    """The status with poison in every text that is free; the pod's own course stays as it is."""
     status = pod["status"]
     ended = {"exitCode": 1, "reason": "Error", "message": poison}
     return {

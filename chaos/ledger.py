@@ -143,7 +143,7 @@ def check(
     unguarded: Iterable[str],
     excused: Callable[[float], bool],
 ) -> Findings:
-    """Compare all three. What was accepted at an ``excused`` time may have gone with a restored database."""
+    """Compare all three. Work accepted at an ``excused`` time may have gone with a restored database."""
     findings = Findings(
         unsafe=list(monitor.violations()),
         unadmitted=list(monitor.unadmitted()),

@@ -36,7 +36,7 @@ class Meddler:
         self._thread.start()
 
     def stop(self) -> None:
-        """Meddle no more; what was held back is put back first."""
+        """Meddle no more; messages that were held back are put back first."""
         self._on.clear()
         self._stop.set()
         self._thread.join(LONGEST)

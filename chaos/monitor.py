@@ -2,8 +2,8 @@
 
 Pods, ComputeDomains and Workloads are followed all the time, past the fault proxy. Versions of all objects of
 one etcd are in one order, so an end of a ComputeDomain, an admission and the lives of pods can be compared.
-Where the monitor itself was cut off (the API server was restarted) nothing is claimed: what went unseen
-counts as gone, or admitted, in time, and an end whose moment is not known is counted as not judged.
+Where the monitor itself was cut off (the API server was restarted) nothing is claimed: an event that went
+unseen counts as gone, or admitted, in time, and an end whose moment is not known is counted as not judged.
 """
 
 import threading
@@ -99,7 +99,7 @@ class Monitor:
                 yield f"pod {pod.name} came before its group was admitted"
 
     def blind(self) -> list[str]:
-        """What it did not see, without which "no violations" says nothing; asked after ``violations``."""
+        """The unseen parts, without which "no violations" says nothing; asked after ``violations``."""
         unseen = [f"the monitor of {why}" for why in self.broken]
         if not self.judged:
             unseen.append("an end of a ComputeDomain that could be judged")
@@ -117,7 +117,7 @@ class Monitor:
             raise
 
     def _watch(self, api: Api, kind: str) -> None:
-        """List, then watch until the stream ends; what may happen to either under faults is waited out."""
+        """List, then watch until the stream ends; the faults that may befall either are waited out."""
         lives = {"pod": self.pods, "domain": self.domains, "workload": self.workloads}[kind]
         query = {"labelSelector": OWN}
         try:

@@ -1,7 +1,7 @@
 """Orders and pins proposed to waiting gangs, as the service's own search does once capacity becomes free.
 
 The search itself needs a cluster in which only another order, or only pins, have a place, which a storm does
-not keep still. What may break is the edit that follows a proposal, and that is the same.
+not keep still. Only the edit that follows a proposal may break, and that is the same.
 """
 
 import json

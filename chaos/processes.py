@@ -72,7 +72,7 @@ def tend_kwok(storm: Storm) -> None:
     """
     try:
         stale = unrenewed_leases(storm.site.api, seconds=STALE_SECONDS)
-    except TROUBLE:  # another fault is at work; the next look comes soon
+    except TROUBLE:  # another fault is at work; the next try comes soon
         return
     if stale > MOST_STALE:
         storm.progress(f"kwok has stopped renewing {stale} leases, and is started again")

@@ -1,11 +1,11 @@
 """A proxy before the API server that spoils requests at given rates, for the service's backends only.
 
 It speaks TLS with the API server's own certificate, so a backend's kubeconfig differs by its port alone.
-Of each request it is decided once, by a seeded generator, whether and how it goes wrong; what was done is
+Of each request it is decided once, by a seeded generator, whether and how it goes wrong; the faults are
 counted by kind. The order in which requests come is not seeded, so a seed repeats the mix and not the run.
 
 One guarantee of Kubernetes is left alone: a list without a resource version is a consistent read. The live
-looks before creating and after deleting rest on it, so stale answers are given only to lists that feed the
+lists before creating and after deleting rest on it, so stale answers are given only to lists that feed the
 observer (those without a group in their selector).
 """
 
@@ -29,7 +29,7 @@ from aiohttp import web
 from localcluster.controlplane import Plane
 from localcluster.ports import LOOPBACK, free_ports
 
-GROUP_LABEL = "task-group"  # part of the label by which live looks select
+GROUP_LABEL = "task-group"  # part of the label by which live lists select
 HOP = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding"}
 KEPT_LISTS = 4
 START_SECONDS = 60
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Weather:
-    """How often what goes wrong; ``strength`` 0 is a plain proxy. What never happened comes first."""
+    """How often each fault occurs; ``strength`` 0 is a plain proxy. Faults that never happened come first."""
 
     generator: random.Random
     strength: float = 0.0

@@ -24,7 +24,7 @@ WEIGHTS = {name: weight for name, (weight, _) in FAULTS.items()}
 TICK = 0.1
 HEAL_SECONDS = 150
 REST_SECONDS = 240
-RESTORED_REST_SECONDS = 420  # what the backup does not know goes in three sweeps, the first after two minutes
+RESTORED_REST_SECONDS = 420  # objects unknown to the backup go in three sweeps, the first after two minutes
 REST_SECONDS_EACH = 1.0  # for each workflow: the time until rest is the time until all of them have run
 BACKUP_AT = 0.5  # of the storm
 PROPOSE_SECONDS = 1.0  # about how often gangs that wait are proposed an order
@@ -206,7 +206,7 @@ def _revive(storm: Storm, points: Points, options: Options) -> None:
 
 
 def _end_leases(site: Site) -> None:
-    """The only worker is dead: what it held need not wait for its lease to run out."""
+    """The only worker is dead: its groups need not wait for their leases to run out."""
     with psycopg.connect(site.database_url) as connection:
         connection.execute(END_LEASES)
 

@@ -22,7 +22,7 @@ from localcluster.rest import Refused
 
 Undo = Callable[[], object]
 TROUBLE = (ApiError, Refused, urllib3.exceptions.HTTPError, OSError, psycopg.Error, redis.RedisError)
-"""What a fault may meet because of another fault."""
+"""Errors that a fault may meet because of another fault."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """What is submitted: small workflows of every shape, by seed, and a log of what was asked and answered.
 
-The log has a line for each time that a request was sent, with the status of its answer, 0 for none. What was
-not answered is repeated with its Idempotency-Key, as a careful client does, if need be once more after
+The log has a line for each time that a request was sent, with the status of its answer, 0 for none. A request
+without an answer is repeated with its Idempotency-Key, as a careful client does, if need be once more after
 everything was healed.
 """
 

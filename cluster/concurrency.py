@@ -1,8 +1,8 @@
 """The concurrency limit of each cluster: how many threads of a worker its calls may occupy at a time.
 
 A call to a cluster occupies a worker thread, and a cluster that accepts connections and never answers
-occupies each for some twenty seconds. Without a limit, the task groups of one such cluster take every thread,
-and the groups of all other clusters wait. So work for a cluster needs a slot:
+occupies each for about twenty seconds. Without a limit, the task groups of one such cluster take every
+thread, and the groups of all other clusters wait. So work for a cluster needs a slot:
 
 - A cluster never gets all threads. One that falls silent leaves threads to the others from the first moment.
 - A silent cluster (``cluster.reachability``) gets one slot, enough to notice that it answers again.
@@ -10,8 +10,8 @@ and the groups of all other clusters wait. So work for a cluster needs a slot:
 
 Work that finds no slot at a cluster that answers is queued in this process; a thread that ends its work for
 that cluster continues with the queued work. No thread waits, and the sweep is not needed while the cluster
-answers. Work is queued only as long as a thread has a slot there: what the last one leaves, because its time
-was up, is dropped, as is work for a silent cluster. Its row is due, and the sweep enqueues it again.
+answers. Work is queued only as long as a thread has a slot there: work that the last one leaves, because its
+time was up, is dropped, as is work for a silent cluster. Its row is due, and the sweep enqueues it again.
 
 Probes have slots of their own, because they detect that a cluster answers again: the work of its groups must
 not delay them. Rejected: a queue and worker processes for each backend (more to operate with each backend),

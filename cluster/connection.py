@@ -48,7 +48,7 @@ TOKEN_SECONDS = 5.0  # tokens are refreshed a minute and more before they end
 log = logging.getLogger(__name__)
 
 _UNREADABLE = (ConfigException, OSError, yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError)
-"""What the package raises for files that are no kubeconfig."""
+"""The errors that the package raises for files that are no kubeconfig."""
 
 
 @dataclass(frozen=True, slots=True)

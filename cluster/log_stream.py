@@ -4,9 +4,9 @@ Web follows the logs of many pods at a time, for an hour each; a thread for ever
 memory than the text. So each stream is a coroutine with a connection of its own. Credentials are read in a
 thread, because they may be files or the output of a program.
 
-What a stream keeps while its reader waits is small, and the rest of the log waits in the cluster. asyncio
-(Python 3.11 to 3.14, ``asyncio.sslproto``) gives each TLS connection a buffer of 256 KiB, whatever is read,
-and lets as much again wait in it undecrypted: of a thousand streams that is half a GiB.
+A stream keeps little while its reader waits, and the rest of the log waits in the cluster. asyncio (Python
+3.11 to 3.14, ``asyncio.sslproto``) gives each TLS connection a buffer of 256 KiB, whatever is read, and lets
+as much again wait in it undecrypted: of a thousand streams that is half a GiB.
 """
 
 import asyncio

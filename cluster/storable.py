@@ -8,7 +8,7 @@ every watch event of this package goes through ``decode``, which refuses no obje
 - a NUL, a lone surrogate or a byte that is no UTF-8 becomes U+FFFD, in keys too;
 - a text of more than ``MAX_CHARS`` is cut;
 - a number that is not finite, or an integer of more digits than Python reads (4,300), becomes a text;
-- what is nested deeper than ``MAX_DEPTH`` becomes null.
+- a value nested deeper than ``MAX_DEPTH`` becomes null.
 
 Rejected: cleaning where rows are written. There are many writers, and each would have to remember it.
 """
@@ -22,7 +22,7 @@ from typing import Any
 from pydantic_core import from_json
 
 MAX_CHARS = 65_536
-"""The longest text that is kept; the API server bounds an object at some 1.5 MiB."""
+"""The longest text that is kept; the API server bounds an object at about 1.5 MiB."""
 
 MAX_DEPTH = 100
 """The deepest nesting that is kept: no kind of Kubernetes comes near it."""
@@ -36,8 +36,8 @@ _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]|[^"\[\]{}]+', re.DOTALL)
 def decode(body: bytes) -> Any:
     """Read JSON as values that can be stored. Raises ValueError for what is no JSON.
 
-    Nearly all bodies are read by pydantic's reader, in half the time of Python's. What it refuses, or reads
-    as what cannot be stored, is read again by Python's.
+    Nearly all bodies are read by pydantic's reader, in half the time of Python's. A body that it refuses, or
+    reads as a value that cannot be stored, is read again by Python's.
     """
     try:
         value = from_json(body, allow_inf_nan=False)

@@ -52,9 +52,9 @@ class TryRow:
 class AttemptRow:
     """The present attempt of a group that was tried before.
 
-    ``status`` is how far it is; what users see never goes back. It was decided on at ``since`` and creates
-    nothing before ``begins``. While ``clearing``, objects of the attempt before may be left; ``cleared_at``
-    is when none was.
+    ``status`` is how far it is; a status that users see never goes back. It was decided on at ``since`` and
+    creates nothing before ``begins``. While ``clearing``, objects of the attempt before may be left;
+    ``cleared_at`` is when none was.
     """
 
     number: int

@@ -204,7 +204,7 @@ def _only_builder(root: Path) -> Iterator[None]:
 
 @contextmanager
 def _scratch(root: Path) -> Iterator[Path]:
-    """A folder that is gone afterwards; what a killed build left goes too (the lock is held)."""
+    """A folder that is gone afterwards; the remains of a killed build go too (the lock is held)."""
     for left in root.glob("scratch-*"):
         shutil.rmtree(left)
     path = Path(tempfile.mkdtemp(prefix="scratch-", dir=root))

@@ -1,7 +1,7 @@
 """The local cluster: a real etcd, API server, scheduler and controller manager, and kwok's nodes.
 
 Started in that order as children of a supervisor and stopped in the reverse one; the data
-directory may hold a cluster of an earlier run, which is then as it was. What is not obvious:
+directory may hold a cluster of an earlier run, which is then as it was. Not obvious:
 
 - the three gates and ``scheduling.k8s.io/v1alpha2`` are Kubernetes' own gang scheduling, on the API
   server, the scheduler and the controller manager alike;
@@ -247,7 +247,7 @@ def _start_api_server(
 
 
 def _audit_policy(plane: Plane) -> Path:
-    """Who asked for what, of accounts in one namespace; of all others nothing, so it costs nothing."""
+    """Log the requests of accounts in one namespace; of all others nothing, so it costs nothing."""
     rules = [
         {
             "level": "Metadata",

@@ -34,7 +34,7 @@ def program(name: str) -> Path | None:
 
 
 def library_path() -> str:
-    """What such a program needs as ``LD_LIBRARY_PATH``."""
+    """The ``LD_LIBRARY_PATH`` that such a program needs."""
     return ":".join(str(path) for path in (folder() / "usr/lib").glob("*-linux-gnu"))
 
 

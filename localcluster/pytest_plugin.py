@@ -1,9 +1,9 @@
 """Real servers for tests: PostgreSQL, Redis and a Kubernetes API server, shared by all workers.
 
-Nothing starts before a test asks for it, and what was started ends with the run (``shared``). Tests
-share the servers, so each takes a corner of its own: a database of its own is pytest-django's
-doing, a Redis database per worker, a namespace per test, nodes under a prefix of the test. A test
-in ``tests/unit`` that asks for a server is an error before anything runs.
+Nothing starts before a test asks for it, and every started process ends with the run (``shared``). Tests
+share the servers, so each takes a corner of its own: a database of its own is pytest-django's doing, a Redis
+database per worker, a namespace per test, nodes under a prefix of the test. A test in ``tests/unit`` that
+asks for a server is an error before anything runs.
 
 The directory of the run is made by the process that was started by hand, and its workers learn it
 from the environment.

@@ -143,7 +143,7 @@ def postgres_program(name: str) -> Path:
 
 
 def start_redis(supervisor: Supervisor, home: Home) -> str:
-    """Start Valkey and return its URL; what it held at its last end is there again."""
+    """Start Valkey and return its URL; its data at its last end are there again."""
     data = home.data / "redis"
     data.mkdir(exist_ok=True, mode=0o700)
     home.give(data)

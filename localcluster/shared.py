@@ -21,7 +21,7 @@ from localcluster.controlplane import Plane
 from localcluster.processes import Process
 from localcluster.supervisor import ServerFailed
 
-# in the order of their end: who reads before what is read
+# in the order of their end: readers before the parts that they read
 Part = Literal[
     "service",
     "databases",

@@ -8,7 +8,7 @@ with PostgreSQL 18: "lock file postmaster.pid already exists"). Invariants:
   kill -9 the kernel signals them (``launch.py``). That signal is tied to the thread that started
   the child, so children are started from the main thread only;
 - nothing is restarted silently: a server that ends by itself is an error that names it and shows
-  the end of its log; who killed it on purpose says ``restart``;
+  the end of its log; a caller who killed it on purpose says ``restart``;
 - every wait has a limit;
 - children live in sessions of their own, so Ctrl-C reaches the supervisor alone, which then stops
   them in order.
@@ -122,7 +122,7 @@ class Supervisor:
         return child
 
     def wait_ready(self, child: Child, probe: Callable[[], str | None], *, seconds: float) -> None:
-        """Wait until ``probe`` returns None; what it returns otherwise says what is still missing."""
+        """Wait until ``probe`` returns None; any other value says what is still missing."""
         deadline = time.monotonic() + seconds
         while True:
             child.check()

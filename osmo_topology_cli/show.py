@@ -4,8 +4,8 @@ To a terminal tables are folded into its width and statuses are coloured, unless
 anything else they are columns of whole words without colour, one row a line, so that ``grep`` and ``awk``
 find what they look for whatever ``COLUMNS`` says.
 
-What draws on a terminal (``terminal``) and what writes YAML are imported where they are needed: a command in
-a script needs neither, and both take longer to import than the command to run.
+The code that draws on a terminal (``terminal``) and the code that writes YAML are imported where they are
+needed: a command in a script needs neither, and both take longer to import than the command to run.
 """
 
 import json

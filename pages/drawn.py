@@ -1,7 +1,7 @@
 """What pages are made from, kept for a short time: one making serves all readers with the same rights.
 
 A page that updates itself is requested every few seconds by each of its readers, and mostly nothing has
-changed; and a verdict on 5,000 nodes costs some tenths of a second. So what was made is kept in this process
+changed; and a verdict on 5,000 nodes costs a few tenths of a second. So what was made is kept in this process
 under a key that names the page and what the reader may see (``Grants``), and is used
 
 - while its ``version`` is the present one, a text that differs where the rows differ (``pages.pool_rows``);
@@ -9,7 +9,7 @@ under a key that names the page and what the reader may see (``Grants``), and is
 - until MOST others were used since.
 
 Once a value is no longer good, one caller makes it anew, and the others get the old one until that is done.
-Who the caller is and what they may do is read with each request, before anything here is looked up.
+The caller and their rights are read with each request, before anything here is looked up.
 
 Rejected: answers by time alone. A map of 250 nodes takes a tenth of a second of a processor, and its only
 reader would cause that every few seconds.
@@ -22,7 +22,7 @@ from threading import Lock
 from typing import Any, Final
 
 MOST: Final = 100
-"""Values of one process; a map or a workflow takes some hundred KiB."""
+"""Values of one process; a map or a workflow takes a few hundred KiB."""
 
 MAKING_SECONDS: Final = 60.0
 """After so long another caller makes the value, too."""

@@ -63,7 +63,7 @@ def back(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def logged_out(request: HttpRequest) -> HttpResponse:
-    """Who left the service may leave the identity provider as well, which other services share."""
+    """A user who left the service may leave the identity provider as well, which other services share."""
     return html(request, "pages/logged_out.html", {"provider_logout": _provider_logout()}, status=200)
 
 

@@ -5,10 +5,10 @@ them. Every insert and every update brings a transaction that wrote none of thes
 deletion alone changes the count, so equal texts mean equal rows. No writer has to take part, so none can
 forget to. Rows that are also written without news count by the columns that are shown.
 
-What a page shows beside rows has to be in its address or in the parameters of its statement: a row that
-counts until some time is one of them. A database put back to a backup counts anew from a transaction that is
-past, so the start of PostgreSQL is part of the version; and MOST_SECONDS are over long before the numbers of
-transactions come round to the same again.
+Everything that a page shows beside rows has to be in its address or in the parameters of its statement: a row
+that counts until some time is one of them. A database put back to a backup counts anew from a transaction
+that is past, so the start of PostgreSQL is part of the version; and MOST_SECONDS are over long before the
+numbers of transactions come round to the same again.
 
 Rejected: triggers that count the changes of a table, which would make one row the meeting place of all
 writers.
@@ -75,7 +75,7 @@ _LIVE = "pool_name = %(pool)s AND status = ANY(%(live_workflows)s)"
 _OF_LIVE = f"workflow_id IN (SELECT uuid FROM workflows_workflow WHERE {_LIVE})"  # noqa: S608 -- constants
 
 GROUP_COLUMNS = ("uuid", "workflow_id", "backend_id", "position", "start_time")
-"""What the amounts in use follow from; a worker writes the row of a group with every look."""
+"""The columns that the amounts in use follow from; a worker writes a group's row with every reconcile."""
 
 WAITING_COLUMNS = ("uuid", "status", "progress", "waiting_since", "waiting_reason", "got")
 """What the page of a pool shows of a group that waits or was placed, beside its name."""

@@ -335,8 +335,8 @@ class ObservedQueue(models.Model):
 class ObservedSlice(models.Model):
     """A ResourceSlice that gives a node an NVLink channel, as last observed.
 
-    ``node`` is a name, because a slice may be heard of before its node. What follows for the node stands in
-    its row. Without ``Cluster.slices_synced_at`` nothing is known and rows mean nothing.
+    ``node`` is a name, because a slice may be heard of before its node. The consequence for the node stands
+    in its row. Without ``Cluster.slices_synced_at`` nothing is known and rows mean nothing.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="slices")

@@ -23,7 +23,8 @@ Path = tuple[str | int, ...]
 def format_path(path: Path) -> str:
     """Write a path as people do: ``("tasks", 1, "name")`` is ``tasks[1].name``.
 
-    Names are the author's, of any length, and each fault has a path: what nobody reads of them is cut off.
+    Names are the author's, of any length, and each fault has a path: the part of them that nobody reads is
+    cut off.
     """
     text = ""
     for step in path:

@@ -1,6 +1,6 @@
 """Instants as text: written for OSMO's client, read from our own JSON and from Kubernetes objects.
 
-OSMO's client refuses a zone, so what is written is UTC without one, and what is read without one is UTC.
+OSMO's client refuses a zone, so a time is written as UTC without one, and a time read without one is UTC.
 """
 
 from datetime import UTC, datetime

@@ -514,7 +514,7 @@ class ObservedPod(models.Model):
                 fields=["cluster", "namespace", "name"], name="observedpod_once_per_name"
             ),
         ]
-        indexes = [  # who took the place of a pod that is gone
+        indexes = [  # finds the pods that took the place of a pod that is gone
             models.Index(
                 fields=["cluster", "node_name"],
                 condition=Q(absent=False),

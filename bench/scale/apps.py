@@ -1,4 +1,4 @@
-"""What differs from a deployed service: where its clusters are, and that statements are counted."""
+"""The differences from a deployed service: where its clusters are, and that statements are counted."""
 
 import os
 from typing import Any

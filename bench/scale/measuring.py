@@ -3,7 +3,7 @@
 First the *prices*, each in a window of its own in which nothing else happens: heartbeats of nodes, changes of
 other tenants' pods, a list of everything. Then *crews*: the same number of task groups, all at once, with
 one, two and four workers and with two observers. Then *load*: groups at a rising rate with one worker, until
-something bends. What 1, 5 and 20 clusters need is computed from the prices (``day``), and stands apart as
+something bends. The needs of 1, 5 and 20 clusters are computed from the prices (``day``), and stand apart as
 ``computed``.
 """
 
@@ -194,7 +194,7 @@ def _priced(moved: Mapping[str, float], idle: Mapping[str, float], *, of: str) -
 
 
 def _net(moved: Mapping[str, float], idle: Mapping[str, float]) -> dict[str, float]:
-    """What a window has beyond an idle one of the same length; never less than nothing."""
+    """The counts of a window beyond an idle one of the same length; never less than nothing."""
     share = moved["seconds"] / idle["seconds"]
     return {name: max(0.0, value - idle.get(name, 0.0) * share) for name, value in moved.items()}
 

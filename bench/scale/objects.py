@@ -1,7 +1,7 @@
 """Nodes and other tenants' pods as an API server sends them: JSON of a usual size. Pure.
 
 Only the fields that the observer reads have a meaning; the rest is there because it has to be read, too. A
-GPU node with NVIDIA's operator and node feature discovery has some hundred labels and fifty images, and a
+GPU node with NVIDIA's operator and node feature discovery has about a hundred labels and fifty images, and a
 record of who set which field.
 """
 

@@ -1,7 +1,7 @@
 """``cluster.interface.ClusterApi`` over a cluster in memory that another process holds.
 
 It passes the contract tests that the real gateway passes (``tests/cluster/test_contract.py``). Objects are
-decoded as the gateway decodes them; what is left out is HTTP with its TLS, which ``create_rate`` measures.
+decoded as the gateway decodes them; only HTTP with its TLS is left out, which ``create_rate`` measures.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """The whole service with its own command lines, on PostgreSQL, Redis and the clusters in memory.
 
 Only settings differ: each process has the app ``bench.scale`` besides. Workers and observers can be started
-and stopped by number. What is counted comes from where it cannot be missed: the kernel's processor time of
-every process, PostgreSQL's own counters and its log of lock waits, Redis' count of commands, and the metrics
-of each process.
+and stopped by number. Counts come from where nothing can be missed: the kernel's processor time of every
+process, PostgreSQL's own counters and its log of lock waits, Redis' count of commands, and the metrics of
+each process.
 """
 
 import json

@@ -43,7 +43,7 @@ class Feed:
     expired: int = 0
 
     def pages(self) -> Iterator[bytes]:
-        """A list, some hundred objects at a time."""
+        """A list, ``PAGE`` objects at a time."""
         for first in range(0, self.count, PAGE):
             last = min(first + PAGE, self.count)
             items = b",".join(self.make(number, self.version) for number in range(first, last))

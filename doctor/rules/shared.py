@@ -83,7 +83,7 @@ _NOT_OURS = frozenset({"cohortName", "admissionChecksStrategy"})
 
 
 def _difference(observed: Any, needed: Any, path: str = "spec") -> str:
-    """The first field that is not as it is needed; empty for none. What others may set beside is theirs."""
+    """The first field that is not as it is needed; empty for none. Other fields beside are theirs."""
     if isinstance(needed, Mapping) and isinstance(observed, Mapping):
         if foreign := sorted(_NOT_OURS & (observed.keys() - needed.keys())):
             return f"{path}.{foreign[0]}"

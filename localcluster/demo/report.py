@@ -69,7 +69,8 @@ class Report:
 class Turns:
     """Lines of scenes that run side by side, printed scene by scene.
 
-    The first scene that has not ended prints as it goes; what the others say is kept until it is their turn.
+    The first scene that has not ended prints as it goes; the lines of the others are kept until it is their
+    turn.
     """
 
     def __init__(self, scenes: int) -> None:
@@ -97,7 +98,7 @@ class Turns:
 def wait_for(
     observe: Callable[[], T], *, until: Callable[[T], bool], seconds: float, pause: float = 0.2
 ) -> T:
-    """Look until ``until`` is true of what is seen, at most ``seconds``; returns the last look either way."""
+    """Look until ``until`` is true of what is seen, at most ``seconds``; returns the last view either way."""
     deadline = time.monotonic() + seconds
     while True:
         value = observe()

@@ -211,7 +211,7 @@ class Run:
 
     def check_explained(self, *whys: str) -> None:
         """The explanation is of this kind, tells since when, what would help, and what each domain lacks."""
-        answer = wait_for(  # what somebody else's pods hold is heard of a moment later
+        answer = wait_for(  # the usage of somebody else's pods is heard of a moment later
             lambda: self.service.call("GET", f"/api/workflow/{self.name}/explain"),
             until=lambda explanation: explanation["groups"][0]["why"] in whys,
             seconds=PLACED,
@@ -284,7 +284,7 @@ class Run:
         self.report.check(not left, f"nothing of it is left in namespace {self.namespace}", left)
 
     def _check_log(self) -> None:
-        """Its pods are gone; what they said is in the store."""
+        """Its pods are gone; their logs are in the store."""
         text: str = self.service.call("GET", f"/api/workflow/{self.name}/logs")
         lines = text.splitlines()
         self.report.check(
@@ -397,7 +397,7 @@ class Run:
         self.report.line(f"reason: {group['waiting_reason']}")
 
     def check_relaxed(self) -> None:
-        """What was preferred is relaxed, in the group's constraints and as an event."""
+        """The preferences are relaxed, in the group's constraints and as an event."""
         (group,) = self.service.workflow(self.name)["groups"]
         relaxed = [line["key"] for line in group["constraints"] if line.get("relaxed")]
         self.report.check(bool(relaxed), "the service shows what was relaxed", group["constraints"])

@@ -42,7 +42,7 @@ DIARY = ("Pod", *POD_GROUPS, "ComputeDomain")
 class Entry:
     """One thing seen: when, what kind of change, of which object.
 
-    ``at`` is when this process heard of it, each kind by a watch of its own; what came first tells
+    ``at`` is when this process heard of it, each kind by a watch of its own; the order of events follows from
     ``version``, which counts the writes of the whole server.
     """
 

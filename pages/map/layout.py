@@ -1,7 +1,7 @@
 """Where each place and node of a pool is drawn: boxes within boxes, as much detail as can still be read.
 
-A few nodes are *cards* with a name and their GPUs; some hundred are *cells*; of thousands the narrowest
-level of which there are few enough boxes is drawn, each a *bar* of its nodes by use. What is opened is laid
+A few nodes are *cards* with a name and their GPUs; hundreds are *cells*; of thousands the narrowest level of
+which there are few enough boxes is drawn, each a *bar* of its nodes by use. A place that is opened is laid
 out anew, so every node can be reached in a few steps.
 
 A box takes the room its content needs; a box's children stand in rows, in the tree's order, all boxes of a

@@ -1,7 +1,7 @@
 """Read the workflow that is selected on a map: where its sets are, or which domains are too small for them.
 
 Placed sets are judged by ``scheduling.fit.outcome``, by the labels their nodes have now. Waiting sets are
-judged by ``scheduling.fit.verdict``, for the first few groups: a verdict on 5,000 nodes costs some tenths of
+judged by ``scheduling.fit.verdict``, for the first few groups: a verdict on 5,000 nodes costs a few tenths of
 a second. Each set with tasks on nodes gets a letter; the picture and the list use it.
 """
 
@@ -43,7 +43,7 @@ MOST_GROUPS = 12
 MOST_VERDICTS = 3
 MOST_SETS = 40
 MOST_DOMAINS = 6
-"""Limits of the lists; what exceeds them is counted."""
+"""Limits of the lists; entries beyond them are counted."""
 
 Lettered = tuple[SetPath, str]
 """A set of a gang at one level: its path and the level's key."""

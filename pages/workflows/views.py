@@ -32,7 +32,7 @@ OWN, ALL = "mine", "all"
 
 
 class WorkflowsPageQuery(Query):
-    """The form above the list; what is left empty narrows nothing."""
+    """The form above the list; a field left empty narrows nothing."""
 
     status = serializers.ChoiceField(choices=["", *STATUSES], default="")
     pool = serializers.CharField(default="", allow_blank=True, max_length=63)

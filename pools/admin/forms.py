@@ -1,6 +1,6 @@
 """Forms that write documents.
 
-A form reads and shows; it decides nothing. What the services refuse comes back as faults with paths, and each
+A form reads and shows; it decides nothing. Refusals of the services come back as faults with paths, and each
 is shown beside the field that its path names. Uniqueness and order of rows are left to the services too:
 Django compares rows one by one with the database, where a swap of two looks like a clash.
 """

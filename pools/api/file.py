@@ -1,7 +1,8 @@
 """The whole configuration as one file over REST: read it, compare it, apply it.
 
-What a file needs is not known before it is read: it may name any pool, any backend and the limits. So reading
-and writing it need the right on everything, like the import in the admin and ``manage.py import_config``.
+The rights that a file needs are not known before it is read: it may name any pool, any backend and the
+limits. So reading and writing it need the right on everything, like the import in the admin and ``manage.py
+import_config``.
 """
 
 from typing import Any

@@ -39,7 +39,7 @@ IF_MATCH = OpenApiParameter(
 
 
 def _configuration(resource: str, *, writes: str) -> dict[str, Needs]:
-    """Whoever may write this resource writes it; what may be read, the selectors know."""
+    """Whoever may write this resource writes it; the selectors know what may be read."""
     return {"GET": READ} | dict.fromkeys(writes.split(), Needs(Action.CONFIG_UPDATE, on=resource))
 
 

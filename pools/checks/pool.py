@@ -1,8 +1,8 @@
 """What a pool must satisfy before it is saved, as pure functions from values to faults.
 
-Every door (REST, admin, import) passes the same checks, because they sit below the services. What needs
-other rows (which backend, what its scheduler can hold) comes in as values, read by the service under its
-locks. Paths are relative to the pool; the caller prefixes them.
+Every door (REST, admin, import) passes the same checks, because they sit below the services. Facts of other
+rows (which backend, what its scheduler can hold) come in as values, read by the service under its locks.
+Paths are relative to the pool; the caller prefixes them.
 """
 
 import re
@@ -82,7 +82,7 @@ def check_placement(
     if moved and not enabled:
         message = f'Backend "{backend}" is disabled: enable it, or name another one.'
         disabled.append(Fault(("backend",), "backend_disabled", message, allowed=tuple(usable)))
-    if moved and capabilities.scheduler not in schedulers:  # what it could hold is not known
+    if moved and capabilities.scheduler not in schedulers:  # its capabilities are not known
         return [*disabled, _uninstalled(backend, capabilities.scheduler, schedulers)]
     faults = check_pool_levels(document.levels, capabilities=capabilities, path=("topology_keys",))
     gpu = document.resources.gpu

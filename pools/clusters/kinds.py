@@ -1,7 +1,7 @@
 """The kinds of objects that scheduler backends bring, as the cluster edge takes them.
 
-``cluster.kinds`` lists what the service itself handles. What a scheduler has besides (pod groups, queues,
-topologies) is known to its scheduler backend alone, so every place that watches, makes or sweeps such
+``cluster.kinds`` lists what the service itself handles. The other kinds of a scheduler (pod groups, queues,
+topologies) are known to its scheduler backend alone, so every place that watches, makes or sweeps such
 objects asks here, and one that a package adds is followed like the built-in ones.
 """
 

@@ -35,8 +35,8 @@ _PLAIN_TAGS = frozenset(_PREFIX + name for name in ("null", "bool", "int", "floa
 _READ_TAGS = frozenset(_PREFIX + name for name in ("null", "bool", "int", "float"))
 _LONGEST_NUMBER = 100
 LONG_TEXT = 64
-"""So many characters of a text count as one value more: what an alias repeats is checked, rendered and stored
-anew each time, so a long text under many aliases costs as much as many values."""
+"""So many characters of a text count as one value more: a value that an alias repeats is checked, rendered
+and stored anew each time, so a long text under many aliases costs as much as many values."""
 INLINE_CHARACTERS = 16 * 1024
 """So long a text without aliases is read in a few hundredths of a second, and so where it is needed."""
 READING_BOUNDS: Final = JobBounds(cpu_seconds=20, seconds=60.0, memory=512 * 2**20, answer=64 * 2**20)

@@ -104,7 +104,7 @@ def _metadata_faults(template: Mapping[str, Any]) -> Iterator[Fault]:
                 )
                 yield Fault(("metadata", field, key), "reserved", message)
     for field in ("labels", "annotations"):
-        # what a variable will say is not known here, and an annotation may say anything
+        # the value of a variable is not known here, and an annotation may say anything
         checked = {
             key: "" if field == "annotations" or "{{" in value else value
             for key, value in metadata.get(field, {}).items()
@@ -135,7 +135,7 @@ def _spec_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _image_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
-    """Check the references of images; what a variable will say is not known here."""
+    """Check the references of images; the value of a variable is not known here."""
     references: list[tuple[Path, Any]] = [
         (("spec", "initContainers", place, "image"), container.get("image"))
         for place, container in enumerate(spec.get("initContainers", []))

@@ -97,7 +97,7 @@ def _apply(path: str, *, older: bool) -> dict[str, Any]:
     with configuration_change(change) as part:  # one text at a time, and none that was replaced meanwhile
         _expect(path, text)
         age = "" if older else _fault_of_age(_applied(), _digest(text), prepared.file.generation)
-        if age and not prepared.file.faults:  # what has faults is refused below, with all of them
+        if age and not prepared.file.faults:  # a file with faults is refused below, with all of them
             return _note(_digest(text), _failed("Older", f"{path} {age}"))
         try:
             write_import(prepared, change=part, prune=True, force=False)

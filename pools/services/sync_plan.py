@@ -155,7 +155,7 @@ def _queues_to_keep(desired: DesiredObjects, observed: ObservedObjects) -> set[N
 
 
 def _children_first(obj: Obj) -> tuple[int, bool, str]:
-    """What names others goes before them."""
+    """An object that names others goes before them."""
     kind, owned = kind_of(obj), owned_kinds()
     rank = -owned.index(kind) if kind in owned else 0
     return rank, not parent_of(obj), str(obj["metadata"]["name"])

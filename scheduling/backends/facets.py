@@ -1,7 +1,7 @@
 """A scheduler backend: the code that turns task groups into one scheduler's objects, as a record of facets.
 
 A facet is what a scheduler can be asked for: to render gangs, to edit their pod groups, and so on. One that a
-scheduler does not have is None. What differs without code is data: its kinds, and its traits.
+scheduler does not have is None. Differences without code are data: its kinds, and its traits.
 
 A backend is pure: it takes values and returns manifests, faults and sentences; ``cluster`` does the I/O.
 Manifests are complete, so a dry run shows exactly what a worker will create. A manifest never depends on the
@@ -134,7 +134,7 @@ class BoundedQueues(Protocol):
 
     @property
     def removable(self) -> tuple[str, ...]:
-        """Fields of a queue's spec that are ours also where they are not set: what stands there goes."""
+        """Fields of a queue's spec that are ours also where they are not set: any value there is removed."""
 
     def queues_of(self, request: PoolRequest) -> tuple[QueueState, ...]:
         """A pool's queue and those of ours above it, as configured; nothing is known of their usage."""
@@ -159,7 +159,7 @@ class JoinedQueues(Protocol):
 
     The service makes them itself where ``QueueSettings.own`` says so, if it can: then they and what they lead
     to are ``pool_objects``, of ``owned_kinds``. A name stands for everything in its object that must not
-    change under running work; what differs has another name.
+    change under running work; an object that differs has another name.
     """
 
     @property
@@ -201,7 +201,7 @@ class JoinedQueues(Protocol):
         """Fields of their spec to which nothing may be added: maps that are written as a whole."""
 
     def removable_in(self, pool_object: Mapping[str, Any]) -> tuple[str, ...]:
-        """Fields of its spec that nobody else may set: what stands there goes."""
+        """Fields of its spec that nobody else may set: a value that stands there is removed."""
 
 
 class AdmissionBeforePods(Protocol):
@@ -309,7 +309,7 @@ class SchedulerBackend:
     pod_group: ResourceKind | None
     """The kind of its pod groups, to watch and sweep; None if it has none."""
     read_back: ReadBack
-    """What the observer keeps of its pod groups."""
+    """The parts of its pod groups that the observer keeps."""
     features: tuple[Feature, ...] = ()
     """What a cluster must serve so that it keeps every rendered field, for the conformance card.
 

@@ -27,7 +27,7 @@ def class_names(prefix: str) -> frozenset[str]:
 
 
 def priority_classes(installation: UUID, class_names: AbstractSet[str]) -> tuple[Manifest, ...]:
-    """The PriorityClasses of these names; what a name ends with is its priority."""
+    """The PriorityClasses of these names; the end of a name is its priority."""
     return tuple(_priority_class(installation, name) for name in sorted(class_names))
 
 

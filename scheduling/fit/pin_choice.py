@@ -2,7 +2,7 @@
 
 For a scheduler that asks of a constrained domain for as much room as if every task were the set's largest.
 The place is searched by the scheduler's rules without that count, and then tried once more with the sets
-pinned to it, by the scheduler's rules alone: what is given is a place that it finds.
+pinned to it, by the scheduler's rules alone: the result is a place that it finds.
 """
 
 from scheduling.fit.board import Board

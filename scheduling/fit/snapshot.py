@@ -6,7 +6,7 @@ on lists of numbers.
 
 A domain of a level is a path of label values where the scheduler's domains are paths (KAI), and one label
 value elsewhere. The nodes a constraint sees are those that carry every label its Topology lists: the *cut*.
-Domains of one level are sorted by path, so what lies under a broader domain is one run of them (``span``)
+Domains of one level are sorted by path, so the domains under a broader domain are one run of them (``span``)
 and counting the nodes of a domain that are visible under a cut is summing that run.
 """
 

@@ -1,8 +1,8 @@
 """Which nodes are suspect: several users' groups were lost on them lately; and which to avoid. Pure.
 
 One user's groups may fail on a node because of what they do; groups of two users hardly do so by chance. Only
-what a node does counts: it was lost, could not start a container, or left its NVLink domain. How a container
-ended never counts.
+failures of the node itself count: it was lost, could not start a container, or left its NVLink domain. How a
+container ended never counts.
 """
 
 from collections.abc import Callable, Iterable, Sequence

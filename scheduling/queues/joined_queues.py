@@ -1,7 +1,8 @@
 """A queue of somebody else's that gangs join, and the flavors of nodes and topology objects it leads to.
 
 A scheduler backend whose gangs join such queues (``JoinedQueues``) reads each object alone; here is what it
-makes of them together. Nothing is decided about what to do: what belongs to others is never written.
+makes of them together. Nothing is decided about what to do: an object that belongs to others is never
+written.
 """
 
 import math

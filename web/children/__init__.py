@@ -2,8 +2,8 @@
 
 A thread cannot be stopped and shares its interpreter's lock and its memory with everybody. So a job runs in a
 process of its own, forked for it (``fork_server``) and gone after it: nothing of one user's is left for the
-next, and what it took is given back. A fork takes a few milliseconds, because the server that is forked has
-imported what jobs need; it knows no setting, no database and no secret, for its environment is empty.
+next, and all that it took is given back. A fork takes a few milliseconds, because the server that is forked
+has imported what jobs need; it knows no setting, no database and no secret, for its environment is empty.
 
 ``process_pool`` is the caller's side. Whatever becomes of a caller, its sockets close with it: the server
 kills a job whose caller has gone, and ends when its own caller has.

@@ -93,7 +93,7 @@ class Server:
         if job.socket.fileno() in self._by_socket:
             self._poll.unregister(job.socket)
             del self._by_socket[job.socket.fileno()]
-            with suppress(OSError):  # who waits for it reads until the end, or is gone
+            with suppress(OSError):  # a caller that waits for it reads until the end, or is gone
                 job.socket.sendall(STATUS.pack(MARK, os.waitstatus_to_exitcode(status)))
         job.socket.close()
         self._poll.unregister(process)

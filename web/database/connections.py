@@ -1,10 +1,10 @@
 """Database connections of a worker's threads: kept between tasks, as web threads keep theirs.
 
 Celery's own fixup for Django closes the connection before and after every task. Reconciling one group takes
-some ten milliseconds, and a new connection takes as long again, in the worker and in PostgreSQL, which starts
-a process and checks a password: measured as a fifth of a worker's time with 1,000 pods changing. Django's own
-rule is enough: a connection is closed when it is older than ``CONN_MAX_AGE`` or had an error, and probed
-before its first use in a task (``CONN_HEALTH_CHECKS``).
+about ten milliseconds, and a new connection takes as long again, in the worker and in PostgreSQL, which
+starts a process and checks a password: measured as a fifth of a worker's time with 1,000 pods changing.
+Django's own rule is enough: a connection is closed when it is older than ``CONN_MAX_AGE`` or had an error,
+and probed before its first use in a task (``CONN_HEALTH_CHECKS``).
 
 Rejected: ``CELERY_DB_REUSE_MAX``, which counts tasks over all threads and keeps broken connections too.
 """

@@ -97,7 +97,7 @@ class _Waits:
     def __call__(self, execute: Callable[..., T], *statement: Any) -> T:
         """Django's ``execute_wrapper`` calls it with the SQL, its parameters, whether many, and a context."""
         connection = statement[-1]["connection"]
-        session = connection.connection  # psycopg's own: what it executes itself passes no wrapper
+        session = connection.connection  # psycopg's own: its own statements pass no wrapper
         if connection.in_atomic_block and session.info.transaction_status != _FAILED:
             seconds = self._seconds(holds=session.execute(_HOLDS_TABLE).fetchone()[0])
             session.execute("SELECT set_config('lock_timeout', %s, false)", [f"{seconds * 1000:.0f}ms"])
@@ -128,9 +128,9 @@ class BuildIndex(AddIndexConcurrently):
     """Builds an index beside the work; may be repeated.
 
     ``CREATE INDEX CONCURRENTLY`` that gets no lock or is stopped leaves an invalid index of that name behind,
-    and a migration with several of them is repeated from its first. So what is left of an earlier try is
-    dropped first. What the values of an expression are, PostgreSQL learns from the index alone; until it has
-    looked, it uses the index where it should not.
+    and a migration with several of them is repeated from its first. So the remains of an earlier try are
+    dropped first. PostgreSQL learns the values of an expression from the index alone; until it has looked, it
+    uses the index where it should not.
     """
 
     def database_forwards(
@@ -151,8 +151,8 @@ class BuildIndex(AddIndexConcurrently):
 class SampleMore(Operation):
     """Lets PostgreSQL keep so many entries of a column (usually a hundred), from its next ANALYZE on.
 
-    By them it estimates how many rows have a part of a JSON value, such as one label: what one row in fifty
-    has is absent from a hundred entries once in eight times, and then counts as rare.
+    By them it estimates how many rows have a part of a JSON value, such as one label: a part that one row in
+    fifty has is absent from a hundred entries once in eight times, and then counts as rare.
     """
 
     reversible = True

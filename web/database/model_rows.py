@@ -2,7 +2,7 @@
 
 ``Manager.raw`` works out the columns and their converters with each statement, which takes longer than the
 statement itself. Here that is done once for a model. Rows are sent as JSON, which PostgreSQL reads by the
-table's own types: what Django does for each column of each row takes three times as long. The values of a new
+table's own types: Django's work for each column of each row takes three times as long. The values of a new
 instance are sent once for all rows of a table, since most columns of most rows have them.
 """
 
@@ -60,7 +60,7 @@ class Columns(Generic[Row]):
         return [self._model.from_db(connection.alias, self._names, row) for row in rows]
 
     def instance(self, values: Sequence[Any]) -> Row:
-        """The instance of one row's values; what follows them is left alone."""
+        """The instance of one row's values; values that follow them are left alone."""
         own = list(values[: len(self)])
         for place, convert in self._converters:
             if own[place] is not None:

@@ -24,8 +24,8 @@ def one_transaction() -> Iterator[None]:
 def one_moment() -> Iterator[bool]:
     """Let every statement read the database as of the first one; True if they do.
 
-    False in a caller's transaction, whose own writes nobody else can see. What is written inside may be
-    refused by PostgreSQL: this is for reads.
+    False in a caller's transaction, whose own writes nobody else can see. A write inside may be refused by
+    PostgreSQL: this is for reads.
     """
     if connection.in_atomic_block:
         yield False

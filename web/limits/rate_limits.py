@@ -81,7 +81,7 @@ def _take(values: dict[str, str | float]) -> int | None:
 
 
 def give_back(key: str, *, per_minute: int) -> None:
-    """Undo one ``take``: what was counted while its outcome was unknown is not to count."""
+    """Undo one ``take``: a request counted while its outcome was unknown is not to count."""
     if per_minute:
         with connection.cursor() as cursor:
             cursor.execute(_GIVE_BACK, _values(key, per_minute))

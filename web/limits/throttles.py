@@ -79,7 +79,7 @@ class DoctorThrottle(_Throttle):
 
 
 class PreflightThrottle(_Throttle):
-    """Preflights: each sends some hundred small requests to each cluster."""
+    """Preflights: each sends about a hundred small requests to each cluster."""
 
     scope = "preflight"
     methods = frozenset({"GET"})

@@ -2,12 +2,12 @@
 
 A few requests that are each within all limits, such as templates or large documents, would otherwise take
 every thread from everybody. A user's turns follow each other, and a process runs only a few turns at a time,
-those of users who have waited longest. Counts belong to a process: what is scarce is its own, and a count in
+those of users who have waited longest. Counts belong to a process: its threads are its own, and a count in
 the database would outlive processes that are killed.
 
-Who waits holds no thread. Where the event loop serves (``allow_waiting``), a request that must wait is given
-up before it has done anything, by an exception that passes what handles errors; the loop waits, and runs the
-request again with its place. Elsewhere, in a command or a test, the thread waits.
+A waiting caller holds no thread. Where the event loop serves (``allow_waiting``), a request that must wait is
+given up before it has done anything, by an exception that passes what handles errors; the loop waits, and
+runs the request again with its place. Elsewhere, in a command or a test, the thread waits.
 """
 
 import threading

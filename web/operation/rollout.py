@@ -5,7 +5,7 @@ release becomes ready only once a worker of its release, or of a later one, has 
 the old web until then. Workers report when they have begun and every ``REPORT_SECONDS`` from then on.
 
 Nobody is held up for ever: workers wait for no web, so neither a first installation nor a rollback stands
-still, and what counts is which workers reported last, not whether they report now. A web process that was
+still, and the check asks which workers reported last, not whether they report now. A web process that was
 ready once stays so: that all workers are away is no reason to refuse work, which waits for them.
 
 A migration notes its release. The next release alone is a step that was tested, since each reads the

@@ -90,7 +90,7 @@ class NoQuery(Query):
 
 
 def refuse_body(request: Request, *, parameters: Sequence[str]) -> None:
-    """Refuse a body where none is read: what it asks for would be dropped in silence. Raises InvalidSpec.
+    """Refuse a body where none is read: its fields would be dropped in silence. Raises InvalidSpec.
 
     ``{}`` and ``null`` ask for nothing; clients send them with every POST.
     """

@@ -1,9 +1,9 @@
 """gunicorn's ASGI worker, with limits on what a client may make it wait for.
 
-gunicorn parses requests; what it lacks is an end to waiting. Here a request's headers, its body and the
-taking of an answer each have a deadline, and the connections that wait for their clients are counted, for the
-whole process and for each address. Beyond a limit the one that has waited longest is cut: a caller who sends
-and reads at an ordinary pace is never that one, also behind a proxy whose address all callers share.
+gunicorn parses requests, but it puts no end to waiting. Here a request's headers, its body and the taking of
+an answer each have a deadline, and the connections that wait for their clients are counted, for the whole
+process and for each address. Beyond a limit the one that has waited longest is cut: a caller who sends and
+reads at an ordinary pace is never that one, also behind a proxy whose address all callers share.
 
 The process closes what it cuts, for ``close`` alone would wait for the client to take what was written.
 """

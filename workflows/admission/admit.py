@@ -242,7 +242,7 @@ class _Admission:
         return self.facts.free_preferences_after if prefers and editable else 0
 
     def recovery(self, group: GroupSpec) -> RecoveryPolicy:
-        """The policy of a group; what the workflow says for all its groups is a fault once."""
+        """The policy of a group; a fault in what the workflow says for all its groups is reported once."""
         facts, places = self.facts, (self.facts.recovery, *group.recovery)
         if group.recovery:  # the pool's own words were checked when it was saved
             faults = [

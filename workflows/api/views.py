@@ -1,7 +1,7 @@
 """Workflows over REST: submit, list, show, read, cancel. Addresses and shapes are OSMO's.
 
-Views read the request, ask a service or a selector, and shape the answer; they decide nothing. Who may
-do what is a matter of the workflow's pool, and each view says which action it needs there.
+Views read the request, ask a service or a selector, and shape the answer; they decide nothing. Rights are a
+matter of the workflow's pool, and each view says which action it needs there.
 """
 
 from typing import Any
@@ -116,7 +116,7 @@ def _submission(
         string_variables=tuple(body.get("set_string_variables") or ()),
         priority=query["priority"] or Workflow.Priority.NORMAL,
         uploaded_template=template,
-        rendered_before=bool(template),  # what still looks like a template is the user's own
+        rendered_before=bool(template),  # text that still looks like a template is the user's own
         **common,
     )
 

@@ -6,9 +6,9 @@ an hour ago. Each scheduler backend reads its own scheduler's texts; conditions 
 do not count once the pods have nodes (KAI v0.13 keeps them).
 
 Nodes without a topology label are stated beside the scheduler's reason, because KAI never mentions them: it
-does not see them. What only objects show (``explain.obstacles``) comes before the scheduler's reason where it
-is the cause. Each reason carries its evidence as data, observations without interpretation, so that neither
-a page nor a program need read sentences.
+does not see them. An obstacle that only objects show (``explain.obstacles``) comes before the scheduler's
+reason where it is the cause. Each reason carries its evidence as data, observations without interpretation,
+so that neither a page nor a program need read sentences.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 The reason and its evidence are kept in the group's row by the last reconcile. Where the group lacks a place,
 the verdict of ``scheduling.fit`` says which domains are too small now, by how much, who holds them and until
-when. No cluster is called. What decides reads these values; ``as_json`` is for REST alone.
+when. No cluster is called. Code that decides reads these values; ``as_json`` is for REST alone.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ ANSWER_AFTER = timedelta(seconds=30)
 """How long a scheduler may say nothing of a group before somebody should look at it."""
 
 MOST_VERDICTS = 20
-"""Groups of one request whose verdict is computed; each costs up to some tenths of a second on many nodes."""
+"""Groups of one request whose verdict is computed; each may cost a few tenths of a second on many nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

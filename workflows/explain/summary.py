@@ -1,7 +1,7 @@
 """A workflow's status in one sentence, from rows alone: nothing is computed and no cluster is called.
 
-What somebody can act on comes first: a group that waits for another group is named only where all do. Pure
-but for the attributes of rows.
+A reason that somebody can act on comes first: a group that waits for another group is named only where all
+do. Pure but for the attributes of rows.
 """
 
 from collections.abc import Sequence

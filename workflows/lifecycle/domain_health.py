@@ -77,7 +77,7 @@ class DomainHealth:
 
 
 def domain_nodes(status: object) -> tuple[DomainNode, ...]:
-    """The nodes that a domain's status lists; what is malformed is left out, because a cluster wrote it."""
+    """The nodes that a domain's status lists; a malformed entry is left out, because a cluster wrote it."""
     entries = status.get("nodes") if isinstance(status, Mapping) else None
     rows = entries if isinstance(entries, list) else []
     return tuple(

@@ -96,7 +96,7 @@ def keep_before_delete(pods: Collection[str], *, group: UUID, cluster: ClusterAp
 
 
 def keep_ended(tasks: Sequence[int], *, cluster: ClusterApi, seconds: float) -> None:
-    """Read and keep the logs of tries that have ended; what fails now is tried again later."""
+    """Read and keep the logs of tries that have ended; a read that fails now is tried again later."""
     record(
         _read_all(_unread_logs(_OF_TRIES, [list(tasks)]), cluster=cluster, seconds=seconds),
         final=False,
@@ -209,7 +209,7 @@ class _Turn:
         return pack((first if text.lines >= self.lines else b"") + text.text)
 
     def stop(self) -> None:
-        """End every read that goes on; what is still asked for ends by itself and is not recorded."""
+        """End every read that goes on; a request still open ends by itself and is not recorded."""
         self.over = True
         with self.lock:
             for stream in self.open.values():

@@ -1,8 +1,8 @@
 """Kept logs as files: one directory for each workflow, readable by the service's account alone.
 
 An object is written beside its place and renamed into it, so any number of processes may write and read at
-once. What a killed writer leaves behind bears the object's name and goes with it. The directory must be the
-same for web and workers; where they do not share one, use a bucket.
+once. A file that a killed writer leaves behind bears the object's name and goes with it. The directory must
+be the same for web and workers; where they do not share one, use a bucket.
 """
 
 import os

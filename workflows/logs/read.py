@@ -63,7 +63,7 @@ def marked(task: Task, line: bytes, *, prefixed: bool) -> bytes:
 
 
 def is_over(task: Task) -> bool:
-    """Whether no pod of it can be asked any more: what there is of its log is in the store, or nowhere."""
+    """Whether no pod of it can be asked any more: its log is in the store, or nowhere."""
     return bool(task.log_state) or task.group.released_at is not None
 
 

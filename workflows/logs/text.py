@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 LONGEST_LINE = 64 * 1024
-MOST_UNPACKED = 64 * 2**20  # no setting keeps more; what is larger was not written by us
+MOST_UNPACKED = 64 * 2**20  # no setting keeps more; a larger log was not written by us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

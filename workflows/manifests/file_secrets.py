@@ -4,8 +4,8 @@ A file may contain a password, hence Secrets and not ConfigMaps. Tasks of one gr
 so contents are stored once, under their hash. A Secret holds at most 1 MiB, and contents are a third larger
 in JSON, so they are spread over several Secrets.
 
-A Secret that exists is not written again, so what an earlier release does not put into Secrets has Secrets of
-its own: ``purpose`` is in their names.
+A Secret that exists is not written again, so a value that an earlier release does not put into Secrets has
+Secrets of its own: ``purpose`` is in their names.
 """
 
 import base64

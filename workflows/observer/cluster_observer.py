@@ -2,10 +2,10 @@
 
 A process may be bounded to so many clusters (``places``); the others are then left to other observers.
 
-Clusters share nothing here: neither a queue nor a transaction, so what one sends cannot hold up another.
-With the lease the streams begin anew from the rows; when it is lost they end, and what waits is dropped,
-because the next holder lists everything. A batch that the database does not take because it is away is tried
-again while the streams wait; what the contents of single objects cause is kept in quarantine.
+Clusters share nothing here: neither a queue nor a transaction, so the changes of one cannot hold up another.
+With the lease the streams begin anew from the rows; when it is lost they end, and waiting changes are
+dropped, because the next holder lists everything. A batch that the database does not take because it is away
+is tried again while the streams wait; objects whose contents cause the refusal are kept in quarantine.
 """
 
 import threading
@@ -108,7 +108,7 @@ class ClusterObserver:
                 self._follow(lease)
         except Error as error:
             log.warning("cluster_not_followed", cluster=self.uid, error=str(error))
-        except Exception:  # what goes wrong with one cluster is tried again, and is no other's trouble
+        except Exception:  # a fault of one cluster is tried again, and is no other's trouble
             log.exception("cluster_observer_failed", cluster=self.uid)
         finally:
             connection.close()
@@ -242,7 +242,7 @@ class ClusterObserver:
             self._reported = summary
 
     def _end(self) -> None:
-        """End every stream; what they still put is dropped."""
+        """End every stream; the changes that they still put are dropped."""
         self.inbox.close()
         followers = [*self.followers.values(), *self._retired]
         self.followers, self._retired = {}, []

@@ -2,7 +2,7 @@
 
 A pod that this installation did not make (a DaemonSet's, another product's, another installation's) uses
 capacity that a scheduler counts and our tasks cannot have. For each such pod that is bound and has not ended,
-its node and its usage stay in memory, some hundred bytes each. A node's sum is passed on when it changes.
+its node and its usage stay in memory, about a hundred bytes each. A node's sum is passed on when it changes.
 
 Two streams feed the sums: pods without our label, and pods with it in namespaces that are not ours, because
 anybody may copy a label. A selector cannot say "or"; one stream of all pods would read our own a second time.

@@ -207,7 +207,7 @@ class Inbox:
             lane.complete, lane.problem = False, problem
 
     def put_back(self, changes: ForeignUsageChanges) -> None:
-        """Keep what could not be written; what arrived meanwhile is newer."""
+        """Keep what could not be written; changes that arrived meanwhile are newer."""
         with self._lane() as lane:
             lane.usage = changes.usage | lane.usage
             if not (lane.complete or lane.problem):
@@ -225,7 +225,7 @@ class Inbox:
             return len(self._changes) + len(self._foreign_usage.usage)
 
     def take(self, *, timeout: float, linger: float = LINGER_SECONDS, quiet: float = QUIET_SECONDS) -> Batch:
-        """What has come: waits for the first change, then as long as more of them follow closely.
+        """The changes so far: waits for the first change, then as long as more of them follow closely.
 
         Each batch makes its groups due, so of a thousand pods that end together few batches are made.
         """

@@ -4,8 +4,8 @@ Two observers run at the same time in an upgrade or a failover, and the older vi
 follows a cluster, and another one follows it once the lease is over: at once after a proper end, ``SECONDS``
 after a death. Each transaction that writes begins with ``hold``, which compares the token, renews the lease
 with another token and keeps the row locked until the commit. So a late write of the former holder is refused,
-and so is the next one after the database was put back to an earlier moment: what the observer remembers to
-have written is no longer there, and it begins anew from the rows.
+and so is the next one after the database was put back to an earlier moment: the rows that the observer
+remembers to have written are no longer there, and it begins anew from the rows.
 
 A lease that is over and that nobody took is still its holder's: a database that was away for a while costs
 no new list. Rejected: a lock of the session, which is lost with a connection and unknown to a pooler in

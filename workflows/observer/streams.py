@@ -74,7 +74,7 @@ class Source:
 
 
 def guarded(source: Source) -> Reduce:
-    """The source's reducer; what it cannot read becomes an UnreadableObject and stops nothing else."""
+    """The source's reducer; an object unreadable to it becomes an UnreadableObject and stops nothing else."""
 
     def read(obj: Obj) -> object:
         try:
@@ -162,7 +162,7 @@ def _fingerprint(change: Observation) -> bytes:
 
 
 class Follower:
-    """A thread that follows one source until stopped; what goes wrong is tried again for ever."""
+    """A thread that follows one source until stopped; a failure is tried again for ever."""
 
     def __init__(self, source: Source, *, connect: Connect, inbox: Inbox) -> None:
         self._source = source
@@ -263,7 +263,7 @@ class Follower:
         return read
 
     def _cut(self, error: ClusterError) -> None:
-        """Say that nothing new is recorded for now; what was passed on is old, not wrong.
+        """Say that nothing new is recorded for now; the values passed on are old, not wrong.
 
         Of slices something follows from what is not there, so any cut makes them unknown.
         """

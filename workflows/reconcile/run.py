@@ -85,7 +85,7 @@ TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is reconciled this often even without a notification
 WAITING_SECONDS = 300.0  # the end of a group makes its downstream groups due in the same transaction
 TEMPLATE_SECONDS = 2.0
-ROOM_SECONDS = 3.0  # then as long as the group has waited: six looks in its first two minutes
+ROOM_SECONDS = 3.0  # then as long as the group has waited: six reconciles in its first two minutes
 MOST_TEMPLATE_SECONDS = 60.0
 NODE_SECONDS = 10.0  # a person must act, or a node come back
 REPORT_SECONDS = 3.0  # the observer reports new pods sooner, and nothing is known of them before
@@ -227,7 +227,7 @@ class Reconciliation:
         outcome = self._follow(view) if created else None
         if created and outcome is None:
             return None
-        view = self.view or view  # read again where tasks ended in this look
+        view = self.view or view  # read again where tasks ended in this reconcile
         if view.awaits_room or any(task.status == TaskStatus.PROCESSING for task in view.live):
             return self._create(view)
         return outcome
@@ -301,7 +301,7 @@ class Reconciliation:
                 ATTEMPTS_ENDED.labels(view.placement.terms.backend, attempt.loss).inc()
             if _changes_tries(assessment.changes):
                 return None
-            self.view = view = view.after(recorded)  # what follows sees the new statuses in the same turn
+            self.view = view = view.after(recorded)  # later steps see the new statuses in the same turn
             if view.ended:
                 self.recorded_view = view
                 return None
@@ -339,7 +339,7 @@ class Reconciliation:
     def _edit(
         self, view: GroupView, observed: ObservedPods, *, silent: bool
     ) -> tuple[datetime | None, ...] | Retry | Failed | None:
-        """Edit the pod group where it should change; returns when to look again, None if the rows moved."""
+        """Edit the pod group where needed; returns when to reconcile again, None if the rows moved."""
         lease, cluster = self.lease, self.cluster
         for advance in (advance_pins, advance_order):
             step = advance(view, observed, lease=lease, cluster=cluster)

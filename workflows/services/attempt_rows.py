@@ -1,7 +1,7 @@
 """The rows of attempts: how a group begins to be tried again as a whole, and the clock of its run.
 
-What belongs to one attempt is put back to where a group begins: its place, what is said of its nodes, pins,
-order of sets and eased preferences. What users see stays: status, times of the first attempt, the stage of
+Values of one attempt are put back to where a group begins: its place, the facts about its nodes, pins, order
+of sets and eased preferences. Values that users see stay: status, times of the first attempt, the stage of
 patience that was reached.
 """
 

@@ -3,7 +3,7 @@
 The row says when a group is due and a sweep finds it; a message only makes that sooner. So a broker that
 does not answer is logged and ignored, and of a great many groups only the first few get a message: the
 sweep is as fast for the rest. No message is sent while many wait already: the queue stays short whatever
-comes in, and what is left to the sweep is taken in fair turns, which a queue does not do.
+comes in, and groups left to the sweep are taken in fair turns, which a queue does not do.
 
 A message costs a worker about as much as a small step of a group. So where many groups of one backend are due
 at once, a message names several of them: the first as its argument, the others in a header. A worker of an

@@ -1,9 +1,10 @@
 """The gangs of a cluster that wait for a place, and the gate before a search for one.
 
-A gang is looked at again only after something changed that the last look rested on: the free capacity of its
-nodes, its stage, or what may be changed of it. Most turns find that nothing did, so the gate comes first and
-reads a few columns of all gangs at once, never a gang. The gang that has gone longest without a look comes
-first, of those never looked at the oldest: none waits for ever behind older ones whose looks are in vain.
+A gang is looked at again only after something changed that the last search rested on: the free capacity of
+its nodes, its stage, or what may be changed of it. Most turns find that nothing did, so the gate comes first
+and reads a few columns of all gangs at once, never a gang. The gang that has gone longest without a search
+comes first, of those never searched for the oldest: none waits for ever behind older ones whose searches are
+in vain.
 """
 
 import hashlib
@@ -114,7 +115,7 @@ def ordering_schedulers() -> list[str]:
 
 
 def waiting_gangs(cluster: str) -> list[UnplacedGang]:
-    """The gangs of a cluster that wait, the one first that has gone longest without a look. Four queries."""
+    """The waiting gangs of a cluster, first the one that has gone longest without a search. Four queries."""
     rows = (
         waiting()
         .filter(backend__cluster_id=cluster)

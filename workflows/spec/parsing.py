@@ -50,7 +50,7 @@ def read_workflow(
 ) -> WorkflowSpec:
     """Read a workflow as far as it goes, so that later checks can report their faults beside these.
 
-    ``rendered_before``: the text is what an earlier rendering gave, and what looks like a template in it
+    ``rendered_before``: the text is what an earlier rendering gave, and text that looks like a template in it
     is the user's own. Raises InvalidSpec only for what leaves nothing to check: no YAML, or not of the
     grammar.
     """

@@ -27,7 +27,7 @@ from workflows.spec.rendering import (
 
 _TEMPLATED = re.compile(r"\{[{%#]")
 _REFUSAL_BYTES = 2**20
-"""What an answer may take that holds faults; there are at most as many as a text may have."""
+"""The bytes of an answer that holds faults; there are at most as many as a text may have."""
 
 BOUNDS: Final = JobBounds(cpu_seconds=2, seconds=10.0, memory=256 * 2**20, answer=_REFUSAL_BYTES)
 """What the rendering of a template may take, beside the text that it gives."""

@@ -56,7 +56,7 @@ def allocatable(written: Mapping[str, object]) -> Amounts:
 
 
 def requested(gpu: int | None, cpu: int | None, memory: str | None, storage: str | None) -> Amounts:
-    """The amounts that a task requests, from its frozen spec; what it leaves out is zero."""
+    """The amounts that a task requests, from its frozen spec; an amount that it leaves out is zero."""
     return Amounts(
         gpu=gpu or 0,
         cpu=Decimal(cpu or 0),

@@ -8,8 +8,8 @@ The JSON leaves out defaults, since a workflow may have 10,000 tasks. A reader r
 know instead of guessing, so a worker that is older than the web process leaves the group to a newer one; a
 new value with a default needs no more than that. ``version`` is the format of the JSON, refused likewise: it
 is raised where known values mean something new. A writer sets the oldest version that can hold the values,
-so during an upgrade older workers go on with all groups that ask for nothing new. What they may leave out
-without harm is not in this JSON, which they read strictly, but in a column that they do not know
+so during an upgrade older workers go on with all groups that ask for nothing new. A value that they may leave
+out without harm is not in this JSON, which they read strictly, but in a column that they do not know
 (``TaskGroup.optional_placement``): a group with recovery runs under an older release, without recovery, until
 its first new attempt raises its version. Rejected: foreign keys to the pool and its platforms, which a rename
 or a delete would break.
@@ -150,11 +150,11 @@ class GroupPlacement:
         return self.attempts or self.version >= TRIED_AGAIN
 
     def to_json(self) -> dict[str, Any]:
-        """What every reader must know, as values of JSON alone; ``optional_json`` is the rest."""
+        """The values that every reader must know, as JSON alone; ``optional_json`` is the rest."""
         return {key: value for key, value in self._json().items() if key not in OPTIONAL}
 
     def optional_json(self) -> dict[str, Any]:
-        """What an older release may leave out; a later one may add to it what this one leaves out."""
+        """The values that an older release may leave out; a later one may add some that this leaves out."""
         return {key: value for key, value in self._json().items() if key in OPTIONAL}
 
     def _json(self) -> dict[str, Any]:

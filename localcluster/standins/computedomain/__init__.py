@@ -1,7 +1,7 @@
 """A stand-in for NVIDIA's ComputeDomain controller and for what its kubelet plugins publish.
 
 One pure function, ``plan.plan``, compares what is there with what should be and returns the next actions;
-``controller`` runs it on every change. What the original does was read in its driver's sources (v0.5 line)
+``controller`` runs it on every change. The original's behaviour was read in its driver's sources (v0.5 line)
 and seen on the running controller. Played here:
 
 - for each ComputeDomain the finalizer, the workload's claim template under the requested name, and in the

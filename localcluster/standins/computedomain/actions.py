@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 DOMAINS = "/apis/resource.nvidia.com/v1beta1"
 Client = Literal["controller", "plugin"]
-"""Who sends it: each has a client, with a limit, of its own."""
+"""The sender: each has a client, with a limit, of its own."""
 
 
 @dataclass(frozen=True, slots=True)

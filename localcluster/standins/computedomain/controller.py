@@ -1,8 +1,8 @@
 """The controller's loop: wait for a change, plan, act.
 
-The answer to every write is entered into the mirrors at once, so a step is not taken twice. What fails is
-logged and tried again after a pause that grows; nothing is given up. A ``Pace`` says how fast the controller
-may go; what the driver's plugins do on their nodes is never held up by it.
+The answer to every write is entered into the mirrors at once, so a step is not taken twice. An action that
+fails is logged and tried again after a pause that grows; nothing is given up. A ``Pace`` says how fast the
+controller may go; the work of the driver's plugins on their nodes is never held up by it.
 """
 
 import logging

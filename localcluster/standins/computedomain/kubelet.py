@@ -3,7 +3,7 @@
 The driver's plugin labels the node for the claim's domain, which brings the daemon, and answers once the
 daemon of that node is ready; until then the pod has its node and stays in ContainerCreating. It refuses while
 the node carries the label of another domain. Once all claims are prepared the pod gets a mark, without which
-kwok does not start it; what happens to the domain later does not stop it.
+kwok does not start it; a later change of the domain does not stop it.
 
 Source: NVIDIA's driver v0.5, ``cmd/compute-domain-kubelet-plugin/{computedomain,device_state}.go``.
 """

@@ -4,9 +4,9 @@ The core is one pure function, ``cycle.schedule``: a ``Snapshot`` in, ``Decision
 ``mirror`` (list and watch), ``reader`` (objects to values), ``writer`` (decisions to requests) and
 ``loop``. Quoted titles are sections of docs/explanation/kai-behaviour.md.
 
-It is frozen to what was seen on the original: new behaviour needs an observation of KAI itself. What was not
-seen there and still stands here, reclaim for a queue's guarantee, limits and quotas of queues, their status,
-and pods that are stuck in their end, serves tests of the service and proves nothing about KAI.
+It is frozen to what was seen on the original: new behaviour needs an observation of KAI itself. Some
+behaviour here was not seen there: reclaim for a queue's guarantee, limits and quotas of queues, their status,
+and pods that are stuck in their end. It serves tests of the service and proves nothing about KAI.
 
 Not played, so nothing may be concluded from its absence here:
 

@@ -2,9 +2,9 @@
 
 Of each object and type 25 are let through, then one more every 300 s. A gang that waits costs its pod group
 and each of its pods one event a cycle, whether or not its text is new, and KAI has a cycle a second whatever
-happens; so after some 25 s of waiting nothing more is heard of it, an eviction included. From the tenth event
-of one object, type and reason that differs from the others in its text alone, each stands for all of them and
-has no annotations. At most 1,000 wait to be written; more are dropped.
+happens; so after about 25 s of waiting nothing more is heard of it, an eviction included. From the tenth
+event of one object, type and reason that differs from the others in its text alone, each stands for all of
+them and has no annotations. At most 1,000 wait to be written; more are dropped.
 
 Source: client-go ``tools/record/events_cache.go`` (spam filter, aggregator), ``tools/record/event.go``.
 """
@@ -57,7 +57,7 @@ class Filter:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def cycle(self, events: Iterable[Event]) -> list[Event]:
-        """Pass the events of one cycle; who has none any more has stopped to wait."""
+        """Pass the events of one cycle; an object that has none any more has stopped to wait."""
         events = tuple(events)
         with self._lock:
             now = self.clock()

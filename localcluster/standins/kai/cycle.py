@@ -1,10 +1,10 @@
 """One scheduling cycle, as a pure function.
 
 Groups are taken queue by queue (those that stay within their quota of GPUs, queue priority, then smallest
-share of the cluster), within a queue by priority, age and name. Each is placed whole or not at all; what is
-left above its minimum follows pod by pod. For groups that found no room others may then be packed more
-tightly, or preempted; stale gangs are judged, and what still waits is reported.
-A group with a pipelined pod keeps its places for this cycle but binds nothing.
+share of the cluster), within a queue by priority, age and name. Each is placed whole or not at all; the rest
+above its minimum follows pod by pod. For groups that found no room others may then be packed more tightly, or
+preempted; stale gangs are judged, and groups that still wait are reported. A group with a pipelined pod keeps
+its places for this cycle but binds nothing.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
 """The scheduler's loop: wait for a change, take a snapshot, decide, write.
 
 Nothing happens while nothing changes. Cycles keep a distance of ``PERIOD`` seconds and take at most half of
-the time, so a burst of changes costs a few cycles and not one each. What was just written is remembered
-(``Memory``) until the watch shows it, so no cycle decides on a cluster that is already past.
+the time, so a burst of changes costs a few cycles and not one each. A recent write is remembered (``Memory``)
+until the watch shows it, so no cycle decides on a cluster that is already past.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""One look at everything: who is evicted, whose lost node is replaced, who is admitted, what queues show."""
+"""One cycle over everything: evictions, replacements of lost nodes, admissions, the status of queues."""
 
 from localcluster.standins.kueue import guards, place, queue_status
 from localcluster.standins.kueue.assign import LevelMissing, assign
@@ -207,7 +207,7 @@ def _preempt(
     if (choice := targets(board, queue, workload)) is None:
         return [_pending(workload, "Pending", reason)]
     victims, admission = choice
-    board.enter(workload, admission)  # what it waits for is nobody else's
+    board.enter(workload, admission)  # the room that it waits for is nobody else's
     message = (
         f"Preempted to accommodate a workload (UID: {workload.uid}, JobUID: {workload.job_uid}) due to "
         f"prioritization in the ClusterQueue; preemptor path: /{queue.name}; preemptee path: /{queue.name}"

@@ -1,7 +1,7 @@
 """The loop: wait for a change, take a snapshot, decide, write.
 
-Nothing happens while nothing changes. What was written stands in the mirrors at once, so no cycle decides on
-a cluster that is already past.
+Nothing happens while nothing changes. A write stands in the mirrors at once, so no cycle decides on a cluster
+that is already past.
 """
 
 import logging

@@ -9,8 +9,8 @@ from localcluster.standins.kueue.values import Admission, ClusterQueue, Workload
 def targets(board: Board, queue: ClusterQueue, workload: Workload) -> tuple[list[Workload], Admission] | None:
     """The fewest to evict in Kueue's order, and the place that they leave; the board is as before.
 
-    Candidates go one by one, evicted ones first, then the lowest priority, then the newest; who turns out
-    not to be needed stays.
+    Candidates go one by one, evicted ones first, then the lowest priority, then the newest; a candidate that
+    turns out not to be needed stays.
     """
     removed: list[tuple[Workload, Admission]] = []
     spared: list[Workload] = []

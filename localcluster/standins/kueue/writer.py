@@ -1,4 +1,4 @@
-"""Decisions to writes of status. Each names the version that was decided on; who comes late decides anew."""
+"""Decisions to writes of status. Each names the version that was decided on; a late writer decides anew."""
 
 import datetime as dt
 import logging

@@ -1,10 +1,10 @@
 """Which of KAI's queues admit a gang.
 
-A gang starts only if, in its own queue and in every one above, what is in use and what it asks for stay
-within the *limit*; and, for a gang that nothing may preempt, what is in use by such gangs within the *quota*.
-So a gang that may be preempted takes free room beyond the quota (``plugins/proportion/capacity_policy``,
-v0.13 and v0.17). A bound that a Queue leaves out is 0, which allows nothing. Fair share decides only the
-order of queues and what is reclaimed.
+A gang starts only if, in its own queue and in every one above, the amounts in use and its own request stay
+within the *limit*; and, for a gang that nothing may preempt, the amounts in use by such gangs stay within the
+*quota*. So a gang that may be preempted takes free room beyond the quota
+(``plugins/proportion/capacity_policy``, v0.13 and v0.17). A bound that a Queue leaves out is 0, which allows
+nothing. Fair share decides only the order of queues and the work that is reclaimed.
 """
 
 import math

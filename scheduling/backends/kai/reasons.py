@@ -21,7 +21,7 @@ _Match = re.Match[str]
 _MAX_RAW = 1000
 
 CLOCKS = timedelta(seconds=2)
-"""What the clocks of two components may differ by, with times in whole seconds."""
+"""The difference that the clocks of two components may have, with times in whole seconds."""
 
 DOMAIN = "DomainTooSmall"
 ELSEWHERE = "OtherDomainTooSmall"
@@ -66,8 +66,8 @@ def _is_newer(failure: BindFailure, last: datetime | None, *, by: timedelta) -> 
     """Whether a binder failed after KAI's last report on the group, by more than so much.
 
     A binder's failure stays on the pod. Once KAI has reported on the group again, it has looked for another
-    place, and what it reports is what the group waits for. The two times are of two clocks and in whole
-    seconds: within ``CLOCKS`` neither is known to be the newer one, and both are shown.
+    place, and its report says what the group waits for. The two times are of two clocks and in whole seconds:
+    within ``CLOCKS`` neither is known to be the newer one, and both are shown.
     """
     since = read_since(failure.since)
     return since is None or last is None or since - last > by
@@ -142,7 +142,7 @@ def _age(condition: Mapping[str, Any]) -> int:
 
 
 def _translate(text: str, waiting: Waiting) -> Iterator[WaitingReason]:
-    """The reasons in one message; what is not recognised is passed on as KAI wrote it."""
+    """The reasons in one message; text that is not recognised is passed on as KAI wrote it."""
     recognised, is_of_room = False, texts.of_room(text)
     for pattern, code, sentence in _PATTERNS:
         matches = list(pattern.finditer(text))

@@ -7,7 +7,7 @@ a number from that statement's ``pg_snapshot_xmin`` on. No writer has to take pa
 A number of the cluster that writers raise was rejected for that reason. A transaction that writes for long,
 in any database of the server, makes more rows be read again, and nothing else.
 
-What is kept is never older than the statement that asked, and it dies
+A kept value is never older than the statement that asked, and it dies
 
 - with one row deleted: the count of the rows differs from what is known;
 - when PostgreSQL starts again: a database put back to a backup, and a replica that took over, count anew from

@@ -5,12 +5,12 @@ count over 256 buckets and works out a digest of each; a process sends the diges
 the rows of those buckets that differ, in one statement, so digests and rows are of the same moment. Rows that
 ended, that were deleted, or whose group was released change a digest as new ones do.
 
-What is kept is never older than the statement that asked, and does not die with time: a digest covers all
+A kept value is never older than the statement that asked, and does not die with time: a digest covers all
 that may change. Of a task that is its id and uuid, its node, and the transaction that wrote it; of its group
 the times that count, because other columns of a group change often. Name, priority, queue and timeout are
 frozen at submission, and no two submissions have tasks of one uuid, so a database that is put back to a
-backup is no exception. Of other tenants' usage a digest covers every amount. What was used longest ago goes
-when the nodes in use of all clusters are more than MOST_NODES.
+backup is no exception. Of other tenants' usage a digest covers every amount. The cluster that was used
+longest ago goes when the nodes in use of all clusters are more than MOST_NODES.
 
 18,000 nodes in use take 9 MB in gangs of 4 and 18 MB in groups of one task; other tenants on 20,000 nodes
 take 5 MB.

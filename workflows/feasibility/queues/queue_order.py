@@ -2,9 +2,9 @@
 
 Within a queue a scheduler with queues takes groups of higher priority first, then older ones. A group that
 is submitted now is the youngest. The first of those before it are placed in thought, each where there is room
-for it; of the others only the number is known. What may be preempted is work of lower priority in the same
-queue, where the scheduler may preempt it at all. Work that may be preempted may be moved too, in any queue,
-for a group that may be preempted itself; whether it finds another place is not looked at.
+for it; of the others only the number is known. Work of lower priority in the same queue may be preempted,
+where the scheduler may preempt it at all. Work that may be preempted may be moved too, in any queue, for a
+group that may be preempted itself; whether it finds another place is not looked at.
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,7 +79,7 @@ class GroupsBefore:
 
 @dataclass(frozen=True, slots=True)
 class _FirstGroups:
-    """The groups that went first at the last look; the length is the number of their tasks."""
+    """The groups that went first at the last reading; the length is the number of their tasks."""
 
     by_group: Mapping[UUID, GroupBefore]
 
@@ -88,7 +88,7 @@ class _FirstGroups:
 
 
 first_groups: RecentValues[_FirstGroups] = RecentValues(most=MOST_KEPT_TASKS)
-"""By queue, priority and capabilities. Each look sends the digests of what is kept and gets what differs."""
+"""By queue, priority and capabilities. Each read sends the digests of what is kept and gets what differs."""
 
 
 def read_groups_before(

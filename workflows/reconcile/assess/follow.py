@@ -1,9 +1,9 @@
 """From pods to statuses: the changes that the observed pods of a running group lead to.
 
 Pure. Every live task is read from its pod; exit actions turn endings into retries; the lead ends its
-siblings; timers end the group; then the group's own status follows. What cannot be known yet is left alone
-and checked again: a pod that the observer has not reported (``unobserved``), or one that vanished a moment
-ago, about which an event of its scheduler may still come.
+siblings; timers end the group; then the group's own status follows. A task that cannot be judged yet is left
+alone and checked again: a pod that the observer has not reported (``unobserved``), or one that vanished a
+moment ago, about which an event of its scheduler may still come.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -482,7 +482,7 @@ class _TaskReader:
         return eviction_of(texts, pod, messages=self._observed.evictions, peers=self._pod_names)
 
     def hold_back(self, until: datetime) -> None:
-        """Read again then; what nodes did to the losses is recorded with them."""
+        """Read again then; the failures of nodes are recorded with the losses."""
         self.failures = []
         self.recheck_at(until)
 

@@ -35,7 +35,7 @@ PEER_AWAY = "peer_on_node_away"
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """Failures that do not count yet: when to look again, and a sentence that says what is waited for."""
+    """Failures that do not count yet: when to reconcile again, and a sentence that says what is awaited."""
 
     look_again: datetime
     sentence: str

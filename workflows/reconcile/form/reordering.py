@@ -2,8 +2,8 @@
 
 ``services.orders`` proposes an order to a group, and ``lifecycle.ordering`` decides. The row has the order
 first, with a mark that its objects are still to be named in it; then the pod group is patched, then its pods.
-Every reconciliation may be the first after a crash: what is left to do follows from the row's mark and the
-objects as they are. KAI v0.13 and v0.17 place such a gang in its new order in the next cycle.
+Every reconciliation may be the first after a crash: the steps left follow from the row's mark and the objects
+as they are. KAI v0.13 and v0.17 place such a gang in its new order in the next cycle.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Applying a plan's steps, each of them harmless to do twice.
 
 "It exists already" counts as ours only if its labels say so; a delete names the uid. Nothing is assumed
-about a lost reply: the reconciliation ends, and the next one observes the result. What the API server
-refuses for good ends the group; what may change (quota, rights, load, a missing kind) is tried again. The
+about a lost reply: the reconciliation ends, and the next one observes the result. A refusal of the API server
+for good ends the group; a refusal that may change (quota, rights, load, a missing kind) is tried again. The
 logs of pods go to the archive that the delete step is given before the pods are deleted.
 """
 

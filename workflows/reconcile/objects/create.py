@@ -5,8 +5,8 @@ its end needs no call. A gang that was created in part is completed by the next 
 if the group was stopped meanwhile.
 
 A worker may also die after it created a whole gang, before it records that. If the gang was placed since, a
-pod that is missing has existed and may have run, so it is not created, nor is anything else: what follows
-reads it as gone.
+pod that is missing has existed and may have run, so it is not created, nor is anything else: the steps that
+follow read it as gone.
 """
 
 from collections.abc import Collection, Mapping, Sequence

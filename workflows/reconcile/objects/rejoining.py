@@ -55,7 +55,8 @@ def unplaceable(view: GroupView, tasks: Sequence[TaskView]) -> list[TaskView]:
 def rejoin_changes(view: GroupView, tasks: Sequence[TaskView], pods: ObjectsByName) -> list[Change]:
     """The changes by which these tasks and their waiting peers join a new pod group; none for no task.
 
-    None either while a pod of these has a node that no row says: then a later look holds the others to it.
+    None either while a pod of these has a node that no row says: then a later reconcile holds the others to
+    it.
     """
     if not tasks:
         return []

@@ -22,7 +22,7 @@ from workflows.reconcile.view.group_view import GroupView
 from workflows.values.observation import PodSeen
 
 BIND_LIMIT = timedelta(seconds=60)
-"""For how long a pod may lack its assigned node: what uses it is often about to go."""
+"""For how long a pod may lack its assigned node: the work that uses it is often about to go."""
 MOST_NODES = 20
 
 

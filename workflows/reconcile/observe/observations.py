@@ -489,7 +489,7 @@ def knows_nodes(view: GroupView) -> bool:
 
 
 def _home(view: GroupView) -> dict[str, str]:
-    """Where the group's objects are; what names it anywhere else is somebody else's."""
+    """Where the group's objects are; an object that names it anywhere else is somebody else's."""
     return {"cluster_id": cluster_of(view), "namespace": view.placement.terms.namespace}
 
 

@@ -1,7 +1,7 @@
 """Where a group stands among this service's groups that wait in the same queue of somebody else's.
 
-What others put into that queue is not read: the queue's own status counts it. Names of other groups and their
-users are not read either.
+The work of others in that queue is not read: the queue's own status counts it. Names of other groups and
+their users are not read either.
 """
 
 from collections.abc import Iterator

@@ -215,8 +215,8 @@ def _recreate_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> F
 def _made_again(view: GroupView, domain: Obj, cluster: LeasedCluster) -> Note:
     """Create the ComputeDomain; what became of it.
 
-    No task needs it, so a refusal ends none and keeps nothing else of the group waiting. The next look tries
-    again.
+    No task needs it, so a refusal ends none and keeps nothing else of the group waiting. The next reconcile
+    tries again.
     """
     gone = "Its ComputeDomain was deleted from outside, and no task claims a channel of it."
     try:
@@ -277,7 +277,7 @@ def _recreate_pods(
     """Create the pods again, once the template of their claims exists.
 
     Only rarely is a pod missing, so the cluster itself is asked whether the gang still waits: rows that come
-    from an old list may lack pods that have run since, and what has run is never created again.
+    from an old list may lack pods that have run since, and a pod that has run is never created again.
     """
     if view.placement.nvlink and not (
         observations.compute_domain_observed(view) and observations.claim_template_observed(view)

@@ -1,7 +1,7 @@
 """A task group's rows as values, read at the start of a turn of its reconciliation.
 
-All decisions of a turn use these values and no row that is read later; what it writes is compared with the
-rows under their locks. After a record the values are those under its locks.
+All decisions of a turn use these values and no row that is read later; its changes are compared with the rows
+under their locks. After a record the values are those under its locks.
 """
 
 import json
@@ -42,7 +42,7 @@ from workflows.values.placement import Easing, GroupPlacement, GroupValues
 class TaskView(NamedTuple):
     """One try of a task, without what only rendering needs; its fields are columns of the row.
 
-    A tuple, since a gang has thousands of them and each look reads them all.
+    A tuple, since a gang has thousands of them and each reconcile reads them all.
     """
 
     pk: int

@@ -67,10 +67,11 @@ RETRY_SLOW = 30.0
 
 
 def look_again(waited: timedelta, *, first: float, most: float) -> RequeueAfter:
-    """Look again after a share of the time that was waited so far.
+    """Reconcile again after a share of the time that was waited so far.
 
-    The observer notifies the group as soon as what it waits for has happened; a look makes up for what was
-    missed. A thousand groups that wait for one slow controller must not all look every second.
+    The observer notifies the group as soon as what it waits for has happened; a later reconcile makes up for
+    what was missed. A thousand groups that wait for one slow controller must not all be reconciled every
+    second.
     """
     return RequeueAfter(seconds=min(max(waited.total_seconds() * LOOK_SHARE, first), most))
 

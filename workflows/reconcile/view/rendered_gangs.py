@@ -1,7 +1,7 @@
-"""The gangs that this process rendered last, for the looks that follow at the same gangs.
+"""The gangs that this process rendered last, for the reconciles of the same gangs that follow.
 
 When a task of a gang ends, the gang's pod group is edited, which needs the gang as it was rendered. To render
-a thousand tasks for each of a thousand ends costs more than all else in these looks.
+a thousand tasks for each of a thousand ends costs more than all else in these reconciles.
 
 A kept gang counts while what it was rendered from is equal: the values in ``GangSource``, and rows of tries,
 of which only columns are read that never change. A new try is a row of its own, so ``GangSource`` names the
