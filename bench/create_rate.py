@@ -90,7 +90,7 @@ def _round(
 
 
 def _logged_creation(site: Site, workflow: str, *, count: int) -> tuple[float, datetime]:
-    """What the worker says of the creation of this workflow's pods: its seconds, and when it ended."""
+    """The worker's report on the creation of this workflow's pods: its seconds, and when it ended."""
 
     def lines() -> list[dict[str, Any]]:
         logged = site.logged("worker", "objects_created")

@@ -39,7 +39,7 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
 
 
 def _added(nodes: dict[str, Figures]) -> Figures:
-    """What the nodes add to each submission, and the median of the mix."""
+    """The time that the nodes add to each submission, and the median of the mix."""
     base = nodes["0"]["cpu_ms"]
     added = {
         size: {name: round(cpu - base[name], 1) for name, cpu in of["cpu_ms"].items()}

@@ -103,7 +103,7 @@ class Restore:
             server.execute(sql.SQL("ALTER DATABASE earlier RENAME TO {}").format(name))
 
     def _adopt(self) -> None:
-        """What an operator does."""
+        """Adopt the cluster, as an operator does."""
         done = subprocess.run(
             [sys.executable, "manage.py", "adopt", "--yes"],
             cwd=CHECKOUT,

@@ -56,7 +56,7 @@ class Hitter:
     _kinds: Iterator[str] = field(default_factory=lambda: itertools.cycle(KINDS))
 
     def missing(self) -> list[str]:
-        """What has not happened yet."""
+        """The events that have not happened yet."""
         missing = [kind for kind in KINDS if not self.storm.counts[kind]]
         if len(self.gangs) < self.least_gangs:
             missing.append(f"{self.least_gangs} gangs that run with all of their pods")

@@ -52,7 +52,7 @@ class Options:
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What a run brought; ``rest`` is None if the service did not come to rest."""
+    """The results of a run; ``rest`` is None if the service did not come to rest."""
 
     options: Options
     submitted: int = 0

@@ -27,7 +27,7 @@ TROUBLE = (ApiError, Refused, urllib3.exceptions.HTTPError, OSError, psycopg.Err
 
 @dataclass(slots=True)
 class Storm:
-    """What the faults of one run share."""
+    """The state that the faults of one run share."""
 
     site: Site
     generator: random.Random

@@ -1,8 +1,8 @@
 """Taking over a cluster in which another state of this installation's database has written.
 
-What a database does after it took over follows from comparing its rows with the cluster: objects that no row
-wants are deleted, unfinished groups without objects are created or end as failed, and the others go on. The
-consistency check finds the same, so a preview is its report with no tolerance.
+The actions of a database after it took over follow from comparing its rows with the cluster: objects that no
+row wants are deleted, unfinished groups without objects are created or end as failed, and the others go on.
+The consistency check finds the same, so a preview is its report with no tolerance.
 """
 
 from collections.abc import Iterator

@@ -123,7 +123,7 @@ class WorkflowRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRow:
-    """What a pool needs in its cluster, as its scheduler backend says: objects, each with ``api`` and name.
+    """A pool's objects in its cluster, as its scheduler backend says, each with ``api`` and name.
 
     Objects that list levels count by their ``levels``, labels broadest first, and not by their names.
     ``queues`` are the specs of its queue and of all that this leads to, where the service makes them.

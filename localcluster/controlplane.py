@@ -87,7 +87,7 @@ class Plane:
 
     @property
     def audit_log(self) -> Path:
-        """What the accounts of namespace AUDITED asked of the API server, one JSON document a line."""
+        """The requests of namespace AUDITED's accounts to the API server, one JSON document a line."""
         return self.directory / "audit.log"
 
     def kubeconfig(self, identity: Identity = "admin") -> Path:

@@ -156,7 +156,7 @@ def namespace(cluster_api: Api) -> Iterator[str]:
 
 @pytest.fixture
 def node_prefix() -> str:
-    """What this test's nodes' names begin with."""
+    """The prefix of this test's nodes' names."""
     return f"n{secrets.token_hex(4)}-"
 
 

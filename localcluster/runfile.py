@@ -43,7 +43,7 @@ def write(running: stack.Running) -> None:
 
 
 def read() -> dict[str, Any] | None:
-    """What is written, or None."""
+    """The file's content, or None."""
     return json.loads(PATH.read_text()) if PATH.exists() else None
 
 

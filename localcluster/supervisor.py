@@ -181,7 +181,7 @@ class Supervisor:
 
 
 def clean_environment() -> dict[str, str]:
-    """What servers inherit: no variable that could point them at somebody's cluster or database."""
+    """The variables that servers inherit: none that could point them at somebody's cluster or database."""
     inherited = ("HOME", "LANG", "PATH", "TMPDIR", "TZ", "USER")
     return {"LC_ALL": "C.UTF-8"} | {name: os.environ[name] for name in inherited if name in os.environ}
 

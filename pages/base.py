@@ -34,7 +34,7 @@ CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""What a browser may load for a page: our own files, and nothing written into the page itself."""
+"""The sources that a browser may load for a page: our own files, and nothing written into the page itself."""
 
 TITLES: Mapping[int, str] = {
     400: "This could not be understood",

@@ -78,7 +78,7 @@ GROUP_COLUMNS = ("uuid", "workflow_id", "backend_id", "position", "start_time")
 """The columns that the amounts in use follow from; a worker writes a group's row with every reconcile."""
 
 WAITING_COLUMNS = ("uuid", "status", "progress", "waiting_since", "waiting_reason", "got")
-"""What the page of a pool shows of a group that waits or was placed, beside its name."""
+"""The columns that the page of a pool shows of a group that waits or was placed, beside its name."""
 
 OUTCOME_DAYS = 30
 
@@ -127,12 +127,12 @@ POOL_SOURCES = (
 
 
 def map_rows(pool: str) -> PageRows:
-    """What a pool's map is made from now."""
+    """The rows that a pool's map is made from now."""
     return PageRows(MAP_SOURCES, _parameters(pool, now=timezone.now()))
 
 
 def pool_rows(pool: str) -> PageRows:
-    """What a pool's page is made from now.
+    """The rows that a pool's page is made from now.
 
     The placements of ended work are too many to read again and again. One changes while its group lives, so
     the rows of live groups tell of it; and groups that came, were placed and ended since the page was made

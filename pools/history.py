@@ -50,7 +50,7 @@ Contents = Mapping[str, Any]
 """Name -> content: the set of a type."""
 
 METADATA = ("config_type", "revision", "name", "username", "created_at", "description", "tags")
-"""What is read of a revision where its content is not wanted."""
+"""The columns of a revision where its content is not wanted."""
 
 
 def resource_of(config_type: str, name: str) -> str:

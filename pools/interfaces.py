@@ -1,4 +1,4 @@
-"""What pools must know of running work, and nothing more.
+"""The facts about running work that pools must know, and nothing more.
 
 ``pools`` never imports ``workflows``: the composition root hands it an object that answers these questions.
 Without one (a management command before the apps are ready, a test of pools alone) nothing runs, as
@@ -76,7 +76,7 @@ class PoolUsage(Protocol):
         """Workflows submitted to the pool that have not ended."""
 
     def unreleased_in_pool(self, pool_name: str) -> Unreleased:
-        """What was accepted into the pool and is not released: it keeps its accepted configuration."""
+        """The work accepted into the pool and not released: it keeps its accepted configuration."""
 
     def living_by_pool(self) -> Mapping[str, int]:
         """Workflows that have not ended, for every pool that has any, by its name."""

@@ -260,14 +260,14 @@ def _key_domains(level: Level, rank: int, places: Counter[DomainPath]) -> KeyDom
 
 @dataclass(frozen=True, slots=True)
 class DomainRoom:
-    """What is free on all of a pool's nodes, and in each domain, by its path."""
+    """The amounts free on all of a pool's nodes, and in each domain, by its path."""
 
     total: Room
     domains: Mapping[tuple[str, ...], Room]
 
 
 def room_of(pool: Pool) -> DomainRoom:
-    """What is free in a pool. A fixed number of queries, and a read of its cluster's nodes."""
+    """The amounts free in a pool. A fixed number of queries, and a read of its cluster's nodes."""
     labels = [level.label for level in pool_levels(pool)]
     by_place = usage().room(pool.backend.cluster_id or "", selector=node_selection(pool), labels=labels)
     domains: dict[tuple[str, ...], Room] = defaultdict(Room)

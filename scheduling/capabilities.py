@@ -1,4 +1,4 @@
-"""What schedulers can hold, as data.
+"""The capabilities of schedulers, as data.
 
 A *capability* is a named thing that a scheduler backend can do, with the scheduler version it needs. A
 capability exists only if a check reads it, so the list below is exactly what can lead to a refusal. Refusals,
@@ -98,7 +98,7 @@ class SchedulerVersion:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What one scheduler, at one version, can hold. ``max_levels`` bounds a pool's list of keys."""
+    """The capabilities of one scheduler, at one version. ``max_levels`` bounds a pool's list of keys."""
 
     scheduler: str
     held: frozenset[Capability]

@@ -57,7 +57,7 @@ class SchedulingTerms:
     """An external Topology object that constraints name; empty: they name the service's own."""
 
     unsupported_preferred: PreferenceWord = "refuse"
-    """What becomes of a preference that the scheduler cannot hold."""
+    """The fate of a preference that the scheduler cannot hold."""
 
     @property
     def version(self) -> SchedulerVersion | None:

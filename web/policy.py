@@ -43,7 +43,7 @@ class Action(StrEnum):
 
 
 POOL_USE = frozenset(a for a in Action if a.split(":")[0] in {"workflow", "pool", "resources"})
-"""What is done in a pool; a gateway's list of allowed pools narrows these."""
+"""The actions in a pool; a gateway's list of allowed pools narrows these."""
 
 POOL_VISIBILITY = POOL_USE | {Action.CONFIG_READ, Action.CONFIG_UPDATE}
 """Whoever may do any of these on a pool knows that it exists."""
@@ -98,7 +98,7 @@ def _same_resource(pattern: str, resource: str) -> bool:
 
 
 def statements_of(role: str, rows: Mapping[str, tuple[Statement, ...]]) -> tuple[Statement, ...]:
-    """What a role grants: as an administrator wrote it, else as built in, else by convention, else nothing.
+    """The grants of a role: as an administrator wrote it, else as built in, else by convention, else nothing.
 
     ``osmo-admin`` cannot be rewritten, so nobody locks every administrator out.
     """
@@ -116,7 +116,7 @@ def statements_of(role: str, rows: Mapping[str, tuple[Statement, ...]]) -> tuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """What one caller may do. ``pools`` is a gateway's list of allowed pools, None where there is none."""
+    """The rights of one caller. ``pools`` is a gateway's list of allowed pools, None where there is none."""
 
     roles: tuple[str, ...] = ()
     policies: tuple[Statement, ...] = ()

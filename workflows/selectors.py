@@ -386,7 +386,7 @@ def gang_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
 
 
 def _member(gpu: int | None, requirements: Sequence[Mapping[str, Any]] | None) -> TaskPlacement:
-    """What a gang has of a task."""
+    """The fields of a task that a gang has."""
     needs = tuple(Requirement(**entry) for entry in requirements or ())
     return TaskPlacement(image="", command=(), gpu=gpu or 0, requirements=needs)
 

@@ -76,7 +76,7 @@ def reconcile_groups(groups: Sequence[str]) -> None:
 
 
 class _MessageTurn:
-    """What a thread does with one message: its groups, then others of its cluster that wait for a slot.
+    """The work of a thread on one message: its groups, then others of its cluster that wait for a slot.
 
     At last come groups that were notified during their reconciliation: a message for each would cost more
     than to go on. Those that are left when the time is up, or when the cluster falls silent, are found by the

@@ -86,7 +86,7 @@ class RemoteCluster:
             yield _in_threads(iter(stream))
 
     def control(self, method: str, *arguments: Any) -> Any:
-        """What the bench asks of the world itself."""
+        """The requests of the bench to the world itself."""
         return self._call(f"_{method}", *arguments)
 
     def _call(self, method: str, *arguments: Any, **options: Any) -> Any:

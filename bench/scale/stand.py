@@ -208,7 +208,7 @@ class Stand:
 
 
 def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """What happened between two readings; ``seconds`` is the time between them."""
+    """The changes between two readings; ``seconds`` is the time between them."""
     moved = {name: after[name] - before[name] for name in after if name in before}
     return {"seconds": moved.pop("at"), **moved}
 

@@ -22,7 +22,7 @@ def shared_rules(facts: Facts) -> Iterator[Finding]:
 
 
 def _needed(facts: Facts, cluster: ObservedCluster) -> set[tuple[str, str]]:
-    """What pools need, the queues that unreleased groups name, and all that these lead to."""
+    """The objects that pools need, the queues that unreleased groups name, and all that these lead to."""
     queues = {group.queue for group in _unreleased(facts, cluster)}
     shared = [obj for obj in cluster.objects if obj.is_shared]
     needed = {key for pool in facts.pools if pool.cluster == cluster.uid for key in pool.objects}

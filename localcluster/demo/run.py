@@ -36,7 +36,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What the scenes of one lane are played with."""
+    """The means with which the scenes of one lane are played."""
 
     service: Rest
     view: View

@@ -71,7 +71,7 @@ def mount(container: Json, volumes: Path, root: Path) -> None:
 async def variables(
     cluster: Cluster, pod: Json, container: Json, *, address: str, image: Mapping[str, str], root: Path
 ) -> dict[str, str]:
-    """What a container's process is told; paths of mounts are those below ``root``."""
+    """The variables of a container's process; paths of mounts are those below ``root``."""
     pod = {**pod, "status": {**pod["status"], "podIP": address, "hostIP": address}}
     result = await _from_sources(cluster, pod, container)
     for variable in container.get("env") or []:

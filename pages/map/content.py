@@ -167,7 +167,7 @@ def _located_nodes(
 
 
 def _holder_names(nodes: Sequence[FitNode], *, user: Caller) -> dict[str, str]:
-    """What the map calls each holder: by its name, if the caller may list it."""
+    """The map's name for each holder: by its name, if the caller may list it."""
     names = {holding.holder for node in nodes for holding in node.holdings}
     listable = {*selectors.names_known_to(user, names), OTHERS}
     return {name: name if name in listable else ANOTHER_WORKFLOW for name in names}

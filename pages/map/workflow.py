@@ -58,7 +58,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What the map was drawn from: the nodes that ``selection`` matches in a cluster, read once.
+    """The source of the map: the nodes that ``selection`` matches in a cluster, read once.
 
     ``levels`` are those that make boxes, ``places`` the domain values of each node by name. ``user`` is the
     reader, who gets no names of workflows that they may not list.

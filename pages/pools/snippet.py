@@ -22,7 +22,7 @@ class Asks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What a pool offers: its keys, broadest first, and what its scheduler can do with them."""
+    """The offer of a pool: its keys, broadest first, and what its scheduler can do with them."""
 
     levels: Levels
     nvlink: bool

@@ -114,7 +114,7 @@ def _constraints(lines: Sequence[ConstraintRow]) -> tuple[str, ...]:
 
 
 def _remark(line: ConstraintRow) -> str:
-    """What became of a preference that was relaxed or gave way."""
+    """The outcome of a preference that was relaxed or gave way."""
     if line.get("domain"):
         return f", kept in {'/'.join(line['domain'])}"
     if line.get("freed"):

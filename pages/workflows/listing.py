@@ -22,7 +22,7 @@ STATUSES: dict[str, tuple[str, ...]] = {
     ),
     **{str(WorkflowStatu): (str(WorkflowStatu),) for WorkflowStatu in WorkflowStatus},
 }
-"""What the list can be narrowed to, and the statuses that stand for it."""
+"""The choices that the list can be narrowed to, and the statuses that stand for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a backend must satisfy before it is saved, alone and together with its pools. Pure.
+"""The rules that a backend must satisfy before it is saved, alone and together with its pools. Pure.
 
 Paths are relative to the backend; the caller prefixes them.
 """

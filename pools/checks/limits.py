@@ -1,4 +1,4 @@
-"""What limits must satisfy: no default above its maximum. Pure."""
+"""The rule that limits must satisfy: no default above its maximum. Pure."""
 
 from pools.documents.workflow import WorkflowConfigDocument
 from pools.values.durations import parse_duration

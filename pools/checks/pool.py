@@ -1,4 +1,4 @@
-"""What a pool must satisfy before it is saved, as pure functions from values to faults.
+"""The rules that a pool must satisfy before it is saved, as pure functions from values to faults.
 
 Every door (REST, admin, import) passes the same checks, because they sit below the services. Facts of other
 rows (which backend, what its scheduler can hold) come in as values, read by the service under its locks.

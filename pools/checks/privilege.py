@@ -23,7 +23,7 @@ Content = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Grant:
-    """What the tasks of one platform may do, and on which nodes; templates may do anything."""
+    """The rights of the tasks of one platform, and on which nodes; templates may do anything."""
 
     privileged: bool = False
     host_network: bool = False

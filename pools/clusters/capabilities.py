@@ -32,7 +32,7 @@ def capabilities_at(scheduler_type: str, version: str, *, own_queues: bool = Fal
 
 
 def owned_capabilities(scheduler_type: str) -> frozenset[Capability]:
-    """What a scheduler holds in queues of the service's own alone."""
+    """The capabilities that a scheduler has in queues of the service's own alone."""
     scheduler = installed().get(scheduler_type)
     queues = scheduler.joined_queues if scheduler else None
     return queues.owned_capabilities if queues else frozenset()

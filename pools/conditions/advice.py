@@ -76,7 +76,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "SlicesSeen": ("NVLink channels seen", "NVLink channels not seen"),
     "ObservationsStored": ("observations stored", "objects kept aside"),
 }
-"""What each type is called where all is well, and where it is not."""
+"""The names of each type, where all is well and where it is not."""
 
 _MINOR = frozenset(
     {

@@ -1,4 +1,4 @@
-"""What a pod template may contain: fields of a pod, except those that this service writes.
+"""The content that a pod template may have: fields of a pod, except those that this service writes.
 
 The service writes fields of a pod to find it, to schedule it and to delete it. A template that named one
 would silently be overruled, so it is refused. Also refused: what hides nodes without being counted (a

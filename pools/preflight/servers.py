@@ -85,7 +85,7 @@ def _broker_role() -> Reading[str]:
 
 
 def _role(broker: Connection) -> str:
-    """What the server is by its own account, such as ``master``; empty if it may not be read."""
+    """The server's role by its own account, such as ``master``; empty if it may not be read."""
     client = getattr(broker.default_channel, "client", None)
     if client is None:
         return ""

@@ -80,7 +80,7 @@ class ClusterObjects:
 
 
 def objects_of(uid: str) -> ClusterObjects:
-    """What was observed of a cluster. Three queries."""
+    """The observations of a cluster. Three queries."""
     topologies = ObservedTopology.objects.filter(cluster_id=uid).values_list("resource", "name", "labels")
     queues = ObservedQueue.objects.filter(cluster_id=uid, reading__has_key="settings")
     return ClusterObjects(

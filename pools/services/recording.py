@@ -65,7 +65,7 @@ INLINE_OBJECTS = 16
 
 
 class WriteMode(Enum):
-    """What becomes of a change once it is checked and written."""
+    """The fate of a change once it is checked and written."""
 
     COMMIT = "commit"
     """It stays; refused where a file is the source of configuration."""

@@ -81,7 +81,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBack:
-    """What the observer keeps of a scheduler's pod groups, because the backend reads it.
+    """The parts of a scheduler's pod groups that the observer keeps, because the backend reads it.
 
     ``status`` names fields of their status, ``annotations`` those that the scheduler puts on them. ``events``
     are reasons of events that change the state of a gang: ``waiting`` explain why it waits, ``evicting`` why
@@ -111,8 +111,8 @@ class QueueSettings:
     which pods name their queue, ``shard`` the node label and its value that select a part of the cluster's
     nodes; both empty: the scheduler's usual ones. The other fields are seconds, 0 for none: how long work
     runs before other work may preempt it, or another queue reclaim its room, and how long a group waits
-    before other work is evicted for it. ``own``: pools that join no queue of somebody else's have one of ours,
-    for a scheduler whose facet ``joined_queues`` has ``owned_kinds``.
+    before other work is evicted for it. ``own``: pools that join no foreign queue have one of ours, for a
+    scheduler whose facet ``joined_queues`` has ``owned_kinds``.
     """
 
     prefix: str = names.QUEUE_PREFIX
@@ -312,7 +312,7 @@ class Waiting:
 
 
 class WaitKind(StrEnum):
-    """What a reason of a scheduler is about; each is a kind of the explanation, which has more."""
+    """The subject of a scheduler's reason; each is a kind of the explanation, which has more."""
 
     QUOTA = "quota"
     TOPOLOGY = "topology"
@@ -328,7 +328,7 @@ class WaitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a code of a reason means; ``help`` says what can be done, empty for what the kind says."""
+    """The meaning of a reason's code; ``help`` says what can be done, empty for what the kind says."""
 
     kind: WaitKind
     help: str = ""

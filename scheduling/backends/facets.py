@@ -46,7 +46,7 @@ from scheduling.topology.requirements import Gang
 
 
 class Rendering(Protocol):
-    """What a scheduler can hold, and the objects of gangs and pools."""
+    """The capabilities of a scheduler, and the objects of gangs and pools."""
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ class Rendering(Protocol):
         """
 
     def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
-        """What this version can hold; None stands for the oldest supported."""
+        """The capabilities of this version; None stands for the oldest supported."""
 
     def check(
         self,
@@ -188,7 +188,7 @@ class JoinedQueues(Protocol):
 
     @property
     def owned_capabilities(self) -> frozenset[Capability]:
-        """What the scheduler holds in queues of the service's own alone."""
+        """The capabilities that the scheduler has in queues of the service's own alone."""
 
     def own_queue(self, request: PoolRequest) -> str:
         """The name of the queue that the pool's gangs join; empty where it is somebody else's."""
@@ -241,11 +241,11 @@ class TopologyObjects:
 
 
 class SchedulerTexts(Protocol):
-    """What a scheduler says, and what it means."""
+    """The reports of a scheduler, and their meanings."""
 
     @property
     def meanings(self) -> Mapping[str, Meaning]:
-        """What the codes of its reasons mean; one that is missing here is of kind OTHER."""
+        """The meanings of its reasons' codes; one that is missing here is of kind OTHER."""
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         """Why a gang waits, the most useful reason first; empty if nothing is known."""
@@ -311,7 +311,7 @@ class SchedulerBackend:
     read_back: ReadBack
     """The parts of its pod groups that the observer keeps."""
     features: tuple[Feature, ...] = ()
-    """What a cluster must serve so that it keeps every rendered field, for the conformance card.
+    """The features that a cluster must serve so that it keeps every rendered field, for the conformance card.
 
     A built-in kind stands alone, without fields: no definition holds its schema.
     """

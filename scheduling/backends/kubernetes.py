@@ -54,7 +54,7 @@ MEANINGS: Mapping[str, Meaning] = {
     **dict.fromkeys(("NotEnoughRoom",), Meaning(WaitKind.CAPACITY)),
     **dict.fromkeys(("PodGroupMissing", "PodsMissing"), Meaning(WaitKind.PODS)),
 }
-"""What the codes of its reasons mean."""
+"""The meanings of its reasons' codes."""
 
 OLDEST = SchedulerVersion(1, 36)
 BETA = SchedulerVersion(1, 37)

@@ -183,7 +183,7 @@ class _Rooms:
         return [at for at, places in enumerate(self._board.snapshot.places) if places[self._cut] is not None]
 
     def below(self, level: int, at: int) -> Iterable[int]:
-        """What lies in a domain, one level further down."""
+        """The domains in a domain, one level further down."""
         if level + 1 == self._hosts:
             return self._board.nodes(Region(level, at, self._cut))
         return self._board.snapshot.span(level, at, below=level + 1)

@@ -81,7 +81,7 @@ class Board:
         return self._free[node]
 
     def free_in(self, rank: int, at: int, *, cut: int) -> ResourceVector:
-        """What is free on all nodes of a region with a cut, nodes that take no new pods included."""
+        """The amounts free on all nodes of a region with a cut, nodes that take no new pods included."""
         if self._sums is None:
             self._sums = self._counted_sums()
         row = self._sums[cut]

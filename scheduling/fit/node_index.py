@@ -115,7 +115,7 @@ class NodeIndex:
 
     @cached_property
     def domains_free(self) -> Sequence[Sequence[ResourceVector]]:
-        """What is free in each domain, by rank, nodes that take no new pods included."""
+        """The amounts free in each domain, by rank, nodes that take no new pods included."""
         return [
             [total(map(self.free.__getitem__, domain.nodes)) for domain in row]
             for row in self.snapshot.domains

@@ -177,7 +177,7 @@ class _Search:
         return list(first.values())
 
     def _fingerprint(self, region: Region) -> Hashable:
-        """What distinguishes domains for the whole gang: of equal domains only the first is tried.
+        """The key that distinguishes domains for the whole gang: of equal domains only the first is tried.
 
         The sets that are placed later count too: a domain that is as good as another for one set may be the
         only one that holds the next.

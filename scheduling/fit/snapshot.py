@@ -48,7 +48,7 @@ class Holding:
 
 
 NodeUsage = tuple[tuple[Holding, ...], ResourceVector]
-"""What workflows hold on a node, and the usage of other tenants' pods."""
+"""The amounts that workflows hold on a node, and the usage of other tenants' pods."""
 
 OTHERS = "other tenants' pods"
 """The name that stands for pods of no workflow of this service; no workflow can have this name."""
@@ -73,7 +73,7 @@ class FitNode:
 
     @property
     def free(self) -> ResourceVector:
-        """What is free; never below 0, because usage and allocatable are observed at different times."""
+        """The free amounts; never below 0, because usage and allocatable are observed at different times."""
         if not self.holdings:
             return self.without_work
         left = list(self.without_work)
@@ -83,7 +83,7 @@ class FitNode:
         return tuple(max(0, amount) for amount in left)
 
     def free_of(self, resource: int) -> int:
-        """What is free of one resource, by its place in the amounts."""
+        """The free amount of one resource, by its place in the amounts."""
         left = self.without_work[resource]
         for holding in self.holdings:
             left -= holding.amounts[resource]
@@ -105,7 +105,7 @@ class FitNode:
 
     @property
     def without_work(self) -> ResourceVector:
-        """What would be free if every workflow on the node had ended."""
+        """The amounts that would be free if every workflow on the node had ended."""
         if self.others == NO_AMOUNTS:
             return self._offered
         pairs = zip(self._offered, self.others, strict=True)

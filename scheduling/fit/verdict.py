@@ -49,7 +49,7 @@ class Answer(StrEnum):
 
 
 class Obstacle(StrEnum):
-    """What is in a gang's way first: its queue, groups before it, room in the pool, or room in one domain."""
+    """The first obstacle of a gang: its queue, groups before it, room in the pool, or room in one domain."""
 
     QUOTA = "quota"
     PRIORITY = "priority"
@@ -169,7 +169,7 @@ class Verdict:
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """What is in the way first, in the order in which a scheduler looks; None if nothing is."""
+        """The first obstacle, in the order in which a scheduler looks; None if nothing is."""
         if self.quota.shortages:
             return Obstacle.QUOTA
         if self.answer is Answer.NOW:

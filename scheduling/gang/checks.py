@@ -24,7 +24,7 @@ from scheduling.topology.levels import DomainPath, Level
 from scheduling.topology.requirements import Gang, Requirement, describe, effective, place_of
 
 PreferenceWord = Literal["refuse", "warn"]
-"""What becomes of a preference that the scheduler cannot hold: a fault, or ignored with a notice."""
+"""The fate of a preference that the scheduler cannot hold: a fault, or ignored with a notice."""
 
 
 def check_gang(

@@ -123,7 +123,7 @@ def _rules(written: tuple[tuple[str, str], ...]) -> ConditionRules:
 
 
 def rule_fault(pattern: str, statuses: str) -> str:
-    """What is wrong with a rule, in words; empty if nothing is."""
+    """The fault of a rule, in words; empty if nothing is."""
     if not _statuses(statuses) or _statuses(statuses) - set(STATUSES):
         return f'"{statuses}" must be one or more of {", ".join(STATUSES)}, separated by "|".'
     if _REPEATED_GROUP.search(pattern) or _ASSERTION.search(pattern):

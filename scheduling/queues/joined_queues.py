@@ -40,7 +40,7 @@ class NodeFlavor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorUsage:
-    """What a queue may use of a resource in a flavor, and uses: cores, bytes or devices.
+    """The amounts that a queue may use of a resource in a flavor, and uses: cores, bytes or devices.
 
     ``most`` counts what it may borrow, None for as much as others leave; ``borrowed`` is part of ``used``.
     """

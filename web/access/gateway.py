@@ -42,7 +42,7 @@ class Untrusted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """Who the trusted proxy is; nobody, if both are empty.
+    """The trusted proxy; nobody, if both are empty.
 
     ``forwarders`` are networks whose ``X-Forwarded-For`` counts, and nothing else that they send.
     """

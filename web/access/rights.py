@@ -34,7 +34,7 @@ _ROLES = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalRights:
-    """What a gateway or the identity provider says of its caller, for one request.
+    """The word of a gateway or the identity provider on its caller, for one request.
 
     ``pools`` narrows the roles to these pools, None for no narrowing. ``or_default``: without any role the
     default ones hold.

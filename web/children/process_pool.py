@@ -36,7 +36,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobBounds:
-    """What one job may take; ``memory`` and ``answer`` are bytes, CPU seconds are whole."""
+    """The bounds of one job; ``memory`` and ``answer`` are bytes, CPU seconds are whole."""
 
     cpu_seconds: int
     seconds: float

@@ -27,7 +27,7 @@ _CHALLENGE_METHOD = "S256"
 
 @dataclass(frozen=True, slots=True)
 class LoginAttempt:
-    """What a login has to prove when it comes back; ``begun_at`` in seconds since 1970."""
+    """The proof that a login owes when it comes back; ``begun_at`` in seconds since 1970."""
 
     state: str
     nonce: str

@@ -49,7 +49,7 @@ class Provider:
         self._begun_at: float | None = None
 
     def publication(self) -> Publication:
-        """What the issuer publishes. Waits only where nothing is cached. Raises Unreachable."""
+        """The issuer's publication. Waits only where nothing is cached. Raises Unreachable."""
         cached = self._cached
         age = self._clock() - cached[1] if cached else LONGEST_SECONDS
         if cached and age < LONGEST_SECONDS:

@@ -37,7 +37,7 @@ class TokenRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class IdentityClaims:
-    """What the provider says of a user; ``name`` is empty without a usable claim."""
+    """The provider's claims about a user; ``name`` is empty without a usable claim."""
 
     issuer: str
     subject: str

@@ -1,1 +1,1 @@
-"""What one user may ask for in a time."""
+"""The requests that one user may send in a time."""

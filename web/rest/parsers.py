@@ -61,7 +61,7 @@ def _has_over(most: int, body: bytes) -> bool:
 
 
 def _marks(text: bytes) -> int:
-    """What begins a value, or comes between two: as many as there are values, at least half as many."""
+    """The marks that begin or separate values: as many as there are values, at least half as many."""
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 

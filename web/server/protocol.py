@@ -32,10 +32,10 @@ ANSWER_SECONDS: Final = 30.0
 """Longest a client takes less than ``LEAST_BYTES`` of a waiting answer."""
 
 LEAST_BYTES = 16 * 1024
-"""What a client that reads slowly takes, at least, in ``ANSWER_SECONDS``."""
+"""The bytes that a client that reads slowly takes, at least, in ``ANSWER_SECONDS``."""
 
 HEADER_BYTES = 32 * 1024
-"""What a request's headers may take, which wait in memory until they are complete."""
+"""The bytes that a request's headers may have, which wait in memory until they are complete."""
 
 MOST_CONNECTIONS: Final = 4000
 """Most open connections of a process, as far as its limit of open files allows; each takes about 30 KiB."""

@@ -86,7 +86,7 @@ class PoolFacts:
     """A pool as a submission sees it."""
 
     terms: SchedulingTerms
-    """What a group freezes of it."""
+    """The facts of it that a group freezes."""
 
     now: datetime
     """When it was read."""

@@ -379,7 +379,7 @@ def _kind(reason: WaitingReason, meanings: Mapping[str, Meaning]) -> Why:
 
 
 def _help(reason: WaitingReason, meanings: Mapping[str, Meaning]) -> str:
-    """What the scheduler itself says can be done; empty for what the kind says."""
+    """The scheduler's own advice; empty for what the kind says."""
     meaning = meanings.get(reason.code)
     return meaning.help if meaning else ""
 

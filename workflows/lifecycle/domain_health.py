@@ -132,7 +132,7 @@ class Membership:
 
 
 def membership(tasks: Iterable[ChannelTask], health: DomainHealth) -> Membership:
-    """What has changed since these times were written.
+    """The changes since these times were written.
 
     A node leaves only where it had joined, and only of a domain that reports nodes: so a controller that
     reports none, or not yet, ends no task.

@@ -56,7 +56,7 @@ class Successor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionTraces:
-    """What may explain deletions of a group's pods.
+    """The possible causes of deletions of a group's pods.
 
     ``evicted_at`` and ``stale_since`` are marks of the scheduler on the pod group; it evicts a gang that is
     below its minimum for ``stale_grace`` seconds, None for never. ``successors`` are on the nodes of pods

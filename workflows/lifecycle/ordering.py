@@ -25,7 +25,7 @@ class OrderAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderFacts:
-    """What was observed of a group.
+    """The observations of a group.
 
     ``is_proposed``: an order is proposed, and ``differs`` from that in force. ``reordering``: one was begun.
     ``is_intact``: every task is at its first try and has its pod, none being deleted. ``is_bound``: a pod

@@ -43,7 +43,7 @@ class PatienceAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatienceFacts:
-    """What was observed of a group with patience."""
+    """The observations of a group with patience."""
 
     stage_begins: Sequence[float]
     """The second at which each stage begins (``scheduling.gang.stages``)."""

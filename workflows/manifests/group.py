@@ -124,7 +124,7 @@ class Renderer:
         )
 
     def _pod_specs(self, tasks: tuple[TaskTry, ...]) -> dict[str, Manifest]:
-        """What the pods of each shape ask of their nodes; room for a claim if any of them has one."""
+        """The demands of the pods of each shape on their nodes; room for a claim if any of them has one."""
         parts = PodParts({}, {}, self.values.placement.terms.scheduler_name, {})
         first: dict[str, TaskTry] = {}
         for task in tasks:
@@ -244,7 +244,7 @@ def _marks(values: GroupValues) -> dict[str, str]:
 
 
 def _variables(values: GroupValues) -> dict[str, str]:
-    """What a program is told of the attempts of its group; preemptions do not count to the most."""
+    """The variables for a program about the attempts of its group; preemptions do not count to the most."""
     placement = values.placement
     policy = placement.recovery
     actions = (placement.default_exit_actions, *(task.placement.exit_actions for task in values.tasks))

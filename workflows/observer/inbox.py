@@ -99,7 +99,7 @@ class Batch:
         return Batch(changes=list(changes), listed=self.listed)
 
     def without_changes(self) -> "Batch":
-        """What is known after the changes."""
+        """The state after the changes."""
         return Batch(
             nodes_complete=self.nodes_complete,
             kinds_complete=self.kinds_complete,

@@ -254,7 +254,7 @@ class Follower:
         return Memory(self._source.recorded())
 
     def _reducer_of_lists(self, reduce: Reduce, memory: Any) -> Reduce:
-        """What a list has of an object, for ``_pass_on``."""
+        """The part of an object that a list has, for ``_pass_on``."""
 
         def read(obj: Obj) -> object:
             change: Any = reduce(obj)

@@ -1,4 +1,4 @@
-"""What follows for groups when their database takes over a cluster in which a later state of it has written.
+"""The fate of groups when their database takes over a cluster in which a later state of it has written.
 
 A backup may be older than a decision about a group's form. Its objects then have the order and the pins of a
 decision that the row has forgotten, and an edit by the row alone would leave pod group and pods with names

@@ -26,7 +26,7 @@ AUTHOR = "removal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
-    """What the installation still has in its clusters: groups of each backend, and backends with objects."""
+    """The installation's remains in its clusters: groups of each backend, and backends with objects."""
 
     groups: dict[str, int]
     backends: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a submitted workflow may cost to read: its text, its template, its tasks and their order."""
+"""The costs that a submitted workflow may have to read: its text, its template, its tasks and their order."""
 
 from dataclasses import dataclass
 

@@ -30,7 +30,7 @@ _REFUSAL_BYTES = 2**20
 """The bytes of an answer that holds faults; there are at most as many as a text may have."""
 
 BOUNDS: Final = JobBounds(cpu_seconds=2, seconds=10.0, memory=256 * 2**20, answer=_REFUSAL_BYTES)
-"""What the rendering of a template may take, beside the text that it gives."""
+"""The bounds of the rendering of a template, beside the text that it gives."""
 
 
 def is_templated(text: str) -> bool:

@@ -79,7 +79,7 @@ class Controller(Mirrors):
             self.stop.wait(PERIOD)
 
     def view(self) -> View:
-        """What is known now."""
+        """The known state of now."""
         return View(
             domains=self.domains.values(),
             owned=(*self.templates.values(), *self.daemon_sets.values()),

@@ -189,7 +189,7 @@ class Board:
         return allocations
 
     def demands(self, pod: Pod) -> tuple[Hashable, ...]:
-        """What the pod's claims ask of a node; pods with equal shape and demands are interchangeable."""
+        """The demands of a pod's claims on a node; pods with equal shape and demands are interchangeable."""
         claims = (self.claims[(pod.namespace, reference.claim or "")] for reference in pod.claims)
         return tuple((claim.requests, claim.allocated, claim.node) for claim in claims)
 

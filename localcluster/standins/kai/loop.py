@@ -116,7 +116,7 @@ class Scheduler(Mirrors):
         self.run_cycles(self.cycle, period=PERIOD)
 
     def snapshot(self) -> Snapshot:
-        """What is known now, own writes included."""
+        """The known state of now, own writes included."""
         now = time.time()
         priorities = self.priorities.values()
         return Snapshot(

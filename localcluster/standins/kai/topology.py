@@ -80,7 +80,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Subset:
-    """What a constraint allows: places in order, the scores of nodes, and why there are none."""
+    """The choices that a constraint allows: places in order, the scores of nodes, and why there are none."""
 
     places: tuple[Place, ...]
     scores: Mapping[str, int] | None = None

@@ -65,7 +65,7 @@ class Board:
         return self.trees[flavor]
 
     def usage(self, tree: place.Tree) -> dict[place.Path, Amounts]:
-        """What workloads use of the tree's leaves; a node's use counts in whatever flavor it stands."""
+        """The workloads' use of the tree's leaves; a node's use counts in whatever flavor it stands."""
         key = _key(tree)
         if not tree.by_node:
             return self.room.get(key, {})

@@ -49,7 +49,7 @@ class Manager(Mirrors):
         self.run_cycles(self.cycle, period=PERIOD)
 
     def snapshot(self) -> Snapshot:
-        """What is known now, own writes included."""
+        """The known state of now, own writes included."""
         return Snapshot(
             now=time.time(),
             nodes=self.nodes.values(),

@@ -224,7 +224,7 @@ def plus(where: Tree, usage: LeafUsage, placed: Assignment, pod_set: PodSet) -> 
 
 
 def single(requests: Amounts) -> dict[str, int]:
-    """What one pod takes, its place among the node's pods included."""
+    """The amounts that one pod takes, its place among the node's pods included."""
     return {**requests, PODS: UNIT}
 
 

@@ -1,4 +1,4 @@
-"""What the codes of KAI's reasons mean."""
+"""The meanings of KAI's reasons' codes."""
 
 from collections.abc import Mapping
 

@@ -23,7 +23,7 @@ NodeCounts = tuple[tuple[str, int], ...]
 
 
 def pod_set_answers(pod_group: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """What a Workload's status says of each pod set, by name. Raises InvalidSpec if it cannot be read."""
+    """The status that a Workload has of each pod set, by name. Raises InvalidSpec if it cannot be read."""
     admission = (pod_group.get("status") or {}).get("admission") or {}
     try:
         answers = {str(entry["name"]): entry for entry in admission.get("podSetAssignments") or ()}

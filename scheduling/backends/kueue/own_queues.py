@@ -45,7 +45,7 @@ UNBOUNDED_CPU = "1P"
 
 
 def objects(request: PoolRequest) -> tuple[Manifest, ...]:
-    """What a pool needs, each object after those that it names."""
+    """The objects that a pool needs, each after those that it names."""
     labels = [level.label for level in levels_needed(request.levels)]
     levels = [{"nodeLabel": label} for label in labels]
     flavor = {"nodeLabels": _node_labels(request), "topologyName": _topology(request)}

@@ -33,7 +33,7 @@ TOPOLOGY = ResourceKind(_VERSION, "Topology", "topologies", namespaced=False)
 
 KueueQueue = Mapping[str, Any]
 RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods", GPU})
-"""What tasks can request; templates may add others. A task that requests nothing is a pod, at least."""
+"""Resources of tasks; templates may add others. A task that requests nothing is a pod, at least."""
 
 RUNS = "None"
 """The ``stopPolicy`` of a queue that is not stopped."""
@@ -66,7 +66,7 @@ def read(
 
 
 def _inactive(status: Mapping[str, Any]) -> str:
-    """What its condition says while it is not active; empty while it is, or says nothing."""
+    """The message of its condition while it is not active; empty while it is, or says nothing."""
     for condition in status.get("conditions") or ():
         if condition.get("type") == "Active" and condition.get("status") == "False":
             return str(condition.get("message") or condition.get("reason") or "no reason given")

@@ -19,7 +19,7 @@ MEANINGS: Mapping[str, Meaning] = {
     **dict.fromkeys(("TopologyNotSatisfied",), Meaning(WaitKind.TOPOLOGY)),
     **dict.fromkeys(("PodGroupMissing", "PodsMissing"), Meaning(WaitKind.PODS)),
 }
-"""What the codes of its reasons mean."""
+"""The meanings of its reasons' codes."""
 
 _POD_SET = re.compile(r"couldn't assign flavors to pod set (?P<set>[a-z0-9-]+): ")
 _PARTIAL = re.compile(

@@ -47,7 +47,7 @@ HoldingsOfGroups = tuple[tuple[UUID, tuple[fit.Holding, ...]], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupUsage:
-    """What a live group uses; a task without a node uses nothing.
+    """The usage of a live group; a task without a node uses nothing.
 
     ``started`` is when all tasks of its present attempt ran, None if they do not yet. ``on`` is the room that
     it holds on each node.
@@ -151,7 +151,7 @@ class _ByNode(dict[str, dict[UUID, tuple[fit.Holding, ...]]]):
 
 @dataclass(frozen=True, slots=True)
 class UsageOfOthers:
-    """What other tenants' pods use, by node."""
+    """The usage of other tenants' pods, by node."""
 
     by_node: Mapping[str, fit.ResourceVector] = field(default_factory=dict)
     digests: Digests[str] = field(default_factory=Digests, compare=False)
@@ -162,7 +162,7 @@ class UsageOfOthers:
 
 @dataclass(frozen=True, slots=True)
 class ClusterUsage:
-    """What is in use on the nodes of one cluster."""
+    """The usage on the nodes of one cluster."""
 
     of_groups: UsageOfGroups = field(default_factory=UsageOfGroups)
     of_others: UsageOfOthers = field(default_factory=UsageOfOthers)
@@ -208,7 +208,7 @@ usages_of_others: RecentValues[UsageOfOthers] = RecentValues()
 
 
 def cluster_usage(cluster: str, *, others_known: bool) -> ClusterUsage:
-    """What is in use in a cluster as of now; one query, two if others' usage is known."""
+    """The usage in a cluster as of now; one query, two if others' usage is known."""
     return ClusterUsage(_of_groups(cluster), _of_others(cluster) if others_known else UsageOfOthers())
 
 

@@ -203,7 +203,7 @@ def _first_names(workflows: frozenset[str]) -> tuple[str, ...]:
 def _consolidation(
     snapshot: Snapshot, demand: GangDemand, verdict: Verdict, reading: QueueReading
 ) -> Consolidation:
-    """What the scheduler may move for the gang, before it preempts anything."""
+    """The work that the scheduler may move for the gang, before it preempts anything."""
     movable = reading.movable
     if verdict.answer is Answer.NOW:
         return Consolidation(ConsolidationAnswer.NOT_NEEDED)

@@ -106,7 +106,7 @@ class FeasibilityReport:
 
     @property
     def not_examined(self) -> tuple[Unexamined, ...]:
-        """What may keep the group from a place and was not looked at."""
+        """The obstacles to a place that were not looked at."""
         return unexamined(self.verdict, others_known=self.others_known)
 
     def as_json(self) -> Json:

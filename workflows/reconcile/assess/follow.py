@@ -465,7 +465,7 @@ class _TaskReader:
         return may_be_preempted(pod, self._observed.traces)
 
     def _unfollowed_sentence(self, period: tuple[datetime, datetime]) -> str:
-        """What its scheduler may have done while nobody looked."""
+        """The sentence on what its scheduler may have done while nobody looked."""
         begin, end = (naive_utc(time, precision="seconds") for time in period)
         text = f"The service did not follow the cluster from {begin} to {end} UTC"
         scheduler = installed().get(self._view.placement.terms.scheduler_type)

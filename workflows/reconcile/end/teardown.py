@@ -141,7 +141,7 @@ def stuck_changes(reason: str, message: str) -> list[Change]:
 
 
 def cleared_changes(view: GroupView) -> list[Change]:
-    """What to record once nothing of the attempt before is left."""
+    """The changes to record once nothing of the attempt before is left."""
     message = f"Nothing of attempt {view.row.attempt_number - 1} is left in the cluster."
     changes: list[Change] = [AttemptCleared()]
     if status_of(view.row.conditions, "ReleaseStuck") == "True":
@@ -150,7 +150,7 @@ def cleared_changes(view: GroupView) -> list[Change]:
 
 
 def release_changes(view: GroupView, message: str) -> list[Change]:
-    """What to record once nothing is left."""
+    """The changes to record once nothing is left."""
     changes: list[Change] = [
         Release(),
         Condition(type="Released", status="True", reason="Released", message=message),

@@ -219,7 +219,7 @@ def _plan(
 
 
 def _without(desired: _Desired, placed: Collection[str]) -> _Desired:
-    """What is to be created but for tasks whose pods were placed: of a gang that was, nothing at all."""
+    """The objects to create but for tasks whose pods were placed: of a gang that was, nothing at all."""
     if not placed:
         return desired
     pod_names = {task.pod_name for task in desired.tasks if task.name in placed}
@@ -363,7 +363,7 @@ def check_cluster(view: GroupView, cluster: LeasedCluster) -> Retry | None:
 
 
 def created_changes(view: GroupView, created: Created) -> list[Change]:
-    """What to record once the pods of these tasks are there."""
+    """The changes to record once the pods of these tasks are there."""
     tasks = created.tasks
     changes: list[Change] = [TaskMove(pk=task.pk, status=str(TaskStatus.SCHEDULING)) for task in tasks]
     if created.domain_uid and view.row.created_in_cluster_at is None:

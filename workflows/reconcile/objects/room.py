@@ -227,7 +227,7 @@ def outlasts(view: GroupView, lost: RoomLoss) -> bool:
 
 
 def queued_changes(view: GroupView) -> list[Change]:
-    """What to record once the pod group waits for room; nothing if that is recorded."""
+    """The changes to record once the pod group waits for room; nothing if that is recorded."""
     if view.status != TaskStatus.PROCESSING or view.row.created_in_cluster_at is not None:
         return []
     moves = [

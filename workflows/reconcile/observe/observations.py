@@ -112,7 +112,7 @@ _MARKS = [
     json.dumps({"conditions": [{"type": DISRUPTION}]}),
     json.dumps({"conditions": [{"reason": PREEMPTED}]}),
 ]
-"""What the digest of a running pod may have that its task's row says nothing of."""
+"""The parts of a running pod's digest that its task's row says nothing of."""
 _SETTLED = """
     SELECT name, uid, node_name, pod_ip, resource_version, CASE WHEN %(nvlink)s THEN digest -> 'claims' END
       FROM workflows_observedpod
@@ -216,7 +216,7 @@ def _may_be_out(task: TaskView, ended: Collection[str]) -> bool:
 
 
 def _traces(view: GroupView, pods: Mapping[str, PodSeen]) -> DeletionTraces:
-    """What may explain why pods are gone: marks on the pod groups, and who stands on their nodes since."""
+    """Possible reasons why pods are gone: marks on the pod groups, and who stands on their nodes since."""
     read_back = _read_back(view)
     rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, **_home(view))
     marks = list(rows.values_list("digest__annotations", flat=True)[:MOST_POD_GROUPS])
