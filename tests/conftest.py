@@ -35,6 +35,18 @@ def _no_marks_of_clusters():
     guard.forget()
 
 
+@pytest.fixture
+def ann(django_user_model):
+    """A user without a role."""
+    return django_user_model.objects.create_user("ann")
+
+
+@pytest.fixture
+def one_connection(monkeypatch):
+    """The test's own transaction outlives each request."""
+    monkeypatch.setattr("django.db.connection.close_if_unusable_or_obsolete", lambda: None)
+
+
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix, django_db_blocker, postgres_url

@@ -29,11 +29,6 @@ def client():
     return APIClient()
 
 
-@pytest.fixture
-def ann():
-    return User.objects.create_user("ann")
-
-
 def concrete(route):
     return "/" + re.sub(r"<(?:\w+:)?\w+>", "x1", route)
 

@@ -11,7 +11,7 @@ from osmo_topology.wsgi import application
 from tests.builders.addresses import addresses
 from tests.error_shape import assert_error_shape
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("one_connection")]
 
 CONTROLS = [chr(code) for code in range(32) if chr(code) not in "\t\n\r"] + ["\x7f"]
 QUOTED = [f"\\{ord(control):03o}" for control in ("\0", "\1", "\n", "\x1b", "\x7f")]
@@ -31,12 +31,6 @@ IN_HEADERS = ["\0", "\1", "\x1f", "\x7f", *BYTES, "\\000", "%00", '"', ";=", ","
 CHARSETS = ["base64", "idna", "undefined", "utf-16", "rot13", "punycode", "hex", "nothing", "unicode_escape"]
 TYPES = ["application/json", "application/x-www-form-urlencoded", "multipart/form-data"]
 PARAMETERS = ["q", "pool", "next", "o", "p", "all", "name", "revision", "expires_at", "label", "_popup"]
-
-
-@pytest.fixture(autouse=True)
-def one_connection(monkeypatch):
-    """The test's own transaction outlives each request."""
-    monkeypatch.setattr("django.db.connection.close_if_unusable_or_obsolete", lambda: None)
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,12 @@
 from io import StringIO
 
 import pytest
-from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from web.access.rights import read_grants
 from web.policy import Action
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def ann():
-    return User.objects.create_user("ann")
 
 
 def grant(*arguments):

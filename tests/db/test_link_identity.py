@@ -16,11 +16,6 @@ def _provider(settings):
     settings.IDENTITY_PROVIDER = ProviderSettings(issuer="https://login.example.com")
 
 
-@pytest.fixture
-def ann():
-    return User.objects.create_user("ann")
-
-
 def link(*arguments):
     out = StringIO()
     call_command("link_identity", *arguments, stdout=out)

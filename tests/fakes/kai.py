@@ -2,6 +2,8 @@
 
 from contextlib import contextmanager
 
+import pytest
+
 from cluster.kinds import CRD, NAMESPACE
 from pools.clusters import connect
 from tests.fakes.cluster import FakeCluster
@@ -51,3 +53,15 @@ def reached_through(by_kubeconfig):
         yield by_kubeconfig
     finally:
         connect.connect = before
+
+
+@pytest.fixture
+def cluster():
+    return kai_cluster()
+
+
+@pytest.fixture(autouse=True)
+def clusters(cluster):
+    """Cluster by the kubeconfig that reaches it; for the folders whose conftest imports it."""
+    with reached_through({"": cluster, "/etc/kai": cluster, "/etc/same": cluster}) as reached:
+        yield reached

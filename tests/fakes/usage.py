@@ -2,6 +2,8 @@
 
 from contextlib import contextmanager
 
+import pytest
+
 from pools import interfaces
 from pools.interfaces import ComputeDomains, NoUsage, Unreleased
 from scheduling.topology.levels import Level
@@ -49,3 +51,10 @@ def at_work():
         yield usage
     finally:
         interfaces.fill(before)
+
+
+@pytest.fixture
+def running():
+    """Running work; a test says how much."""
+    with at_work() as usage:
+        yield usage

@@ -6,21 +6,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from pools import services
-from tests.fakes.kai import kai_cluster, reached_through
-from tests.fakes.usage import at_work
+from tests.fakes.kai import cluster, clusters  # noqa: F401 -- fixtures
+from tests.fakes.usage import running  # noqa: F401 -- a fixture
 
 ADMIN = services.ConfigChange(username="setup")
-
-
-@pytest.fixture
-def cluster():
-    return kai_cluster()
-
-
-@pytest.fixture(autouse=True)
-def clusters(cluster):
-    with reached_through({"": cluster, "/etc/kai": cluster}) as reached:
-        yield reached
 
 
 @pytest.fixture
@@ -54,12 +43,6 @@ def pool(kai):
         "node_selector": {"example.com/pool": "train"},
     }
     return services.put_pool(name="train", document=document, change=ADMIN).value
-
-
-@pytest.fixture
-def running():
-    with at_work() as usage:
-        yield usage
 
 
 def fields_of(answer):

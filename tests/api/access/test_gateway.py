@@ -15,7 +15,7 @@ from tests.factories import LEVELS, PoolFactory
 from web.access.services import make_token
 from web.server.environ import environ_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("one_connection")]
 
 SECRET = "proxy-" + "s" * 40
 PROOF = f"x-osmo-proxy-secret: {SECRET}"
@@ -67,12 +67,6 @@ def send(*headers, method="GET", address="/api/profile/settings", peer=PROXY):
     status = []
     body = b"".join(application(environ, lambda line, _headers, *_: status.append(int(line[:3]))))
     return status[0], json.loads(body)
-
-
-@pytest.fixture(autouse=True)
-def one_connection(monkeypatch):
-    """The test's own transaction outlives each request."""
-    monkeypatch.setattr("django.db.connection.close_if_unusable_or_obsolete", lambda: None)
 
 
 @pytest.fixture(autouse=True)

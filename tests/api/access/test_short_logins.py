@@ -22,11 +22,6 @@ OLD, NEW = "o" * 40, "n" * 40
 
 
 @pytest.fixture
-def ann():
-    return User.objects.create_user("ann")
-
-
-@pytest.fixture
 def token(ann):
     return services.make_token(ann, name="laptop")
 

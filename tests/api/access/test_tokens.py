@@ -21,11 +21,6 @@ def client_with(token):
 
 
 @pytest.fixture
-def ann():
-    return User.objects.create_user("ann")
-
-
-@pytest.fixture
 def api(ann):
     return client_with(services.make_token(ann, name="first"))
 

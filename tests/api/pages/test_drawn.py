@@ -102,11 +102,6 @@ def suspect(cluster, node, *, until=timedelta(hours=1)):
     )
 
 
-@pytest.fixture
-def ann():
-    return User.objects.create_user("ann")
-
-
 @pytest.fixture(params=BOTH, ids=lambda page: page.content)
 def page(request):
     return request.param

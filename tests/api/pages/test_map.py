@@ -26,13 +26,6 @@ IN_RACK = [{"key": "rack", "group": "r", "required": True}]
 
 
 @pytest.fixture
-def browser():
-    client = Client()
-    client.force_login(User.objects.create_user("ann"))
-    return client
-
-
-@pytest.fixture
 def pool():
     """Zone a with racks r1 (n0 to n2) and r2 (n3, n4), each node of eight GPUs; n5 has no rack."""
     made = PoolFactory(name="train", levels=[ZONE, RACK])

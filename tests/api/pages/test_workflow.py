@@ -30,13 +30,6 @@ HOSTILE = "<script>alert('x')</script>\"'&"
 
 
 @pytest.fixture
-def browser():
-    client = Client()
-    client.force_login(User.objects.create_user("ann"))
-    return client
-
-
-@pytest.fixture
 def pool():
     made = PoolFactory(name="gb200", levels=LEVELS, nvlink=True)
     for number in range(4):

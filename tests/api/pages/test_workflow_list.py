@@ -4,21 +4,12 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.contrib.auth.models import User
-from django.test import Client
 from django.utils import timezone
 
 from tests.factories import PoolFactory, TaskGroupFactory, WorkflowFactory
 from workflows.models import Workflow
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def browser():
-    client = Client()
-    client.force_login(User.objects.create_user("ann"))
-    return client
 
 
 @pytest.fixture

@@ -2,18 +2,8 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from tests.fakes.kai import kai_cluster, reached_through
-
-
-@pytest.fixture
-def cluster():
-    return kai_cluster()
-
-
-@pytest.fixture(autouse=True)
-def clusters(cluster):
-    with reached_through({"": cluster, "/etc/kai": cluster}) as reached:
-        yield reached
+from tests.fakes.kai import cluster, clusters  # noqa: F401 -- fixtures
+from tests.fakes.usage import running  # noqa: F401 -- a fixture
 
 
 def client_of(**user):

@@ -8,7 +8,6 @@ from pools import selectors
 from pools.models import ConfigRevision, Pool
 from pools.services.pool_objects import pool_objects
 from tests.api.pools.conftest import client_of
-from tests.fakes.usage import at_work
 from web.models import Profile
 
 pytestmark = pytest.mark.django_db
@@ -20,12 +19,6 @@ def rename(admin, path, new_name, **more):
     body = {"new_name": new_name, **more}
     answer = admin.put(f"/api/configs/pool/{path}/rename", body, format="json")
     return answer.status_code, answer.json()
-
-
-@pytest.fixture
-def running():
-    with at_work() as usage:
-        yield usage
 
 
 def test_a_platform_is_added_shown_and_replaced_whole(admin, put, pool):

@@ -4,11 +4,6 @@ from rest_framework.test import APIClient
 
 
 @pytest.fixture
-def ann():
-    return User.objects.create_user("ann")
-
-
-@pytest.fixture
 def api(ann):
     """A client of Ann's."""
     client = APIClient()

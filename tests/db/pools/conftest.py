@@ -3,19 +3,8 @@ from datetime import UTC, datetime
 import pytest
 import time_machine
 
-from tests.fakes.kai import kai_cluster, reached_through
-from tests.fakes.usage import at_work
-
-
-@pytest.fixture
-def cluster():
-    return kai_cluster()
-
-
-@pytest.fixture(autouse=True)
-def clusters(cluster):
-    with reached_through({"": cluster, "/etc/kai": cluster, "/etc/same": cluster}) as reached:
-        yield reached
+from tests.fakes.kai import cluster, clusters  # noqa: F401 -- fixtures
+from tests.fakes.usage import running  # noqa: F401 -- a fixture
 
 
 @pytest.fixture
@@ -31,10 +20,3 @@ def time_machine_at():
     yield move
     for travel in travels:
         travel.stop()
-
-
-@pytest.fixture
-def running():
-    """Running work; a test says how much."""
-    with at_work() as usage:
-        yield usage

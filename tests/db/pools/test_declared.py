@@ -11,19 +11,12 @@ from pools import selectors, services
 from pools.models import Backend, ConfigRevision, PodTemplate, Pool
 from pools.services import declared, health
 from tests.builders.configuration import FILE
-from tests.fakes.kai import kai_cluster, reached_through
 from tests.fakes.usage import at_work
 from workflows.services.gauges import read
 
 pytestmark = pytest.mark.django_db
 
 ADMIN = services.ConfigChange(username="setup")
-
-
-@pytest.fixture(autouse=True)
-def clusters():
-    with reached_through({"": kai_cluster(), "/etc/kai": kai_cluster()}):
-        yield
 
 
 @pytest.fixture

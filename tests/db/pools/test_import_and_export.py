@@ -8,18 +8,11 @@ from django.core.management import CommandError, call_command
 from pools import services
 from pools.models import Backend, ConfigRevision, Pool
 from tests.builders.configuration import FILE
-from tests.fakes.kai import kai_cluster, reached_through
 from tests.fakes.usage import at_work
 
 pytestmark = pytest.mark.django_db
 
 ADMIN = services.ConfigChange(username="setup")
-
-
-@pytest.fixture(autouse=True)
-def clusters():
-    with reached_through({"": kai_cluster(), "/etc/kai": kai_cluster()}):
-        yield
 
 
 @pytest.fixture

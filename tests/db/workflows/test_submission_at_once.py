@@ -1,7 +1,6 @@
 """Submissions at the same moment: numbers are given once, a repeated key makes one workflow."""
 
 import pytest
-from django.contrib.auth.models import User
 
 from pools import services
 from pools.models import Backend
@@ -19,11 +18,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def no_broker(settings):
     settings.CELERY_BROKER_URL = "memory://"
-
-
-@pytest.fixture
-def ann():
-    return User.objects.create_user("ann")
 
 
 def test_each_submission_gets_a_number_of_its_own(ann):
