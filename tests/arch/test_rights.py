@@ -239,7 +239,7 @@ def test_each_method_of_a_cluster_has_its_verbs():
     assert methods == VERBS.keys()
 
 
-def test_what_the_code_needs_is_granted_and_nothing_else():
+def test_the_rights_that_the_code_needs_are_granted_and_no_others():
     code = set(needed())
     granted = set(rights.granted())
     assert sorted(code - granted) == []

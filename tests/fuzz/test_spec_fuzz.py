@@ -169,7 +169,7 @@ def test_any_structure_is_a_workflow_or_a_refusal(text):
 
 @bounded
 @given(st.fixed_dictionaries({"workflow": WORKFLOW}).map(dumped).filter(lambda text: not is_templated(text)))
-def test_what_is_accepted_can_be_kept_in_a_row_and_read_again(text):
+def test_an_accepted_spec_can_be_kept_in_a_row_and_read_again(text):
     result = parse(text)
     for group in () if isinstance(result, InvalidSpec) else result.groups:
         for task in group.tasks:

@@ -44,7 +44,7 @@ def test_everything_that_is_listed_reaches_the_rows(report):
     assert report["first_list"]["objects"] >= 3 * report["clusters"] * report["nodes"]
 
 
-def test_what_says_nothing_new_is_not_written(report):
+def test_a_report_without_news_is_not_written(report):
     """Heartbeats and relists read much and write next to nothing: a few rows of the clusters themselves."""
     for name in ("heartbeats", "listed"):
         price = report["prices"][name]
@@ -67,5 +67,5 @@ def test_groups_that_are_offered_at_a_rate_are_all_released(report):
         assert offer["released"] == offer["offered"]
 
 
-def test_what_is_computed_stands_apart(report):
+def test_the_computed_figures_stand_apart(report):
     assert set(report["computed"]) == {"1 clusters", "5 clusters", "20 clusters"}

@@ -47,7 +47,7 @@ def test_an_absent_field_is_left_out_and_any_other_is_null():
     }
 
 
-def test_what_the_database_keeps_is_sent_as_it_was_stored():
+def test_a_document_in_the_database_is_sent_as_it_was_stored():
     stored = {"name": "a", "limit": 90, "added_later": [1, None]}
     assert whole(stored=stored).model_dump(mode="json")["stored"] == stored
 

@@ -25,7 +25,7 @@ def test_an_instant_is_read_from_text(text, want):
     assert read_instant(text) == want
 
 
-def test_what_is_written_is_utc_without_a_zone_and_reads_back():
+def test_a_written_time_is_utc_without_a_zone_and_reads_back():
     written = naive_utc(NOON.astimezone(timezone(timedelta(hours=2))))
     assert written == "2026-05-01T12:00:00"
     assert read_instant(written) == NOON

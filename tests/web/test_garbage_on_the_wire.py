@@ -267,7 +267,7 @@ def test_a_body_of_garbage(web_server, token, log, case):
 
 
 @pytest.mark.parametrize("case", OPENINGS)
-def test_what_is_no_request(web_server, log, case):
+def test_bytes_that_are_no_request_are_refused(web_server, log, case):
     assert status_of(web_server, OPENINGS[case]) in NOT_SERVED
 
 

@@ -204,7 +204,7 @@ def test_changes_that_wait_for_another_one_leave_threads_for_others(
         assert statuses <= {200, 429}
 
 
-def test_who_comes_when_all_threads_are_busy_is_asked_to_come_again(narrow_server, token, locked_users):
+def test_a_caller_is_asked_to_come_again_when_all_threads_are_busy(narrow_server, token, locked_users):
     header = {"Authorization": token.partition(": ")[2]}
     with ExitStack() as stack:
         callers = [http.client.HTTPConnection(LOOPBACK, narrow_server.port, timeout=30) for _ in range(10)]

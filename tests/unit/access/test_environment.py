@@ -162,7 +162,7 @@ def test_a_sound_production_starts_with_a_gateway_and_shows_no_secret(start):
     assert SECRET not in repr(own)
 
 
-def test_what_the_databases_address_says_of_tls_is_not_left_out():
+def test_settings_of_tls_in_the_databases_address_are_not_left_out():
     """Left out, a connection that must be verified would be made to anybody."""
     said = settings._database("postgresql://osmo:p@db/osmo?sslmode=verify-full&sslrootcert=/ca.pem")
     assert (said["OPTIONS"]["sslmode"], said["OPTIONS"]["sslrootcert"]) == ("verify-full", "/ca.pem")

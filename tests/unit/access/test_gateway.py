@@ -84,7 +84,7 @@ WITHIN, OUTSIDE = {"REMOTE_ADDR": "10.0.3.4"}, {"REMOTE_ADDR": "10.0.4.4"}
         "a thousand and one pools",
     ],
 )
-def test_whoever_is_not_the_gateway_is_refused_and_nothing_they_sent_is_repeated(proxy, meta):
+def test_a_caller_that_is_not_the_gateway_is_refused_and_nothing_it_sent_is_repeated(proxy, meta):
     with pytest.raises(Untrusted) as refused:
         identity(meta, proxy)
     said = str(refused.value)

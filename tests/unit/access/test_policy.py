@@ -68,7 +68,7 @@ def on(actions, resources):
         "action and resource of two statements do not add up",
     ],
 )
-def test_what_is_granted_is_allowed_and_nothing_else(action, resource, policies, want):
+def test_a_granted_right_is_allowed_and_nothing_else(action, resource, policies, want):
     assert allowed(action, resource, policies) is want
 
 
@@ -162,6 +162,6 @@ def test_every_fault_of_a_written_role_is_told_at_once():
 
 
 @pytest.mark.parametrize("document", [None, {}, "*", 3])
-def test_what_is_no_list_is_no_role(document):
+def test_a_value_that_is_no_list_is_no_role(document):
     with pytest.raises(InvalidSpec):
         read_statements(document)

@@ -39,7 +39,7 @@ def test_it_is_refused_before_any_view(case):
 
 
 @pytest.mark.parametrize("query", ["a=%c3%a4", "env_vars=A=b%0Ac", "a", "", "a=b;c&d="])
-def test_what_can_be_read_reaches_its_view(query):
+def test_a_readable_request_reaches_its_view(query):
     response, passed = answer({"HTTP_COOKIE": "theirs=1"}, query)
     assert (response.status_code, len(passed)) == (200, 1)
 

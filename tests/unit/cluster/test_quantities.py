@@ -77,7 +77,7 @@ def test_a_quantity_below_all_units_is_the_least(text):
 
 
 @pytest.mark.parametrize("text", ["0.0000000015", "1.5n"])
-def test_what_is_finer_than_a_billionth_is_rounded_up(text):
+def test_a_quantity_finer_than_a_billionth_is_rounded_up(text):
     assert quantity(text) == Decimal("2e-9")
 
 

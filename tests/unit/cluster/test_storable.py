@@ -34,7 +34,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_what_cannot_be_stored_is_replaced(answer):
+def test_a_character_that_cannot_be_stored_is_replaced(answer):
     body, want = ANSWERS[answer]
     assert decode(body) == want
 
@@ -67,7 +67,7 @@ def test_every_json_comes_out_storable(value):
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"a": ', b"404 page not found", b'{"a": "'])
-def test_what_is_no_json_is_refused(body):
+def test_a_text_that_is_no_json_is_refused(body):
     with pytest.raises(json.JSONDecodeError):
         decode(body)
 

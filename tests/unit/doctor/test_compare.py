@@ -399,7 +399,7 @@ def test_without_grace_everything_counts_but_a_sweep_may_come_by():
     assert ("leaked", "unknown") in {(finding.kind, finding.rule) for finding in compare(later, limits)}
 
 
-def test_what_carries_no_time_counts_when_it_is_seen_twice():
+def test_an_object_without_a_time_counts_when_it_is_seen_twice():
     gone = compare(facts(things=(POD_GROUP, COMPUTE_DOMAIN)), Tolerances())
     assert confirmed((), gone) == ()
     assert confirmed(gone, gone) == gone

@@ -139,7 +139,7 @@ def test_the_newest_of_an_object_wins_and_each_comes_once():
     assert inbox.take(timeout=0.0, linger=0.0) == Batch()
 
 
-def test_what_follows_closely_comes_in_the_same_batch():
+def test_changes_that_follow_closely_come_in_the_same_batch():
     inbox = Inbox()
     inbox.put(seen("a"), listed=False)
     taken = []
@@ -224,7 +224,7 @@ def unreadable(name, version="1", **changes):
     )
 
 
-def test_what_can_no_longer_be_read_is_not_gone_and_its_end_is_noticed():
+def test_an_object_that_can_no_longer_be_read_is_not_gone_and_its_end_is_noticed():
     memory = Memory([seen("a")])
     assert memory.changed(unreadable("a"))
     assert memory.vanished([unreadable("a")]) == []
@@ -325,7 +325,7 @@ def test_to_compare_remembers_nothing():
     assert memory.changed(seen("a"))
 
 
-def test_what_the_rows_showed_is_passed_on_again_after_a_restart():
+def test_the_state_of_the_rows_is_passed_on_again_after_a_restart():
     memory = Memory([seen("a")])
     assert memory.changed(seen("a"))
     assert not memory.changed(seen("a"))

@@ -66,7 +66,7 @@ CREATING = {
 
 
 @pytest.mark.parametrize(("seen", "kinds", "wait"), CREATING.values(), ids=CREATING)
-def test_what_is_missing_is_made_in_order(seen, kinds, wait):
+def test_missing_objects_are_made_in_order(seen, kinds, wait):
     plan = plan_create(wanted(), LiveGroup(**seen))
     assert [step.kind.name for step in plan.steps] == kinds
     assert plan.wait == wait

@@ -97,7 +97,7 @@ def test_a_pod_of_unknown_phase_says_nothing():
         pod("Failed", state=ended(137, "ContainerStatusUnknown", finishedAt=ago(5))),
     ],
 )
-def test_what_time_alone_would_change_says_when(seen):
+def test_a_status_that_time_alone_would_change_says_when(seen):
     first = read_pod(seen, now=NOW)
     later = read_pod(seen, now=first.recheck + timedelta(seconds=1))
     assert first.code is None

@@ -205,6 +205,6 @@ def row(name="train-1", key="k1", **changes):
         "sent by nobody": ([], [row()], 0, 1),
     }.values(),
 )
-def test_what_was_submitted_is_there_once(work, rows, lost, doubled):
+def test_a_submitted_workflow_is_there_once(work, rows, lost, doubled):
     assert len(list(submissions_of.lost(work, rows, user="ann"))) == lost
     assert len(list(submissions_of.doubled(work, rows))) == doubled

@@ -53,7 +53,7 @@ def test_an_arrow_over_a_column_passes_above_or_below_the_boxes_in_it():
     assert not step.y <= float(lane) <= step.y + BOX_HEIGHT
 
 
-def test_what_is_no_group_and_what_is_said_twice_draws_no_arrow_of_its_own():
+def test_a_name_of_no_group_and_a_repeated_one_draw_no_arrow_of_their_own():
     drawing = draw({"a": (), "b": ("a", "a", "elsewhere")})
     assert len(drawing.arrows) == 1
 
@@ -68,7 +68,7 @@ EDGES = st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), max_s
 
 
 @given(EDGES)
-def test_whatever_the_graph_no_box_lies_on_another_and_all_lie_inside(edges):
+def test_no_box_of_any_graph_lies_on_another_and_all_lie_inside(edges):
     upstream = {name: sorted(up for up, down in edges if down == name) for name in NAMES}
     drawing = draw(upstream)
     assert drawing == draw(upstream)

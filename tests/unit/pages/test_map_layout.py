@@ -103,7 +103,7 @@ def test_of_five_thousand_nodes_each_rack_is_one_box():
     assert sum(box.kind is BoxKind.BAR for box in boxes) == 278
 
 
-def test_what_is_opened_shows_its_nodes_one_by_one():
+def test_an_opened_domain_shows_its_nodes_one_by_one():
     tree = pool(5000)
     rack = find(tree, ("z0", "r3"))
     names, in_bars = drawn_nodes(lay_out(rack).box)

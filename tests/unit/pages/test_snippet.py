@@ -37,7 +37,7 @@ def test_with_keys_enough_the_narrowest_is_only_preferred():
     assert topology(offer(ZONE, RACK, CLIQUE)) == [("rack", "required"), ("clique", "preferred")]
 
 
-def test_what_claims_nvlink_must_share_the_narrowest_key():
+def test_tasks_that_claim_nvlink_must_share_the_narrowest_key():
     assert topology(offer(ZONE, RACK, CLIQUE, nvlink=True)) == [("clique", "required")]
 
 

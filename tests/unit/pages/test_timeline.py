@@ -20,7 +20,7 @@ def said(seconds=0, *, about="t0", reason="RUNNING", message=None, warning=False
     )
 
 
-def test_what_512_tasks_say_alike_is_one_line():
+def test_an_event_that_512_tasks_share_is_one_line():
     (line,) = timeline(said(about=f"t{number}") for number in range(512))
     assert (line.count, line.about, line.text) == (512, "t0, t1, t2 and 509 more", "Task t0 is RUNNING.")
     assert (line.messages, line.more) == ((), 0)

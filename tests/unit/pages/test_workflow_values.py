@@ -92,7 +92,7 @@ def test_sets_that_got_what_they_asked_for_are_one_line_and_the_others_come_firs
     assert shown.sets[2].requirement == "One rack required, for each of 2 sets"
 
 
-def test_what_the_row_keeps_of_a_placement_reads_back_as_it_was():
+def test_a_placement_kept_in_the_row_reads_back_as_it_was():
     sets = (placed("degraded", required=False, domains=[("z/r1", 1), ("z/r2", 3)], outside=1),)
     result = PlacementResult(outcome=PlacementOutcome.DEGRADED, at=NOW, places="x", sets=sets)
     assert PlacementResult.from_row(json.loads(json.dumps(result.to_row()))) == result
@@ -153,7 +153,7 @@ def test_a_duration_is_told_in_its_two_largest_units(seconds, want):
     assert duration(seconds) == want
 
 
-def test_what_still_goes_on_is_told_in_whole_minutes_so_that_the_page_stays_the_same():
+def test_a_duration_that_still_grows_is_in_whole_minutes_so_that_the_page_stays_the_same():
     at = [span(NOW, None, now=NOW + timedelta(seconds=seconds)) for seconds in (5, 59, 61, 119)]
     assert at == ["under a minute", "under a minute", "1 min", "1 min"]
     assert span(NOW, NOW + timedelta(seconds=61), now=NOW) == "1 min 1 s"

@@ -186,13 +186,13 @@ MANY_OF_BACKEND = {"tests": ["t"] * 65, "node_conditions": {"rules": {f"k{i}": "
     ],
     ids=[*MANY, *(f"{field} of a platform" for field in MANY_OF_PLATFORM), *MANY_OF_BACKEND],
 )
-def test_what_an_author_may_repeat_has_a_limit(shape, written):
+def test_a_list_that_an_author_may_repeat_has_a_limit(shape, written):
     _, [fault] = read(shape, written, path=())
     assert fault.code == "too_long"
 
 
 @pytest.mark.parametrize("written", [None, [], "pool", 3, True])
-def test_what_is_no_object_is_a_fault(written):
+def test_a_value_that_is_no_object_is_a_fault(written):
     document, [fault] = read(PoolDocument, written, path=("configs",))
     assert (document, fault.code, fault.path) == (None, "not_a_mapping", ("configs",))
 

@@ -27,6 +27,6 @@ def test_a_duration_is_read_in_seconds(text, want):
 @pytest.mark.parametrize(
     "text", ["", "0", "-1", "1d12h", "soon", "8 hours", "P", "PT", "1e9", "٣h", "9" * 400]
 )
-def test_what_is_none_is_refused_with_examples(text):
+def test_a_text_that_is_no_duration_is_refused_with_examples(text):
     with pytest.raises(ValueError, match="Examples: 90, 30m"):
         parse_duration(text)

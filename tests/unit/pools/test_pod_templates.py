@@ -272,7 +272,7 @@ def test_a_template_is_refused_for(template, path, code):
 
 
 @pytest.mark.parametrize("odd", [float("nan"), 2**63, "a\0", "\ud800", object()])
-def test_what_cannot_be_kept_is_refused(odd):
+def test_a_template_that_cannot_be_kept_is_refused(odd):
     assert plain({"spec": {"runtimeClassName": odd}})[1]
     assert plain({"spec": [None]}) == ({"spec": []}, [])
 

@@ -35,11 +35,11 @@ def test_nothing_wanted_and_nothing_there_is_nothing_to_do():
     assert decide() == SyncPlan()
 
 
-def test_what_is_missing_is_made():
+def test_a_missing_object_is_made():
     assert named(decide(desired=[queue("a", uid=None)]).creates) == ["a"]
 
 
-def test_what_is_as_it_should_be_is_left_alone_whatever_the_server_added():
+def test_an_object_as_it_should_be_is_left_alone_whatever_the_server_added():
     there = queue("a") | {"status": {"requested": 3}}
     there["spec"] = {**there["spec"], "priority": 100}
     steps = decide(desired=[queue("a", uid=None)], own=[there])
@@ -61,7 +61,7 @@ def test_queues_in_use_stay_with_those_above_them():
     assert named(decide(own=ours, kept=["child"]).deletes) == ["other"]
 
 
-def test_what_is_not_ours_is_reported_and_never_written():
+def test_an_object_that_is_not_ours_is_reported_and_never_written():
     steps = decide(desired=[queue("a", uid=None)], foreign=[queue("a", uid="theirs")])
     assert steps.foreign == ("Queue a",)
     assert (steps.creates, steps.updates, steps.deletes) == ((), (), ())
@@ -137,7 +137,7 @@ UIDS = {
 }
 
 
-def test_what_a_queue_of_kueue_leads_to_is_made_before_it_and_goes_after_it():
+def test_the_objects_that_a_queue_of_kueue_leads_to_are_made_before_it_and_go_after_it():
     made = kinds(decide_on(desired=kueue_objects()).creates)
     assert made == ["Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue"]
     assert kinds(decide_on(own=kueue_objects(**UIDS)).deletes) == made[::-1]

@@ -36,7 +36,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "message", "place"), WRONG.values(), ids=WRONG)
-def test_what_cannot_be_read_is_refused_with_its_place(text, message, place):
+def test_an_unreadable_text_is_refused_with_its_place(text, message, place):
     with pytest.raises(ValidationError) as refusal:
         read(text)
     assert message in str(refusal.value)

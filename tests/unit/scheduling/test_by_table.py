@@ -31,7 +31,7 @@ def scheduler():
 
 
 @pytest.mark.parametrize("version", [SchedulerVersion(2, 0), SchedulerVersion(2, 5)])
-def test_what_a_newer_version_accepts_it_renders(scheduler: ByTable, version):
+def test_a_newer_version_renders_the_fields_that_it_accepts(scheduler: ByTable, version):
     check = scheduler.check(GANG, LEVELS, capabilities=scheduler.capabilities(version))
     assert check.faults == ()
     tree = scheduler.tree(request(GANG, LEVELS, version=version))
@@ -39,6 +39,6 @@ def test_what_a_newer_version_accepts_it_renders(scheduler: ByTable, version):
 
 
 @pytest.mark.parametrize("version", [SchedulerVersion(1, 0), None], ids=["an old one", "none is known"])
-def test_what_an_older_version_lacks_is_never_rendered(scheduler: ByTable, version):
+def test_a_field_that_an_older_version_lacks_is_never_rendered(scheduler: ByTable, version):
     with pytest.raises(UnsupportedCapability):
         scheduler.tree(request(GANG, LEVELS, version=version))

@@ -114,7 +114,7 @@ def test_a_scheduler_that_holds_preferences_ignores_none():
     assert check(asked, unsupported_preferred="warn") == check(asked)
 
 
-def test_what_is_required_is_never_ignored():
+def test_a_requirement_is_never_ignored():
     faults = check(gang("a: zone! z"), "topology.required", unsupported_preferred="warn")[0]
     assert [fault.capability for fault in faults] == ["topology.required"]
 

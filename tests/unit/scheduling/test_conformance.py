@@ -80,5 +80,5 @@ def test_a_kind_that_is_not_served_and_a_schema_that_cannot_be_read_are_told_apa
         ({"a": 1}, {"a": 2}, ["a"]),
     ],
 )
-def test_what_was_sent_and_did_not_come_back_is_lost(sent, kept, want):
+def test_a_field_that_was_sent_and_did_not_come_back_is_lost(sent, kept, want):
     assert list(lost(sent, kept)) == want

@@ -47,7 +47,7 @@ def test_a_drift_says_which_levels_are_lost():
     assert state.missing == (ZONE,)
 
 
-def test_what_we_make_is_in_sync():
+def test_an_object_of_our_making_is_in_sync():
     assert (
         compare(KAI.topologies.levels_in(KAI.topologies.of_levels(INSTALLATION, POOL)), expected=POOL)
         == InSync()

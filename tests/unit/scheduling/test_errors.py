@@ -26,7 +26,7 @@ def test_the_first_faults_are_kept_and_the_others_counted():
 
 
 @pytest.mark.parametrize("number", [0, 1, MAX_FAULTS, MAX_FAULTS + 1])
-def test_what_fits_is_kept_whole_also_by_an_error_made_of_an_error(number):
+def test_a_text_that_fits_is_kept_whole_also_by_an_error_made_of_an_error(number):
     assert InvalidSpec("No.", faults(number)).faults == tuple(faults(number))
     cut = InvalidSpec("No.", faults(5000))
     assert InvalidSpec("No.", cut.faults).faults == cut.faults
@@ -52,7 +52,7 @@ def test_a_path_of_many_long_names_stays_short():
     assert len(format_path(("x" * 9_000, 1) * 20)) == LONGEST_PATH
 
 
-def test_what_would_be_accepted_is_listed_within_a_bound():
+def test_the_list_of_accepted_values_is_bounded():
     names = tuple(f"{i}" + "x" * 9_000 for i in range(20))
     kept = InvalidSpec("No.", [Fault(("tasks", i), "unknown", "No.", names) for i in range(500)]).faults
     assert [len(name) for name in kept[0].allowed] == [LONGEST_STEP] * 20

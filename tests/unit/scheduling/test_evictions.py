@@ -78,7 +78,7 @@ def test_a_merged_event_without_its_action_is_read_by_its_text(text, want):
 @pytest.mark.parametrize(
     "scheduler", [Default(), None], ids=["one without words of its own", "none installed"]
 )
-def test_what_another_scheduler_says_is_passed_on_as_it_is(scheduler):
+def test_a_message_of_another_scheduler_is_passed_on_as_it_is(scheduler):
     eviction = eviction_of(scheduler, OWN, messages=["thrown out", evicted(PEER)], peers={OWN, PEER})
     assert eviction.message == "The scheduler evicted it: thrown out"
     assert eviction.cause == EvictionCause.UNKNOWN

@@ -101,7 +101,7 @@ def test_the_report_says_what_each_preference_applies_as():
 
 
 @given(gangs.sound(patient=True))
-def test_whatever_gives_way_no_requirement_and_no_name_changes(case):
+def test_no_requirement_and_no_name_changes_whatever_preference_gives_way(case):
     pool, gang = case
     whole = Kai().render(build.request(gang, pool))
     for depth in range(len(pool) + 1):

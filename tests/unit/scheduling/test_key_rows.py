@@ -88,7 +88,7 @@ zone b
     assert {row.node_label.label: row.rank for row in found} == want
 
 
-def test_what_divides_nothing_or_crosses_a_row_is_not_offered():
+def test_a_label_that_divides_nothing_or_crosses_a_row_is_not_offered():
     labels = {
         "arch": NodeLabel("arch", 4, 1),
         "serial": NodeLabel("serial", 4, 4),

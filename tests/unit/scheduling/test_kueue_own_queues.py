@@ -122,7 +122,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize(("changes", "renamed"), EDITS.values(), ids=EDITS)
-def test_what_must_not_change_under_running_work_is_in_the_name(changes, renamed):
+def test_a_setting_that_must_not_change_under_running_work_is_in_the_name(changes, renamed):
     before, after = objects(), objects(**changes)
     assert {
         kind for kind in before if before[kind]["metadata"]["name"] != after[kind]["metadata"]["name"]

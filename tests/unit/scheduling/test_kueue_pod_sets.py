@@ -64,7 +64,7 @@ def test_free_tasks_are_one_pod_set_for_each_shape():
         (shaped(gang("a b: rack! r"), a="big"), "are not alike"),
     ],
 )
-def test_what_is_not_equal_is_refused_with_the_reason(gang, words):
+def test_an_unequal_gang_is_refused_with_the_reason(gang, words):
     with pytest.raises(UnsupportedCapability, match=words):
         sets_of(gang)
 

@@ -190,7 +190,7 @@ def test_a_gang_beyond_the_whole_quota_is_short_for_good():
     assert quota(("h100", 64), requested=65).is_lasting
 
 
-def test_what_a_cohort_lends_is_not_known():
+def test_the_quota_that_a_cohort_lends_is_not_known():
     assert quota(("h100", 64), requested=65, cohort="all").answer is QuotaAnswer.UNKNOWN
 
 
@@ -199,7 +199,7 @@ def test_which_of_two_flavors_a_gang_gets_is_not_known_but_both_bound_it():
     assert quota(("h100", 64), ("b200", 64), requested=129).is_lasting
 
 
-def test_what_becomes_of_a_resource_that_no_flavor_has_is_kueues_configuration():
+def test_the_treatment_of_a_resource_that_no_flavor_has_is_kueues_configuration():
     queue = joined(local_queue("osmo/team", "cq"), *WHOLE.values())
     assert queue.quota({"gpu": 1.0, "cpu": 4000.0, "memory": 0.0}).answer is QuotaAnswer.UNKNOWN
 

@@ -161,7 +161,7 @@ CASES = sound(pool=LEVELS, most=8) | equal_sets()
 
 
 @given(CASES)
-def test_what_is_asked_of_kueue_is_admitted_and_read_back_whole(case):
+def test_a_request_to_kueue_is_admitted_and_read_back_whole(case):
     if (rendered := _rendered(case)) is None:
         return
     gang, asked, workload = rendered

@@ -49,7 +49,7 @@ def decide(phrase, word, *, pool_has_nvlink=True):
 
 
 @pytest.mark.parametrize("case", CLAIMS)
-def test_who_claims_follows_from_task_group_platform_and_pool(case):
+def test_the_claim_of_a_task_follows_from_task_group_platform_and_pool(case):
     phrase, word, want = CLAIMS[case]
     claims, faults = decide(phrase, word)
     assert " ".join(claims.values()) == want

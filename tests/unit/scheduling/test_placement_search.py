@@ -92,7 +92,7 @@ def test_kai_places_these_shapes_exactly_where_a_placement_exists(shape, nodes):
 
 
 @given(sound(pool=POOL), clusters())
-def test_what_kai_places_of_any_gang_holds_everything_required(case, nodes):
+def test_a_placement_by_kai_of_any_gang_holds_everything_required(case, nodes):
     pool, gang = case
     for version in (V013, V017):
         got = placed(gang, nodes, version)

@@ -179,7 +179,7 @@ def test_a_gang_that_is_not_complete_says_so_from_the_event():
     assert reason.message == '2 of 4 pods of rack "r1" in zone "z" exist; the gang waits for the rest.'
 
 
-def test_what_was_said_of_missing_pods_is_over_once_all_are_there_and_something_else_is_said():
+def test_a_reason_of_missing_pods_is_over_once_all_are_there_and_another_one_is_given():
     event = {
         "reason": "NotReady",
         "message": f"Job is not ready for scheduling. "
@@ -196,7 +196,7 @@ def test_what_was_said_of_missing_pods_is_over_once_all_are_there_and_something_
 
 
 @pytest.mark.parametrize("backend", [Kai(), Kubernetes()], ids=lambda b: b.name)
-def test_what_schedulers_keep_silent_about_comes_from_our_own_counts(backend):
+def test_reasons_that_schedulers_keep_silent_about_come_from_our_own_counts(backend):
     rendered = backend.render(request(gang("a b"), POOL))
     reasons = backend.waiting_reasons(waiting({}, rendered=rendered, pods=1, pods_expected=2))
     assert [reason.code for reason in reasons] == ["PodGroupMissing", "PodsMissing"]
@@ -290,7 +290,7 @@ SHORT_OF_2 = [f"node-group {name} can allocate only {fit} of 2 required pods" fo
 NO_RACK = f"topology t, requirement topology/rack couldn't be satisfied for job <osmo/{GROUP.hex}>"
 
 
-def test_what_holds_of_all_domains_is_said_before_each_of_them_and_the_nearest_first():
+def test_a_reason_that_holds_of_all_domains_comes_before_each_of_them_and_the_nearest_first():
     domains = {"z.r1": "rack r1 in zone z", "z.r2": "rack r2 in zone z"}
     pod_group = all_in_one(" ".join(SHORT_OF_2), *SHORT_OF_2, NO_RACK)
     said = [reason.message for reason in Kai().waiting_reasons(waiting(pod_group, domains=domains))]

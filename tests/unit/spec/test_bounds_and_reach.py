@@ -40,7 +40,7 @@ def test_faults_of_form_and_of_meaning_are_told_in_one_answer():
     ]
 
 
-def test_what_is_well_written_can_be_checked_further_though_something_is_not():
+def test_a_well_written_part_can_be_checked_further_though_another_is_not():
     text = bare(
         task("args: 5", name="a"), more="  resources: {default: {topology: [{key: zone}], cpu: many}}\n"
     )
@@ -76,7 +76,7 @@ def test_faults_without_end_are_cut_and_the_cut_is_told(tasks, code):
     assert code in {fault.code for fault in faults}
 
 
-def test_what_a_user_wrote_never_makes_a_message_long():
+def test_a_users_text_never_makes_a_message_long():
     long = "x" * 100_000
     for text in (
         bare(task(name=long)),
@@ -181,7 +181,7 @@ PODS = {
 
 
 @pytest.mark.parametrize(("fields", "want"), PODS.items(), ids=PODS.keys())
-def test_what_no_api_server_takes_is_refused_where_it_stands(fields, want):
+def test_a_value_that_no_api_server_takes_is_refused_where_it_stands(fields, want):
     placed = [(format_path(f.path), f.code) for f in refusal(bare(task(fields))).faults]
     assert placed == [(f"workflow.tasks[0].{want[0]}", want[1])]
 
@@ -269,7 +269,7 @@ EXPENSIVE = {
 
 
 @pytest.mark.parametrize(("text", "want"), EXPENSIVE.values(), ids=EXPENSIVE)
-def test_what_may_take_long_to_read_is_known_before(text, want):
+def test_a_text_that_may_take_long_to_read_is_known_beforehand(text, want):
     assert is_expensive(text) is want
 
 

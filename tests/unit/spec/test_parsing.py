@@ -238,7 +238,7 @@ def test_one_task_over_the_limit_is_refused():
     assert [f.code for f in faults(text, limits=SpecLimits(tasks=3))] == ["too_many_tasks"]
 
 
-def test_what_is_accepted_but_not_carried_out_is_named():
+def test_a_field_that_is_accepted_but_not_carried_out_is_named():
     parsed = parse(
         with_task(
             "outputs: [{url: 's3://b/o'}]\ninputs: [{url: 's3://b/i'}]\nkpis: [{index: a, path: b}]\n"

@@ -56,7 +56,7 @@ def test_a_template_that_gives_a_large_text_is_rendered_and_read():
     assert spec.rendered == document(*GOOD).replace("name: a\n", "name: bbb\n")
 
 
-def test_what_a_template_gives_is_bounded_in_bytes():
+def test_the_output_of_a_template_is_bounded_in_bytes():
     with pytest.raises(InvalidSpec, match="it renders to over 1000 bytes"):
         read_workflow("{{ 'é' * 600 }}", limits=SpecLimits(size=1000), **OPTIONS)
 

@@ -35,5 +35,5 @@ def test_a_body_of_too_many_values_is_refused_before_it_is_parsed(text):
 
 
 @pytest.mark.parametrize("text", PLAIN.values(), ids=PLAIN)
-def test_what_stands_in_a_text_counts_once(text):
+def test_signs_inside_a_text_count_as_one_value(text):
     assert parsed(text) == json.loads(text)

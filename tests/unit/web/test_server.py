@@ -83,7 +83,7 @@ def test_a_target_may_be_a_whole_url(target, want):
     assert environ_of(scope(raw_path=target), b"")["PATH_INFO"] == want
 
 
-def test_who_has_held_memory_longest_is_cut_off():
+def test_the_request_that_has_held_memory_longest_is_cut_off():
     async def run():
         budget, ended = ByteBudget(100), []
 
@@ -249,7 +249,7 @@ def test_a_full_lane_refuses_and_goes_on_afterwards():
     asyncio.run(run())
 
 
-def test_who_waited_too_long_in_the_queue_is_refused():
+def test_a_request_that_waited_too_long_in_the_queue_is_refused():
     async def run():
         lane = ThreadLane("t", threads=1, queue=1, queue_seconds=-1)
         with pytest.raises(ThreadsBusy):
@@ -258,7 +258,7 @@ def test_who_waited_too_long_in_the_queue_is_refused():
     asyncio.run(run())
 
 
-def test_who_leaves_the_queue_leaves_no_body_there():
+def test_a_request_that_leaves_the_queue_leaves_no_body_there():
     """The call stays in the executor's queue until a thread is free, and nothing counts its body there."""
 
     async def run():

@@ -155,7 +155,7 @@ async def until(condition):
     raise AssertionError("it did not come about")
 
 
-def test_who_waits_for_a_turn_holds_no_thread(queue):
+def test_a_request_that_waits_for_a_turn_holds_no_thread(queue):
     async def run():
         site = Site()
         application = application_of(site, threads=2)
@@ -173,7 +173,7 @@ def test_who_waits_for_a_turn_holds_no_thread(queue):
     asyncio.run(run())
 
 
-def test_who_goes_away_gives_up_the_place(queue):
+def test_a_caller_that_goes_away_gives_up_the_place(queue):
     async def run():
         site = Site()
         application = application_of(site, threads=2)
@@ -287,7 +287,7 @@ def test_a_turn_ends_where_the_request_gets_no_thread(queue, monkeypatch, troubl
     asyncio.run(run())
 
 
-def test_who_goes_while_the_turn_waits_for_a_thread_gives_it_up(queue):
+def test_a_caller_that_goes_while_the_turn_waits_for_a_thread_gives_it_up(queue):
     async def run():
         site, busy = Gated(), threading.Event()
         application = application_of(site, threads=2)

@@ -134,7 +134,7 @@ def test_a_group_says_what_it_waits_for(changes, want):
     assert want in said(**changes)
 
 
-def test_what_two_pod_groups_say_alike_is_told_once():
+def test_a_reason_that_two_pod_groups_share_is_told_once():
     twice = replace(waiting(), pod_groups=waiting().pod_groups * 2, expected=waiting().expected * 2)
     assert said(waiting=twice).count("No rack has room") == 1
 
@@ -159,7 +159,7 @@ def test_missing_pods_alone_are_not_told_once_all_pods_exist():
     assert said(waiting=complete) == "The scheduler has not placed it yet and has given no reason."
 
 
-def test_what_the_scheduler_said_of_room_is_not_told_while_pods_are_missing():
+def test_the_schedulers_word_on_room_is_not_told_while_pods_are_missing():
     """Its condition is of a time when the gang was complete; it judges none that is not."""
     incomplete = replace(waiting(message=NO_ROOM), pods=3, events=(NOT_READY,))
     assert said(waiting=incomplete) == "3 of 4 pods exist; the gang waits for the rest."
@@ -219,7 +219,7 @@ def test_a_group_that_runs_or_has_ended_waits_for_nothing(status):
     assert said(status=status, missing_levels=GONE) == ""
 
 
-def test_what_the_scheduler_left_behind_is_not_told_once_the_pods_have_nodes():
+def test_a_condition_that_the_scheduler_left_behind_is_not_told_once_the_pods_have_nodes():
     assert "rack" not in said(waiting=waiting(placed=True))
     assert "topo/zone" not in said(waiting=waiting(placed=True), missing_levels=GONE)
 
@@ -282,7 +282,7 @@ def test_a_former_domain_of_a_hidden_workflow_is_told_without_its_name():
     )
 
 
-def test_what_no_room_cures_is_stated_before_a_lack_of_room():
+def test_a_reason_that_no_room_cures_is_stated_before_a_lack_of_room():
     of_room = WaitingReason("TopologyNotSatisfied", "No rack has room.")
     of_pod = WaitingReason("VolumeMissing", "A claim does not exist.")
     assert of_one_cause([of_room, of_pod], KAI.texts.meanings) == [of_pod]

@@ -123,7 +123,7 @@ def test_their_lane_never_waits_and_leaves_ours_its_room():
     assert inbox.take(timeout=0.0, linger=0.0) == Batch(), "the next part leaves later"
 
 
-def test_what_could_not_be_written_does_not_go_over_what_is_newer():
+def test_a_write_that_failed_does_not_go_over_a_newer_one():
     inbox = Inbox()
     inbox.put_foreign_usage(held("n1", gpu=8))
     inbox.put_back(ForeignUsageChanges({"n1": held("n1"), "n2": held("n2")}, complete=True))

@@ -65,7 +65,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("phrase", CASES)
-def test_what_is_lost_is_named(phrase):
+def test_a_lost_level_is_named(phrase):
     condition, reason, message = CASES[phrase]
     assert (condition.reason, condition.status) == (reason, "False" if reason == "Available" else "True")
     assert message in condition.message

@@ -94,7 +94,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("change", "want"), CASES.values(), ids=CASES)
-def test_what_is_due(change, want):
+def test_the_step_that_is_due(change, want):
     assert next_step(replace(WAITING, **change)) == want
 
 
@@ -122,7 +122,7 @@ def line(key, group, *, wait=None, relaxed=False):
 LINES = [line("zone", "all"), line("rack", "r1", wait=20.0), line("rack", "r2", wait=20.0, relaxed=True)]
 
 
-def test_what_is_held_is_told_with_the_time_that_is_left():
+def test_a_level_with_a_wait_is_told_with_the_time_that_is_left():
     lines = [line("zone", "all", wait=60.0), line("rack", "r1", wait=20.0), line("rack", "r2", wait=20.0)]
     assert patience.patience_sentence(lines, since=ago(19), now=NOW) == (
         "It is held to one rack as required for 1 more second, then as a preference. "

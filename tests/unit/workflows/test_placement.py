@@ -54,14 +54,14 @@ def test_the_placement_of_a_task_survives_its_json(value):
     assert TaskPlacement.from_json(json.loads(json.dumps(value.to_json()))) == value
 
 
-def test_what_older_workers_may_leave_out_is_apart_from_what_they_read_strictly():
+def test_fields_that_older_workers_may_leave_out_are_apart_from_those_they_read_strictly():
     value = replace(RECOVERING, attempts=True, start_barrier=BARRIER)
     assert value.to_json() == GROUP.to_json()
     assert set(value.optional_json()) == {"attempts", "recovery", "start_barrier"}
     assert GroupPlacement.from_json(value.to_json(), None) == GROUP, "accepted before there was recovery"
 
 
-def test_what_a_later_release_adds_to_the_optional_part_is_left_out():
+def test_a_field_that_a_later_release_adds_to_the_optional_part_is_left_out():
     assert GroupPlacement.from_json(GROUP.to_json(), {"attempts": True, "later": 1}).attempts
 
 
@@ -87,7 +87,7 @@ def test_a_group_may_be_tried_again_if_anything_of_it_asks_for_attempts(group, t
     assert may_be_tried_again(group, [task]) == want
 
 
-def test_what_has_its_default_takes_no_room():
+def test_a_field_with_its_default_takes_no_room():
     assert GROUP.optional_json() == {}
     assert TaskPlacement(image="i", command=("c",)).to_json() == {"image": "i", "command": ["c"]}
 

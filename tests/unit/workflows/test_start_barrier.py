@@ -147,7 +147,7 @@ class TestAdmission:
         "changes",
         [{"tasks": 1}, {"barrier": False}, {"together": False}, {"settings": None}, {"tasks": 2001}],
     )
-    def test_who_has_none_hears_nothing_without_asking(self, changes):
+    def test_a_group_without_a_barrier_hears_nothing_without_asking(self, changes):
         assert self.admitted(**changes) == (None, None)
 
     @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ class TestAdmission:
             ({"tasks": MOST_TASKS + 1}, "a start barrier serves at most 2,000 tasks"),
         ],
     )
-    def test_who_asks_and_gets_none_hears_why(self, changes, because):
+    def test_a_group_that_asks_for_a_barrier_and_gets_none_hears_why(self, changes, because):
         admitted, notice = self.admitted(asks_barrier=True, **changes)
         assert admitted is None
         assert isinstance(notice, Notice)

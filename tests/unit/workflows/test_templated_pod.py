@@ -50,7 +50,7 @@ def pods(template):
     return render_group(values).pods
 
 
-def test_what_is_ours_stays_and_all_else_is_the_templates():
+def test_our_fields_stay_and_all_others_are_the_templates():
     plain, pod = pods({})["Task_1"], pods(HOSTILE)["Task_1"]
     assert pod["metadata"]["name"] == plain["metadata"]["name"]
     assert plain["metadata"]["labels"].pop("team") == "vision"

@@ -72,7 +72,7 @@ def test_another_order_is_promised_only_where_a_placement_exists_now(case, nodes
 
 
 @given(sound(pool=POOL), clusters(most=7, gpus=8))
-def test_what_is_placed_holds_everything_required(case, nodes):
+def test_a_placed_gang_holds_everything_required(case, nodes):
     pool, gang = case
     snapshot = Snapshot.of(nodes, pool, paths=True)
     verdict = judge(snapshot, gang_demand(gang))

@@ -66,7 +66,7 @@ def judged(gang, wants, some, *, external):
 
 
 @given(gangs(), nodes(), st.booleans())
-def test_what_is_never_placed_is_not_placed_on_empty_open_nodes(case, some, external):
+def test_a_gang_called_never_is_not_placed_on_empty_open_nodes(case, some, external):
     gang, wants = case
     if judged(gang, wants, some, external=external).answer is not Answer.NEVER:
         return
@@ -77,7 +77,7 @@ def test_what_is_never_placed_is_not_placed_on_empty_open_nodes(case, some, exte
 
 
 @given(gangs(), nodes(), st.booleans())
-def test_what_fits_now_for_certain_is_placed_now_and_nothing_else_is(case, some, external):
+def test_a_gang_that_fits_now_for_certain_is_placed_now_and_no_other_is(case, some, external):
     gang, wants = case
     verdict = judged(gang, wants, some, external=external)
     if verdict.answer is Answer.NOW and not verdict.proven:

@@ -42,7 +42,7 @@ def test_the_alternative_is_placed_where_the_gang_is_not(gang, want, version):
     assert len(played([workable], MIXED, version, pins=pins)) == 4
 
 
-def test_what_a_requirement_for_good_needs_besides_is_left_out():
+def test_the_needs_beside_a_requirement_for_good_are_left_out():
     workable = alternative(snapshot(MIXED), gang_demand(BOTH, pinnable=True), effective(BOTH))
     assert ("rack", True, None) in required(workable)
 

@@ -79,7 +79,7 @@ def test_the_verdict_is_now_and_names_the_pins():
     assert len(verdict.places) == 4
 
 
-def test_what_pins_could_place_later_is_never_called_never():
+def test_a_gang_that_pins_could_place_later_is_never_called_never():
     busy = [node(n.name, n.labels, gpus=n.gpus, held=n.gpus) for n in MIXED]
     verdict = judge(snapshot(busy), gang_demand(DRIVER_AND_WORKERS, pinnable=True))
     assert verdict.answer is Answer.NOT_NOW

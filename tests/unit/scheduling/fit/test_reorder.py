@@ -142,7 +142,7 @@ def test_a_gang_of_many_sets_is_tried_in_fewer_orders(monkeypatch):
 
 
 @given(sound(pool=POOL, most=6), clusters(most=7, gpus=8), st.sampled_from(["0.13", "0.17"]))
-def test_what_fits_in_another_order_is_placed_there_in_that_order(case, nodes, version):
+def test_a_gang_that_fits_in_another_order_is_placed_there_in_that_order(case, nodes, version):
     pool, gang = case
     verdict = judge(Snapshot.of(nodes, pool, paths=True), gang_demand(gang, orderable=True))
     if verdict.order and verdict.proven:

@@ -175,7 +175,7 @@ def test_nodes_without_gpus_are_no_slots_where_others_have_some():
     assert [level.slots for level in fragmentation(plain)] == [{1: 2, 2: 1}, {1: 2, 2: 1}]
 
 
-def test_what_a_gang_got_is_judged_per_set_and_level():
+def test_the_placement_of_a_gang_is_judged_per_set_and_level():
     tree = build_tree(build.gang("a b: zone! z, rack? r", "c d: zone! z, rack? s"), POOL)
     places = {"a": ("x", "r1"), "b": ("x", "r1"), "c": ("x", "r2"), "d": ("x", "r3")}
 
@@ -211,7 +211,7 @@ def with_others(snapshot, **gpus):
     )
 
 
-def test_what_pods_of_others_hold_is_not_free_and_is_named_without_an_end():
+def test_room_that_pods_of_others_hold_is_not_free_and_is_named_without_an_end():
     nodes = draw("a/r1: n1 n2 n3 n4")
     assert judge(with_others(nodes), gang_demand(FOUR)).answer is Answer.NOW
 
