@@ -81,49 +81,72 @@ class Feature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBack:
-    """The parts of a scheduler's pod groups that the observer keeps, because the backend reads it.
-
-    ``status`` names fields of their status, ``annotations`` those that the scheduler puts on them. ``events``
-    are reasons of events that change the state of a gang: ``waiting`` explain why it waits, ``evicting`` why
-    its pods were deleted. ``stale`` is the annotation with the time since when a gang is below its minimum,
-    for a scheduler that evicts such gangs, after ``stale_grace`` seconds; ``evicted`` is the annotation with
-    the time of its last eviction. ``event_annotation`` is an event's annotation with the action that evicted
-    a pod; it is stored behind the event's message, as ``(action: …)``.
-    """
+    """The parts of a scheduler's pod groups that the observer keeps, because the backend reads it."""
 
     status: tuple[str, ...] = ("conditions",)
+    """Fields of their status."""
+
     annotations: tuple[str, ...] = ()
+    """Those that the scheduler puts on them."""
+
     events: tuple[str, ...] = ()
+    """Reasons of events that change the state of a gang."""
+
     waiting: tuple[str, ...] = ()
+    """Those of them that explain why it waits."""
+
     evicting: tuple[str, ...] = ()
+    """Those of them that explain why its pods were deleted."""
+
     stale: str = ""
+    """The annotation with the time since when a gang is below its minimum; empty: no such gang is evicted."""
+
     stale_grace: float = 60.0
+    """After how many seconds the scheduler evicts such a gang."""
+
     evicted: str = ""
+    """The annotation with the time of its last eviction."""
+
     event_annotation: str = ""
+    """An event's annotation with the action that evicted a pod.
+
+    It is stored behind the event's message, as ``(action: …)``.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """How a backend shares with others a scheduler that has queues.
-
-    ``prefix`` begins the names of our queues. ``parent`` is somebody else's queue above the pools' queues;
-    empty: one of ours, which guarantees ``parent_gpus`` GPUs (-1: unlimited). ``label`` is the label key by
-    which pods name their queue, ``shard`` the node label and its value that select a part of the cluster's
-    nodes; both empty: the scheduler's usual ones. The other fields are seconds, 0 for none: how long work
-    runs before other work may preempt it, or another queue reclaim its room, and how long a group waits
-    before other work is evicted for it. ``own``: pools that join no foreign queue have one of ours, for a
-    scheduler whose facet ``joined_queues`` has ``owned_kinds``.
-    """
+    """How a backend shares with others a scheduler that has queues."""
 
     prefix: str = names.QUEUE_PREFIX
+    """Begins the names of our queues."""
+
     parent: str = ""
+    """Somebody else's queue above the pools' queues; empty: one of ours."""
+
     parent_gpus: float = -1
+    """How many GPUs a parent of ours guarantees; -1: unlimited."""
+
     label: str = ""
+    """The label key by which pods name their queue; empty: the scheduler's usual one."""
+
     shard: Mapping[str, str] = field(default_factory=dict)
+    """The node label and its value that select a part of the cluster's nodes; empty: the usual ones."""
+
     preempt_min_runtime: float = 0
+    """For how many seconds work runs before other work may preempt it; 0: none."""
+
     reclaim_min_runtime: float = 0
+    """For how many seconds it runs before another queue may reclaim its room; 0: none."""
+
     preemption_delay: float = 0
+    """For how many seconds a group waits before other work is evicted for it; 0: none."""
+
     own: bool = False
+    """Whether pools that join no foreign queue have one of ours.
+
+    For a scheduler whose facet ``joined_queues`` has ``owned_kinds``.
+    """
 
     def queue(self, namespace: str, pool: str) -> str:
         return names.queue(namespace, pool, prefix=self.prefix)
@@ -195,27 +218,40 @@ class PodParts:
 
 @dataclass(frozen=True, slots=True)
 class AppliedConstraint:
-    """One requirement as the scheduler applies it, for the API. ``label`` is the one that it reads.
-
-    ``path`` names the set (empty: the whole group), ``tasks`` counts its tasks, ``subgroup`` is its name in
-    the pod group (empty: the pod group itself). ``held_by`` names a narrower key that already implies this
-    one. A preference with ``wait_seconds`` is applied as required until it is ``relaxed``. A preference that
-    gave way (``freed``) is applied at ``applied_key``, or not at all (None, and no label). ``domain`` is the
-    one that node labels keep the set in, in place of a constraint.
-    """
+    """One requirement as the scheduler applies it, for the API."""
 
     path: SetPath
+    """Names the set; empty: the whole group."""
+
     key: str
+
     label: str
+    """The one that the scheduler reads."""
+
     requirement: Literal["required", "preferred"]
+
     tasks: int
+    """How many tasks the set has."""
+
     subgroup: str
+    """The set's name in the pod group; empty: the pod group itself."""
+
     held_by: str | None
+    """A narrower key that already implies this one."""
+
     wait_seconds: float | None = None
+    """With it, a preference is applied as required until it is ``relaxed``."""
+
     relaxed: bool = False
+
     freed: bool = False
+    """Whether it is a preference that gave way."""
+
     applied_key: str | None = None
+    """The key at which such a preference is applied; None: it is not applied, and has no label."""
+
     domain: tuple[str, ...] = ()
+    """The one that node labels keep the set in, in place of a constraint."""
 
     def as_json(self) -> dict[str, Any]:
         patience = {"waitSeconds": self.wait_seconds, "relaxed": self.relaxed}
@@ -254,25 +290,35 @@ class RenderedGang:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRequest:
-    """A pool, as far as its scheduler needs objects for it. Quotas count GPUs; -1 is unlimited.
-
-    With an ``external_topology`` the pool has no topology objects of ours. For a scheduler with the facet
-    ``joined_queues``: ``local_queue`` is the queue of somebody else's that the pool joins, empty for none;
-    ``node_selector`` are the labels of its nodes; ``resources`` are those that its pod templates request.
-    """
+    """A pool, as far as its scheduler needs objects for it."""
 
     namespace: str
     pool: str
     installation: UUID
     levels: Levels
+
     gpu_guarantee: float = -1
+    """GPUs, as ``gpu_maximum`` is; -1: unlimited."""
+
     gpu_maximum: float = -1
     gpu_weight: float = 1
+
     external_topology: str = ""
+    """With one, the pool has no topology objects of ours."""
+
     queues: QueueSettings = field(default_factory=QueueSettings)
+
     local_queue: str = ""
+    """The queue of somebody else's that the pool joins; empty: none.
+
+    For a scheduler with the facet ``joined_queues``, as the next two fields are.
+    """
+
     node_selector: Mapping[str, str] = field(default_factory=dict)
+    """The labels of its nodes."""
+
     resources: frozenset[str] = frozenset()
+    """Those that its pod templates request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,30 +331,45 @@ class BindFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """The observations of a gang that waits. ``placed``: all its pods have nodes.
-
-    ``pod_groups`` are those that exist, as manifests with status; ``expected`` are the names of those that
-    should. ``pods`` counts the pods that exist, ``pods_expected`` those that should. ``events`` are about the
-    pod groups, ``pod_messages`` are the distinct messages of pods' ``PodScheduled`` conditions,
-    ``bind_failures`` are on pods without a node, which keep them whatever happens afterwards. ``sets`` comes
-    from rendering. ``domains`` names each domain of the pool for people, by its joined label values;
-    None if no node is known. ``queue`` is the one that the gang joined, for a scheduler with the facet
-    ``joined_queues``; ``position`` is the gang's among this service's gangs that wait there.
-    """
+    """The observations of a gang that waits."""
 
     placed: bool
+    """Whether all its pods have nodes."""
+
     expected: tuple[str, ...]
+    """The names of the pod groups that should exist."""
+
     pod_groups: tuple[Mapping[str, Any], ...]
+    """Those that exist, as manifests with status."""
+
     pods: int
+    """How many pods exist."""
+
     pods_expected: int
+    """How many should."""
+
     levels: Levels
+
     sets: Mapping[str, str]
+    """From rendering."""
+
     events: tuple[Mapping[str, Any], ...] = ()
+    """Those about the pod groups."""
+
     pod_messages: tuple[str, ...] = ()
+    """The distinct messages of pods' ``PodScheduled`` conditions."""
+
     bind_failures: tuple[BindFailure, ...] = ()
+    """On pods without a node, which keep them whatever happens afterwards."""
+
     domains: Mapping[str, str] | None = None
+    """The name of each domain for people, by its joined label values; None: no node is known."""
+
     queue: JoinedQueue | None = None
+    """The one that the gang joined, for a scheduler with the facet ``joined_queues``."""
+
     position: QueuePosition | None = None
+    """The gang's among this service's gangs that wait there."""
 
 
 class WaitKind(StrEnum):
