@@ -112,7 +112,7 @@ def test_tries_to_log_in_are_limited_by_an_address_that_cannot_be_chosen(setting
     assert try_to_log_in(Client(), "user4", REMOTE_ADDR="203.0.113.9").status_code == 200
 
 
-def test_who_logs_in_uses_up_no_limit(settings):
+def test_a_login_uses_up_no_limit(settings):
     settings.LOGINS_PER_MINUTE, settings.ADDRESS_LOGINS_PER_MINUTE = 2, 2
     User.objects.create_superuser("root", password="correct horse battery")
     answers = [try_to_log_in(Client(), "root", "correct horse battery") for _ in range(5)]

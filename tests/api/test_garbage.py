@@ -180,5 +180,5 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("case", HARMLESS)
-def test_what_can_be_read_is_answered(case):
+def test_a_readable_request_is_answered(case):
     assert send(client_of("a stranger"), "GET", "/api/version", HARMLESS[case]).status_code == 200

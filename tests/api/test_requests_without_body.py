@@ -56,7 +56,7 @@ def test_every_operation_that_reads_no_body_refuses_one(root):
 
 
 @pytest.mark.parametrize("kind", SPOKEN)
-def test_whatever_a_body_says_is_refused(cancel, kind):
+def test_a_body_is_refused_whatever_it_says(cancel, kind):
     assert_error_shape(cancel(SPOKEN[kind]), 400)
 
 

@@ -146,7 +146,7 @@ SENT = {
 
 @pytest.mark.usefixtures("nothing_told")
 @pytest.mark.parametrize("case", SENT)
-def test_what_a_spec_holds(case, root):
+def test_secrets_of_a_spec_stay(case, root):
     PoolFactory(name="h100")
     file, status = SENT[case]
     answer = told(
@@ -173,7 +173,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_what_a_worker_carries_into_the_cluster(case, root, logs):
+def test_secrets_that_a_worker_carries_into_the_cluster_stay(case, root, logs):
     world = World()
     group = world.group(pods=0)
     TaskFactory(
@@ -227,7 +227,7 @@ FILES = {
 
 @pytest.mark.usefixtures("nothing_told")
 @pytest.mark.parametrize("case", FILES)
-def test_what_a_kubeconfig_holds(case, root, tmp_path):
+def test_secrets_of_a_kubeconfig_stay(case, root, tmp_path):
     (tmp_path / "kubeconfig").write_text(FILES[case])
     document = {"kubeconfig": str(tmp_path / "kubeconfig")}
     told(root.put("/api/configs/backend/gpu", {"configs": document}, format="json"), status=200)

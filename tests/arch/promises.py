@@ -101,7 +101,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/fuzz/test_api_fuzz.py::test_no_request_brings_the_service_down",
             "tests/api/test_garbage.py::test_garbage_is_refused_at_every_address_and_no_fault_of_the_server",
             "tests/api/test_every_answer.py::test_readiness_names_backends_to_those_who_may_read_them",
-            "tests/api/access/test_tokens.py::test_what_was_made_with_a_token_ends_with_its_revocation",
+            "tests/api/access/test_tokens.py::test_a_token_made_with_another_ends_with_its_revocation",
             "tests/api/access/test_gateway.py::test_without_sec_fetch_site_the_origin_says_whose_page_it_is",
             "tests/unit/access/test_gateway.py::test_a_forwarder_says_whose_address_it_is_and_nothing_else",
             "tests/admin/test_access_admin.py::test_a_stranger_elsewhere_locks_nobody_out",
@@ -122,8 +122,8 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/api/identity/test_pages_login.py::test_a_login_leads_nowhere_else",
         ),
         "Pools and backends": (
-            "tests/api/pools/test_privilege.py::test_what_a_backend_has_is_not_the_pools_keepers_to_hand_out",
-            "tests/api/pools/test_privilege.py::test_what_narrows_or_leaves_privilege_needs_the_pool_alone",
+            "tests/api/pools/test_privilege.py::test_a_privilege_of_a_backend_is_not_the_pools_keepers_to_hand_out",
+            "tests/api/pools/test_privilege.py::test_a_change_that_narrows_or_leaves_privilege_needs_the_pool_alone",
             "tests/api/pools/test_privilege.py::test_a_rollback_gives_no_privilege_back",
             "tests/api/pools/test_privilege.py::test_a_hidden_backend_is_answered_like_an_absent_one",
             "tests/unit/pools/test_privilege.py::test_it_widens",
@@ -137,7 +137,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/api/pages/test_frame.py::test_no_page_carries_scripts_or_styles_of_its_own",
             "tests/api/pages/test_frame.py::test_the_login_leads_to_no_other_site",
             "tests/api/pages/test_frame.py::test_too_many_tries_are_refused_with_a_time_to_wait",
-            "tests/api/pages/test_pools_pages.py::test_what_a_pool_says_is_text_whatever_it_contains",
+            "tests/api/pages/test_pools_pages.py::test_a_word_of_a_pool_is_text_whatever_it_contains",
             "tests/api/pages/test_pools_pages.py::test_a_pool_that_is_hidden_is_not_there",
             "tests/api/pages/test_submit_page.py::test_a_page_of_another_site_submits_nothing",
             "tests/unit/access/test_environment.py::test_cookies_need_tls_where_the_service_is_reached_by_it",
@@ -195,7 +195,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/cluster/test_observers_die.py::test_observers_that_are_killed_while_pods_come_end_and_go_lose_nothing",
         ),
         "Kubeconfigs, Postgres, Redis": (
-            "tests/api/test_secrets_stay.py::test_what_a_kubeconfig_holds",
+            "tests/api/test_secrets_stay.py::test_secrets_of_a_kubeconfig_stay",
             "tests/worker/test_sweeps.py::test_a_group_that_is_due_is_found_though_nobody_told",
         ),
         "Task output": (
@@ -207,8 +207,8 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
         ),
         "Logs, events, answers": (
             "tests/api/test_secrets_stay.py::test_credentials_that_are_refused",
-            "tests/api/test_secrets_stay.py::test_what_a_spec_holds",
-            "tests/api/test_secrets_stay.py::test_what_a_worker_carries_into_the_cluster",
+            "tests/api/test_secrets_stay.py::test_secrets_of_a_spec_stay",
+            "tests/api/test_secrets_stay.py::test_secrets_that_a_worker_carries_into_the_cluster_stay",
             "tests/api/test_secrets_stay.py::test_a_fault_inside_is_an_id_and_nothing_else",
         ),
         "Pod templates": (

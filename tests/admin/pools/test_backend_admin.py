@@ -78,7 +78,7 @@ def test_an_unreachable_cluster_is_saved_with_a_warning(browser, cluster):
     ],
     ids=str,
 )
-def test_what_is_wrong_is_told_beside_its_field(browser, kai, changes, place):
+def test_a_fault_is_told_beside_its_field(browser, kai, changes, place):
     fields = fields_of(browser.get(change_of(kai))) | changes
     assert list(errors_of(browser.post(change_of(kai), fields))) == [place]
 

@@ -119,7 +119,7 @@ def test_an_edit_that_no_button_makes_breaks_nothing(browser, pool, form, place)
     assert browser.post(f"/admin/pools/pool/{pool.pk}/coverage/", many).status_code == 200
 
 
-def test_what_saving_would_refuse_of_a_row_is_told_while_it_is_typed(browser, pool, form):
+def test_a_fault_of_a_row_is_told_while_it_is_typed(browser, pool, form):
     form |= {"topology_keys-2-key": "rack", "topology_keys-2-label": "no label!"}
     told = live(browser, pool, form)["rows"]["topology_keys-2"]
     assert "is already that of level 1" in told
@@ -139,7 +139,7 @@ def test_what_saving_would_refuse_of_a_row_is_told_while_it_is_typed(browser, po
     ],
     ids=str,
 )
-def test_what_cannot_be_read_is_said_and_breaks_nothing(browser, pool, form, changes, told):
+def test_an_unreadable_field_is_named_and_breaks_nothing(browser, pool, form, changes, told):
     assert told in live(browser, pool, form | changes)["coverage"]
 
 

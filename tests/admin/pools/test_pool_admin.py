@@ -173,7 +173,7 @@ def test_keys_on_a_backend_that_cannot_hold_them_are_told_beside_the_keys(form, 
     ],
     ids=str,
 )
-def test_what_is_wrong_is_told_beside_its_field(form, save, changes, place, text):
+def test_a_fault_is_told_beside_its_field(form, save, changes, place, text):
     before = Pool.objects.get().revision
     found = errors_of(save(form | changes))
     assert list(found) == [place]
@@ -221,7 +221,7 @@ def test_a_pool_with_living_workflows_is_not_deleted(browser, pool, running):
     assert Pool.objects.exists()
 
 
-def test_whoever_is_no_staff_sees_nothing(pool):
+def test_a_user_who_is_no_staff_sees_nothing(pool):
     browser = Client()
     browser.force_login(User.objects.create_user("eve"))
     assert browser.get(change_of(pool)).status_code == 302

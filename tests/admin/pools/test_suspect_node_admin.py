@@ -52,7 +52,7 @@ def test_one_that_no_backend_leads_to_is_left(browser, suspect, kai):
     assert SuspectNode.objects.exists()
 
 
-def test_who_is_not_staff_cannot(suspect):
+def test_a_user_who_is_no_staff_cannot(suspect):
     browser = Client()
     browser.force_login(User.objects.create_user("bob"))
     assert browser.post(f"{ADDRESS}{suspect.pk}/trust/").status_code == 302

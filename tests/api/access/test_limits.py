@@ -60,7 +60,7 @@ def test_making_tokens_is_limited(as_user, settings):
     assert ann.delete("/api/auth/access_token/one").status_code == 200
 
 
-def test_who_may_not_submit_uses_up_no_limit(as_user, settings):
+def test_a_caller_who_may_not_submit_uses_up_no_limit(as_user, settings):
     settings.DEFAULT_ROLES = []
     assert_error_shape(submit(as_user("ann")), 403)
     assert not RateBucket.objects.exists()
@@ -80,7 +80,7 @@ def back(key, *, seconds):
         )
 
 
-def test_what_was_used_comes_back_evenly():
+def test_used_requests_come_back_evenly():
     assert [take("k", per_minute=2) for _ in range(2)] == [None, None]
     assert take("k", per_minute=2) in range(10, 31)  # seconds, less those that have passed
     back("k", seconds=30)

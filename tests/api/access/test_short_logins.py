@@ -168,7 +168,7 @@ def test_a_key_is_changed_without_ending_a_login(token, settings):
 @pytest.mark.parametrize(
     "body", [{}, {"token": ""}, {"token": None}, {"token": 7.5e300}, {"token": ["x"]}, []]
 )
-def test_what_is_no_token_is_refused(body):
+def test_a_text_that_is_no_token_is_refused(body):
     answer = APIClient().post(HOME, body, format="json")
     assert answer.status_code in {400, 401}, answer.content
 

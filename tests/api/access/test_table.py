@@ -159,7 +159,7 @@ def test_lists_hold_nothing_of_pools_that_are_hidden(member, workflows):
         ("/api/workflow/{}/logs", "get"),
     ],
 )
-def test_what_is_hidden_and_what_is_not_there_are_the_same_404(address, method, member, workflows):
+def test_a_hidden_object_and_a_missing_one_are_the_same_404(address, method, member, workflows):
     hidden = workflows["other"].name if "/workflow/" in address else "other"
     answers = {}
     for name in (hidden, "x" * len(hidden)):

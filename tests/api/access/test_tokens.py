@@ -75,7 +75,7 @@ def test_a_token_does_not_outlive_the_one_it_was_made_with(api):
     assert_error_shape(api.post(f"{HOME}/other?expires_at=2099-01-01"), 400, code="out_of_range")
 
 
-def test_what_was_made_with_a_token_ends_with_its_revocation(api, ann):
+def test_a_token_made_with_another_ends_with_its_revocation(api, ann):
     """Through a token, a short login of it, and a token of that; nothing else of the user's ends."""
     child = api.post(f"{HOME}/child").json()["token"]
     login = (

@@ -52,7 +52,7 @@ def test_a_field_that_cannot_be_meant_is_named_in_the_alert(client, ann, name, p
     assert alert.strip() == want
 
 
-def test_who_logs_out_is_a_stranger_again(browser):
+def test_a_user_who_logs_out_is_a_stranger_again(browser):
     assert browser.post("/ui/logout")["Location"] == "/ui/login"
     assert browser.get("/ui/").status_code == 302
 
@@ -65,7 +65,7 @@ def test_too_many_tries_are_refused_with_a_time_to_wait(client, ann, settings):
 
 
 @pytest.mark.parametrize("address", ["/ui/pools/none", "/ui/nothing", "/ui/pools/", "/ui/pools/a/b/c"])
-def test_what_is_not_there_is_a_page_that_says_so(browser, address):
+def test_a_missing_page_is_a_page_that_says_so(browser, address):
     answer = browser.get(address)
     assert (answer.status_code, answer["Content-Type"]) == (404, "text/html; charset=utf-8")
     assert "<h1>There is nothing here</h1>" in answer.content.decode()
@@ -96,7 +96,7 @@ def test_the_login_never_leads_back_to_itself_or_out_again(browser, ann, address
 
 
 @pytest.mark.parametrize("address", ["/ui/", "/ui/pools/h100", "/ui/pools/h100/map"])
-def test_what_scrolls_sideways_is_reached_by_the_keyboard_and_has_a_name(browser, address):
+def test_an_area_that_scrolls_sideways_is_reached_by_the_keyboard_and_has_a_name(browser, address):
     PoolFactory(name="h100", levels=LEVELS)
     wide = re.findall(r'<div class="wide[^>]*>', browser.get(address).content.decode())
     assert wide

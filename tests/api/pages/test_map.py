@@ -232,7 +232,7 @@ def test_work_in_pools_that_are_hidden_is_nobodys_by_name(pool):
     assert "known" in client.get(addresses["explanation"]).content.decode()
 
 
-def test_who_may_not_list_workflows_does_not_learn_their_names(pool):
+def test_a_user_who_may_not_list_workflows_does_not_learn_their_names(pool):
     Role.objects.create(name="osmo-user", policies=[{"actions": ["pool:List"], "resources": ["pool/train"]}])
     client = Client()
     client.force_login(User.objects.create_user("eve"))
@@ -295,7 +295,7 @@ def test_a_workflow_of_another_cluster_does_not_stand_on_nodes_of_the_same_name(
     assert "It was submitted to pool" in page
 
 
-def test_what_a_waiting_group_holds_itself_is_room_for_it(browser, pool):
+def test_room_that_a_waiting_group_holds_itself_is_room_for_it(browser, pool):
     """One of its three tasks stands on n0 already: the rack has room for all of them."""
     workflow = gang(pool, ["n0", "", ""], status="SCHEDULING")
     page = page_of(browser, pool, f"?workflow={workflow.name}")

@@ -71,7 +71,7 @@ def test_a_pool_shows_what_placed_work_got(browser, pool):
     assert ["rack", "0 of 1", "never required"] in rows(browser.get("/ui/pools/h100"))
 
 
-def test_what_a_pool_says_is_text_whatever_it_contains(browser):
+def test_a_word_of_a_pool_is_text_whatever_it_contains(browser):
     PoolFactory(name="h100", description="<script>alert(1)</script>", levels=LEVELS)
     page = browser.get("/ui/pools/h100").content.decode()
     assert "<script>alert" not in page
@@ -84,7 +84,7 @@ def test_a_pool_that_is_hidden_is_not_there(browser_of, pool):
     assert "h100" not in text(member.get("/ui/"))
 
 
-def test_who_may_not_list_workflows_sees_no_work(browser_of, pool):
+def test_a_user_who_may_not_list_workflows_sees_no_work(browser_of, pool):
     TaskGroupFactory(pool=pool, name="secret", status="SCHEDULING", waiting_reason="No room.")
     Role.objects.create(name="looker", policies=[{"actions": ["pool:List"], "resources": ["pool/h100"]}])
     looker = browser_of("bob", "looker")

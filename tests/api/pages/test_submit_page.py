@@ -40,7 +40,7 @@ def key(page):
     return re.search(r'name="key" value="(\w+)"', page.content.decode())[1]
 
 
-def test_what_the_form_offers_is_checked_and_submitted_as_it_stands(browser, pool):
+def test_the_spec_that_the_form_offers_is_checked_and_submitted_as_it_stands(browser, pool):
     form = browser.get(ADDRESS)
     checked = send(browser, {"file": written(form), "do": "check"})
     assert checked.status_code == 200
@@ -72,7 +72,7 @@ def test_faults_are_told_with_their_lines_and_what_was_written_stays(browser, po
     assert Workflow.objects.count() == 0
 
 
-def test_what_can_never_be_placed_is_submitted_only_if_it_is_said_so(browser, pool):
+def test_a_spec_that_can_never_be_placed_is_submitted_only_if_it_is_said_so(browser, pool):
     pool.infeasible = "refuse"
     pool.save()
     large = written(browser.get(ADDRESS)).replace("gpu: 8", "gpu: 64")

@@ -113,7 +113,7 @@ def test_a_group_that_lacks_a_place_is_told_with_the_nearest_domains(browser, po
     assert "No rack has room for 2 tasks." in section(page, "status")
 
 
-def test_what_an_explanation_says_beside_is_shown_as_it_is(browser, pool, monkeypatch):
+def test_a_remark_beside_an_explanation_is_shown_as_it_is(browser, pool, monkeypatch):
     workflow = workflow_in(pool)
     waits(workflow, why="upstream")
     wait = WaitExplanation(
@@ -182,7 +182,7 @@ def test_the_timeline_has_the_newest_last(browser, pool):
     assert f'<time datetime="{now.isoformat(timespec="microseconds")}">' in shown
 
 
-def test_what_is_hidden_and_what_is_not_there_are_the_same_page(browser, pool, settings):
+def test_a_hidden_workflow_and_a_missing_one_are_the_same_page(browser, pool, settings):
     settings.DEFAULT_ROLES = []
     workflow = workflow_in(pool)
     policies = [{"actions": ["workflow:Read"], "resources": ["pool/elsewhere"]}]
@@ -301,7 +301,7 @@ def test_a_workflow_that_ended_refreshes_itself_no_more(browser, pool):
 @pytest.mark.parametrize(
     "query", ["?tasks_from=-1", "?tasks_from=x", "?what=1", "?tasks_from=99999999999", "?tasks_in=SAD"]
 )
-def test_what_an_address_may_not_say_is_a_page_that_says_so(browser, pool, query):
+def test_a_refused_query_is_a_page_that_says_so(browser, pool, query):
     answer = browser.get(f"/ui/workflows/{workflow_in(pool).name}{query}")
     assert answer.status_code == 400
     assert "<h1>This could not be understood</h1>" in answer.content.decode()
@@ -311,7 +311,7 @@ def test_tasks_beyond_the_last_are_an_empty_table(browser, pool):
     assert "No tasks." in page_of(browser, workflow_in(pool), "?tasks_from=1000")
 
 
-def test_what_a_group_got_of_what_it_asked_for_is_shown(browser, pool):
+def test_the_placement_of_a_group_is_shown_beside_its_request(browser, pool):
     workflow = workflow_in(pool, status="RUNNING")
     row = {
         "path": [{"key": "rack", "group": "r"}],

@@ -67,7 +67,7 @@ def test_a_gateways_word_does_not_make_up_for_the_form(workflow, settings, what)
     assert send(client, f"/ui/workflows/{workflow.name}/{what}").status_code == 403
 
 
-def test_who_may_only_read_is_not_offered_what_they_may_not_do(strict, workflow, settings):
+def test_a_reader_is_not_offered_the_actions_that_are_refused_to_them(strict, workflow, settings):
     settings.DEFAULT_ROLES = []
     policies = [{"actions": ["workflow:Read"], "resources": ["pool/train"]}]
     Role.objects.create(name="reader", policies=policies)

@@ -72,7 +72,7 @@ def test_an_empty_list_says_so_and_offers_everybodys(browser):
 
 
 @pytest.mark.parametrize("query", ["?status=HAPPY", "?whose=hers", "?offset=-1", "?x=1", "?pool=%00"])
-def test_what_the_form_would_not_send_is_refused_with_a_page(browser, query):
+def test_a_query_that_the_form_would_not_send_is_refused_with_a_page(browser, query):
     answer = browser.get(f"/ui/workflows{query}")
     assert answer.status_code == 400
     assert "<h1>" in answer.content.decode()

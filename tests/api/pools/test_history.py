@@ -139,7 +139,7 @@ def test_a_reader_of_one_pool_sees_nothing_of_the_others(story):
     assert roll_back(client, 1)[0] == 200
 
 
-def test_who_may_only_read_goes_back_to_nothing(story):
+def test_a_reader_goes_back_to_nothing(story):
     client = keeper((["config:Read"], ["*"]), (["config:Update"], ["pool/other"]))
     assert roll_back(client, 1)[0] == 403
     assert client.delete("/api/configs/history/pool/revision/1").status_code == 403
@@ -177,7 +177,7 @@ def test_going_back_to_what_is_leaves_no_revision(admin, story):
     assert ConfigRevision.objects.filter(config_type="POOL").count() == 4
 
 
-def test_what_was_deleted_is_made_again_and_a_deletion_repeated(admin, story):
+def test_a_deleted_object_is_made_again_and_a_deletion_repeated(admin, story):
     assert roll_back(admin, 2)[0] == 200
     assert get(admin, "pool/other")[1]["description"] == "second"
     with at_work() as usage:
@@ -271,7 +271,7 @@ def test_a_dry_run_takes_nothing_out_and_tags_nothing(admin, story, path):
     assert ConfigRevision.objects.values().get(config_type="POOL", revision=1) == before
 
 
-def test_what_holds_now_stays_in_the_history(admin, story):
+def test_the_revision_in_force_stays_in_the_history(admin, story):
     answer = admin.delete("/api/configs/history/pool/revision/3")
     assert answer.status_code == 409
     assert "train" in answer.json()["message"]

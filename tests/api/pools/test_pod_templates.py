@@ -87,7 +87,7 @@ def test_its_nodes_are_the_pools_and_a_contradiction_is_refused_both_ways(templa
     assert [node.name for node in selectors.pool_nodes(row)] == ["in"]
 
 
-def test_what_is_not_offered_is_empty_and_says_what_to_use(write, admin):
+def test_an_address_that_is_not_offered_is_empty_and_says_what_to_use(write, admin):
     assert admin.get("/api/configs/group_template").json() == {}
     assert "nvlink" in write("group_template", {}).json()["message"]
     assert "pool's resources" in write("resource_validation/x", {}).json()["message"]

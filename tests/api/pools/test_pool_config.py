@@ -412,7 +412,7 @@ def test_names_with_nul_in_a_query_are_refused_by_their_parameter(ann, pool):
         ({"unsupported_preferred": "ignore"}, ("unsupported_preferred", "literal_error")),
     ],
 )
-def test_whose_topology_it_is_must_be_said_wholly(put, kai, changes, fault):
+def test_the_owner_of_a_topology_must_be_given_wholly(put, kai, changes, fault):
     status, reply = put("pool/train", {**POOL, **changes})
     assert status == 400
     assert (f"configs.{fault[0]}", fault[1]) in faults(reply)

@@ -62,7 +62,7 @@ DOORS = {
 
 
 @pytest.mark.parametrize("case", DOORS)
-def test_what_a_backend_has_is_not_the_pools_keepers_to_hand_out(case, keeper):
+def test_a_privilege_of_a_backend_is_not_the_pools_keepers_to_hand_out(case, keeper):
     answer = write(keeper, *DOORS[case])
     assert answer.status_code in {400, 403}, answer.json()
     assert Pool.objects.get(name="dev").backend.name == "kai"
@@ -72,7 +72,7 @@ def test_what_a_backend_has_is_not_the_pools_keepers_to_hand_out(case, keeper):
 
 
 @pytest.mark.parametrize("case", DOORS)
-def test_who_may_write_the_backend_too_hands_it_out(case, pools):
+def test_a_caller_who_may_write_the_backend_too_hands_it_out(case, pools):
     client = keeper_of("pool/*", "backend/*")
     assert write(client, *DOORS[case]).status_code == 200
 
@@ -98,7 +98,7 @@ def test_a_backend_that_may_be_read_is_suggested_and_not_used(pools):
     assert_error_shape(write(client, "put", "pool/dev", {"backend": "prod"}), 403)
 
 
-def test_what_narrows_or_leaves_privilege_needs_the_pool_alone(keeper):
+def test_a_change_that_narrows_or_leaves_privilege_needs_the_pool_alone(keeper):
     services.patch_pool(name="dev", changes={"platforms": ROOT}, change=OPERATOR)
     content = {"backend": "kai", "platforms": ROOT, "description": "new", "enable_maintenance": True}
     assert write(keeper, "put", "pool/dev", content).status_code == 200

@@ -57,7 +57,7 @@ def test_its_status_stays_and_its_attempts_tell_the_rest(api, group):
     assert (second["number"], second["status"], second["cause"]) == (2, "SCHEDULING", None)
 
 
-def test_what_follows_the_next_loss_and_which_nodes_are_avoided_is_explained(api, group):
+def test_the_response_to_the_next_loss_and_the_avoided_nodes_are_explained(api, group):
     TaskGroup.objects.filter(pk=group.pk).update(
         avoided_nodes=["n1"],
         optional_placement={"recovery": {"preempted": "requeue", "node_lost": "requeue", "most": 2}},

@@ -48,7 +48,7 @@ def test_another_pool_is_let_in_and_so_is_what_writes_nothing(pool, submit):
     assert submit("h100", "?validation_only=true").status_code == 200
 
 
-def test_what_is_created_or_has_ended_no_longer_counts(pool, submit):
+def test_a_workflow_that_is_created_or_has_ended_no_longer_counts(pool, submit):
     TaskGroupFactory.create_batch(3, pool=pool, pods=0, status="RUNNING")
     TaskGroupFactory.create_batch(3, pool=pool, pods=0, status="FAILED")
     assert submit("h100").status_code == 200

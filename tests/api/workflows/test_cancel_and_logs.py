@@ -74,7 +74,7 @@ def test_a_timeout_that_was_first_keeps_its_status(api):
     assert (group.stop_status, group.stop_message) == ("FAILED_EXEC_TIMEOUT", "too long")
 
 
-def test_what_has_ended_cannot_be_cancelled(api):
+def test_an_ended_workflow_cannot_be_cancelled(api):
     group = TaskGroupFactory(status="COMPLETED")
     group.workflow.status = "COMPLETED"
     group.workflow.save()
@@ -92,7 +92,7 @@ def test_force_speeds_up_what_has_ended_and_is_still_in_the_cluster(api):
     assert (group.force, group.stop_status) == (True, "")
 
 
-def test_whoever_may_cancel_in_its_pool_may_cancel_it(as_user):
+def test_a_user_who_may_cancel_in_its_pool_may_cancel_it(as_user):
     """As in OSMO: the pool decides, not who submitted."""
     group = TaskGroupFactory()
     bob = as_user("bob")

@@ -76,7 +76,7 @@ def test_without_room_in_the_whole_pool_it_is_capacity(api, pool):
     assert group["why"] == "capacity"
 
 
-def test_what_it_holds_itself_is_not_in_its_way(api, pool):
+def test_room_that_a_group_holds_itself_is_not_in_its_way(api, pool):
     workflow = waiting(pool, why="capacity", text="Not enough room.")
     workflow.groups.get().tasks.filter(name="t0").update(node_name="n1")
     (group,) = explained(api, workflow)["groups"]

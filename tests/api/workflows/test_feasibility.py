@@ -95,7 +95,7 @@ def test_not_now_names_the_nearest_domain_and_who_holds_it(api, pool):
     )
 
 
-def test_what_can_never_be_placed_is_accepted_with_a_warning(api, pool):
+def test_a_gang_that_can_never_be_placed_is_accepted_with_a_warning(api, pool):
     answer = post(api, pool, 4)
     assert verdict(answer)["verdict"] == "never"
     assert any(
@@ -199,7 +199,7 @@ def test_the_pools_limit_is_in_the_way_before_its_nodes(api, pool):
     assert "The nodes have room for all 3 tasks." in entry["sentence"]
 
 
-def test_what_may_be_preempted_is_not_bounded_by_the_guarantee(api, pool):
+def test_preemptible_work_is_not_bounded_by_the_guarantee(api, pool):
     bound(pool, guarantee=16)
     assert verdict(post(api, pool, 3, "?feasibility=only&priority=LOW"))["verdict"] == "now"
     entry = verdict(post(api, pool, 3, "?feasibility=only&priority=NORMAL"))

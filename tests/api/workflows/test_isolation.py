@@ -123,7 +123,7 @@ def test_a_task_asks_in_vain_for(case, send):
     assert not Workflow.objects.exists()
 
 
-def test_what_a_platform_allows_is_had_and_nothing_beside_it(send):
+def test_the_rights_that_a_platform_allows_are_had_and_no_others(send):
     spec = {"privileged": True, "hostNetwork": True, "volumeMounts": ["/etc:/node"]}
     pod = pod_of(send(alone(**spec) | {"resources": {"default": {"platform": "open"}}}))
     (container,) = pod["spec"]["containers"]
@@ -190,7 +190,7 @@ def test_the_reply_says_where_each_credential_is_read_from(send, api):
     ]
 
 
-def test_what_was_accepted_keeps_its_secrets_when_the_pool_stops_sharing(send, pool):
+def test_an_accepted_workflow_keeps_its_secrets_when_the_pool_stops_sharing(send, pool):
     send(alone(credentials={"hub": "/x"}), "")
     pool.shared_credentials = []
     pool.save()

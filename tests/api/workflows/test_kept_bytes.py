@@ -61,7 +61,7 @@ def test_a_day_takes_so_many_bytes_of_a_user_and_then_says_when_to_come_back(api
     assert submit(as_user("bo"), padded(60_000)).status_code == 200, "another user has a day of their own"
 
 
-def test_what_can_never_fit_into_a_day_is_refused_from_the_first(api, settings):
+def test_a_spec_that_can_never_fit_into_a_day_is_refused_from_the_first(api, settings):
     keep(settings, user_bytes_per_day=50_000)
     assert submit(api, padded(60_000)).status_code == 429
     assert not Workflow.objects.exists()

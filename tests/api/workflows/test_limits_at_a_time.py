@@ -77,7 +77,7 @@ def test_a_check_tells_of_limits_too(mode, api):
 
 
 @pytest.mark.django_db
-def test_what_has_ended_does_not_count(api):
+def test_an_ended_workflow_does_not_count(api):
     pool = PoolFactory(max_num_workflows=1)
     submit(api, pool)
     Workflow.objects.update(status="COMPLETED")

@@ -54,7 +54,7 @@ def test_tasks_are_narrowed_by_user_status_pool_node_and_workflow(api):
     assert found(f"workflow_id={other.workflow.name}&all_users=True") == ["c"]
 
 
-def test_what_tasks_ask_for_is_summed_by_user_pool_and_priority_or_by_workflow(api):
+def test_the_requests_of_tasks_are_summed_by_user_pool_and_priority_or_by_workflow(api):
     """Two workflows of ann's in train, one of them with a finished task; one of bob's."""
     pool = PoolFactory(name="train")
     first, second = (WorkflowFactory(pool=pool, base_name=name) for name in ("first", "second"))

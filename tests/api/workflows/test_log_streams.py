@@ -212,7 +212,7 @@ def test_a_log_whose_stream_gave_nothing_before_its_group_was_released_is_read_f
     assert text_of(ask(api, group)) == "last words\n"
 
 
-def test_who_follows_too_long_is_told_so(api, cluster, settings):
+def test_a_reader_who_follows_too_long_is_told_so(api, cluster, settings):
     limited(settings, log_follow_seconds=0.2)
     group = TaskGroupFactory(status="RUNNING", pods=1)
     assert text_of(ask(api, group)) == "(followed for 0.2 seconds; ask again to go on)\n"
@@ -228,7 +228,7 @@ def test_who_follows_too_long_is_told_so(api, cluster, settings):
         ("COMPLETED", "?follow=True", False),
     ],
 )
-def test_what_is_followed(api, cluster, settings, case):
+def test_a_log_is_followed_as_its_status_and_the_query_have_it(api, cluster, settings, case):
     status, query, follows = case
     limited(settings, log_follow_seconds=0.1)
     group = TaskGroupFactory(status=status, pods=1)
@@ -359,7 +359,7 @@ def test_many_followers_read_the_rows_less_often(followers, want):
     assert follower.rows_seconds(followers) == 2.0
 
 
-def test_what_is_read_from_the_store_takes_no_place(api, cluster, settings):
+def test_a_log_read_from_the_store_takes_no_place(api, cluster, settings):
     limited(settings, web_threads=1)
     group = TaskGroupFactory(status="RUNNING")
     held = ask(api, group, "?follow=False")

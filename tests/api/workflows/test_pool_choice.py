@@ -181,7 +181,7 @@ def test_a_pool_that_the_caller_may_not_use_is_spoken_of_as_one_that_does_not_ex
     assert not Workflow.objects.exists()
 
 
-def test_who_may_submit_nowhere_is_refused(as_user, pool_of):
+def test_a_user_who_may_submit_nowhere_is_refused(as_user, pool_of):
     bea = as_user("bea")
     pool_of("a", 3)
     grant("bea", "pool/a", actions=("workflow:List",))

@@ -42,7 +42,7 @@ def restart(api, workflow, pool="h100", **more):
     return api.post(f"/api/pool/{pool}/workflow/{workflow}/restart", **more)
 
 
-def test_what_did_not_complete_runs_again_and_the_rest_is_carried_over(api, pool):
+def test_tasks_that_did_not_complete_run_again_and_the_rest_is_carried_over(api, pool):
     first = submitted(api, STEPS, "?priority=LOW&label=team=a&env_vars=SEED=7")
     ended(first, "FAILED", prepare="COMPLETED", learn="FAILED", report="FAILED_UPSTREAM")
     answer = restart(api, first.name)
@@ -122,7 +122,7 @@ def test_it_may_run_in_another_pool(api, pool):
     assert Workflow.objects.get(name="train-2").pool_name == "a100"
 
 
-def test_what_looks_like_a_template_in_what_was_rendered_is_not_rendered_again(api, pool):
+def test_a_template_in_a_rendered_text_is_not_rendered_again(api, pool):
     workflow = alone(environment={"SHELL_CODE": "{% raw %}{{ not_ours }}{% endraw %}"})
     first = submitted(api, workflow)
     assert Task.objects.get().spec["environment"] == {"SHELL_CODE": "{{ not_ours }}"}

@@ -51,25 +51,25 @@ def test_a_backend_may_have_none_where_the_installation_has_one(submit, settings
     assert submit(settings={"enabled": False}) == ([], None)
 
 
-def test_who_does_not_ask_is_not_told(submit):
+def test_a_spec_that_does_not_ask_for_a_barrier_gets_no_warning(submit):
     assert submit() == ([], None)
 
 
-def test_who_asks_in_vain_is_told(submit):
+def test_a_spec_that_asks_for_a_barrier_in_vain_is_warned(submit):
     (warning,), frozen = submit(barrier=True)
     assert frozen is None
     assert "has no image for a start barrier" in warning
 
 
-def test_who_wants_none_gets_none(submit):
+def test_a_spec_that_declines_the_barrier_gets_none(submit):
     assert submit(settings={"image": IMAGE}, barrier=False) == ([], None)
 
 
-def test_a_scheduler_without_gangs_has_one_only_for_who_asks(submit):
+def test_a_scheduler_without_gangs_has_a_barrier_only_for_a_spec_that_asks(submit):
     assert submit(settings={"image": IMAGE}, scheduler="default") == ([], None)
 
 
-def test_who_asks_a_scheduler_without_gangs_is_warned(submit):
+def test_a_spec_that_asks_a_scheduler_without_gangs_is_warned(submit):
     (warning,), frozen = submit(settings={"image": IMAGE}, scheduler="default", barrier=True)
     assert frozen.image == IMAGE
     assert "does not place all tasks" in warning

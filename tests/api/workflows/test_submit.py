@@ -244,7 +244,7 @@ def test_the_template_that_the_client_rendered_is_kept(submit):
     assert Workflow.objects.get().template_spec == "the {{ original }}"
 
 
-def test_what_is_frozen_does_not_follow_the_pool(submit, pool):
+def test_a_frozen_spec_does_not_follow_the_pool(submit, pool):
     accepted(submit(alone()))
     pool.topology_keys.all().delete()
     pool.delete()
@@ -430,7 +430,7 @@ def test_claims_that_share_no_node_ask_for_their_own_gpus(submit, pool, schedule
     assert GroupPlacement.from_json(group.placement, group.optional_placement).claim_gpus == {}
 
 
-def test_who_claims_and_why_is_shown_with_the_group(submit, api, two_platforms):
+def test_the_claiming_tasks_and_their_reason_are_shown_with_the_group(submit, api, two_platforms):
     name = accepted(submit(mixed(two_platforms)))["name"]
     (group,) = api.get(f"/api/workflow/{name}").json()["groups"]
     claims = {row["claim"]: (row["is_made"], row["tasks"]) for row in group["compute_domain"]["claims"]}
@@ -479,7 +479,7 @@ WARNINGS = {
 
 
 @pytest.mark.parametrize(("workflow", "want"), WARNINGS.values(), ids=WARNINGS)
-def test_what_is_accepted_and_may_surprise_is_said(submit, pool, workflow, want):
+def test_an_accepted_field_that_may_surprise_has_a_notice(submit, pool, workflow, want):
     labels = {"pool": "h100"} | {level.label: "1" for level in LEVELS}
     for _ in range(2):
         NodeFactory(cluster=pool.backend.cluster, labels=labels)

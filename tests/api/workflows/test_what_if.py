@@ -245,7 +245,7 @@ def test_more_groups_cost_no_more_queries_and_those_over_the_bound_are_counted(a
     assert queries()[0]["left_out"] == 4
 
 
-def test_who_keeps_the_pool_and_may_not_list_its_work_reads_no_names(as_user, pool, settings):
+def test_a_keeper_of_the_pool_who_may_not_list_its_work_reads_no_names(as_user, pool, settings):
     settings.DEFAULT_ROLES = []
     keeper = as_user("kim")
     Role.objects.create(name="keeper", policies=[{"actions": ["config:*"], "resources": ["pool/train"]}])
@@ -264,7 +264,7 @@ def test_who_keeps_the_pool_and_may_not_list_its_work_reads_no_names(as_user, po
     assert_error_shape(refused, 403)
 
 
-def test_who_holds_a_shared_node_is_told_to_those_alone_who_may_list_that_pool(as_user, pool, settings):
+def test_the_holder_of_a_shared_node_is_told_to_those_alone_who_may_list_that_pool(as_user, pool, settings):
     settings.DEFAULT_ROLES = []
     keeper = as_user("kim")
     policies = [{"actions": ["config:Read", "workflow:List"], "resources": ["pool/train"]}]
