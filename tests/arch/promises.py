@@ -36,7 +36,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/worker/test_sweeps.py::test_an_orphan_that_may_not_be_deleted_or_listed_keeps_no_other_one",
             "tests/worker/test_sweeps.py::test_orphans_are_swept_through_whichever_backend_of_the_cluster_answers",
             "tests/worker/test_sweeps.py::test_orphans_of_a_backend_that_is_gone_are_swept_for_a_while",
-            "tests/db/pools/test_sync.py::test_what_a_deleted_pool_had_goes_and_what_others_need_stays",
+            "tests/db/pools/test_sync.py::test_the_objects_of_a_deleted_pool_go_and_those_that_others_need_stay",
             "tests/cluster/pools/test_real_cluster.py::test_a_pool_comes_changes_and_goes",
         ),
         "4. A ComputeDomain is never deleted while its group's pods run": (
@@ -57,7 +57,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/worker/test_minimums.py::test_a_worker_that_dies_just_before_is_taken_over_from",
             "tests/e2e/test_evictions.py::test_a_gang_that_loses_a_task_and_lives_on_is_not_evicted_for_it",
             "tests/db/pools/test_sync.py::test_a_needed_topology_that_somebody_removed_comes_back",
-            "tests/worker/test_reconcile.py::test_what_the_cluster_refuses_for_good_ends_the_group_and_is_cleaned_up",
+            "tests/worker/test_reconcile.py::test_an_object_that_the_cluster_refuses_for_good_ends_the_group_and_is_cleaned_up",
         ),
         "6. No status goes backwards, and a terminal one never changes": (
             "tests/worker/test_record.py::test_a_task_moves_only_where_the_table_lets_it",
@@ -76,7 +76,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/worker/test_reconcile.py::test_a_cluster_that_does_not_answer_is_told_and_gone_on_with",
             "tests/worker/test_connections.py::test_a_connection_that_the_server_cut_is_replaced_before_the_next_task",
             "tests/worker/test_observer.py::test_it_goes_on_after_cuts_and_forgotten_history",
-            "tests/worker/test_observer.py::test_what_vanished_while_nobody_looked_is_found_out",
+            "tests/worker/test_observer.py::test_an_object_that_vanished_unobserved_is_found_out",
             "tests/e2e/test_lifecycle.py::test_work_for_a_cluster_that_is_away_is_accepted_and_carried_out_when_it_is_back",
         ),
     },
@@ -171,8 +171,8 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/api/workflows/test_isolation.py::test_labels_that_give_orders_stay_off_the_pods",
         ),
         "Objects in the cluster": (
-            "tests/e2e/test_rights.py::test_what_is_granted_is_used_and_nothing_else_is_asked_for",
-            "tests/worker/test_sweeps.py::test_what_is_not_ours_or_belongs_to_no_group_or_is_young_is_never_touched",
+            "tests/e2e/test_rights.py::test_granted_rights_are_used_and_no_others_are_asked_for",
+            "tests/worker/test_sweeps.py::test_an_object_that_is_not_ours_or_belongs_to_no_group_or_is_young_is_never_touched",
             "tests/worker/test_sweeps.py::test_a_copy_in_another_namespace_or_cluster_is_removed_and_the_group_keeps_its_own",
             "tests/worker/test_elsewhere.py::test_a_failed_pod_elsewhere_ends_nothing",
             "tests/worker/test_elsewhere.py::test_a_domain_and_a_pod_group_elsewhere_are_not_the_groups",
@@ -227,7 +227,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
     },
     "reference/cluster-rights.md": {
         "Rights in a cluster": (
-            "tests/e2e/test_rights.py::test_what_is_granted_is_used_and_nothing_else_is_asked_for",
+            "tests/e2e/test_rights.py::test_granted_rights_are_used_and_no_others_are_asked_for",
         ),
     },
     "how-to/install.md": {

@@ -85,7 +85,7 @@ def test_it_says_why_a_page_is_no_longer_fresh_and_goes_on_when_it_is(shown, ans
     expect(shown.locator("footer")).to_contain_text("This page updates itself.")
 
 
-def test_what_is_open_scrolled_and_in_focus_stays_so(shown):
+def test_an_open_scrolled_or_focused_part_stays_so(shown):
     def content(text):
         wide = "<div class=wide style='width:50px;overflow:auto'><p style='width:900px'>wide</p></div>"
         return part("live-a", f"{text}<details><summary>more</summary>inside</details>{wide}<a href=#>go</a>")

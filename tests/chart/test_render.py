@@ -137,7 +137,7 @@ def test_names_and_selectors_fit_together(objects):
         assert any(wanted <= pod["metadata"]["labels"].items() for pod in pods)
 
 
-def test_what_may_run_twice_runs_twice_apart_and_leaves_one_by_one(render):
+def test_a_process_that_may_run_twice_runs_twice_apart_and_leaves_one_by_one(render):
     objects = render()
     for name in ("web", "worker", "observer"):
         workload = ours(objects)[name]
@@ -368,7 +368,7 @@ def test_an_uninstallation_is_refused_while_there_is_work_unless_cleaning_is_wan
     assert command({"cleanup": {"enabled": True, "seconds": 600}}) == wanted
 
 
-def test_what_holds_work_or_logs_outlives_the_release(render):
+def test_an_object_that_holds_work_or_logs_outlives_the_release(render):
     kept = [
         obj["kind"]
         for obj in render(TABLE["logs on a volume of its own"])

@@ -73,7 +73,7 @@ def test_the_sight_of_other_tenants_pods_is_a_choice(render):
     assert of_the_chart(objects) == of_the_repository(["osmo"], leave_out=["osmo-topology-others"])
 
 
-def test_what_the_preflight_reads_besides_is_a_choice(render):
+def test_further_reads_of_the_preflight_are_a_choice(render):
     objects = render({"rights": {"preflight": False}})
     assert of_the_chart(objects) == of_the_repository(["osmo"], leave_out=["osmo-topology-preflight"])
 

@@ -234,7 +234,7 @@ def readyz(pod):
             return {}
 
 
-def test_what_no_attempt_would_change_is_tried_once(site):
+def test_a_failure_that_no_attempt_would_change_is_tried_once(site):
     running.secret(site.api, site.namespace, "osmo-short", **{"secret-key": "short"})
     words = site.refusal("install", changes={"secretKey": {"existingSecret": "osmo-short"}})
     assert "pre-install" in words

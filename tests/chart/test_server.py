@@ -216,7 +216,7 @@ MISSING = [
 ]
 
 
-def test_whatever_values_name_and_is_missing_is_named_before_anything_is_installed(
+def test_a_missing_object_that_values_name_is_named_before_anything_is_installed(
     helm, plane, cluster_api, restricted
 ):
     secrets = f"/api/v1/namespaces/{restricted}/secrets"

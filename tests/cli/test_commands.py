@@ -278,7 +278,7 @@ def test_logs_are_printed_and_followed_to_the_end(command, world, pool):
     assert command("watch", name).code == 3
 
 
-def test_what_is_not_there_is_refused_in_the_words_of_the_service(command):
+def test_a_missing_object_is_refused_in_the_words_of_the_service(command):
     for words in (
         ("explain", "nosuch-1"),
         ("logs", "nosuch-1"),

@@ -132,7 +132,7 @@ def test_a_login_that_does_not_succeed_is_one_sentence_and_leaves_nothing(bare, 
     assert not file.exists()
 
 
-def test_what_cannot_be_a_login_is_refused(bare, tmp_path):
+def test_words_that_cannot_be_a_login_are_refused(bare, tmp_path):
     (tmp_path / "empty").write_text("\n")
     for words, said in (
         (["login"], "Which service?"),

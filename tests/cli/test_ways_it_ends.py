@@ -66,7 +66,7 @@ def test_a_submission_that_is_sent_again_is_the_same_one(bare, answering):
     assert first[3] == again[3]
 
 
-def test_what_cannot_be_sent_is_told_and_ends_with_2(bare):
+def test_a_request_that_cannot_be_sent_is_told_and_ends_with_2(bare):
     login = ["--url", "http://x", "--token", "t"]
     cases = [
         (["pools"], "Which service?"),
@@ -96,7 +96,7 @@ def test_what_cannot_be_sent_is_told_and_ends_with_2(bare):
         assert "Traceback" not in ended.err
 
 
-def test_what_no_request_can_hold_is_named_in_one_sentence_and_ends_with_2(bare):
+def test_a_value_that_no_request_can_hold_is_named_in_one_sentence_and_ends_with_2(bare):
     """Arguments and variables are bytes: a shell passes on what is no UTF-8, and line breaks."""
     url, me = ["--url", "http://127.0.0.1:1"], ["--token", "t"]
     no_utf_8 = b"a\xff"
@@ -177,7 +177,7 @@ def test_an_error_as_yaml_is_the_services_own(bare, answering):
     assert (ended.code, ended.out, yaml.safe_load(ended.err)) == (1, "", body)
 
 
-def test_what_no_command_needs_is_not_imported(bare, answering):
+def test_a_module_that_no_command_needs_is_not_imported(bare, answering):
     """The command begins quickly: HTTP, tables for terminals and YAML are imported by those that use them."""
     login = {"OSMO_URL": answering(POOLS).url, "OSMO_TOKEN": "t"}
     for words, needless in (
@@ -245,7 +245,7 @@ def test_a_login_that_lasts_is_used_and_one_that_has_ended_is_renewed_or_told(tm
         found({"OSMO_CONFIG_FILE_DIR": str(tmp_path)})
 
 
-def test_who_is_logged_in_with_osmo_needs_nothing(bare, running_service, tmp_path):
+def test_a_user_who_is_logged_in_with_osmo_needs_nothing(bare, running_service, tmp_path):
     url, token = running_service["api_url"], running_service["token"]
     renewed = stored(
         tmp_path, url=url, osmo_token=True, token_login={"id_token": jwt(0), "refresh_token": token}
@@ -283,7 +283,7 @@ def test_a_terminal_however_narrow_shows_every_word_and_colours_only_where_wante
         assert {"training", "ONLINE", "gb200", "quick", "hall"} <= set(re.findall(r"\w+", text))
 
 
-def test_what_would_steer_a_terminal_is_made_harmless():
+def test_a_sequence_that_would_steer_a_terminal_is_made_harmless():
     (row,) = aligned([["\x1b[2Jgone", "two\nlines", "Zürich", "\u202eback"]])
     assert row == "\ufffd[2Jgone  two lines  Zürich  \ufffdback"
 
@@ -295,7 +295,7 @@ def test_a_reader_that_has_seen_enough_is_no_trouble(bare, answering):
         assert "Traceback" not in process.stderr.read()
 
 
-def test_whoever_interrupts_a_watch_is_not_shown_where_it_was(bare, answering):
+def test_an_interrupted_watch_does_not_show_where_it_was(bare, answering):
     reply = {"name": "w-1", "status": "RUNNING", "groups": []}
     login = {"OSMO_URL": answering((200, {}, json.dumps(reply))).url, "OSMO_TOKEN": "t"}
     process = bare.start("watch", "w-1", **login)

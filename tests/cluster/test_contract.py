@@ -393,7 +393,7 @@ def test_a_pod_on_a_node_waits_for_its_kubelet_unless_told_not_to(cluster, names
     assert cluster.get(POD, "p", namespace=namespace) is None
 
 
-def test_what_an_object_owns_goes_with_it(cluster, namespace):
+def test_an_owned_object_goes_with_its_owner(cluster, namespace):
     owner = cluster.create(CONFIG_MAP, config_map(namespace, "owner"))["metadata"]
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
     cluster.create(CONFIG_MAP, config_map(namespace, "owned", ownerReferences=[reference]))

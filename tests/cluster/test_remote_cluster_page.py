@@ -85,7 +85,7 @@ def fill(api, plane, account):
     api.patch(f"{SECRETS}/{account}-token", {"data": encoded})
 
 
-def test_what_the_page_types_gives_each_process_its_own_kubeconfig(
+def test_the_commands_of_the_page_give_each_process_its_own_kubeconfig(
     shell, plane, cluster_api, namespace, tmp_path
 ):
     shell(typed("1. Accounts in the remote cluster"))

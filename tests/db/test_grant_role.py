@@ -25,7 +25,7 @@ def test_roles_are_assigned_and_taken_away(ann):
     assert not read_grants(ann).allows(Action.WORKFLOW_CREATE, "pool/other")
 
 
-def test_what_does_not_exist_is_named_and_nothing_is_assigned(ann):
+def test_a_missing_user_or_role_is_named_and_nothing_is_assigned(ann):
     with pytest.raises(CommandError, match="no role 'trian'; there are osmo-admin"):
         grant("ann", "osmo-train", "trian")
     with pytest.raises(CommandError, match="There is no role"):

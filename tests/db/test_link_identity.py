@@ -37,7 +37,7 @@ def test_it_is_not_taken_from_another_user(ann):
     assert ann.identities.count() == 1
 
 
-def test_what_does_not_exist_is_named(ann, settings):
+def test_a_missing_user_or_provider_is_named(ann, settings):
     with pytest.raises(CommandError, match="no user 'anne'"):
         link("anne", "s-1")
     settings.IDENTITY_PROVIDER = None

@@ -38,7 +38,7 @@ def test_the_log_of_a_workflow_that_was_cancelled_by_force_is_there_too(world):
     assert SAID in logs(world, name)
 
 
-def test_who_follows_a_workflow_reads_to_its_end(world):
+def test_a_follower_of_a_workflow_reads_to_its_end(world):
     pool = world.make_pool()
     first, second = ("first", ["a"]), ("second", ["b"], {"inputs": "[{task: a}]"})
     name = world.submit(pool, workflow(first, second))
@@ -56,7 +56,7 @@ def test_who_follows_a_workflow_reads_to_its_end(world):
     assert [line.split()[0] for line in read[0].splitlines()] == ["[a]", "[b]"]
 
 
-def test_who_hangs_up_gives_the_place_back_though_nothing_is_said(world):
+def test_a_follower_that_hangs_up_gives_the_place_back_though_nothing_is_logged(world):
     pool = world.make_pool()
     name = world.submit(pool, workflow(("g", ["a"])))
     world.wait_group(name, "g", "RUNNING")

@@ -68,7 +68,7 @@ def full_run(world, queues):
     world.service.call("DELETE", f"/api/configs/pool/{kai}", {})
 
 
-def test_what_is_granted_is_used_and_nothing_else_is_asked_for(world, queues, plane):
+def test_granted_rights_are_used_and_no_others_are_asked_for(world, queues, plane):
     full_run(world, queues)
     wanted = set(rights.granted()) - RARE.keys()
 

@@ -47,7 +47,7 @@ def test_only_what_may_not_be_preempted_is_allocated_non_preemptible():
     assert gpus(statuses(runs, queue="q", preemptibility="non-preemptible")["q"].fixed) == "2"
 
 
-def test_what_stands_in_the_cluster_already_is_not_written_again():
+def test_a_status_that_stands_in_the_cluster_already_is_not_written_again():
     seen = statuses()
     assert set(seen) == {"above", "q", "idle"}
     known = tuple(dataclasses.replace(queue, status=seen[queue.name]) for queue in QUEUES)

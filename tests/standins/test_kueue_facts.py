@@ -216,7 +216,7 @@ def test_preemption_asks_and_waits():
     assert places(after(waiting), "high") == {}, "the pods are still there"
 
 
-def test_what_is_given_back_goes_to_the_preemptor_and_the_other_queues_again():
+def test_returned_quota_goes_to_the_preemptor_and_the_other_queues_again():
     given_back = (
         named(preempted(), "low").condition("Evicted"),
         Condition("QuotaReserved", False, "Pending", "given back"),
@@ -351,7 +351,7 @@ def ending(snapshot, *fields):
     )
 
 
-def test_what_is_named_is_kept_and_a_queue_with_a_reservation_too():
+def test_a_named_queue_is_kept_and_one_with_a_reservation_too():
     admitted = after(world(workload("w", pod_set(2, required=RACK))))
     everything = ending(admitted, "cluster_queues", "flavors", "topologies")
     assert guarded(everything) == {}

@@ -27,7 +27,7 @@ def test_quantities_are_kept_in_thousandths_rounded_up(written, want):
     assert amount(written) == want
 
 
-def test_what_is_no_quantity_is_named():
+def test_a_text_that_is_no_quantity_is_named():
     with pytest.raises(ValueError, match="'four' is no Kubernetes quantity"):
         amount("four")
 

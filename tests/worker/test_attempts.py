@@ -117,7 +117,7 @@ def test_no_pod_of_an_attempt_exists_before_the_last_one_of_the_attempt_before_i
     assert statuses(group) == ["RUNNING"] * 3
 
 
-def test_what_ran_stays_running_for_users_while_the_next_attempt_waits(world):
+def test_a_task_that_ran_stays_running_for_users_while_the_next_attempt_waits(world):
     group = recovering_gang(world)
     workflow, began = workflow_of(group), group.start_time
     world.cluster.players.remove(players.scheduler)
@@ -195,7 +195,7 @@ def test_a_group_whose_pods_somebody_deletes_again_and_again_pauses(world):
     assert row.attempt_not_before - row.attempt_began_at == timedelta(seconds=300)
 
 
-def test_what_was_said_of_the_nodes_of_an_attempt_ends_with_it(world):
+def test_conditions_of_the_nodes_of_an_attempt_end_with_it(world):
     group = recovering_gang(world)
     since = {"lastTransitionTime": "2026-01-01T00:00:00"}
     others = [entry for entry in group.conditions if entry["type"] not in ("NVLinkReady", "NodesHealthy")]
@@ -606,7 +606,7 @@ def a_node(name, *, since, ready):
     return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": {}}, "spec": {}, "status": status}
 
 
-def test_what_an_attempt_costs_does_not_grow_with_those_before(world):
+def test_the_cost_of_an_attempt_does_not_grow_with_those_before(world):
     group = recovering_gang(world)
     for _ in range(3):
         delete_pod(world, group)

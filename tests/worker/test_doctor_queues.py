@@ -65,7 +65,7 @@ def test_a_queue_that_a_group_joined_keeps_all_that_it_leads_to(world, pool):
 
 
 @pytest.mark.parametrize("kind", [CLUSTER_QUEUE, FLAVOR, TOPOLOGY], ids=lambda kind: kind.name)
-def test_what_a_pools_queue_leads_to_and_is_not_there_is_missing(world, pool, kind):
+def test_an_absent_object_that_a_pools_queue_leads_to_is_missing(world, pool, kind):
     (name,) = world.cluster.names(kind)
     world.cluster.remove(kind, name)
     assert findings() == [("half-made", "queue-missing")]

@@ -271,7 +271,7 @@ def test_a_running_group_says_since_when_a_node_is_out_of_its_domain(world, run)
     assert fresh(group).waiting_why == ""
 
 
-def test_what_was_not_ready_before_an_observer_was_away_counts_from_its_return(world, run):
+def test_a_node_that_was_not_ready_before_an_observer_was_away_counts_from_its_return(world, run):
     group = run()
     report(world, group, "Ready", "NotReady", "Ready")
     pass_time()

@@ -211,7 +211,7 @@ def test_a_claim_of_a_worker_that_died_is_taken_over(world):
     assert sweep.claim(group.backend_id) == [task.pk]
 
 
-def test_what_ended_unread_is_said_to_be_and_is_looked_for_no_more(db):
+def test_a_log_that_ended_unread_is_said_to_be_and_is_searched_no_more(db):
     with_pod = TaskFactory(status="COMPLETED", end_time=Now(), scheduling_start_time=Now())
     without = TaskFactory(group=with_pod.group, status="COMPLETED", end_time=Now())
     assert sweep.settle_released() == 0
@@ -279,7 +279,7 @@ def test_logs_that_are_too_old_and_logs_of_removed_workflows_go(world, settings,
     assert "older than logs are kept" in read(world, old)
 
 
-def test_what_a_dead_writer_began_is_cleared_away(world, store):
+def test_a_remnant_of_a_dead_writer_is_cleared_away(world, store):
     (task,) = kept(world, 1)
     KeptLog.objects.update(stored_at=None, begun_at=Now() - timedelta(hours=2))
     Task.objects.filter(pk=task.pk).update(log_state="unread", log_note="its worker died")

@@ -75,7 +75,7 @@ def pods():
     return {pod.name: pod for pod in ObservedPod.objects.all()}
 
 
-def test_what_is_there_and_what_comes_is_written_and_its_group_notified(world, observer):
+def test_present_and_new_objects_are_written_and_their_group_notified(world, observer):
     group = world.group(pods=1)
     world.reconcile(group)
     world.reconcile(group)
@@ -95,7 +95,7 @@ def test_what_is_there_and_what_comes_is_written_and_its_group_notified(world, o
     assert TaskGroup.objects.get().notifications > before
 
 
-def test_what_goes_is_marked_and_keeps_its_last_words(world, observer):
+def test_an_object_that_goes_is_marked_and_keeps_its_last_words(world, observer):
     group = world.group(pods=1)
     world.reconcile(group)
     world.reconcile(group)
@@ -109,7 +109,7 @@ def test_what_goes_is_marked_and_keeps_its_last_words(world, observer):
     until(lambda: not ObservedObject.objects.filter(kind="PodGroup").exists())
 
 
-def test_what_vanished_while_nobody_looked_is_found_out(world, observer):
+def test_an_object_that_vanished_unobserved_is_found_out(world, observer):
     group = world.group(pods=2)
     world.reconcile(group)
     world.reconcile(group)
@@ -325,7 +325,7 @@ def by_others():
     return {row.node: (row.gpu, row.cpu, row.pods) for row in ForeignUsage.objects.all()}
 
 
-def test_what_pods_of_others_hold_is_summed_by_node_and_ours_are_none_of_them(world, observer):
+def test_the_requests_of_others_pods_are_summed_by_node_and_ours_are_none_of_them(world, observer):
     group = world.group(pods=1)
     world.reconcile(group)
     world.reconcile(group)
@@ -440,7 +440,7 @@ def test_without_the_right_to_follow_queues_all_else_is_followed(world, observer
     assert cluster.queues_problem == ""
 
 
-def test_what_others_hold_that_cannot_be_written_holds_up_nothing_of_ours(world, observer, monkeypatch):
+def test_usage_of_others_that_cannot_be_written_holds_up_nothing_of_ours(world, observer, monkeypatch):
     def refused(cluster, others):
         raise DatabaseError("no room for others")
 
@@ -742,7 +742,7 @@ def test_slices_and_nodes_may_come_in_any_order_and_go(nvlink, observer):
     assert not ObservedSlice.objects.exists()
 
 
-def test_what_becomes_of_channels_while_nobody_looks_is_found_out(nvlink, observer):
+def test_a_change_of_channels_that_nobody_observed_is_found_out(nvlink, observer):
     cluster = Cluster.objects.get(uid=nvlink.uid)
     long_ago = timezone.now() - timedelta(days=1)
     for name in ("n1", "n2"):

@@ -76,7 +76,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_a_gang_got_is_kept_told_and_counted(world, case):
+def test_the_placement_of_a_gang_is_kept_told_and_counted(world, case):
     requirements, where, outcome, told = CASES[case]
     group = topology_gang(world, *requirements)
     world.settle(group)

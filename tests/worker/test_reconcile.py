@@ -348,7 +348,7 @@ def test_a_pod_that_somebody_deletes_ends_its_task(world):
     assert group.tasks.get().exit_code == 3001
 
 
-def test_what_its_scheduler_said_of_evicting_is_told(world):
+def test_the_schedulers_reason_for_evicting_is_told(world):
     group = world.group(pods=1)
     world.settle()
     world.cluster.put(
@@ -367,7 +367,7 @@ def test_what_its_scheduler_said_of_evicting_is_told(world):
     assert "fairer share (action: reclaim)" in group.tasks.get().failure_message
 
 
-def test_what_the_cluster_refuses_for_good_ends_the_group_and_is_cleaned_up(world):
+def test_an_object_that_the_cluster_refuses_for_good_ends_the_group_and_is_cleaned_up(world):
     group = world.group(pods=2)
     world.cluster.fail(Invalid("spec.x is not valid", status=422), verb="create", kind=POD)
     world.settle()

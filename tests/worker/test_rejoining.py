@@ -237,7 +237,7 @@ def test_a_try_that_the_rows_do_not_know_goes_from_a_placed_gang(db):
 
 @pytest.mark.parametrize("nvlink", [False, True])
 @pytest.mark.parametrize("response", [Response.REQUEUE, Response.TASK, Response.FAIL])
-def test_what_follows_a_pod_lost_before_its_record_is_up_to_the_policy(db, response, nvlink):
+def test_the_response_to_a_pod_lost_before_its_record_is_up_to_the_policy(db, response, nvlink):
     world = World()
     policy = RecoveryPolicy(node_lost=response, preempted=response, failed=response, backoff_first=0.001)
     group = native_gang(world, nvlink=nvlink, policy=policy)

@@ -89,7 +89,7 @@ def test_a_group_at_its_barrier_names_who_waits_and_who_has_no_address(world, gr
     assert row.waiting_evidence["start_barrier"]["without_address"] == ["task-2"]
 
 
-def test_who_ended_before_its_peers_saw_it_is_named_on_their_pods(world, group):
+def test_a_task_that_ended_before_its_peers_saw_it_is_named_on_their_pods(world, group):
     lead, second, third = group.tasks.order_by("position")
     world.settle()
     world.complete(second)

@@ -49,7 +49,7 @@ def test_groups_of_two_users_do(world, groups):
     assert (suspect.node, suspect.groups, suspect.users, suspect.faults) == ("node-7", 2, 2, ["node_lost"])
 
 
-def test_what_was_long_ago_does_not_count_and_is_deleted(world, groups):
+def test_a_failure_of_long_ago_does_not_count_and_is_deleted(world, groups):
     fail(groups[0], ago=timedelta(days=2))
     fail(groups[1])
     assert suspects_of(world.uid) == {}

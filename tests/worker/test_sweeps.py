@@ -243,7 +243,7 @@ def test_a_copy_in_another_namespace_or_cluster_is_removed_and_the_group_keeps_i
         assert cluster.names(POD) == left, (uid, namespace)
 
 
-def test_what_is_not_ours_or_belongs_to_no_group_or_is_young_is_never_touched(db):
+def test_an_object_that_is_not_ours_or_belongs_to_no_group_or_is_young_is_never_touched(db):
     cluster = old_cluster()
     orphan(cluster, POD, "theirs", group="0" * 32, owner="f" * 32)
     cluster.put(
@@ -263,7 +263,7 @@ def test_namespaces_of_running_groups_are_swept_after_their_backend_moved(world)
     assert orphans.namespaces_of(world.uid) == {"osmo", "elsewhere"}
 
 
-def test_what_was_seen_of_groups_released_long_ago_is_dropped(world):
+def test_the_observations_of_groups_released_long_ago_are_dropped(world):
     old, new = world.group(), world.group()
     world.settle()
     world.finish(old)

@@ -202,7 +202,7 @@ def leaked():
     return sorted(finding.object for finding in findings if finding.kind == "leaked")
 
 
-def test_what_it_says_of_evicting_is_told(world, admin, pool):
+def test_a_third_party_schedulers_word_on_evicting_is_told(world, admin, pool):
     submit(admin, gang(1))
     world.settle()
     group = TaskGroup.objects.get()

@@ -53,7 +53,7 @@ def test_a_file_is_applied_once_and_again_when_it_changes(file):
     assert Pool.objects.get(name="train").nvlink is False
 
 
-def test_what_the_file_does_not_say_is_deleted(file):
+def test_a_pool_that_the_file_does_not_name_is_deleted(file):
     declared.apply()
     file.write_text(FILE.replace("  spare:\n    backend: kai\n", ""))
     with at_work() as usage:

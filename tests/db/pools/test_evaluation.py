@@ -100,7 +100,7 @@ def test_since_when_it_holds_outlives_a_change_of_the_message(pool):
     assert after["lastTransitionTime"] == before["lastTransitionTime"]
 
 
-def test_what_is_no_longer_asked_is_no_longer_answered(pool):
+def test_a_condition_of_a_key_goes_with_the_key(pool):
     evaluate(pool)
     pool.topology_keys.all().delete()
     evaluate(pool)
@@ -145,7 +145,7 @@ def test_a_change_of_configuration_makes_a_cluster_due(pool):
     }
 
 
-def test_what_commits_during_an_evaluation_is_evaluated_again(pool):
+def test_a_commit_during_an_evaluation_is_evaluated_again(pool):
     changes = evaluation.changes_of(pool.backend.cluster_id)
     services.patch_pool(name=pool.name, changes={"description": "new"}, change=ADMIN)
     evaluation.mark_evaluated(pool.backend.cluster_id, changes=changes)

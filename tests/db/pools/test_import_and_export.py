@@ -61,7 +61,7 @@ def test_an_import_repeated_changes_nothing(load):
     assert list(ConfigRevision.objects.values_list("pk", flat=True)) == before
 
 
-def test_what_was_exported_makes_the_same_configuration_elsewhere(load):
+def test_an_export_makes_the_same_configuration_elsewhere(load):
     load(FILE)
     services.patch_workflow_config(changes={"max_num_tasks": 7}, change=ADMIN)
     exported = dump()
@@ -165,7 +165,7 @@ def test_a_scheduler_changes_together_with_the_pools_it_could_not_hold(load):
     assert Backend.objects.get().scheduler_type == "default"
 
 
-def test_what_a_file_leaves_out_stays_unless_pruned(load):
+def test_an_object_that_a_file_leaves_out_stays_unless_pruned(load):
     load(FILE)
     less = FILE.replace("  spare:\n    backend: kai\n", "")
     load(less)

@@ -137,7 +137,7 @@ def test_two_pools_of_the_same_nodes_and_keys_share_flavor_and_topology(cluster)
 
 
 @pytest.mark.parametrize("end", ["pool", "setting", "scheduler"])
-def test_what_nobody_needs_goes_in_order(cluster, end):
+def test_objects_that_nobody_needs_go_in_order(cluster, end):
     register(**OWN)
     save()
     settle(cluster)
@@ -218,7 +218,7 @@ def test_somebody_elses_queue_of_our_name_is_left_alone_and_reported(cluster):
     assert cluster.names(LOCAL_QUEUE) == []  # it would lead our groups into somebody else's queue
 
 
-def test_what_somebody_deleted_is_made_again_after_it_is_gone(cluster):
+def test_an_object_that_somebody_deleted_is_made_again_after_it_is_gone(cluster):
     register(**OWN)
     save()
     settle(cluster)

@@ -84,7 +84,7 @@ def test_an_edit_in_the_cluster_is_undone(cluster):
     assert cluster.get(KAI_QUEUE, leaf)["spec"]["parentQueue"] == names.parent_queue("osmo")
 
 
-def test_what_a_deleted_pool_had_goes_and_what_others_need_stays(cluster):
+def test_the_objects_of_a_deleted_pool_go_and_those_that_others_need_stay(cluster):
     register()
     save("one", keys=[ZONE])
     save("two", keys=[ZONE, RACK])
@@ -95,7 +95,7 @@ def test_what_a_deleted_pool_had_goes_and_what_others_need_stays(cluster):
     assert levels_of(cluster) == [(ZONE["label"],)]
 
 
-def test_what_running_groups_name_outlives_the_pool(cluster, running):
+def test_objects_that_running_groups_name_outlive_the_pool(cluster, running):
     register()
     save()
     settle(cluster)

@@ -167,7 +167,7 @@ class Writers:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_kept_equals_what_is_read_anew_after_every_change(pool, monkeypatch, seed):
+def test_the_kept_rows_equal_those_read_anew_after_every_change(pool, monkeypatch, seed):
     rng = random.Random(seed)
     writers = Writers(pool, rng)
     for _ in range(STEPS):
@@ -230,7 +230,7 @@ def test_a_group_of_a_version_that_this_release_cannot_read_counts_and_is_left_o
     assert (waiting.count, [group.workflow for group in waiting.groups]) == (2, [older.workflow.name])
 
 
-def test_what_did_not_change_is_not_made_again_and_costs_one_statement(pool):
+def test_an_unchanged_list_is_not_made_again_and_costs_one_statement(pool):
     first, second = wait(pool, ago=9), wait(pool, ago=5)
     kept = before(pool)
     TaskGroup.objects.filter(pk=first.pk).update(lease_until=timezone.now())

@@ -66,12 +66,12 @@ def put_workload(group, *, namespace, admitted=True):
     )
 
 
-def test_what_others_reserved_leaves_no_quota(group):
+def test_reservations_of_others_leave_no_quota(group):
     put_workload(group, namespace=group.placement["namespace"], admitted=False)
     assert answers(group) == ("not_now", "short")
 
 
-def test_what_the_group_itself_has_reserved_is_not_in_its_way(group):
+def test_a_reservation_of_the_group_itself_is_not_in_its_way(group):
     put_workload(group, namespace=group.placement["namespace"])
     assert answers(group) == ("now", "admits")
 

@@ -96,7 +96,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_is_kept_equals_what_is_read_anew(cluster, change):
+def test_the_kept_nodes_equal_those_read_anew(cluster, change):
     snapshot(cluster)
     change(Node.objects.filter(cluster=cluster))
     assert snapshot(cluster) == fresh(cluster)
@@ -299,7 +299,7 @@ def test_a_transaction_that_began_before_a_reading_and_ends_after_is_noticed(clu
     assert [node.name for node in snapshot(cluster).nodes if node.closed] == ["n1", "n2"]
 
 
-def test_what_was_used_longest_ago_is_dropped_beyond_the_limit(cluster, monkeypatch):
+def test_the_table_used_longest_ago_is_dropped_beyond_the_limit(cluster, monkeypatch):
     monkeypatch.setattr(recent_values, "MOST_NODES", 20)
     for label in ("a", "b", "c"):
         snapshot(cluster, labels=[label], levels=())

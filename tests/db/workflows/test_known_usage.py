@@ -186,7 +186,7 @@ class Writers:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_kept_equals_what_is_read_anew_after_every_change(pool, seed):
+def test_the_kept_rows_equal_those_read_anew_after_every_change(pool, seed):
     rng = random.Random(seed)
     writers = Writers(pool, rng)
     groups = TaskGroup.objects.order_by("?").values_list("pk", flat=True)
@@ -206,7 +206,7 @@ def test_a_look_at_a_group_changes_nothing(pool):
     assert usage(pool).of_groups is before.of_groups
 
 
-def test_what_did_not_change_is_not_read_again(pool):
+def test_an_unchanged_node_is_not_read_again(pool):
     for node in NODES:
         running(pool, node)
     first = observed(pool)

@@ -37,7 +37,7 @@ def store(request, tmp_path):
     return S3Store(bucket=request.getfixturevalue("bucket"), prefix=f"/some/{uuid.uuid4()}/", endpoint="")
 
 
-def test_what_was_put_is_got_until_it_is_removed(store):
+def test_a_log_is_got_from_its_put_until_its_removal(store):
     assert store.get(name()) is None
     store.put(name(), b"one")
     store.put(name(1), b"other")
@@ -81,7 +81,7 @@ def test_files_are_for_the_service_alone_and_a_directory_goes_with_its_last_log(
     assert list((tmp_path / "logs").iterdir()) == []
 
 
-def test_what_a_killed_writer_left_goes_with_its_log(tmp_path):
+def test_a_remnant_of_a_killed_writer_goes_with_its_log(tmp_path):
     store = FileStore(tmp_path)
     store.put(name(), b"one")
     (tmp_path / f"{name()}.00ff.part").write_bytes(b"ha")

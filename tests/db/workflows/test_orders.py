@@ -101,7 +101,7 @@ def test_a_gang_for_which_nothing_changed_is_not_read_and_takes_no_turn(pool, mo
     assert read == [younger.pk]
 
 
-def test_who_had_no_turn_is_counted_whether_its_nodes_were_read_or_not(pool):
+def test_a_gang_without_a_turn_is_counted_whether_its_nodes_were_read_or_not(pool):
     for age in (50, 40, 30):
         waiting_gang(pool, age=age)
 
