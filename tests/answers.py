@@ -10,7 +10,7 @@ from workflows.logs import follow
 
 
 class _ThisThread(Executor):
-    """What coroutines of another thread have threads do is done by the test's, whose connection it needs."""
+    """The test's thread does what coroutines give to threads, since that needs the test's connection."""
 
     def __init__(self):
         self.calls = queue.SimpleQueue()

@@ -29,7 +29,7 @@ def pytest_configure(config):
 
 @pytest.fixture(autouse=True)
 def _no_marks_of_clusters():
-    """What a process knows of the marks in its clusters ends with each test."""
+    """A process forgets the marks in its clusters after each test."""
     from pools.clusters import guard  # noqa: PLC0415 -- once Django has its settings
 
     guard.forget()

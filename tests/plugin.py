@@ -64,7 +64,7 @@ def _belongs(item: pytest.Item, *, deep: bool) -> bool:
 def _dealt(items: Iterable[pytest.Item], workers: int) -> list[pytest.Item]:
     """Give half of the workers what waits for the service, to begin with; the others compute meanwhile.
 
-    Each worker begins with a part of the list, all as long. What may take longest comes first, and the tests
+    Each worker begins with a part of the list, all as long. The longest come first, and the tests
     of a file stay together, since they share what is set up for them.
     """
     tests = sorted(items, key=lambda item: (-_limit(item), not _waits(item)))

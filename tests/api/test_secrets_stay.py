@@ -1,4 +1,4 @@
-"""What is secret is in no log line, no event, no answer and no error, whether things go well or not.
+"""A secret is in no log line, no event, no answer and no error, whether things go well or not.
 
 Every secret here is a distinctive word, so that all that was written and answered can be searched for it.
 Not secret from a caller are the token that was just made for them and what they wrote themselves.

@@ -1,4 +1,4 @@
-"""What several test modules build stands in ``tests/builders``, or beside them in a module without tests."""
+"""Values that several test modules build stand in ``tests/builders``, or in a module beside them."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""What the stand-in says of KAI is written down in a page that everybody has."""
+"""A page that everybody has holds each fact of KAI that the stand-in rests on."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What the how-to pages name is there: commands with their options, settings, metrics, alerts, files."""
+"""The how-to pages name only what exists: commands with their options, settings, metrics, alerts, files."""
 
 import argparse
 import re

@@ -166,7 +166,7 @@ def do_everything(backend):
 
 @pytest.fixture
 def no_grace(monkeypatch):
-    """Whatever no row wants is an orphan at once."""
+    """An object that no row wants is an orphan at once."""
     monkeypatch.setattr(orphans, "GRACE", timedelta(minutes=-1))
 
 

@@ -1,7 +1,7 @@
 """The accounts and roles of ``deploy/rbac`` in a test's cluster, and what they were used for.
 
 Every e2e test lets the service act with these and nothing more, so a right that is missing fails some test
-for real. What was used is read from the audit log, which the local cluster keeps for these accounts.
+for real. The used rights are read from the audit log, which the local cluster keeps for these accounts.
 """
 
 import json
@@ -128,8 +128,8 @@ def _expanded(account, rule):
 def used(log, namespaces):
     """{(account, verb, resource): allowed} of the requests in these namespaces or in none.
 
-    Each is there twice, with the object's name behind the resource and without. What is granted in a
-    namespace may be refused everywhere: ``manage.py doctor`` lists a whole cluster if it may, else its
+    Each is there twice, with the object's name behind the resource and without. A right in one
+    namespace may be refused in all: ``manage.py doctor`` lists a whole cluster if it may, else its
     namespaces.
     """
     prefix = f"system:serviceaccount:{SYSTEM}:"

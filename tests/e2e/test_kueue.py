@@ -260,7 +260,7 @@ def test_claims_for_one_gpu_each_get_a_node_each(world, queues):
     text = workflow(("g", list("abc")), resources="one: {gpu: 1}")
 
     def warnings():
-        """What half a node is follows from nodes, which the observer reports after the pool was made."""
+        """The size of half a node follows from nodes, which the observer reports after the pool was made."""
         return world.service.submit(pool, text, dry_run=True)["warnings"]
 
     world.wait(warnings, lambda told: any("more than half of a node" in warning for warning in told))

@@ -1,4 +1,4 @@
-"""What tasks said can be read after their pods are gone, whatever way they went."""
+"""The logs of tasks can be read after their pods are gone, whatever way they went."""
 
 import http.client
 import threading

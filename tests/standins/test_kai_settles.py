@@ -1,6 +1,6 @@
 """Groups that are evicted and at once made anew, as a service does that brings them back: it comes to rest.
 
-Each of two queues has some groups of the lowest priority. What is evicted is replaced by a group that is the
+Each of two queues has some groups of the lowest priority. An evicted one is replaced by a group that is the
 youngest, in the next cycle.
 """
 

@@ -176,7 +176,7 @@ OPENINGS = {
 
 
 class Log:
-    """What the server has written since the last look."""
+    """What the server has written since the last read."""
 
     def __init__(self, path):
         self._path, self._offset = path, path.stat().st_size

@@ -1,4 +1,4 @@
-"""What KAI's binder does with a gang is read where KAI itself says nothing of it any more."""
+"""The binder's part in a gang is read where KAI itself says nothing of it any more."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What names a group from another namespace or cluster is not the group's, whatever it is called."""
+"""An object that names a group from another namespace or cluster is not the group's, whatever its name."""
 
 import copy
 

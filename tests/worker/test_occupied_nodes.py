@@ -1,4 +1,4 @@
-"""Whose ComputeDomain holds a node is named to those who may know that workflow, and told to all others."""
+"""All hear that another ComputeDomain holds a node; those who may know its workflow read the name."""
 
 from django.utils import timezone
 

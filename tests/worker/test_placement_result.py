@@ -1,4 +1,4 @@
-"""What a gang got is judged when it is placed, kept with it, told in its timeline and counted."""
+"""The placement of a gang is judged when it is placed, kept with it, told in its timeline and counted."""
 
 import pytest
 

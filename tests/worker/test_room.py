@@ -60,7 +60,7 @@ def test_a_group_that_waits_for_room_costs_no_call(world):
 
 @pytest.mark.parametrize(("waited", "pause"), [(1, 3), (40, 40), (900, 120)])
 def test_the_longer_a_group_waits_for_room_the_more_rarely_it_is_reconciled(world, waited, pause):
-    """What others use of the queue stands in its reason, and nobody notifies it when that changes."""
+    """Usage of the queue by others stands in its reason, and nobody notifies it when that changes."""
     group = queued_gang(world)
     began = timezone.now()
     times = ("processing_start_time", "scheduling_start_time")

@@ -221,7 +221,7 @@ def test_a_token_for_the_pages_is_refused(case, identity, monkeypatch):
 
 
 def test_a_good_token_for_the_pages_is_accepted(identity, monkeypatch):
-    """What the test above changes is what is refused there."""
+    """The refusal above comes from the change that its test makes."""
     browser = Client()
     query = parse_qs(urlsplit(start(browser)).query)
     token = identity.token(aud=PAGES_CLIENT, nonce=query["nonce"][0])

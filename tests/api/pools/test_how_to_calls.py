@@ -1,4 +1,4 @@
-"""What the how-to pages send to the REST interface is accepted by it."""
+"""The REST interface accepts the requests of the how-to pages."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Who writes a pool hands out nothing of a backend that is not theirs to hand out, through any door."""
+"""A pool's keeper hands out nothing of a backend that is not theirs to hand out, through any door."""
 
 import pytest
 from django.contrib.auth.models import User

@@ -1,4 +1,4 @@
-"""What a user writes reaches nothing that their pool does not allow, whatever they write."""
+"""A user's spec reaches nothing that their pool does not allow, whatever it says."""
 
 import json
 

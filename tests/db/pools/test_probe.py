@@ -1,4 +1,4 @@
-"""What is known of a backend comes from its cluster's own answers."""
+"""Knowledge of a backend comes from its cluster's own answers."""
 
 from datetime import timedelta
 

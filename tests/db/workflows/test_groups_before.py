@@ -1,4 +1,4 @@
-"""What a process keeps of the groups that go first is what PostgreSQL has, whoever wrote it and however."""
+"""A process keeps the rows of groups that go first as PostgreSQL has them, whoever wrote them and however."""
 
 import random
 from datetime import timedelta

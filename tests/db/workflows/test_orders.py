@@ -176,7 +176,7 @@ def test_no_order_is_sought_for(pool, change):
 
 
 def repinning(group):
-    """What the first of two searches proposed has been taken: the pins of before are kept for a return."""
+    """The proposal of the first of two searches has been taken: the pins of before are kept for a return."""
     TaskGroup.objects.filter(pk=group.pk).update(repinning=True, other_pins=[])
 
 

@@ -1,4 +1,4 @@
-"""Who is believed when headers say who is calling."""
+"""Trust in headers that say who is calling."""
 
 import ipaddress
 

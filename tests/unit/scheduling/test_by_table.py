@@ -1,4 +1,4 @@
-"""What is accepted at one version of a scheduler is rendered at that version."""
+"""A field that is accepted at one version of a scheduler is rendered at that version."""
 
 import pytest
 

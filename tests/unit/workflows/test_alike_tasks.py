@@ -1,4 +1,4 @@
-"""What tasks of a gang have in common is worked out once, and no pod and no weight differs for it."""
+"""Common values of a gang's tasks are worked out once, and no pod and no weight differs for it."""
 
 from dataclasses import replace
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Who is told to come again later, and who is let in all the same."""
+"""Callers that are told to come again later, and those that are let in all the same."""
 
 import pytest
 

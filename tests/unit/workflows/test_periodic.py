@@ -1,4 +1,4 @@
-"""What beat asks for is neither late behind other work, nor void by a clock, nor done too often."""
+"""A periodic task is neither late behind other work, nor void by a clock, nor done too often."""
 
 import pytest
 import time_machine

@@ -1,4 +1,4 @@
-"""What is frozen at submission reads back as it was written."""
+"""A placement frozen at submission reads back as it was written."""
 
 import json
 from dataclasses import replace

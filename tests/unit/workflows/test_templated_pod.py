@@ -1,4 +1,4 @@
-"""What this service says of a pod, no template changes, not even one that nobody checked."""
+"""No template changes a field of a pod that this service sets, not even a template that nobody checked."""
 
 from dataclasses import replace
 from uuid import UUID
