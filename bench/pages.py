@@ -51,12 +51,12 @@ def _of_size(client: Any, size: int) -> Figures:
 
 
 def _timed(client: Any, path: str, headers: dict[str, str], *, code: int) -> dict[str, float]:
-    from pages.drawn import drawn_values  # noqa: PLC0415 -- after django.setup
+    from pages.drawn import drawn_pages  # noqa: PLC0415 -- after django.setup
 
     cpu, times, kib = [], [], 0.0
     for _ in range(REQUESTS + 1):
         if not headers:
-            drawn_values.clear()  # a page that is requested without a tag is measured with its making
+            drawn_pages.clear()  # a page that is requested without a tag is measured with its making
         began = time.process_time(), time.perf_counter()
         answer = client.get(path, headers=headers)
         cpu.append(1000 * (time.process_time() - began[0]))

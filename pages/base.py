@@ -23,7 +23,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from pages.drawn import drawn_values
+from pages.drawn import drawn_pages
 from pages.pool_rows import MOST_SECONDS, PageRows
 from web.access.permissions import caller
 from web.access.rights import grants_of
@@ -120,13 +120,13 @@ def unless_unchanged(
     """
     grants, address = grants_of(caller(page.request)), page.request.get_full_path()
     key = sha256(repr((grants, address)).encode()).hexdigest()
-    drawn: DrawnContext | None = drawn_values.find(key, version=rows().version())
+    drawn: DrawnContext | None = drawn_pages.find(key, version=rows().version())
     if drawn is None:
         with one_moment() as is_one_moment:  # so that the version is that of these rows
             version = rows().version()
             drawn = DrawnContext.of(make())
         if is_one_moment:
-            drawn_values.keep(key, drawn, version=version, seconds=MOST_SECONDS)
+            drawn_pages.keep(key, drawn, version=version, seconds=MOST_SECONDS)
     return _unless_known(page, template, drawn)
 
 

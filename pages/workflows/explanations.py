@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
 
-from pages.drawn import drawn_values
+from pages.drawn import drawn_explanations
 from pools.selectors import Caller
 from web.access.rights import grants_of
 from workflows.explain.report import WaitExplanation, explain_waits
@@ -26,12 +26,12 @@ def explanations_of(groups: Sequence[TaskGroup], *, user: Caller, now: datetime)
     if not waiting:
         return []
     key = f"why:{_digest(waiting, user)}"
-    drawn: list[WaitExplanation] | None = drawn_values.find(key)
+    drawn: list[WaitExplanation] | None = drawn_explanations.find(key)
     if drawn is not None:
         return drawn
     began = time.monotonic()
     explanations = explain_waits(waiting, user=user, now=now)
-    drawn_values.keep(key, explanations, seconds=max(SHORTEST, SHARE * (time.monotonic() - began)))
+    drawn_explanations.keep(key, explanations, seconds=max(SHORTEST, SHARE * (time.monotonic() - began)))
     return explanations
 
 

@@ -18,7 +18,7 @@ from django.utils import timezone
 import pages.map.views
 import pages.pools.views
 from pages import drawn
-from pages.drawn import drawn_values
+from pages.drawn import drawn_pages
 from pages.pool_rows import GROUP_COLUMNS, MAP_SOURCES, POOL_SOURCES, WAITING_COLUMNS, RowSource
 from pools.models import Backend, Cluster, ForeignUsage, Node, Platform, Pool, SuspectNode, TopologyKey
 from tests.factories import (
@@ -70,7 +70,7 @@ CALLERS = {"auth_user", "django_session", "web_role", "web_roleassignment"}
 
 @pytest.fixture(autouse=True)
 def clear_before():
-    drawn_values.clear()
+    drawn_pages.clear()
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def other_backend():
 def test_each_change_of_what_a_page_shows_gives_the_new_page(change, browser, page):
     change()
     answer = again(browser, page.address)
-    drawn_values.clear()
+    drawn_pages.clear()
     want = browser.get(page.address)
     assert answer.status_code == 200
     assert answer["ETag"] == want["ETag"] != browser.etag
@@ -273,7 +273,7 @@ def test_a_row_that_is_written_makes_the_page_again_unless_its_columns_say_no(br
 
 
 def test_a_page_reads_no_table_but_its_sources(browser, page):
-    drawn_values.clear()
+    drawn_pages.clear()
     with CaptureQueriesContext(connection) as statements:
         assert browser.get(page.address).status_code == 200
     read = set().union(*(tables_in(row["sql"]) for row in statements))
@@ -281,7 +281,7 @@ def test_a_page_reads_no_table_but_its_sources(browser, page):
 
 
 def test_a_page_reads_no_column_of_a_group_but_those_that_count(browser, page):
-    drawn_values.clear()
+    drawn_pages.clear()
     with CaptureQueriesContext(connection) as statements:
         browser.get(page.address)
     columns = {
@@ -325,14 +325,14 @@ def test_a_reader_with_other_rights_has_nothing_of_what_was_drawn_for_others(bro
 
 
 def test_a_page_that_is_read_in_a_transaction_of_its_caller_is_not_kept(browser, page, monkeypatch):
-    drawn_values.clear()
-    monkeypatch.setattr(drawn_values, "keep", None)
+    drawn_pages.clear()
+    monkeypatch.setattr(drawn_pages, "keep", None)
     with transaction.atomic():
         assert browser.get(page.address).status_code == 200
 
 
 def test_a_value_that_is_no_longer_good_is_made_by_one_caller_while_others_have_it(monkeypatch):
-    values = drawn.DrawnValues()
+    values = drawn.DrawnValues(most=2)
     values.keep("a", "old", seconds=-1)
     assert [values.find("a"), values.find("a")] == [None, "old"]
     values.keep("a", "new", seconds=60)
@@ -342,9 +342,17 @@ def test_a_value_that_is_no_longer_good_is_made_by_one_caller_while_others_have_
     assert [values.find("a"), values.find("a")] == [None, None]
 
 
-def test_only_the_values_that_were_used_last_are_kept(monkeypatch):
-    monkeypatch.setattr(drawn, "MOST", 2)
-    values = drawn.DrawnValues()
+@pytest.mark.parametrize(
+    ("version", "late"), [("", -1 - drawn.LATE_SECONDS), ("1", -1)], ids=["without a version", "of a version"]
+)
+def test_a_value_is_given_to_nobody_for_longer_than_it_may_serve(version, late):
+    values = drawn.DrawnValues(most=2)
+    values.keep("a", "old", version=version, seconds=late)
+    assert [values.find("a", version=version), values.find("a", version=version)] == [None, None]
+
+
+def test_only_the_values_that_were_used_last_are_kept():
+    values = drawn.DrawnValues(most=2)
     for key in ("a", "b"):
         values.keep(key, key, seconds=60)
     values.find("a")
@@ -370,7 +378,7 @@ def test_a_page_that_is_made_while_its_rows_change_is_not_taken_for_the_new_rows
         elsewhere(lambda: Node.objects.filter(name="n0").update(unschedulable=True))
         return content
 
-    drawn_values.clear()
+    drawn_pages.clear()
     with monkeypatch.context() as patch:
         patch.setattr(page.views, page.content, slow)
         browser.etag = browser.get(page.address)["ETag"]
