@@ -68,10 +68,7 @@ def _consider(gang: UnplacedGang, observed: ObservedNodes, circumstances: str) -
     row = TaskGroup.objects.filter(pk=gang.pk).first()
     if row is None:
         return
-    values = group_values(row, GroupPlacement.from_json(row.placement, row.optional_placement))
-    changes = _proposal(values, observed, gang)
-    if not changes and (gang.may_pin or values.pins):
-        changes = _pins_proposal(values, observed, gang)
+    changes = _changes(row, observed, gang)
     rows = unanswered().filter(
         pk=row.pk, set_order=row.set_order, preference_levels=row.preference_levels, pins=row.pins
     )
@@ -79,6 +76,18 @@ def _consider(gang: UnplacedGang, observed: ObservedNodes, circumstances: str) -
         if rows.update(searched_capacity=circumstances, searched_at=Now(), **changes) and changes:
             mark_due([row.pk])
     ORDER_SEARCHES.labels("proposed" if changes else "none").inc()
+
+
+def _changes(row: TaskGroup, observed: ObservedNodes, gang: UnplacedGang) -> dict[str, object]:
+    """The columns of all that the gang is proposed; none for a row that this release does not read."""
+    try:
+        values = group_values(row, GroupPlacement.from_json(row.placement, row.optional_placement))
+    except ValueError:  # of a newer release, whose workers search for it
+        return {}
+    changes = _proposal(values, observed, gang)
+    if not changes and (gang.may_pin or values.pins):
+        changes = _pins_proposal(values, observed, gang)
+    return changes
 
 
 def _proposal(values: GroupValues, observed: ObservedNodes, gang: UnplacedGang) -> dict[str, object]:

@@ -56,6 +56,17 @@ def test_it_is_considered_again_only_after_the_free_capacity_changed(pool):
     assert row(group).proposed_order is not None
 
 
+def test_a_group_of_a_newer_release_keeps_no_other_one_from_its_turn(pool):
+    unreadable, group = waiting_gang(pool, age=50), waiting_gang(pool, age=5)
+    TaskGroup.objects.filter(pk=unreadable.pk).update(
+        optional_placement={}, placement=row(unreadable).placement | {"of_tomorrow": True}
+    )
+
+    assert propose(pool) == 0
+    assert row(group).proposed_order is not None
+    assert (row(unreadable).proposed_order, bool(row(unreadable).searched_at)) == (None, True)
+
+
 def test_the_oldest_are_first_and_the_others_wait_for_a_later_turn(pool):
     younger, older = waiting_gang(pool, age=5), waiting_gang(pool, age=50)
     ticks = iter(range(100))
