@@ -1,7 +1,7 @@
 """The verdict against Kubernetes' own scheduler, the real one, on small clusters drawn at random.
 
 Each world is a handful of nodes with a label of its own, some held, cordoned, tainted or without a label, and
-one task group that the service renders as it always does: a gang, or two, with at most one required level.
+one task group that the service renders as it always does: a gang with at most one required level.
 All worlds stand in one cluster at once. ``OSMO_FIT_WORLDS`` draws more of them, ``OSMO_FIT_SEED`` others.
 """
 
@@ -98,15 +98,14 @@ def draw(chance, *, name, namespace):
             )
         )
     size = chance.choice([1, 2, 3, GPUS])
-    mixed, split = chance.random() < 0.3, chance.random() < 0.2
+    mixed = chance.random() < 0.3
     asks = [chance.choice([1, 2, GPUS]) if mixed else size for _ in range(chance.randint(2, 5))]
     key = chance.choice([None, "zone", "rack", "rack"])
-    sets = [number % 2 if split else 0 for number in range(len(asks))]
-    return World(name=name, machines=machines, group=group(name, asks, key, sets, namespace=namespace))
+    return World(name=name, machines=machines, group=group(name, asks, key, namespace=namespace))
 
 
-def group(name, asks, key, sets, *, namespace):
-    """A task for each of ``asks``; ``sets`` says with whom each shares a domain of the key."""
+def group(name, asks, key, *, namespace):
+    """A task for each of ``asks``; all share a domain of the key."""
     placement = GroupPlacement(
         terms=SchedulingTerms(
             installation=UUID(int=1),
@@ -137,10 +136,10 @@ def group(name, asks, key, sets, *, namespace):
                 gpu=gpus,
                 memory="1Gi",
                 node_selector={MINE: name},
-                requirements=(Requirement(key, f"g{part}"),) if key else (),
+                requirements=(Requirement(key, "g"),) if key else (),
             ),
         )
-        for number, (gpus, part) in enumerate(zip(asks, sets, strict=True))
+        for number, gpus in enumerate(asks)
     )
     return GroupValues(uuid=uuid4(), name="g", generation=0, placement=placement, tasks=tasks)
 

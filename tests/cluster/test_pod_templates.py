@@ -53,7 +53,12 @@ def test_the_api_server_takes_the_pod_with_the_template_in_it(real, namespace):
         placement=TaskPlacement(image="ubuntu", command=("sleep",), cpu=2),
     )
     placement = replace(
-        GROUP, namespace=namespace, nvlink=False, priority_class="", templates={"": frozen}, labels={}
+        GROUP,
+        terms=replace(GROUP.terms, namespace=namespace),
+        nvlink=False,
+        priority_class="",
+        templates={"": frozen},
+        labels={},
     )
     values = GroupValues(uuid=UUID(int=9), name="g", generation=0, placement=placement, tasks=(task,))
     pod = render_group(values).pods["Task_1"]
@@ -83,7 +88,7 @@ def test_the_api_server_takes_a_pod_with_a_start_barrier_as_it_is(real, namespac
     barrier = StartBarrier(image="example.com/osmo:1", command=("wait",), limit=60.0)
     placement = replace(
         GROUP,
-        namespace=namespace,
+        terms=replace(GROUP.terms, namespace=namespace),
         nvlink=False,
         priority_class="",
         templates={"": FrozenTemplate(pod=TEMPLATE)},
