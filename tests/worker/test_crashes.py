@@ -19,8 +19,9 @@ from workflows.logs.archive import keep_before_delete
 from workflows.models import Task, TaskGroup
 from workflows.reconcile.run import run
 from workflows.services import lease as leases
+from workflows.services.changes import GroupMove, TaskMove
 from workflows.services.lease import LeaseLost, extend, release, take_lease
-from workflows.services.record import GroupMove, TaskMove, record
+from workflows.services.record import record
 from workflows.services.stop import request_stop
 
 

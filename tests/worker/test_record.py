@@ -7,8 +7,9 @@ import pytest
 from tests.worker.world import fresh, statuses
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus, may_move
 from workflows.models import Event, Task, TaskGroup
+from workflows.services.changes import GroupMove, NewTry, Note, TaskMove
 from workflows.services.lease import take_lease
-from workflows.services.record import GroupMove, NewTry, Note, TaskMove, record
+from workflows.services.record import record
 
 PAIRS = list(itertools.product(LIVE_ORDER, TaskStatus)) + [
     (TaskStatus.COMPLETED, after) for after in TaskStatus

@@ -67,19 +67,19 @@ from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView, history_of, load
 from workflows.reconcile.view.leased import LeasedCluster, LogArchive
 from workflows.reconcile.view.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff, look_again
-from workflows.services.attempt_rows import NewAttempt
-from workflows.services.lease import Lease, LeaseLost, release
-from workflows.services.notify import notify_on_commit
-from workflows.services.record import (
+from workflows.services.changes import (
     Change,
     GroupMove,
+    NewAttempt,
     NewMembership,
     NewTry,
     NewWaitingReason,
     Note,
     TaskMove,
-    record,
 )
+from workflows.services.lease import Lease, LeaseLost, release
+from workflows.services.notify import notify_on_commit
+from workflows.services.record import record
 
 TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is reconciled this often even without a notification

@@ -6,7 +6,6 @@ patience that was reached.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import Min
@@ -16,40 +15,13 @@ from scheduling.sentences import in_seconds, plain_listing
 from workflows.lifecycle.domain_health import NVLINK_READY
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Attempt, Task
+from workflows.services.changes import NewAttempt
 from workflows.services.steps import Steps
 from workflows.values.placement import TRIED_AGAIN
 
 NODES_HEALTHY = "NodesHealthy"
 MOST_NODES = 1000
 MOST_NAMED = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewAttempt:
-    """The group is tried again as a whole; with it come a new try of each task and a new generation.
-
-    ``status`` is how the group would have ended. Nothing is created for ``pause`` seconds.
-    """
-
-    loss: str
-    evidence: str
-    status: str
-    message: str
-    counted: bool
-    pause: float
-    avoided_nodes: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptCleared:
-    """Nothing of the attempt before is left in the cluster."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunClock:
-    """All tasks have nodes from ``since`` on, or no longer (None)."""
-
-    since: datetime | None
 
 
 def begin(change: NewAttempt, steps: Steps) -> None:

@@ -58,7 +58,7 @@ from workflows.reconcile.assess.recovering import (
     run_clock,
 )
 from workflows.reconcile.view.group_view import GroupView, TaskView
-from workflows.services.record import (
+from workflows.services.changes import (
     Change,
     GroupMove,
     NewGeneration,

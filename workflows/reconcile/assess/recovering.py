@@ -18,8 +18,7 @@ from workflows.lifecycle.loss_response import History, LostTask, Recovery, recov
 from workflows.lifecycle.pod_status import OF_THE_ROOM, ROOM_BUSY, PodReading, last_end
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.reconcile.view.group_view import GroupView, TaskView
-from workflows.services.attempt_rows import NewAttempt, RunClock
-from workflows.services.record import Change, NewAvoidedNodes, NewTry, TaskMove
+from workflows.services.changes import Change, NewAttempt, NewAvoidedNodes, NewTry, RunClock, TaskMove
 from workflows.values.observation import PodSeen
 
 HELD_BACK = timedelta(seconds=90)

@@ -13,8 +13,9 @@ from pools.conditions import Condition, status_of
 from workflows.explain.reasons import Reason, Why
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.outcomes import Unforeseen
+from workflows.services.changes import Change, NewWaitingReason, Note
 from workflows.services.lease import Lease, LeaseLost
-from workflows.services.record import Change, NewWaitingReason, Note, record
+from workflows.services.record import record
 
 TYPE = "ReconcileFailed"
 

@@ -22,9 +22,9 @@ from workflows.reconcile.view.group_reader import GroupReader, ObjectsByName, po
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster, LogArchive
 from workflows.reconcile.view.outcomes import RequeueAfter, Retry, Settled, look_again
-from workflows.services.attempt_rows import AttemptCleared
+from workflows.services.changes import AttemptCleared, Change, Note, Release
 from workflows.services.lease import Lease
-from workflows.services.record import Change, Note, Release, record
+from workflows.services.record import record
 
 STUCK_AFTER = timedelta(seconds=120)
 STUCK_SECONDS = 30.0

@@ -10,8 +10,9 @@ from workflows.lifecycle import patience
 from workflows.lifecycle.patience import GAVE_WAY, RETURNED
 from workflows.reconcile.form import edit
 from workflows.reconcile.view.group_view import GroupView
+from workflows.services.changes import NewConstraints, NewPreferenceLevels, Note
 from workflows.services.lease import Lease
-from workflows.services.record import NewConstraints, NewPreferenceLevels, Note, record
+from workflows.services.record import record
 from workflows.values.placement import Easing
 
 

@@ -26,8 +26,9 @@ from workflows.reconcile.observe.binding import bound_pods
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
+from workflows.services.changes import Change, NewConstraints, NewPins, Note, PinsSettled
 from workflows.services.lease import Lease
-from workflows.services.record import Change, NewConstraints, NewPins, Note, PinsSettled, record
+from workflows.services.record import record
 from workflows.values.observation import PINNED_SETS_ANNOTATION, PodSeen
 
 

@@ -25,15 +25,9 @@ from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.reconcile.view.outcomes import Failed, Retry
+from workflows.services.changes import NewConstraints, NewPreferenceLevels, NewStage, Note, PatienceClock
 from workflows.services.lease import Lease
-from workflows.services.record import (
-    NewConstraints,
-    NewPreferenceLevels,
-    NewStage,
-    Note,
-    PatienceClock,
-    record,
-)
+from workflows.services.record import record
 from workflows.values.placement import Easing
 
 RECHECK_AFTER = timedelta(seconds=1)

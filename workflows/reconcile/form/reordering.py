@@ -22,16 +22,9 @@ from workflows.reconcile.observe.binding import bound_pods
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
+from workflows.services.changes import Change, NewConstraints, NewOrder, Note, OrderReached, ProposalDropped
 from workflows.services.lease import Lease
-from workflows.services.record import (
-    Change,
-    NewConstraints,
-    NewOrder,
-    Note,
-    OrderReached,
-    ProposalDropped,
-    record,
-)
+from workflows.services.record import record
 
 
 def advance_order(

@@ -23,8 +23,9 @@ from workflows.reconcile.objects.create import edits_pod_groups
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_view import GroupView, TaskView
 from workflows.reconcile.view.leased import LeasedCluster
+from workflows.services.changes import Note
 from workflows.services.lease import Lease
-from workflows.services.record import Note, record
+from workflows.services.record import record
 
 RECHECK_AFTER = timedelta(seconds=1)
 REST_AFTER = timedelta(seconds=25)  # well below KAI's grace period, which is 60 seconds by default

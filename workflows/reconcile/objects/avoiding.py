@@ -11,7 +11,7 @@ from workflows.nodes.hosts import host_names
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_view import GroupView
 from workflows.selectors import values_on_any_node
-from workflows.services.record import Change, NewAvoidedNodes, Note
+from workflows.services.changes import Change, NewAvoidedNodes, Note
 
 MOST_NAMED = 5
 

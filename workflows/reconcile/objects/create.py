@@ -50,8 +50,7 @@ from workflows.reconcile.view.group_reader import GroupReader, LiveGroup, pod_gr
 from workflows.reconcile.view.group_view import GroupView, TaskView
 from workflows.reconcile.view.leased import LeasedCluster, LogArchive
 from workflows.reconcile.view.outcomes import Failed, RequeueAfter, Retry
-from workflows.services.lease import Lease
-from workflows.services.record import (
+from workflows.services.changes import (
     Change,
     ClusterContact,
     Creation,
@@ -60,8 +59,9 @@ from workflows.services.record import (
     NewWaitingReason,
     Note,
     TaskMove,
-    record,
 )
+from workflows.services.lease import Lease
+from workflows.services.record import record
 from workflows.values.observation import PINS_ANNOTATION
 from workflows.values.placement import TaskTry
 

@@ -18,7 +18,7 @@ from workflows.reconcile.objects.repin import waits_for_node
 from workflows.reconcile.view.group_reader import GroupReader, ObjectsByName
 from workflows.reconcile.view.group_view import GroupView, TaskView
 from workflows.reconcile.view.leased import LeasedCluster
-from workflows.services.record import Change, NewGeneration, TaskMove
+from workflows.services.changes import Change, NewGeneration, TaskMove
 
 LEFT_BEHIND = "Its pod group places no pod any more, since peers have ended or left it. It joins a new one."
 

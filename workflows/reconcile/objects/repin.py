@@ -19,7 +19,7 @@ from workflows.reconcile.objects.domains import DomainPins
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView, TaskView
 from workflows.reconcile.view.leased import LeasedCluster
-from workflows.services.record import Change, TaskMove
+from workflows.services.changes import Change, TaskMove
 
 
 def repins(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> list[Change]:

@@ -28,7 +28,7 @@ from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_reader import ObjectsByName, pod_group_kind
 from workflows.reconcile.view.group_view import GroupView, history_of
 from workflows.reconcile.view.leased import LeasedCluster
-from workflows.services.record import Change, GroupMove, TaskMove
+from workflows.services.changes import Change, GroupMove, TaskMove
 from workflows.values.placement import GroupPlacement
 
 _DELETED = (

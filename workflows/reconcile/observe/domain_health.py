@@ -29,8 +29,9 @@ from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
+from workflows.services.changes import Change, DomainOfPods, NewMembership, NodeFailed, Note
 from workflows.services.lease import Lease
-from workflows.services.record import Change, DomainOfPods, NewMembership, NodeFailed, Note, record
+from workflows.services.record import record
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from scheduling.sentences import plain_listing
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.view.group_view import GroupView
 from workflows.services.attempt_rows import NODES_HEALTHY
+from workflows.services.changes import Change, Note
 from workflows.services.lease import Lease
-from workflows.services.record import Change, Note, record
+from workflows.services.record import record
 
 MOST_NAMED = 5
 _REASONS = {

@@ -9,8 +9,9 @@ from workflows.metrics import PLACED
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_view import GroupView
+from workflows.services.changes import NewPlacementResult, Note
 from workflows.services.lease import Lease
-from workflows.services.record import NewPlacementResult, Note, record
+from workflows.services.record import record
 
 
 def record_placement_result(view: GroupView, observed: ObservedPods, lease: Lease) -> None:

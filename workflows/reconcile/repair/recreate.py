@@ -50,8 +50,9 @@ from workflows.reconcile.view.group_reader import GroupReader, LiveObject, pod_g
 from workflows.reconcile.view.group_view import GroupView, TaskView, claims_channels
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.reconcile.view.outcomes import Failed, RequeueAfter, Retry, look_again
+from workflows.services.changes import DomainOfPods, Note
 from workflows.services.lease import Lease
-from workflows.services.record import DomainOfPods, Note, record
+from workflows.services.record import record
 
 SOON = 2.0
 SELDOM = 60.0
