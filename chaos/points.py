@@ -37,6 +37,7 @@ POINTS = (
     "deleted-computedomains",
     "before-released-recorded",
     "before-lease-given-back",
+    "after-move-recorded",
 )
 OF_WEB = "after-submission-before-reply"
 

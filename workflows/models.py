@@ -133,6 +133,9 @@ class TaskGroup(models.Model):
     barrier = models.BooleanField(default=True)
     ignore_nonlead_status = models.BooleanField(default=True)
     upstream = models.ManyToManyField("self", symmetrical=False, related_name="downstream")
+    awaited_upstream = models.UUIDField(
+        null=True, help_text="The upstream group, not ended yet, whose end makes it due (services.follow_up)."
+    )
     placement = models.JSONField(help_text="Frozen at submission; see workflows.values.placement.")
     optional_placement = models.JSONField(
         null=True,
@@ -282,6 +285,12 @@ class TaskGroup(models.Model):
                 name="taskgroup_due",
             ),
             models.Index(fields=["backend"], condition=Q(released_at=None), name="taskgroup_unreleased"),
+            models.Index(fields=["workflow", "status"], name="taskgroup_statuses"),
+            models.Index(
+                fields=["awaited_upstream"],
+                condition=Q(awaited_upstream__isnull=False, released_at=None),
+                name="taskgroup_awaits",
+            ),
             models.Index(
                 F("backend"), KeyTextTransform("namespace", "placement"), name="taskgroup_namespace"
             ),

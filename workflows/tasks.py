@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
@@ -21,6 +22,7 @@ from django.db.models.functions import Now
 from cluster import concurrency, reachability
 from cluster.connection import Access
 from cluster.errors import ClusterError
+from cluster.fair_queue import Owner
 from pools.clusters.connect import access_of, cluster_for
 from pools.models import Backend
 from pools.services import evaluation
@@ -31,9 +33,9 @@ from workflows.feasibility.placement import measured_fragmentation
 from workflows.logs.archive import HOLD_SECONDS, keep_before_delete, keep_ended
 from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle_released
 from workflows.metrics import RECONCILES_IDLE, RECONCILES_SKIPPED
-from workflows.reconcile import run
+from workflows.reconcile import batches, run
 from workflows.reconcile.end import orphans
-from workflows.services import levels, notify, orders, queue, retention, sweep
+from workflows.services import follow_up, levels, notify, orders, queue, record, retention, sweep
 from workflows.services.lease import take_lease
 
 AFTERMATH = timedelta(minutes=10)  # how long a cleaned backend's cluster is swept for orphans
@@ -43,6 +45,8 @@ REFILL_SECONDS = 0.5
 
 log = structlog.get_logger(__name__)
 
+_advancing: set[UUID] = set()
+_advancing_guard = threading.Lock()
 _refilling = threading.Lock()
 _refilled_at = float("-inf")
 
@@ -59,20 +63,55 @@ def reconcile_task_group(self: Task, group_id: str) -> None:
 
 
 def reconcile_groups(groups: Sequence[str]) -> None:
-    """Reconcile those of these groups of one backend that are due and that nobody has a lease of."""
-    accesses = _accesses(groups)
-    RECONCILES_SKIPPED.labels("not_due").inc(len(groups) - len(accesses))
-    if not accesses:
+    """Reconcile those of these groups of one backend that are due and that nobody has a lease of.
+
+    First workflows move on whose groups need no cluster for that, which takes no slot of one.
+    """
+    due = _due(groups)
+    RECONCILES_SKIPPED.labels("not_due").inc(len(groups) - len(due))
+    batched = {entry.workflow: entry.backend for entry in due.values() if entry.is_batched}
+    started = {
+        group for workflow, backend in batched.items() for group in _advance(workflow, backend=backend)
+    }
+    work = {group: entry for group, entry in due.items() if not entry.is_batched or group in started}
+    if not work:
         return
-    access = next(iter(accesses.values()))
-    if not concurrency.WORK.enter(access, *accesses):
-        RECONCILES_SKIPPED.labels("no_seat").inc(len(accesses))
+    access = next(iter(work.values())).access
+    slot = concurrency.WORK.enter(access, {group: entry.owner for group, entry in work.items()})
+    if slot is None:
+        RECONCILES_SKIPPED.labels("no_seat").inc(len(work))
         return
     try:
-        _MessageTurn(access, accesses).run()
+        _MessageTurn(slot, work).run()
     finally:
-        concurrency.WORK.leave(access)
+        slot.leave()
     _refill()
+
+
+def _advance(workflow: UUID, *, backend: int) -> frozenset[str]:
+    """Move the batched groups of a workflow, unless a thread of this process does; returns which started.
+
+    Messages are sent for groups that started, as far as the queue has room for many at once.
+    """
+    with _advancing_guard:
+        if workflow in _advancing:
+            return frozenset()
+        _advancing.add(workflow)
+    started: list[UUID] = []
+    until = time.monotonic() + TURN_SECONDS
+    try:
+        is_full = True
+        while is_full and time.monotonic() < until:
+            with metrics.reconcile() as ending:
+                step = batches.advance(workflow)
+                ending.outcome = "together"
+            started += step.started
+            is_full = step.is_full
+    finally:
+        with _advancing_guard:
+            _advancing.discard(workflow)
+    notify.notify_on_commit([(group, backend) for group in started])
+    return frozenset(map(str, started))
 
 
 class _MessageTurn:
@@ -83,8 +122,8 @@ class _MessageTurn:
     sweep.
     """
 
-    def __init__(self, access: Access, groups: Iterable[str]) -> None:
-        self._access = access
+    def __init__(self, slot: concurrency.Slot[str], groups: Iterable[str]) -> None:
+        self._slot = slot
         self._groups, self._again = deque(groups), deque[str]()
 
     def run(self) -> None:
@@ -95,27 +134,43 @@ class _MessageTurn:
             following = self._next() if time.monotonic() < until else None
 
     def _next(self) -> str | None:
-        if reachability.is_silent(self._access):
-            return concurrency.WORK.next(self._access)  # which drops them
+        if reachability.is_silent(self._slot.access):
+            return self._slot.next()  # which drops them
         if self._groups:
             return self._groups.popleft()
-        return concurrency.WORK.next(self._access) or (self._again.popleft() if self._again else None)
+        return self._slot.next() or (self._again.popleft() if self._again else None)
 
 
-_ACCESSES = """
-    SELECT g.uuid, b.kubeconfig, b.context
-      FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
-     WHERE g.uuid = ANY(%s::uuid[]) AND g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
-       AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp())
-"""
+class _DueGroup(NamedTuple):
+    """A group that is due and without a lease: where its cluster is reached, and whose it is."""
+
+    access: Access
+    workflow: UUID
+    backend: int
+    owner: Owner
+    is_batched: bool
 
 
-def _accesses(groups: Sequence[str]) -> dict[str, Access]:
-    """Where the cluster of each group is reached that is due and without a lease, in their order."""
+_DUE = f"""
+    SELECT g.uuid, b.kubeconfig, b.context, w.uuid, b.id, w.pool_name, w.submitted_by,
+           ({record.BATCHED}) IS TRUE
+      FROM workflows_taskgroup AS g JOIN pools_backend AS b ON b.id = g.backend_id
+      JOIN workflows_workflow AS w ON w.uuid = g.workflow_id
+     WHERE g.uuid = ANY(%s::uuid[]) AND g.released_at IS NULL AND {record.IS_DUE}
+"""  # noqa: S608 -- constants
+
+
+def _due(groups: Sequence[str]) -> dict[str, _DueGroup]:
+    """Those of the groups that are due and without a lease, in their order."""
     with connection.cursor() as cursor:
-        cursor.execute(_ACCESSES, [list(groups)])
-        accesses = {str(group): Access(*address) for group, *address in cursor.fetchall()}
-    return {group: accesses[group] for group in groups if group in accesses}
+        cursor.execute(_DUE, [list(groups)])
+        due = {
+            str(group): _DueGroup(
+                Access(kubeconfig, context), workflow, backend, (pool, user, workflow.hex), is_batched
+            )
+            for group, kubeconfig, context, workflow, backend, pool, user, is_batched in cursor.fetchall()
+        }
+    return {group: due[group] for group in groups if group in due}
 
 
 def _reconcile(group_id: UUID, *, again: Callable[[str], None]) -> None:
@@ -145,7 +200,7 @@ def sweep_due_groups() -> None:
 
 def _notify_due() -> None:
     """Send messages for groups that are due, but for none that waits in this process for a slot."""
-    if room := queue.room():
+    if room := queue.room(of_many=True):
         waiting = concurrency.WORK.waiting()
         due = sweep.due_groups(limit=room + len(waiting))
         free = ((group, backend) for group, backend in due.items() if str(group) not in waiting)
@@ -166,6 +221,12 @@ def _refill() -> None:
             _notify_due()
     finally:
         _refilling.release()
+
+
+@shared_task(base=Periodic, name="workflows.tasks.sweep_conclusions", ignore_result=True)
+def sweep_conclusions() -> None:
+    """Draw what follows from groups that moved, where a process died before it did."""
+    follow_up.conclude_left()
 
 
 @shared_task(base=Periodic, name="workflows.tasks.sweep_conditions", ignore_result=True)

@@ -28,7 +28,7 @@ def sent(monkeypatch):
         messages.append([*args, *(headers or {}).get(notify.FURTHER, ())])
 
     monkeypatch.setattr(current_app, "send_task", send)
-    monkeypatch.setattr(queue, "room", lambda: queue.FULL)
+    monkeypatch.setattr(queue, "room", lambda **_: queue.FULL)
     monkeypatch.setattr(queue, "is_silent", lambda: False)
     return messages
 

@@ -78,6 +78,7 @@ def test_a_try_is_followed_by_one_other_however_often_it_is_asked_for(world):
 def test_the_end_of_a_group_makes_those_that_wait_for_it_due(world):
     first, second = world.group(pods=1), world.group(pods=0)
     second.upstream.add(first)
-    TaskGroup.objects.filter(pk=second.pk).update(next_reconcile_at=None, status="WAITING")
+    waiting = {"next_reconcile_at": None, "status": "WAITING", "awaited_upstream": first.pk}
+    TaskGroup.objects.filter(pk=second.pk).update(**waiting)
     record(take_lease(first.pk), [GroupMove(status="COMPLETED")])
     assert fresh(second).next_reconcile_at is not None

@@ -91,10 +91,10 @@ def test_no_message_is_sent_while_many_wait_already(world, redis_url, monkeypatc
         name = settings.CELERY_TASK_DEFAULT_QUEUE
         monkeypatch.setattr(current_app, "connection_for_write", lambda **_: Connection(redis_url))
         client.delete(name)
-        assert (queue.length(), queue.room()) == (0, queue.FULL)
+        assert (queue.length(), queue.room(of_many=False)) == (0, queue.FULL)
         client.rpush(name, *["{}"] * (queue.FULL + 1))
         queue.forget()
-        assert (queue.length(), queue.room()) == (queue.FULL + 1, 0)
+        assert (queue.length(), queue.room(of_many=False)) == (queue.FULL + 1, 0)
         sent = []
         monkeypatch.setattr(current_app, "send_task", lambda name, args, **_: sent.append(args))
         notify._send([[world.group().pk]])
@@ -111,8 +111,7 @@ def busy(monkeypatch):
         limit = ConcurrencyLimit()
         limit.share(most=1, silent=1)
         monkeypatch.setattr(concurrency, "WORK", limit)
-        assert limit.enter(access_of(group.backend))
-        return limit
+        return limit, limit.enter(access_of(group.backend))
 
     return fill
 
@@ -121,10 +120,10 @@ def test_a_group_that_waits_in_this_process_for_a_slot_gets_no_second_message(
     world, busy, monkeypatch, django_capture_on_commit_callbacks
 ):
     waiting, other = world.group(), world.group()
-    limit = busy(waiting)
+    limit, _ = busy(waiting)
     tasks.reconcile_task_group(str(waiting.pk))
     assert limit.waiting() == {str(waiting.pk)}
-    monkeypatch.setattr(queue, "room", lambda: 10)
+    monkeypatch.setattr(queue, "room", lambda **_: 10)
     sent = []
     monkeypatch.setattr(notify, "_send", sent.extend)
     with django_capture_on_commit_callbacks(execute=True):
@@ -136,10 +135,10 @@ def test_a_group_for_which_the_last_thread_had_no_time_left_gets_a_message(
     world, busy, monkeypatch, django_capture_on_commit_callbacks
 ):
     waiting = world.group()
-    limit = busy(waiting)
+    _, slot = busy(waiting)
     tasks.reconcile_task_group(str(waiting.pk))
-    limit.leave(access_of(waiting.backend))
-    monkeypatch.setattr(queue, "room", lambda: 10)
+    slot.leave()
+    monkeypatch.setattr(queue, "room", lambda **_: 10)
     sent = []
     monkeypatch.setattr(notify, "_send", sent.extend)
     with django_capture_on_commit_callbacks(execute=True):
@@ -149,7 +148,7 @@ def test_a_group_for_which_the_last_thread_had_no_time_left_gets_a_message(
 
 def test_a_message_for_a_group_that_has_a_lease_waits_for_no_slot(world, busy):
     group = world.group()
-    limit = busy(group)
+    limit, _ = busy(group)
     assert take_lease(group.pk)
     tasks.reconcile_task_group(str(group.pk))
     assert limit.waiting() == frozenset()

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from django.db import connection
 from django.db.models.functions import Least
-from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE
 from pools.clusters.kinds import pod_group_kind
@@ -18,8 +18,10 @@ from workflows.observer.inbox import Batch
 from workflows.observer.sources import event_reducer, pod_group_reducer
 from workflows.observer.streams import Memory
 from workflows.observer.writer import write
+from workflows.reconcile.batches import advance
 from workflows.reconcile.run import run
 from workflows.services.lease import take_lease
+from workflows.services.record import BATCHED
 from workflows.values.observation import see_claim_template, see_compute_domain, see_node, see_pod
 
 REDUCERS = {
@@ -31,6 +33,10 @@ REDUCERS = {
 ROUNDS = 60
 FROZEN = ("placement", "optional_placement", "spec")
 OF_EACH_RECONCILE = ("next_reconcile_at", "lease_token", "lease_until", "failures")
+MAKE_DUE = f"""
+    UPDATE workflows_taskgroup AS g SET next_reconcile_at = clock_timestamp()
+     WHERE uuid = %s AND released_at IS NULL RETURNING {BATCHED}
+"""
 TRIES = 6  # of a reconcile that fails; after as many, more of them tell nothing new
 
 
@@ -81,7 +87,11 @@ class World:
 
     def reconcile(self, group):
         """Reconcile a group once, due or not."""
-        TaskGroup.objects.filter(pk=group.pk, released_at=None).update(next_reconcile_at=timezone.now())
+        with connection.cursor() as cursor:
+            cursor.execute(MAKE_DUE, [group.pk])
+            row = cursor.fetchone()
+        if row and row[0]:
+            advance(group.workflow_id)
         lease = take_lease(group.pk)
         return run(lease, cluster=self.cluster, archive=keep_before_delete) if lease else None
 

@@ -176,7 +176,6 @@ class ObservedGroup:
 
     status: str
 
-    upstream: Sequence[str] = ()
     """The groups that it still waits for."""
 
     attempt_before: str = ""
@@ -255,8 +254,12 @@ def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reas
     if obstacle := _before_the_cluster(group) or _before_the_scheduler(group):
         return obstacle
     if group.waiting is None:
-        return Reason(Why.CREATING, "Its objects are being created in the cluster.")
+        return CREATING
     return _of_placement(group, group.waiting, scheduler)
+
+
+CREATING = Reason(Why.CREATING, "Its objects are being created in the cluster.")
+MOST_UPSTREAM = 20
 
 
 def _of_busy(group: ObservedGroup) -> Reason | None:
@@ -269,18 +272,22 @@ def _of_busy(group: ObservedGroup) -> Reason | None:
 
 
 def upstream_reason(upstream: Sequence[str]) -> Reason | None:
-    """The reason of a group whose upstream groups have not completed; None if all have."""
+    """The reason of a group that starts after upstream groups, in their order; None without any.
+
+    It holds until the group starts, whichever of them have completed.
+    """
     if not upstream:
         return None
     number = len(upstream)
-    verb = agree(number, "has", "have")
-    text = f"It starts when {plural(number, 'group')} {listing(upstream)} {verb} completed."
-    return Reason(Why.UPSTREAM, text, {"upstream": list(upstream)})
+    text = (
+        f"It starts when group {listing(upstream)} has completed."
+        if number == 1
+        else f"It starts when all of its {number} upstream groups have completed: {listing(upstream)}."
+    )
+    return Reason(Why.UPSTREAM, text, {"upstream": list(upstream[:MOST_UPSTREAM])})
 
 
 def _before_the_cluster(group: ObservedGroup) -> Reason | None:
-    if reason := upstream_reason(group.upstream):
-        return reason
     if group.unreachable_since is None:
         return Reason(Why.ATTEMPT, group.attempt_before) if group.attempt_before else None
     since = naive_utc(group.unreachable_since, precision="seconds")

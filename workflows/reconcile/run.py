@@ -23,7 +23,6 @@ from scheduling.errors import TopologyError
 from web.crashpoints import reached
 from workflows.explain.reasons import Reason, Why
 from workflows.lifecycle.domain_health import DomainHealth
-from workflows.lifecycle.pod_status import UPSTREAM_CODE
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.metrics import ATTEMPTS_ENDED, UNRECOGNISED_REASONS
 from workflows.reconcile import waiting
@@ -69,13 +68,11 @@ from workflows.reconcile.view.leased import LeasedCluster, LogArchive
 from workflows.reconcile.view.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff, look_again
 from workflows.services.changes import (
     Change,
-    GroupMove,
     NewAttempt,
     NewMembership,
     NewTry,
     NewWaitingReason,
     Note,
-    TaskMove,
 )
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.notify import notify_on_commit
@@ -83,7 +80,6 @@ from workflows.services.record import record
 
 TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is reconciled this often even without a notification
-WAITING_SECONDS = 300.0  # the end of a group makes its downstream groups due in the same transaction
 TEMPLATE_SECONDS = 2.0
 ROOM_SECONDS = 3.0  # then as long as the group has waited: six reconciles in its first two minutes
 MOST_TEMPLATE_SECONDS = 60.0
@@ -176,7 +172,8 @@ class Reconciliation:
         outcome = self._turns()
         if isinstance(outcome, Failed):
             view = load(self.lease)
-            record(self.lease, end_all(view, status=outcome.status, message=outcome.message))
+            changes = end_all(_live_tries(view), status=outcome.status, message=outcome.message)
+            record(self.lease, changes)
             outcome = self._turns()
         self._explain(outcome if isinstance(outcome, Retry) else None)
         return outcome
@@ -207,8 +204,9 @@ class Reconciliation:
         if not view.ended and (changes := self._settle(view)) is not None:
             self.recorded_view = view.after(record(self.lease, changes))
             return None
-        if not view.ended and view.row.status == TaskStatus.WAITING:
-            return RequeueAfter(seconds=WAITING_SECONDS)
+        if not view.ended and view.row.status in (TaskStatus.SUBMITTING, TaskStatus.WAITING):
+            self.is_explained = True
+            return RequeueAfter(seconds=0.0)  # it became due after its message was read: see ``batches``
         if (view.row.touched_cluster or not view.ended) and (retry := _unreachable(view, self.lease)):
             return retry
         if view.ended:
@@ -233,15 +231,13 @@ class Reconciliation:
         return outcome
 
     def _settle(self, view: GroupView) -> list[Change] | None:
-        """The changes that the rows alone decide: a stop, a timeout, upstream groups."""
+        """The changes that the rows alone decide: a stop, a timeout."""
         row = view.row
         if row.stop_status:
-            return end_all(view, status=TaskStatus(row.stop_status), message=row.stop_message)
+            return end_all(_live_tries(view), status=TaskStatus(row.stop_status), message=row.stop_message)
         if timeout := timed_out(view):
             status, message = timeout
-            return end_all(view, status=status, message=message)
-        if view.status in (TaskStatus.SUBMITTING, TaskStatus.WAITING):
-            return _follow_upstream(view)
+            return end_all(_live_tries(view), status=status, message=message)
         return None
 
     def _create(self, view: GroupView) -> Outcome | None:
@@ -424,6 +420,10 @@ class Reconciliation:
                 record(self.lease, stuck_changes("Retrying", message))
 
 
+def _live_tries(view: GroupView) -> list[int]:
+    return [task.pk for task in view.live]
+
+
 def _is_between_attempts(view: GroupView) -> bool:
     """Whether nothing of the present attempt may be created yet."""
     begins_at = view.row.attempt_not_before
@@ -440,25 +440,6 @@ def _waits_since(view: GroupView) -> datetime:
 def _changes_tries(changes: Iterable[Change]) -> bool:
     """Whether the turn must start anew: a new try has another pod."""
     return any(isinstance(change, NewTry | NewAttempt | NewMembership) for change in changes)
-
-
-def _follow_upstream(view: GroupView) -> list[Change] | None:
-    """The changes by which the upstream groups start the group, end it, or keep it waiting."""
-    statuses = dict(view.row.upstream.values_list("name", "status"))
-    failed = sorted(
-        name for name, status in statuses.items() if status in TERMINAL and status != TaskStatus.COMPLETED
-    )
-    if failed:
-        message = f'It needs group "{failed[0]}", which ended as {statuses[failed[0]]}.'
-        return end_all(view, status=TaskStatus.FAILED_UPSTREAM, message=message, code=UPSTREAM_CODE)
-    if all(status == TaskStatus.COMPLETED for status in statuses.values()):
-        status = TaskStatus.PROCESSING
-    elif view.row.status == TaskStatus.SUBMITTING:
-        status = TaskStatus.WAITING
-    else:
-        return None
-    moves = [TaskMove(pk=task.pk, status=str(status)) for task in view.live]
-    return [*moves, GroupMove(status=str(status))]
 
 
 def _unreachable(view: GroupView, lease: Lease) -> Retry | None:

@@ -79,7 +79,6 @@ def reason_of(
         waiting = replace(waiting, bind_failures=bind_failures)
     group = ObservedGroup(
         status=status,
-        upstream=_upstream(view) if status == TaskStatus.WAITING else (),
         attempt_before=_attempt_before(view),
         backend=view.placement.terms.backend,
         unreachable_since=_unreachable_since(view) if trouble and trouble.unreachable else None,
@@ -154,11 +153,6 @@ def _attempt_before(view: GroupView) -> str:
         time = naive_utc(row.attempt_not_before, precision="seconds")
         return f"Attempt {number} begins at {time} UTC, after a pause."
     return ""
-
-
-def _upstream(view: GroupView) -> list[str]:
-    rows = view.row.upstream.exclude(status=TaskStatus.COMPLETED).order_by("position")
-    return list(rows.values_list("name", flat=True))
 
 
 def _unreachable_since(view: GroupView) -> datetime:

@@ -77,7 +77,7 @@ def _avoidance(nodes: Sequence[str]) -> str:
 def _store(change: NewAttempt, steps: Steps) -> None:
     """Keep the attempt that ends."""
     group = steps.group
-    tries = Task.objects.filter(pk__in=steps.replaced)
+    tries = Task.objects.filter(pk__in=[new.after for new in steps.tries])
     nodes = tries.exclude(node_name="").order_by("node_name").values_list("node_name", flat=True).distinct()
     Attempt.objects.create(
         group=group,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from pools.conditions import Condition
 from scheduling.gang.pins import Pins
@@ -95,6 +96,13 @@ class DomainOfPods:
 @dataclass(frozen=True, slots=True)
 class Release:
     """No object of the group is left in the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewAwaitedUpstream:
+    """The upstream group whose end makes this one due; it is due on no other account."""
+
+    group_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +234,7 @@ GroupChange = (
     | Creation
     | DomainOfPods
     | Release
+    | NewAwaitedUpstream
     | NewAvoidedNodes
     | PatienceClock
     | NewStage

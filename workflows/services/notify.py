@@ -90,7 +90,7 @@ def _messages(groups: Sequence[tuple[UUID, int]]) -> list[list[UUID]]:
 
 
 def _send(messages: Sequence[Sequence[UUID]]) -> None:
-    fitting = messages[: queue.room()] if messages else []
+    fitting = messages[: queue.room(of_many=len(messages) > LEAST_MESSAGES)] if messages else []
     if left := sum(map(len, messages[len(fitting) :])):
         NOTIFICATIONS_DROPPED.labels("queue_full").inc(left)
     if fitting and queue.is_silent():

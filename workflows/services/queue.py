@@ -20,7 +20,9 @@ from kombu.exceptions import ChannelError, KombuError
 
 FULL = 50
 """Messages beyond which no more are sent."""
-LOW = 15
+KEPT_FREE = 20
+"""Of these, places for messages that come alone: whoever comes beside a crowd finds one."""
+LOW = 10
 """Messages at which workers enqueue more groups that are due, ahead of beat's next sweep."""
 CACHED_SECONDS = 0.25
 SILENT_SECONDS = 5.0
@@ -87,9 +89,9 @@ def is_silent() -> bool:
     return _unanswered or (began is not None and time.monotonic() - began > SLOW_SECONDS)
 
 
-def room() -> int:
-    """How many more messages may be sent."""
-    return max(0, FULL - waiting())
+def room(*, of_many: bool) -> int:
+    """How many more messages may be sent: fewer for the many groups of a crowd than for a new one."""
+    return max(0, (FULL - KEPT_FREE if of_many else FULL) - waiting())
 
 
 def sent(messages: int) -> None:

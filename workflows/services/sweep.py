@@ -1,8 +1,9 @@
 """Finding the groups that are due, whatever became of their messages.
 
 Bounded: a sweep enqueues a limited number of groups, and none while the queue is full, so a time without
-workers leaves a short queue. Fair: turns go round the backends and, within each, round its pools, oldest
-first, so neither thousands of groups of one pool nor a cluster that does not answer block other groups.
+workers leaves a short queue. Fair: turns go round the backends, within each round its pools, within a pool
+round its users and within a user round their workflows, oldest first. So neither thousands of groups of one
+workflow nor a cluster that does not answer block other groups.
 """
 
 from datetime import timedelta
@@ -11,24 +12,34 @@ from uuid import UUID
 from django.db import connection
 
 from workflows.models import ObservedObject, ObservedPod
+from workflows.services.record import BATCHED, IS_DUE
 
 BATCH = 200
 PURGE_AFTER = timedelta(hours=1)
 PURGE_BATCH = 200
 
-_DUE = """
+_DUE = f"""
     WITH due AS (
-        SELECT g.uuid, g.backend_id, g.next_reconcile_at AS since,
-               row_number() OVER (PARTITION BY g.backend_id, w.pool_name ORDER BY g.next_reconcile_at) AS turn
-          FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
-         WHERE g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
-           AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp())
-    ), turns AS (
-        SELECT uuid, backend_id, since,
-               row_number() OVER (PARTITION BY backend_id ORDER BY turn, since) AS turn FROM due
+        SELECT g.uuid, g.backend_id, g.workflow_id, g.next_reconcile_at AS since, w.pool_name, w.submitted_by,
+               ({BATCHED}) IS TRUE AS batched
+          FROM workflows_taskgroup AS g JOIN workflows_workflow AS w ON w.uuid = g.workflow_id
+         WHERE g.released_at IS NULL AND {IS_DUE}
+    ), of_workflow AS (
+        SELECT *, row_number() OVER (PARTITION BY workflow_id, batched ORDER BY since) AS place FROM due
+    ), of_user AS (
+        SELECT *, row_number() OVER (PARTITION BY backend_id, pool_name, submitted_by ORDER BY place, since)
+               AS of_user
+          FROM of_workflow WHERE place <= CASE WHEN batched THEN 1 ELSE %(limit)s END
+    ), of_pool AS (
+        SELECT *, row_number() OVER (PARTITION BY backend_id, pool_name ORDER BY of_user, since) AS of_pool
+          FROM of_user
+    ), of_backend AS (
+        SELECT *, row_number() OVER (PARTITION BY backend_id ORDER BY of_pool, since) AS of_backend
+          FROM of_pool
     )
-    SELECT uuid, backend_id FROM turns ORDER BY turn, since LIMIT %s
-"""
+    SELECT uuid, backend_id FROM of_backend ORDER BY of_backend, since LIMIT %(limit)s
+"""  # noqa: S608 -- constants
+"""Of the batched groups of a workflow one is enough: whoever takes it moves all of them."""
 
 _NOTE = """
     INSERT INTO pools_sweeprun (singleton, ran_at) VALUES (true, clock_timestamp())
@@ -47,9 +58,9 @@ _OUTLIVED = """
 
 
 def due_groups(limit: int = BATCH) -> dict[UUID, int]:
-    """Groups that are due and not leased, in turns of their backends and pools, with their backends' keys."""
+    """Groups that are due and not leased, in turns of their owners, with their backends' keys."""
     with connection.cursor() as cursor:
-        cursor.execute(_DUE, [limit])
+        cursor.execute(_DUE, {"limit": limit})
         return dict(cursor.fetchall())
 
 

@@ -198,12 +198,18 @@ def _workflow_row(accepted: AcceptedSubmission, *, number: int) -> Workflow:
 
 def _group_rows(accepted: AcceptedSubmission, workflow: Workflow) -> list[TaskGroup]:
     carried = accepted.request.former.completed if accepted.request.former else frozenset()
-    return [
+    rows = [
         _group_row(*parts, workflow=workflow, position=position, carried=carried)
         for position, parts in enumerate(
             zip(accepted.spec.groups, accepted.groups, accepted.objects, strict=True)
         )
     ]
+    by_name = {row.name: row for row in rows if row.name not in carried}
+    for row, spec in zip(rows, accepted.spec.groups, strict=True):
+        upstream = [by_name[name] for name in spec.upstream if name in by_name]
+        if row.status == TaskStatus.WAITING:  # most likely the others end before the last
+            row.awaited_upstream = max(upstream, key=lambda group: group.position).pk
+    return rows
 
 
 def _upstream_rows(accepted: AcceptedSubmission, rows: Sequence[TaskGroup]) -> Iterator[dict[str, Any]]:
@@ -249,7 +255,7 @@ def _group_row(
         processing_start_time=None if upstream or done else now,
         end_time=now if done else None,
         released_at=now if done else None,
-        next_reconcile_at=None if done else now,
+        next_reconcile_at=None if upstream or done else now,
     )
 
 

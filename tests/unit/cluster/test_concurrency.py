@@ -24,14 +24,29 @@ def taken(limit, access, times):
     return [limit.enter(access) for _ in range(times)]
 
 
+def are_free(slots):
+    return [slot is not None for slot in slots]
+
+
+def of(workflow, *pieces, user="ann"):
+    return dict.fromkeys(pieces, ("pool", user, workflow))
+
+
 def test_no_cluster_gets_every_thread(limit):
-    assert taken(limit, WELL, 4) == [True, True, True, False]
+    assert are_free(taken(limit, WELL, 4)) == [True, True, True, False]
+
+
+def test_the_last_slot_of_a_cluster_is_for_a_workflow_that_has_none(limit):
+    wide = [limit.enter(WELL, of("wide", piece)) for piece in "abc"]
+    assert are_free(wide) == [True, True, False]
+    assert limit.enter(WELL, of("small", "d"))
 
 
 def test_a_silent_cluster_gets_one_and_all_of_them_share(limit):
-    assert taken(limit, DEAD, 2) == [True, False]
+    slot, second = taken(limit, DEAD, 2)
+    assert second is None
     assert not limit.enter(DEAD_TOO)
-    limit.leave(DEAD)
+    slot.leave()
     assert limit.enter(DEAD_TOO)
 
 
@@ -42,26 +57,33 @@ def test_a_cluster_that_fell_silent_gets_no_more_than_it_holds(limit):
 
 
 def test_work_without_a_slot_is_done_once_by_threads_that_have_one(limit):
-    taken(limit, WELL, 3)
+    slot, *_ = taken(limit, WELL, 3)
     for work in ("a", "b", "a"):
-        assert not limit.enter(WELL, work)
-    assert [limit.next(WELL) for _ in range(3)] == ["a", "b", None]
+        assert not limit.enter(WELL, of("w", work))
+    assert [slot.next() for _ in range(3)] == ["a", "b", None]
+
+
+def test_queued_work_is_done_in_turns_of_its_owners(limit):
+    slot, *_ = taken(limit, WELL, 3)
+    for work in (of("wide", "w1", "w2", "w3"), of("other", "o1"), of("small", "s1", user="bob")):
+        limit.enter(WELL, work)
+    assert [slot.next() for _ in range(5)] == ["w1", "s1", "o1", "w2", "w3"]
 
 
 def test_work_for_a_cluster_that_fell_silent_is_left_to_the_sweep(limit):
-    taken(limit, WELL, 3)
-    limit.enter(WELL, "a")
+    slot, *_ = taken(limit, WELL, 3)
+    limit.enter(WELL, of("w", "a"))
     reachability.note(WELL, replied=False)
-    assert limit.next(WELL) is None
+    assert slot.next() is None
 
 
 def test_work_that_the_last_thread_leaves_is_left_to_the_sweep(limit):
-    taken(limit, WELL, 3)
-    limit.enter(WELL, "a")
-    limit.leave(WELL)
+    first, *others = taken(limit, WELL, 3)
+    limit.enter(WELL, of("w", "a"))
+    first.leave()
     assert limit.waiting() == {"a"}
-    limit.leave(WELL)
-    limit.leave(WELL)
+    for slot in others:
+        slot.leave()
     assert limit.waiting() == frozenset()
 
 

@@ -256,13 +256,11 @@ def _left_unnoted(view: GroupView, observed: ObservedPods) -> list[Change]:
     return [NewMembership(Membership(left=tuple(task.pk for task in tasks)))] if tasks else []
 
 
-def end_all(view: GroupView, *, status: TaskStatus, message: str, code: int | None = None) -> list[Change]:
-    """End the group and every live task of it."""
-    moves = [
-        TaskMove(pk=task.pk, status=str(status), code=code, message=message)
-        for task in view.tasks
-        if task.live
-    ]
+def end_all(
+    tries: Iterable[int], *, status: TaskStatus, message: str, code: int | None = None
+) -> list[Change]:
+    """End a group and these tries, which are the live ones of its tasks."""
+    moves = [TaskMove(pk=pk, status=str(status), code=code, message=message) for pk in tries]
     return [*moves, GroupMove(status=str(status), message=message), TEARING_DOWN]
 
 

@@ -12,7 +12,7 @@ from cluster.errors import NotServed
 from pools.conditions import Condition, status_of
 from scheduling.sentences import in_seconds, plain_listing
 from web.crashpoints import reached
-from workflows.models import Task
+from workflows.models import Task, TaskGroup
 from workflows.reconcile.objects.apply import Applied, apply
 from workflows.reconcile.objects.create import check_cluster
 from workflows.reconcile.objects.lost_pods import PodsAway, pods_away
@@ -30,6 +30,7 @@ STUCK_AFTER = timedelta(seconds=120)
 STUCK_SECONDS = 30.0
 UNNOTIFIED_SECONDS = 3.0  # while no observer would report the end of anything that is left
 ROUNDS = 4
+NEVER_CREATED = "None of its objects was ever created in the cluster."
 MOST_READ = 50  # claims that are read by name; listing the namespace costs less for more of them
 
 
@@ -39,14 +40,14 @@ def take_down(
     """Delete as much as can be deleted now. Raises ClusterError, TopologyError."""
     reached("after-end-recorded")
     if not view.row.touched_cluster:
-        record(lease, release_changes(view, "None of its objects was ever created in the cluster."))
+        record(lease, release_changes(view.row, NEVER_CREATED))
         return Settled()
     if (elsewhere := check_cluster(view, cluster)) is not None:
         return elsewhere
     outcome = _delete_all(view, lease, cluster, archive)
     if isinstance(outcome, Settled):
         reached("before-released-recorded")
-        record(lease, release_changes(view, "None of its objects is left in the cluster."))
+        record(lease, release_changes(view.row, "None of its objects is left in the cluster."))
     return outcome
 
 
@@ -149,12 +150,12 @@ def cleared_changes(view: GroupView) -> list[Change]:
     return changes
 
 
-def release_changes(view: GroupView, message: str) -> list[Change]:
+def release_changes(group: TaskGroup, message: str) -> list[Change]:
     """The changes to record once nothing is left."""
     changes: list[Change] = [
         Release(),
         Condition(type="Released", status="True", reason="Released", message=message),
     ]
-    if status_of(view.row.conditions, "ReleaseStuck") == "True":
+    if status_of(group.conditions, "ReleaseStuck") == "True":
         changes.append(Condition(type="ReleaseStuck", status="False", reason="Released", message=message))
     return [*changes, Note(key="released", reason="Released", message=message)]

@@ -1,0 +1,189 @@
+"""The row of a group: one writer for each kind of change of it."""
+
+from typing import assert_never
+
+from pools import conditions
+from pools.conditions import Condition
+from scheduling.gang import set_order
+from scheduling.gang.pins import Pins, to_json
+from scheduling.gang.set_order import SetOrder
+from workflows.explain.reasons import Reason
+from workflows.lifecycle.statuses import TERMINAL, TaskStatus, may_move
+from workflows.services import attempt_rows, task_rows
+from workflows.services.changes import (
+    AttemptCleared,
+    ClusterContact,
+    Creation,
+    DomainOfPods,
+    GroupChange,
+    GroupMove,
+    NewAttempt,
+    NewAvoidedNodes,
+    NewAwaitedUpstream,
+    NewConstraints,
+    NewGeneration,
+    NewMembership,
+    NewOrder,
+    NewPins,
+    NewPlacementResult,
+    NewPreferenceLevels,
+    NewStage,
+    NewWaitingReason,
+    Note,
+    OrderReached,
+    PatienceClock,
+    PinsSettled,
+    ProposalDropped,
+    Release,
+    RunClock,
+)
+from workflows.services.steps import Steps
+from workflows.values.placement import ORDERED
+
+_GROUP_TIMES = {
+    TaskStatus.PROCESSING: "processing_start_time",
+    TaskStatus.SCHEDULING: "scheduling_start_time",
+    TaskStatus.INITIALIZING: "initializing_start_time",
+    TaskStatus.RUNNING: "start_time",
+}
+
+
+def write(change: GroupChange, steps: Steps) -> None:  # noqa: PLR0912, PLR0915, C901 -- one case for each kind of change
+    """Put what the change means for the row into the steps."""
+    group, now = steps.group, steps.now
+    match change:
+        case NewGeneration(number):
+            steps.put(generation=number)
+        case NewMembership(members):
+            task_rows.note_membership(members, steps)
+        case NewAttempt():
+            attempt_rows.begin(change, steps)
+        case AttemptCleared():
+            attempt_rows.note_cleared(steps)
+        case RunClock(since):
+            attempt_rows.set_clock(steps, since=since)
+        case GroupMove():
+            _move_group(change, steps)
+        case NewWaitingReason(reason):
+            _explain(reason, steps)
+        case ClusterContact(cluster_uid):
+            _note_contact(cluster_uid, steps)
+        case Creation():
+            steps.put(created_in_cluster_at=group.created_in_cluster_at or now)
+        case DomainOfPods(uid):
+            steps.put(compute_domain={"attempt": group.attempt_number, "uid": uid} if uid else None)
+        case Release():
+            steps.put(released_at=now, next_reconcile_at=None)
+        case NewAwaitedUpstream(group_id):
+            steps.put(awaited_upstream=group_id, next_reconcile_at=None)
+        case NewAvoidedNodes(nodes):
+            steps.put(avoided_nodes=list(nodes))
+        case PatienceClock(running):
+            _set_clock(steps, running=running)
+        case NewStage(number):
+            steps.put(stage=max(group.stage, number))
+        case NewPreferenceLevels(count):
+            steps.put(preference_levels=count, proposed_easing=None)
+        case NewConstraints(constraints):
+            steps.put(constraints=list(constraints))
+        case NewOrder(order):
+            _reorder(order, steps)
+        case NewPins(pins):
+            _pin(pins, steps)
+        case PinsSettled():
+            steps.put(repinning=False, other_pins=None)
+        case OrderReached():
+            steps.put(reordering=False)
+        case ProposalDropped():
+            steps.put(proposed_order=None)
+        case NewPlacementResult(result):
+            steps.put(placement_result=dict(result))
+        case Condition():
+            written = conditions.upsert(
+                group.conditions, [change], now=now, observed_revision=group.generation
+            )
+            steps.put(conditions=written)
+        case Note():
+            steps.note(key=change.key, reason=change.reason, message=change.message, warning=change.warning)
+        case _:
+            assert_never(change)
+
+
+def _move_group(move: GroupMove, steps: Steps) -> None:
+    group, status = steps.group, move.status
+    if group.present_status == status or not may_move(group.present_status, status):
+        return
+    if group.progress:
+        steps.put(progress="" if status in TERMINAL else status)
+    if may_move(group.status, status):
+        _move_status(move, steps)
+    if group.attempt_number > 1 and status not in TERMINAL:
+        number = group.attempt_number
+        steps.note(
+            key=f"attempt:{number}:{status}",
+            reason=f"Attempt{str(status).title()}",
+            message=f"Attempt {number} of group {group.name} is {status}.",
+            warning=False,
+        )
+        return
+    steps.event(
+        key=f"group:{group.pk.hex}:{status}",
+        reason=str(status),
+        message=f"Group {group.name} is {status}." + (f" {move.message}" if move.message else ""),
+        warning=task_rows.is_failure(status),
+    )
+
+
+def _move_status(move: GroupMove, steps: Steps) -> None:
+    """Move what users see, which never goes back."""
+    group, status = steps.group, move.status
+    steps.put(status=status, awaited_upstream=None)
+    if (column := _GROUP_TIMES.get(TaskStatus(status))) and getattr(group, column) is None:
+        steps.put(**{column: steps.now})
+    if status in TERMINAL:
+        steps.put(
+            end_time=steps.now,
+            waiting_why="",
+            waiting_reason="",
+            waiting_evidence={},
+            waiting_since=None,
+            unplaced_since=None,
+        )
+        if move.message:
+            steps.put(failure_message=move.message)
+
+
+def _explain(reason: Reason | None, steps: Steps) -> None:
+    if steps.group.status in TERMINAL:
+        return
+    since = (steps.group.waiting_since or steps.now) if reason else None
+    why, text, evidence = (reason.why.value, reason.text, reason.evidence) if reason else ("", "", {})
+    steps.put(waiting_why=why, waiting_reason=text, waiting_evidence=evidence, waiting_since=since)
+
+
+def _reorder(order: SetOrder, steps: Steps) -> None:
+    group = steps.group
+    version = max(group.placement["version"], ORDERED)
+    steps.put(set_order=set_order.to_json(order), reordering=True, proposed_order=None)
+    steps.put(placement={**group.placement, "version": version})
+
+
+def _pin(pins: Pins, steps: Steps) -> None:
+    group = steps.group
+    version = max(group.placement["version"], ORDERED)
+    steps.put(other_pins=group.pins, pins=to_json(pins), repinning=True)
+    steps.put(placement={**group.placement, "version": version})
+
+
+def _note_contact(cluster_uid: str, steps: Steps) -> None:
+    group = steps.group
+    steps.put(touched_cluster=True, touched_at=group.touched_at or steps.now)
+    if cluster_uid and not group.placement.get("cluster_uid"):
+        steps.put(placement={**group.placement, "cluster_uid": cluster_uid})
+
+
+def _set_clock(steps: Steps, *, running: bool) -> None:
+    if steps.group.status not in TERMINAL:
+        steps.put(unplaced_since=(steps.group.unplaced_since or steps.now) if running else None)
+        if not running:
+            steps.put(proposed_easing=None)
