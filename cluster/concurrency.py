@@ -35,7 +35,7 @@ MAX_WAITING = 500
 """Pieces of work queued for each cluster at its limit; the sweep enqueues what exceeds this."""
 
 
-class Slot(Generic[T]):
+class ClusterSlot(Generic[T]):
     """A slot of a cluster; ``owner`` is the owner of the work that it serves now, if it has one."""
 
     def __init__(self, limit: "ConcurrencyLimit[T]", access: Access, owner: Owner | None) -> None:
@@ -56,7 +56,7 @@ class ConcurrencyLimit(Generic[T]):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._slots: dict[Access, list[Slot[T]]] = {}
+        self._slots: dict[Access, list[ClusterSlot[T]]] = {}
         self._waiting: dict[Access, FairQueue[T]] = {}
         self._most = self._most_silent = 1_000_000
 
@@ -64,7 +64,7 @@ class ConcurrencyLimit(Generic[T]):
         """Give each cluster at most ``most`` slots, and all silent clusters ``silent`` together."""
         self._most, self._most_silent = max(1, most), max(1, silent)
 
-    def enter(self, access: Access, work: Mapping[T, Owner] | None = None) -> Slot[T] | None:
+    def enter(self, access: Access, work: Mapping[T, Owner] | None = None) -> ClusterSlot[T] | None:
         """Take a slot for the first piece of work; None if none is free.
 
         Then all of it is queued if the cluster answers.
@@ -73,7 +73,7 @@ class ConcurrencyLimit(Generic[T]):
         owner = next(iter(work.values()), None)
         with self._lock:
             if self._is_free(access, owner):
-                slot = Slot(self, access, owner)
+                slot = ClusterSlot(self, access, owner)
                 self._slots.setdefault(access, []).append(slot)
                 return slot
             if work and not reachability.is_silent(access):
@@ -87,7 +87,7 @@ class ConcurrencyLimit(Generic[T]):
         with self._lock:
             return frozenset(work for queued in self._waiting.values() for work in queued)
 
-    def leave(self, slot: Slot[T]) -> None:
+    def leave(self, slot: ClusterSlot[T]) -> None:
         with self._lock:
             slots = self._slots[slot.access]
             slots.remove(slot)
@@ -95,7 +95,7 @@ class ConcurrencyLimit(Generic[T]):
                 del self._slots[slot.access]
                 self._waiting.pop(slot.access, None)
 
-    def next(self, slot: Slot[T]) -> T | None:
+    def next(self, slot: ClusterSlot[T]) -> T | None:
         with self._lock:
             waiting = self._waiting.get(slot.access)
             if waiting is None:
@@ -103,9 +103,9 @@ class ConcurrencyLimit(Generic[T]):
             if not waiting or reachability.is_silent(slot.access):
                 del self._waiting[slot.access]
                 return None
-            taken = waiting.take()
-            assert taken is not None, "the queue has work"
-            work, slot.owner = taken
+            following = waiting.take()
+            assert following is not None, "the queue has work"
+            work, slot.owner = following
             return work
 
     @contextmanager

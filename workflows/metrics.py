@@ -22,7 +22,7 @@ SUBMISSIONS = Counter(
 RECONCILE_SECONDS = Histogram(
     "osmo_reconcile_seconds",
     "Reconciles of task groups by outcome: done, again, retry, failed, lease_lost, error; together: of up to "
-    "200 groups of a workflow of which nothing is in a cluster.",
+    "200 groups of a workflow that rows alone move.",
     ("outcome",),
     buckets=(0.01, 0.05, 0.2, 1.0, 5.0, 25.0),
 )

@@ -122,7 +122,7 @@ class _MessageTurn:
     sweep.
     """
 
-    def __init__(self, slot: concurrency.Slot[str], groups: Iterable[str]) -> None:
+    def __init__(self, slot: concurrency.ClusterSlot[str], groups: Iterable[str]) -> None:
         self._slot = slot
         self._groups, self._again = deque(groups), deque[str]()
 

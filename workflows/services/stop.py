@@ -33,12 +33,11 @@ def cancel_workflow(workflow: Workflow, *, by: str, message: str, force: bool) -
     """Cancel all of a workflow. Raises Conflict if it has ended, unless ``force`` speeds up its release."""
     text = f"Canceled by {by}" + (f": {message}" if message else ".")
     with transaction.atomic():
-        row = Workflow.objects.select_for_update(no_key=True).get(pk=workflow.pk)
+        row = Workflow.objects.get(pk=workflow.pk)
         ended = row.status in WORKFLOW_TERMINAL
         unreleased = row.groups.filter(released_at=None).exists()
         if ended and not (force and unreleased):
             raise Conflict(f"Workflow {row.name} has already ended: it is {row.status}.")
-        if not ended and not row.cancelled_by:
-            row.cancelled_by = by
-            row.save(update_fields=["cancelled_by"])
         request_stop(Q(workflow=row), status=TaskStatus.FAILED_CANCELED, message=text, force=force)
+        if not ended:  # at last, so that the row is not locked while thousands of groups are written
+            Workflow.objects.filter(pk=row.pk, cancelled_by="").update(cancelled_by=by)

@@ -20,7 +20,15 @@ from workflows.explain.obstacles import (
     WaitingContainer,
     occupied_sentence,
 )
-from workflows.explain.reasons import HELP, ObservedGroup, Why, of_one_cause, uncovered, waiting_reason
+from workflows.explain.reasons import (
+    HELP,
+    ObservedGroup,
+    Why,
+    of_one_cause,
+    uncovered,
+    upstream_reason,
+    waiting_reason,
+)
 from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.statuses import TERMINAL
 
@@ -66,10 +74,6 @@ HELD = OccupiedNode(node="n1", domain="osmo-1", workflow="old-1", ended=True, re
 GONE = "None of the pool's 2 nodes carries label topo/zone"
 
 CASES = {
-    "an upstream group": (
-        {"status": "WAITING", "upstream": ["prep"]},
-        'It starts when group "prep" has completed.',
-    ),
     "a silent cluster": (
         {"unreachable_since": TEN},
         'The cluster of backend "east" has not answered since 2026-01-01T10:00:00 UTC',
@@ -340,3 +344,20 @@ def test_a_task_whose_claims_are_not_prepared_says_what_is_known(case):
     assert reason.why == Why.NVLINK
     assert want in reason.text
     assert len(reason.evidence.get("unprepared_claims", ())) == len(unprepared)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "want"),
+    [
+        (["prep"], 'It starts when group "prep" has completed.'),
+        (["a", "b"], 'It starts when all of its 2 upstream groups have completed: "a" and "b".'),
+        (
+            [f"g{n}" for n in range(900)],
+            '900 upstream groups have completed: "g0", "g1", "g2", "g3", "g4"',
+        ),
+    ],
+)
+def test_a_group_that_starts_after_others_names_some_of_them(upstream, want):
+    reason = upstream_reason(upstream)
+    assert want in reason.text
+    assert reason.evidence["upstream"] == upstream[:20]
