@@ -217,9 +217,13 @@ class Environment(BaseSettings):
     backlog_groups: int = Field(
         default=10_000,
         ge=1,
-        description="Task groups accepted and not yet created at which callers get 429.",
+        description="Most task groups of all pools that wait for workers to create them.",
     )
-    pool_backlog_groups: int = Field(default=5_000, ge=1, description="The same of one pool.")
+    pool_backlog_groups: int = Field(
+        default=5_000,
+        ge=1,
+        description="The same of one pool; beyond it users with more than an even share get 429.",
+    )
     metrics_host: str = Field(
         default="127.0.0.1", description="Address on which worker, observer and beat show their metrics."
     )

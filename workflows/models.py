@@ -15,7 +15,7 @@ from django.db.models.fields.json import KeyTextTransform
 
 from pools.models import Backend, Cluster, Pool
 from pools.values.recovery import RecoveryPolicy
-from workflows.lifecycle.statuses import BACKLOG, FAILURES, LIVE_ORDER, TaskStatus, WorkflowStatus
+from workflows.lifecycle.statuses import FAILURES, LIVE_ORDER, TaskStatus, WorkflowStatus
 from workflows.name_search import NAME_PARTS
 
 
@@ -296,12 +296,8 @@ class TaskGroup(models.Model):
             ),
             models.Index(
                 fields=["workflow"],
-                condition=Q(
-                    released_at=None,
-                    created_in_cluster_at=None,
-                    status__in=[str(status) for status in BACKLOG],
-                ),
-                name="taskgroup_backlog",
+                condition=Q(released_at=None, created_in_cluster_at=None, status=TaskStatus.PROCESSING),
+                name="taskgroup_to_create",
             ),
         ]
 

@@ -16,7 +16,7 @@ from django.db import DatabaseError, connection
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from workflows.lifecycle.statuses import BACKLOG, quoted
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.services.queue import length
 
 CACHED_SECONDS = 5.0
@@ -35,7 +35,7 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
         ("backend",),
     ),
     "osmo_suspect_nodes": ("Nodes on which groups of several users were lost lately.", ("cluster",)),
-    "osmo_backlog_groups": ("Task groups that are accepted and not yet created in their cluster.", ("pool",)),
+    "osmo_backlog_groups": ("Task groups that wait for workers to create them in their cluster.", ("pool",)),
     "osmo_free_nodes": ("Nodes that take work and have no GPU in use.", ("pool",)),
     "osmo_free_slots": (
         "Groups of this many free nodes that fit at once, each in one domain of a key.",
@@ -112,7 +112,7 @@ _QUERIES: dict[str, str] = {
         SELECT count(*), w.pool_name
           FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
          WHERE g.released_at IS NULL AND g.created_in_cluster_at IS NULL
-           AND g.status IN ({quoted(BACKLOG)}) GROUP BY w.pool_name""",  # noqa: S608 -- constants
+           AND g.status = '{TaskStatus.PROCESSING}' GROUP BY w.pool_name""",  # noqa: S608 -- a constant
     "osmo_free_nodes": f"SELECT (content->>'free')::int, name {_FRAGMENTS}",
     "osmo_free_slots": f"""
         SELECT (slot->>1)::int, name, key->>'key', slot->>0 {_FRAGMENTS},

@@ -61,6 +61,11 @@ class SubmissionRequest:
 
     pools: tuple[str, ...] = ()
 
+    @property
+    def carried(self) -> frozenset[str]:
+        """The groups that completed in the workflow that is restarted, and do not run again."""
+        return self.former.completed if self.former else frozenset()
+
     def digest(self) -> str:
         restart = {"restart_of": self.former.name} if self.former else {}
         choice = {} if self.pool_name else {"pools": self.pools}

@@ -197,7 +197,7 @@ def _workflow_row(accepted: AcceptedSubmission, *, number: int) -> Workflow:
 
 
 def _group_rows(accepted: AcceptedSubmission, workflow: Workflow) -> list[TaskGroup]:
-    carried = accepted.request.former.completed if accepted.request.former else frozenset()
+    carried = accepted.request.carried
     rows = [
         _group_row(*parts, workflow=workflow, position=position, carried=carried)
         for position, parts in enumerate(

@@ -42,7 +42,7 @@ from workflows.services.numbers import next_name
 from workflows.spec import SpecLimits, WorkflowSpec, is_expensive, read_workflow
 from workflows.submission.accepted import AcceptedSubmission
 from workflows.submission.avoidance import avoiding_suspects
-from workflows.submission.backpressure import check_backlog
+from workflows.submission.backpressure import BacklogCheck, groups_to_create
 from workflows.submission.choice import choose, named_pools, pools_of_document
 from workflows.submission.idempotency import earlier_reply
 from workflows.submission.kept_bytes import check_document, take_bytes
@@ -65,7 +65,7 @@ def submit(request: SubmissionRequest) -> dict[str, Any]:
 
     Raises NotFound for an unknown pool, Conflict for a pool that takes no workflows, InvalidSpec with every
     fault of the workflow, LimitReached where the user or the pool has reached a limit, Busy while too many
-    accepted groups wait to be created, or too many expensive requests of the user wait for their turn.
+    accepted groups of the user wait to be created, or too many expensive requests wait for their turn.
     """
     with metrics.submission() as ending:
         ending.outcome, reply = _submit(request)
@@ -135,8 +135,13 @@ def _accept_into(
 ) -> AcceptedSubmission:
     """Run every check in one pool; ``spec`` is the document, if it was read before."""
     _check_open(request, pool)
+    backlog = BacklogCheck(request.user, pool) if request.mode is Mode.SUBMIT else None
+    if backlog:
+        backlog.check(added=1)
     facts = pool_facts(pool)
     spec = spec or _read(request, facts.limits)
+    if backlog:
+        backlog.check(added=groups_to_create(spec.groups, carried=request.carried))
     spec = with_overrides(spec, labels=request.labels, env_vars=request.env_vars)
     user = request.user.get_username()
     groups, checked = _admitted(request, spec, facts, cluster=pool.backend.cluster_id)
@@ -241,7 +246,7 @@ def _limits(configured: WorkflowLimits) -> SpecLimits:
 
 
 def _check_open(request: SubmissionRequest, pool: Pool) -> None:
-    """Raise Conflict for a pool that takes no workflows of this caller, Busy for one with a full backlog."""
+    """Raise Conflict for a pool that takes no workflows of this caller."""
     backend = pool.backend
     if backend.deleted_at is not None or not backend.enabled:
         state = "was deleted" if backend.deleted_at is not None else "is disabled"
@@ -251,8 +256,6 @@ def _check_open(request: SubmissionRequest, pool: Pool) -> None:
         raise Conflict(
             f'Pool "{pool.name}" is in maintenance and takes workflows of its administrators alone.'
         )
-    if request.mode is Mode.SUBMIT:
-        check_backlog(pool.name)
 
 
 def _sizes(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Iterator[tuple[Path, int]]:
