@@ -46,6 +46,7 @@ class ReportShape(Shape):
     groups: int
     unreleased: int
     workflows: int
+    waiting: int = about("Groups that are due and wait for their turn with the workers: late, and not lost.")
     limits: dict[str, float]
     repaired: dict[str, Any] | None
 

@@ -222,6 +222,14 @@ class Backwards:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """What waits for the workers of all clusters: when they swept last, and how many groups are due."""
+
+    swept_at: datetime | None = None
+    due: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything that is compared. ``owners`` maps the names of pods that own claims to their groups.
 
@@ -238,6 +246,7 @@ class Facts:
     owners: Mapping[str, UUID] = field(default_factory=dict)
     backwards: tuple[Backwards, ...] = ()
     refusals: tuple[WriteRefusal, ...] = ()
+    workers: Workers = Workers()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,8 @@ from doctor.compare import counts
 from doctor.facts import Finding, UnreadCluster
 from doctor.repair import Repaired
 from doctor.run import Report
+from doctor.turns import waiting
+from scheduling.sentences import agree, count_of
 from web.times import naive_utc
 
 REPAIRS = {
@@ -33,6 +35,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "groups": len(facts.groups),
         "unreleased": sum(group.released_at is None for group in facts.groups.values()),
         "workflows": len(facts.workflows),
+        "waiting": len(waiting(facts, report.limits)),
         "limits": {name: value.total_seconds() for name, value in asdict(report.limits).items()},
         "repaired": _repaired(report.repaired) if report.repaired else None,
     }
@@ -73,6 +76,9 @@ def as_text(report: Report) -> str:
             f"clusters synced: {repaired.synced}"
         )
         lines += [f"repair failed: {failure}" for failure in repaired.failures]
+    if since := waiting(facts, report.limits):
+        verb, longest = agree(len(since), "waits", "wait"), (facts.now - min(since)).total_seconds()
+        lines.append(f"{count_of(len(since), 'group')} {verb} for workers, for at most {longest:.0f} s")
     numbers = ", ".join(f"{number} {kind}" for kind, number in counts(report.findings).items() if number)
     objects = sum(len(cluster.objects) for cluster in facts.clusters)
     lines.append(

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 
-from doctor.facts import AttemptRow, Backwards, GroupRow, PoolRow, TryRow, WorkflowRow
+from doctor.facts import AttemptRow, Backwards, GroupRow, PoolRow, TryRow, Workers, WorkflowRow
 from doctor.timelines import backwards
 from pools.clusters.kinds import as_kind, kind_of, owned_kinds, topology_labels
 from pools.models import Pool
@@ -53,6 +53,13 @@ _TIMES = (
 )
 
 
+_WORKERS = """
+    SELECT (SELECT ran_at FROM pools_sweeprun),
+           (SELECT count(*) FROM workflows_taskgroup
+             WHERE released_at IS NULL AND next_reconcile_at <= clock_timestamp())
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     now: datetime
@@ -61,6 +68,7 @@ class Rows:
     pools: tuple[PoolRow, ...]
     owners: Mapping[str, UUID]
     backwards: tuple[Backwards, ...]
+    workers: Workers
 
 
 def read_rows(
@@ -83,6 +91,7 @@ def read_rows(
             pools=_pools(installation),
             owners=owners,
             backwards=backwards(list(chosen.values_list("pk", flat=True))),
+            workers=_workers(),
         )
 
 
@@ -108,6 +117,13 @@ def _chosen(
     if clusters is not None:
         rows = rows.filter(Q(placement__cluster_uid__in=clusters) | Q(backend__cluster_id__in=clusters))
     return rows.order_by()
+
+
+def _workers() -> Workers:
+    with connection.cursor() as cursor:
+        cursor.execute(_WORKERS)
+        swept_at, due = cursor.fetchone()
+    return Workers(swept_at=swept_at, due=due)
 
 
 def _groups(chosen: QuerySet[TaskGroup]) -> dict[UUID, GroupRow]:

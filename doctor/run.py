@@ -80,4 +80,5 @@ def read_facts(*, backend: str = "", history: timedelta) -> Facts:
         owners=rows.owners,
         backwards=rows.backwards,
         refusals=tuple(refusals(backend)),
+        workers=rows.workers,
     )

@@ -46,6 +46,8 @@ def show_report(report: Reply, printer: Printer) -> None:
     printer.table(tables.findings(report))
     for cluster in report["not_looked"]:
         printer.line(f"not checked: backend {cluster['backend']}: {cluster['reason']}")
+    if report.get("waiting"):
+        printer.line(f"groups that wait for workers: {report['waiting']}")
     numbers = ", ".join(f"{number} {kind}" for kind, number in report["counts"].items() if number)
     objects = sum(cluster["objects"] for cluster in report["looked"])
     checked = f"groups: {report['groups']}, objects: {objects}, clusters: {len(report['looked'])}"

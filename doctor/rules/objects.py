@@ -7,6 +7,7 @@ from uuid import UUID
 
 from doctor.facts import ClusterObject, Facts, Finding, GroupRow, ObservedCluster, Repair, Tolerances, TryRow
 from doctor.rules.rows import LIVE, about
+from doctor.turns import judged_at, waits
 
 COMPUTE_DOMAIN = "ComputeDomain.resource.nvidia.com"
 CLAIM = "ResourceClaim.resource.k8s.io"
@@ -30,9 +31,10 @@ def object_rules(facts: Facts, limits: Tolerances) -> Iterator[Finding]:
             yield from _ending_under_pods(cluster, group, own)
             if group is not None and group.released_at is None:
                 yield from _doubled_objects(cluster, group, own)
-                yield from _incomplete(facts, cluster, group, own, limits)
+                yield from _incomplete(judged_at(group, facts, limits), cluster, group, own, limits)
         for group in facts.groups.values():
-            if group.cluster == cluster.uid and group.released_at is None:
+            at_home = group.cluster == cluster.uid and group.released_at is None
+            if at_home and not waits(group, facts, limits):  # it hears of its pods in its turn
                 yield from _vanished(cluster, group, of_group.get(group.uuid, ()))
 
 
@@ -222,7 +224,7 @@ def _doubled(group: GroupRow, rule: str, objects: Sequence[ClusterObject]) -> Fi
 
 
 def _incomplete(
-    facts: Facts,
+    at: datetime,
     cluster: ObservedCluster,
     group: GroupRow,
     objects: Sequence[ClusterObject],
@@ -231,7 +233,7 @@ def _incomplete(
     """A gang exists completely, or is being created or deleted for no longer than the limit."""
     pods = [obj for obj in objects if obj.kind == "Pod" and obj.active and not obj.deleting_since]
     since = min(filter(None, (pod.created for pod in pods)), default=None)
-    old = since is None or facts.now - since > limits.half_made
+    old = since is None or at - since > limits.half_made
     if pods and old and group.pod_group and not any(obj.api == group.pod_group for obj in objects):
         unserved = "" if group.pod_group not in cluster.unserved else " (its kind is not served)"
         message = f"{len(pods)} pods exist without their pod group{unserved}."
@@ -255,11 +257,11 @@ def _incomplete(
             repair="enqueue",
             unsure=True,
         )
-    yield from _fewer_pods(facts, group, objects, limits)
+    yield from _fewer_pods(at, group, objects, limits)
 
 
 def _fewer_pods(
-    facts: Facts, group: GroupRow, objects: Sequence[ClusterObject], limits: Tolerances
+    at: datetime, group: GroupRow, objects: Sequence[ClusterObject], limits: Tolerances
 ) -> Iterator[Finding]:
     pod_names = {obj.name for obj in objects if obj.kind == "Pod"}
     unmade = [task_try for task_try in group.tries if task_try.latest and task_try.status == "PROCESSING"]
@@ -268,7 +270,7 @@ def _fewer_pods(
         began.append(group.attempt.begins)
         if group.attempt.clearing:
             return
-    if group.status not in LIVE or not unmade or facts.now - max(began) <= limits.half_made:
+    if group.status not in LIVE or not unmade or at - max(began) <= limits.half_made:
         return
     absent = [task_try for task_try in unmade if task_try.pod_name not in pod_names]
     message = f"{len(absent)} of {_latest(group)} pods do not exist while other objects of the group do."

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from doctor.facts import Facts, Finding, GroupRow, KindOfFinding, Repair, Tolerances, WorkflowRow
+from doctor.turns import due_since, judged_at, waits
 from scheduling.sentences import agree, plain_listing
 from workflows.lifecycle.statuses import LIVE_ORDER
 
@@ -18,11 +19,12 @@ _DECIDING = ("FAILED_CANCELED", "FAILED_SERVER_ERROR", "FAILED_EXEC_TIMEOUT", "F
 def row_rules(facts: Facts, limits: Tolerances) -> Iterator[Finding]:
     for group in facts.groups.values():
         if group.released_at is None:
-            yield from _not_due(group, facts.now, limits)
-            yield from _upstream_ended(group, facts.now, limits)
-            yield from _overdue(group, facts.now, limits)
-            yield from _not_released(group, facts.now, limits)
-            yield from _not_cleared(group, facts.now, limits)
+            at = judged_at(group, facts, limits)
+            yield from _not_due(group, facts, limits)
+            yield from _upstream_ended(group, at, limits)
+            yield from _overdue(group, at, limits)
+            yield from _not_released(group, at, limits)
+            yield from _not_cleared(group, at, limits)
         yield from _statuses_of(group)
         yield from _two_live_tries(group)
     for workflow in facts.workflows:
@@ -66,7 +68,8 @@ def about(
     )
 
 
-def _not_due(group: GroupRow, now: datetime, limits: Tolerances) -> Iterator[Finding]:
+def _not_due(group: GroupRow, facts: Facts, limits: Tolerances) -> Iterator[Finding]:
+    now = facts.now
     if group.leased_until is not None and group.leased_until > now:
         return
     if group.due is None:
@@ -74,8 +77,9 @@ def _not_due(group: GroupRow, now: datetime, limits: Tolerances) -> Iterator[Fin
         yield about(
             group, kind="lost", rule="no-look", message=message, since=None, repair="enqueue", unsure=True
         )
-    elif now - max(group.due, group.leased_until or group.due) > limits.due:
-        since = max(group.due, group.leased_until or group.due)
+    elif (since := due_since(group, now)) is not None:
+        if now - since <= limits.due or waits(group, facts, limits):
+            return
         message = f"Due for {_ago(now, since)}, and no worker has taken it."
         yield about(group, kind="lost", rule="due", message=message, since=since, repair="enqueue")
     elif group.due - now > ASLEEP:

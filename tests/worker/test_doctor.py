@@ -12,6 +12,7 @@ from rest_framework.test import APIClient
 
 from cluster.errors import ClusterUnreachable, NotServed, RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET
+from doctor import turns
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
 from tests.builders.checks import check, checked_world, findings, rest
@@ -22,6 +23,7 @@ from tests.worker.world import chain, fresh
 from workflows.models import Event, ObservedPod, Task, TaskGroup, Workflow
 from workflows.reconcile.end import orphans
 from workflows.services.stop import request_stop
+from workflows.services.sweep import note_sweep
 
 
 @pytest.fixture
@@ -238,6 +240,27 @@ def test_no_list_reads_what_is_in_secrets(world):
     assert fresh(group).released_at is not None
     assert len(reads_contents) >= 4
     assert not any(reads_contents)
+
+
+def test_groups_that_wait_for_busy_workers_are_one_line_and_no_finding(world, monkeypatch):
+    monkeypatch.setattr(turns, "EACH", timedelta(minutes=2))
+    world.cluster._now = lambda: datetime.now(UTC) - timedelta(minutes=5)
+    late = [running(world, pods=1) for _ in range(2)]
+    due = timezone.now() - timedelta(seconds=130)
+    TaskGroup.objects.update(next_reconcile_at=due)
+    assert check("--confirm", "0")[1]["counts"]["lost"] == 2
+    note_sweep()
+    code, report = check("--confirm", "0")
+    assert (code, report["findings"], report["waiting"]) == (0, [], len(late))
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", "--confirm", "0", stdout=out)
+    assert "2 groups wait for workers, for at most 1" in out.getvalue()
+
+    TaskGroup.objects.filter(pk=late[0].pk).update(next_reconcile_at=due - timedelta(minutes=9))
+    code, report = check("--confirm", "0")
+    assert [(finding["rule"], finding["group"]) for finding in report["findings"]] == [("due", late[0].name)]
+    assert (code, report["waiting"]) == (1, 1)
 
 
 def test_an_unknown_backend_is_answered_with_those_there_are(world):

@@ -17,10 +17,12 @@ from doctor.facts import (
     PoolRow,
     Tolerances,
     TryRow,
+    Workers,
     WorkflowRow,
     WriteRefusal,
 )
 from doctor.timelines import forwards
+from doctor.turns import waiting
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 GROUP, TASK = UUID(int=1), UUID(int=2)
@@ -419,6 +421,70 @@ def test_the_counts_name_every_kind():
         "backwards": 0,
         "unsafe": 0,
     }
+
+
+BUSY = Workers(swept_at=ago(3), due=5000)
+LATE = {
+    "due for long": (row(due=ago(500)), WHOLE),
+    "its tasks' pods are gone": (row(due=ago(500)), (POD_GROUP, COMPUTE_DOMAIN)),
+    "ended, and its objects are there": (ended(ended_at=ago(900), due=ago(890)), WHOLE),
+    "its execution timeout has passed": (row(due=ago(500), exec_since=ago(2000), exec_timeout=1600.0), WHOLE),
+    "its upstream groups have ended": (
+        row(
+            status="WAITING",
+            touched=False,
+            tries=(),
+            upstream=(("COMPLETED", ago(900)),),
+            due=ago(900),
+        ),
+        (),
+    ),
+    "a part of its objects is there": (
+        row(
+            status="PROCESSING",
+            due=ago(1890),
+            tries=(attempt(status="PROCESSING", processing_since=ago(1900)),),
+        ),
+        (POD_GROUP, COMPUTE_DOMAIN),
+    ),
+}
+
+
+@pytest.mark.parametrize(("group", "things"), LATE.values(), ids=LATE.keys())
+def test_a_group_that_waits_for_its_turn_is_late_and_not_lost(group, things):
+    given = facts(group, things, workers=BUSY)
+    assert rules(given) == []
+    assert len(waiting(given, Tolerances())) == 1
+    quiet = replace(given, workers=replace(BUSY, due=1))
+    assert rules(quiet) != []
+    assert waiting(quiet, Tolerances()) == []
+
+
+WORKERS = {
+    "nobody sweeps": replace(BUSY, swept_at=ago(60)),
+    "there was no sweep ever": replace(BUSY, swept_at=None),
+    "the workers would have come to it": replace(BUSY, due=100),
+}
+
+
+@pytest.mark.parametrize("workers", WORKERS.values(), ids=WORKERS.keys())
+def test_a_due_group_is_lost_where_no_worker_will_come(workers):
+    assert rules(facts(row(due=ago(500)), workers=workers)) == [("lost", "due")]
+
+
+def test_what_a_group_has_not_done_before_it_waited_is_found():
+    never_released = ended(ended_at=ago(5000), due=ago(1))
+    assert rules(facts(never_released, WHOLE, workers=BUSY)) == [("stuck", "not-released")]
+
+
+def test_one_lost_group_is_found_among_thousands_that_wait():
+    groups = {
+        UUID(int=number): row(uuid=UUID(int=number), due=ago(400), tries=()) for number in range(1, 2000)
+    }
+    groups[GROUP] = row(due=ago(4000))
+    given = facts(groups=groups, workers=replace(BUSY, due=2000))
+    assert [finding.group_uuid for finding in compare(given, Tolerances())] == [GROUP]
+    assert len(waiting(given, Tolerances())) == 1998
 
 
 @pytest.mark.parametrize(
