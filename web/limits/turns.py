@@ -2,7 +2,8 @@
 
 A few requests that are each within all limits, such as templates or large documents, would otherwise take
 every thread from everybody. A user's turns follow each other, and a process runs only a few turns at a time,
-those of users who have waited longest. Counts belong to a process: its threads are its own, and a count in
+those of users who have waited longest. When as many wait as may, a user without a place takes that of one who
+has two. Counts belong to a process: its threads are its own, and a count in
 the database would outlive processes that are killed.
 
 A waiting caller holds no thread. Where the event loop serves (``allow_waiting``), a request that must wait is
@@ -11,7 +12,7 @@ runs the request again with its place. Elsewhere, in a command or a test, the th
 """
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -62,7 +63,7 @@ class Turns:
             if present > MOST_WAITING_OF_USER:
                 raise _busy(f"One expensive request of yours is worked on and {MOST_WAITING_OF_USER} wait.")
             if len(self._waiting) >= self._most_waiting:
-                raise _busy("Too many expensive requests wait.")
+                self._make_room(user)
             place = Place(self, user)
             self._waiting.append(place)
             self._begin()
@@ -93,6 +94,16 @@ class Turns:
     def is_idle(self) -> bool:
         return not self._running and not self._waiting
 
+    def _make_room(self, user: str) -> None:
+        """End the latest wait of the user with most places, unless that leaves them fewer. Raises Busy."""
+        places = Counter(place.user for place in self._waiting)
+        crowding, most = places.most_common(1)[0]
+        if most <= places[user] + 1:
+            raise _busy("Too many expensive requests wait.")
+        latest = next(place for place in reversed(self._waiting) if place.user == crowding)
+        self._waiting.remove(latest)
+        latest.outcome.set_result(False)
+
     def _begin(self) -> None:
         """Let those run who may, the longest wait first."""
         for place in tuple(self._waiting):
@@ -112,7 +123,8 @@ class Parked(BaseException):
         self.place = place
 
 
-_short_places = threading.BoundedSemaphore(MOST_SHORT)
+_short_lock = threading.Lock()
+_short_users: set[str] = set()
 
 _may_park: ContextVar[bool] = ContextVar("may_park", default=False)
 _place: ContextVar[Place | None] = ContextVar("place", default=None)
@@ -154,7 +166,7 @@ def turn(user: str) -> Iterator[None]:
         _wait(place)
     try:
         if not place.outcome.result():
-            raise _busy("Your expensive request has waited too long for its turn.")
+            raise _busy("Your expensive request has waited too long, or others needed its place.")
         mark = _in_turn.set(True)
         try:
             yield
@@ -169,19 +181,28 @@ def short_turn(user: str) -> Iterator[None]:
     """Run the block at once while few of its kind run in this process, else in the user's turn.
 
     For work that is short itself, and waits for a lock that all of its kind share: however many requests wait
-    for that lock, most threads stay free for others. Raises Busy or Parked.
+    for that lock, most threads stay free for others. One of a user's runs so. Raises Busy or Parked.
     """
     if _in_turn.get():
         yield
         return
-    if is_repeated() or not _short_places.acquire(blocking=False):
+    if is_repeated() or not _takes_short_place(user):
         with turn(user):
             yield
         return
     try:
         yield
     finally:
-        _short_places.release()
+        with _short_lock:
+            _short_users.remove(user)
+
+
+def _takes_short_place(user: str) -> bool:
+    with _short_lock:
+        if user in _short_users or len(_short_users) >= MOST_SHORT:
+            return False
+        _short_users.add(user)
+        return True
 
 
 def _waited_for(user: str) -> Place | None:

@@ -3,11 +3,12 @@
 A request that reads what is there now occupies a thread for as long as a silent kubelet makes it wait: a few
 users would leave no thread for submissions. One that follows occupies none, but memory and a connection to
 the API server for each pod. So there are few slots of the first kind (half of ``OSMO_WEB_THREADS``) and many
-of the second (``OSMO_LOG_FOLLOWERS``), of each a part for one user; without a free slot the reply says when
-to try again.
+of the second (``OSMO_LOG_FOLLOWERS``), of each a part for one user, and the last fifth for users without any;
+without a free slot the reply says when to try again.
 Slots belong to a process: a count in the database would outlive processes that are killed.
 """
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from workflows.metrics import LOG_STREAMS
 AGAIN_SECONDS: Final = 5
 MOST_READS_OF_USER: Final = 2
 """Requests of one user that read logs of running tasks once, in one web process."""
+FOR_OTHERS: Final = 5
+"""One slot in so many is for users who have none."""
 
 
 class Slots:
@@ -45,7 +48,7 @@ class Slots:
                     "end one, or come again.",
                     retry_after=AGAIN_SECONDS,
                 )
-            if self._used.total() >= most:
+            if self._used.total() >= (most - math.ceil(most / FOR_OTHERS) if self._used[user] else most):
                 LOG_STREAMS.labels("busy").inc()
                 raise Busy(
                     "As many logs of running tasks are read as may be: come again.", retry_after=AGAIN_SECONDS

@@ -57,6 +57,21 @@ def test_as_many_wait_as_the_process_bears():
         queue.enter("kim")
 
 
+def test_a_user_without_a_place_takes_that_of_one_who_has_two():
+    queue = Turns(most_running=1, most_waiting=3)
+    queue.enter("joe")
+    first, second, bob = (queue.enter(user) for user in ("ann", "ann", "bob"))
+    eve = queue.enter("eve")
+    assert second.outcome.result() is False
+    assert not any(place.outcome.done() for place in (first, bob, eve))
+    with pytest.raises(Busy):
+        queue.enter("ann")
+    with pytest.raises(Busy):
+        queue.enter("kim")
+    second.leave()
+    assert not first.outcome.done()
+
+
 def test_a_place_is_left_once_and_expires_only_while_it_waits():
     queue = Turns(most_running=1)
     first, second = queue.enter("ann"), queue.enter("bob")
@@ -313,6 +328,16 @@ def test_a_caller_that_goes_while_the_turn_waits_for_a_thread_gives_it_up(queue)
             site.open()
 
     asyncio.run(run())
+
+
+def test_of_one_user_one_short_work_runs_at_once(queue):
+    with short_turn("ann"):
+        with short_turn("ann"):
+            assert not queue.is_idle
+        with short_turn("bob"):
+            assert queue.is_idle
+    with short_turn("ann"):
+        assert queue.is_idle
 
 
 def test_short_work_runs_at_once_until_much_of_it_runs(queue):
