@@ -39,7 +39,10 @@ class LogsView(APIView):
         if not _follows(query, workflow):
             return _answered(request, workflow, tries(), LogRequest(lines=lines))
         log_request = FollowRequest(
-            lines=lines, prefixed=len(tries()) > 1, seconds=settings.ENV.log_follow_seconds
+            user=request.user.get_username(),
+            lines=lines,
+            prefixed=len(tries()) > 1,
+            seconds=settings.ENV.log_follow_seconds,
         )
         cluster = cluster_for(workflow.backend)
         text = follow_logs(tries, cluster=cluster, request=log_request, followers=slots.FOLLOWING.used)

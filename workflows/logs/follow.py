@@ -6,7 +6,7 @@ pod was deleted is read from the store, and the end of the workflow is noticed. 
 followers without a thread for any. Two threads read rows and store; the more followers there are, the less
 often each reads the rows. A slow caller slows the readers and through them the pods' streams: one reader of a
 request at a time makes text of what it read, and the queue holds a few pieces. The pods of one request are
-bounded, and those that all requests of a process read beyond the first of each.
+bounded, and those that all requests of a process, and of a user, read beyond the first of each.
 
 A stream that breaks off while its task runs (a proxy's idle limit, an API server that restarts) is opened
 again, and a line says so: Kubernetes gives no position to resume from.
@@ -19,6 +19,7 @@ repeats or loses lines.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,7 @@ from workflows.logs.text import LineCutter
 from workflows.models import Task
 
 MOST_PODS = 30
+USERS_OF_PODS = 5  # of the pods beyond the first of each request, one user reads one in so many
 QUEUED_PIECES = 4
 PIECE = 16 * 1024  # and one line more
 ROWS_SECONDS = 2.0
@@ -53,13 +55,15 @@ Tries = Callable[[], Sequence[Task]]
 T = TypeVar("T")
 
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="follow")
-_further_pods: set[asyncio.Task[None]] = set()  # read by this process beyond the first of each request
+_further_pods: dict[asyncio.Task[None], str] = {}
+"""The pods that this process reads beyond the first of each request, with their readers' users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowRequest:
     """``lines`` bounds the first lines of each task; ``prefixed``: lines carry their task's name."""
 
+    user: str
     lines: int
     prefixed: bool
     seconds: float
@@ -136,7 +140,7 @@ class _Follower:
 
     def _begin(self, task: Task, *, again: bool) -> Iterator[Callable[[], bytes]]:
         read = sum(reader.ended_at is None for reader in self.readers.values())
-        if read >= MOST_PODS or (read and len(_further_pods) >= settings.ENV.log_followers):
+        if read >= MOST_PODS or (read and not _is_room(self.request.user)):
             if task.pk not in self.left_out:
                 self.left_out.add(task.pk)
                 note = f"{read} tasks are followed at a time now; task_name={task.name} gives this one."
@@ -146,8 +150,8 @@ class _Follower:
         self.readers[task.pk] = reader
         reader.job = asyncio.create_task(self._read(reader), name="follow")
         if read:
-            _further_pods.add(reader.job)
-            reader.job.add_done_callback(_further_pods.discard)
+            _further_pods[reader.job] = self.request.user
+            reader.job.add_done_callback(_further_pods.pop)
 
     def _end(self, pk: int) -> None:
         self.finished.add(pk)
@@ -228,6 +232,13 @@ class _Follower:
     def stop(self) -> None:
         for pk in self.readers:
             self._end(pk)
+
+
+def _is_room(user: str) -> bool:
+    """Whether a user may follow a further pod: there is a bound for all, and a part of it for each user."""
+    most = settings.ENV.log_followers
+    own = sum(follower == user for follower in _further_pods.values())
+    return len(_further_pods) < most and own < math.ceil(most / USERS_OF_PODS)
 
 
 async def follow_logs(

@@ -302,7 +302,9 @@ def test_a_follower_reads_no_large_columns(django_assert_num_queries):
 
 def test_a_burst_of_short_lines_waits_in_small_pieces():
     async def run():
-        follower = follow._Follower(FakeCluster(), follow.FollowRequest(lines=1, prefixed=True, seconds=1))
+        follower = follow._Follower(
+            FakeCluster(), follow.FollowRequest(user="ann", lines=1, prefixed=True, seconds=1)
+        )
         reader = follow._PodReader(task=Task(name="t" * 63), again=False)
         queued = asyncio.create_task(follower._queue(reader, [b""] * 30_000))
         while not follower.pieces.full():
@@ -320,10 +322,21 @@ def test_a_burst_of_short_lines_waits_in_small_pieces():
     assert text == (b"[" + b"t" * 63 + b"] \n") * 30_000
 
 
-def test_many_pods_of_one_workflow_leave_room_for_other_followers(settings):
-    limited(settings, log_followers=3)
-    groups = [TaskGroupFactory(status="RUNNING", pods=4) for _ in range(2)]
-    rows = [list(selectors.tries_of(group.workflow, task="", retry_id=None)) for group in groups]
+@pytest.mark.parametrize(
+    ("most", "want"),
+    [
+        pytest.param(15, {"ann": [(4, 0), (1, 3)], "bob": [(4, 0)]}, id="a user has read a part"),
+        pytest.param(
+            3,
+            {"ann": [(2, 2), (1, 3)], "bob": [(2, 2)], "eve": [(2, 2)], "joe": [(1, 3)]},
+            id="all read as many as may be",
+        ),
+    ],
+)
+def test_many_pods_leave_room_for_other_followers(settings, most, want):
+    limited(settings, log_followers=most)
+    group = TaskGroupFactory(status="RUNNING", pods=4)
+    tasks = list(selectors.tries_of(group.workflow, task="", retry_id=None))
 
     class Silent(FakeCluster):
         @asynccontextmanager
@@ -331,29 +344,34 @@ def test_many_pods_of_one_workflow_leave_room_for_other_followers(settings):
             await asyncio.Event().wait()
             yield
 
+    def followed(user):
+        request = follow.FollowRequest(user=user, lines=1, prefixed=True, seconds=1)
+        follower = follow._Follower(Silent(), request)
+        return follower, [text() for text in follower.update(tasks)]
+
     async def run():
-        followers = []
-        for tasks in rows:
-            follower = follow._Follower(Silent(), follow.FollowRequest(lines=1, prefixed=True, seconds=1))
-            notes = [text() for text in follower.update(tasks)]
-            followers.append((follower, notes))
-        counts = [(len(follower.readers), len(notes)) for follower, notes in followers]
-        for follower, _ in followers:
+        followers = [(user, *followed(user)) for user, counts in want.items() for _ in counts]
+        counts = {user: [] for user in want}
+        for user, follower, notes in followers:
+            counts[user].append((len(follower.readers), len(notes)))
+        for _, follower, _ in followers:
             follower.stop()
         await asyncio.wait(follow._further_pods)
-        again = follow._Follower(Silent(), follow.FollowRequest(lines=1, prefixed=True, seconds=1))
-        assert list(again.update(rows[1])) == []
+        again, notes = followed("joe")
         again.stop()
-        return counts, followers[1][1][0]
+        return counts, followers[1][2][0], notes
 
-    counts, note = asyncio.run(run())
-    assert counts == [(4, 0), (1, 3)]
+    counts, note, notes = asyncio.run(run())
+    assert counts == want
     assert b"1 tasks are followed at a time now" in note
+    assert len(notes) == want["bob"][0][1]
 
 
 @pytest.mark.parametrize(("followers", "want"), [(1, 2.0), (100, 2.0), (1000, 20.0)])
 def test_many_followers_read_the_rows_less_often(followers, want):
-    follower = follow._Follower(FakeCluster(), follow.FollowRequest(lines=1, prefixed=False, seconds=1))
+    follower = follow._Follower(
+        FakeCluster(), follow.FollowRequest(user="ann", lines=1, prefixed=False, seconds=1)
+    )
     assert follower.rows_seconds(followers) == want
     follower.readers[1] = follow._PodReader(task=None, again=False, ended_at=1.0)
     assert follower.rows_seconds(followers) == 2.0
