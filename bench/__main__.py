@@ -26,6 +26,7 @@ from bench import (
     status_delay,
     submission,
     table,
+    wide,
 )
 from bench.scale import measuring
 from localcluster.build import BuildFailed, binaries
@@ -47,6 +48,7 @@ PARTS: dict[str, Part] = {
     "submission": submission.measure,
     "feasibility": feasibility.measure,
     "status_delay": status_delay.measure,
+    "wide": wide.measure,
     "lists": lists.measure,
     "pages": pages.measure,
     "memory": memory.measure,
