@@ -5,7 +5,10 @@ rotating service account tokens and proxies. This module works around its weakne
 
 A kubeconfig may name a program that gives credentials (``exec``, ``auth-provider``), and the package would
 run it in the service's process. Whoever configures a backend chooses the file, so such a file is refused
-before the package reads it.
+before the package sees it. The package opens whatever a path leads to, so it gets no path: the kubeconfig and
+the files that it names are read here (``configured_files``), and their contents handed on.
+
+Each way to a cluster has a lock of its own. A file that cannot be read in time delays nobody else.
 
 A client per call costs 28 ms of CPU, a CA file per new connection 2 ms, the system's CA bundle 21 ms
 (measured). So there is one pool per process and cluster, around one TLS context that is read once.
@@ -14,8 +17,9 @@ A pool must not cross a fork: two processes would share one TLS session. The tab
 in the child, without closing the parent's sockets.
 
 A kubeconfig is edited and rotated at run time, so a connection is valid only for the version of its file
-(device, inode, time, size). The files that it names (tokens, certificates) are read again, through
-``forget``, when the server answers 401 or TLS fails.
+(device, inode, time, size). A check of that costs a thread, so it is made at most every second. The files
+that it names (tokens, certificates) are read again, through ``forget``, when the server answers 401 or TLS
+fails.
 
 The bearer token is read again every few seconds, because reading runs the refresh hook, and not for every
 request, because the hook costs 0.05 ms and more (it reads the environment's proxies). Its key is
@@ -25,13 +29,14 @@ Rejected: the client's own request methods. They validate bodies against models,
 apply, and raise errors of three families.
 """
 
+import base64
 import logging
 import os
 import ssl
 import threading
 import time
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import urllib3
@@ -40,15 +45,28 @@ from kubernetes import client, config
 from kubernetes.config import ConfigException
 from kubernetes.utils.keepalive import tcp_keepalive_socket_options
 
-from cluster.errors import BadConnectionSettings, CredentialProgram
+from cluster import configured_files
+from cluster.configured_files import FileLate, FileRefused
+from cluster.errors import BadConnectionSettings, CredentialProgram, UnusableFile
 
 POOL_SIZE = 16  # connections kept per process and cluster; more threads than this open and drop extra ones
 TOKEN_SECONDS = 5.0  # tokens are refreshed a minute and more before they end
+VERSION_SECONDS = 1.0
+MAX_DEPTH = 50  # of the levels of a kubeconfig
 
 log = logging.getLogger(__name__)
 
-_UNREADABLE = (ConfigException, OSError, yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError)
-"""The errors that the package raises for files that are no kubeconfig."""
+_MALFORMED = (ConfigException, yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError)
+"""The errors of a document that is no kubeconfig."""
+
+_PROGRAMS = {"exec", "auth-provider"}
+_NAMED_FILES = {
+    "certificate-authority": "certificate-authority-data",
+    "client-certificate": "client-certificate-data",
+    "client-key": "client-key-data",
+    "tokenFile": "token",
+}
+"""The fields of a kubeconfig that name files, and those that have their content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,90 +121,172 @@ class Connection:
             return self._tls_context
 
 
-_connections: dict[Access, tuple[object, Connection]] = {}
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """The connection of one way to a cluster, and the version of the kubeconfig that it was made from."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    connection: Connection | None = None
+    version: object = None
+    compared: float = 0.0
+
+
+_slots: dict[Access, _Slot] = {}
 _guard = threading.Lock()
+_package = threading.Lock()
+"""The package keeps the files that it writes in a table without a lock."""
 
 
 def connection_for(access: Access) -> Connection:
     """The connection of this process to a cluster. Raises BadConnectionSettings."""
-    stamp = _stamp(access)
     with _guard:
-        entry = _connections.get(access)
-        if entry is None or entry[0] != stamp:
-            entry = (stamp, Connection(_settings(access)))
-            _connections[access] = entry
-        return entry[1]
+        slot = _slots.setdefault(access, _Slot())
+    try:
+        with slot.lock:
+            if slot.connection is None or time.monotonic() - slot.compared >= VERSION_SECONDS:
+                _renew(slot, access)
+            if slot.connection is None:
+                raise AssertionError("unreachable: it was made, or an error was raised")
+            return slot.connection
+    except BadConnectionSettings:
+        if slot.connection is None:
+            forget(access)
+        raise
+
+
+def _renew(slot: _Slot, access: Access) -> None:
+    version = _version(access)
+    if slot.connection is None or slot.version != version:
+        slot.connection = Connection(_settings(access))
+        slot.version = version
+    slot.compared = time.monotonic()
 
 
 def forget(access: Access) -> None:
     """Read credentials and configuration again at the next request: they may have been replaced."""
     with _guard:
-        _connections.pop(access, None)
+        _slots.pop(access, None)
 
 
 def _forget_after_fork() -> None:
-    global _connections, _guard  # the child needs a lock that nobody holds
-    _connections, _guard = {}, threading.Lock()
+    global _slots, _guard, _package  # the child needs locks that nobody holds
+    _slots, _guard, _package = {}, threading.Lock(), threading.Lock()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)
 
 
-def _stamp(access: Access) -> object:
+def _version(access: Access) -> object:
     if not access.kubeconfig:
         return None
+    places = configured_files.kubeconfig_places()
     try:
-        status = Path(access.kubeconfig).stat()
-    except OSError as error:
+        return configured_files.version(access.kubeconfig, places=places)
+    except FileRefused as error:
+        raise UnusableFile(f"{access}: {error}") from error
+    except (FileLate, OSError, ValueError) as error:
         raise BadConnectionSettings(
-            f"{access}: the file cannot be read: {error.strerror}; give a file this process may read, "
+            f"{access}: the file cannot be read: {_file_fault(error)}; give a file this process may read, "
             "or none to use the service account of the pod"
         ) from error
-    return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+def _file_fault(error: Exception) -> str:
+    return str(error.strerror) if isinstance(error, OSError) else str(error)
 
 
 def _settings(access: Access) -> client.Configuration:
     settings = client.Configuration()
     settings.connection_pool_maxsize = POOL_SIZE
     settings.socket_options = tcp_keepalive_socket_options()  # a silent watch finds out that its peer died
+    document: Any = None
     try:
         if access.kubeconfig:
-            _refuse_programs(access)
-            config.load_kube_config(
-                config_file=access.kubeconfig,
-                context=access.context or None,
-                client_configuration=settings,
-                persist_config=False,
-            )
+            document = _Kubeconfig(access).document()
+            with _package:
+                config.load_kube_config_from_dict(
+                    document,
+                    context=access.context or None,
+                    client_configuration=settings,
+                    persist_config=False,
+                )
         else:
             config.load_incluster_config(client_configuration=settings)
-    except _UNREADABLE as error:
-        raise BadConnectionSettings(f"{access}: {_cause_of(error)}{_contexts(access)}") from error
+    except (*_MALFORMED, OSError) as error:
+        raise BadConnectionSettings(f"{access}: {_cause_of(error)}{_contexts(access, document)}") from error
     if not isinstance(settings.host, str):
         raise BadConnectionSettings(f"{access}: the server of its cluster is no address")
     return settings
 
 
-_PROGRAMS = {"exec", "auth-provider"}
+class _Kubeconfig:
+    """A kubeconfig as it is read: all its files within one time."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._until = time.monotonic() + configured_files.READ_SECONDS
+
+    def document(self) -> Any:
+        """The kubeconfig; the user and the cluster of its context have contents in place of file names.
+
+        Raises BadConnectionSettings, or one of ``_MALFORMED``.
+        """
+        document = _parsed(self._read(self._access.kubeconfig, "the file"))
+        if not isinstance(document, dict):
+            raise ConfigException("Invalid kube-config file. No configuration found.")
+        name = self._access.context or document.get("current-context")
+        contexts = [entry["context"] for entry in document.get("contexts") or () if entry.get("name") == name]
+        for kind in ("user", "cluster"):
+            used = [context.get(kind) for context in contexts]
+            entries = document.get(f"{kind}s") or ()
+            document[f"{kind}s"] = [
+                entry | {kind: self._with_contents(entry["name"], entry[kind])}
+                if entry.get("name") in used and entry.get(kind)
+                else entry
+                for entry in entries
+            ]
+        return document
+
+    def _with_contents(self, name: object, content: Mapping[str, Any]) -> dict[str, Any]:
+        if _PROGRAMS & content.keys():
+            raise CredentialProgram(
+                f'{self._access}: its user "{name}" gets credentials from a program (exec or '
+                "auth-provider), and the service runs none: give a kubeconfig with a service account's "
+                "token, see docs/how-to/remote-cluster.md"
+            )
+        fields = dict(content)
+        for key, replacement in _NAMED_FILES.items():
+            if (path := fields.pop(key, None)) is None or replacement in fields:
+                continue
+            base = os.path.dirname(self._access.kubeconfig)  # noqa: PTH120 -- a link is not followed
+            text = self._read(os.path.join(base, path), f"its {key}")  # noqa: PTH118
+            is_token = replacement == "token"
+            fields[replacement] = text.decode().strip() if is_token else base64.b64encode(text).decode()
+        return fields
+
+    def _read(self, path: str, subject: str) -> bytes:
+        places, seconds = configured_files.kubeconfig_places(), max(self._until - time.monotonic(), 0.0)
+        try:
+            return configured_files.read(path, places=places, seconds=seconds)
+        except FileRefused as error:
+            raise UnusableFile(f"{self._access}: {error}") from error
+        except (FileLate, OSError) as error:
+            raise BadConnectionSettings(
+                f"{self._access}: {subject} cannot be read: {_file_fault(error)}"
+            ) from error
 
 
-def _refuse_programs(access: Access) -> None:
-    """Refuse a kubeconfig whose context gets its credentials from a program. Raises CredentialProgram.
-
-    The package joins several files at ``:`` and takes users from any of them, so each is read.
-    """
-    documents = [yaml.safe_load(Path(name).read_bytes()) for name in access.kubeconfig.split(os.pathsep)]
-    current = {access.context} if access.context else {d.get("current-context") for d in documents}
-    contexts = [entry for document in documents for entry in document.get("contexts") or ()]
-    users = [entry["context"].get("user") for entry in contexts if entry["name"] in current]
-    for document in documents:
-        for entry in document.get("users") or ():
-            if entry["name"] in users and _PROGRAMS & (entry.get("user") or {}).keys():
-                raise CredentialProgram(
-                    f'{access}: its user "{entry["name"]}" gets credentials from a program (exec or '
-                    "auth-provider), and the service runs none: give a kubeconfig with a service account's "
-                    "token, see docs/how-to/remote-cluster.md"
-                )
+def _parsed(content: bytes) -> Any:
+    """A YAML document, read by libyaml; it recurses without a bound, so the depth is looked at first."""
+    depth = 0
+    for event in yaml.parse(content, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ConfigException(f"Invalid kube-config file. It has more than {MAX_DEPTH} levels.")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return yaml.load(content, Loader=yaml.CSafeLoader)
 
 
 def _cause_of(error: Exception) -> str:
@@ -194,7 +294,7 @@ def _cause_of(error: Exception) -> str:
 
     An administrator of configuration may write any path, and reads the answer.
     """
-    if isinstance(error, (ConfigException, OSError)):
+    if isinstance(error, ConfigException | OSError):
         return " ".join(str(error).split())
     if isinstance(error, yaml.reader.ReaderError):
         return f"it is not YAML: {error.reason}"
@@ -204,15 +304,11 @@ def _cause_of(error: Exception) -> str:
     return f"it is not written as a kubeconfig ({type(error).__name__})"
 
 
-def _contexts(access: Access) -> str:
-    """The names of a kubeconfig's contexts, as far as it can be read."""
-    if not access.context:
-        return ""
-    try:
-        contexts, _ = config.list_kube_config_contexts(config_file=access.kubeconfig)
-    except _UNREADABLE:
-        return ""  # the message already says what is wrong with the file
-    return "; its contexts are: " + ", ".join(sorted(str(entry["name"]) for entry in contexts))
+def _contexts(access: Access, document: Any) -> str:
+    """The names of a kubeconfig's contexts, as far as it could be read."""
+    entries = document.get("contexts") if access.context and isinstance(document, dict) else None
+    names = [str(entry.get("name")) for entry in entries or () if isinstance(entry, dict)]
+    return "; its contexts are: " + ", ".join(sorted(names)) if names else ""
 
 
 def _pool(settings: client.Configuration) -> urllib3.PoolManager:

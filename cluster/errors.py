@@ -76,6 +76,12 @@ class CredentialProgram(BadConnectionSettings):
     code = "CredentialProgram"
 
 
+class UnusableFile(BadConnectionSettings):
+    """A kubeconfig, or a file that it names, that is never read: its kind, size or place is not accepted."""
+
+    code = "UnusableFile"
+
+
 class ClusterUnreachable(ClusterError):
     """No usable reply: refused, timed out, cut off, or not a reply of an API server."""
 

@@ -128,7 +128,14 @@ def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
     )
     home = directory / "service"
     home.mkdir(mode=0o700)
-    running = stack.start(supervisor, directory=home, options=options, durable=False, progress=print)
+    running = stack.start(
+        supervisor,
+        directory=home,
+        options=options,
+        durable=False,
+        progress=print,
+        more={"OSMO_KUBECONFIG_PATHS": '["/"]'},  # tests write them into directories of their own
+    )
     return {
         "api_url": running.api_url,
         "metrics_token": running.settings.metrics_token,

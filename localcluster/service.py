@@ -30,6 +30,7 @@ class Settings:
     secret_key: str
     port: int
     pod_logs: Path
+    kubeconfigs: Sequence[Path] = ()  # of the caller's own, and the files that they name
     more: Mapping[str, str] = field(default_factory=dict)  # variables of the product, over those below
     metrics_token: str = ""
     metrics_ports: Mapping[str, int] = field(default_factory=dict)  # of worker, beat and observer
@@ -55,6 +56,7 @@ class Settings:
             "OSMO_ADDRESS_SUBMITS_PER_MINUTE": "0",  # whoever runs it may submit as fast as they like
             "OSMO_DATABASE_URL": self.database_url,
             "OSMO_ENV": "development",
+            "OSMO_KUBECONFIG_PATHS": json.dumps([str(self.pod_logs.parent), *map(str, self.kubeconfigs)]),
             "OSMO_LOG_STORE": self.pod_logs.as_uri(),
             "OSMO_METRICS_PORT": str(self.metrics_ports.get(process, 0)),
             "OSMO_METRICS_TOKEN": self.metrics_token,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Self
 
 import urllib3
+import yaml
 
 from localcluster import controlplane, servers, service
 from localcluster.build import binaries
@@ -28,6 +29,7 @@ from localcluster.supervisor import Child, Supervisor
 
 ADMIN = "admin"
 READY_SECONDS = 150
+NAMED_FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
 class GivenUnusable(Exception):
@@ -116,6 +118,7 @@ def start(
         secret_key=_kept_secret(directory / "secret_key"),
         port=port,
         pod_logs=directory / "pod-logs",
+        kubeconfigs=_with_named_files(options.kubeconfig) if options.kubeconfig else (),
         more=more or {},
         metrics_token=_kept_secret(directory / "metrics_token"),
         metrics_ports=dict(zip(("worker", "beat", "observer"), metrics, strict=True)),
@@ -158,6 +161,17 @@ def start(
 def drop_state(directory: Path) -> None:
     """Remove a cluster's data: it goes when its databases go, since they describe one another."""
     shutil.rmtree(directory / "cluster", ignore_errors=True)
+
+
+def _with_named_files(kubeconfig: Path) -> list[Path]:
+    """A kubeconfig of the caller's own and the files that it names, which the service may read."""
+    content = yaml.safe_load(kubeconfig.read_text())
+    parts = [
+        *(entry.get("cluster") or {} for entry in content.get("clusters") or ()),
+        *(entry.get("user") or {} for entry in content.get("users") or ()),
+    ]
+    names = [part[field] for part in parts for field in NAMED_FILES if part.get(field)]
+    return [kubeconfig, *(kubeconfig.parent / name for name in names)]
 
 
 def _databases(

@@ -25,6 +25,7 @@ for name in ("OSMO_DATABASE_URL", "OSMO_REDIS_URL", "CLUSTER_KUBECONFIG", "KUBEC
 kept_logs = tempfile.mkdtemp(prefix="osmo-test-logs-")
 atexit.register(shutil.rmtree, kept_logs, ignore_errors=True)
 os.environ["OSMO_LOG_STORE"] = f"file://{kept_logs}"
+os.environ["OSMO_KUBECONFIG_PATHS"] = '["/"]'  # tests write them into directories of their own
 os.environ["OSMO_LOG_FOLLOW_SECONDS"] = "2"  # who follows what never ends is let go of soon
 for limit in ("STREAMS", "USER_STREAMS", "FOLLOWERS", "USER_FOLLOWERS"):
     os.environ[f"OSMO_LOG_{limit}"] = "1000"  # tests may leave some unread

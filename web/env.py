@@ -201,6 +201,11 @@ class Environment(BaseSettings):
     topology_config_file: str = Field(
         default="", description="A file that is the source of configuration; all other writes are refused."
     )
+    kubeconfig_paths: list[str] = Field(
+        default=["/etc/osmo-topology/clusters", "/etc/osmo"],
+        description="Directories below which kubeconfigs and the files that they name lie, or single files "
+        "(JSON list).",
+    )
     suspect_window_seconds: int = Field(
         default=21_600,
         ge=60,
@@ -314,6 +319,8 @@ class Environment(BaseSettings):
         own = list(_production_faults(self) if self.env == "production" else _development_faults(self))
         if self.topology_config_file and not self.topology_config_file.startswith("/"):
             own.append("OSMO_TOPOLOGY_CONFIG_FILE must be an absolute path")
+        if not all(path.startswith("/") for path in self.kubeconfig_paths):
+            own.append("OSMO_KUBECONFIG_PATHS must be absolute paths")
         faults = (
             *(_access_faults, _identity_faults, _label_faults),
             *(_log_faults, _retention_faults, _server_faults),

@@ -12,7 +12,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from cluster.errors import CredentialProgram
+from cluster.configured_files import kubeconfig_places
+from cluster.errors import CredentialProgram, UnusableFile
 from pools import selectors
 from pools.checks.backend import (
     check_backend,
@@ -226,6 +227,12 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
         faults.append(Fault(SCHEDULER, "scheduler_not_served", probe.refusal))
     if probe and probe.reason == CredentialProgram.code:
         faults.append(Fault(("kubeconfig",), "credential_program", f"{probe.problem}."))
+    if probe and probe.reason == UnusableFile.code:
+        message = (
+            f"{probe.problem}: give a regular file of at most 1 MiB below one of the directories of "
+            "OSMO_KUBECONFIG_PATHS, or none to use the service account of the pod."
+        )
+        faults.append(Fault(("kubeconfig",), "unusable_file", message, allowed=(*kubeconfig_places(), "")))
     kind = document.scheduler_settings.scheduler_type
     known_version = backend.scheduler_version if backend else ""
     version = probe.scheduler_version if probe else known_version

@@ -16,15 +16,17 @@ is that of the mount.
 """
 
 import hashlib
+import io
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import structlog
 from django.db import transaction
 from django.utils import timezone
 
+from cluster import configured_files
+from cluster.configured_files import FileLate, FileRefused
 from pools import conditions, selectors
 from pools.conditions import Condition
 from pools.documents.yaml_text import TextLimits
@@ -78,8 +80,10 @@ def _apply(path: str, *, older: bool) -> dict[str, Any]:
     """Apply the text that the file has now. Raises _FileChanged if it gets another one meanwhile."""
     try:
         text = _read(path)
-    except (OSError, UnicodeDecodeError) as error:
-        return _note("", _failed("Unreadable", f"{path} cannot be read: {type(error).__name__}."))
+    except (FileRefused, FileLate, OSError, UnicodeDecodeError) as error:
+        has_sentence = isinstance(error, FileRefused | FileLate)
+        cause = str(error) if has_sentence else f"{path} cannot be read: {type(error).__name__}"
+        return _note("", _failed("Unreadable", f"{cause}."))
     applied = Condition(type="ConfigurationApplied", status="True", reason="Applied", message=path)
     if _is_applied(text):
         present = condition()
@@ -110,7 +114,7 @@ def _expect(path: str, text: str) -> None:
     try:
         if _read(path) == text:
             return
-    except (OSError, UnicodeDecodeError) as error:
+    except (FileRefused, FileLate, OSError, UnicodeDecodeError) as error:
         raise _FileChanged from error
     raise _FileChanged
 
@@ -139,10 +143,8 @@ def condition() -> dict[str, Any] | None:
 
 
 def _read(path: str) -> str:
-    if not Path(path).is_file():  # to open a pipe would wait for a writer
-        raise FileNotFoundError(path)
-    with Path(path).open(encoding="utf-8") as file:
-        return file.read(TextLimits().size + 1)
+    content = configured_files.read(path, places=(path,), max_bytes=TextLimits().size)
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8").read()
 
 
 def _newest() -> int:

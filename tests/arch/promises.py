@@ -196,6 +196,10 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
         ),
         "Kubeconfigs, Postgres, Redis": (
             "tests/api/test_secrets_stay.py::test_secrets_of_a_kubeconfig_stay",
+            "tests/db/pools/test_refused_kubeconfigs.py::test_no_door_takes_it",
+            "tests/unit/cluster/test_configured_files.py::test_a_path_to_anything_else_is_refused",
+            "tests/unit/cluster/test_configured_files.py::test_a_hung_mount_costs_a_time_once_and_one_thread",
+            "tests/unit/cluster/test_connection_files.py::test_a_kubeconfig_whose_mount_hangs_delays_no_other_cluster",
             "tests/worker/test_sweeps.py::test_a_group_that_is_due_is_found_though_nobody_told",
         ),
         "Task output": (

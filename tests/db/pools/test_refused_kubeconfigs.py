@@ -1,5 +1,6 @@
-"""A kubeconfig that would run a program is refused at every door, with a sentence on what to give instead."""
+"""A kubeconfig that would run a program, or is no file, is refused at every door, which says what to give."""
 
+import os
 from io import StringIO
 
 import pytest
@@ -19,7 +20,10 @@ from scheduling.errors import InvalidSpec
 pytestmark = pytest.mark.django_db
 
 ADMIN = services.ConfigChange(username="root")
-SENTENCE = "the service runs none: give a kubeconfig with a service account's token"
+SENTENCES = {
+    "program": "the service runs none: give a kubeconfig with a service account's token",
+    "pipe": "is a named pipe and no regular file: give a regular file of at most 1 MiB below one of",
+}
 
 
 @pytest.fixture
@@ -28,8 +32,13 @@ def ran(tmp_path):
     return tmp_path / "ran"
 
 
+@pytest.fixture(params=SENTENCES)
+def kind(request):
+    return request.param
+
+
 @pytest.fixture
-def kubeconfig(tmp_path, clusters, ran):
+def kubeconfig(tmp_path, clusters, ran, kind):
     program = {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [str(ran)]}
     content = {
         "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
@@ -38,7 +47,10 @@ def kubeconfig(tmp_path, clusters, ran):
         "users": [{"name": "u", "user": {"exec": program}}],
     }
     path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(content))
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_text(yaml.safe_dump(content))
     clusters[str(path)] = ClusterGateway(Access(str(path)))
     return str(path)
 
@@ -79,6 +91,8 @@ def by_rest(kubeconfig, root, **_):
     client = APIClient()
     client.force_authenticate(root)
     configs = {"configs": {"kubeconfig": kubeconfig}}
+    dry_run = client.put("/api/configs/backend/east?dry_run=true", configs, format="json")
+    assert dry_run.status_code == 400
     answers = [
         send("/api/configs/backend/east", configs, format="json") for send in (client.put, client.post)
     ]
@@ -113,14 +127,14 @@ DOORS = [by_services, by_a_change, by_rest, by_the_admin, by_import, by_the_decl
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_no_door_takes_a_program(door, given, ran):
+def test_no_door_takes_it(door, given, ran, kind):
     told = door(**given)
-    assert SENTENCE in told
+    assert SENTENCES[kind] in told
     assert not Backend.objects.filter(name="east").exists()
     assert not ran.exists()
 
 
-def test_a_file_that_changes_under_a_backend_is_refused_when_it_is_used(kubeconfig, clusters, ran):
+def test_a_file_that_changes_under_a_backend_is_refused_when_it_is_used(kubeconfig, clusters, ran, kind):
     working = clusters["/etc/kai"]
     gateway, clusters[kubeconfig] = clusters[kubeconfig], working
     backend = services.put_backend(name="east", document={"kubeconfig": kubeconfig}, change=ADMIN).value
@@ -129,5 +143,6 @@ def test_a_file_that_changes_under_a_backend_is_refused_when_it_is_used(kubeconf
     assert saved.description == "x"  # what is saved about it otherwise is not at fault
     tasks.probe_backend(backend.pk)
     (reachable,) = [c for c in Backend.objects.get().conditions if c["type"] == "Reachable"]
-    assert (reachable["status"], SENTENCE in reachable["message"]) == ("False", True)
+    assert reachable["status"] == "False"
+    assert SENTENCES[kind].partition(":")[0] in reachable["message"]
     assert not ran.exists()
