@@ -37,12 +37,14 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import urllib3
 import yaml
 from kubernetes import client, config
-from kubernetes.config import ConfigException
+from kubernetes.config import ConfigException, incluster_config
 from kubernetes.utils.keepalive import tcp_keepalive_socket_options
 
 from cluster import configured_files
@@ -174,6 +176,16 @@ def _forget_after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+@cache
+def own_namespace() -> str:
+    """The namespace of the pod that this process runs in; empty outside a cluster."""
+    path = str(Path(incluster_config.SERVICE_TOKEN_FILENAME).with_name("namespace"))
+    try:
+        return configured_files.read(path, places=(path,)).decode().strip()
+    except (FileRefused, FileLate, OSError, ValueError):
+        return ""
 
 
 def _version(access: Access) -> object:

@@ -44,7 +44,8 @@ class BackendForm(DocumentForm):
     queue_settings = YamlField(
         empty={},
         help_text="As YAML: prefix, parent, parent_quota, label, node_pool_label, node_pool, for a scheduler "
-        "that others use too; preempt_min_runtime, reclaim_min_runtime, preemption_delay.",
+        "that others use too; preempt_min_runtime, reclaim_min_runtime, preemption_delay; for those who "
+        "may write a pool alone: local_queues, share_limit.",
     )
     start_barrier = YamlField(
         empty={},

@@ -17,6 +17,7 @@ from pools.documents.backend import (
     NodeConditionsDocument,
     QueueDocument,
     SchedulerDocument,
+    ShareLimitDocument,
 )
 from pools.documents.pool import PlatformDocument, PoolDocument, TopologyKeyDocument
 from pools.documents.recovery import BackoffDocument, RecoveryDocument
@@ -153,9 +154,16 @@ class SchedulerSettingsShape(Shape):
     pass
 
 
+@fields_of(ShareLimitDocument)
+class ShareLimitShape(Shape):
+    """The most that whoever may write a pool alone gives it; null: no limit."""
+
+
 @fields_of(QueueDocument)
 class QueueSettingsShape(Shape):
     """How the scheduler's queues and shards are named, where others use it too."""
+
+    share_limit: ShareLimitShape
 
 
 @fields_of(BarrierDocument)

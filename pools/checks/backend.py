@@ -21,7 +21,7 @@ from scheduling.capabilities import (
     check_share,
 )
 from scheduling.errors import Fault, Path, in_order
-from scheduling.kubernetes_syntax import is_dns_label, is_label_key, is_label_value
+from scheduling.kubernetes_syntax import is_dns_label, is_label_key, is_label_value, is_object_name
 from scheduling.nodes.node_health import STATUSES, rule_fault
 from scheduling.topology.levels import Levels
 
@@ -181,6 +181,20 @@ def _queues(document: BackendDocument, *, shares_queues: bool) -> Iterator[Fault
 
 def _own_queues(document: BackendDocument, schedulers: Collection[str]) -> Iterator[Fault]:
     kind = document.scheduler_settings.scheduler_type
+    listed = document.queue_settings.local_queues
+    for place, name in enumerate(listed):
+        path: Path = ("queue_settings", "local_queues", place)
+        if name in listed[:place]:
+            yield Fault(path, "twice", f'LocalQueue "{name}" is listed above already.')
+        elif not is_object_name(name):
+            message = "A LocalQueue is named with lower-case letters, digits, '-' and '.'."
+            yield Fault(path, "invalid_queue", message)
+    if listed and kind not in schedulers:
+        message = (
+            f'Scheduler "{kind}" has no LocalQueue that a pool could name: leave it out. It is for '
+            f"{', '.join(sorted(schedulers))}."
+        )
+        yield Fault(("queue_settings", "local_queues"), "no_local_queues", message, allowed=("[]",))
     if document.queue_settings.own_queues and kind not in schedulers:
         message = (
             f'Scheduler "{kind}" joins no queues of others, so there is nothing to choose: leave it out. It '
@@ -250,10 +264,13 @@ def check_shard(
 
 def _kubeconfig(document: BackendDocument) -> Iterator[Fault]:
     path = document.kubeconfig
-    if path and (not path.startswith("/") or not path.isprintable()):
+    names = path.split("/")[1:]
+    is_plain = path.startswith("/") and all(name not in {"", "."} and name[:2] != ".." for name in names)
+    if path and not (is_plain and path.isprintable()):
         message = (
-            "The absolute path of a file that workers and the observer can read; its contents are never kept "
-            "here. Empty: the service account of the pod they run in."
+            "The absolute path of a file that workers and the observer can read, in its shortest form and "
+            "without names that begin with two dots; its contents are never kept here. Empty: the service "
+            "account of the pod they run in."
         )
         yield Fault(("kubeconfig",), "invalid_path", message, allowed=("/etc/osmo/kubeconfig", ""))
     if document.context and not path:

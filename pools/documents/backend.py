@@ -51,6 +51,14 @@ class NodeConditionsDocument(Document):
     prefix: Line = ""
 
 
+class ShareLimitDocument(Document):
+    """The most GPUs and weight that whoever may write a pool alone gives it; null: no limit."""
+
+    guarantee: Annotated[float, Field(allow_inf_nan=False, ge=0, le=1e9)] | None = None
+    maximum: Annotated[float, Field(allow_inf_nan=False, ge=0, le=1e9)] | None = None
+    weight: Annotated[float, Field(allow_inf_nan=False, ge=0, le=1e9)] | None = None
+
+
 class QueueDocument(Document):
     """How queues and shards are named, and how long work there is spared.
 
@@ -81,6 +89,12 @@ class QueueDocument(Document):
     own_queues: bool = Field(
         False, description="Kueue: pools without local_queue get queues that the service makes."
     )
+    local_queues: Annotated[list[Line], Field(max_length=256)] = Field(
+        [],
+        description="Kueue: the LocalQueues that somebody who may write a pool alone may have it join; "
+        "empty: those that nobody else has.",
+    )
+    share_limit: ShareLimitDocument = ShareLimitDocument()
 
 
 class BarrierDocument(Document):
@@ -151,7 +165,7 @@ LASTING = ("prefix", "parent_quota")
 
 def _queue_settings(document: QueueDocument, backend: Backend) -> dict[str, Any]:
     before = backend.queue_settings if backend.pk else NEW_QUEUE_SETTINGS
-    written = {name: value for name, value in document.model_dump().items() if value}
+    written = {name: value for name, value in document.model_dump(exclude_none=True).items() if value}
     return {name: before[name] for name in LASTING if name in before} | written
 
 

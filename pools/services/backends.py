@@ -33,6 +33,11 @@ from pools.documents.recovery import words_of
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Pool
 from pools.services import notices
+from pools.services.addresses import (
+    faults_of_namespace,
+    refuse_kubeconfig_of_others,
+    refuse_namespace_of_others,
+)
 from pools.services.observed import note_probe
 from pools.services.pod_templates import all_templates, apply_to_pools
 from pools.services.recording import (
@@ -46,7 +51,7 @@ from pools.services.recording import (
     refuse_declared,
 )
 from scheduling.backends.registry import installed, joins_queues, owns_topologies
-from scheduling.capabilities import check_queue_settings
+from scheduling.capabilities import check_queue_settings, check_share
 from scheduling.errors import Conflict, Fault, NotFound
 
 BACKEND = ConfigRevision.Type.BACKEND
@@ -128,19 +133,25 @@ def _save(
     name: str, written: Any, *, change: ConfigChange, merge: bool, expected_revision: int | None
 ) -> Saved[Backend]:
     refuse_declared(change)  # before a cluster is probed
-    prepared = prepare_backend(name=name, written=written, merge=merge, expected_revision=expected_revision)
+    prepared = prepare_backend(
+        name=name, written=written, change=change, merge=merge, expected_revision=expected_revision
+    )
     return write_prepared(prepared, change=change, expected_revision=expected_revision)
 
 
 def prepare_backend(
-    *, name: str, written: Any, merge: bool, expected_revision: int | None = None
+    *, name: str, written: Any, change: ConfigChange, merge: bool, expected_revision: int | None = None
 ) -> PreparedBackend:
-    """Read a backend and probe its address if it is new. Never inside a transaction."""
+    """Read a backend and probe its address if it is new. Never inside a transaction.
+
+    Raises Forbidden, too, before anything is read with another backend's credentials.
+    """
     before = selectors.living_backends().filter(name=name).first()
     expect(before, expected_revision)
     document, faults = _read(name, written, before, merge=merge)
     refuse(faults)
     address = _address(document)
+    refuse_kubeconfig_of_others(name, address, before=before, change=change)
     probe = None if before and Address.of(before) == address else probe_address(address)
     return PreparedBackend(name=name, written=written, merge=merge, address=address, probe=probe)
 
@@ -156,9 +167,19 @@ def write_prepared(
         document, faults = _read(name, prepared.written, backend, merge=prepared.merge)
         if document is None or _address(document) != prepared.address:
             raise Conflict(f'Backend "{name}" has changed meanwhile: try again.')
+        _refuse_address_of_others(backend, prepared, change)
         refuse([*faults, *_check(backend, document, prepared.probe)])
         backend = _write(backend or Backend(name=name), document, prepared.probe, change=change)
     return Saved(backend, tuple(notices.backend_notices(backend)))
+
+
+def _refuse_address_of_others(
+    backend: Backend | None, prepared: PreparedBackend, change: ConfigChange
+) -> None:
+    name, address, probe = prepared.name, prepared.address, prepared.probe
+    refuse_kubeconfig_of_others(name, address, before=backend, change=change)
+    cluster_uid = probe.cluster_uid if probe and probe.reachable else None
+    refuse_namespace_of_others(name, address, before=backend, cluster_uid=cluster_uid, change=change)
 
 
 def _locked(name: str) -> Backend | None:
@@ -186,6 +207,7 @@ def _read(
     if document is not None:
         queue_schedulers = [name for name, kind in installed().items() if kind.shard_label]
         faults += check_backend(document, schedulers=sorted(installed()), queue_schedulers=queue_schedulers)
+        faults += faults_of_namespace(document.k8s_namespace, before=backend)
     return document, faults
 
 
@@ -244,6 +266,13 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
         backend.queue_settings if backend and stays else {},
         capabilities=capabilities,
         path=("queue_settings",),
+    )
+    limit_before = backend.queue_settings.get("share_limit", {}) if backend and stays else {}
+    faults += check_share(
+        document.queue_settings.share_limit.model_dump(exclude_none=True),
+        limit_before,
+        capabilities=capabilities,
+        path=("queue_settings", "share_limit"),
     )
     if backend is None:
         return faults

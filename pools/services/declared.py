@@ -88,16 +88,16 @@ def _apply(path: str, *, older: bool) -> dict[str, Any]:
     if _is_applied(text):
         present = condition()
         return present if present and present["status"] == "True" else _note(_digest(text), applied)
-    try:
-        prepared = prepare_import(text)
-    except TopologyError as error:
-        return _note(_digest(text), _failed("Refused", _refusal(path, error)))
     change = ConfigChange(
         username="OSMO_TOPOLOGY_CONFIG_FILE",
         grants=None,
         description=f"Applied from {path}.",
         mode=WriteMode.DECLARED,
     )
+    try:
+        prepared = prepare_import(text, change=change)
+    except TopologyError as error:
+        return _note(_digest(text), _failed("Refused", _refusal(path, error)))
     with configuration_change(change) as part:  # one text at a time, and none that was replaced meanwhile
         _expect(path, text)
         age = "" if older else _fault_of_age(_applied(), _digest(text), prepared.file.generation)

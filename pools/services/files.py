@@ -91,7 +91,7 @@ def import_configuration(
     InvalidSpec with every fault.
     """
     refuse_declared(change)
-    return write_import(prepare_import(text), change=change, prune=prune, force=force)
+    return write_import(prepare_import(text, change=change), change=change, prune=prune, force=force)
 
 
 def import_request(*, text: str, change: ConfigChange, prune: bool = False, force: bool = False) -> Imported:
@@ -108,11 +108,13 @@ def import_request(*, text: str, change: ConfigChange, prune: bool = False, forc
 
     refuse_declared(change)
     with turn(change.username):
-        prepared = prepare_import(text, read=read)
+        prepared = prepare_import(text, change=change, read=read)
         return write_import(prepared, change=change, prune=prune, force=force)
 
 
-def prepare_import(text: str, *, read: Callable[[str], ConfigFile] = read_config_file) -> PreparedImport:
+def prepare_import(
+    text: str, *, change: ConfigChange, read: Callable[[str], ConfigFile] = read_config_file
+) -> PreparedImport:
     """Read a file and probe its backends; writes nothing. Raises InvalidSpec for what is no YAML."""
     file = read(text)
     unkept = [section for section in SECTIONS if SECTIONS[section] not in RESTORERS]
@@ -121,7 +123,7 @@ def prepare_import(text: str, *, read: Callable[[str], ConfigFile] = read_config
         for section in unkept
         for name in file.objects.pop(SECTIONS[section], {})
     ]
-    return PreparedImport(file=file, backends=_prepare_backends(file))
+    return PreparedImport(file=file, backends=_prepare_backends(file, change))
 
 
 def write_import(prepared: PreparedImport, *, change: ConfigChange, prune: bool, force: bool) -> Imported:
@@ -172,13 +174,13 @@ def _kept_in_history(config_type: str) -> Callable[[], dict[str, Any]]:
     return read
 
 
-def _prepare_backends(file: ConfigFile) -> dict[str, PreparedBackend]:
+def _prepare_backends(file: ConfigFile, change: ConfigChange) -> dict[str, PreparedBackend]:
     prepared: dict[str, PreparedBackend] = {}
     for name, document in file.objects.get(BACKEND, {}).items():
         if len(file.faults) >= MAX_FAULTS:
             return prepared
         try:
-            prepared[name] = prepare_backend(name=name, written=document, merge=False)
+            prepared[name] = prepare_backend(name=name, written=document, change=change, merge=False)
         except TopologyError as error:
             file.faults += _faults_at(error, file.paths[BACKEND, name])
     return prepared

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+from django.db.models import Q
+
 from pools import selectors
 from pools.documents.backend import queues_of
-from pools.models import Pool
+from pools.models import ObservedQueue, Pool
 from pools.pod_templates.applied import node_selection, requested_resources
+from pools.services.recording import ConfigChange
 from scheduling.backends.base import Manifest, PoolRequest, QueueSettings
 from scheduling.backends.registry import installed
 
@@ -39,6 +42,27 @@ def pool_request(pool: Pool, installation: UUID, *, queues: QueueSettings | None
         node_selector=node_selection(pool),
         resources=requested_resources(pool) if queues.own else frozenset(),
     )
+
+
+def queue_owner(pool: Pool, queue: str, change: ConfigChange) -> str:
+    """Who else has a LocalQueue of the namespace of a pool's backend: words for a message, or nothing.
+
+    Pools that the author of the change may write are theirs, and nobody else's.
+    """
+    backend, installation = pool.backend, selectors.installation()
+    observed = ObservedQueue.objects.filter(
+        cluster_id=backend.cluster_id, name=f"{backend.namespace}/{queue}", reading__has_key="owner"
+    )
+    if any(observed.values_list("reading__owner", flat=True)):
+        return "a pool for which it was made"
+    beside = Q(backend=backend)
+    if backend.cluster_id:
+        beside |= Q(backend__cluster_id=backend.cluster_id, backend__namespace=backend.namespace)
+    others = Pool.objects.filter(beside).exclude(pk=pool.pk).select_related("backend")
+    for other in others.prefetch_related("topology_keys", "platforms"):
+        if not change.may_write(other.name) and queue_of(other, installation) == queue:
+            return "another pool"
+    return ""
 
 
 def queue_of(pool: Pool, installation: UUID) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 
 from pools import conditions, selectors
 from pools.checks.backend import check_shard
+from pools.checks.keepers import over_share_limit, refused_queue
 from pools.checks.names import check_name
 from pools.checks.pool import check_placement, check_pool, unknown_backend
-from pools.checks.privilege import widened
+from pools.checks.privilege import Content, widened
 from pools.clusters.capabilities import capabilities_of, owned_capabilities
 from pools.clusters.probe import lacks
 from pools.documents import pool as shape
@@ -24,6 +25,7 @@ from pools.pod_templates.applied import Templates, apply_to_pool
 from pools.pod_templates.checks import contradictions
 from pools.services import notices
 from pools.services.pod_templates import all_templates
+from pools.services.pool_objects import queue_owner
 from pools.services.recording import (
     ConfigChange,
     Saved,
@@ -285,6 +287,8 @@ def _write(draft: _Draft, templates: Templates, *, change: ConfigChange) -> Pool
     if before and (fields := widened(before, content)):
         why = f'{listing(fields)} would let users of pool "{pool.name}" do more on its nodes.'
         refuse_unless_may_use(change, backend.name, why=why)
+    if before and not change.may_use(backend.name):
+        _refuse_beyond_keeper(pool, backend, before, content, change)
     pool.revision = record(config_type=POOL, name=pool.name, content=content, change=change)
     platforms = shape.platform_rows(document, pool)
     apply_to_pool(pool, platforms, templates)
@@ -294,6 +298,22 @@ def _write(draft: _Draft, templates: Templates, *, change: ConfigChange) -> Pool
     if moved_from is not None:
         enqueue("pools.sync_backend", moved_from)
     return pool
+
+
+def _refuse_beyond_keeper(
+    pool: Pool, backend: Backend, before: Content, after: Content, change: ConfigChange
+) -> None:
+    """Raise Forbidden for what the backend does not let the keepers of its pools set."""
+    if raised := over_share_limit(before, after, backend.queue_settings.get("share_limit", {})):
+        refuse_unless_may_use(change, backend.name, why=f"It would get {listing(raised)}.")
+    queue = after["local_queue"]
+    if queue in {"", before["local_queue"]}:
+        return
+    listed = backend.queue_settings.get("local_queues", [])
+    owner = "" if listed else queue_owner(pool, queue, change)
+    if reason := refused_queue(queue, listed=listed, owner=owner):
+        why = f'Pool "{pool.name}" may not join LocalQueue "{queue}". {reason}'
+        refuse_unless_may_use(change, backend.name, why=why)
 
 
 def _replace_rows(document: shape.PoolDocument, pool: Pool, platforms: Sequence[Platform]) -> None:

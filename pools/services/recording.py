@@ -100,6 +100,10 @@ class ConfigChange:
         """Whether the caller may hand out what the backend's cluster has."""
         return self.grants is None or self.grants.allows(Action.CONFIG_UPDATE, f"backend/{backend}")
 
+    def may_write(self, pool: str) -> bool:
+        """Whether the caller may write the pool."""
+        return self.grants is None or self.grants.allows(Action.CONFIG_UPDATE, f"pool/{pool}")
+
     def knows(self, backend: str) -> bool:
         """Whether the caller may know that the backend exists."""
         if self.grants is None:

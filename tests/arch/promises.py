@@ -127,6 +127,12 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/api/pools/test_privilege.py::test_a_rollback_gives_no_privilege_back",
             "tests/api/pools/test_privilege.py::test_a_hidden_backend_is_answered_like_an_absent_one",
             "tests/unit/pools/test_privilege.py::test_it_widens",
+            "tests/api/pools/test_addresses.py::test_what_another_backend_uses_needs_the_right_on_it",
+            "tests/api/pools/test_addresses.py::test_a_cluster_is_not_asked_with_credentials_of_others",
+            "tests/api/pools/test_addresses.py::test_a_namespace_of_the_system_is_no_backends",
+            "tests/api/pools/test_keepers.py::test_a_keeper_takes_no_more_than_the_backend_allows",
+            "tests/api/pools/test_keepers.py::test_a_keeper_joins_what_the_backend_lists",
+            "tests/api/pools/test_keepers.py::test_without_a_list_a_keeper_joins_what_nobody_else_has",
         ),
         "The admin": (
             "tests/admin/test_access_admin.py::test_staff_that_was_not_given_access_does_not_hand_it_out",

@@ -11,6 +11,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from scheduling import names
 from scheduling.backends.base import ResourceKind
 from scheduling.kubernetes_syntax import GPU
 from scheduling.queues.joined_queues import (
@@ -45,14 +46,21 @@ _QUEUED_ANEW = ("PodsReadyTimeout", "AdmissionCheck")
 def read(
     resource: ResourceKind, obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]
 ) -> dict[str, Any]:
-    """A queue or flavor as JSON: ``settings``, which conditions follow from, and ``usage`` of a queue."""
+    """A queue or flavor as JSON: ``settings``, which conditions follow from, and ``usage`` of a queue.
+
+    ``owner`` of a LocalQueue is the installation of this service that made it, empty for none.
+    """
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if resource == FLAVOR:
         labels = {str(key): str(value) for key, value in (spec.get("nodeLabels") or {}).items()}
         return {"settings": {"labels": labels, "topology": str(spec.get("topologyName") or "")}}
     settings: dict[str, Any] = {"stop": str(spec.get("stopPolicy") or RUNS), "inactive": _inactive(status)}
     if resource == LOCAL_QUEUE:
-        return {"settings": settings | {"cluster_queue": str(spec.get("clusterQueue") or "")}}
+        labels = (obj.get("metadata") or {}).get("labels") or {}
+        return {
+            "settings": settings | {"cluster_queue": str(spec.get("clusterQueue") or "")},
+            "owner": str(labels.get(names.INSTALLATION_LABEL) or ""),
+        }
     flavors = [flavor for group in spec.get("resourceGroups") or () for flavor in group.get("flavors") or ()]
     settings["flavors"] = list(dict.fromkeys(str(flavor["name"]) for flavor in flavors))
     settings["resources"] = {

@@ -202,12 +202,12 @@ def test_a_text_that_is_replaced_while_it_is_prepared_changes_nothing(file, monk
     file.write_text(FILE + "# late\n")
     prepare, texts = declared.prepare_import, []
 
-    def prepare_slowly(text):
+    def prepare_slowly(text, **options):
         texts.append(text)
         if len(texts) == 1:
             file.write_text(NEWER + "# newest\n")
             assert declared.apply()["status"] == "True"  # another worker
-        return prepare(text)
+        return prepare(text, **options)
 
     monkeypatch.setattr(declared, "prepare_import", prepare_slowly)
     assert declared.apply()["status"] == "True"
@@ -218,9 +218,9 @@ def test_a_text_that_is_replaced_while_it_is_prepared_changes_nothing(file, monk
 def test_a_file_that_changes_all_the_time_is_left_for_later(file, monkeypatch):
     prepare = declared.prepare_import
 
-    def prepare_slowly(text):
+    def prepare_slowly(text, **options):
         file.write_text(text + "#")
-        return prepare(text)
+        return prepare(text, **options)
 
     monkeypatch.setattr(declared, "prepare_import", prepare_slowly)
     assert declared.apply()["reason"] == "Unreadable"
