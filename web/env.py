@@ -182,8 +182,8 @@ class Environment(BaseSettings):
     expensive_requests: int = Field(
         default=2,
         ge=1,
-        description="Templates, large documents, imports and what-if questions that one web process works on "
-        "at a time, one of a user.",
+        description="Templates, large documents, imports, what-if questions and pieces of long answers that "
+        "one web process works on at a time, one of a user.",
     )
     address_connections: int = Field(
         default=1000,

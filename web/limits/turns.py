@@ -1,10 +1,13 @@
 """Turns for work that costs seconds: one of a user's runs, two wait, more are refused.
 
-A few requests that are each within all limits, such as templates or large documents, would otherwise take
-every thread from everybody. A user's turns follow each other, and a process runs only a few turns at a time,
-those of users who have waited longest. When as many wait as may, a user without a place takes that of one who
-has two. Counts belong to a process: its threads are its own, and a count in
-the database would outlive processes that are killed.
+A few requests that are each within all limits, such as templates, large documents or reads of wide workflows,
+would otherwise take every thread from everybody. A user's turns follow each other, and a process runs only a
+few turns at a time, those of users who have waited longest. When as many wait as may, a user without a place
+takes that of one who has two. Counts belong to a process: its threads are its own, and a count in the database
+would outlive processes that are killed.
+
+A long answer takes a turn for each piece (``next_piece``), and none while its client reads: a slow client
+keeps nobody waiting, and the answer, which has begun, is not refused.
 
 A waiting caller holds no thread. Where the event loop serves (``allow_waiting``), a request that must wait is
 given up before it has done anything, by an exception that passes what handles errors; the loop waits, and
@@ -33,8 +36,8 @@ MOST_SHORT: Final = 3
 class Place:
     """A place among the turns; ``outcome`` is True when it may run, False when it has waited too long."""
 
-    def __init__(self, turns: "Turns", user: str) -> None:
-        self.user = user
+    def __init__(self, turns: "Turns", user: str, *, is_piece: bool) -> None:
+        self.user, self.is_piece = user, is_piece
         self.outcome: Future[bool] = Future()
         self._turns = turns
 
@@ -61,12 +64,19 @@ class Turns:
         with self._lock:
             present = sum(place.user == user for place in self._waiting) + (user in self._running)
             if present > MOST_WAITING_OF_USER:
-                raise _busy(f"One expensive request of yours is worked on and {MOST_WAITING_OF_USER} wait.")
-            if len(self._waiting) >= self._most_waiting:
+                raise _busy(f"{present} expensive requests of yours are worked on or wait.")
+            if sum(not place.is_piece for place in self._waiting) >= self._most_waiting:
                 self._make_room(user)
-            place = Place(self, user)
-            self._waiting.append(place)
-            self._begin()
+            return self._take(Place(self, user, is_piece=False))
+
+    def next_piece(self, user: str) -> Place:
+        """Take a place for the next piece of a long answer of the user's; it is never refused."""
+        with self._lock:
+            return self._take(Place(self, user, is_piece=True))
+
+    def _take(self, place: Place) -> Place:
+        self._waiting.append(place)
+        self._begin()
         return place
 
     def leave(self, place: Place) -> None:
@@ -96,11 +106,13 @@ class Turns:
 
     def _make_room(self, user: str) -> None:
         """End the latest wait of the user with most places, unless that leaves them fewer. Raises Busy."""
-        places = Counter(place.user for place in self._waiting)
+        places = Counter(place.user for place in self._waiting if not place.is_piece)
         crowding, most = places.most_common(1)[0]
         if most <= places[user] + 1:
             raise _busy("Too many expensive requests wait.")
-        latest = next(place for place in reversed(self._waiting) if place.user == crowding)
+        latest = next(
+            place for place in reversed(self._waiting) if place.user == crowding and not place.is_piece
+        )
         self._waiting.remove(latest)
         latest.outcome.set_result(False)
 

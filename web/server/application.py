@@ -2,9 +2,10 @@
 
 A request goes to a thread only when its body is there, and comes back as status, headers and content. The
 loop runs a stream that is a coroutine, and reads static files, without a thread; any other stream takes one
-for each piece. The loop itself answers ``/livez``, which says that it turns; ``/readyz`` has threads of its
-own, so that a queue of requests does not take a process out of service. A request that must wait for its turn
-(``web.limits.turns``) gives its thread up, and is run again when its turn has come.
+for each piece, in a turn of its ``turn_user`` if it names one. The loop itself answers ``/livez``, which says
+that it turns; ``/readyz`` has threads of its own, so that a queue of requests does not take a process out of
+service. A request that must wait for its turn (``web.limits.turns``) gives its thread up, and is run again
+when its turn has come.
 """
 
 import asyncio
@@ -196,7 +197,7 @@ class Application:
             pieces, close = _from_file(response), response.close
         else:
             stream = _SyncStream(response)
-            pieces, close = _in_thread(lane, stream), stream.close
+            pieces, close = _in_thread(lane, stream, user=getattr(response, "turn_user", "")), stream.close
         try:
             async for piece in pieces:
                 await self._send_piece(send, piece)
@@ -255,9 +256,21 @@ async def _from_file(response: Any) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def _in_thread(lane: ThreadLane, stream: _SyncStream) -> AsyncIterator[bytes]:
-    while (piece := await lane.run(stream.read)) is not None:
+async def _in_thread(lane: ThreadLane, stream: _SyncStream, *, user: str) -> AsyncIterator[bytes]:
+    """The pieces, each made by a thread; with a user, each in a turn of theirs."""
+    while (piece := await (_read_in_turn(lane, stream, user) if user else lane.run(stream.read))) is not None:
         yield piece
+
+
+async def _read_in_turn(lane: ThreadLane, stream: _SyncStream, user: str) -> bytes | None:
+    """The next piece. A process that stops lets nobody wait, and finishes what it has begun."""
+    place = process_turns().next_piece(user)
+    try:
+        await asyncio.shield(asyncio.wrap_future(place.outcome))
+    except BaseException:
+        place.leave()
+        raise
+    return await lane.run(stream.read, end=place.leave)
 
 
 async def _send_content(send: Send, answer: HttpAnswer) -> None:

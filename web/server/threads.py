@@ -64,9 +64,15 @@ class ThreadLane:
 
         return self._submit(run)
 
-    async def run(self, function: Callable[[], R]) -> R:
-        """Run a function of a request that was admitted."""
-        return await self._wait_for(self._submit(function), None)
+    async def run(self, function: Callable[[], R], *, end: Callable[[], None] = lambda: None) -> R:
+        """Run a function of a request that was admitted; ``end`` is called as ``admit`` does."""
+        try:
+            future = self._submit(function)
+        except BaseException:
+            end()
+            raise
+        future.add_done_callback(lambda _: end())
+        return await self._wait_for(future, None)
 
     async def _wait_for(self, future: Future[R], discard: Callable[[R], None] | None) -> R:
         try:

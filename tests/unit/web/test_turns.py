@@ -72,6 +72,22 @@ def test_a_user_without_a_place_takes_that_of_one_who_has_two():
     assert not first.outcome.done()
 
 
+def test_pieces_of_long_answers_are_never_refused_and_keep_nobody_else_out():
+    queue = Turns(most_running=1, most_waiting=1)
+    pieces = [queue.next_piece("ann") for _ in range(5)]
+    assert [runs(piece) for piece in pieces] == [True, False, False, False, False]
+    with pytest.raises(Busy):
+        queue.enter("ann")
+    other = queue.enter("bob")
+    for piece in pieces[:4]:
+        piece.leave()
+    assert runs(pieces[4])
+    pieces[4].leave()
+    assert runs(other)
+    other.leave()
+    assert queue.is_idle
+
+
 def test_a_place_is_left_once_and_expires_only_while_it_waits():
     queue = Turns(most_running=1)
     first, second = queue.enter("ann"), queue.enter("bob")
@@ -135,7 +151,24 @@ class Site:
         return Response(b"done " + body)
 
 
-async def call(application, path, body=b""):
+class Pieces:
+    """A long answer; ``made`` are its pieces so far, each with whether it was made in its user's turn."""
+
+    streaming, is_async, turn_user = True, False, "ann"
+
+    def __init__(self, queue):
+        self.made, self._queue = [], queue
+
+    def __iter__(self):
+        for number in range(3):
+            self.made.append((number, "ann" in self._queue._running))
+            yield str(number).encode()
+
+    def close(self):
+        pass
+
+
+async def call(application, path, body=b"", *, take=None):
     sent = []
     scope = {
         "type": "http",
@@ -153,6 +186,8 @@ async def call(application, path, body=b""):
 
     async def send(message):
         sent.append(message.get("body", b""))
+        if take is not None and sent[-1]:
+            await take.wait()
 
     await application(scope, receive, send)
     return b"".join(sent)
@@ -179,11 +214,60 @@ def test_a_request_that_waits_for_a_turn_holds_no_thread(queue):
         waiting = [asyncio.create_task(call(application, "/ann", body)) for body in (b"2", b"3")]
         await until(lambda: len(queue._waiting) == 2)
         assert await call(application, "/cheap") == b"cheap"
-        assert (await call(application, "/ann", b"4")).startswith(b"busy: One expensive request of yours")
+        assert (await call(application, "/ann", b"4")).startswith(b"busy: 3 expensive requests of yours")
         site.end.set()
         assert await first == b"done 1"
         assert [await task for task in waiting] == [b"done 2", b"done 3"]
         assert sorted(site.bodies) == [b"1", b"2", b"3"]
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def long_answer(queue, monkeypatch):
+    """A site whose every answer is long, and what it has made of the last one."""
+    monkeypatch.setattr("web.server.application.process_turns", lambda: queue)
+    answer = Pieces(queue)
+
+    def site(_environ, start):
+        start("200 OK", [])
+        return answer
+
+    return application_of(site, threads=1), answer
+
+
+def test_each_piece_of_a_long_answer_is_made_in_a_turn(long_answer, queue):
+    application, answer = long_answer
+    assert asyncio.run(call(application, "/")) == b"012"
+    assert answer.made == [(0, True), (1, True), (2, True)]
+
+
+def test_a_client_that_reads_slowly_keeps_no_turn_and_has_one_piece(long_answer, queue):
+    async def run():
+        application, answer = long_answer
+        take = asyncio.Event()
+        slow = asyncio.create_task(call(application, "/", take=take))
+        await until(lambda: answer.made)
+        await until(lambda: queue.is_idle)
+        assert [number for number, _ in answer.made] == [0]
+        with turn("ann"):
+            take.set()
+            await until(lambda: len(queue._waiting) == 1)
+        assert await slow == b"012"
+
+    asyncio.run(run())
+
+
+def test_a_long_answer_whose_caller_goes_leaves_its_place(long_answer, queue):
+    async def run():
+        application, answer = long_answer
+        with turn("ann"):
+            waiting = asyncio.create_task(call(application, "/"))
+            await until(lambda: len(queue._waiting) == 1)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        assert queue.is_idle
+        assert answer.made == []
 
     asyncio.run(run())
 

@@ -1,0 +1,155 @@
+"""The groups of a workflow and their tasks, a few in memory at a time: a workflow has up to ten thousand.
+
+Groups and their positions are fixed at submission. So a batch begins behind the last position of the one
+before, and none is missed or read twice, whatever becomes of them meanwhile.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Exists, F, OuterRef, Prefetch, QuerySet, prefetch_related_objects
+
+from web.database.transactions import one_transaction
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.models import Attempt, Task, TaskGroup, Workflow
+
+GROUPS_AT_ONCE = 200
+TASKS_AT_ONCE = 1000
+ATTEMPTS_AT_ONCE = 500
+"""Rows in memory together; a group has no more attempts with it than ``MOST_ATTEMPTS``."""
+
+MOST_ATTEMPTS = 100
+"""Of one group, with the present one; each that ended may name 1,000 nodes."""
+
+
+class Neighbours(TypedDict):
+    """The names of the groups around a group, in the user's order; ``remaining`` ones have not completed.
+
+    Names, not rows: a workflow may have ten thousand dependencies, and a model object for each end of each
+    takes more time and memory than all the rest of an answer.
+    """
+
+    upstream_names: list[str]
+    remaining: list[str]
+    downstream_names: list[str]
+
+
+class GroupContent(Neighbours):
+    """Of a group's latest tries: their nodes, and when the first of them began, if any did."""
+
+    nodes: list[str]
+    task_starts: list[datetime]
+
+
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
+
+    NeighbouredGroup = WithAnnotations[TaskGroup, Neighbours]
+    ReadGroup = WithAnnotations[TaskGroup, GroupContent]
+else:
+    NeighbouredGroup = ReadGroup = TaskGroup
+
+_EDGES = TaskGroup.upstream.through.objects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRange:
+    """Groups of a workflow in the user's order: from the ``offset``th on, ``limit`` of them or all.
+
+    ``every_try``: with all tries of their tasks; else with the latest.
+    """
+
+    workflow: Workflow
+    offset: int
+    limit: int | None
+    every_try: bool
+
+    @property
+    def groups(self) -> QuerySet[TaskGroup]:
+        rows = self.workflow.groups.filter(position__gte=self.offset).order_by("position")
+        return rows if self.limit is None else rows.filter(position__lt=self.offset + self.limit)
+
+    def tasks_of(self, groups: Sequence[TaskGroup] | QuerySet[TaskGroup, Any]) -> QuerySet[Task]:
+        rows = Task.objects.filter(group__in=groups)
+        return rows if self.every_try else rows.filter(latest=True)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there is more to read than at once. One query, which reads no more than that."""
+        groups = self.groups.order_by().values("pk")
+        tasks = self.tasks_of(groups).order_by()
+        more = Exists(groups[GROUPS_AT_ONCE:]) | Exists(tasks[TASKS_AT_ONCE:])
+        return Workflow.objects.filter(more, pk=self.workflow.pk).exists()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether groups follow. One query, none without a limit."""
+        if self.limit is None:
+            return False
+        return self.workflow.groups.filter(position__gte=self.offset + self.limit).exists()
+
+    def batches(self) -> Iterator[list[ReadGroup]]:
+        """The groups with their content and last ended ``attempts``. One query a batch, two after a loss."""
+        latest = Task.objects.filter(group=OuterRef("pk"), latest=True)
+        rows = with_neighbours(self.groups).annotate(
+            nodes=ArraySubquery(
+                latest.exclude(node_name="").order_by("node_name").values("node_name").distinct()
+            ),
+            task_starts=ArraySubquery(
+                latest.exclude(start_time=None).order_by("start_time").values("start_time")[:1]
+            ),
+        )
+        after = -1
+        while batch := _with_few_attempts(rows.filter(position__gt=after)[:GROUPS_AT_ONCE]):
+            read_attempts([group for group in batch if group.attempt_number > 1], most=MOST_ATTEMPTS - 1)
+            yield batch
+            after = batch[-1].position
+
+    def task_batches(self, groups: Sequence[TaskGroup]) -> Iterator[list[Task]]:
+        """The tasks of a batch of groups, in its order. Two queries for tasks that are read at once.
+
+        Of all their keys are in memory: a try that begins meanwhile changes nothing.
+        """
+        keys = self.tasks_of(groups).order_by("group__position", "position", "-retry_id")
+        with one_transaction():
+            ordered = iter(array("q", keys.values_list("pk", flat=True).iterator()))
+        while part := list(islice(ordered, TASKS_AT_ONCE)):
+            tasks = Task.objects.defer("spec").in_bulk(part)
+            yield [tasks[key] for key in part if key in tasks]
+
+
+def _with_few_attempts(
+    rows: QuerySet[ReadGroup, ReadGroup],
+) -> list[ReadGroup]:
+    """As many of the first rows as have few attempts together, and one at least."""
+    batch: list[ReadGroup] = []
+    attempts = 0
+    for group in rows:
+        attempts += min(group.attempt_number, MOST_ATTEMPTS)
+        if batch and attempts > ATTEMPTS_AT_ONCE:
+            break
+        batch.append(group)
+    return batch
+
+
+def with_neighbours(groups: QuerySet[TaskGroup]) -> QuerySet[NeighbouredGroup, NeighbouredGroup]:
+    """Add the names of each group's neighbours."""
+    up = _EDGES.filter(from_taskgroup=OuterRef("pk")).order_by("to_taskgroup__position")
+    down = _EDGES.filter(to_taskgroup=OuterRef("pk")).order_by("from_taskgroup__position")
+    remaining = up.exclude(to_taskgroup__status=TaskStatus.COMPLETED)
+    return groups.annotate(
+        upstream_names=ArraySubquery(up.values("to_taskgroup__name")),
+        remaining=ArraySubquery(remaining.values("to_taskgroup__name")),
+        downstream_names=ArraySubquery(down.values("from_taskgroup__name")),
+    )
+
+
+def read_attempts(groups: Sequence[TaskGroup], *, most: int) -> None:
+    """Read the last ended attempts of these groups, so many of each at most, unless they were read."""
+    last = Attempt.objects.filter(number__gte=F("group__attempt_number") - most)
+    prefetch_related_objects(groups, Prefetch("attempts", queryset=last))
