@@ -5,43 +5,29 @@ in the database unless they are the answer.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import (
-    Exists,
-    F,
-    Func,
-    OuterRef,
-    Prefetch,
-    Q,
-    QuerySet,
-    TextField,
-    prefetch_related_objects,
-)
+from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, TextField
 
 from pools.selectors import Caller
 from scheduling.errors import NotFound
 from scheduling.gang import pins, set_order
 from scheduling.topology.requirements import Requirement
 from web.access.rights import grants_of
-from web.database.transactions import one_transaction
 from web.policy import Action, refusal
 from workflows.homes import at_home
-from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus
+from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL
 from workflows.models import Attempt, Event, ObservedObject, Task, TaskGroup, Workflow
 from workflows.name_search import name_contains
 from workflows.nodes.hosts import host_names
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 MAX_PAGE = 1000
-MOST_ATTEMPTS = 100
-"""Of one group, with the present one; each that ended may name 1,000 nodes."""
 
 _LOG_COLUMNS = (
     "name", "task_uuid", "retry_id", "status", "pod_name", "exit_code", "failure_message",
@@ -210,62 +196,6 @@ def names_known_to(user: Caller, names: Iterable[str]) -> frozenset[str]:
         return frozenset(names)
     rows = Workflow.objects.filter(name__in=set(names), pool_name__in=pools).order_by()
     return frozenset(rows.values_list("name", flat=True))
-
-
-def groups_of(workflow: Workflow, *, every_try: bool) -> list[TaskGroup]:
-    """The groups in the user's order, with ``tasks`` and the last ``attempts``.
-
-    Two queries, three after a loss.
-    """
-    tasks = Task.objects.defer("spec").order_by("position", "-retry_id")
-    groups = workflow.groups.order_by("position").prefetch_related(
-        Prefetch("tasks", queryset=tasks if every_try else tasks.filter(latest=True))
-    )
-    rows = list(groups)
-    read_attempts([group for group in rows if group.attempt_number > 1], most=MOST_ATTEMPTS - 1)
-    return rows
-
-
-def read_attempts(groups: Sequence[TaskGroup], *, most: int) -> None:
-    """Read the last ended attempts of these groups, so many of each at most, unless they were read."""
-    last = Attempt.objects.filter(number__gte=F("group__attempt_number") - most)
-    prefetch_related_objects(groups, Prefetch("attempts", queryset=last))
-
-
-@dataclass(slots=True)
-class Neighbours:
-    """The names of the groups around a group, in the user's order; ``remaining`` ones have not completed."""
-
-    upstream: list[str] = field(default_factory=list)
-    remaining: list[str] = field(default_factory=list)
-    downstream: list[str] = field(default_factory=list)
-
-
-def neighbours_of(workflow: Workflow) -> Mapping[UUID, Neighbours]:
-    """The neighbours of each group that waits or is waited for. One query.
-
-    Names, not rows: a workflow may have ten thousand dependencies, and a model object for each end of each
-    takes more time and memory than all the rest of an answer.
-    """
-    pairs = (
-        TaskGroup.upstream.through.objects.filter(from_taskgroup__workflow=workflow)
-        .order_by("from_taskgroup__position", "to_taskgroup__position")
-        .values_list(
-            "from_taskgroup_id",
-            "from_taskgroup__name",
-            "to_taskgroup_id",
-            "to_taskgroup__name",
-            "to_taskgroup__status",
-        )
-    )
-    neighbours: defaultdict[UUID, Neighbours] = defaultdict(Neighbours)
-    with one_transaction():
-        for waiting, name, source, source_name, source_status in pairs.iterator():
-            neighbours[waiting].upstream.append(source_name)
-            if source_status != TaskStatus.COMPLETED:
-                neighbours[waiting].remaining.append(source_name)
-            neighbours[source].downstream.append(name)
-    return neighbours
 
 
 def variables_of(workflow: Workflow) -> dict[str, str]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pages.workflows.labels import Badge, status_badge
+from workflows.group_reads import read_attempts
 from workflows.models import Attempt, TaskGroup
-from workflows.selectors import read_attempts
 
 MOST_ATTEMPTS = 50
 MOST_NODES = 8

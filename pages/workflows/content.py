@@ -27,9 +27,10 @@ from web.access.rights import grants_of
 from web.policy import Action
 from workflows.explain.summary import status_sentence
 from workflows.feasibility.placement.placed import PlacementResult
+from workflows.group_reads import NeighbouredGroup, with_neighbours
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Event, Task, TaskGroup, Workflow
-from workflows.selectors import compute_domains_of, neighbours_of, variables_of
+from workflows.selectors import compute_domains_of, variables_of
 
 MOST_GROUPS = 200
 MOST_EVENTS = 300
@@ -88,12 +89,11 @@ def workflow_content(
     groups, more_groups = rows[:MOST_GROUPS], len(rows) > MOST_GROUPS
     waits = waits_view(explanations_of(groups, user=user, now=now))
     counts = task_counts(workflow)
-    neighbours = neighbours_of(workflow)
     group_views = tuple(
         group_line(
             group,
             counts.get(group.pk, {}),
-            upstream=neighbours[group.pk].upstream if group.pk in neighbours else (),
+            upstream=group.upstream_names,
             now=now,
         )
         for group in groups
@@ -152,7 +152,7 @@ def _sentence(workflow: Workflow, groups: Sequence[TaskGroup], waits: WaitsView)
     if workflow.status in WORKFLOW_TERMINAL:
         return next((group.failure_message for group in groups if group.failure_message), "")
     if not (waits.long or waits.short):
-        return status_sentence(workflow.status, ()) if workflow.status == WorkflowStatus.PENDING else ""
+        return status_sentence(workflow.status, None) if workflow.status == WorkflowStatus.PENDING else ""
     first, more = (*waits.long, *waits.short)[0], len(waits.long) + len(waits.short) - 1
     others = f" {count_of(more, 'more group')} {agree(more, 'waits', 'wait')}." if more else ""
     begin, dot, _ = first.sentence.partition(". ")
@@ -182,8 +182,9 @@ def _warning(warning: object) -> str:
     return str(warning.get("message", "")) if isinstance(warning, Mapping) else str(warning)
 
 
-def _groups(workflow: Workflow) -> list[TaskGroup]:
-    return list(workflow.groups.order_by("position").select_related("backend")[: MOST_GROUPS + 1])
+def _groups(workflow: Workflow) -> list[NeighbouredGroup]:
+    rows = with_neighbours(workflow.groups.order_by("position").select_related("backend"))
+    return list(rows[: MOST_GROUPS + 1])
 
 
 def _domains(groups: Sequence[TaskGroup]) -> tuple[ComputeDomainView, ...]:

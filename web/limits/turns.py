@@ -1,10 +1,10 @@
 """Turns for work that costs seconds: one of a user's runs, two wait, more are refused.
 
-A few requests that are each within all limits, such as templates, large documents or reads of wide workflows,
-would otherwise take every thread from everybody. A user's turns follow each other, and a process runs only a
-few turns at a time, those of users who have waited longest. When as many wait as may, a user without a place
-takes that of one who has two. Counts belong to a process: its threads are its own, and a count in the database
-would outlive processes that are killed.
+A few requests that are each within all limits, such as templates, large documents or reads of wide
+workflows, would otherwise take every thread from everybody. A user's turns follow each other, and a process
+runs only a few turns at a time, those of users who have waited longest. When as many wait as may, a user
+without a place takes that of one who has two. Counts belong to a process: its threads are its own, and a
+count in the database would outlive processes that are killed.
 
 A long answer takes a turn for each piece (``next_piece``), and none while its client reads: a slow client
 keeps nobody waiting, and the answer, which has begun, is not refused.

@@ -1,11 +1,12 @@
 """A group's attempts as REST shows them: those that ended, and the present one."""
 
 from workflows.api import shapes
-from workflows.models import Attempt, TaskGroup
+from workflows.group_reads import ReadGroup
+from workflows.models import Attempt
 
 
-def attempts_of(group: TaskGroup) -> list[shapes.AttemptShape]:
-    """In order; ``group`` was read with the last ones of those that ended."""
+def attempts_of(group: ReadGroup) -> list[shapes.AttemptShape]:
+    """In order."""
     ended = sorted(group.attempts.all(), key=_number) if group.attempt_number > 1 else []
     return [*(_ended(attempt) for attempt in ended), _present(group)]
 
@@ -31,11 +32,8 @@ def _ended(attempt: Attempt) -> shapes.AttemptShape:
     )
 
 
-def _present(group: TaskGroup) -> shapes.AttemptShape:
-    tasks = list(group.tasks.all())
-    latest = [task for task in tasks if task.latest]
+def _present(group: ReadGroup) -> shapes.AttemptShape:
     is_first = group.attempt_number == 1
-    starts = [task.start_time for task in latest if task.start_time]
     return shapes.AttemptShape(
         number=group.attempt_number,
         status=group.present_status,
@@ -45,8 +43,8 @@ def _present(group: TaskGroup) -> shapes.AttemptShape:
         counted=False,
         begin_time=group.processing_start_time if is_first else group.attempt_began_at,
         not_before=group.attempt_not_before,
-        start_time=group.start_time if is_first else min(starts, default=None),
+        start_time=group.start_time if is_first else next(iter(group.task_starts), None),
         end_time=group.end_time,
         cleared_at=group.released_at,
-        nodes=sorted({task.node_name for task in latest if task.node_name}),
+        nodes=group.nodes,
     )

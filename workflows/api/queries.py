@@ -113,7 +113,18 @@ def _pair(text: str) -> tuple[str, str | None]:
     return key, value if equals else None
 
 
-class DetailQuery(Query):
+class GroupsQuery(Query):
+    """A page of a workflow's groups."""
+
+    limit = serializers.IntegerField(
+        min_value=1, max_value=MAX_PAGE, default=None, help_text="At most so many groups. Default: all."
+    )
+    offset = serializers.IntegerField(
+        min_value=0, max_value=10_000_000, default=0, help_text="Groups to leave out before them."
+    )
+
+
+class DetailQuery(GroupsQuery):
     verbose = flag("Show every try of each task, not only the latest.")
     skip_groups = flag("Leave out groups and tasks.")
 

@@ -1,27 +1,32 @@
 """Rows as the shapes that OSMO's client reads."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.utils import timezone
+
 from pools.api.shapes import RecoveryShape
+from pools.selectors import Caller
 from pools.values.recovery_words import document_of
 from scheduling import names
 from scheduling.gang.nvlink import ChannelClaim
 from scheduling.nodes.node_health import NodeHealth
+from web.rest.shapes import Shape
 from workflows.api import shapes
 from workflows.api.attempts import attempts_of
-from workflows.explain.report import WaitExplanation, WorkflowExplanation
-from workflows.explain.summary import group_sentence, workflow_sentence
+from workflows.explain.report import WaitExplanation, WaitRange, explain
+from workflows.explain.summary import group_sentence
 from workflows.feasibility.placement.placed import PlacementResult
+from workflows.group_reads import GroupRange, ReadGroup
 from workflows.lifecycle import patience
 from workflows.lifecycle.domain_health import domain_nodes
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
-from workflows.nodes.health import UnhealthyNodes
-from workflows.selectors import Neighbours, variables_of
+from workflows.nodes.health import UnhealthyNodes, live_nodes, unhealthy_nodes_of
+from workflows.selectors import compute_domains_of, variables_of
 
 MOST_NODES = 20
 """Nodes and cliques of a ComputeDomain that are named."""
@@ -76,16 +81,9 @@ def listed(workflow: Workflow, *, waits: str | None, base: str, now: datetime) -
 
 
 def detailed(
-    workflow: Workflow,
-    *,
-    groups: list[TaskGroup],
-    neighbours: Mapping[UUID, Neighbours],
-    domains: Mapping[UUID, ObservedObject],
-    nodes: UnhealthyNodes,
-    base: str,
-    now: datetime,
+    workflow: Workflow, *, explanation: str | None, more_entries: bool, base: str, now: datetime
 ) -> shapes.WorkflowShape:
-    """A workflow with its groups; the shape of a query."""
+    """A workflow without its groups; the shape of a query."""
     address = address_of(workflow.name, base=base)
     return shapes.WorkflowShape(
         name=workflow.name,
@@ -110,19 +108,10 @@ def detailed(
         duration=_duration(workflow, now),
         queued_time=_queued(workflow, now),
         status=workflow.status,
-        explanation=workflow_sentence(workflow.status, groups, now=now) if groups else None,
+        explanation=explanation,
         outputs=None,
-        groups=[
-            _group(
-                group,
-                neighbours.get(group.pk) or Neighbours(),
-                domains.get(group.pk),
-                nodes=_node_conditions(nodes),
-                address=address,
-                now=now,
-            )
-            for group in groups
-        ],
+        groups=[],
+        more_entries=more_entries,
         pool=workflow.pool_name,
         pool_revision=workflow.pool_revision,
         backend=workflow.backend.name,
@@ -138,15 +127,59 @@ def detailed(
     )
 
 
-def _group(
-    group: TaskGroup,
-    neighbours: Neighbours,
-    domain: ObservedObject | None,
-    *,
-    nodes: Mapping[str, shapes.NodeConditionShape],
-    address: str,
-    now: datetime,
-) -> shapes.GroupShape:
+def detailed_texts(selection: GroupRange, reply: shapes.WorkflowShape, *, base: str) -> Iterator[str]:
+    """The JSON of a workflow with its groups, in parts that are read one after the other."""
+    begin, end = _opened(reply, "groups")
+    yield begin
+    between = ""
+    for groups in selection.batches():
+        for text in _group_texts(selection, groups, base=base):
+            yield between + text
+            between = ""
+        between = ","
+    yield end
+
+
+def _group_texts(selection: GroupRange, groups: Sequence[ReadGroup], *, base: str) -> Iterator[str]:
+    """The JSON of a batch of groups, with a comma between two."""
+    now = timezone.now()
+    domains = compute_domains_of(groups)
+    tasks = _task_texts(selection, groups, base=base)
+    group_key, task_text = next(tasks, _NO_TASK)
+    for place, group in enumerate(groups):
+        begin, end = _opened(_group(group, domains.get(group.pk), now=now), "tasks")
+        yield f",{begin}" if place else begin
+        comma = ""
+        while group_key == group.pk:
+            yield comma + task_text
+            comma = ","
+            group_key, task_text = next(tasks, _NO_TASK)
+        yield end
+
+
+def _task_texts(
+    selection: GroupRange, groups: Sequence[TaskGroup], *, base: str
+) -> Iterator[tuple[UUID | None, str]]:
+    """The JSON of each task of these groups, with its group's key."""
+    workflow = selection.workflow
+    address = address_of(workflow.name, base=base)
+    for tasks in selection.task_batches(groups):
+        nodes = _node_conditions(unhealthy_nodes_of(workflow, live_nodes(tasks)))
+        for task in tasks:
+            yield task.group_id, _task(task, nodes=nodes, address=address).model_dump_json()
+
+
+_NO_TASK: tuple[UUID | None, str] = (None, "")
+
+
+def _opened(shape: Shape, field: str) -> tuple[str, str]:
+    """The JSON of a shape before and after what an empty list of it is to hold."""
+    begin, _, end = shape.model_dump_json().rpartition(f'"{field}":[]')
+    return f'{begin}"{field}":[', f"]{end}"
+
+
+def _group(group: ReadGroup, domain: ObservedObject | None, *, now: datetime) -> shapes.GroupShape:
+    """A group without its tasks."""
     return shapes.GroupShape(
         name=group.name,
         uuid=group.uuid.hex,
@@ -158,8 +191,8 @@ def _group(
         processing_start_time=group.processing_start_time,
         scheduling_start_time=group.scheduling_start_time,
         initializing_start_time=group.initializing_start_time,
-        remaining_upstream_groups=neighbours.remaining,
-        downstream_groups=neighbours.downstream,
+        remaining_upstream_groups=group.remaining,
+        downstream_groups=group.downstream_names,
         failure_message=group.failure_message or None,
         waiting_reason=group_sentence(group, now=now) or None,
         waiting_since=group.waiting_since,
@@ -174,18 +207,26 @@ def _group(
         template_revisions=group.placement.get("template_revisions", {}),
         created_in_cluster_at=group.created_in_cluster_at,
         released_at=group.released_at,
-        tasks=[_task(task, nodes=nodes, address=address) for task in group.tasks.all()],
+        tasks=[],
     )
 
 
-def explained(explanation: WorkflowExplanation) -> shapes.ExplanationShape:
-    """Why a workflow's groups wait."""
-    return shapes.ExplanationShape(
-        name=explanation.name,
-        status=explanation.status,
+def explained_texts(selection: WaitRange, *, user: Caller) -> Iterator[str]:
+    """The JSON of why a workflow's groups wait, in parts that are read one after the other."""
+    explanation = explain(selection, user=user, now=timezone.now())
+    shape = shapes.ExplanationShape(
+        name=selection.workflow.name,
+        status=selection.workflow.status,
         sentence=explanation.sentence,
-        groups=[_wait(wait) for wait in explanation.waits],
+        groups=[],
+        more_entries=explanation.more_waits,
     )
+    begin, end = _opened(shape, "groups")
+    yield begin
+    for place, wait in enumerate(explanation.waits):
+        text = _wait(wait).model_dump_json()
+        yield f",{text}" if place else text
+    yield end
 
 
 def _wait(wait: WaitExplanation) -> shapes.GroupExplanationShape:

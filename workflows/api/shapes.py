@@ -217,6 +217,7 @@ class ExplanationShape(Shape):
     status: WorkflowStatusText
     sentence: str = about("Its state in one line.")
     groups: list[GroupExplanationShape] = about("The groups that wait.")
+    more_entries: bool = about("Whether groups follow that `limit` left out.")
 
 
 class GroupVerdictShape(Shape):
@@ -469,6 +470,7 @@ class WorkflowShape(Shape):
     explanation: str | None = about("Its state in one sentence; null where groups were left out.")
     outputs: str | None = about(UNUSED)
     groups: list[GroupShape]
+    more_entries: bool = about("Whether groups follow that `limit` left out.")
     pool: str
     pool_revision: int
     backend: str

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -20,15 +21,17 @@ from pools.selectors import workflow_limits
 from scheduling.errors import Fault, InvalidSpec
 from web.access.permissions import Needs
 from web.env import environment
+from web.limits.pieces import json_answer
 from web.limits.throttles import SubmitThrottle
 from web.policy import Action
 from web.rest.queries import NoQuery, valid_values
 from web.times import naive_utc
 from workflows import selectors
 from workflows.api import queries, representations, shapes
-from workflows.explain.report import explain
+from workflows.explain.report import WaitRange
+from workflows.explain.summary import workflow_sentence
+from workflows.group_reads import GroupRange
 from workflows.models import Event, Workflow
-from workflows.nodes.health import live_nodes, unhealthy_nodes_of
 from workflows.services.stop import cancel_workflow
 from workflows.submission.choice import read_pools
 from workflows.submission.idempotency import checked_key
@@ -221,36 +224,44 @@ class WorkflowDetailView(APIView):
         parameters=[queries.DetailQuery],
         responses={200: shapes.WorkflowShape},
     )
-    def get(self, request: Request, workflow_id: str) -> Response:
+    def get(self, request: Request, workflow_id: str) -> HttpResponseBase:
         """Show a workflow, by name or uuid, with its groups and tasks and why a group waits."""
         query = queries.DetailQuery.of(request)
         workflow = _readable(request, workflow_id)
-        skip = query["skip_groups"]
-        groups = [] if skip else selectors.groups_of(workflow, every_try=query["verbose"])
+        base, now = base_address(request), timezone.now()
+        if query["skip_groups"]:
+            reply = representations.detailed(
+                workflow, explanation=None, more_entries=False, base=base, now=now
+            )
+            return Response(reply)
+        groups = GroupRange(
+            workflow=workflow, offset=query["offset"], limit=query["limit"], every_try=query["verbose"]
+        )
         reply = representations.detailed(
             workflow,
-            groups=groups,
-            neighbours={} if skip else selectors.neighbours_of(workflow),
-            domains=selectors.compute_domains_of(groups),
-            nodes=unhealthy_nodes_of(
-                workflow, live_nodes(task for group in groups for task in group.tasks.all())
-            ),
-            base=base_address(request),
-            now=timezone.now(),
+            explanation=workflow_sentence(workflow, now=now),
+            more_entries=groups.has_more,
+            base=base,
+            now=now,
         )
-        return Response(reply)
+        texts = representations.detailed_texts(groups, reply, base=base)
+        return json_answer(texts, is_long=groups.is_long, user=username(request))
 
 
 class ExplainView(APIView):
     access = {"GET": READ}
 
-    @extend_schema(operation_id="workflow_explain", responses=shapes.ExplanationShape)
-    def get(self, request: Request, workflow_id: str) -> Response:
+    @extend_schema(
+        operation_id="workflow_explain",
+        parameters=[queries.GroupsQuery],
+        responses={200: shapes.ExplanationShape},
+    )
+    def get(self, request: Request, workflow_id: str) -> HttpResponseBase:
         """Explain why each waiting group waits, with the evidence and what would help."""
-        NoQuery.of(request)
-        workflow = _readable(request, workflow_id)
-        explanation = explain(workflow, user=authenticated(request), now=timezone.now())
-        return Response(representations.explained(explanation))
+        query = queries.GroupsQuery.of(request)
+        waits = WaitRange(workflow=_readable(request, workflow_id), **query)
+        texts = representations.explained_texts(waits, user=authenticated(request))
+        return json_answer(texts, is_long=waits.is_long, user=username(request))
 
 
 class SpecView(APIView):

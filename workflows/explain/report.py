@@ -5,17 +5,26 @@ the verdict of ``scheduling.fit`` says which domains are too small now, by how m
 when. No cluster is called. Code that decides reads these values; ``as_json`` is for REST alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from django.db.models import QuerySet
 
 from pools.selectors import Caller
 from scheduling.fit.verdict import Obstacle
 from scheduling.gang import set_order
 from web.times import naive_utc
 from workflows.explain.reasons import HELP, Why
-from workflows.explain.summary import WaitSummary, group_sentence, status_sentence, workflow_sentence
+from workflows.explain.summary import (
+    WaitSummary,
+    first_waiting,
+    group_sentence,
+    status_sentence,
+    waiting_groups,
+    workflow_sentence,
+)
 from workflows.feasibility.verdict.report import FeasibilityReport, feasibility
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TERMINAL
@@ -33,6 +42,9 @@ ANSWER_AFTER = timedelta(seconds=30)
 
 MOST_VERDICTS = 20
 """Groups of one request whose verdict is computed; each may cost a few tenths of a second on many nodes."""
+
+VERDICTS_AT_ONCE = 3
+WAITS_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,27 +101,67 @@ class WaitExplanation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitRange:
+    """Groups of a workflow that wait, from the ``offset``th on, ``limit`` of them or all."""
+
+    workflow: Workflow
+    offset: int
+    limit: int | None
+
+    @property
+    def groups(self) -> QuerySet[TaskGroup]:
+        end = None if self.limit is None else self.offset + self.limit
+        return waiting_groups(self.workflow).select_related("backend")[self.offset : end]
+
+    @property
+    def judged(self) -> list[TaskGroup]:
+        """The first of them that a verdict explains further. One query."""
+        judged = waiting_groups(self.workflow).filter(waiting_why__in=[why.value for why in JUDGED_REASONS])
+        groups = judged.filter(pk__in=self.groups.values("pk")) if self.offset or self.limit else judged
+        return list(groups.select_related("backend")[:MOST_VERDICTS])
+
+    @property
+    def is_long(self) -> bool:
+        """Whether they take more than is read and judged at once. Two queries, one of many groups."""
+        return self.groups[WAITS_AT_ONCE:].exists() or len(self.judged) > VERDICTS_AT_ONCE
+
+    def batches(self) -> Iterator[list[TaskGroup]]:
+        """The groups, a few in memory at a time. Those that begin or end to wait meanwhile may be missing."""
+        rows, after, left = self.groups, -1, self.limit
+        while groups := list(rows[:WAITS_AT_ONCE]):
+            yield groups
+            after, left = groups[-1].position, left and left - len(groups)
+            rows = waiting_groups(self.workflow).filter(position__gt=after).select_related("backend")[:left]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowExplanation:
-    """A workflow in one sentence, and its groups that wait."""
+    """A workflow in one sentence, and groups of it that wait; ``more_waits``: others follow."""
 
-    name: str
-    status: str
     sentence: str
-    waits: Sequence[WaitExplanation]
+    waits: Iterator[WaitExplanation]
+    more_waits: bool
 
 
-def explain(workflow: Workflow, *, user: Caller, now: datetime) -> WorkflowExplanation:
+def explain(selection: WaitRange, *, user: Caller, now: datetime) -> WorkflowExplanation:
     """Explain a workflow to a user."""
-    groups = list(workflow.groups.order_by("position").select_related("backend"))
-    waits = explain_waits(groups, user=user, now=now)
-    summaries = [WaitSummary(wait.group, wait.why, wait.sentence) for wait in waits]
+    workflow, judged = selection.workflow, selection.judged
+    first, number = first_waiting(workflow)
+    if first and first.waiting_why in JUDGED_REASONS:
+        judged = [first, *(group for group in judged if group.pk != first.pk)]
+    reports = {group.pk: _report(group, user=user, now=now) for group in judged}
+    if first:
+        wait = _wait(first, reports.get(first.pk), now=now)
+        sentence = status_sentence(workflow.status, WaitSummary(wait.group, wait.sentence, number))
+    else:
+        sentence = workflow_sentence(workflow, now=now)
+    end = selection.offset + selection.limit if selection.limit is not None else number
     return WorkflowExplanation(
-        name=workflow.name,
-        status=workflow.status,
-        sentence=status_sentence(workflow.status, summaries)
-        if summaries
-        else workflow_sentence(workflow.status, groups, now=now),
-        waits=waits,
+        sentence=sentence,
+        waits=(
+            _wait(group, reports.get(group.pk), now=now) for batch in selection.batches() for group in batch
+        ),
+        more_waits=number > end,
     )
 
 

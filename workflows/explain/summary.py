@@ -1,27 +1,29 @@
 """A workflow's status in one sentence, from rows alone: nothing is computed and no cluster is called.
 
 A reason that somebody can act on comes first: a group that waits for another group is named only where all
-do. Pure but for the attributes of rows.
+do. Of a workflow's groups only the named one is read.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet, Window
+from django.db.models.expressions import OrderBy
 
 from scheduling.sentences import agree, count_of
 from workflows.explain.reasons import Why
 from workflows.lifecycle import patience
-from workflows.lifecycle.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
-from workflows.models import TaskGroup
+from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
+from workflows.models import TaskGroup, Workflow
 
 
 @dataclass(frozen=True, slots=True)
 class WaitSummary:
-    """A group that waits: its name, the kind of its reason, and its sentence."""
+    """The group that is named for all that wait, its sentence, and how many groups wait."""
 
     group: str
-    why: str
     sentence: str
+    groups: int
 
 
 def group_sentence(group: TaskGroup, *, now: datetime) -> str:
@@ -30,30 +32,47 @@ def group_sentence(group: TaskGroup, *, now: datetime) -> str:
     return " ".join(filter(None, (group.waiting_reason, preferences)))
 
 
-def workflow_sentence(status: str, groups: Sequence[TaskGroup], *, now: datetime) -> str:
-    """Why a workflow waits or failed; of several groups the first one that matters."""
-    waits = [
-        WaitSummary(group.name, group.waiting_why, group_sentence(group, now=now))
-        for group in groups
-        if group.waiting_reason and group.status not in TERMINAL
-    ]
-    failed = [group for group in groups if group.failure_message and group.status != TaskStatus.COMPLETED]
-    if status in WORKFLOW_TERMINAL and failed:
-        first = min(failed, key=lambda group: group.status == TaskStatus.FAILED_UPSTREAM)
-        return f'It is {status}. Group "{first.name}": {first.failure_message}'
-    return status_sentence(status, waits)
+def workflow_sentence(workflow: Workflow, *, now: datetime) -> str:
+    """Why a workflow waits or failed; of several groups the first one that matters. One query or two."""
+    if workflow.status in WORKFLOW_TERMINAL and (failed := _first_failed(workflow)):
+        return f'It is {workflow.status}. Group "{failed.name}": {failed.failure_message}'
+    waiting, number = first_waiting(workflow)
+    sentence = group_sentence(waiting, now=now) if waiting else ""
+    return status_sentence(workflow.status, WaitSummary(waiting.name, sentence, number) if waiting else None)
 
 
-def status_sentence(status: str, waits: Sequence[WaitSummary]) -> str:
+def _first_failed(workflow: Workflow) -> TaskGroup | None:
+    failed = workflow.groups.exclude(failure_message="").exclude(status=TaskStatus.COMPLETED)
+    return failed.order_by(_is(status=TaskStatus.FAILED_UPSTREAM), "position").first()
+
+
+def waiting_groups(workflow: Workflow) -> QuerySet[TaskGroup]:
+    """Its groups that wait, in order."""
+    rows = workflow.groups.filter(status__in=[str(status) for status in LIVE_ORDER])
+    return rows.exclude(waiting_reason="").order_by("position")
+
+
+def first_waiting(workflow: Workflow) -> tuple[TaskGroup | None, int]:
+    """The group that is named for all that wait, with its backend, and how many there are. One query."""
+    rows = waiting_groups(workflow).select_related("backend").annotate(number=Window(Count("pk")))
+    group = rows.order_by(_is(waiting_why=Why.UPSTREAM), "position").first()
+    return group, group.number if group else 0
+
+
+def _is(**condition: str) -> OrderBy:
+    """The order in which rows of a condition come last."""
+    return ExpressionWrapper(Q(**condition), output_field=BooleanField()).asc()
+
+
+def status_sentence(status: str, wait: WaitSummary | None) -> str:
     """The status of a workflow that has not failed, with what its first group waits for."""
-    if not waits and status == WorkflowStatus.PENDING:
+    if wait is None and status == WorkflowStatus.PENDING:
         return (
             "It is PENDING, and no worker has recorded yet what it waits for. Look again in some seconds; if "
             "this stays, its cluster is slow to answer or the service's workers do not run."
         )
-    if not waits:
+    if wait is None:
         return f"It is {status}; no group of it waits."
-    first = min(waits, key=lambda wait: wait.why == Why.UPSTREAM)
-    others = len(waits) - 1
+    others = wait.groups - 1
     more = f" {count_of(others, 'more group')} {agree(others, 'waits', 'wait')}." if others else ""
-    return f'Group "{first.group}": {first.sentence}{more}'
+    return f'Group "{wait.group}": {wait.sentence}{more}'

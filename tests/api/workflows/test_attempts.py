@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from osmo_topology_cli.explain import explain
 from tests.factories import TaskGroupFactory
+from workflows.group_reads import GroupRange
 from workflows.models import Attempt, TaskGroup
-from workflows.selectors import groups_of
 
 pytestmark = pytest.mark.django_db
 
@@ -84,7 +84,7 @@ def test_of_many_attempts_the_last_hundred_are_read(api, group):
     times = {"began_at": first.began_at, "end_time": first.end_time}
     Attempt.objects.bulk_create(Attempt(number=n, **values, **times) for n in range(2, 121))
     TaskGroup.objects.filter(pk=group.pk).update(attempt_number=121)
-    (row,) = groups_of(group.workflow, every_try=False)
+    ((row,),) = GroupRange(workflow=group.workflow, offset=0, limit=None, every_try=False).batches()
     assert [attempt.number for attempt in row.attempts.all()] == list(range(22, 121))
     assert [attempt["number"] for attempt in read(api, group)["attempts"]] == list(range(22, 122))
 

@@ -179,9 +179,7 @@ def test_a_waiting_group_says_why_and_what_it_is_held_to(api):
     assert set(constraint) | eased == set(shapes.ConstraintShape.model_fields)
 
 
-@pytest.mark.parametrize(
-    "address", ["/api/workflow/{name}", "/ui/workflows/{name}", "/api/workflow/{name}/explain"]
-)
+@pytest.mark.parametrize("address", ["/api/workflow/{name}", "/ui/workflows/{name}"])
 def test_dependencies_are_read_as_names(api, address):
     """A workflow may have ten thousand, and a model object for each costs a kilobyte and more."""
     first = TaskGroupFactory()
