@@ -6,7 +6,7 @@ from cluster import connection
 from pools import services
 from pools.models import Backend
 from scheduling.errors import InvalidSpec
-from tests.api.pools.test_privilege import keeper_of, write
+from tests.api.pools.keepers import keeper_of, write
 from tests.error_shape import assert_error_shape
 from tests.fakes.kai import kai_cluster
 from web.access.rights import read_grants

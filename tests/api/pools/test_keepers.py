@@ -7,7 +7,7 @@ from pools import services
 from pools.models import Backend, ObservedQueue, Pool
 from pools.services.declared import apply
 from scheduling.errors import InvalidSpec
-from tests.api.pools.test_privilege import keeper_of, write
+from tests.api.pools.keepers import keeper_of, write
 from tests.error_shape import assert_error_shape
 from web.access.rights import read_grants
 from web.models import User

@@ -2,11 +2,11 @@
 
 import pytest
 from django.contrib.auth.models import User
-from rest_framework.test import APIClient
 
 from pools import services
 from pools.models import Pool
 from scheduling.errors import InvalidSpec
+from tests.api.pools.keepers import keeper_of, write
 from tests.error_shape import assert_error_shape
 from web.access.rights import read_grants
 from web.models import Role
@@ -27,24 +27,9 @@ def pools(put, kai):
         assert status == 200, reply
 
 
-def keeper_of(*resources):
-    policies = [{"actions": ["config:*"], "resources": list(resources)}]
-    Role.objects.create(name="keeper", policies=policies)
-    user = User.objects.create_user("keeper")
-    user.role_assignments.create(role="keeper")
-    client = APIClient()
-    client.force_authenticate(user)
-    return client
-
-
 @pytest.fixture
 def keeper(pools):
     return keeper_of("pool/dev", "pool/mine")
-
-
-def write(client, method, address, content):
-    holder = "configs_dict" if method == "patch" else "configs"
-    return getattr(client, method)(f"/api/configs/{address}", {holder: content}, format="json")
 
 
 DOORS = {
