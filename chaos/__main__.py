@@ -11,8 +11,8 @@ from chaos.site import started_site
 from localcluster.build import BuildFailed, binaries
 from localcluster.supervisor import ServerFailed
 
-SHORT = {"groups": 40, "gangs": 9, "seconds": 25.0}
-FULL = {"groups": 400, "gangs": 200, "seconds": 200.0}
+SHORT = {"groups": 40, "wide": 100, "gangs": 9, "seconds": 25.0}
+FULL = {"groups": 400, "wide": 2000, "gangs": 200, "seconds": 200.0}
 MOST_SKEW = 300.0
 
 
@@ -28,6 +28,7 @@ def options() -> Options:
     return Options(
         seed=seed,
         groups=int(arguments.groups or size["groups"]),
+        wide=int(size["wide"]),
         gangs=int(size["gangs"]),
         seconds=float(arguments.seconds or size["seconds"]),
         short=arguments.short,

@@ -16,7 +16,7 @@ from chaos.restore import Restore
 from chaos.returning import Hitter
 from chaos.site import Progress, Site
 from chaos.storm import Sequence, Storm
-from chaos.workload import Submitter, endless, submissions
+from chaos.workload import Submitter, endless, submissions, wide
 from localcluster.controlplane import restart_kwok
 
 FAULTS = {**processes.FAULTS, **cluster_faults.FAULTS, **edits.FAULTS, **hostile.FAULTS}
@@ -25,7 +25,9 @@ TICK = 0.1
 HEAL_SECONDS = 150
 REST_SECONDS = 240
 RESTORED_REST_SECONDS = 420  # objects unknown to the backup go in three sweeps, the first after two minutes
-REST_SECONDS_EACH = 1.0  # for each workflow: the time until rest is the time until all of them have run
+REST_SECONDS_EACH = (
+    1.0  # for each workflow, and each group of a wide one: rest comes when all of them have run
+)
 BACKUP_AT = 0.5  # of the storm
 PROPOSE_SECONDS = 1.0  # about how often gangs that wait are proposed an order
 LEASES_SECONDS = 15.0  # about how often kwok is looked after
@@ -39,11 +41,13 @@ MORE_SECONDS = 600  # longest that the storm goes on for what has not happened y
 class Options:
     """``seconds`` is how long the storm lasts; ``short`` lets the leases of a dead worker end at once.
 
-    ``gangs`` are to run with all of their pods, for which the storm goes on within its limit.
+    ``gangs`` are to run with all of their pods, for which the storm goes on within its limit. ``wide`` is
+    how many groups each of two workflows has beside ``groups``.
     """
 
     seed: int
     groups: int
+    wide: int
     gangs: int
     seconds: float
     short: bool
@@ -75,7 +79,7 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     generators = {
         name: random.Random(f"{seed} {name}") for name in ("work", "faults", "points", "order", "hits")
     }
-    work = submissions(generators["work"], groups=options.groups)
+    work = [*wide(groups=options.wide), *submissions(generators["work"], groups=options.groups)]
     outcome = Outcome(options=options)
     _add_processes(site, options)
     submissions_log = site.directory / "logs" / "submissions.jsonl"
@@ -115,7 +119,7 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     outcome.rest = ledger.wait_for_rest(
         site,
         seconds=(REST_SECONDS if options.short else RESTORED_REST_SECONDS)
-        + REST_SECONDS_EACH * len(submitter.everything()),
+        + REST_SECONDS_EACH * (len(submitter.everything()) + options.wide),
         progress=progress,
         wake_driver=lambda: submitter.one_more("nvlink", cluster_faults.FOLLOW_UP.format(others="")),
     )

@@ -40,6 +40,7 @@ BROAD = {
     "queued": "zone",
     "owned": "zone",
 }
+WIDE_POOL = "native"  # the stand-in for KAI takes minutes for a cycle over thousands
 CANCELLED = 0.12
 TRIES = 6
 PAUSE = 0.5
@@ -83,6 +84,29 @@ def submissions(generator: random.Random, *, groups: int) -> list[Submission]:
         if submission.groups <= left:
             chosen.append(submission)
     return chosen
+
+
+def wide(*, groups: int) -> list[Submission]:
+    """Two workflows whose groups wait for the first: of one all run then, and one is cancelled before."""
+    return [
+        Submission(
+            key=f"wide-{seconds}",
+            pool=WIDE_POOL,
+            groups=groups,
+            text=_wide(groups, seconds),
+            cancel_after=after,
+        )
+        for seconds, after in ((1, None), (30, 2.5))
+    ]
+
+
+def _wide(groups: int, seconds: int) -> str:
+    lines = ["workflow:", "  name: wide", f"  labels: {{sim.osmo.local/run-for: {seconds}s}}", "  groups:"]
+    for number in range(groups):
+        after = ", inputs: [{task: t0}]" if number else ""
+        task = f"{{name: t{number}, image: busybox, command: [train], resource: one{after}}}"
+        lines.append(f"  - {{name: g{number}, nvlink: false, tasks: [{task}]}}")
+    return "\n".join([*lines, "  resources:", "    one: {cpu: 1}"])
 
 
 def endless(generator: random.Random, *, prefix: str) -> Iterator[Submission]:
