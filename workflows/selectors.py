@@ -144,11 +144,12 @@ def _label(key: str, value: str | None) -> Q:
     return Q(labels__has_key=key) if value is None else Q(labels__contains={key: value})
 
 
-def tags_in_use(user: Caller) -> list[str]:
-    """Every tag of a workflow that the user may list, in order. One query."""
-    rows = _listable(user).exclude(tags=[]).order_by()
+def tags_in_use(user: Caller, *, limit: int, offset: int) -> list[str]:
+    """A page of the tags of workflows that the user may list, in order. One query."""
+    rows = _listable(user).exclude(tags=[])
     tag = Func("tags", function="jsonb_array_elements_text", output_field=TextField())
-    return sorted(rows.annotate(tag=tag).values_list("tag", flat=True).distinct())
+    tags = rows.annotate(tag=tag).values_list("tag", flat=True).distinct().order_by("tag")
+    return list(tags[offset : offset + limit])
 
 
 def submitters(user: Caller) -> list[str]:

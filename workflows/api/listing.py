@@ -222,13 +222,19 @@ class WorkflowTagView(APIView):
         return Response(WorkflowTagsShape(name=workflow.name, tags=tags))
 
 
+class UsedTagsQuery(Query):
+    limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=MAX_PAGE)
+    offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
+
+
 class TagsView(APIView):
     access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
 
-    @extend_schema(operation_id="list_tags", responses=UsedTagsShape)
+    @extend_schema(operation_id="list_tags", parameters=[UsedTagsQuery], responses=UsedTagsShape)
     def get(self, request: Request) -> Response:
-        """List the tags in use."""
-        return Response(UsedTagsShape(tags=selectors.tags_in_use(request.user)))
+        """List the tags in use, in order."""
+        query = UsedTagsQuery.of(request)
+        return Response(UsedTagsShape(tags=selectors.tags_in_use(request.user, **query)))
 
 
 class UsersView(APIView):

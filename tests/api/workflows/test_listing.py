@@ -130,6 +130,16 @@ def test_a_workflow_carries_a_bounded_number_of_tags(api):
     assert str(MOST_TAGS) in answer.json()["message"]
 
 
+def test_tags_in_use_are_read_in_pages(api):
+    for number in range(20):
+        WorkflowFactory(tags=[f"t{number * MOST_TAGS + i:04}" for i in range(MOST_TAGS)])
+    first = api.get("/api/tag").json()["tags"]
+    assert first == [f"t{i:04}" for i in range(1000)]
+    assert api.get("/api/tag?offset=1278").json()["tags"] == ["t1278", "t1279"]
+    assert api.get("/api/tag?limit=1").json()["tags"] == ["t0000"]
+    assert api.get("/api/tag?limit=1001").status_code == 400
+
+
 def test_users_are_those_who_submitted_something_the_caller_may_list(api):
     for user in ("bob", "ann", "bob"):
         WorkflowFactory(submitted_by=user)
