@@ -22,7 +22,7 @@ from pools.selectors import pool_visible_to, pools_visible_to, workflow_limits
 from scheduling.backends.base import Checked
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import Conflict, Fault, InvalidSpec, Notice, Path
-from scheduling.sentences import listing
+from scheduling.sentences import first, listing
 from web import env
 from web.access.rights import grants_of
 from web.limits.turns import turn
@@ -56,6 +56,9 @@ log = structlog.get_logger(__name__)
 
 CHANGES_FOLLOWED = 3
 """How often a submission is checked anew because its pool changed while it was checked."""
+
+MOST_WARNINGS = 100
+"""Warnings that are kept of a workflow, in which each group can have its own."""
 
 VALIDATED = "Workflow validation succeeded."
 
@@ -165,13 +168,15 @@ def _accept_into(
         object_bytes=object_bytes,
         limits=limits,
         feasibility=reports,
-        warnings=[
-            *_label_warnings(spec.labels),
-            *_warnings((*spec.warnings, *checked.notices), groups, facts, pool),
-            *_infeasible_warnings(pool, reports),
-            *_passed_over_warnings(reports),
-            *avoided,
-        ],
+        warnings=_shortened(
+            [
+                *_label_warnings(spec.labels),
+                *_warnings((*spec.warnings, *checked.notices), groups, facts, pool),
+                *_infeasible_warnings(pool, reports),
+                *_passed_over_warnings(reports),
+                *avoided,
+            ]
+        ),
     )
 
 
@@ -302,6 +307,12 @@ def _feasibility(
         ]
         _refuse(faults, spec=spec, user=request.user)
     return reports
+
+
+def _shortened(warnings: Sequence[str]) -> list[str]:
+    kept, others = first(warnings, MOST_WARNINGS)
+    rest = f"{others.capitalize()}: only {MOST_WARNINGS} warnings of a workflow are kept."
+    return [*kept, rest] if others else [*kept]
 
 
 def _infeasible_warnings(pool: Pool, reports: Sequence[FeasibilityReport]) -> list[str]:

@@ -27,6 +27,7 @@ from tests.factories import (
 from web.models import Role
 from workflows.feasibility.verdict.sentences import ANOTHER_WORKFLOW
 from workflows.models import Workflow
+from workflows.submission.submit import MOST_WARNINGS
 
 pytestmark = pytest.mark.django_db
 RACKED = [{"key": "rack", "group": "r"}]
@@ -102,6 +103,17 @@ def test_a_gang_that_can_never_be_placed_is_accepted_with_a_warning(api, pool):
         '4 tasks must share one rack, and the largest, "a/r1", has room for 3 when empty.' in warning
         for warning in answer.json()["warnings"]
     )
+
+
+def test_a_workflow_keeps_a_bounded_number_of_warnings(api, pool):
+    spec = gang(1, gpu=999)
+    only = spec["groups"].pop()["tasks"][0]
+    spec["groups"] = [{"name": f"g{i}", "tasks": [only | {"name": f"t{i}"}]} for i in range(103)]
+    answer = api.post(f"/api/pool/{pool.name}/workflow", {"file": text(spec)}, format="json")
+    warnings = answer.json()["warnings"]
+    assert Workflow.objects.get().warnings == warnings
+    assert len(warnings) == MOST_WARNINGS + 1
+    assert warnings[-1] == f"And 4 more: only {MOST_WARNINGS} warnings of a workflow are kept."
 
 
 def test_a_pool_may_refuse_it_and_leave_nothing_behind(api, pool):
