@@ -1,14 +1,19 @@
-"""The right to point a backend at a kubeconfig or a namespace that another backend uses.
+"""The right to point a backend at a kubeconfig, a namespace or a queue that another backend uses.
 
 A kubeconfig is credentials, and a namespace has the Secrets and the pods of its tasks. Whoever may write one
 backend would otherwise have those of all others. So a new address needs ``config:Update`` on each backend
 that has the same file, whichever context it uses, or the same namespace of the same cluster. A cluster that
 is not known may be any.
+
+A queue of another backend is another's share of the cluster: pools below it would take from it, and KAI runs
+nothing in a queue that has others below it. Which queues a backend has shows in their names, so that of a
+pool that does not exist yet is its backend's too.
 """
 
 from cluster.connection import own_namespace
 from pools.checks.namespaces import reserved_namespace
 from pools.clusters.probe import Address
+from pools.documents.backend import queues_of
 from pools.models import Backend
 from pools.services.recording import ConfigChange, refuse_unless_may_use
 from scheduling.backends.registry import installed
@@ -43,6 +48,22 @@ def refuse_namespace_of_others(
             _refuse_unless_theirs(other, change, why=why)
 
 
+def refuse_parent_of_others(
+    name: str, parent: str, *, before: Backend | None, cluster_uid: str | None, change: ConfigChange
+) -> None:
+    """Raise Forbidden for a new parent of the pools' queues that another backend has or is below."""
+    is_there = before and (before.cluster_id, before.queue_settings.get("parent")) == (cluster_uid, parent)
+    if not parent or is_there:
+        return
+    for other in _others(name, change):
+        if None not in (cluster_uid, other.cluster_id) and cluster_uid != other.cluster_id:
+            continue
+        queues = queues_of(other)
+        of_pools = f"{queues.prefix}-pool-{other.namespace}-"
+        if parent == queues.parent_queue(other.namespace) or parent.startswith(of_pools):
+            _refuse_unless_theirs(other, change, why=f'Queue "{parent}" is used by another backend.')
+
+
 def faults_of_namespace(namespace: str, *, before: Backend | None) -> list[Fault]:
     """Find whether a new namespace belongs to the system."""
     if before and before.namespace == namespace:
@@ -50,6 +71,18 @@ def faults_of_namespace(namespace: str, *, before: Backend | None) -> list[Fault
     checks = [scheduler.installation for scheduler in installed().values() if scheduler.installation]
     schedulers = {query.namespace for check in checks for query in check.installation_queries}
     return reserved_namespace(namespace, schedulers=schedulers - {""}, own=own_namespace())
+
+
+def faults_of_prefix(prefix: str, *, before: Backend | None) -> list[Fault]:
+    """Find whether queues with a new prefix could have the names of queues with another one."""
+    words = prefix.split("-")[1:]
+    if not {"pool", "default"} & set(words) or (before and before.queue_settings.get("prefix") == prefix):
+        return []
+    message = (
+        'After the first "-" a prefix has no word "pool" or "default": these words begin the rest of a '
+        "queue's name, which would be that of a queue with a shorter prefix."
+    )
+    return [Fault(("queue_settings", "prefix"), "invalid_prefix", message, allowed=("osmo-topology", "osmo"))]
 
 
 def _others(name: str, change: ConfigChange) -> list[Backend]:

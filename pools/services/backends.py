@@ -35,8 +35,10 @@ from pools.models import Backend, ConfigRevision, Pool
 from pools.services import notices
 from pools.services.addresses import (
     faults_of_namespace,
+    faults_of_prefix,
     refuse_kubeconfig_of_others,
     refuse_namespace_of_others,
+    refuse_parent_of_others,
 )
 from pools.services.observed import note_probe
 from pools.services.pod_templates import all_templates, apply_to_pools
@@ -167,19 +169,23 @@ def write_prepared(
         document, faults = _read(name, prepared.written, backend, merge=prepared.merge)
         if document is None or _address(document) != prepared.address:
             raise Conflict(f'Backend "{name}" has changed meanwhile: try again.')
-        _refuse_address_of_others(backend, prepared, change)
+        _refuse_address_of_others(backend, prepared, document, change)
         refuse([*faults, *_check(backend, document, prepared.probe)])
         backend = _write(backend or Backend(name=name), document, prepared.probe, change=change)
     return Saved(backend, tuple(notices.backend_notices(backend)))
 
 
 def _refuse_address_of_others(
-    backend: Backend | None, prepared: PreparedBackend, change: ConfigChange
+    backend: Backend | None, prepared: PreparedBackend, document: shape.BackendDocument, change: ConfigChange
 ) -> None:
     name, address, probe = prepared.name, prepared.address, prepared.probe
     refuse_kubeconfig_of_others(name, address, before=backend, change=change)
     cluster_uid = probe.cluster_uid if probe and probe.reachable else None
     refuse_namespace_of_others(name, address, before=backend, cluster_uid=cluster_uid, change=change)
+    if probe is None and backend:
+        cluster_uid = backend.cluster_id
+    parent = document.queue_settings.parent
+    refuse_parent_of_others(name, parent, before=backend, cluster_uid=cluster_uid, change=change)
 
 
 def _locked(name: str) -> Backend | None:
@@ -208,6 +214,7 @@ def _read(
         queue_schedulers = [name for name, kind in installed().items() if kind.shard_label]
         faults += check_backend(document, schedulers=sorted(installed()), queue_schedulers=queue_schedulers)
         faults += faults_of_namespace(document.k8s_namespace, before=backend)
+        faults += faults_of_prefix(document.queue_settings.prefix, before=backend)
     return document, faults
 
 

@@ -130,6 +130,8 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/api/pools/test_addresses.py::test_what_another_backend_uses_needs_the_right_on_it",
             "tests/api/pools/test_addresses.py::test_a_cluster_is_not_asked_with_credentials_of_others",
             "tests/api/pools/test_addresses.py::test_a_namespace_of_the_system_is_no_backends",
+            "tests/api/pools/test_addresses.py::test_pools_stand_below_no_queue_of_another_backend",
+            "tests/api/pools/test_addresses.py::test_a_prefix_gives_no_queue_the_name_of_anothers",
             "tests/api/pools/test_keepers.py::test_a_keeper_takes_no_more_than_the_backend_allows",
             "tests/api/pools/test_keepers.py::test_a_keeper_joins_what_the_backend_lists",
             "tests/api/pools/test_keepers.py::test_without_a_list_a_keeper_joins_what_nobody_else_has",

@@ -5,6 +5,7 @@ import pytest
 from cluster import connection
 from pools import services
 from pools.models import Backend
+from scheduling import names
 from scheduling.errors import InvalidSpec
 from tests.api.pools.keepers import keeper_of, write
 from tests.error_shape import assert_error_shape
@@ -101,6 +102,68 @@ def test_backends_that_share_already_are_edited_as_before(backends, put):
     client = keeper_of(*MINE)
     for content in ({"description": "new"}, {"enabled": False}, {"imex_dns_names": False}):
         assert write(client, "post", "backend/mine", content).status_code == 200
+
+
+@pytest.fixture
+def sharing(put, clusters):
+    """Backends mine and theirs in one cluster, theirs below research, and far elsewhere."""
+    clusters |= {"/etc/mine": kai_cluster(uid="one"), "/etc/far": kai_cluster(uid="far")}
+    clusters["/etc/theirs"] = clusters["/etc/mine"]
+    for name, file in (("mine", "mine"), ("theirs", "theirs"), ("lab", "theirs"), ("far", "far")):
+        queues = {"parent": "research"} if name == "lab" else {}
+        content = {"kubeconfig": f"/etc/{file}", "k8s_namespace": name, "queue_settings": queues}
+        status, reply = put(f"backend/{name}", content)
+        assert status == 200, reply
+
+
+def below(parent, namespace="mine"):
+    return {"kubeconfig": "/etc/mine", "k8s_namespace": namespace, "queue_settings": {"parent": parent}}
+
+
+PARENTS = {
+    "the queue above another backend's": "osmo-topology-default-theirs",
+    "the queue of a pool": "osmo-topology-pool-theirs-train",
+    "another backend's parent": "research",
+}
+
+
+@pytest.mark.parametrize("case", PARENTS)
+@pytest.mark.parametrize("name", ["mine", "new"])
+def test_pools_stand_below_no_queue_of_another_backend(case, name, sharing, put):
+    client, content = keeper_of(*MINE), below(PARENTS[case], namespace=name)
+    method = "put" if name == "new" else "post"
+    for query in ("?dry_run=true", ""):
+        if name == "mine":
+            content = {"queue_settings": {"parent": PARENTS[case]}}
+        reply = assert_error_shape(write(client, method, f"backend/{name}{query}", content), 403)
+        assert "is used by another backend" in reply["message"]
+    status, reply = put(f"backend/{name}", below(PARENTS[case], namespace=name))  # with both rights
+    assert status == 200, reply
+    answer = write(client, "post", f"backend/{name}", {"description": "stays"})
+    assert answer.status_code == 200, answer.json()
+
+
+@pytest.mark.parametrize("parent", ["ours", "osmo-topology-default-far", "osmo-topology-pool-mine-a"])
+def test_a_queue_of_no_other_backend_of_the_cluster_may_be_the_parent(parent, sharing):
+    answer = write(keeper_of(*MINE), "post", "backend/mine", {"queue_settings": {"parent": parent}})
+    assert answer.status_code == 200, answer.json()
+
+
+@pytest.mark.parametrize(
+    ("prefix", "namespace", "queue"),
+    [
+        ("a-pool", "x", names.queue("default", "x", prefix="a")),
+        ("a-default-pool", "x", names.parent_queue("pool-default-x", prefix="a")),
+    ],
+)
+def test_a_prefix_gives_no_queue_the_name_of_anothers(prefix, namespace, queue, sharing, put):
+    assert names.parent_queue(namespace, prefix=prefix) == queue
+    status, reply = put("backend/mine", below("") | {"queue_settings": {"prefix": prefix}})
+    (fault,) = reply["details"]
+    assert (status, fault["code"], fault["path"]) == (400, "invalid_prefix", "configs.queue_settings.prefix")
+    Backend.objects.filter(name="mine").update(queue_settings={"prefix": prefix})
+    status, reply = put("backend/mine", below("") | {"queue_settings": {"prefix": prefix}})
+    assert status == 200, reply
 
 
 def test_a_rollback_gives_no_address_back(backends, put):
