@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pages.workflows.labels import Badge, status_badge
-from workflows.group_reads import read_attempts
 from workflows.models import Attempt, TaskGroup
 
 MOST_ATTEMPTS = 50
@@ -29,22 +28,18 @@ class AttemptLine:
 
 
 def attempt_lines(groups: Sequence[TaskGroup]) -> tuple[AttemptLine, ...]:
-    """The last attempts of all groups, the newest first. A query if any group was tried again, else none."""
-    again = [group for group in groups if group.attempt_number > 1]
-    read_attempts(again, most=MOST_ATTEMPTS)
-    ended = [(group, attempt) for group in again for attempt in group.attempts.all()]
-    ended.sort(key=_end, reverse=True)
-    return tuple(_line(group, attempt) for group, attempt in ended[:MOST_ATTEMPTS])
+    """The last attempts of these groups, the newest first. A query if any was tried again, else none."""
+    names = {group.pk: group.name for group in groups if group.attempt_number > 1}
+    if not names:
+        return ()
+    ended = Attempt.objects.filter(group__in=names).order_by("-end_time", "-pk")[:MOST_ATTEMPTS]
+    return tuple(_line(names[attempt.group_id], attempt) for attempt in ended)
 
 
-def _end(entry: tuple[TaskGroup, Attempt]) -> datetime:
-    return entry[1].end_time
-
-
-def _line(group: TaskGroup, attempt: Attempt) -> AttemptLine:
+def _line(group: str, attempt: Attempt) -> AttemptLine:
     more = f" and {len(attempt.nodes) - MOST_NODES} more" if len(attempt.nodes) > MOST_NODES else ""
     return AttemptLine(
-        group=group.name,
+        group=group,
         number=attempt.number,
         badge=status_badge(attempt.status),
         cause=_CAUSES.get(attempt.loss, attempt.loss),

@@ -14,7 +14,7 @@ from uuid import UUID
 from pages.workflows.attempts import AttemptLine, attempt_lines
 from pages.workflows.domains import ComputeDomainStatus, ComputeDomainView, DomainStage, compute_domain_view
 from pages.workflows.explanations import explanations_of
-from pages.workflows.groups import GraphView, GroupLine, graph_view, group_line
+from pages.workflows.groups import GraphView, GroupPage, graph_view, group_line
 from pages.workflows.labels import Badge, span, status_badge
 from pages.workflows.outcome import PlacementView, placement_view
 from pages.workflows.tasks import TaskPage, TaskSelection, task_counts, task_page, total_counts
@@ -25,14 +25,13 @@ from scheduling import names
 from scheduling.sentences import agree, count_of
 from web.access.rights import grants_of
 from web.policy import Action
-from workflows.explain.summary import status_sentence
+from workflows.explain.summary import WaitSummary, first_waiting, group_sentence, status_sentence
 from workflows.feasibility.placement.placed import PlacementResult
-from workflows.group_reads import NeighbouredGroup, with_neighbours
+from workflows.group_reads import GROUPS_AT_ONCE, GroupRange, with_neighbours
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.selectors import compute_domains_of, variables_of
 
-MOST_GROUPS = 200
 MOST_EVENTS = 300
 SPEC_CHARACTERS = 60_000
 """Characters of a spec on the page, which links to the complete text."""
@@ -62,8 +61,7 @@ class WorkflowContent:
     end_time: datetime | None
     waiting_time: str
     run_time: str
-    groups: tuple[GroupLine, ...]
-    more_groups: bool
+    groups: GroupPage
     attempts: tuple[AttemptLine, ...]
     graph: GraphView | None
     waits: WaitsView
@@ -82,13 +80,16 @@ class WorkflowContent:
 
 
 def workflow_content(
-    workflow: Workflow, *, user: Caller, tasks: TaskSelection, now: datetime
+    workflow: Workflow, *, user: Caller, groups_from: int, tasks: TaskSelection, now: datetime
 ) -> WorkflowContent:
-    """The content that this user may see; ``workflow`` was selected with its backend."""
-    rows = _groups(workflow)
-    groups, more_groups = rows[:MOST_GROUPS], len(rows) > MOST_GROUPS
+    """The content that this user may see; ``workflow`` was selected with its backend.
+
+    Of its groups those from the ``groups_from``th on are read, as many as are shown.
+    """
+    selection = GroupRange(workflow=workflow, offset=groups_from, limit=GROUPS_AT_ONCE, every_try=False)
+    groups = list(with_neighbours(selection.groups.select_related("backend")))
     waits = waits_view(explanations_of(groups, user=user, now=now))
-    counts = task_counts(workflow)
+    counts, totals = task_counts(groups), total_counts(workflow)
     group_views = tuple(
         group_line(
             group,
@@ -98,6 +99,7 @@ def workflow_content(
         )
         for group in groups
     )
+    page = GroupPage.of(group_views, first=groups_from, more=selection.has_more)
     events = _events(workflow)
     text = workflow.template_spec or workflow.spec
     ended = workflow.status in WORKFLOW_TERMINAL
@@ -106,8 +108,8 @@ def workflow_content(
         name=workflow.name,
         uuid=workflow.pk,
         badge=status_badge(workflow.status),
-        live=not ended or any(group.released_at is None for group in groups),
-        sentence=_sentence(workflow, groups, waits) or _progress(group_views),
+        live=not ended or workflow.groups.filter(released_at=None).exists(),
+        sentence=_sentence(workflow, waits, now=now) or _progress(totals),
         pool=workflow.pool_name,
         backend=workflow.backend.name,
         submitted_by=workflow.submitted_by,
@@ -123,13 +125,12 @@ def workflow_content(
         end_time=workflow.end_time,
         waiting_time=span(workflow.submit_time, workflow.start_time or workflow.end_time, now=now),
         run_time=span(workflow.start_time, workflow.end_time, now=now),
-        groups=group_views,
-        more_groups=more_groups,
+        groups=page,
         attempts=attempt_lines(groups),
-        graph=None if more_groups else graph_view(group_views),
+        graph=graph_view(group_views) if page.is_whole else None,
         waits=waits,
         domains=_domains(groups),
-        tasks=task_page(workflow, tasks, counts=total_counts(counts), now=now),
+        tasks=task_page(workflow, tasks, counts=totals, now=now),
         placements=tuple(
             placement_view(group.name, PlacementResult.from_row(group.placement_result))
             for group in groups
@@ -147,23 +148,29 @@ def workflow_content(
     )
 
 
-def _sentence(workflow: Workflow, groups: Sequence[TaskGroup], waits: WaitsView) -> str:
+def _sentence(workflow: Workflow, waits: WaitsView, *, now: datetime) -> str:
     """The status in one line: what the workflow waits for, or why it did not complete. Details are below."""
     if workflow.status in WORKFLOW_TERMINAL:
-        return next((group.failure_message for group in groups if group.failure_message), "")
-    if not (waits.long or waits.short):
+        failed = workflow.groups.exclude(failure_message="").order_by("position")
+        return failed.values_list("failure_message", flat=True).first() or ""
+    waiting, number = first_waiting(workflow)
+    if waiting is None:
         return status_sentence(workflow.status, None) if workflow.status == WorkflowStatus.PENDING else ""
-    first, more = (*waits.long, *waits.short)[0], len(waits.long) + len(waits.short) - 1
+    explained = (*waits.long, *waits.short)
+    if not explained:
+        summary = WaitSummary(waiting.name, group_sentence(waiting, now=now), number)
+        return status_sentence(workflow.status, summary)
+    first, more = explained[0], number - 1
     others = f" {count_of(more, 'more group')} {agree(more, 'waits', 'wait')}." if more else ""
     begin, dot, _ = first.sentence.partition(". ")
     return f"Group {first.group}: {begin}{dot.strip()}{others}"
 
 
-def _progress(groups: Sequence[GroupLine]) -> str:
+def _progress(totals: Mapping[str, int]) -> str:
     """The number of tasks in each status, as a sentence."""
     tasks: Counter[str] = Counter()
-    for group in groups:
-        tasks.update({badge.word.lower(): number for badge, number in group.tasks})
+    for status, count in totals.items():
+        tasks[status_badge(status).word.lower()] += count
     if not tasks:
         return ""
     (word, number), total = tasks.most_common(1)[0], tasks.total()
@@ -180,11 +187,6 @@ def _parts(tasks: Mapping[str, int]) -> str:
 
 def _warning(warning: object) -> str:
     return str(warning.get("message", "")) if isinstance(warning, Mapping) else str(warning)
-
-
-def _groups(workflow: Workflow) -> list[NeighbouredGroup]:
-    rows = with_neighbours(workflow.groups.order_by("position").select_related("backend"))
-    return list(rows[: MOST_GROUPS + 1])
 
 
 def _domains(groups: Sequence[TaskGroup]) -> tuple[ComputeDomainView, ...]:

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
 from pages.workflows.labels import Badge, span, status_badge
 from scheduling.sentences import count_of
+from workflows.group_reads import GROUPS_AT_ONCE
 from workflows.lifecycle.patience import ConstraintRow
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import TaskGroup
@@ -37,6 +38,30 @@ class GroupLine:
     @property
     def size(self) -> int:
         return sum(number for _, number in self.tasks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPage:
+    """One page of the groups. ``first`` counts from 1; ``earlier`` and ``later`` are offsets."""
+
+    rows: tuple[GroupLine, ...]
+    first: int
+    earlier: int | None
+    later: int | None
+
+    @classmethod
+    def of(cls, rows: tuple[GroupLine, ...], *, first: int, more: bool) -> Self:
+        """The page of these groups, from the ``first``th on, which counts from 0."""
+        earlier = max(0, first - GROUPS_AT_ONCE) if first else None
+        return cls(rows=rows, first=first + 1, earlier=earlier, later=first + len(rows) if more else None)
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.rows) - 1
+
+    @property
+    def is_whole(self) -> bool:
+        return self.earlier is None and self.later is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from django.db.models import Count
 from pages.workflows.labels import Badge, span, status_badge
 from scheduling.nodes.node_health import NodeHealth
 from workflows.lifecycle.statuses import LIVE_ORDER
-from workflows.models import Task, Workflow
+from workflows.models import Task, TaskGroup, Workflow
 from workflows.nodes.health import unhealthy_nodes_of
 
 TASKS_A_PAGE = 100
@@ -63,21 +63,19 @@ class TaskSelection:
     status: str = ""
 
 
-def task_counts(workflow: Workflow) -> dict[UUID, dict[str, int]]:
-    """How many latest tries each group has in each status."""
-    rows = Task.objects.filter(group__workflow=workflow, latest=True).order_by()
+def task_counts(groups: Sequence[TaskGroup]) -> dict[UUID, dict[str, int]]:
+    """How many latest tries each of these groups has in each status."""
+    rows = Task.objects.filter(group__in=groups, latest=True).order_by()
     counts: dict[UUID, dict[str, int]] = defaultdict(dict)
     for group, status, number in rows.values_list("group_id", "status").annotate(number=Count("pk")):
         counts[group][status] = number
     return counts
 
 
-def total_counts(counts: Mapping[UUID, Mapping[str, int]]) -> Counter[str]:
-    """How many latest tries the workflow has in each status."""
-    totals: Counter[str] = Counter()
-    for of_group in counts.values():
-        totals.update(of_group)
-    return totals
+def total_counts(workflow: Workflow) -> Counter[str]:
+    """How many latest tries the workflow has in each status. A row for each status."""
+    rows = Task.objects.filter(group__workflow=workflow, latest=True).order_by()
+    return Counter(dict(rows.values_list("status").annotate(number=Count("pk"))))
 
 
 def task_page(

@@ -42,6 +42,7 @@ class WorkflowsPageQuery(Query):
 
 
 class PageQuery(Query):
+    groups_from = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
     tasks_from = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
     tasks_in = serializers.ChoiceField(choices=["", *TaskStatus], default="")
 
@@ -82,7 +83,13 @@ class WorkflowDetailPage(PageView):
         query = PageQuery.of(request)
         workflow = selectors.workflow_known_as(name, user=caller(request), action=Action.WORKFLOW_READ)
         tasks = TaskSelection(offset=query["tasks_from"], status=query["tasks_in"])
-        view = workflow_content(workflow, user=caller(request), tasks=tasks, now=timezone.now())
+        view = workflow_content(
+            workflow,
+            user=caller(request),
+            groups_from=query["groups_from"],
+            tasks=tasks,
+            now=timezone.now(),
+        )
         return unless_known(self, "pages/workflows/page.html", {"title": view.name, "view": view})
 
 

@@ -337,7 +337,7 @@ def test_of_many_tasks_those_in_one_status_can_be_shown_alone(browser, pool):
     assert re.search(r'href="\?tasks_in=FAILED#tasks".*109 failed', tasks)
     tasks = section(page_of(browser, workflow, "?tasks_in=FAILED"), "tasks")
     assert "1 to 100 of 109" in tasks
-    assert 'href="?tasks_from=100&amp;tasks_in=FAILED#tasks"' in tasks
+    assert 'href="?tasks_in=FAILED&amp;tasks_from=100#tasks"' in tasks
     assert "task-10</th>" not in tasks
     assert "task-11</th>" in tasks
 
