@@ -35,10 +35,9 @@ def heading(workflow: Reply) -> str:
     )
 
 
-def explain(workflow: Reply, explanation: Reply) -> list[Explained]:
-    """All groups; ``explanation`` has more about those that wait."""
-    waiting = {group["group"]: group for group in explanation["groups"]}
-    return [_group(group, waiting.get(group["name"])) for group in workflow["groups"]]
+def explain(workflow: Reply, waits: Mapping[str, Reply]) -> list[Explained]:
+    """The groups of a page; ``waits`` has more about those that wait, by their names."""
+    return [_group(group, waits.get(group["name"])) for group in workflow["groups"]]
 
 
 def _group(group: Reply, waiting: Reply | None) -> Explained:

@@ -43,4 +43,9 @@ def _drawn(reply: Reply, *, width: int) -> RenderableType:
         ProgressBar(total=max(1, len(tasks)), completed=ended, width=min(WIDTH, width // 2)),
         Text(f"{ended} of {len(tasks)} ended"),
     )
-    return Group(head, bar, drawn(tables.groups(reply), width=width), *waits)
+    more = (
+        [Text(f"Only its first {len(reply['groups'])} groups are shown and counted.")]
+        if reply["more_entries"]
+        else []
+    )
+    return Group(head, bar, *more, drawn(tables.groups(reply), width=width), *waits)

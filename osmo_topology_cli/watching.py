@@ -1,7 +1,8 @@
 """Following a workflow to its end: its changes as lines, or a live picture.
 
-The command requests the workflow every few seconds, and waits while the service does not answer. Lines show
-changes alone, so a log of them stays short.
+The command requests a page of the workflow's groups every few seconds, and waits while the service does not
+answer. Lines show changes alone, so a log of them stays short. They follow page after page, and all pages
+once the workflow has ended; the picture shows the first page, which is more than a terminal holds.
 """
 
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from osmo_topology_cli import tables
+from osmo_topology_cli.group_pages import GROUPS_A_PAGE, group_page
 from osmo_topology_cli.outcomes import Exit, Refused, ServiceUnreachable
 from osmo_topology_cli.service import Service
 from osmo_topology_cli.show import Format, Printer
@@ -21,7 +23,7 @@ AWAY = 120.0  # seconds for which a service that does not answer is waited for
 
 def watch(service: Service, name: str, *, printer: Printer, interval: float) -> Exit:
     """Follow the workflow until it has ended; NOT_WELL unless it COMPLETED."""
-    replies = _replies(service, name, interval=interval, notify=printer.note)
+    replies = _replies(service, name, interval=interval, notify=printer.note, first_page_only=printer.is_live)
     if printer.is_live:
         from osmo_topology_cli.picture import picture  # noqa: PLC0415 -- for terminals alone
 
@@ -32,22 +34,36 @@ def watch(service: Service, name: str, *, printer: Printer, interval: float) -> 
 
 
 def _replies(
-    service: Service, name: str, *, interval: float, notify: Callable[[str], None]
+    service: Service,
+    name: str,
+    *,
+    interval: float,
+    notify: Callable[[str], None],
+    first_page_only: bool,
 ) -> Iterator[Reply]:
-    """The workflow's replies, one an interval; the last is of a workflow that has ended."""
+    """Pages of the workflow, one an interval; the last are those of a workflow that has ended."""
     answered = time.monotonic()
+    offset, is_last_round = 0, False
     while True:
         try:
-            reply = service.get("workflow", name)
+            reply = group_page(service, name, offset=offset)
         except (Refused, ServiceUnreachable) as error:
             if error.code is not Exit.UNREACHABLE or time.monotonic() - answered > AWAY:
                 raise
             notify(f"{error.message} Trying again.")
         else:
             answered = time.monotonic()
+            if has_ended(reply["status"]) and offset and not is_last_round:
+                offset, is_last_round = 0, True
+                continue
             yield reply
-            if has_ended(reply["status"]):
+            is_last_round = has_ended(reply["status"])
+            has_more = reply["more_entries"] and not first_page_only
+            if is_last_round and not has_more:
                 return
+            offset = offset + GROUPS_A_PAGE if has_more else 0
+            if is_last_round:
+                continue
         time.sleep(interval)
 
 
@@ -65,7 +81,10 @@ def _lines(replies: Iterator[Reply], printer: Printer) -> str:
 
 
 def changes(reply: Reply, last_changes: dict[str, Reply]) -> list[Reply]:
-    """What is new in the reply; ``last_changes`` has the last change of each group and of the workflow."""
+    """What is new in the reply; ``last_changes`` has the last change of each group and of the workflow.
+
+    The workflow's end comes after the ends of its groups: with its last page.
+    """
     now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
     groups = [
         {
@@ -79,8 +98,9 @@ def changes(reply: Reply, last_changes: dict[str, Reply]) -> list[Reply]:
         for group in reply["groups"]
     ]
     workflow = {"time": now, "workflow": reply["name"], "group": None, "status": reply["status"]}
+    ends_later = has_ended(reply["status"]) and reply["more_entries"]
     new: list[Reply] = []
-    for change in (*groups, workflow):
+    for change in groups if ends_later else (*groups, workflow):
         key, content = str(change["group"] or ""), {name: change[name] for name in change if name != "time"}
         if last_changes.get(key) != content:
             last_changes[key] = content

@@ -9,6 +9,7 @@ from osmo_topology_cli import explain as explaining
 from osmo_topology_cli import tables
 from osmo_topology_cli.calls import Call, address
 from osmo_topology_cli.documents import text_of
+from osmo_topology_cli.group_pages import complete_reply, explained_pages, group_pages
 from osmo_topology_cli.outcomes import Exit, Misused, Refused
 from osmo_topology_cli.profile import destination
 from osmo_topology_cli.session import Interval, LineOutput, Output, WorkflowName, begin, end
@@ -123,18 +124,16 @@ def fits(
 def explain(context: typer.Context, *, workflow: WorkflowName, output: Output = Format.TABLE) -> None:
     """Explain the status of a workflow: what it waits for, what it requires, what failed."""
     service, printer = begin(context, output)
-    reply = service.get("workflow", workflow)
-    explanation = service.get("workflow", workflow, "explain")
-    if printer.data({"explanation": explanation, "workflow": reply}, names=[reply["name"]]):
+    if not printer.is_table:
+        reply = complete_reply(group_pages(service, workflow))
+        explanation = complete_reply(group_pages(service, workflow, "explain"))
+        printer.data({"explanation": explanation, "workflow": reply}, names=[reply["name"]])
         return
-    printer.line(explaining.heading(reply))
-    for explained_group in explaining.explain(reply, explanation):
-        printer.line()
-        printer.line(explained_group.heading)
-        for sentence in explained_group.sentences:
-            printer.line(sentence, indent="  ")
-        for table in explained_group.tables:
-            printer.table(table, indent="  ")
+    for number, (reply, waits) in enumerate(explained_pages(service, workflow)):
+        if number == 0:
+            printer.line(explaining.heading(reply))
+        for explained_group in explaining.explain(reply, waits):
+            _show_explained(explained_group, printer)
 
 
 @app.command()
@@ -297,6 +296,15 @@ def list_workflows(
         )
     if reply["more_entries"]:
         printer.note(f"There are more than {limit}; --limit shows them.")
+
+
+def _show_explained(group: explaining.Explained, printer: Printer) -> None:
+    printer.line()
+    printer.line(group.heading)
+    for sentence in group.sentences:
+        printer.line(sentence, indent="  ")
+    for table in group.tables:
+        printer.table(table, indent="  ")
 
 
 def _once() -> dict[str, str]:

@@ -296,7 +296,7 @@ def test_a_reader_that_has_seen_enough_is_no_trouble(bare, answering):
 
 
 def test_an_interrupted_watch_does_not_show_where_it_was(bare, answering):
-    reply = {"name": "w-1", "status": "RUNNING", "groups": []}
+    reply = {"name": "w-1", "status": "RUNNING", "groups": [], "more_entries": False}
     login = {"OSMO_URL": answering((200, {}, json.dumps(reply))).url, "OSMO_TOKEN": "t"}
     process = bare.start("watch", "w-1", **login)
     assert process.stdout.readline().endswith(" w-1: RUNNING\n")
