@@ -16,7 +16,7 @@ from unfold.admin import ModelAdmin, TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from web.access.rights import unknown_role
-from web.models import PersonalToken, ProviderIdentity, Role, RoleAssignment
+from web.models import MOST_ROLES, PersonalToken, ProviderIdentity, Role, RoleAssignment
 
 
 class RoleAssignmentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -33,10 +33,21 @@ class RoleAssignmentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
         return role
 
 
+class RoleAssignmentFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]  # not subscriptable at run time
+    """The roles of a user; more than may be assigned are refused."""
+
+    default_error_messages = {"too_many_forms": f"A user is assigned at most {MOST_ROLES} roles."}
+
+
 class RoleAssignmentInline(TabularInline):  # type: ignore[misc]  # unfold has no types
     model = RoleAssignment
     form = RoleAssignmentForm
+    formset = RoleAssignmentFormSet
     extra = 0
+    max_num = MOST_ROLES
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **options: Any) -> Any:
+        return super().get_formset(request, obj, **options, validate_max=True)
 
 
 class ProviderIdentityInline(TabularInline):  # type: ignore[misc]  # unfold has no types

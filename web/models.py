@@ -14,6 +14,8 @@ from web import policy
 
 TOKEN_NAME_LENGTH = 63
 ROLE_NAME_LENGTH = 128
+MOST_ROLES = 100
+"""Roles that a user may be assigned."""
 
 
 class PersonalToken(AbstractAuthToken):
@@ -74,9 +76,11 @@ class Role(models.Model):
     def clean(self) -> None:
         """Refuse policies that the decision could not read."""
         try:
-            policy.read_statements(self.policies)
+            statements = policy.read_statements(self.policies)
         except InvalidSpec as error:
             raise ValidationError({"policies": error.message}) from error
+        if fault := policy.fault_of_size(statements):
+            raise ValidationError({"policies": fault})
 
 
 class RoleAssignment(models.Model):

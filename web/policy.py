@@ -168,6 +168,18 @@ def refusal(action: Action, resource: str) -> Forbidden:
     return Forbidden(f"You hold no role that grants {action}{where}.")
 
 
+MOST_WORDS = 1_000
+"""Actions and resources of a role that is written; each request of its holders reads them all."""
+
+
+def fault_of_size(statements: Iterable[Statement]) -> str:
+    """Say why a role cannot be written with so many words; empty if it can."""
+    words = sum(len(statement.actions) + len(statement.resources) for statement in statements)
+    if words <= MOST_WORDS:
+        return ""
+    return f"A role has at most {MOST_WORDS:,} actions and resources in all; this has {words:,}."
+
+
 def read_statements(document: Any) -> tuple[Statement, ...]:
     """A role's policies as JSON, ``[{"actions": [...], "resources": [...]}]``, checked whole.
 

@@ -1,15 +1,19 @@
 """Users, roles and tokens in the admin, and a limit on tries to log in."""
 
+import json
+from contextlib import suppress
 from ipaddress import ip_network
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from tests.error_shape import assert_error_shape
 from web.access.rights import read_grants
 from web.access.services import make_token
-from web.models import PersonalToken, Role
+from web.models import MOST_ROLES, PersonalToken, Role
+from web.policy import MOST_WORDS
 
 pytestmark = pytest.mark.django_db
 
@@ -53,6 +57,33 @@ def test_a_role_that_does_not_exist_is_not_assigned(root):
     answer = assign(root, ann, "raeder")
     assert "; there are osmo-admin, osmo-backend, " in answer.content.decode()
     assert not ann.role_assignments.exists()
+
+
+def grant_by_command(browser, user, *roles):
+    del browser
+    with suppress(CommandError):
+        call_command("grant_role", user.username, *roles)
+
+
+@pytest.mark.parametrize("door", [assign, grant_by_command])
+def test_a_user_is_assigned_a_bounded_number_of_roles(door, root):
+    ann = User.objects.create_user("ann")
+    roles = [f"osmo-p{i}" for i in range(MOST_ROLES + 1)]
+    answer = door(root, ann, *roles)
+    assert not ann.role_assignments.exists()
+    if answer:
+        assert f"at most {MOST_ROLES} roles" in answer.content.decode()
+    door(root, ann, *roles[:MOST_ROLES])
+    assert ann.role_assignments.count() == MOST_ROLES
+
+
+def test_a_role_has_a_bounded_number_of_words(root):
+    pools = [f"pool/p{i}" for i in range(MOST_WORDS)]
+    for count, saved in ((MOST_WORDS, False), (MOST_WORDS - 1, True)):
+        policies = json.dumps([{"actions": ["workflow:*"], "resources": pools[:count]}])
+        answer = root.post("/admin/web/role/add/", {"name": "team", "policies": policies})
+        assert Role.objects.exists() is saved, answer.content.decode()
+    assert answer.status_code == 302
 
 
 def test_a_role_is_written_and_a_wrong_one_refused(root):

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from web.access.rights import assigned_roles, unknown_role
-from web.models import RoleAssignment
+from web.models import MOST_ROLES, RoleAssignment
 
 
 class Command(BaseCommand):
@@ -31,4 +31,6 @@ class Command(BaseCommand):
         else:
             for role in options["roles"]:
                 RoleAssignment.objects.get_or_create(user=user, role=role)
+            if len(assigned_roles(user)) > MOST_ROLES:
+                raise CommandError(f"A user is assigned at most {MOST_ROLES} roles.")
         self.stdout.write("\n".join(assigned_roles(user)) or "none: OSMO_DEFAULT_ROLES hold")
