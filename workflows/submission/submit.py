@@ -310,9 +310,9 @@ def _feasibility(
 
 
 def _shortened(warnings: Sequence[str]) -> list[str]:
-    kept, others = first(warnings, MOST_WARNINGS)
+    lines, others = first(warnings, MOST_WARNINGS)
     rest = f"{others.capitalize()}: only {MOST_WARNINGS} warnings of a workflow are kept."
-    return [*kept, rest] if others else [*kept]
+    return [*lines, rest] if others else [*lines]
 
 
 def _infeasible_warnings(pool: Pool, reports: Sequence[FeasibilityReport]) -> list[str]:
