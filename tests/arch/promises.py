@@ -135,6 +135,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/api/pools/test_keepers.py::test_a_keeper_takes_no_more_than_the_backend_allows",
             "tests/api/pools/test_keepers.py::test_a_keeper_joins_what_the_backend_lists",
             "tests/api/pools/test_keepers.py::test_without_a_list_a_keeper_joins_what_nobody_else_has",
+            "tests/api/pools/test_long_lists.py::test_long_lists_are_refused",
         ),
         "The admin": (
             "tests/admin/test_access_admin.py::test_staff_that_was_not_given_access_does_not_hand_it_out",
