@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Exists, F, OuterRef, Prefetch, QuerySet, prefetch_related_objects
 
+from scheduling.errors import NotFound
 from web.database.transactions import one_transaction
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Attempt, Task, TaskGroup, Workflow
@@ -25,6 +26,16 @@ ATTEMPTS_AT_ONCE = 500
 
 MOST_ATTEMPTS = 100
 """Of one group, with the present one; each that ended may name 1,000 nodes."""
+
+
+class WorkflowRemoved(NotFound):
+    """The workflow was removed while it was read."""
+
+    code = "DATABASE"  # what OSMO's client knows a missing one by
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is no workflow {name!a}.")
+        self.workflow_id = name
 
 
 class Neighbours(TypedDict):
@@ -94,7 +105,11 @@ class GroupRange:
         return self.workflow.groups.filter(position__gte=self.offset + self.limit).exists()
 
     def batches(self) -> Iterator[list[ReadGroup]]:
-        """The groups with their content and last ended ``attempts``. One query a batch, two after a loss."""
+        """The groups with their content and last ended ``attempts``. One query a batch, two after a loss.
+
+        One more in the end. Raises WorkflowRemoved where the workflow was removed meanwhile, so that no
+        answer with a part of it looks whole.
+        """
         latest = Task.objects.filter(group=OuterRef("pk"), latest=True)
         rows = with_neighbours(self.groups).annotate(
             nodes=ArraySubquery(
@@ -104,28 +119,35 @@ class GroupRange:
                 latest.exclude(start_time=None).order_by("start_time").values("start_time")[:1]
             ),
         )
-        after = -1
-        while batch := _with_few_attempts(rows.filter(position__gt=after)[:GROUPS_AT_ONCE]):
-            read_attempts([group for group in batch if group.attempt_number > 1], most=MOST_ATTEMPTS - 1)
-            yield batch
-            after = batch[-1].position
+        after, has_more = -1, True
+        while has_more:
+            next_rows = list(rows.filter(position__gt=after)[:GROUPS_AT_ONCE])
+            batch = _with_few_attempts(next_rows)
+            has_more = len(next_rows) == GROUPS_AT_ONCE or len(batch) < len(next_rows)
+            if batch:
+                read_attempts([group for group in batch if group.attempt_number > 1], most=MOST_ATTEMPTS - 1)
+                yield batch
+                after = batch[-1].position
+        if not Workflow.objects.filter(pk=self.workflow.pk).exists():
+            raise WorkflowRemoved(self.workflow.name)
 
     def task_batches(self, groups: Sequence[TaskGroup]) -> Iterator[list[Task]]:
         """The tasks of a batch of groups, in its order. Two queries for tasks that are read at once.
 
-        Of all their keys are in memory: a try that begins meanwhile changes nothing.
+        Of all their keys are in memory: a try that begins meanwhile changes nothing. Raises WorkflowRemoved
+        where a try was removed, as all are with their workflow.
         """
         keys = self.tasks_of(groups).order_by("group__position", "position", "-retry_id")
         with one_transaction():
             ordered = iter(array("q", keys.values_list("pk", flat=True).iterator()))
         while part := list(islice(ordered, TASKS_AT_ONCE)):
             tasks = Task.objects.defer("spec").in_bulk(part)
-            yield [tasks[key] for key in part if key in tasks]
+            if len(tasks) < len(part):
+                raise WorkflowRemoved(self.workflow.name)
+            yield [tasks[key] for key in part]
 
 
-def _with_few_attempts(
-    rows: QuerySet[ReadGroup, ReadGroup],
-) -> list[ReadGroup]:
+def _with_few_attempts(rows: Sequence[ReadGroup]) -> list[ReadGroup]:
     """As many of the first rows as have few attempts together, and one at least."""
     batch: list[ReadGroup] = []
     attempts = 0

@@ -3,8 +3,8 @@
 A piece is made in the caller's turn, when the client has taken those before it. So no more than a piece is in
 memory, a slow client keeps neither a thread nor a database connection, and a user who reads much at once
 takes no more of a process than with one request. Each piece reads the database anew: its rows are of one
-moment, those of the next piece of a later one. An answer that cannot be finished is cut off, which every
-client takes for an error.
+moment, those of the next piece of a later one. An answer that cannot be finished, for example since its
+workflow was removed meanwhile, is cut off, which every client takes for an error.
 
 Rejected: one transaction for the whole answer, whose connection a client would keep for as long as it likes.
 """

@@ -17,7 +17,8 @@ from web.limits import pieces
 from web.limits.turns import process_turns
 from workflows import group_reads
 from workflows.explain import report
-from workflows.models import Attempt, Task, TaskGroup
+from workflows.group_reads import GroupRange, WorkflowRemoved
+from workflows.models import Attempt, Task, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db
 
@@ -171,3 +172,22 @@ def test_a_long_read_stands_in_the_users_turn_and_a_short_one_does_not(api, as_u
         for place in places:
             place.leave()
     assert process_turns().is_idle
+
+
+def test_an_answer_whose_workflow_is_removed_meanwhile_is_cut_off(api, small_reads):
+    workflow = wide_workflow(groups=7)
+    parts = iter(api.get(f"/api/workflow/{workflow.name}").streaming_content)
+    next(parts)
+    Workflow.objects.all().delete()
+    with pytest.raises(WorkflowRemoved):
+        list(parts)
+
+
+def test_a_batch_whose_tasks_are_removed_meanwhile_is_no_shorter_one(small_reads):
+    workflow = wide_workflow(groups=7)
+    groups = GroupRange(workflow=workflow, offset=0, limit=None, every_try=False)
+    batches = groups.task_batches(groups.groups)
+    next(batches)
+    Task.objects.all().delete()
+    with pytest.raises(WorkflowRemoved):
+        list(batches)
