@@ -1,7 +1,6 @@
 """The Celery application: messages that notify workers, and the sweeps that make lost ones harmless."""
 
 import os
-import sys
 from typing import Any, Final
 
 from celery import Celery
@@ -17,6 +16,7 @@ from django_structlog.celery.steps import DjangoStructLogInitStep
 from kombu.entity import Queue
 
 from web.operation import periodic
+from web.operation.interpreter import share_interpreter
 from web.operation.process_memory import settle
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
@@ -65,12 +65,7 @@ app.conf.task_annotations = {task: {"every": seconds} for task, seconds in (EVER
 
 @worker_init.connect
 def _share_the_interpreter(**_: Any) -> None:
-    """Shorten the wait of a thread with a reply to read for one that computes (Python's default is 5 ms).
-
-    A worker thread that creates thousands of pods gives up the interpreter at every request; with the
-    default each of those may cost it 5 ms as long as any other thread is busy.
-    """
-    sys.setswitchinterval(0.0005)
+    share_interpreter()
 
 
 @setup_logging.connect
