@@ -1,6 +1,7 @@
 """Tasks of all workflows, tags and users, over REST, in OSMO's paths and shapes."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -13,13 +14,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from web.access.permissions import Needs
+from web.limits.turns import turn
 from web.policy import Action
 from web.rest.queries import Query, flag, texts
 from web.rest.shapes import Instant, Shape, about, absent
 from workflows import selectors
 from workflows.api.representations import address_of, node_condition, overview
 from workflows.api.shapes import TIME, NodeConditionShape, PriorityText, TaskStatusText
-from workflows.api.task_page import ListedTask, TaskFilter, TaskSum, task_page, task_sums
+from workflows.api.task_page import ListedTask, TaskFilter, TaskSum, are_many, task_page, task_sums
 from workflows.api.views import base_address, username
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.models import Workflow
@@ -131,7 +133,9 @@ class TaskListView(APIView):
         page = {name: query[name] for name in ("limit", "offset", "order")}
         by_workflow = query["aggregate_by_workflow"] and not query["summary"]  # as OSMO decides
         if query["summary"] or by_workflow:
-            sums = task_sums(criteria, user=request.user, by_workflow=by_workflow, **page)
+            is_long = are_many(criteria, user=request.user)
+            with turn(username(request)) if is_long else nullcontext():
+                sums = task_sums(criteria, user=request.user, by_workflow=by_workflow, **page)
             return Response(TaskSumsShape(summaries=[_sum(task_sum) for task_sum in sums]))
         tasks = task_page(criteria, user=request.user, **page)
         base, now = base_address(request), timezone.now()

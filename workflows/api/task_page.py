@@ -100,8 +100,16 @@ class TaskSum:
     asks: Amounts
 
 
+TASKS_AT_ONCE = 1000
+"""Tasks whose sums cost no more than a page of them."""
+
 _SUMMED = ("group__workflow__submitted_by", "group__workflow__pool_name", "group__workflow__priority")
 _REQUESTED = ("spec__gpu", "spec__cpu", "spec__memory", "spec__storage")
+
+
+def are_many(criteria: TaskFilter, *, user: Caller) -> bool:
+    """Whether sums have more to read than at once. One query, which reads no more than that of matches."""
+    return _rows(criteria, user=user).order_by()[TASKS_AT_ONCE:].exists()
 
 
 def task_sums(

@@ -16,6 +16,7 @@ from tests.factories import TaskFactory, TaskGroupFactory
 from web.limits import pieces
 from web.limits.turns import process_turns
 from workflows import group_reads
+from workflows.api import task_page
 from workflows.explain import report
 from workflows.group_reads import GroupRange, WorkflowRemoved
 from workflows.models import Attempt, Task, TaskGroup, Workflow
@@ -191,3 +192,18 @@ def test_a_batch_whose_tasks_are_removed_meanwhile_is_no_shorter_one(small_reads
     Task.objects.all().delete()
     with pytest.raises(WorkflowRemoved):
         list(batches)
+
+
+def test_sums_of_many_tasks_stand_in_the_users_turn(api, monkeypatch):
+    monkeypatch.setattr(task_page, "TASKS_AT_ONCE", 2)
+    many, few = wide_workflow(groups=3), wide_workflow(groups=2)
+    places = [process_turns().enter("ann") for _ in range(3)]
+    address = "/api/task?all_users=True&summary=True&workflow_id="
+    try:
+        assert_error_shape(api.get(address + many.name), 429)
+        assert api.get(address + few.name).status_code == 200
+        assert api.get(f"/api/task?all_users=True&workflow_id={many.name}").status_code == 200
+    finally:
+        for place in places:
+            place.leave()
+    assert len(api.get(address + many.name).json()["summaries"]) == 1
