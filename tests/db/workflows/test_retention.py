@@ -321,11 +321,12 @@ def test_every_namespace_that_groups_of_a_cluster_had_is_swept():
     assert namespaces_of(group.backend.cluster_id) == {group.backend.namespace, "first", "second"}
 
 
-def test_lists_of_users_and_tags_are_whole():
+def test_lists_of_users_are_whole_and_of_tags_in_pages():
     root = User.objects.create_superuser("root")
-    assert submitters(root) == tags_in_use(root) == []
+    assert submitters(root) == tags_in_use(root, limit=10, offset=0) == []
     for name, tags in (("bo", ["b", "a"]), ("ann", []), ("bo", ["c"])):
         group = TaskGroupFactory()
         Workflow.objects.filter(pk=group.workflow_id).update(submitted_by=name, tags=tags)
     assert submitters(root) == ["ann", "bo"]
-    assert tags_in_use(root) == ["a", "b", "c"]
+    assert tags_in_use(root, limit=10, offset=0) == ["a", "b", "c"]
+    assert tags_in_use(root, limit=1, offset=1) == ["b"]
