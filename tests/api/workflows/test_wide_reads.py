@@ -23,7 +23,7 @@ from workflows.models import Attempt, Task, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db
 
-WIDE = 5_001
+WIDE = 1_001
 READS = ["", "?verbose=True", "/explain"]
 
 
