@@ -8,7 +8,7 @@ concurrency limit (``cluster.concurrency``).
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -71,7 +71,9 @@ def reconcile_groups(groups: Sequence[str]) -> None:
     RECONCILES_SKIPPED.labels("not_due").inc(len(groups) - len(due))
     batched = {entry.workflow: entry.backend for entry in due.values() if entry.is_batched}
     started = {
-        group for workflow, backend in batched.items() for group in _advance(workflow, backend=backend)
+        group
+        for workflow, backend in batched.items()
+        for group in _advance(workflow, backend=backend, groups=due)
     }
     work = {group: entry for group, entry in due.items() if not entry.is_batched or group in started}
     if not work:
@@ -88,10 +90,10 @@ def reconcile_groups(groups: Sequence[str]) -> None:
     _refill()
 
 
-def _advance(workflow: UUID, *, backend: int) -> frozenset[str]:
+def _advance(workflow: UUID, *, backend: int, groups: Container[str]) -> frozenset[str]:
     """Move the batched groups of a workflow, unless a thread of this process does; returns which started.
 
-    Messages are sent for groups that started, as far as the queue has room for many at once.
+    Messages are sent for groups that started, but for those that the caller goes on with.
     """
     with _advancing_guard:
         if workflow in _advancing:
@@ -110,7 +112,7 @@ def _advance(workflow: UUID, *, backend: int) -> frozenset[str]:
     finally:
         with _advancing_guard:
             _advancing.discard(workflow)
-    notify.notify_on_commit([(group, backend) for group in started])
+    notify.notify_on_commit([(group, backend) for group in started if str(group) not in groups])
     return frozenset(map(str, started))
 
 
