@@ -41,8 +41,7 @@ def refuse_namespace_of_others(
     if before and (before.kubeconfig, before.context, before.namespace) == place:
         return
     for other in _others(name, change):
-        is_elsewhere = None not in (cluster_uid, other.cluster_id) and cluster_uid != other.cluster_id
-        if other.namespace == address.namespace and not is_elsewhere:
+        if other.namespace == address.namespace and not _is_elsewhere(other, cluster_uid):
             where = "" if cluster_uid and other.cluster_id else ", perhaps of the same cluster"
             why = f'Namespace "{address.namespace}"{where} is used by another backend.'
             _refuse_unless_theirs(other, change, why=why)
@@ -56,7 +55,7 @@ def refuse_parent_of_others(
     if not parent or is_there:
         return
     for other in _others(name, change):
-        if None not in (cluster_uid, other.cluster_id) and cluster_uid != other.cluster_id:
+        if _is_elsewhere(other, cluster_uid):
             continue
         queues = queues_of(other)
         of_pools = f"{queues.prefix}-pool-{other.namespace}-"
@@ -90,6 +89,11 @@ def _others(name: str, change: ConfigChange) -> list[Backend]:
     if change.grants is None:
         return []
     return list(Backend.objects.filter(cleaned_at=None).exclude(name=name).order_by("name"))
+
+
+def _is_elsewhere(other: Backend, cluster_uid: str | None) -> bool:
+    """Whether another backend is certainly of another cluster; one that is not known may be any."""
+    return None not in (cluster_uid, other.cluster_id) and cluster_uid != other.cluster_id
 
 
 def _refuse_unless_theirs(other: Backend, change: ConfigChange, *, why: str) -> None:
