@@ -72,7 +72,7 @@ def version(path: str, *, places: Sequence[str], seconds: float = READ_SECONDS) 
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """What a thread does at a path."""
+    """The work of a thread at a path."""
 
     began: float
     ended: threading.Event = field(default_factory=threading.Event)

@@ -223,7 +223,7 @@ class Backwards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """What waits for the workers of all clusters: when they swept last, and how many groups are due."""
+    """The workers of all clusters: when they swept last, and how many groups are due."""
 
     swept_at: datetime | None = None
     due: int = 0

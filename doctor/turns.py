@@ -14,7 +14,7 @@ from doctor.facts import Facts, GroupRow, Tolerances
 SWEPT_WITHIN = timedelta(seconds=30)
 """A sweep runs every 2 s; one in so long shows that beat, broker and a worker are alive."""
 EACH = timedelta(seconds=0.5)
-"""What the workers need for one group that is due, on a busy machine."""
+"""The time in which workers get through a group that is due, on a busy machine."""
 
 
 def due_since(group: GroupRow, now: datetime) -> datetime | None:

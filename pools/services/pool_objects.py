@@ -45,7 +45,7 @@ def pool_request(pool: Pool, installation: UUID, *, queues: QueueSettings | None
 
 
 def queue_owner(pool: Pool, queue: str, change: ConfigChange) -> str:
-    """Who else has a LocalQueue of the namespace of a pool's backend: words for a message, or nothing.
+    """The other owner of a LocalQueue in the namespace of a pool's backend: words for a message, or nothing.
 
     Pools that the author of the change may write are theirs, and nobody else's.
     """

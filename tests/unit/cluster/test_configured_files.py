@@ -107,12 +107,12 @@ def test_a_device_is_not_opened_where_it_may_lie(monkeypatch):
 
 def test_nobody_learns_what_lies_elsewhere(place):
     there, not_there = elsewhere(place), place.parent / "nothing"
-    told = []
+    messages = []
     for path in (there, not_there):
         with pytest.raises(FileRefused) as refused:
             read(path, place)
-        told.append(str(refused.value).replace(str(path), "PATH"))
-    assert told[0] == told[1]
+        messages.append(str(refused.value).replace(str(path), "PATH"))
+    assert messages[0] == messages[1]
 
 
 @pytest.fixture
