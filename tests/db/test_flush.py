@@ -3,6 +3,7 @@
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Event
 
 import psycopg
@@ -11,6 +12,7 @@ from django.core.management import call_command
 from django.core.management.color import no_style
 from django.core.management.sql import sql_flush
 from django.db import connection
+from psycopg.errors import DeadlockDetected
 
 LOOKS = 600
 TRUNCATE_WAITS = (
@@ -26,8 +28,15 @@ def first_and_last_table():
 
 
 def read_across(server, first, last, holds):
-    """Read the table that is emptied last, and then, once TRUNCATE waits for it, the first one."""
-    with psycopg.connect(**server) as reader, psycopg.connect(**server, autocommit=True) as watcher:
+    """Read the table that is emptied last, and then, once TRUNCATE waits for it, the first one.
+
+    PostgreSQL may end the reader instead: on a busy machine it may be the one whose wait lasts long enough.
+    """
+    with (
+        suppress(DeadlockDetected),
+        psycopg.connect(**server) as reader,
+        psycopg.connect(**server, autocommit=True) as watcher,
+    ):
         reader.execute(f"SELECT FROM {last}")
         holds.set()
         for _ in range(LOOKS):
