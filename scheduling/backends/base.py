@@ -365,6 +365,9 @@ class Waiting:
     domains: Mapping[str, str] | None = None
     """The name of each domain for people, by its joined label values; None: no node is known."""
 
+    any_closed: bool | None = None
+    """Whether a node that its tasks may use is cordoned or not ready; None: no node is known."""
+
     queue: JoinedQueue | None = None
     """The one that the gang joined, for a scheduler with the facet ``joined_queues``."""
 

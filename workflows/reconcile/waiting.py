@@ -5,7 +5,7 @@ row, so a request for a workflow costs no more than reading it.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -179,7 +179,7 @@ def _levels(view: GroupView) -> _Levels:
     if not labels or not observations.knows_nodes(view):
         return _Levels()
     named = named_of(view.placement, labels, cluster_uid=observations.cluster_of(view))
-    coverage = coverage_of(named, _pool_nodes(view))
+    coverage = coverage_of(named, _pool_nodes(view, _selectors(view)))
     condition = condition_of(named, coverage)
     lost = condition.message if condition.status == "True" else ""
     relevant = {coverage.levels[-1].level.label} if named.external else named.labels
@@ -230,12 +230,12 @@ def _lacks_compute_domains(view: GroupView, trouble: Retry) -> bool:
     return "computedomain" in trouble.trouble.lower().replace(" ", "")
 
 
-def _domains(view: GroupView) -> dict[str, str] | None:
+def _domains(view: GroupView, selectors: Sequence[Mapping[str, str]]) -> dict[str, str] | None:
     """The domains of the pool's nodes: joined label values, broadest first, to names for people.
 
     None while no node is known, and where there are no levels: then no domain can be meant.
     """
-    nodes = _pool_nodes(view) if view.placement.terms.levels else {}
+    nodes = _pool_nodes(view, selectors) if view.placement.terms.levels else {}
     domain_names: dict[str, str] = {}
     for labels in nodes.values():
         path: list[str] = []
@@ -249,14 +249,21 @@ def _domains(view: GroupView) -> dict[str, str] | None:
     return domain_names if nodes else None
 
 
-def _pool_nodes(view: GroupView) -> dict[str, Mapping[str, str]]:
+def _pool_nodes(view: GroupView, selectors: Sequence[Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
     """The nodes that tasks of the group may use, by name, with the labels of its levels."""
-    selectors = _selectors(view)
     return {
         name: labels
         for name, labels in observations.node_labels(view).items()
         if any(selects(selector, labels) for selector in selectors)
     }
+
+
+def _any_closed(view: GroupView, selectors: Sequence[Mapping[str, str]]) -> bool | None:
+    """Whether a node that tasks of the group may use takes no pods; None while no node is known."""
+    closed = observations.labels_of_closed_nodes(view)
+    if any(selects(selector, labels) for labels in closed for selector in selectors):
+        return True
+    return False if closed or observations.knows_nodes(view) else None
 
 
 def _selectors(view: GroupView) -> list[dict[str, str]]:
@@ -281,6 +288,7 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
         )
     cluster, scheduler_type = observations.cluster_of(view), view.placement.terms.scheduler_type
     queue = read_joined_queue(view.placement, cluster=cluster)
+    selectors = _selectors(view)
     return Waiting(
         placed=False,
         expected=tuple(str(group["metadata"]["name"]) for group in view.renderer.pod_groups()),
@@ -292,7 +300,8 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
         events=_recent(view),
         pod_messages=_messages(pods, "PodScheduled"),
         bind_failures=_bind_failures([pod for pod in pods if not pod.node_name]),
-        domains=_domains(view),
+        domains=_domains(view, selectors),
+        any_closed=_any_closed(view, selectors),
         queue=queue,
         position=(
             position_in(queue, group=view.uuid, scheduler_type=scheduler_type, cluster=cluster)

@@ -142,7 +142,17 @@ def _age(condition: Mapping[str, Any]) -> int:
 
 
 def _translate(text: str, waiting: Waiting) -> Iterator[WaitingReason]:
-    """The reasons in one message; text that is not recognised is passed on as KAI wrote it."""
+    """The reasons in one message; text that is not recognised is passed on as KAI wrote it.
+
+    Where no node of the pool is closed, those that KAI counts are of other pools.
+    """
+    if waiting.any_closed is not False:
+        return _read_message(text, waiting)
+    read = _read_message(texts.closed_as_others(text), waiting)
+    return (replace(reason, raw=text[:_MAX_RAW]) for reason in read)
+
+
+def _read_message(text: str, waiting: Waiting) -> Iterator[WaitingReason]:
     recognised, is_of_room = False, texts.of_room(text)
     for pattern, code, sentence in _PATTERNS:
         matches = list(pattern.finditer(text))

@@ -20,11 +20,17 @@ from scheduling.backends.claims import CLAIMS_IN_USE, NOT_ENOUGH_RESOURCES
 Match = re.Match[str]
 
 _DUE_TO = re.compile(r"due to: ?(?P<cause>.*)", re.DOTALL)
+_NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
 _NODES_OF_OTHERS = re.compile(
-    r"no nodes with enough resources were found: (?:\d+ )?"
-    r"node\(s\) didn't match Pod's node affinity/selector\.*"
+    rf"no nodes with enough resources were found: (?:\d+ )?{re.escape(_NOT_SELECTED)}\.*"
 )
 """Nodes of other pools never match, so alone or behind a gang's count this says nothing of the pool's own."""
+_CLOSED = (
+    r"(?:\d+ )?node(?:\(s\))? (?:(?:is|were) unschedulable|has \w+ condition|were not ready|"
+    rf"{re.escape(_NOT_SELECTED.partition(' ')[2])})"
+)
+_CLOSED_NODES = re.compile(rf"{_CLOSED}(?:\. \n{_CLOSED})*")
+"""Counts of nodes that are closed, with those that pods do not select among them."""
 _SHORTAGE = re.compile(r"didn't have enough|pod number exceeded|Not enough resources")
 
 
@@ -183,6 +189,14 @@ def read(text: str) -> Iterator[tuple[str, str, Match]]:
     for text_of_kai in TEXTS:
         for match in text_of_kai.pattern.finditer(text):
             yield text_of_kai.code, _tidy(text_of_kai.words(match)), match
+
+
+def closed_as_others(text: str) -> str:
+    """A message with closed nodes as nodes that its pods do not select.
+
+    KAI asks whether a node is closed before it compares labels: its counts of closed nodes are of all pools.
+    """
+    return _CLOSED_NODES.sub(_NOT_SELECTED, text)
 
 
 def of_room(text: str) -> bool:

@@ -315,7 +315,7 @@ TEXTS = (
 )
 
 
-def reasons(written):
+def reasons(written, **observed):
     """The reasons that a gang of four pods gets from one text, where KAI writes it."""
     event = written.where.startswith("event")
     group = {"metadata": {"name": "g"}}
@@ -334,6 +334,7 @@ def reasons(written):
             events=({"reason": "NotReady", "message": written.text},) if event else (),
             pod_messages=(written.text,) if written.where == "pod" else (),
             bind_failures=(BindFailure(written.text),) if written.where == "pod, PodBound" else (),
+            **observed,
         )
     )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scheduling.backends.kai import texts
-from tests.unit.scheduling.kai_texts import TEXTS, page, reasons
+from tests.unit.scheduling.kai_texts import GANG, NODES, TEXTS, Written, page, reasons
 
 PAGE = Path("docs/reference/kai-texts.md")
 
@@ -45,3 +45,32 @@ def test_nodes_of_other_pools_behind_a_gangs_count_are_room():
     assert texts.of_room(text)
     assert texts.of_room(f"{text}.")
     assert not texts.of_room(f"{text} 1 node(s) is unschedulable")
+
+
+SELECTOR = "node(s) didn't match Pod's node affinity/selector"
+OF_OTHERS = (
+    f"1 node is unschedulable. \n3 {SELECTOR}.",
+    f"2 node has NotReady condition. \n3 {SELECTOR}.",
+    "node is unschedulable.",
+)
+
+
+@pytest.mark.parametrize("closed", OF_OTHERS)
+def test_closed_nodes_of_other_pools_are_no_reason(closed):
+    """KAI asks whether a node is closed before it compares labels."""
+    written = Written(phrase="", text=GANG + NODES + closed, codes=(), sentence="")
+    (reason,) = reasons(written, any_closed=False)
+    assert (reason.code, reason.raw) == ("NotEnoughRoom", written.text)
+
+
+@pytest.mark.parametrize("known", [True, None])
+@pytest.mark.parametrize("closed", OF_OTHERS)
+def test_closed_nodes_that_may_be_the_pools_own_are_a_reason(closed, known):
+    written = Written(phrase="", text=GANG + NODES + closed, codes=(), sentence="")
+    assert "NodesClosed" in [reason.code for reason in reasons(written, any_closed=known)]
+
+
+def test_a_lack_of_room_beside_closed_nodes_of_other_pools_is_the_reason():
+    short = "1 node is unschedulable. \n2 node(s) didn't have enough resources: GPUs."
+    written = Written(phrase="", text=GANG + NODES + short, codes=(), sentence="")
+    assert {reason.code for reason in reasons(written, any_closed=False)} == {"NotEnoughRoom"}

@@ -478,6 +478,12 @@ def node_labels(view: GroupView) -> dict[str, dict[str, str]]:
     return dict(Node.objects.filter(cluster_id=cluster_of(view)).values_list("name", "labels"))
 
 
+def labels_of_closed_nodes(view: GroupView) -> list[dict[str, str]]:
+    """The labels of each node of the group's cluster that is cordoned or not ready."""
+    nodes = Node.objects.filter(cluster_id=cluster_of(view)).exclude(unschedulable=False, ready=True)
+    return list(nodes.values_list("labels", flat=True))
+
+
 def _read_back(view: GroupView) -> ReadBack:
     scheduler = installed().get(view.placement.terms.scheduler_type)
     return scheduler.read_back if scheduler else ReadBack()
