@@ -199,22 +199,30 @@ def _newest(
     table: str,
     key_fields: Sequence[str],
 ) -> list[Versioned]:
-    """The changes that are not older than their rows."""
-    compared = [change for change in changes if key_of(change) not in batch.listed]
+    """The changes that are not older than their rows, each found by its whole key."""
+    compared = {
+        tuple(getattr(change, field) for field in key_fields): change
+        for change in changes
+        if key_of(change) not in batch.listed
+    }
     if not compared:
         return list(changes)
-    columns = ", ".join(key_fields)
-    query = f"SELECT {columns}, resource_version FROM {table} WHERE cluster_id = %s AND name = ANY(%s)"  # noqa: S608 -- names
+    columns, arrays = ", ".join(key_fields), ", ".join(["%s::text[]"] * len(key_fields))
+    same = " AND ".join(f"seen.{field} = change.{field}" for field in key_fields)
+    query = f"""
+        SELECT change.*, row.resource_version
+          FROM unnest({arrays}) AS change({columns}),
+               LATERAL (SELECT seen.resource_version FROM {table} AS seen
+                         WHERE seen.cluster_id = %s AND {same} LIMIT 1) AS row
+    """  # noqa: S608 -- names; the limit, of a unique key, lets no plan read the whole cluster
     with connection.cursor() as cursor:
-        cursor.execute(query, [cluster, list({change.name for change in compared})])
-        versions = {tuple(key): version for *key, version in cursor.fetchall()}
+        cursor.execute(query, [*map(list, zip(*compared, strict=True)), cluster])
+        rows = cursor.fetchall()
+    versions = {tuple(key): version for *key, version in rows}
     older = {
         key_of(change)
-        for change in compared
-        if is_older(
-            change.resource_version,
-            than=versions.get(tuple(getattr(change, field) for field in key_fields), ""),
-        )
+        for key, change in compared.items()
+        if is_older(change.resource_version, than=versions.get(key, ""))
     }
     return [change for change in changes if key_of(change) not in older]
 
