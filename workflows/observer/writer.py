@@ -200,7 +200,7 @@ def _newest(
     key_fields: Sequence[str],
 ) -> list[Versioned]:
     """The changes that are not older than their rows, each found by its whole key."""
-    compared = {
+    compared: dict[tuple[str, ...], Versioned] = {
         tuple(getattr(change, field) for field in key_fields): change
         for change in changes
         if key_of(change) not in batch.listed
@@ -218,7 +218,7 @@ def _newest(
     with connection.cursor() as cursor:
         cursor.execute(query, [*map(list, zip(*compared, strict=True)), cluster])
         rows = cursor.fetchall()
-    versions = {tuple(key): version for *key, version in rows}
+    versions = {row[:-1]: row[-1] for row in rows}
     older = {
         key_of(change)
         for key, change in compared.items()
