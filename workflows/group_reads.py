@@ -1,7 +1,7 @@
 """The groups of a workflow and their tasks, a few in memory at a time: a workflow has up to ten thousand.
 
-Groups and their positions are fixed at submission. So a batch begins behind the last position of the one
-before, and none is missed or read twice, whatever becomes of them meanwhile.
+Groups and their positions are fixed at submission. So their keys are read first, 160 KB at most, and none is
+missed or read twice, whatever becomes of them meanwhile.
 """
 
 from array import array
@@ -10,9 +10,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
+from uuid import UUID
 
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Exists, F, OuterRef, Prefetch, QuerySet, prefetch_related_objects
+from django.db.models import (
+    Exists,
+    F,
+    Min,
+    OuterRef,
+    Prefetch,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    prefetch_related_objects,
+)
+from django.db.models.functions import Coalesce
 
 from scheduling.errors import NotFound
 from web.database.transactions import one_transaction
@@ -24,6 +38,7 @@ TASKS_AT_ONCE = 1000
 ATTEMPTS_AT_ONCE = 500
 """Rows in memory together; a group has no more attempts with it than ``MOST_ATTEMPTS``."""
 
+KEY_BYTES = 16
 MOST_ATTEMPTS = 100
 """Of one group, with the present one; each that ended may name 1,000 nodes."""
 
@@ -54,7 +69,7 @@ class GroupContent(Neighbours):
     """Of a group's latest tries: their nodes, and when the first of them began, if any did."""
 
     nodes: list[str]
-    task_starts: list[datetime]
+    first_start: datetime | None
 
 
 if TYPE_CHECKING:
@@ -66,6 +81,15 @@ else:
     NeighbouredGroup = ReadGroup = TaskGroup
 
 _EDGES = TaskGroup.upstream.through.objects
+_LATEST = Task.objects.filter(group=OuterRef("pk"), latest=True).order_by().values("group")
+_NODES = Coalesce(
+    Subquery(
+        _LATEST.values(names=ArrayAgg("node_name", distinct=True, filter=~Q(node_name=""), default=Value([])))
+    ),
+    Value([]),
+)
+_FIRST_START = Subquery(_LATEST.values(first=Min("start_time")))
+"""Aggregates, since a subquery in the order of nodes may be read along the nodes of all tasks there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,28 +131,22 @@ class GroupRange:
     def batches(self) -> Iterator[list[ReadGroup]]:
         """The groups with their content and last ended ``attempts``. One query a batch, two after a loss.
 
-        One more in the end. Raises WorkflowRemoved where the workflow was removed meanwhile, so that no
+        Two more for all: their keys are read first, so that each batch is looked up however PostgreSQL takes
+        its tables to be filled. Raises WorkflowRemoved where the workflow was removed meanwhile, so that no
         answer with a part of it looks whole.
         """
-        latest = Task.objects.filter(group=OuterRef("pk"), latest=True)
-        rows = with_neighbours(self.groups).annotate(
-            nodes=ArraySubquery(
-                latest.exclude(node_name="").order_by("node_name").values("node_name").distinct()
-            ),
-            task_starts=ArraySubquery(
-                latest.exclude(start_time=None).order_by("start_time").values("start_time")[:1]
-            ),
-        )
-        after, has_more = -1, True
-        while has_more:
-            next_rows = list(rows.filter(position__gt=after)[:GROUPS_AT_ONCE])
-            batch = _with_few_attempts(next_rows)
-            has_more = len(next_rows) == GROUPS_AT_ONCE or len(batch) < len(next_rows)
-            if batch:
-                read_attempts([group for group in batch if group.attempt_number > 1], most=MOST_ATTEMPTS - 1)
-                yield batch
-                after = batch[-1].position
-        if not Workflow.objects.filter(pk=self.workflow.pk).exists():
+        rows = with_neighbours(TaskGroup.objects.all()).annotate(nodes=_NODES, first_start=_FIRST_START)
+        keys, begin = b"".join(key.bytes for key in self.groups.values_list("pk", flat=True)), 0
+        while part := keys[begin : begin + GROUPS_AT_ONCE * KEY_BYTES]:
+            part_keys = [UUID(bytes=part[at : at + KEY_BYTES]) for at in range(0, len(part), KEY_BYTES)]
+            groups = sorted(rows.filter(pk__in=part_keys), key=_position)
+            if len(groups) < len(part_keys):
+                break
+            batch = _with_few_attempts(groups)
+            read_attempts([group for group in batch if group.attempt_number > 1], most=MOST_ATTEMPTS - 1)
+            yield batch
+            begin += len(batch) * KEY_BYTES
+        if part or not Workflow.objects.filter(pk=self.workflow.pk).exists():
             raise WorkflowRemoved(self.workflow.name)
 
     def task_batches(self, groups: Sequence[TaskGroup]) -> Iterator[list[Task]]:
@@ -145,6 +163,10 @@ class GroupRange:
             if len(tasks) < len(part):
                 raise WorkflowRemoved(self.workflow.name)
             yield [tasks[key] for key in part]
+
+
+def _position(group: TaskGroup) -> int:
+    return group.position
 
 
 def _with_few_attempts(rows: Sequence[ReadGroup]) -> list[ReadGroup]:

@@ -43,7 +43,7 @@ def _present(group: ReadGroup) -> shapes.AttemptShape:
         counted=False,
         begin_time=group.processing_start_time if is_first else group.attempt_began_at,
         not_before=group.attempt_not_before,
-        start_time=group.start_time if is_first else next(iter(group.task_starts), None),
+        start_time=group.start_time if is_first else group.first_start,
         end_time=group.end_time,
         cleared_at=group.released_at,
         nodes=group.nodes,
