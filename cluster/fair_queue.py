@@ -2,7 +2,8 @@
 
 An owner is a path from broad to narrow, such as pool, user and workflow: pools take turns, within a pool its
 users, within a user their workflows, and within a workflow the first piece of work is the first to leave. A
-full queue makes room for an owner at the cost of the one that has most.
+full queue makes room in the same way: at the cost of the pool that has most, then of the user in a pool, then
+of a user's workflow.
 """
 
 from collections import Counter, OrderedDict
@@ -12,6 +13,11 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 Owner = tuple[str, ...]
 """The names of an owner, broadest first; all owners of a queue have equally many."""
+
+
+def _parts(owner: Owner) -> Iterator[Owner]:
+    """The owner and what it belongs to: the pool, the user in it, the workflow."""
+    return (owner[:depth] for depth in range(1, len(owner) + 1))
 
 
 class FairQueue(Generic[T]):
@@ -37,7 +43,7 @@ class FairQueue(Generic[T]):
         if len(self._owners) >= self._most and not self._make_room(owner):
             return False
         self._owners[work], self._depth = owner, len(owner)
-        self._count[owner] += 1
+        self._count.update(_parts(owner))
         self._leaf(owner)[work] = None
         return True
 
@@ -56,12 +62,26 @@ class FairQueue(Generic[T]):
         return work, owner
 
     def _make_room(self, owner: Owner) -> bool:
-        """Drop the last work of the owner that has most, unless this one would then have as much."""
-        largest, count = self._count.most_common(1)[0]
-        if self._count[owner] + 1 >= count:
-            return False
-        self._remove(next(reversed(self._leaf(largest))))
-        return True
+        """Drop work of the pool, user or workflow that has most, unless this one would then have as much.
+
+        From broad to narrow: a pool makes room for another pool, a user of the same pool for another user.
+        """
+        for depth in range(1, len(owner) + 1):
+            part = owner[:depth]
+            largest = self._largest(owner[: depth - 1])
+            if self._count[part] + 1 < self._count[largest]:
+                while len(largest) < self._depth:
+                    largest = self._largest(largest)
+                self._remove(next(reversed(self._leaf(largest))))
+                return True
+        return False
+
+    def _largest(self, broader: Owner) -> Owner:
+        """Of the parts of a broader owner the one that has most."""
+        node: OrderedDict[Any, Any] = self._turns
+        for name in broader:
+            node = node.get(name, {})
+        return max(((*broader, name) for name in node), key=self._count.__getitem__, default=broader)
 
     def _leaf(self, owner: Owner) -> OrderedDict[Any, Any]:
         node: OrderedDict[Any, Any] = self._turns
@@ -71,9 +91,10 @@ class FairQueue(Generic[T]):
 
     def _remove(self, work: T) -> None:
         owner = self._owners.pop(work)
-        self._count[owner] -= 1
-        if not self._count[owner]:
-            del self._count[owner]
+        for part in _parts(owner):
+            self._count[part] -= 1
+            if not self._count[part]:
+                del self._count[part]
         nodes: list[OrderedDict[Any, Any]] = [self._turns]
         for name in owner:
             nodes.append(nodes[-1][name])

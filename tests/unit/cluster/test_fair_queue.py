@@ -41,3 +41,21 @@ def test_a_full_queue_makes_room_at_the_cost_of_the_owner_that_has_most():
     assert [queue.put(work, OF_BOB) for work in ("b1", "b2", "b3")] == [True, True, False]
     assert Counter(owner for _, owner in iter(queue.take, None)) == {WIDE: 2, OF_BOB: 2}
     assert len(queue) == 0
+
+
+def test_a_user_with_many_workflows_makes_room_for_others_as_one_with_a_wide_workflow_does():
+    queue = filled(6, *((f"a{number}", ("p", "ann", f"w{number}")) for number in range(6)))
+    assert [queue.put(f"b{number}", OF_BOB) for number in range(4)] == [True, True, True, False]
+    assert [queue.put(f"q{number}", OF_POOL) for number in range(4)] == [True, True, True, False]
+    assert Counter(owner[:2] for _, owner in iter(queue.take, None)) == {
+        ("p", "ann"): 1,
+        ("p", "bob"): 2,
+        ("q", "cid"): 3,
+    }
+    assert len(queue) == 0
+
+
+def test_a_workflow_makes_room_for_another_one_of_its_user():
+    queue = filled(4, *((f"wide{number}", WIDE) for number in range(3)), ("bob", OF_BOB))
+    assert [queue.put(work, OTHER) for work in ("o1", "o2")] == [True, False]
+    assert Counter(owner for _, owner in iter(queue.take, None)) == {WIDE: 2, OTHER: 1, OF_BOB: 1}
