@@ -139,6 +139,22 @@ def test_a_group_that_awaits_one_that_ended_meanwhile_is_due(world):
     assert fresh(group).next_reconcile_at is not None
 
 
+def test_a_group_whose_other_upstream_group_failed_meanwhile_is_due(world):
+    upstream = wide(world, 2)
+    group = after(upstream)
+    TaskGroup.objects.filter(pk=upstream[0].pk).update(status="FAILED")
+    follow_up.conclude_awaiting([group.pk])
+    assert fresh(group).next_reconcile_at is not None
+
+
+def test_a_sweep_finds_a_failure_upstream_whose_conclusion_nobody_drew(world):
+    upstream = wide(world, 2)
+    group, other = after(upstream), after(upstream[1:])
+    TaskGroup.objects.filter(pk=upstream[0].pk).update(status="FAILED")
+    follow_up.conclude_left()
+    assert [fresh(row).next_reconcile_at is not None for row in (group, other)] == [True, False]
+
+
 def test_a_sweep_draws_the_conclusions_of_a_process_that_died(world):
     upstream = wide(world, 1)
     group, (lone,) = after(upstream), wide(world, 1)

@@ -76,15 +76,23 @@ _LEFT_WORKFLOWS = f"""
                              WHERE g.workflow_id = w.uuid AND g.status = '{TaskStatus.RUNNING}')))
      LIMIT %(most)s
 """  # noqa: S608 -- names of statuses
+_CAN_MOVE = f"""
+    (EXISTS (SELECT FROM workflows_taskgroup AS u
+              WHERE u.uuid = d.awaited_upstream AND u.status NOT IN ({quoted(LIVE_ORDER)}))
+     OR EXISTS (SELECT FROM workflows_taskgroup_upstream AS e
+                  JOIN workflows_taskgroup AS u ON u.uuid = e.to_taskgroup_id
+                 WHERE e.from_taskgroup_id = d.uuid
+                   AND u.status NOT IN ({quoted([*LIVE_ORDER, TaskStatus.COMPLETED])})))
+"""  # noqa: S608 -- names of statuses
+"""Whether a group's awaited upstream group has ended, or any of them failed."""
 _LEFT_GROUPS = f"""
-    SELECT d.uuid FROM workflows_taskgroup AS d JOIN workflows_taskgroup AS u ON u.uuid = d.awaited_upstream
+    SELECT d.uuid FROM workflows_taskgroup AS d
      WHERE d.awaited_upstream IS NOT NULL AND d.released_at IS NULL AND d.next_reconcile_at IS NULL
-       AND u.status NOT IN ({quoted(LIVE_ORDER)})
+       AND {_CAN_MOVE}
      LIMIT %(most)s
 """  # noqa: S608 -- names of statuses
 _ENDED_BEFORE = f"""
-    SELECT d.uuid FROM workflows_taskgroup AS d JOIN workflows_taskgroup AS u ON u.uuid = d.awaited_upstream
-     WHERE d.uuid = ANY(%s) AND u.status NOT IN ({quoted(LIVE_ORDER)})
+    SELECT d.uuid FROM workflows_taskgroup AS d WHERE d.uuid = ANY(%s) AND {_CAN_MOVE}
 """  # noqa: S608 -- names of statuses
 
 
@@ -98,7 +106,7 @@ def conclude(moved: Sequence[TaskGroup]) -> None:
 
 
 def conclude_awaiting(groups: Sequence[UUID]) -> None:
-    """Make those of these groups due whose awaited upstream group ended before they awaited it."""
+    """Make those of these groups due of which an upstream group ended, or failed, before they awaited it."""
     with connection.cursor() as cursor:
         cursor.execute(_ENDED_BEFORE, [list(groups)])
         if due := [row[0] for row in cursor.fetchall()]:
