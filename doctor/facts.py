@@ -70,7 +70,8 @@ class GroupRow:
     """A task group. ``pod_group`` is its scheduler's kind as ``PodGroup.scheduling.run.ai``, or empty.
 
     ``tries`` are all of an unreleased group, and of a released one those that live (there should be none).
-    ``upstream`` has the status and end of each group that it waits for. ``attempt`` is None in the first one.
+    ``upstream`` has the status and end of each group that it waits for; where it ``awaits`` one of them, that
+    one's end makes it due. ``attempt`` is None in the first one.
     ``exec_since`` is from when its execution timeout counts, None while it does not.
     """
 
@@ -100,6 +101,7 @@ class GroupRow:
     exec_timeout: float | None = None
     due: datetime | None = None
     leased_until: datetime | None = None
+    awaits: bool = False
     upstream: tuple[tuple[str, datetime | None], ...] = ()
     tries: tuple[TryRow, ...] = ()
     attempt: AttemptRow | None = None

@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 from doctor.facts import Facts, Finding, GroupRow, KindOfFinding, Repair, Tolerances, WorkflowRow
 from doctor.turns import due_since, judged_at, waits
 from scheduling.sentences import agree, plain_listing
-from workflows.lifecycle.statuses import LIVE_ORDER
+from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 
 LIVE = frozenset(str(status) for status in LIVE_ORDER)
+SUCCESSFUL = LIVE | {str(TaskStatus.COMPLETED)}
+"""The statuses of groups that have not failed."""
 ASLEEP = timedelta(minutes=15)
 """Every group is reconciled more often than this, whatever it waits for."""
 
@@ -73,6 +75,8 @@ def _not_due(group: GroupRow, facts: Facts, limits: Tolerances) -> Iterator[Find
     if group.leased_until is not None and group.leased_until > now:
         return
     if group.due is None:
+        if group.awaits:  # until that upstream group has ended; see _upstream_ended
+            return
         message = f"Group is {group.status} and not released, and no reconcile is due."
         yield about(
             group, kind="lost", rule="no-look", message=message, since=None, repair="enqueue", unsure=True
@@ -92,9 +96,11 @@ def _upstream_ended(group: GroupRow, now: datetime, limits: Tolerances) -> Itera
     if group.status not in ("SUBMITTING", "WAITING"):
         return
     ended = [end for status, end in group.upstream if status not in LIVE and end is not None]
-    since = max(ended, default=group.submitted)
-    if len(ended) == len(group.upstream) and now - since > limits.due:
-        message = f"Group is {group.status}, and all its upstream groups have ended."
+    failed = [end for status, end in group.upstream if status not in SUCCESSFUL and end is not None]
+    since = min(failed) if failed else max(ended, default=group.submitted)
+    if (failed or len(ended) == len(group.upstream)) and now - since > limits.due:
+        which = "one of its upstream groups has failed" if failed else "all its upstream groups have ended"
+        message = f"Group is {group.status}, and {which}."
         yield about(group, kind="lost", rule="upstream", message=message, since=since, repair="enqueue")
 
 

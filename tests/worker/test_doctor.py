@@ -68,6 +68,14 @@ def test_nothing_is_found_of_a_chain_and_of_tries_that_follow_another(world):
     assert Task.objects.filter(retry_id=1).exists()
 
 
+def test_nothing_is_found_of_a_group_that_is_due_only_with_the_end_of_another(world):
+    first, second = chain(world, pool=world.pool())
+    world.settle(first)
+    rest(world)
+    TaskGroup.objects.filter(pk=second.pk).update(awaited_upstream=first.pk, next_reconcile_at=None)
+    assert findings() == []
+
+
 def test_nothing_is_found_between_two_attempts(world):
     group = world.group(pool=world.pool(nvlink=True, levels=LEVELS), pods=3)
     recovery = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE)

@@ -218,6 +218,23 @@ WELL = {
     "a workflow between two groups": facts(
         row(status="WAITING", tries=(), upstream=(("RUNNING", None),)), (), workflow="RUNNING"
     ),
+    "a group that awaits an upstream group for hours": facts(
+        row(status="WAITING", due=None, awaits=True, touched=False, tries=(), upstream=(("RUNNING", None),)),
+        (),
+        workflow="RUNNING",
+    ),
+    "a group one of whose upstream groups failed just now": facts(
+        row(
+            status="WAITING",
+            due=None,
+            awaits=True,
+            touched=False,
+            tries=(),
+            upstream=(("RUNNING", None), ("FAILED", ago(5))),
+        ),
+        (),
+        workflow="RUNNING",
+    ),
 }
 
 
@@ -236,6 +253,21 @@ WRONG = {
     "a group that sleeps for hours": (facts(row(due=NOW + timedelta(hours=3))), ("lost", "asleep")),
     "a group that waits for what has ended": (
         facts(row(status="WAITING", touched=False, tries=(), upstream=(("COMPLETED", ago(900)),)), ()),
+        ("lost", "upstream"),
+    ),
+    "a group that awaits an upstream group and would fail by another": (
+        facts(
+            row(
+                status="WAITING",
+                due=None,
+                awaits=True,
+                touched=False,
+                tries=(),
+                upstream=(("RUNNING", None), ("FAILED", ago(900))),
+            ),
+            (),
+            workflow="RUNNING",
+        ),
         ("lost", "upstream"),
     ),
     "a task whose pod is gone": (facts(things=(POD_GROUP, COMPUTE_DOMAIN)), ("lost", "unnoticed")),
