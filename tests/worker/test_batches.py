@@ -69,6 +69,18 @@ def test_a_canceled_workflow_whose_groups_were_never_created_is_released_at_once
     assert Event.objects.filter(group=groups[4]).count() == Event.objects.filter(group=groups[0]).count() == 3
 
 
+def test_a_cancel_that_ends_nothing_any_more_is_nobodys(world):
+    first = wide(world, 2)[0]
+    TaskGroup.objects.filter(pk=first.pk).update(status="COMPLETED")
+    cancel([first])
+    assert workflow_of(first).cancelled_by == "ann"
+    (lone,) = wide(world, 1)
+    TaskGroup.objects.filter(pk=lone.pk).update(status="COMPLETED")
+    cancel([lone])
+    follow_up.conclude_left()
+    assert (workflow_of(lone).status, workflow_of(lone).cancelled_by) == ("COMPLETED", "")
+
+
 def test_a_batch_of_many_costs_as_many_statements_as_one_of_a_few(world):
     few, many = wide(world, 4), wide(world, 60)
     cancel(few)

@@ -30,7 +30,10 @@ def request_stop(groups: Q, *, status: TaskStatus, message: str, force: bool) ->
 
 
 def cancel_workflow(workflow: Workflow, *, by: str, message: str, force: bool) -> None:
-    """Cancel all of a workflow. Raises Conflict if it has ended, unless ``force`` speeds up its release."""
+    """Cancel all of a workflow. Raises Conflict if it has ended, unless ``force`` speeds up its release.
+
+    Nobody has cancelled it whose request came after the end of its last group.
+    """
     text = f"Canceled by {by}" + (f": {message}" if message else ".")
     with transaction.atomic():
         row = Workflow.objects.get(pk=workflow.pk)
@@ -38,6 +41,6 @@ def cancel_workflow(workflow: Workflow, *, by: str, message: str, force: bool) -
         unreleased = row.groups.filter(released_at=None).exists()
         if ended and not (force and unreleased):
             raise Conflict(f"Workflow {row.name} has already ended: it is {row.status}.")
-        request_stop(Q(workflow=row), status=TaskStatus.FAILED_CANCELED, message=text, force=force)
-        if not ended:  # at last, so that the row is not locked while thousands of groups are written
+        count = request_stop(Q(workflow=row), status=TaskStatus.FAILED_CANCELED, message=text, force=force)
+        if count:  # at last, so that the row is not locked while thousands of groups are written
             Workflow.objects.filter(pk=row.pk, cancelled_by="").update(cancelled_by=by)
