@@ -15,7 +15,7 @@ from tests.fakes.streams import FakeLog
 from tests.worker.world import fresh
 from workflows.logs import archive, sweep
 from workflows.logs.errors import StoreFailed
-from workflows.logs.read import LogRequest, read_logs
+from workflows.logs.read import LogRequest, ReadTries, read_logs
 from workflows.logs.store import installed_store
 from workflows.models import KeptLog, Task, TaskGroup, Workflow
 from workflows.services.stop import cancel_workflow
@@ -45,7 +45,8 @@ def say(world, group, text="working\ndone\n"):
 
 def read(world, *tasks, lines=1000):
     rows = [Task.objects.select_related("group").get(pk=task.pk) for task in tasks]
-    return b"".join(read_logs(rows, cluster=world.cluster, request=LogRequest(lines=lines))).decode()
+    read = ReadTries(tries=rows, left_out=0, prefixed=len(rows) > 1)
+    return b"".join(read_logs(read, cluster=world.cluster, request=LogRequest(lines=lines))).decode()
 
 
 def running(world, **changes):

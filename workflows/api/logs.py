@@ -5,10 +5,11 @@ says ``follow=False`` or asks for the last lines. Reading from running tasks tak
 (``workflows.logs.slots``); reading from the store takes none. Following is a coroutine, all else a thread's.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -23,7 +24,7 @@ from workflows.api.views import LINES, READ, TEXT
 from workflows.lifecycle.statuses import WORKFLOW_TERMINAL
 from workflows.logs import slots
 from workflows.logs.follow import FollowRequest, follow_logs
-from workflows.logs.read import LogRequest, is_over, read_logs
+from workflows.logs.read import LogRequest, ReadTries, is_over, read_logs
 from workflows.models import Task, Workflow
 
 
@@ -37,15 +38,17 @@ class LogsView(APIView):
         workflow, tries = _tries(request, workflow_id, query)
         lines = _most(query, workflow_limits().max_log_lines)
         if not _follows(query, workflow):
-            return _answered(request, workflow, tries(), LogRequest(lines=lines))
+            return _answered(request, workflow, tries, LogRequest(lines=lines))
         log_request = FollowRequest(
             user=request.user.get_username(),
             lines=lines,
-            prefixed=len(tries()) > 1,
+            prefixed=tries[1:].exists(),
             seconds=settings.ENV.log_follow_seconds,
         )
         cluster = cluster_for(workflow.backend)
-        text = follow_logs(tries, cluster=cluster, request=log_request, followers=slots.FOLLOWING.used)
+        text = follow_logs(
+            lambda: list(tries.all()), cluster=cluster, request=log_request, followers=slots.FOLLOWING.used
+        )
         return _followed(request, text)
 
 
@@ -58,17 +61,15 @@ class ErrorLogsView(APIView):
         query = queries.LinesQuery.of(request)
         workflow, tries = _tries(request, workflow_id, query)
         log_request = LogRequest(lines=_most(query, workflow_limits().max_error_log_lines), failed_only=True)
-        return _answered(request, workflow, tries(), log_request)
+        return _answered(request, workflow, tries, log_request)
 
 
-def _tries(
-    request: Request, name: str, query: dict[str, Any]
-) -> tuple[Workflow, Callable[[], Sequence[Task]]]:
-    """The workflow, and a function that reads its requested tries anew."""
+def _tries(request: Request, name: str, query: dict[str, Any]) -> tuple[Workflow, QuerySet[Task]]:
+    """The workflow, and its requested tries."""
     workflow = selectors.workflow_known_as(name, user=request.user, action=Action.WORKFLOW_READ)
     task, retry = query["task_name"], query["retry_id"]
     selectors.check_task(workflow, task=task, retry_id=retry)
-    return workflow, lambda: list(selectors.tries_of(workflow, task=task, retry_id=retry))
+    return workflow, selectors.tries_of(workflow, task=task, retry_id=retry)
 
 
 def _most(query: dict[str, Any], most: int) -> int:
@@ -83,10 +84,11 @@ def _follows(query: dict[str, Any], workflow: Workflow) -> bool:
 
 
 def _answered(
-    request: Request, workflow: Workflow, tries: Sequence[Task], log_request: LogRequest
+    request: Request, workflow: Workflow, tries: QuerySet[Task], log_request: LogRequest
 ) -> StreamingHttpResponse:
-    text = read_logs(tries, cluster=cluster_for(workflow.backend), request=log_request)
-    if all(map(is_over, tries)):
+    read = ReadTries.of(tries, failed_only=log_request.failed_only)
+    text = read_logs(read, cluster=cluster_for(workflow.backend), request=log_request)
+    if all(map(is_over, read.tries)):
         return StreamingHttpResponse(text, content_type=TEXT)
     return _streamed(request, text)
 

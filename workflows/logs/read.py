@@ -8,9 +8,11 @@ gives one sentence, not an endless wait.
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import structlog
 from django.conf import settings
+from django.db.models import QuerySet
 
 from cluster.errors import ClusterError, ClusterUnreachable, ObjectNotFound
 from cluster.interface import ClusterApi
@@ -35,26 +37,42 @@ class LogRequest:
     failed_only: bool = False
 
 
-def read_logs(tasks: Sequence[Task], *, cluster: ClusterApi, request: LogRequest) -> Iterator[bytes]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTries:
+    """Those of some tries that one request reads, of a workflow of any width.
+
+    ``left_out`` counts those beyond them; ``prefixed``: there is more than one try, read or not.
+    """
+
+    tries: Sequence[Task]
+    left_out: int
+    prefixed: bool
+
+    @classmethod
+    def of(cls, tries: QuerySet[Task], *, failed_only: bool) -> Self:
+        """The first of ``selectors.tries_of``. Three queries at most."""
+        chosen = tries.exclude(status__in=_WELL) if failed_only else tries
+        first = list(chosen[:MOST_TASKS])
+        left_out = chosen.count() - MOST_TASKS if len(first) == MOST_TASKS else 0
+        return cls(tries=first, left_out=left_out, prefixed=len(first) > 1 or tries[1:].exists())
+
+
+def read_logs(read: ReadTries, *, cluster: ClusterApi, request: LogRequest) -> Iterator[bytes]:
     """The logs of tasks one after the other, as whole lines.
 
-    The tasks are those of ``selectors.tries_of``. Raises nothing for a cluster or store that fails in
-    between: a sentence says so there.
+    Raises nothing for a cluster or store that fails in between: a sentence says so there.
     """
-    chosen = [task for task in tasks if not request.failed_only or task.status not in _WELL]
-    if not chosen:
+    if not read.tries:
         yield b"No task has failed.\n" if request.failed_only else b"The workflow has no such task.\n"
-    prefixed = len(tasks) > 1
-    for task in chosen[:MOST_TASKS]:
+    for task in read.tries:
         try:
             for line in _task_lines(task, cluster=cluster, request=request):
-                yield marked(task, line, prefixed=prefixed)
+                yield marked(task, line, prefixed=read.prefixed)
         except ClusterUnreachable as error:
             yield f"The cluster does not answer: {error.message}\n".encode()
             return
-    if len(chosen) > MOST_TASKS:
-        left = len(chosen) - MOST_TASKS
-        yield f"{left} more tasks were left out; task_name=<name> gives one of them.\n".encode()
+    if read.left_out > 0:
+        yield f"{read.left_out} more tasks were left out; task_name=<name> gives one of them.\n".encode()
 
 
 def marked(task: Task, line: bytes, *, prefixed: bool) -> bytes:

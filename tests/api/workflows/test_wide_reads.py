@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.db.models.signals import post_init
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from tests.answers import content_of
 from tests.builders.wide import wide_workflow
@@ -19,6 +20,7 @@ from workflows import group_reads
 from workflows.api import task_page
 from workflows.explain import report
 from workflows.group_reads import GroupRange, WorkflowRemoved
+from workflows.logs import read as log_reads
 from workflows.models import Attempt, Task, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db
@@ -207,3 +209,17 @@ def test_sums_of_many_tasks_stand_in_the_users_turn(api, monkeypatch):
         for place in places:
             place.leave()
     assert len(api.get(address + many.name).json()["summaries"]) == 1
+
+
+@pytest.mark.parametrize(("tail", "status"), [("logs", "COMPLETED"), ("error_logs", "FAILED")])
+def test_logs_of_a_wide_workflow_read_the_tasks_that_they_show(api, tail, status):
+    workflow = wide_workflow(groups=WIDE)
+    Task.objects.update(status=status)
+    TaskGroup.objects.update(status=status, released_at=timezone.now())
+    Workflow.objects.update(status=status)
+    with most_rows() as most:
+        lines = content_of(api.get(f"/api/workflow/{workflow.name}/{tail}")).splitlines()
+    assert most[Task] == log_reads.MOST_TASKS
+    assert lines[0].startswith(b"[")
+    left_out = WIDE - log_reads.MOST_TASKS
+    assert lines[-1] == b"%d more tasks were left out; task_name=<name> gives one of them." % left_out
