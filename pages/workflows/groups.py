@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
 from pages.workflows.labels import Badge, span, status_badge
-from scheduling.sentences import count_of
+from scheduling.sentences import count_of, first
+from workflows.explain.reasons import MOST_UPSTREAM
 from workflows.group_reads import GROUPS_AT_ONCE
 from workflows.lifecycle.patience import ConstraintRow
 from workflows.lifecycle.statuses import TERMINAL
@@ -34,6 +35,11 @@ class GroupLine:
     start_time: datetime | None
     end_time: datetime | None
     run_time: str
+
+    @property
+    def depends_on(self) -> str:
+        names, more = first(self.upstream, MOST_UPSTREAM)
+        return f"{', '.join(names)} {more}".strip()
 
     @property
     def size(self) -> int:

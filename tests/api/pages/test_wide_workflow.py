@@ -98,3 +98,11 @@ def test_a_page_of_a_workflow_with_objects_left_on_another_page_refreshes_itself
     wide.groups.filter(position=449).update(released_at=None)
     type(wide).objects.update(status="COMPLETED", end_time=now)
     assert "data-live" in page_of(browser, wide).content.decode()
+
+
+def test_a_group_after_many_names_the_first_of_them(browser, wide):
+    first, *others = wide.groups.order_by("position")[:200]
+    first.upstream.add(*others)
+    shown = page_of(browser, wide).content.decode()
+    assert ", ".join(f"group-{n}" for n in range(1, 21)) + " and 179 more</td>" in shown
+    assert shown.count("group-150,") == 0
