@@ -45,6 +45,8 @@ QUEUED_PIECES = 4
 PIECE = 16 * 1024  # and one line more
 ROWS_SECONDS = 2.0
 ROWS_PER_SECOND = 50  # reads of rows by all followers of a process
+TASKS_PER_SECOND = 2500  # in these reads, about an eighth of a core
+MOST_REST_SECONDS = 60.0  # between two reads of one follower, however many there are
 AGAIN_SECONDS = 3.0
 LATE_SECONDS = 20.0  # for a pod's last lines once its task has ended
 RELEASED_SECONDS = 1.0  # the same once nothing of its group is left
@@ -188,18 +190,20 @@ class _Follower:
         for piece in self._marked_pieces(reader.task, lines):
             await self.pieces.put(piece)
 
-    async def new_pieces(self, *, seconds: float) -> AsyncIterator[bytes]:
-        """Text as it comes, for some seconds or until a stream ends."""
-        until = time.monotonic() + seconds
+    async def new_pieces(self, *, seconds: float, least: float = 0.0) -> AsyncIterator[bytes]:
+        """Text as it comes, for some seconds or until a stream ends, but not for less than ``least``."""
+        begin = time.monotonic()
+        until, earliest = begin + max(seconds, least), begin + least
         while (left := until - time.monotonic()) > 0:
             try:
                 async with asyncio.timeout(left):
                     piece = await self.pieces.get()
             except TimeoutError:
                 return
-            if not piece:
-                return
-            yield piece
+            if piece:
+                yield piece
+            else:
+                until = earliest
 
     async def queued_pieces(self) -> AsyncIterator[bytes]:
         """Text that was read and is not shown yet, and what its readers were about to queue."""
@@ -234,6 +238,11 @@ class _Follower:
             self._end(pk)
 
 
+def rest_seconds(tasks: int, followers: int) -> float:
+    """Least time between two reads of so many tasks' rows: next to none for a narrow workflow."""
+    return min(MOST_REST_SECONDS, tasks * followers / TASKS_PER_SECOND)
+
+
 def _is_room(user: str) -> bool:
     """Whether a user may follow a further pod: there is a bound for all, and a part of it for each user."""
     most = settings.ENV.log_followers
@@ -262,8 +271,10 @@ async def follow_logs(
                 if not is_through:
                     yield f"(followed for {in_seconds(request.seconds)}; ask again to go on)\n".encode()
                 return
+            rest = min(rest_seconds(len(tasks), followers()), left)
             del tasks  # a workflow has up to thousands, and most of the time a follower waits
-            async for piece in follower.new_pieces(seconds=min(follower.rows_seconds(followers()), left)):
+            seconds = min(follower.rows_seconds(followers()), left)
+            async for piece in follower.new_pieces(seconds=seconds, least=rest):
                 yield piece
     finally:
         follower.stop()

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from contextlib import asynccontextmanager
 
 import pytest
@@ -375,6 +376,30 @@ def test_many_followers_read_the_rows_less_often(followers, want):
     assert follower.rows_seconds(followers) == want
     follower.readers[1] = follow._PodReader(task=None, again=False, ended_at=1.0)
     assert follower.rows_seconds(followers) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("tasks", "followers", "want"),
+    [(10, 1, 0.004), (10_000, 1, 4.0), (10_000, 10, 40.0), (10_000, 1000, 60.0)],
+)
+def test_followers_of_a_wide_workflow_read_its_rows_less_often(tasks, followers, want):
+    assert follow.rest_seconds(tasks, followers) == want
+
+
+@pytest.mark.parametrize("least", [0.0, 0.3])
+def test_a_stream_that_ends_cuts_no_rest_short(least):
+    request = follow.FollowRequest(user="ann", lines=1, prefixed=False, seconds=1)
+
+    async def run():
+        follower, begin = follow._Follower(FakeCluster(), request), time.monotonic()
+        for piece in (b"a", b"", b"b", b""):
+            follower.pieces.put_nowait(piece)
+        pieces = [piece async for piece in follower.new_pieces(seconds=20.0, least=least)]
+        return pieces, time.monotonic() - begin
+
+    pieces, seconds = asyncio.run(run())
+    assert pieces == ([b"a", b"b"] if least else [b"a"])
+    assert least <= seconds < 10
 
 
 def test_a_log_read_from_the_store_takes_no_place(api, cluster, settings):
