@@ -1,5 +1,6 @@
 """No status is for ever: a group that does not move on ends, or there is a reason why it need not."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from uuid import UUID
@@ -145,3 +146,13 @@ def test_tasks_tried_again_before_the_group_ran_end_with_the_queue_timeout():
     assert next_deadline(again) == SINCE + timedelta(seconds=60)
     late = view(TaskStatus.INITIALIZING, TaskStatus.SCHEDULING, after=timedelta(seconds=61))
     assert timed_out(late)[0] == TaskStatus.FAILED_QUEUE_TIMEOUT
+
+
+def test_a_try_that_is_not_created_yet_has_the_queue_timeout_from_its_beginning():
+    """Its group was INITIALIZING still when the try before failed."""
+    group = view(TaskStatus.INITIALIZING, TaskStatus.PROCESSING, queue_timeout=60.0)
+    for began, since in ((None, SINCE), (SINCE + timedelta(seconds=30), SINCE + timedelta(seconds=30))):
+        fresh = group.tasks[0]._replace(scheduling_start_time=None, processing_start_time=began)
+        again = replace(group, tasks=(fresh,))
+        assert next_deadline(again) == since + timedelta(seconds=60)
+        assert timed_out(again) is None

@@ -55,9 +55,9 @@ def _deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
         return [_queue_deadline(view, since, f"It was not placed within its queue timeout of {limit}.")]
     begun = row.initializing_start_time or row.attempt_began_at
     if view.status == TaskStatus.INITIALIZING and begun and not _has_starting(view):
-        tries = [task.scheduling_start_time for task in view.tasks if task.scheduling_start_time]
+        times = [task.scheduling_start_time or task.processing_start_time for task in view.tasks]
         message = f"No task that is tried again was placed within its queue timeout of {limit}."
-        return [_queue_deadline(view, max(begun, *tries), message)]
+        return [_queue_deadline(view, max((begun, *filter(None, times))), message)]
     return _run_deadlines(view) if view.status == TaskStatus.RUNNING else []
 
 
