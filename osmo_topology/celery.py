@@ -35,7 +35,7 @@ SYNC_SECONDS: Final = 5.0
 
 EVERY = {
     "workflows.tasks.sweep_due_groups": periodic.SWEEP_SECONDS,
-    "workflows.tasks.sweep_conclusions": 10.0,
+    "workflows.tasks.sweep_conclusions": 30.0,
     "workflows.tasks.sweep_conditions": 2.0,
     "workflows.tasks.sweep_orphans": 60.0,
     "workflows.tasks.measure_fragmentation": 60.0,
