@@ -18,7 +18,7 @@ from web.rest.shapes import Shape
 from workflows.api import shapes
 from workflows.api.attempts import attempts_of
 from workflows.explain.report import WaitExplanation, WaitRange, explain
-from workflows.explain.summary import group_sentence
+from workflows.explain.summary import group_sentence, workflow_sentence
 from workflows.feasibility.placement.placed import PlacementResult
 from workflows.group_reads import GroupRange, ReadGroup
 from workflows.lifecycle import patience
@@ -127,8 +127,11 @@ def detailed(
     )
 
 
-def detailed_texts(selection: GroupRange, reply: shapes.WorkflowShape, *, base: str) -> Iterator[str]:
+def detailed_texts(selection: GroupRange, *, base: str) -> Iterator[str]:
     """The JSON of a workflow with its groups, in parts that are read one after the other."""
+    workflow, now = selection.workflow, timezone.now()
+    explanation = workflow_sentence(workflow, now=now)
+    reply = detailed(workflow, explanation=explanation, more_entries=selection.has_more, base=base, now=now)
     begin, end = _opened(reply, "groups")
     yield begin
     between = ""

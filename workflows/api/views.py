@@ -29,7 +29,6 @@ from web.times import naive_utc
 from workflows import selectors
 from workflows.api import queries, representations, shapes
 from workflows.explain.report import WaitRange
-from workflows.explain.summary import workflow_sentence
 from workflows.group_reads import GroupRange
 from workflows.models import Event, Workflow
 from workflows.services.stop import cancel_workflow
@@ -228,23 +227,16 @@ class WorkflowDetailView(APIView):
         """Show a workflow, by name or uuid, with its groups and tasks and why a group waits."""
         query = queries.DetailQuery.of(request)
         workflow = _readable(request, workflow_id)
-        base, now = base_address(request), timezone.now()
+        base = base_address(request)
         if query["skip_groups"]:
             reply = representations.detailed(
-                workflow, explanation=None, more_entries=False, base=base, now=now
+                workflow, explanation=None, more_entries=False, base=base, now=timezone.now()
             )
             return Response(reply)
         groups = GroupRange(
             workflow=workflow, offset=query["offset"], limit=query["limit"], every_try=query["verbose"]
         )
-        reply = representations.detailed(
-            workflow,
-            explanation=workflow_sentence(workflow, now=now),
-            more_entries=groups.has_more,
-            base=base,
-            now=now,
-        )
-        texts = representations.detailed_texts(groups, reply, base=base)
+        texts = representations.detailed_texts(groups, base=base)
         return json_answer(texts, is_long=groups.is_long, user=username(request))
 
 

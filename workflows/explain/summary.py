@@ -7,7 +7,7 @@ do. Of a workflow's groups only the named one is read.
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet, Window
+from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet, Subquery
 from django.db.models.expressions import OrderBy
 
 from scheduling.sentences import agree, count_of
@@ -53,9 +53,15 @@ def waiting_groups(workflow: Workflow) -> QuerySet[TaskGroup]:
 
 
 def first_waiting(workflow: Workflow) -> tuple[TaskGroup | None, int]:
-    """The group that is named for all that wait, with its backend, and how many there are. One query."""
-    rows = waiting_groups(workflow).select_related("backend").annotate(number=Window(Count("pk")))
-    group = rows.order_by(_is(waiting_why=Why.UPSTREAM), "position").first()
+    """The group that is named for all that wait, with its backend, and how many there are. One query.
+
+    Keys alone are sorted: the other columns of a wide workflow's groups are megabytes.
+    """
+    waiting = waiting_groups(workflow).order_by()
+    first = waiting.order_by(_is(waiting_why=Why.UPSTREAM), "position").values("pk")[:1]
+    number = waiting.values("workflow").annotate(number=Count("pk")).values("number")
+    rows = TaskGroup.objects.filter(pk=Subquery(first)).select_related("backend")
+    group = rows.annotate(number=Subquery(number)).first()
     return group, group.number if group else 0
 
 

@@ -177,6 +177,19 @@ def test_a_long_read_stands_in_the_users_turn_and_a_short_one_does_not(api, as_u
     assert process_turns().is_idle
 
 
+@pytest.mark.parametrize("tail", READS)
+def test_a_read_that_is_refused_has_read_no_group(api, small_reads, tail):
+    workflow = wide_workflow(groups=7, waiting_reason="No room.", waiting_why="capacity")
+    places = [process_turns().enter("ann") for _ in range(3)]
+    try:
+        with CaptureQueriesContext(connection) as statements:
+            assert_error_shape(api.get(f"/api/workflow/{workflow.name}{tail}"), 429)
+    finally:
+        for place in places:
+            place.leave()
+    assert not [sql for each in statements if '"workflows_taskgroup"."placement"' in (sql := each["sql"])]
+
+
 def test_an_answer_whose_workflow_is_removed_meanwhile_is_cut_off(api, small_reads):
     workflow = wide_workflow(groups=7)
     parts = iter(api.get(f"/api/workflow/{workflow.name}").streaming_content)
