@@ -333,7 +333,7 @@ def test_the_number_of_queries_does_not_grow(api, address):
     for number in range(5):
         WorkflowFactory(pool=PoolFactory())
         event(group, number + 1)
-    assert queries_of(api, address) == few <= 9
+    assert queries_of(api, address) == few <= 10
 
 
 def test_logs_say_plainly_that_a_pod_is_gone(api, monkeypatch):
