@@ -12,7 +12,7 @@ from localcluster.build import BuildFailed, binaries
 from localcluster.supervisor import ServerFailed
 
 SHORT = {"groups": 40, "wide": 100, "gangs": 9, "seconds": 25.0}
-FULL = {"groups": 400, "wide": 2000, "gangs": 200, "seconds": 200.0}
+FULL = {"groups": 400, "wide": 600, "gangs": 200, "seconds": 200.0}
 MOST_SKEW = 300.0
 
 
