@@ -21,16 +21,10 @@ Match = re.Match[str]
 
 _DUE_TO = re.compile(r"due to: ?(?P<cause>.*)", re.DOTALL)
 _NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
-_NODES_OF_OTHERS = re.compile(
-    rf"no nodes with enough resources were found: (?:\d+ )?{re.escape(_NOT_SELECTED)}\.*"
-)
+_COUNTED = rf"(?:\d+ )?{re.escape(_NOT_SELECTED)}"
+_NODES_OF_OTHERS = re.compile(rf"no nodes with enough resources were found: {_COUNTED}\.*")
 """Nodes of other pools never match, so alone or behind a gang's count this says nothing of the pool's own."""
-_CLOSED = (
-    r"(?:\d+ )?node(?:\(s\))? (?:(?:is|were) unschedulable|has \w+ condition|were not ready|"
-    rf"{re.escape(_NOT_SELECTED.partition(' ')[2])})"
-)
-_CLOSED_NODES = re.compile(rf"{_CLOSED}(?:\. \n{_CLOSED})*")
-"""Counts of nodes that are closed, with those that pods do not select among them."""
+_COUNTS_OF_OTHERS = re.compile(rf"{_COUNTED}(?:\. \n{_COUNTED})+")
 _SHORTAGE = re.compile(r"didn't have enough|pod number exceeded|Not enough resources")
 
 
@@ -47,6 +41,7 @@ class Text:
 
 
 _COUNT = r"(?:(?P<count>\d+) )?"
+_CLOSED = "NodesClosed"
 
 TEXTS: tuple[Text, ...] = (
     Text(
@@ -103,17 +98,17 @@ TEXTS: tuple[Text, ...] = (
     ),
     Text(
         re.compile(_COUNT + r"node(?:\(s\))? (?:is|were) unschedulable"),
-        "NodesClosed",
+        _CLOSED,
         "Nodes that these tasks may use are cordoned.",
     ),
     Text(
         re.compile(_COUNT + r"node(?:\(s\))? has (?P<what>\w+) condition"),
-        "NodesClosed",
+        _CLOSED,
         "Nodes that these tasks may use take no pods: they report {what}.",
     ),
     Text(
         re.compile(_COUNT + r"node(?:\(s\))? were not ready"),
-        "NodesClosed",
+        _CLOSED,
         "Nodes that these tasks may use are not ready.",
     ),
     Text(
@@ -196,7 +191,10 @@ def closed_as_others(text: str) -> str:
 
     KAI asks whether a node is closed before it compares labels: its counts of closed nodes are of all pools.
     """
-    return _CLOSED_NODES.sub(_NOT_SELECTED, text)
+    for entry in TEXTS:
+        if entry.code == _CLOSED:
+            text = entry.pattern.sub(_NOT_SELECTED, text)
+    return _COUNTS_OF_OTHERS.sub(_NOT_SELECTED, text)
 
 
 def of_room(text: str) -> bool:
