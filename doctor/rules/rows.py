@@ -7,11 +7,9 @@ from datetime import datetime, timedelta
 from doctor.facts import Facts, Finding, GroupRow, KindOfFinding, Repair, Tolerances, WorkflowRow
 from doctor.turns import due_since, judged_at, waits
 from scheduling.sentences import agree, plain_listing
-from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
+from workflows.lifecycle.statuses import FAILURES, LIVE_ORDER
 
 LIVE = frozenset(str(status) for status in LIVE_ORDER)
-SUCCESSFUL = LIVE | {str(TaskStatus.COMPLETED)}
-"""The statuses of groups that have not failed."""
 ASLEEP = timedelta(minutes=15)
 """Every group is reconciled more often than this, whatever it waits for."""
 
@@ -96,7 +94,7 @@ def _upstream_ended(group: GroupRow, now: datetime, limits: Tolerances) -> Itera
     if group.status not in ("SUBMITTING", "WAITING"):
         return
     ended = [end for status, end in group.upstream if status not in LIVE and end is not None]
-    failed = [end for status, end in group.upstream if status not in SUCCESSFUL and end is not None]
+    failed = [end for status, end in group.upstream if status in FAILURES and end is not None]
     since = min(failed) if failed else max(ended, default=group.submitted)
     if (failed or len(ended) == len(group.upstream)) and now - since > limits.due:
         which = "one of its upstream groups has failed" if failed else "all its upstream groups have ended"

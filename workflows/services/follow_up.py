@@ -19,6 +19,7 @@ from django.db import connection, transaction
 
 from workflows.lifecycle.derive import workflow_status
 from workflows.lifecycle.statuses import (
+    FAILURES,
     LIVE_ORDER,
     TERMINAL,
     WORKFLOW_LIVE,
@@ -82,7 +83,7 @@ _CAN_MOVE = f"""
      OR EXISTS (SELECT FROM workflows_taskgroup_upstream AS e
                   JOIN workflows_taskgroup AS u ON u.uuid = e.to_taskgroup_id
                  WHERE e.from_taskgroup_id = d.uuid
-                   AND u.status NOT IN ({quoted([*LIVE_ORDER, TaskStatus.COMPLETED])})))
+                   AND u.status IN ({quoted(FAILURES)})))
 """  # noqa: S608 -- names of statuses
 """Whether a group's awaited upstream group has ended, or any of them failed."""
 _LEFT_GROUPS = f"""
@@ -99,7 +100,7 @@ _ENDED_BEFORE = f"""
 def conclude(moved: Sequence[TaskGroup]) -> None:
     """Draw the conclusions from groups of one workflow that began to run, or ended."""
     ended = [group.pk for group in moved if group.status in TERMINAL]
-    failed = [g.pk for g in moved if g.status in TERMINAL and g.status != TaskStatus.COMPLETED]
+    failed = [group.pk for group in moved if group.status in FAILURES]
     downstream = _bring_in_line(moved[0].workflow_id, ended=ended, failed=failed)
     if downstream:
         mark_due(downstream)
