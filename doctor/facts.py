@@ -70,8 +70,8 @@ class GroupRow:
     """A task group. ``pod_group`` is its scheduler's kind as ``PodGroup.scheduling.run.ai``, or empty.
 
     ``tries`` are all of an unreleased group, and of a released one those that live (there should be none).
-    ``upstream`` has the status and end of each group that it waits for; where it ``awaits`` one of them, that
-    one's end makes it due. ``attempt`` is None in the first one.
+    ``upstream`` has the status and end of each group that it waits for; where it ``awaits`` a group, the
+    end of that group makes it due. ``attempt`` is None in the first attempt.
     ``exec_since`` is from when its execution timeout counts, None while it does not.
     """
 

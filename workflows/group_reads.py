@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypedDict
 from uuid import UUID
 
@@ -139,7 +140,7 @@ class GroupRange:
         keys, begin = b"".join(key.bytes for key in self.groups.values_list("pk", flat=True)), 0
         while part := keys[begin : begin + GROUPS_AT_ONCE * KEY_BYTES]:
             part_keys = [UUID(bytes=part[at : at + KEY_BYTES]) for at in range(0, len(part), KEY_BYTES)]
-            groups = sorted(rows.filter(pk__in=part_keys), key=_position)
+            groups = sorted(rows.filter(pk__in=part_keys), key=attrgetter("position"))
             if len(groups) < len(part_keys):
                 break
             batch = _with_few_attempts(groups)
@@ -163,10 +164,6 @@ class GroupRange:
             if len(tasks) < len(part):
                 raise WorkflowRemoved(self.workflow.name)
             yield [tasks[key] for key in part]
-
-
-def _position(group: TaskGroup) -> int:
-    return group.position
 
 
 def _with_few_attempts(rows: Sequence[ReadGroup]) -> list[ReadGroup]:

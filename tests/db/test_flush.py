@@ -28,9 +28,9 @@ def first_and_last_table():
 
 
 def read_across(server, first, last, holds):
-    """Read the table that is emptied last, and then, once TRUNCATE waits for it, the first one.
+    """Read the table that is emptied last, and then, once TRUNCATE waits for it, the first table.
 
-    PostgreSQL may end the reader instead: on a busy machine it may be the one whose wait lasts long enough.
+    PostgreSQL ends one of two that wait for each other; on a busy machine that may be the reader.
     """
     with (
         suppress(DeadlockDetected),

@@ -143,18 +143,11 @@ def test_all_groups_after_one_start_together(world):
     assert set(batches.advance(first.workflow_id).started) == {group.pk for group in groups}
 
 
-def test_a_group_that_awaits_one_that_ended_meanwhile_is_due(world):
+@pytest.mark.parametrize(("place", "status"), [(1, "COMPLETED"), (0, "FAILED")])
+def test_a_group_is_due_whose_awaited_upstream_group_ended_or_another_failed_meanwhile(world, place, status):
     upstream = wide(world, 2)
     group = after(upstream)
-    TaskGroup.objects.filter(pk=upstream[1].pk).update(status="COMPLETED")
-    follow_up.conclude_awaiting([group.pk])
-    assert fresh(group).next_reconcile_at is not None
-
-
-def test_a_group_whose_other_upstream_group_failed_meanwhile_is_due(world):
-    upstream = wide(world, 2)
-    group = after(upstream)
-    TaskGroup.objects.filter(pk=upstream[0].pk).update(status="FAILED")
+    TaskGroup.objects.filter(pk=upstream[place].pk).update(status=status)
     follow_up.conclude_awaiting([group.pk])
     assert fresh(group).next_reconcile_at is not None
 

@@ -32,7 +32,7 @@ def request_stop(groups: Q, *, status: TaskStatus, message: str, force: bool) ->
 def cancel_workflow(workflow: Workflow, *, by: str, message: str, force: bool) -> None:
     """Cancel all of a workflow. Raises Conflict if it has ended, unless ``force`` speeds up its release.
 
-    Nobody has cancelled it whose request came after the end of its last group.
+    A request that comes after the end of its last group ends nothing, so its author has not cancelled it.
     """
     text = f"Canceled by {by}" + (f": {message}" if message else ".")
     with transaction.atomic():

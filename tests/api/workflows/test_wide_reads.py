@@ -187,7 +187,8 @@ def test_a_read_that_is_refused_has_read_no_group(api, small_reads, tail):
     finally:
         for place in places:
             place.leave()
-    assert not [sql for each in statements if '"workflows_taskgroup"."placement"' in (sql := each["sql"])]
+    reads = [statement["sql"] for statement in statements]
+    assert not [sql for sql in reads if '"workflows_taskgroup"."placement"' in sql]
 
 
 def test_an_answer_whose_workflow_is_removed_meanwhile_is_cut_off(api, small_reads):

@@ -1,4 +1,4 @@
-"""What the observer reads to write a change does not grow with its cluster."""
+"""The rows that the observer reads to write a change do not grow with its cluster."""
 
 from uuid import uuid4
 

@@ -80,6 +80,11 @@ def ended(**changes):
     return row(**{"status": "COMPLETED", "ended_at": ago(700), "tries": tries, **changes})
 
 
+def awaiting(*upstream):
+    """A group that awaits one of its upstream groups."""
+    return row(status="WAITING", due=None, awaits=True, touched=False, tries=(), upstream=upstream)
+
+
 def second(**changes):
     """A group whose first attempt ran long ago; what users see of it is RUNNING."""
     attempts = {"number": 2, "status": "SCHEDULING", "since": ago(60), "begins": ago(60), **changes}
@@ -219,19 +224,12 @@ WELL = {
         row(status="WAITING", tries=(), upstream=(("RUNNING", None),)), (), workflow="RUNNING"
     ),
     "a group that awaits an upstream group for hours": facts(
-        row(status="WAITING", due=None, awaits=True, touched=False, tries=(), upstream=(("RUNNING", None),)),
+        awaiting(("RUNNING", None)),
         (),
         workflow="RUNNING",
     ),
     "a group one of whose upstream groups failed just now": facts(
-        row(
-            status="WAITING",
-            due=None,
-            awaits=True,
-            touched=False,
-            tries=(),
-            upstream=(("RUNNING", None), ("FAILED", ago(5))),
-        ),
+        awaiting(("RUNNING", None), ("FAILED", ago(5))),
         (),
         workflow="RUNNING",
     ),
@@ -257,14 +255,7 @@ WRONG = {
     ),
     "a group that awaits an upstream group and would fail by another": (
         facts(
-            row(
-                status="WAITING",
-                due=None,
-                awaits=True,
-                touched=False,
-                tries=(),
-                upstream=(("RUNNING", None), ("FAILED", ago(900))),
-            ),
+            awaiting(("RUNNING", None), ("FAILED", ago(900))),
             (),
             workflow="RUNNING",
         ),
