@@ -16,7 +16,7 @@ unexport KUBECONFIG DATABASE_URL REDIS_URL
 unexport PYTHONDONTWRITEBYTECODE
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help venv programs chart setup own browser debian demo up down test test-unit test-deep lint bench chaos docs inventory clean
+.PHONY: help venv programs documents chart setup own browser debian demo up down test test-unit test-deep lint bench chaos docs inventory clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -40,7 +40,7 @@ test: setup own browser chart debian ## run all tests but the deep ones, on real
 test-deep: setup own chart ## run what takes minutes by its nature: chaos, installations, random worlds; DEEP=tests/e2e for a part
 	@$(RUN) -m pytest -n $(CORES) --dist worksteal --deep $(DEEP)
 
-test-unit: venv ## run the tests that need no server, in seconds
+test-unit: venv documents ## run the tests that need no server, in seconds
 	@$(RUN) -m pytest -n $(CORES) --dist worksteal -p no:schemathesis tests/unit
 
 lint: export OSMO_ENV := development
@@ -88,6 +88,9 @@ setup:
 
 programs:
 	@[ -z '$(PYTHON)' ] || $(PYTHON) -m localcluster.build
+
+documents:
+	@$(PYTHON) -m localcluster.build documents
 
 # helm and the definitions of others that the tests of the chart install
 chart:

@@ -33,7 +33,7 @@ KINDS = {
     "Secret": "/api/v1/{}secrets",
     "PodGroup of KAI": POD_GROUPS + "/{}podgroups",
     "Workload": KUEUE + "/{}workloads",
-    "PodGroup": "/apis/scheduling.k8s.io/v1alpha2/{}podgroups",
+    "PodGroup": "/apis/scheduling.k8s.io/v1beta1/{}podgroups",
     "ComputeDomain": DOMAINS + "/{}computedomains",
 }
 CLAIMS = {

@@ -31,7 +31,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from cluster import api_requests, bulk, errors, log_stream, metrics, reachability, versions
+from cluster import api_requests, bulk, errors, log_stream, metrics, reachability
 from cluster.clock import boot_seconds
 from cluster.connection import Access, Connection, connection_for, forget
 from cluster.errors import (
@@ -94,7 +94,7 @@ class ClusterGateway:
 
     def get(self, kind: Kind, name: str, *, namespace: str = "") -> Obj | None:
         try:
-            path = api_requests.path_of(self._served(kind), namespace=namespace, name=name)
+            path = api_requests.path_of(kind, namespace=namespace, name=name)
             return self._json(api_requests.read(path))
         except ObjectNotFound:
             return None
@@ -120,7 +120,6 @@ class ClusterGateway:
         field_selector: str = "",
         metadata_only: bool = False,
     ) -> Listing[T]:
-        kind = self._served(kind)
         path = api_requests.path_of(kind, namespace=namespace)
         query = api_requests.selection(label_selector=label_selector, field_selector=field_selector)
         accept = api_requests.LISTED_METADATA if metadata_only else api_requests.JSON
@@ -167,11 +166,10 @@ class ClusterGateway:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(timeout_seconds),
         }
-        request = api_requests.read(api_requests.path_of(self._served(kind), namespace=namespace), query)
+        request = api_requests.read(api_requests.path_of(kind, namespace=namespace), query)
         return EventStream(self._stream(request, silence=timeout_seconds + WATCH_GRACE_SECONDS))
 
     def create(self, kind: Kind, obj: Obj, *, dry_run: bool = False) -> Obj:
-        kind, obj = self._as_served(kind, obj)
         return self._json(api_requests.create(kind, obj, dry_run=dry_run))
 
     def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[WriteOutcome]:
@@ -194,7 +192,6 @@ class ClusterGateway:
         field_manager: str = FIELD_MANAGER,
         dry_run: bool = False,
     ) -> Obj:
-        kind, obj = self._as_served(kind, obj)
         return self._json(
             api_requests.apply(kind, obj, field_manager=field_manager, force=force, dry_run=dry_run)
         )
@@ -202,7 +199,7 @@ class ClusterGateway:
     def patch(
         self, kind: Kind, name: str, body: Obj | Sequence[Obj], *, patch_type: PatchType, namespace: str = ""
     ) -> Obj:
-        path = api_requests.path_of(self._served(kind), namespace=namespace, name=name)
+        path = api_requests.path_of(kind, namespace=namespace, name=name)
         return self._json(api_requests.patch(path, body, patch_type=patch_type))
 
     def delete(
@@ -216,7 +213,7 @@ class ClusterGateway:
         grace_seconds: int | None = None,
         propagation: Propagation = "Background",
     ) -> Deletion:
-        path = api_requests.path_of(self._served(kind), namespace=namespace, name=name)
+        path = api_requests.path_of(kind, namespace=namespace, name=name)
         request = api_requests.delete(
             path,
             uid=uid,
@@ -329,18 +326,7 @@ class ClusterGateway:
             self._access, api_requests.read(path, query), connect_seconds=self._connect_seconds
         )
 
-    def _served(self, kind: Kind) -> Kind:
-        """The kind in the version that this server has."""
-        return versions.served(self._access, kind, self.discover) if kind.other_versions else kind
-
-    def _as_served(self, kind: Kind, obj: Obj) -> tuple[Kind, Obj]:
-        if not kind.other_versions:
-            return kind, obj
-        kind = self._served(kind)
-        return kind, obj | {"apiVersion": kind.api_version}
-
     def read_crd_schema(self, kind: Kind) -> Obj | None:
-        kind = self._served(kind)
         definition = self.get(CRD, f"{kind.plural}.{kind.group}")
         for version in (definition or {}).get("spec", {}).get("versions", ()):
             if version["name"] == kind.version and version["served"]:

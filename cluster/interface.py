@@ -239,7 +239,12 @@ class ClusterApi(Protocol):
         """The uid of the kube-system namespace: the identity of the cluster behind any address."""
 
     def server_version(self) -> str:
-        """The git version, such as ``v1.36.3``."""
+        """The git version, such as ``v1.37.2``."""
 
     def server_time(self) -> datetime:
         """The API server's clock, in whole seconds."""
+
+
+def serves(cluster: ClusterApi, kind: Kind) -> bool:
+    """Whether the API server lists a kind; of a custom kind it may list the group's others alone."""
+    return kind.plural in (cluster.discover(kind.group, kind.version) or ())

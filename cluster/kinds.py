@@ -1,7 +1,7 @@
 """The kinds of object that the service itself reads and writes, as data.
 
 A gateway method takes one of these instead of there being a method per kind. A scheduler's own kinds come
-from its scheduler backend (``pools.clusters.kinds``). Versions are those served by Kubernetes 1.34 to 1.36
+from its scheduler backend (``pools.clusters.kinds``). Versions are those served by Kubernetes 1.34 to 1.37
 and NVIDIA's DRA driver.
 """
 
@@ -12,21 +12,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Where a kind is served. ``group`` is empty for the core group.
-
-    ``other_versions`` serve objects of the same shape; the gateway takes the one that its server has.
-    """
+    """Where a kind is served. ``group`` is empty for the core group."""
 
     name: str
     group: str
     version: str
     plural: str
     namespaced: bool = True
-    other_versions: tuple[str, ...] = ()
-
-    @property
-    def versions(self) -> tuple[str, ...]:
-        return (self.version, *self.other_versions)
 
     @property
     def api_version(self) -> str:

@@ -4,13 +4,11 @@ import argparse
 import sys
 import time
 
-from localcluster import build, controlplane, directories, stack, up
-from localcluster.api import Api
-from localcluster.standins.commands import kueue_command
+from localcluster import build, controlplane, directories, kueue, stack, up
 from localcluster.supervisor import ServerFailed, Supervisor
 
 COMMANDS = {
-    "build": "build the control plane and kwok unless this machine has them",
+    "build": "build the control plane, kwok and Kueue unless this machine has them",
     "up": "start the service on a local cluster in the background",
     "down": "stop it",
     "cluster": "run the control plane alone, in the foreground, and print its kubeconfig",
@@ -27,7 +25,7 @@ def main() -> int:
     )
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--kai-version", choices=("0.13", "0.17"), default="0.13")
-    parser.add_argument("--kueue", action="store_true", help="`cluster` with Kueue's kinds and stand-in too")
+    parser.add_argument("--kueue", action="store_true", help="`cluster` with Kueue too")
     options = parser.parse_args()
     match options.command:
         case "build":
@@ -41,7 +39,7 @@ def main() -> int:
         case "own":
             return own()
         case _:
-            return cluster(options.kai_version, kueue=options.kueue)
+            return cluster(options.kai_version, with_kueue=options.kueue)
 
 
 def own() -> int:
@@ -56,7 +54,7 @@ def own() -> int:
     return 0
 
 
-def cluster(kai_version: str, *, kueue: bool) -> int:
+def cluster(kai_version: str, *, with_kueue: bool) -> int:
     """Run a control plane until Ctrl-C."""
     with (
         directories.run_directory("cluster") as directory,
@@ -68,11 +66,8 @@ def cluster(kai_version: str, *, kueue: bool) -> int:
             binaries=build.binaries(),
             kai_version="0.17" if kai_version == "0.17" else "0.13",
         )
-        if kueue:
-            api = Api(plane.access())
-            controlplane.install_kueue(api)
-            api.close()
-            supervisor.start(kueue_command(plane))
+        if with_kueue:
+            kueue.start(supervisor, plane)
         print(f"export KUBECONFIG={plane.kubeconfig('admin')}", flush=True)
         try:
             while True:

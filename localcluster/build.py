@@ -1,11 +1,12 @@
-"""Build the control plane, kwok and helm once per machine, from Go modules.
+"""Build the control plane, kwok, Kueue and helm once per machine, from Go modules.
 
-etcd and Kubernetes ship no binary that a plain machine can fetch, their Go modules it can. Two programs of
-one module, so that the packages that both need, five of six of kwok's, are fetched and compiled once:
-``controlplane`` (etcd, API server, scheduler, controller manager) and ``kwok``. Sources and pinned modules
-(``go.mod``, ``go.sum``) lie in ``programs/``. The tests of the chart need two things more, made only when
-they are asked for: ``helm``, and the definitions of the Gateway API and of the Prometheus operator, which
-are files in the modules of those projects.
+etcd, Kubernetes and Kueue ship no binary that a plain machine can fetch, their Go modules it can. Three
+programs of one module, so that the packages that they share are fetched and compiled once: ``controlplane``
+(etcd, API server, scheduler, controller manager), ``kwok`` and ``kueue``. Sources and pinned modules
+(``go.mod``, ``go.sum``) lie in ``programs/``. Kueue's definitions and the configuration of its webhooks are
+files of its module. The tests of the chart need two things more, made only when they are asked for:
+``helm``, and the definitions of the Gateway API and of the Prometheus operator, files of those projects'
+modules.
 
 A program is kept in the user's cache under a hash of everything that decides its content, never
 in the checkout, so a second clone starts in seconds. Build scratch (module and compiler caches,
@@ -35,7 +36,7 @@ from pathlib import Path
 
 PROGRAMS_FOLDER = Path(__file__).resolve().parent / "programs"
 OLDEST_GO = (1, 26)
-KUBERNETES_VERSION = "v1.36.3"
+KUBERNETES_VERSION = "v1.37.2"
 BUILD_SECONDS = 1800
 PROGRESS_SECONDS = 10
 COLLECTION = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
@@ -66,18 +67,22 @@ class Binaries:
 
     controlplane: Path
     kwok: Path
+    kueue: Path
 
 
 _VERSION = "-X k8s.io/component-base/version"
 # kubectl and clients refuse a server whose version they cannot parse
 _LINKER_FLAGS = (
-    f"-s -w {_VERSION}.gitVersion={KUBERNETES_VERSION} {_VERSION}.gitMajor=1 {_VERSION}.gitMinor=36"
+    f"-s -w {_VERSION}.gitVersion={KUBERNETES_VERSION} {_VERSION}.gitMajor=1 {_VERSION}.gitMinor=37"
 )
 PROGRAMS = tuple(
     Program(name=name, module="controlplane", package=package, linker_flags=_LINKER_FLAGS)
-    for name, package in {"controlplane": ".", "kwok": "sigs.k8s.io/kwok/cmd/kwok"}.items()
+    for name, package in {
+        "controlplane": ".",
+        "kwok": "sigs.k8s.io/kwok/cmd/kwok",
+        "kueue": "./kueue",
+    }.items()
 )
-
 
 _HELM_VERSION = "v3.22.0"
 _HELM_CAPABILITIES = "-X helm.sh/helm/v3/pkg/chartutil.k8sVersion"
@@ -91,18 +96,43 @@ HELM = Program(
     f" {_HELM_CAPABILITIES}Major=1 {_HELM_CAPABILITIES}Minor=36"
     f" {_HELM_LINT}Major=1 {_HELM_LINT}Minor=36",
 )
-DEFINITIONS = PROGRAMS_FOLDER / "definitions"
-DEFINITION_FILES = {
-    "sigs.k8s.io/gateway-api": ("config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",),
-    "github.com/prometheus-operator/prometheus-operator": (
-        "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
-        "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
-    ),
-}
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """YAML files that lie in Go modules; ``folder`` in ``programs/`` pins the modules."""
+
+    name: str
+    folder: Path
+    files: Mapping[str, tuple[str, ...]]
+    """The patterns of a module's files, by module."""
+
+
+CHART_DEFINITIONS = Documents(
+    "definitions",
+    PROGRAMS_FOLDER / "definitions",
+    {
+        "sigs.k8s.io/gateway-api": ("config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",),
+        "github.com/prometheus-operator/prometheus-operator": (
+            "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
+            "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+        ),
+    },
+)
+KUEUE_DOCUMENTS = Documents(
+    "kueue-documents",
+    PROGRAMS_FOLDER / "controlplane",
+    {
+        "sigs.k8s.io/kueue": (
+            "config/components/crd/bases/*.yaml",
+            "config/components/webhook/manifests.yaml",
+        )
+    },
+)
 
 
 def binaries() -> Binaries:
-    """Return the programs, building both where this machine does not have one of them yet."""
+    """Return the programs, building all where this machine does not have one of them yet."""
     paths = {program.name: artefact(program) for program in PROGRAMS}
     if not all(path.exists() for path in paths.values()):
         _build_missing(PROGRAMS)
@@ -113,8 +143,15 @@ def chart_tools() -> None:
     """Make what the tests of the chart need, where this machine does not have it yet."""
     if not artefact(HELM).exists():
         _build_missing((HELM,))
-    if not definitions_folder().exists():
-        _fetch_definitions()
+    documents(CHART_DEFINITIONS)
+
+
+def documents(selection: Documents) -> Path:
+    """Return the folder with these files, fetching them where this machine does not have them yet."""
+    target = documents_folder(selection)
+    if not target.exists():
+        _fetch(selection, target)
+    return target
 
 
 def artefact(program: Program) -> Path:
@@ -123,10 +160,10 @@ def artefact(program: Program) -> Path:
     return _cached(program.name, inputs)
 
 
-def definitions_folder() -> Path:
-    """Where the definitions are kept that the tests of the chart install."""
-    files = (file for names in DEFINITION_FILES.values() for file in names)
-    return _cached("definitions", (*files, *_inputs(DEFINITIONS)))
+def documents_folder(selection: Documents) -> Path:
+    """Where such files are kept."""
+    files = (file for names in selection.files.values() for file in names)
+    return _cached(selection.name, (*files, *_inputs(selection.folder)))
 
 
 def _cached(name: str, inputs: Iterable[str]) -> Path:
@@ -143,9 +180,9 @@ def cache_directory() -> Path:
 
 
 def _inputs(folder: Path) -> Iterator[str]:
-    for path in sorted(folder.glob("*")):
+    for path in sorted(folder.rglob("*")):
         if path.suffix == ".go" or path.name in ("go.mod", "go.sum"):
-            yield path.name
+            yield str(path.relative_to(folder))
             yield path.read_text()
 
 
@@ -158,28 +195,31 @@ def _build_missing(programs: Sequence[Program]) -> None:
             _build(programs, go=_find_go(scratch), scratch=scratch)
 
 
-def _fetch_definitions() -> None:
-    """Copy the definitions out of their modules, which go.sum verifies."""
+def _fetch(selection: Documents, target: Path) -> None:
+    """Copy the files out of their modules, which go.sum verifies."""
     root = cache_directory()
     root.mkdir(parents=True, exist_ok=True)
     with _only_builder(root), _scratch(root) as scratch:
-        target = definitions_folder()
         if target.exists():
             return
-        go, chosen = _find_go(scratch), scratch / "definitions"
+        go, chosen = _find_go(scratch), scratch / "documents"
         chosen.mkdir()
-        for module, files in DEFINITION_FILES.items():
-            folder = _module_folder(module, go=go, env=_go_environment(scratch))
-            for file in files:
-                shutil.copy(folder / file, chosen)
+        for module, patterns in selection.files.items():
+            folder = _module_folder(module, go=go, env=_go_environment(scratch), pinned_in=selection.folder)
+            for pattern in patterns:
+                files = list(folder.glob(pattern))
+                if not files:
+                    raise BuildFailed(f"the module {module} has no {pattern}")
+                for file in files:
+                    shutil.copy(file, chosen)
         chosen.rename(target)
-        _progress("definitions: fetched")
+        _progress(f"{selection.name}: fetched")
 
 
-def _module_folder(module: str, *, go: str, env: Mapping[str, str]) -> Path:
+def _module_folder(module: str, *, go: str, env: Mapping[str, str], pinned_in: Path) -> Path:
     answer = subprocess.run(
         [go, "mod", "download", "-json", module],
-        cwd=DEFINITIONS,
+        cwd=pinned_in,
         env=env,
         capture_output=True,
         text=True,
@@ -329,12 +369,17 @@ def _progress(text: str) -> None:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Build what is missing, with "chart" what the tests of the chart need; silent when nothing is."""
+    """Build what is missing: the programs, or "chart" or "documents"; silent when nothing is.
+
+    "chart" is what the tests of the chart need, "documents" what those without servers do.
+    """
     try:
         if list(arguments) == ["chart"]:
             chart_tools()
         else:
-            binaries()
+            documents(KUEUE_DOCUMENTS)
+            if not arguments:
+                binaries()
     except BuildFailed as error:
         print(error, file=sys.stderr)
         return 1

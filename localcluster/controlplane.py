@@ -3,8 +3,8 @@
 Started in that order as children of a supervisor and stopped in the reverse one; the data
 directory may hold a cluster of an earlier run, which is then as it was. Not obvious:
 
-- the three gates and ``scheduling.k8s.io/v1alpha2`` are Kubernetes' own gang scheduling, on the API
-  server, the scheduler and the controller manager alike;
+- the gates and two versions of ``scheduling.k8s.io`` are Kubernetes' own gang scheduling, with composite pod
+  groups, on the API server, the scheduler and the controller manager alike;
 - ``podgroup-protection-controller`` must run, or no PodGroup of that API is ever deleted;
 - the scheduler's default client limit (50 requests/s) would be the bottleneck of everything;
 - the API server makes its own serving certificate with its CA in ``--cert-dir``. That file is the
@@ -25,7 +25,8 @@ import json
 import secrets
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from base64 import b64encode
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -37,12 +38,22 @@ import yaml
 
 from localcluster.api import Access, Api, ApiError
 from localcluster.build import Binaries
-from localcluster.crds import kai, kueue, nvidia
+from localcluster.crds import kai, nvidia
 from localcluster.nodes import KUBELET_LABEL
 from localcluster.ports import LOOPBACK, free_ports
 from localcluster.supervisor import Child, Command, Supervisor
 
-FEATURE_GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
+FEATURE_GATES = ",".join(
+    f"{gate}=true"
+    for gate in (
+        "GenericWorkload",
+        "TopologyAwareWorkloadScheduling",
+        "CompositePodGroup",
+        "PodGroupPreemptionPolicy",
+        "DRAWorkloadResourceClaims",
+    )
+)
+GANG_APIS = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
 CONTROLLERS = (
     "garbage-collector-controller,namespace-controller,serviceaccount-controller,"
     "resourceclaim-controller,podgroup-protection-controller,pod-garbage-collector-controller,"
@@ -61,7 +72,7 @@ READY_SECONDS = 150
 MANAGER = "localcluster"
 AUDITED = "osmo-topology"
 
-Identity = Literal["admin", "osmo", "standins", "scheduler", "controller-manager", "kwok"]
+Identity = Literal["admin", "osmo", "standins", "scheduler", "controller-manager", "kwok", "kueue"]
 # name of the identity -> its groups; system:masters is what RBAC always allows
 IDENTITIES: dict[Identity, tuple[str, ...]] = {
     "admin": ("system:masters",),
@@ -70,6 +81,7 @@ IDENTITIES: dict[Identity, tuple[str, ...]] = {
     "scheduler": ("system:masters",),
     "controller-manager": ("system:masters",),
     "kwok": ("system:masters",),
+    "kueue": ("system:masters",),
 }
 
 
@@ -89,6 +101,10 @@ class Plane:
     def audit_log(self) -> Path:
         """The requests of namespace AUDITED's accounts to the API server, one JSON document a line."""
         return self.directory / "audit.log"
+
+    def ca_bundle(self) -> str:
+        """The certificates to trust, as an object of the API names them."""
+        return b64encode(self.ca_file.read_bytes()).decode()
 
     def kubeconfig(self, identity: Identity = "admin") -> Path:
         return self.directory / f"{identity}.kubeconfig"
@@ -129,25 +145,17 @@ def start(
 
 def install_definitions(api: Api, *, kai_version: kai.Version) -> None:
     """Install KAI's and NVIDIA's kinds, and wait until the API server serves and checks them."""
-    definitions = [*kai.definitions(kai_version), *nvidia.definitions()]
-    for definition in definitions:
-        api.apply(f"{DEFINITIONS}/{definition['metadata']['name']}", definition, manager=MANAGER)
     for device_class in nvidia.device_classes():
         name = device_class["metadata"]["name"]
         api.apply(f"/apis/resource.k8s.io/v1/deviceclasses/{name}", device_class, manager=MANAGER)
-    _wait_for_definitions(api, definitions)
+    install(api, [*kai.definitions(kai_version), *nvidia.definitions()])
     _install_kai_webhook(api, kai_version=kai_version)
 
 
-def install_kueue(api: Api) -> None:
-    """Install Kueue's kinds beside the others, and wait until they are served; for who asks for Kueue."""
-    definitions = kueue.definitions()
+def install(api: Api, definitions: Sequence[dict[str, Any]]) -> None:
+    """Install definitions, and wait until the API server serves and checks their kinds."""
     for definition in definitions:
         api.apply(f"{DEFINITIONS}/{definition['metadata']['name']}", definition, manager=MANAGER)
-    _wait_for_definitions(api, definitions)
-
-
-def _wait_for_definitions(api: Api, definitions: Iterable[dict[str, Any]]) -> None:
     for definition in definitions:
         name = definition["metadata"]["name"]
         _wait(partial(_established, api, f"{DEFINITIONS}/{name}"), state=f"{name} to be served")
@@ -215,7 +223,7 @@ def _start_etcd(
         "--quota-backend-bytes=4294967296", "--auto-compaction-retention=10m",
     ]  # fmt: skip
     child = supervisor.start(Command(name="etcd", argv=argv))
-    supervisor.wait_ready(child, _http_probe(f"{client}/health"), seconds=READY_SECONDS)
+    supervisor.wait_ready(child, http_probe(f"{client}/health"), seconds=READY_SECONDS)
 
 
 def _start_api_server(
@@ -238,7 +246,7 @@ def _start_api_server(
         "--authorization-mode=RBAC", "--anonymous-auth=false", "--allow-privileged=true",
         "--disable-admission-plugins=TaintNodesByCondition",
         f"--feature-gates={FEATURE_GATES}",
-        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+        f"--runtime-config={GANG_APIS}",
         "--shutdown-watch-termination-grace-period=1s",
         "--profiling=false",
     ]  # fmt: skip
@@ -322,7 +330,7 @@ def _start_kwok(supervisor: Supervisor, plane: Plane, binaries: Binaries, *, por
     child = _take_over_nodes(
         supervisor, plane, Command(name="kwok", argv=argv, env={"HOME": str(plane.directory)})
     )
-    probe = _http_probe(f"https://{LOOPBACK}:{port}/healthz", ca_file=plane.ca_file)
+    probe = http_probe(f"https://{LOOPBACK}:{port}/healthz", ca_file=plane.ca_file)
     supervisor.wait_ready(child, probe, seconds=READY_SECONDS)
 
 
@@ -382,7 +390,8 @@ def _write_private(path: Path, content: str) -> None:
     path.write_text(content)
 
 
-def _http_probe(url: str, *, ca_file: Path | None = None) -> Callable[[], str | None]:
+def http_probe(url: str, *, ca_file: Path | None = None) -> Callable[[], str | None]:
+    """A probe for ``Supervisor.wait_ready`` that asks a URL for status 200."""
     pool = urllib3.PoolManager(ca_certs=str(ca_file) if ca_file else None)
 
     def probe() -> str | None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from localcluster.api import Api
-from localcluster.standins.kueue.values import HOSTNAME
+
+HOSTNAME = "kubernetes.io/hostname"
 
 VERSION = "kueue.x-k8s.io/v1beta2"
 KUEUE = f"/apis/{VERSION}"

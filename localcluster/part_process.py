@@ -13,13 +13,12 @@ import traceback
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from localcluster import build, controlplane, servers, stack
-from localcluster.api import Api
+from localcluster import build, controlplane, kueue, servers, stack
 from localcluster.directories import CHECKOUT, OWNER, note_home
 from localcluster.kubelet import image
 from localcluster.processes import Process
 from localcluster.shared import POLL_SECONDS, REDIS_DATABASES, Part, join, plane_of
-from localcluster.standins.commands import commands, kueue_command
+from localcluster.standins.commands import commands
 from localcluster.supervisor import Command, ServerFailed, Supervisor
 
 SERVICE_DATABASE = "service"
@@ -107,12 +106,8 @@ def _standins(supervisor: Supervisor, directory: Path, part: Part) -> dict[str, 
 
 
 def _kueue(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
-    """Kueue's kinds and its stand-in on the cluster of KAI 0.13, for the tests that ask for them."""
-    plane = plane_of(join("cluster-0.13", directory=directory))
-    api = Api(plane.access())
-    controlplane.install_kueue(api)
-    api.close()
-    supervisor.start(kueue_command(plane))
+    """Kueue on the cluster of KAI 0.13, for the tests that ask for it."""
+    kueue.start(supervisor, plane_of(join("cluster-0.13", directory=directory)))
     return {}
 
 

@@ -19,11 +19,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localcluster import controlplane, kueue_queues, nodes, stack
+from localcluster import controlplane, kueue, kueue_queues, nodes, stack
 from localcluster.api import Api
 from localcluster.controlplane import create_namespace
 from localcluster.rest import Rest
-from localcluster.standins.commands import kueue_command
 from localcluster.supervisor import ServerFailed, Supervisor
 
 POOL_LABEL = "osmo.local/pool"
@@ -114,8 +113,7 @@ def prepare(plane: controlplane.Plane, *, supervisor: Supervisor, progress: Call
     """Create what is missing in the cluster: Kueue and its queue, nodes, and namespaces."""
     progress("creating the nodes of the demo cluster")
     api = Api(plane.access())
-    controlplane.install_kueue(api)
-    supervisor.start(kueue_command(plane))
+    kueue.start(supervisor, plane)
     existing = {node["metadata"]["name"] for node in api.list(nodes.PATH)[0]}
     all_of_them = all_nodes()
     nodes.create(api, [node for node in all_of_them if node.name not in existing])

@@ -19,7 +19,7 @@ BLOCKERS = "default"
 
 CORE = "/api/v1"
 KAI = "/apis/scheduling.run.ai/v2alpha2"
-NATIVE = "/apis/scheduling.k8s.io/v1alpha2"
+NATIVE = "/apis/scheduling.k8s.io/v1beta1"
 NVIDIA = "/apis/resource.nvidia.com/v1beta1"
 DRA = "/apis/resource.k8s.io/v1"
 

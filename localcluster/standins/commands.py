@@ -20,11 +20,5 @@ def commands(plane: Plane, *, kai_version: kai.Version) -> tuple[Command, ...]:
     )
 
 
-def kueue_command(plane: Plane) -> Command:
-    """The stand-in for Kueue, which runs only where it is asked for; its kinds must be installed."""
-    arguments = ["--kubeconfig", str(plane.kubeconfig("standins"))]
-    return _command("standin-kueue", "localcluster.standins.kueue", arguments)
-
-
 def _command(name: str, module: str, arguments: Sequence[str]) -> Command:
     return Command(name=name, argv=[sys.executable, "-m", module, *arguments], cwd=ROOT)

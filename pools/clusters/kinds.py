@@ -17,7 +17,7 @@ from scheduling.backends.registry import installed
 
 def as_kind(resource: ResourceKind) -> Kind:
     group, _, version = resource.api_version.rpartition("/")
-    return Kind(resource.kind, group, version, resource.plural, resource.namespaced, resource.other_versions)
+    return Kind(resource.kind, group, version, resource.plural, resource.namespaced)
 
 
 def pod_group_kind(scheduler: SchedulerBackend) -> Kind | None:
@@ -129,7 +129,7 @@ def _scheduler_kinds() -> Iterator[ResourceKind]:
 
 
 def _is_of(resource: ResourceKind, manifest: Mapping[str, Any]) -> bool:
-    return manifest.get("kind") == resource.kind and manifest.get("apiVersion") in resource.api_versions
+    return manifest.get("kind") == resource.kind and manifest.get("apiVersion") == resource.api_version
 
 
 def _api(kind: Kind) -> tuple[str, str]:

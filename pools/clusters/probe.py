@@ -21,9 +21,8 @@ from cluster.errors import (
     RequestForbidden,
     WritesUnconfirmed,
 )
-from cluster.interface import ClusterApi
+from cluster.interface import ClusterApi, serves
 from cluster.kinds import COMPUTE_DOMAIN, NAMESPACE, Kind
-from cluster.versions import first_served
 from pools.clusters.kinds import as_kind
 from pools.conditions import Condition
 from pools.models import Backend
@@ -117,7 +116,7 @@ def _probe(cluster: ClusterApi, scheduler: SchedulerBackend, namespace: str, ins
         scheduler_version=version,
         refusal=refusal,
         doubt=doubt,
-        compute_domains=_served(cluster, COMPUTE_DOMAIN),
+        compute_domains=serves(cluster, COMPUTE_DOMAIN),
         findings=tuple(findings),
     )
 
@@ -129,7 +128,7 @@ def _schema_findings(cluster: ClusterApi, scheduler: SchedulerBackend) -> Iterat
     schemas: dict[ResourceKind, Schema | None] = {}
     for resource in dict.fromkeys(feature.resource for feature in features):
         kind = as_kind(resource)
-        if _served(cluster, kind):
+        if serves(cluster, kind):
             schemas[resource] = _schema_of(cluster, kind) if resource in with_fields else None
     return conformance.check_features(features, schemas)
 
@@ -167,13 +166,9 @@ def _dry_run_findings(
 def _schema(cluster: ClusterApi, pod_group: ResourceKind) -> dict[str, Any] | None:
     """The schema of a scheduler's pod groups; empty for a built-in kind, None if it is not served."""
     kind = as_kind(pod_group)
-    if not _served(cluster, kind):
+    if not serves(cluster, kind):
         return None
     return cluster.read_crd_schema(kind) or {}
-
-
-def _served(cluster: ClusterApi, kind: Kind) -> bool:
-    return first_served(kind, cluster.discover) is not None
 
 
 def ensure_namespace(cluster: ClusterApi, name: str) -> Condition:

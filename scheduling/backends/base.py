@@ -20,21 +20,12 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """A kind of object as the API serves it: ``scheduling.run.ai/v2alpha2``, ``PodGroup``, ``podgroups``.
-
-    ``other_versions`` of its group serve objects of the same shape, in other releases.
-    """
+    """A kind of object as the API serves it: ``scheduling.run.ai/v2alpha2``, ``PodGroup``, ``podgroups``."""
 
     api_version: str
     kind: str
     plural: str
     namespaced: bool = True
-    other_versions: tuple[str, ...] = ()
-
-    @property
-    def api_versions(self) -> tuple[str, ...]:
-        group = self.api_version.partition("/")[0]
-        return (self.api_version, *(f"{group}/{version}" for version in self.other_versions))
 
     @property
     def crd(self) -> str:

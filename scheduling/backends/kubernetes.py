@@ -1,4 +1,4 @@
-"""Kubernetes' own scheduler, 1.36 and later: gang and one required level.
+"""Kubernetes' own scheduler, 1.37 and later: gang and one required level.
 
 A PodGroup has a gang minimum and at most one topology key. It has no preferred level and no nesting, and a
 domain is one label value instead of a path. So a task group of several co-location sets, which would need
@@ -9,12 +9,7 @@ new PodGroup gets a new name. Pods that join a PodGroup whose peers have finishe
 retry renders the living tasks as a gang of the next generation.
 
 This scheduler reports nothing on some waits (pods before their PodGroup, fewer pods than the minimum); those
-reasons come from the service's own counts. Source: kube-scheduler 1.36.3, run.
-
-Kubernetes 1.36 serves PodGroups in ``scheduling.k8s.io/v1alpha2``, 1.37 in ``v1beta1`` and no longer in the
-former. All fields that are written here have the same names in both, the condition of an unplaced group has
-another. Source for 1.37: the types of ``k8s.io/api`` v0.37.2, never run; so no capability beyond those of
-1.36 is claimed (a minimum that can be edited, composite pod groups).
+reasons come from the service's own counts. Source: kube-scheduler 1.37.2, run.
 """
 
 import json
@@ -56,16 +51,17 @@ MEANINGS: Mapping[str, Meaning] = {
 }
 """The meanings of its reasons' codes."""
 
-OLDEST = SchedulerVersion(1, 36)
-BETA = SchedulerVersion(1, 37)
-ALPHA_API, BETA_API = "scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1beta1"
-UNPLACED = {"PodGroupScheduled", "PodGroupInitiallyScheduled"}
-"""The condition that says whether a pod group was placed, in 1.36 and in 1.37."""
+OLDEST = SchedulerVersion(1, 37)
+"""The first that serves pod groups in ``v1beta1``; 1.36 served an alpha of them that 1.37 removed."""
+
+API = "scheduling.k8s.io/v1beta1"
+UNPLACED = "PodGroupInitiallyScheduled"
+"""The condition that says whether a pod group was placed."""
 
 SET_ANNOTATION = "osmo.topology_set"
 
 
-POD_GROUP = ResourceKind(ALPHA_API, "PodGroup", "podgroups", other_versions=("v1beta1",))
+POD_GROUP = ResourceKind(API, "PodGroup", "podgroups")
 
 
 class Kubernetes(PlainTexts, ByTable):
@@ -93,10 +89,9 @@ class Kubernetes(PlainTexts, ByTable):
             )
         if pod_group_schema is None:
             raise UnsupportedCapability(
-                f"The cluster does not serve {ALPHA_API} (Kubernetes 1.36) or {BETA_API} (1.37), which have "
-                f"PodGroups: the API server of its Kubernetes {version} needs the feature gates "
-                "GenericWorkload, GangScheduling and TopologyAwareWorkloadScheduling and "
-                f"--runtime-config={_api_at(version)}=true."
+                f"The cluster does not serve {API}, which has PodGroups: the API server of its Kubernetes "
+                f"{version} needs the feature gates GenericWorkload and TopologyAwareWorkloadScheduling and "
+                f"--runtime-config={API}=true, its scheduler the same gates."
             )
         return version
 
@@ -118,11 +113,6 @@ class Kubernetes(PlainTexts, ByTable):
         return () if waiting.placed else tuple(dict.fromkeys(_reasons(waiting)))
 
 
-def _api_at(version: SchedulerVersion | None) -> str:
-    """The group and version that a release of Kubernetes serves."""
-    return BETA_API if version is not None and version >= BETA else ALPHA_API
-
-
 def _pod_group(request: GangRequest, tree: ConstraintTree, name: str) -> Manifest:
     root = tree.root
     spec: Manifest = {"schedulingPolicy": {"gang": {"minCount": len(root.tasks)}}}
@@ -133,7 +123,7 @@ def _pod_group(request: GangRequest, tree: ConstraintTree, name: str) -> Manifes
         spec["priorityClassName"] = request.priority_class
     words = json.dumps(root.path, ensure_ascii=False)
     return {
-        "apiVersion": _api_at(request.terms.version),
+        "apiVersion": API,
         "kind": POD_GROUP.kind,
         "metadata": {
             "name": name,
@@ -172,7 +162,7 @@ def _reasons(waiting: Waiting) -> Iterator[WaitingReason]:
     for name, group in groups.items():
         conditions: Sequence[Mapping[str, Any]] = group.get("status", {}).get("conditions") or []
         for condition in conditions:
-            if condition.get("type") in UNPLACED and condition.get("status") == "False":
+            if condition.get("type") == UNPLACED and condition.get("status") == "False":
                 yield _unplaced(name, group, str(condition.get("message", "")), waiting)
 
 

@@ -196,6 +196,10 @@ PASSING_ON = {"workflows/reconcile/view/leased.py"}
 """Passes on what reconcile calls."""
 
 
+FUNCTIONS = {"Watch": "watch", "serves": "discover"}
+"""What calls the method of a cluster for its caller."""
+
+
 def calls():
     """(file, method) of every call of a cluster in the product."""
     for package in PACKAGES:
@@ -204,8 +208,8 @@ def calls():
             for node in ast.walk(tree):
                 if isinstance(node, ast.Attribute) and node.attr in VERBS and _is_cluster(node.value):
                     yield path.relative_to(CHECKOUT).as_posix(), node.attr
-                if isinstance(node, ast.Call) and ast.unparse(node.func) == "Watch":
-                    yield path.relative_to(CHECKOUT).as_posix(), "watch"
+                if isinstance(node, ast.Call) and (method := FUNCTIONS.get(ast.unparse(node.func))):
+                    yield path.relative_to(CHECKOUT).as_posix(), method
 
 
 def _is_cluster(node):

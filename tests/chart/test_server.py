@@ -22,7 +22,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 @pytest.fixture(scope="session")
 def definitions(cluster_api):
-    folder = build.definitions_folder()
+    folder = build.documents_folder(build.CHART_DEFINITIONS)
     if not folder.exists():
         pytest.skip("the definitions are not fetched: python -m localcluster.build chart")
     for path in sorted(folder.glob("*.yaml")):

@@ -33,7 +33,7 @@ SEED = int(os.environ.get("OSMO_FIT_SEED", "7"))
 SECONDS = 150.0
 LEVELS = (Level("zone", "fit.test/zone"), Level("rack", "fit.test/rack"))
 MINE = "fit.test/world"
-POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
+POD_GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 GPUS = 4
 
 
@@ -226,7 +226,7 @@ def settled(api, worlds, namespace):
             pod_group["metadata"]["name"]: conditions(pod_group)
             for pod_group in api.list(POD_GROUPS.format(namespace))[0]
         }
-        if all("PodGroupScheduled" in found for found in said.values()):
+        if all("PodGroupInitiallyScheduled" in found for found in said.values()):
             names = {world.name: _pod_groups(world) for world in worlds}
             return {world: sum(bound[name] for name in of) for world, of in names.items()}
         assert time.monotonic() < until, f"nothing was said of some groups: {said}"

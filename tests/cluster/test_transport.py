@@ -23,7 +23,7 @@ from cluster.errors import (
 )
 from cluster.gateway import ClusterGateway
 from cluster.interface import WriteResult
-from cluster.kinds import CONFIG_MAP, POD, Kind
+from cluster.kinds import CONFIG_MAP, POD
 from tests.cluster.scripted import Reply, ScriptedServer, kubeconfig
 
 MADE = Reply(201, b'{"metadata": {"uid": "u-1"}}')
@@ -307,34 +307,6 @@ def test_in_cluster_settings_outside_a_cluster_are_refused(monkeypatch):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(BadConnectionSettings, match="in-cluster"):
         ClusterGateway(Access()).server_version()
-
-
-# kinds that releases serve in different versions
-
-MOVED = Kind("PodGroup", "scheduling.k8s.io", "v1alpha2", "podgroups", other_versions=("v1beta1",))
-ABSENT = Reply(404, b"404 page not found")
-SERVED = Reply(200, json.dumps({"resources": [{"name": "podgroups"}]}).encode())
-
-
-def test_a_kind_is_read_and_written_in_the_version_that_the_cluster_serves(cluster, script):
-    manifest = {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
-        "kind": "PodGroup",
-        "metadata": {"name": "g", "namespace": "ns"},
-    }
-    script.replies += [ABSENT, SERVED, MADE]
-    script.otherwise = Reply(200, b'{"metadata": {"uid": "u", "resourceVersion": "1"}, "items": []}')
-    cluster.create(MOVED, manifest)
-    cluster.get(MOVED, "g", namespace="ns")
-    cluster.list(MOVED, namespace="ns")
-    cluster.delete(MOVED, "g", namespace="ns", uid="u")
-    discovery, requests = script.seen[:2], script.seen[2:]
-    assert [seen.path for seen in discovery] == [
-        "/apis/scheduling.k8s.io/v1alpha2",
-        "/apis/scheduling.k8s.io/v1beta1",
-    ]
-    assert {seen.path.partition("/namespaces")[0] for seen in requests} == {"/apis/scheduling.k8s.io/v1beta1"}
-    assert json.loads(requests[0].body)["apiVersion"] == "scheduling.k8s.io/v1beta1"
 
 
 # many at once

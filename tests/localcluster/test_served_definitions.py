@@ -61,8 +61,10 @@ def refused(call, *arguments):
 def test_device_claims_and_native_pod_groups_are_served(cluster_api):
     groups = {group["name"]: group["preferredVersion"] for group in cluster_api.get("/apis")["groups"]}
     assert groups["resource.k8s.io"]["version"] == "v1"
-    served = cluster_api.get("/apis/scheduling.k8s.io/v1alpha2")["resources"]
+    served = cluster_api.get("/apis/scheduling.k8s.io/v1beta1")["resources"]
     assert "podgroups" in {resource["name"] for resource in served}
+    served = cluster_api.get("/apis/scheduling.k8s.io/v1alpha3")["resources"]
+    assert "compositepodgroups" in {resource["name"] for resource in served}
 
 
 @pytest.mark.parametrize("name", [CHANNEL_CLASS, DAEMON_CLASS])

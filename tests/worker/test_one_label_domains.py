@@ -113,7 +113,7 @@ def test_a_cluster_without_its_api_is_told_in_one_line_and_left_alone(world):
     group = a_group(world, rack("r"), rack("r"))
     outcome = world.reconcile(group)
     assert outcome.slow
-    assert "does not serve scheduling.k8s.io/v1alpha2" in fresh(group).waiting_reason
+    assert "does not serve scheduling.k8s.io/v1beta1" in fresh(group).waiting_reason
     assert "GenericWorkload" in fresh(group).waiting_reason
     assert world.cluster.names(POD) == []
     world.cluster.unserved.clear()

@@ -11,9 +11,8 @@ import yaml
 from django.core.management import call_command
 
 from cluster.connection import Access
-from localcluster import build, controlplane, nodes
+from localcluster import build, controlplane, kueue, nodes
 from localcluster.api import Api
-from localcluster.crds import kueue
 from localcluster.supervisor import Supervisor
 from pools import services
 from pools.clusters import connect
@@ -137,7 +136,7 @@ def own_plane(tmp_path_factory):
         plane = controlplane.start(supervisor, directory=home / "cluster", binaries=build.binaries())
         api = Api(plane.access())
         api.apply(f"{DEFINITIONS}/{SHARDS['metadata']['name']}", SHARDS, manager="administrator")
-        for definition in kueue.definitions():
+        for definition in kueue.definitions(build.documents(build.KUEUE_DOCUMENTS)):
             api.apply(f"{DEFINITIONS}/{definition['metadata']['name']}", definition, manager="administrator")
         controlplane.create_namespace(api, "kai-scheduler")
         controlplane.create_namespace(api, "kueue-system")

@@ -55,7 +55,7 @@ def test_a_kind_is_found_by_what_an_object_says_of_itself():
     assert kinds.kind_of(priority_class) == kinds.PRIORITY_CLASS
     kai_group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup"}
     assert scheduler_kinds.kind_of(kai_group) == KAI_POD_GROUP
-    assert scheduler_kinds.kind_of(kai_group | {"apiVersion": "scheduling.k8s.io/v1alpha2"}) == POD_GROUP
+    assert scheduler_kinds.kind_of(kai_group | {"apiVersion": "scheduling.k8s.io/v1beta1"}) == POD_GROUP
     assert scheduler_kinds.kind_of(priority_class) == kinds.PRIORITY_CLASS
     with pytest.raises(ValueError, match="v1 Pod"):
         kinds.kind_of({"apiVersion": "v1", "kind": "Pood"})

@@ -15,7 +15,6 @@ from scheduling.backends.default import DEFAULT, Default
 from scheduling.backends.kai.render import MAX_SETS_ANNOTATION, SETS_ANNOTATION, SETS_OMITTED_ANNOTATION, Kai
 from scheduling.backends.kubernetes import KUBERNETES, Kubernetes
 from scheduling.backends.priorities import class_names, priority_classes
-from scheduling.capabilities import SchedulerVersion
 from scheduling.errors import Conflict, InvalidSpec, NotFound, UnsupportedCapability
 from tests.unit.scheduling.build import GROUP, INSTALLATION, gang, levels, request
 
@@ -225,14 +224,10 @@ def outside(value, types):
     return unknown + [name for key in value.keys() & types.keys() for name in outside(value[key], types[key])]
 
 
-@pytest.mark.parametrize(
-    ("version", "api"), [(None, "v1alpha2"), ("1.36", "v1alpha2"), ("1.37", "v1beta1"), ("1.40", "v1beta1")]
-)
-def test_a_pod_group_of_kubernetes_is_of_the_version_that_its_release_serves(version, api):
-    known = SchedulerVersion.parse(version) if version else None
-    rendered = Kubernetes().render(request(gang("a b: rack! r"), POOL, version=known, priority_class="p"))
+def test_a_pod_group_of_kubernetes_has_the_fields_of_its_release():
+    rendered = Kubernetes().render(request(gang("a b: rack! r"), POOL, priority_class="p"))
     (pod_group,) = rendered.pod_groups
-    assert pod_group["apiVersion"] == f"scheduling.k8s.io/{api}"
+    assert pod_group["apiVersion"] == "scheduling.k8s.io/v1beta1"
     assert outside(pod_group["spec"], TYPES_OF_1_37) == []
     assert kind_of(pod_group) == as_kind(KUBERNETES.pod_group)
     assert {parts.spec["schedulingGroup"]["podGroupName"] for parts in rendered.pods.values()} == {
@@ -240,21 +235,12 @@ def test_a_pod_group_of_kubernetes_is_of_the_version_that_its_release_serves(ver
     }
 
 
-@pytest.mark.parametrize(("version", "api"), [("v1.36.3", "v1alpha2"), ("v1.37.2", "v1beta1")])
-def test_where_no_pod_groups_are_served_both_versions_are_named(version, api):
+def test_where_no_pod_groups_are_served_the_message_says_how_to_switch_them_on():
     with pytest.raises(UnsupportedCapability) as caught:
-        Kubernetes().version_of(kubernetes=version, pod_group_schema=None)
-    message = caught.value.message
-    assert "scheduling.k8s.io/v1alpha2 (Kubernetes 1.36)" in message
-    assert "scheduling.k8s.io/v1beta1 (1.37)" in message
-    assert (
-        f"--runtime-config=scheduling.k8s.io/{'v1alpha2' if '36' in version else 'v1beta1'}=true" in message
-    )
-
-
-def test_a_later_kubernetes_claims_no_more_than_the_one_that_was_tried():
-    tried, later = (Kubernetes().capabilities(SchedulerVersion(1, minor)) for minor in (36, 37))
-    assert later == tried
+        Kubernetes().version_of(kubernetes="v1.37.2", pod_group_schema=None)
+    assert "--runtime-config=scheduling.k8s.io/v1beta1=true" in caught.value.message
+    assert "GenericWorkload" in caught.value.message
+    assert "GangScheduling" not in caught.value.message  # 1.37 does not start with that gate
 
 
 def test_kai_finds_queue_and_shard_by_the_backends_own_labels():

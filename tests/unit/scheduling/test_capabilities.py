@@ -52,7 +52,7 @@ def test_kai_holds_everything_and_default_nothing():
     assert Kai().capabilities(SchedulerVersion(0, 17)).held == EVERYTHING
     assert Kai().capabilities(None).held == EVERYTHING - {Capability.QUEUE_PREEMPTION_DELAY}
     assert Default().capabilities(None).held == {"gang.replace_task"}
-    assert Kubernetes().capabilities(SchedulerVersion(1, 36)).held == {
+    assert Kubernetes().capabilities(SchedulerVersion(1, 37)).held == {
         "gang",
         "gang.replace_task",
         "topology.mixed_pods",
@@ -216,9 +216,9 @@ def test_a_cluster_without_the_scheduler_says_what_is_missing():
     with pytest.raises(UnsupportedCapability, match="KAI is not installed"):
         Kai().version_of(kubernetes="v1.36.3", pod_group_schema=None)
     with pytest.raises(UnsupportedCapability, match="GenericWorkload"):
-        Kubernetes().version_of(kubernetes="v1.36.3", pod_group_schema=None)
-    with pytest.raises(UnsupportedCapability, match=r"1\.36 or later"):
-        Kubernetes().version_of(kubernetes="v1.35.1", pod_group_schema={})
+        Kubernetes().version_of(kubernetes="v1.37.2", pod_group_schema=None)
+    with pytest.raises(UnsupportedCapability, match=r"1\.37 or later"):
+        Kubernetes().version_of(kubernetes="v1.36.3", pod_group_schema={})
     assert str(Default().version_of(kubernetes="v1.30.1-gke", pod_group_schema=None)) == "1.30"
 
 

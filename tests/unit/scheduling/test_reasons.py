@@ -206,7 +206,7 @@ def test_reasons_that_schedulers_keep_silent_about_come_from_our_own_counts(back
 def test_a_gang_of_one_without_a_key_waits_for_room_and_not_for_a_domain():
     gang_of_one = {"schedulingPolicy": {"gang": {"minCount": 1}}}
     message = "0/1 placements are available: 1 Insufficient nvidia.com/gpu"
-    condition = {"type": "PodGroupScheduled", "status": "False", "message": message}
+    condition = {"type": "PodGroupInitiallyScheduled", "status": "False", "message": message}
     group = {"metadata": {"name": "g"}, "spec": gang_of_one, "status": {"conditions": [condition]}}
     rendered = Kubernetes().render(request(gang("a"), POOL))
     (reason,) = Kubernetes().waiting_reasons(waiting(group, rendered=rendered, expected=("g",)))
@@ -230,13 +230,19 @@ KUBERNETES = {
 }
 
 
-@pytest.mark.parametrize("condition", ["PodGroupScheduled", "PodGroupInitiallyScheduled"])
 @pytest.mark.parametrize("phrase", KUBERNETES)
-def test_kubernetes_is_translated(phrase, condition):
+def test_kubernetes_is_translated(phrase):
     raw, want = KUBERNETES[phrase]
     rendered = Kubernetes().render(request(gang("a b: rack! r"), POOL))
     status = {
-        "conditions": [{"type": condition, "status": "False", "reason": "Unschedulable", "message": raw}]
+        "conditions": [
+            {
+                "type": "PodGroupInitiallyScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": raw,
+            }
+        ]
     }
     (reason,) = Kubernetes().waiting_reasons(
         waiting({**rendered.pod_groups[0], "status": status}, rendered=rendered)

@@ -25,9 +25,8 @@ from cluster.errors import (
     WritesSuspended,
     WritesUnconfirmed,
 )
-from cluster.interface import ClusterApi, Obj
+from cluster.interface import ClusterApi, Obj, serves
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
-from cluster.versions import first_served
 from pools.clusters.kinds import pod_group_kinds
 from pools.models import Backend, Installation
 from scheduling import names
@@ -144,7 +143,7 @@ def _labelled(cluster: ClusterApi, namespace: str, label: str) -> Iterator[Orpha
                 raise
             continue  # then it has no object of the kind
         except RequestForbidden:  # said before the cluster looks whether it serves the kind
-            if kind not in pod_group_kinds() or first_served(kind, cluster.discover):
+            if kind not in pod_group_kinds() or serves(cluster, kind):
                 raise
 
 

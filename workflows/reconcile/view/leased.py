@@ -13,9 +13,8 @@ from uuid import UUID
 
 from cluster.clock import boot_seconds
 from cluster.errors import NotServed
-from cluster.interface import ClusterApi, DeleteTarget, Deletion, Obj, PatchType, WriteOutcome
+from cluster.interface import ClusterApi, DeleteTarget, Deletion, Obj, PatchType, WriteOutcome, serves
 from cluster.kinds import Kind
-from cluster.versions import first_served
 from workflows.services.lease import Lease, extend
 
 T = TypeVar("T")
@@ -97,7 +96,7 @@ class LeasedCluster:
     def serves(self, kind: Kind) -> bool:
         """Whether the API server lists the kind; for use after a call that reported it as not served."""
         self._cover()
-        return first_served(kind, self._cluster.discover) is not None
+        return serves(self._cluster, kind)
 
     @contextmanager
     def _call(self, kind: Kind) -> Iterator[None]:
