@@ -1,4 +1,4 @@
-"""Kueue admits a group before it has pods; the stand-in answers on the run's cluster."""
+"""Kueue admits a group before it has pods: a real one, on the run's cluster."""
 
 import re
 
@@ -6,9 +6,8 @@ import pytest
 
 from localcluster import nodes
 from localcluster.demo.view import BLOCKERS
-from localcluster.kueue_queues import KUEUE
+from localcluster.kueue_queues import HOSTNAME, KUEUE
 from localcluster.rest import Refused
-from localcluster.standins.kueue.values import HOSTNAME
 from tests.e2e.conftest import CLIQUE, RACK, workflow
 from tests.e2e.kueue_queues import bound, complete, in_rank, places, workloads
 

@@ -5,7 +5,6 @@ import pytest
 from localcluster.standins.computedomain import values
 from localcluster.standins.kai import reader
 from localcluster.standins.kai.values import GPU, Device, QueueLimit
-from localcluster.standins.kueue import reader as kueue_reader
 from localcluster.standins.quantities import UNIT, amount
 
 META = {"namespace": "ns", "name": "x", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
@@ -151,12 +150,3 @@ def test_a_claim_is_in_use_while_it_is_allocated_and_reserved():
     assert (used.domain, used.node, used.claim) == ("cd-uid", "n1", META["name"])
     assert values.use(claim(allocation=allocation)).node is None
     assert values.use(claim()).node is None
-
-
-def test_kueue_counts_a_sidecar_beside_the_containers_and_under_later_init_containers():
-    sidecar = container(cpu="1") | {"restartPolicy": "Always"}
-    spec = {"containers": [container(cpu="2")], "nodeName": "n"}
-    beside = pod(spec | {"initContainers": [sidecar]})
-    assert kueue_reader.pod(beside).requests == {"cpu": 3000}
-    under = pod(spec | {"initContainers": [sidecar, container(cpu="5")]})
-    assert kueue_reader.pod(under).requests == {"cpu": 6000}

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from localcluster.crds import kueue
 from pools.values.recovery import Loss
 from scheduling.backends.base import RoomCause, RoomLoss
 from scheduling.topology.requirements import Requirement
@@ -18,7 +17,7 @@ from workflows.values.placement import FrozenTemplate
 
 RACK = (Requirement("rack", "r"),)
 KUEUE = {"scheduler_type": "kueue", "scheduler_name": "default-scheduler", "queue": "train"}
-WORKLOADS = next(d for d in kueue.definitions() if d["metadata"]["name"] == "workloads.kueue.x-k8s.io")
+WORKLOADS = crds.definition("local-kueue", "workloads", "kueue.x-k8s.io")
 
 
 def gang(**changes):

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 import yaml
 
-from localcluster.crds import kai, kueue, nvidia
+from localcluster.crds import kai, nvidia
 from tests.real_definitions import FOLDER
 
 COMPARED = {
@@ -16,7 +16,6 @@ COMPARED = {
 OURS = {
     "kai-v0.13": kai.definitions("0.13"),
     "kai-v0.17": kai.definitions("0.17"),
-    "kueue-v0.19": kueue.definitions(),
     "nvidia-dra": nvidia.definitions(),
 }
 
@@ -55,7 +54,7 @@ def open_ended(schema, path=""):
 
 
 def stored(document):
-    """The version that is stored: Kueue serves an older one beside it."""
+    """The version that is stored."""
     (version,) = [version for version in document["spec"]["versions"] if version["storage"]]
     return version
 

@@ -1,25 +1,26 @@
 """CustomResourceDefinitions of KAI and Kueue, and what an API server does with an object of theirs.
 
-The definitions are those of the local cluster. Where OSMO_REAL_DEFINITIONS names a folder with the real ones
-(``tests/real_definitions.py``), every test runs on those too. ``served`` validates against the schema and
-prunes unknown fields, so that a round trip without loss shows that we wrote no field the schema does not
-have (``subgroups`` for ``subGroups`` would vanish).
+The definitions are those of the local cluster, Kueue's the ones of its module. Where OSMO_REAL_DEFINITIONS
+names a folder with the real ones (``tests/real_definitions.py``), every test runs on those too. ``served``
+validates against the schema and prunes unknown fields, so that a round trip without loss shows that we wrote
+no field the schema does not have (``subgroups`` for ``subGroups`` would vanish).
 """
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jsonschema
 import yaml
 
-from localcluster.crds import kai, kueue, nvidia
+from localcluster import build, kueue
+from localcluster.crds import kai, nvidia
 from tests import real_definitions
 
 OURS = {
-    "local-v0.13": kai.definitions("0.13"),
-    "local-v0.17": kai.definitions("0.17"),
-    "local-nvidia": nvidia.definitions(),
-    "local-kueue": kueue.definitions(),
+    "local-v0.13": partial(kai.definitions, "0.13"),
+    "local-v0.17": partial(kai.definitions, "0.17"),
+    "local-nvidia": nvidia.definitions,
+    "local-kueue": lambda: kueue.definitions(build.documents(build.KUEUE_DOCUMENTS)),
 }
 OLDEST = ("local-v0.13", "kai-v0.13") if real_definitions.FOLDER else ("local-v0.13",)
 NEWEST = ("local-v0.17", "kai-v0.17") if real_definitions.FOLDER else ("local-v0.17",)
@@ -31,7 +32,7 @@ KUEUE = ("local-kueue", "kueue-v0.19") if real_definitions.FOLDER else ("local-k
 def definition(source: str, plural: str, group: str) -> dict[str, Any]:
     if source in OURS:
         name = f"{plural}.{group}"
-        return next(document for document in OURS[source] if document["metadata"]["name"] == name)
+        return next(document for document in OURS[source]() if document["metadata"]["name"] == name)
     assert real_definitions.FOLDER is not None
     text = (real_definitions.FOLDER / source / f"{group}_{plural}.yaml").read_text()
     return yaml.load(text, Loader=yaml.CSafeLoader)

@@ -8,23 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster.crds.kueue import GROUP
-from localcluster.standins.kueue import reader, writer
-from localcluster.standins.kueue.cycle import schedule
-from localcluster.standins.kueue.values import (
-    ClusterQueue,
-    Flavor,
-    FlavorQuota,
-    LocalQueue,
-    Snapshot,
-    Topology,
-)
+from localcluster.kueue import GROUP
 from scheduling.backends.kueue import Kueue
 from scheduling.backends.kueue.pod_sets import pod_sets
 from scheduling.errors import InvalidSpec
+from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.snapshot import Snapshot
+from scheduling.fit.verdict import judge
 from scheduling.topology.levels import HOSTNAME_LABEL, Level
 from tests.unit.scheduling.build import gang, request
 from tests.unit.scheduling.crds import KUEUE, definition, served
+from tests.unit.scheduling.fit.worlds import demands, node
 from tests.unit.scheduling.gangs import sound
 
 GPU = "nvidia.com/gpu"
@@ -53,7 +47,7 @@ def _request(of, **changes):
 
 def _nodes():
     """Two zones of two spines of two racks; names in an order that is not that of their places."""
-    number, bodies = 0, []
+    number = 0
     for zone in "ba":
         for spine in "21":
             for rack in "21":
@@ -61,18 +55,11 @@ def _nodes():
                     number += 1
                     values = (zone, f"{zone}{spine}", f"{zone}{spine}{rack}")
                     labels = dict(zip((level.label for level in LEVELS), values, strict=True))
-                    labels |= {"pool": "p", HOSTNAME_LABEL: f"n-{number}"}
-                    allocatable = {GPU: str(GPUS), "pods": "110"}
-                    metadata = {"name": f"n-{number}", "labels": labels}
-                    bodies.append({"metadata": metadata, "status": {"allocatable": allocatable}})
-    return bodies
+                    yield node(f"n-{number}", labels, gpus=GPUS)
 
 
-NODES = _nodes()
-DOMAINS = {
-    node["metadata"]["name"]: tuple(node["metadata"]["labels"][level.label] for level in LEVELS)
-    for node in NODES
-}
+NODES = tuple(_nodes())
+DOMAINS = {one.name: tuple(one.labels[level.label] for level in LEVELS) for one in NODES}
 
 
 def _kept(manifest):
@@ -87,22 +74,35 @@ def _assert_served(body):
         assert served(definition(source, "workloads", GROUP), body) == body, source
 
 
-def _admission(workload, *, resources=(GPU, "pods")):
-    """What Kueue answers, as JSON; None for a Workload that has no room."""
-    group = (resources, (FlavorQuota("flavor", tuple((name, 10**9) for name in resources)),))
-    levels = (*(level.label for level in LEVELS), HOSTNAME_LABEL)
-    snapshot = Snapshot(
-        now=0.0,
-        nodes=tuple(map(reader.node, NODES)),
-        workloads=(reader.workload(workload),),
-        cluster_queues=(ClusterQueue("cq", (group,)),),
-        local_queues=(LocalQueue("osmo", "lq", "cq"),),
-        flavors=(Flavor("flavor", {"pool": "p"}, topology="topology"),),
-        topologies=(Topology("topology", levels),),
-        namespaces={"osmo": {}},
-    )
-    (change,) = schedule(snapshot).changes
-    return writer.admission(change.admission) if change.admission else None
+def _admission(gang, asked):
+    """An admission as Kueue writes it, to the nodes of our own verdict; None where there is no room."""
+    tree = KUEUE_BACKEND.tree(asked)
+    demand = GangDemand(tree, demands(gang), counts_largest=False, cut=len(LEVELS) - 1, is_best_fit=True)
+    places = judge(Snapshot.of(NODES, LEVELS, paths=True), demand).places
+    if not places:
+        return None
+    answers = [
+        {
+            "name": pod_set.name,
+            "count": len(pod_set.tasks),
+            "flavors": {"pods": "flavor"},
+            "topologyAssignment": _assignment([places[task.name] for task in pod_set.tasks]),
+        }
+        for pod_set in pod_sets(tree)
+    ]
+    return {"clusterQueue": "cq", "podSetAssignments": answers}
+
+
+def _assignment(nodes):
+    """Nodes in the order of their domains, each with its number of pods."""
+    names = sorted(set(nodes), key=lambda name: (DOMAINS[name], name))
+    counts = [nodes.count(name) for name in names]
+    pods = {"universal": counts[0]} if len(set(counts)) == 1 else {"individual": counts}
+    prefix = "n-" if len(names) > 1 else ""
+    roots = [name.removeprefix(prefix) for name in names]
+    values = {"individual": {"prefix": prefix, "roots": roots}} if prefix else {"universal": names[0]}
+    part = {"domainCount": len(names), "podCounts": pods, "valuesPerLevel": [values]}
+    return {"levels": [HOSTNAME_LABEL], "slices": [part]}
 
 
 def _answered(workload, admission):
@@ -166,7 +166,7 @@ def test_a_request_to_kueue_is_admitted_and_read_back_whole(case):
         return
     gang, asked, workload = rendered
     _assert_served(workload)
-    if (admission := _admission(workload)) is None:
+    if (admission := _admission(gang, asked)) is None:
         return
     answered = _answered(workload, admission)
     _assert_served(answered)
@@ -180,7 +180,7 @@ def test_a_request_to_kueue_is_admitted_and_read_back_whole(case):
 @given(CASES, st.data())
 def test_tasks_that_have_pods_stay_and_the_others_keep_their_sets_whole(case, data):
     """Kueue replaces nodes one after another, so several tasks of several sets may move at once."""
-    if (rendered := _rendered(case)) is None or (admission := _admission(rendered[2])) is None:
+    if (rendered := _rendered(case)) is None or (admission := _admission(*rendered[:2])) is None:
         return
     gang, asked, workload = rendered
     answered = _answered(workload, admission)
@@ -216,7 +216,7 @@ HOSTILE = st.one_of(
 
 @given(CASES, st.data())
 def test_an_answer_that_is_changed_anywhere_holds_the_gang_or_is_refused_with_a_reason(case, data):
-    if (rendered := _rendered(case)) is None or (admission := _admission(rendered[2])) is None:
+    if (rendered := _rendered(case)) is None or (admission := _admission(*rendered[:2])) is None:
         return
     gang, asked, workload = rendered
     changed = copy.deepcopy({"admission": admission})
@@ -253,8 +253,8 @@ def test_a_workload_without_an_answer_names_no_nodes(status):
 def test_tasks_that_request_nothing_need_quota_for_pods():
     """Without it Kueue admits them by no flavor, and names no nodes."""
     of, asked, workload = _rendered((LEVELS, gang("a b")))
-    admission = _admission(workload, resources=(GPU,))
+    admission = _admission(of, asked)
+    for answer in admission["podSetAssignments"]:
+        del answer["topologyAssignment"], answer["flavors"]
     with pytest.raises(InvalidSpec, match='Quota for "pods" is for every task'):
         KUEUE_BACKEND.nodes(asked, _answered(workload, admission), domains=DOMAINS)
-    nodes = KUEUE_BACKEND.nodes(asked, _answered(workload, _admission(workload)), domains=DOMAINS)
-    assert set(nodes) == {task.name for task in of.tasks}

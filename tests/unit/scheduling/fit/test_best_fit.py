@@ -1,20 +1,19 @@
-"""Verdicts by Kueue's rules, against drawn clusters and against the stand-in for Kueue."""
+"""Verdicts by Kueue's rules, against drawn clusters."""
 
 from dataclasses import replace
 
-import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
-
-from scheduling.backends.kueue.pod_sets import pod_sets
-from scheduling.errors import UnsupportedCapability
+from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
 from scheduling.gang.tree import build_tree
 from tests.unit.scheduling.build import gang
-from tests.unit.scheduling.fit.admitted import admitted, gang_demand
-from tests.unit.scheduling.fit.worlds import POOL, clusters, draw, node
-from tests.unit.scheduling.gangs import sound, with_gpus
+from tests.unit.scheduling.fit.worlds import POOL, demands, draw, node
+
+
+def gang_demand(gang, **changes):
+    """The demand of a gang on Kueue, which sees only nodes with the labels of all levels."""
+    tree, cut = build_tree(gang, POOL), len(POOL) - 1
+    return GangDemand(tree, demands(gang, **changes), counts_largest=False, cut=cut, is_best_fit=True)
 
 
 def verdict(picture, *lines, **changes):
@@ -94,57 +93,3 @@ def test_tasks_alike_of_which_one_claims_are_one_list_of_pods():
     silent = replace(demand.demands["b"], amounts=(*demand.demands["b"].amounts[:-1], 0))
     mixed = replace(demand, demands={**demand.demands, "b": silent})
     assert racks(judge(cluster, mixed).places) == ["r2"]
-
-
-@st.composite
-def renderable(draw):
-    """A gang that Kueue holds, with tasks alike."""
-    pool, written = draw(sound(pool=POOL))
-    written = with_gpus(written, draw(st.sampled_from([1, 2])))
-    assume(all(not r.auto and r.wait_seconds is None for t in written.tasks for r in t.requirements))
-    try:
-        sets = pod_sets(build_tree(written, pool))
-    except UnsupportedCapability:
-        assume(False)
-    assume(all(s.constraint.required is None or s.constraint.preferred is None for s in sets))
-    return written
-
-
-@given(renderable(), clusters(gpus=4))
-def test_now_is_said_exactly_where_the_stand_in_admits_the_gang_to_those_nodes(written, nodes):
-    (counts,) = admitted([written], nodes)
-    fits = judge(Snapshot.of(nodes, POOL, paths=True), gang_demand(written))
-    assert (fits.answer is Answer.NOW) == (counts is not None)
-    if counts is not None:
-        named = list(fits.places.values())
-        assert {name: named.count(name) for name in set(named)} == counts
-
-
-@given(renderable(), clusters(gpus=4))
-def test_never_is_said_only_where_empty_open_nodes_admit_nothing(written, nodes):
-    if judge(Snapshot.of(nodes, POOL, paths=True), gang_demand(written)).answer is Answer.NEVER:
-        empty = [node(n.name, n.labels, gpus=n.allocatable[0]) for n in nodes]
-        assert admitted([written], empty) == [None]
-
-
-@pytest.mark.parametrize("first", [1, 2, 3])
-def test_a_certain_now_holds_beside_a_gang_before_it(first):
-    """A gang that the stand-in admits first takes the nodes that the verdict says it takes."""
-    nodes = list(draw("a/r1: r1-0 r1-1 r1-2\na/r2: r2-0 r2-1\nb/r3: r3-0 r3-1 r3-2 r3-3").nodes)
-    before = gang(f"{' '.join(f't{i}' for i in range(first))}*8: rack! x")
-    own = gang("a b*8: rack! x", "c d*8: rack! y")
-    counts, mine = admitted([before, own], nodes)
-    taken = judge(Snapshot.of(nodes, POOL, paths=True), gang_demand(before)).places
-    left = [node(n.name, n.labels, gpus=8, held=8 if n.name in taken.values() else 0) for n in nodes]
-    assert set(counts) == set(taken.values())
-    fits = judge(Snapshot.of(left, POOL, paths=True), gang_demand(own))
-    assert (fits.answer is Answer.NOW) == (mine is not None)
-    assert set(fits.places.values()) == set(mine or ())
-
-
-def test_sets_inside_a_set_that_are_not_equal_have_no_place():
-    """Kueue has no words for them; submission refuses them by capability."""
-    fits = verdict(
-        "a/r1: r1-0 r1-1 r1-2\na/r2: r2-0 r2-1", "a b*8: zone! z, rack! x", "c*8: zone! z, rack! y"
-    )
-    assert (fits.answer, fits.places) == (Answer.NOT_NOW, {})
