@@ -75,34 +75,40 @@ MEANING: Mapping[Capability, str] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class SchedulerVersion:
-    """A scheduler's version, as precise as capabilities need it."""
+    """A scheduler's version, as precise as needed: ``patch`` is 0 where it makes no difference."""
 
     major: int
     minor: int
+    patch: int = 0
 
     def __str__(self) -> str:
-        return f"{self.major}.{self.minor}"
+        return f"{self.major}.{self.minor}.{self.patch}" if self.patch else f"{self.major}.{self.minor}"
 
     @classmethod
     def parse(cls, text: str) -> "SchedulerVersion":
-        """Read ``1.36``, ``v1.36.3`` or ``0.13``. Raises ValueError for anything else."""
+        """Read ``1.36``, ``v1.36.3`` or ``0.13``, without the patch. Raises ValueError for anything else."""
         if match := re.match(r"v?(\d+)\.(\d+)", text):
             return cls(int(match[1]), int(match[2]))
         raise ValueError(f"{text!r} is no version; one looks like 0.13")
 
     @classmethod
     def parse_known(cls, text: str) -> "SchedulerVersion | None":
-        """The same; None for an empty text, which means that the version is not known."""
-        return cls.parse(text) if text else None
+        """Read the text of a version; None for an empty one, which means that it is not known."""
+        return cls(*(int(number) for number in text.split("."))) if text else None
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The capabilities of one scheduler, at one version. ``max_levels`` bounds a pool's list of keys."""
+    """The capabilities of one scheduler, at one version.
+
+    ``max_levels`` bounds a pool's list of keys, ``max_pod_sets`` the parts of a gang that are placed by
+    themselves (None: any number).
+    """
 
     scheduler: str
     held: frozenset[Capability]
     max_levels: int
+    max_pod_sets: int | None = None
 
     def __contains__(self, capability: Capability) -> bool:
         return capability in self.held

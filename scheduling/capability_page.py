@@ -6,6 +6,7 @@
 import sys
 from collections.abc import Iterable
 
+from scheduling.backends.kueue.capability_section import section
 from scheduling.backends.registry import collect
 from scheduling.capabilities import CapabilityRow, Capable, rows
 
@@ -30,7 +31,7 @@ def page(backends: Iterable[Capable]) -> str:
     titles = ["capability", "meaning", *(f"`{backend.name}`" for backend in ordered)]
     names = [backend.name for backend in ordered]
     lines = [_line(titles), _line(["---"] * len(titles)), *(_row(row, names) for row in rows(ordered))]
-    return _HEAD + "\n".join(lines) + "\n"
+    return _HEAD + "\n".join(lines) + "\n\n" + section()
 
 
 def _row(row: CapabilityRow, names: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduling.backends.base import Checked, GangRequest, Manifest, PoolRequest, ResourceKind
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion, supported_at
-from scheduling.errors import InvalidSpec, UnsupportedCapability
+from scheduling.errors import Fault, InvalidSpec, UnsupportedCapability
 from scheduling.gang.checks import PreferenceWord, check_gang
 from scheduling.gang.tree import ConstraintTree
 from scheduling.topology.levels import DomainPath, Levels
@@ -39,7 +39,7 @@ class ByTable:
         unsupported_preferred: PreferenceWord = "refuse",
         queue_timeout: float | None = None,
     ) -> Checked:
-        faults, notices, _ = check_gang(
+        faults, notices, tree = check_gang(
             gang,
             levels,
             capabilities=capabilities,
@@ -47,7 +47,14 @@ class ByTable:
             unsupported_preferred=unsupported_preferred,
             queue_timeout=queue_timeout,
         )
+        if tree is not None and not faults:
+            faults = self.bounds(tree, capabilities)
         return Checked(tuple(faults), tuple(notices))
+
+    def bounds(self, tree: ConstraintTree, capabilities: Capabilities) -> list[Fault]:
+        """The faults of a gang whose parts the scheduler can hold one by one. None."""
+        del tree, capabilities
+        return []
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         """None."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from scheduling.backends.schema_fields import at
 from scheduling.capabilities import SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 
@@ -22,8 +23,8 @@ def version_from_schema(document: Mapping[str, Any]) -> SchedulerVersion:
     ``stalenessGracePeriod`` with 0.17; the answer is the oldest version with that schema. Raises
     UnsupportedCapability below 0.13.
     """
-    spec = _at(_pod_group_schema(document), "properties", "spec", "properties")
-    subgroup = _at(spec, "subGroups", "items", "properties")
+    spec = at(_pod_group_schema(document), "properties", "spec", "properties")
+    subgroup = at(spec, "subGroups", "items", "properties")
     if "parent" not in subgroup:
         raise UnsupportedCapability(
             f"The cluster's PodGroup (scheduling.run.ai/v2alpha2) has no subGroups[].parent: KAI "
@@ -35,18 +36,11 @@ def version_from_schema(document: Mapping[str, Any]) -> SchedulerVersion:
 
 
 def _pod_group_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    if versions := _at(document, "spec").get("versions"):
+    if versions := at(document, "spec").get("versions"):
         served = [v for v in versions if v.get("served", True) and v.get("name") == "v2alpha2"]
-        return _at(served[0], "schema", "openAPIV3Schema") if served else {}
-    for schema in _at(document, "components", "schemas").values():
+        return at(served[0], "schema", "openAPIV3Schema") if served else {}
+    for schema in at(document, "components", "schemas").values():
         kinds = schema.get("x-kubernetes-group-version-kind", ())
         if any(k.get("kind") == "PodGroup" and k.get("version") == "v2alpha2" for k in kinds):
             return dict(schema)
     return document
-
-
-def _at(value: Any, *keys: str) -> Mapping[str, Any]:
-    """Follow keys through mappings; empty if one is missing."""
-    for key in keys:
-        value = value.get(key, {}) if isinstance(value, Mapping) else {}
-    return value if isinstance(value, Mapping) else {}

@@ -17,9 +17,6 @@ from scheduling.gang.slices import slices_of
 from scheduling.gang.tree import Constraint, ConstraintNode, ConstraintTree
 from scheduling.topology.requirements import GangTask, SetPath, describe
 
-MAX_POD_SETS = 18
-"""Of one Workload, by its definition (v0.19)."""
-
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
@@ -43,18 +40,7 @@ class PodSet:
 
 def pod_sets(tree: ConstraintTree) -> tuple[PodSet, ...]:
     """The pod sets, in placement order. Raises UnsupportedCapability for what Kueue cannot hold."""
-    sets = tuple(_of_node(tree.root))
-    if len(sets) > MAX_POD_SETS:
-        raise UnsupportedCapability(too_many(len(sets)))
-    return sets
-
-
-def too_many(count: int) -> str:
-    """Why so many pod sets are refused."""
-    return (
-        f"The task group needs {count} pod sets, one for each co-location set and each kind of free task; a "
-        f"Workload of Kueue has at most {MAX_POD_SETS}. Equal sets inside one broader domain count once."
-    )
+    return tuple(_of_node(tree.root))
 
 
 def _of_node(node: ConstraintNode) -> Iterator[PodSet]:

@@ -10,6 +10,7 @@ Source: Kueue's main of August 2026 (after v0.19.2), seen running; its definitio
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -31,16 +32,15 @@ from scheduling.backends.kueue import admissions, installation, own_queues, queu
 from scheduling.backends.kueue.assignment import nodes_of_tasks, pod_set_answers, read_assignment
 from scheduling.backends.kueue.features import WORKLOAD
 from scheduling.backends.kueue.pod_sets import PodSet, pod_sets
+from scheduling.backends.kueue.version import OLDEST, release_at, too_many, version_from_schema
 from scheduling.backends.plain_texts import PlainTexts
 from scheduling.backends.priorities import PRIORITIES
-from scheduling.capabilities import Capability, SchedulerVersion
-from scheduling.errors import InvalidSpec, UnsupportedCapability
+from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
+from scheduling.errors import Fault, InvalidSpec, UnsupportedCapability
+from scheduling.gang.tree import ConstraintTree
 from scheduling.preflight import CheckResult, Observed
 from scheduling.queues.joined_queues import JoinedQueue, QueuedGang, Readings
 from scheduling.topology.levels import HOSTNAME_LABEL, MAX_LEVELS, DomainPath, Levels
-
-OLDEST = SchedulerVersion(0, 15)
-"""The first that serves ``kueue.x-k8s.io/v1beta2``, whose assignments are read here."""
 
 _TAS = "kueue.x-k8s.io/podset-"
 REQUIRED_ANNOTATION = f"{_TAS}required-topology"
@@ -83,7 +83,19 @@ class Kueue(PlainTexts, ByTable):
                 f"Kueue {OLDEST} or later is needed: the cluster does not serve {WORKLOAD.crd} in "
                 f"{WORKLOAD.api_version}."
             )
-        return OLDEST
+        return version_from_schema(pod_group_schema)
+
+    def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
+        return replace(super().capabilities(version), max_pod_sets=release_at(version).pod_sets)
+
+    def bounds(self, tree: ConstraintTree, capabilities: Capabilities) -> list[Fault]:
+        """Refuse more pod sets than a Workload of this version has."""
+        count, most = len(pod_sets(tree)), capabilities.max_pod_sets
+        if most is None or count <= most:
+            return []
+        return [
+            Fault(tree.gang.path, "unsupported_capability", too_many(count, most), capability="max_pod_sets")
+        ]
 
     def render(self, request: GangRequest) -> RenderedGang:
         tree = self.tree(request)

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduling.backends.kueue.assignment import nodes_of_tasks, read_assignment
-from scheduling.backends.kueue.pod_sets import MAX_POD_SETS, pod_sets
+from scheduling.backends.kueue.pod_sets import pod_sets
 from scheduling.errors import InvalidSpec, UnsupportedCapability
 from scheduling.gang.tree import build_tree
 from tests.unit.scheduling.build import gang, levels, shaped
@@ -67,12 +67,6 @@ def test_free_tasks_are_one_pod_set_for_each_shape():
 def test_an_unequal_gang_is_refused_with_the_reason(gang, words):
     with pytest.raises(UnsupportedCapability, match=words):
         sets_of(gang)
-
-
-def test_more_pod_sets_than_a_workload_takes_are_refused():
-    names = [f"t{number}" for number in range(MAX_POD_SETS + 1)]
-    with pytest.raises(UnsupportedCapability, match="at most 18"):
-        sets_of(gang(*(f"{name}: rack! {name}" for name in names)))
 
 
 def test_names_of_pod_sets_are_unique_and_stay():
