@@ -558,7 +558,11 @@ class ObservedObject(models.Model):
     def as_manifest(self) -> dict[str, Any]:
         """The object with its status, as scheduler backends read it."""
         return {
-            "metadata": {"name": self.name, "annotations": self.digest.get("annotations") or {}},
+            "metadata": {
+                "name": self.name,
+                "annotations": self.digest.get("annotations") or {},
+                "creationTimestamp": self.digest.get("created"),
+            },
             "spec": self.digest.get("spec") or {},
             "status": self.digest.get("status") or {},
         }

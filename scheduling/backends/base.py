@@ -365,6 +365,9 @@ class Waiting:
     position: QueuePosition | None = None
     """The gang's among this service's gangs that wait there."""
 
+    seconds: float = 0.0
+    """For how long its pod groups exist."""
+
 
 class WaitKind(StrEnum):
     """The subject of a scheduler's reason; each is a kind of the explanation, which has more."""
@@ -432,6 +435,8 @@ class RoomCause(StrEnum):
     """Its pods were not ready in the time that the scheduler gives them."""
     DELETED = "deleted"
     """Somebody deleted the object that keeps it, or its admission; others may get its nodes at once."""
+    REJECTED = "rejected"
+    """A check of its queue refused the gang for good."""
     SWITCHED_OFF = "switched_off"
     """Somebody switched the gang off, until somebody switches it on again."""
 

@@ -7,6 +7,7 @@ import pytest
 from cluster.kinds import CRD, NAMESPACE
 from pools.clusters import connect
 from tests.fakes.cluster import FakeCluster
+from tests.fakes.kueue_objects import workload_crd
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 CONSTRAINT = {
@@ -38,6 +39,7 @@ def pod_group_crd(*, parent=True, min_sub_group=False):
 def kai_cluster(*, uid="", **schema):
     cluster = FakeCluster()
     cluster.put(CRD, pod_group_crd(**schema))
+    cluster.put(CRD, workload_crd())
     if uid:
         cluster.edit(NAMESPACE, "kube-system", lambda obj: obj["metadata"].update(uid=uid))
     cluster._seeded = set(cluster._store)  # what a cluster has before anybody comes

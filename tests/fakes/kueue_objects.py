@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 from scheduling.backends.kueue import Kueue
+from scheduling.backends.kueue.features import WORKLOAD
 
 GPU = "nvidia.com/gpu"
 LOCAL_QUEUE, CLUSTER_QUEUE, FLAVOR = Kueue.joined_kinds
@@ -27,11 +28,21 @@ def cluster_queue(
     strategy=None,
     others=(),
     selector=True,
+    uncounted=("cpu", "ephemeral-storage", "memory"),
 ):
-    """``quotas`` are flavors with their GPUs; ``others`` are flavors with resources of further groups."""
+    """``quotas`` are flavors with their GPUs; ``others`` are flavors with resources of further groups.
+
+    ``uncounted`` have so much quota in each flavor that they bound nothing.
+    """
     limit = {} if borrowing is None else {"borrowingLimit": borrowing}
     flavors = [
-        {"name": flavor, "resources": [{"name": GPU, "nominalQuota": gpus, **limit}]}
+        {
+            "name": flavor,
+            "resources": [
+                {"name": GPU, "nominalQuota": gpus, **limit},
+                *({"name": resource, "nominalQuota": 10**15} for resource in uncounted),
+            ],
+        }
         for flavor, gpus in quotas
     ]
     active = {"type": "Active", "status": "False" if inactive else "True", "reason": "R", "message": inactive}
@@ -43,7 +54,7 @@ def cluster_queue(
             for flavor, _ in quotas
         ],
     }
-    groups = [{"coveredResources": [GPU], "flavors": flavors}]
+    groups = [{"coveredResources": [GPU, *uncounted], "flavors": flavors}]
     for flavor, resources in others:
         quotas_of_all = [{"name": resource, "nominalQuota": 1000} for resource in resources]
         groups.append(
@@ -71,6 +82,18 @@ def readings(*objects):
 def key_of(obj):
     namespace = obj["metadata"].get("namespace")
     return f"{namespace}/{obj['metadata']['name']}" if namespace else obj["metadata"]["name"]
+
+
+def workload_crd(*, pod_sets=8):
+    """The served Workload of Kueue 0.17: what tells its version."""
+    request = {"properties": {"podsetSliceRequiredTopologyConstraints": {"type": "array"}}}
+    items = {"properties": {"topologyRequest": request}}
+    spec = {"properties": {"podSets": {"type": "array", "maxItems": pod_sets, "items": items}}}
+    schema = {"openAPIV3Schema": {"properties": {"spec": spec}}}
+    return {
+        "metadata": {"name": WORKLOAD.crd},
+        "spec": {"versions": [{"name": "v1beta2", "served": True, "schema": schema}]},
+    }
 
 
 def _stop(policy):

@@ -176,6 +176,33 @@ def test_an_evicted_gang_ends_where_its_policy_says_so(world):
     assert (fresh(group).status, world.cluster.all(WORKLOAD)) == ("FAILED_PREEMPTED", [])
 
 
+REJECTED = {"name": "budget", "state": "Rejected", "message": "the budget of ann is used"}
+
+
+@pytest.mark.parametrize("with_pods", [False, True])
+def test_a_gang_that_a_check_rejects_ends_with_its_name_and_words(world, with_pods):
+    """A second attempt would be rejected again."""
+    group = queued_gang(world)
+    if with_pods:
+        admit(world, "n-1", "n-2")
+        world.settle()
+    write_status(world, {**(workload(world).get("status") or {}), "admissionChecks": [REJECTED]})
+    world.settle()
+    group = fresh(group)
+    assert (group.status, group.attempt_number, world.pods()) == ("FAILED_BACKEND_ERROR", 1, [])
+    assert 'admission check "budget" rejected it: the budget of ann is used' in group.failure_message
+    assert world.cluster.all(WORKLOAD) == []
+
+
+def test_a_rejection_is_known_by_the_eviction_once_kueue_has_reset_its_checks(world):
+    group = queued_gang(world)
+    words = "The workload is deactivated due to Admission check(s): budget, were rejected"
+    evict_workload(world, "DeactivatedDueToAdmissionCheck", words)
+    world.settle()
+    assert fresh(group).status == "FAILED_BACKEND_ERROR"
+    assert words in fresh(group).failure_message
+
+
 def test_room_that_is_taken_back_before_there_are_pods_is_asked_for_again(world):
     group = queued_gang(world)
     before = workload(world)["metadata"]["uid"]

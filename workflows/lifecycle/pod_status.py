@@ -47,9 +47,10 @@ ROOM_NODE_FAILED = "room_node_failed"
 ROOM_NOT_READY = "room_not_ready"
 ROOM_DELETED = "room_deleted"
 ROOM_SWITCHED_OFF = "room_switched_off"
+ROOM_REJECTED = "room_rejected"
 ROOM_BUSY = "assigned_node_busy"
 OF_THE_ROOM = frozenset(
-    {ROOM_TAKEN, ROOM_NODE_FAILED, ROOM_NOT_READY, ROOM_DELETED, ROOM_SWITCHED_OFF, ROOM_BUSY}
+    {ROOM_TAKEN, ROOM_NODE_FAILED, ROOM_NOT_READY, ROOM_DELETED, ROOM_SWITCHED_OFF, ROOM_REJECTED, ROOM_BUSY}
 )
 """Evidence of losses that hit a gang as a whole: no task of it is tried again alone."""
 NO_TRACES = DeletionTraces()
@@ -237,6 +238,9 @@ _WITHOUT_ROOM: Mapping[RoomCause, PodReading] = {
     ),
     RoomCause.DELETED: PodReading(
         status=TaskStatus.FAILED_PREEMPTED, code=PREEMPTED_CODE, loss=Loss.PREEMPTED, evidence=ROOM_DELETED
+    ),
+    RoomCause.REJECTED: PodReading(
+        status=TaskStatus.FAILED_BACKEND_ERROR, code=BACKEND_CODE, evidence=ROOM_REJECTED
     ),
     RoomCause.SWITCHED_OFF: PodReading(
         status=TaskStatus.FAILED_PREEMPTED,

@@ -288,11 +288,11 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
         )
     cluster, scheduler_type = observations.cluster_of(view), view.placement.terms.scheduler_type
     queue = read_joined_queue(view.placement, cluster=cluster)
-    selectors = _selectors(view)
+    selectors, pod_groups = _selectors(view), observations.pod_groups(view)
     return Waiting(
         placed=False,
         expected=tuple(str(group["metadata"]["name"]) for group in view.renderer.pod_groups()),
-        pod_groups=observations.pod_groups(view),
+        pod_groups=pod_groups,
         pods=len(pods),
         pods_expected=len(live),
         levels=view.placement.terms.levels,
@@ -308,7 +308,14 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
             if queue
             else None
         ),
+        seconds=_age(pod_groups, view.now),
     )
+
+
+def _age(pod_groups: Sequence[Mapping[str, Any]], now: datetime) -> float:
+    """For how many seconds the youngest of them exists."""
+    times = (read_instant(pod_group["metadata"].get("creationTimestamp")) for pod_group in pod_groups)
+    return min(((now - time).total_seconds() for time in times if time is not None), default=0.0)
 
 
 def _recent(view: GroupView) -> tuple[dict[str, Any], ...]:

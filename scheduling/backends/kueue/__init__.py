@@ -17,7 +17,7 @@ _IMPLEMENTATION = Kueue()
 KUEUE = SchedulerBackend(
     scheduler_name="default-scheduler",
     pod_group=WORKLOAD,
-    read_back=ReadBack(status=("conditions", "admission", "requeueState")),
+    read_back=ReadBack(status=("conditions", "admission", "admissionChecks", "requeueState")),
     features=FEATURES,
     reads_label=_takes_pod,
     reads_annotation=_takes_pod,

@@ -23,11 +23,16 @@ _INACTIVE = ("Deactivated", "InactiveWorkload")
 """How the reasons of an inactive Workload begin: ``DeactivatedDueToRequeuingLimitExceeded``."""
 
 
+_REJECTED = "DeactivatedDueToAdmissionCheck"
+
+
 def read(workload: Mapping[str, Any]) -> Admission:
     """The answer; of an inactive Workload that has no room, that it is switched off."""
     status = workload.get("status") or {}
     conditions = {str(c.get("type")): c for c in status.get("conditions") or ()}
     evicted, finished = conditions.get("Evicted") or {}, conditions.get("Finished") or {}
+    if rejection := _rejection(status, evicted):
+        return Admission(lost=RoomLoss(RoomCause.REJECTED, rejection))
     if finished.get("status") == "True":
         return _lost(RoomCause.PREEMPTED, finished)
     if evicted.get("status") != "True":
@@ -45,6 +50,19 @@ def is_reserved(workload: Mapping[str, Any]) -> bool:
     conditions = (workload.get("status") or {}).get("conditions") or ()
     met = {c.get("type") for c in conditions if c.get("status") == "True"}
     return "QuotaReserved" in met and "Finished" not in met
+
+
+def _rejection(status: Mapping[str, Any], evicted: Mapping[str, Any]) -> str:
+    """Which admission check rejected it, and its words; empty for none.
+
+    Kueue then deactivates the Workload, resets its checks and keeps no more than their names.
+    """
+    rejected = [check for check in status.get("admissionChecks") or () if check.get("state") == "Rejected"]
+    if rejected:
+        return "; ".join(
+            f'admission check "{c.get("name")}" rejected it: {c.get("message")}' for c in rejected
+        )
+    return str(evicted.get("message")) if evicted.get("reason") == _REJECTED else ""
 
 
 def _lost(cause: RoomCause, condition: Mapping[str, Any]) -> Admission:

@@ -36,6 +36,10 @@ KueueQueue = Mapping[str, Any]
 RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods", GPU})
 """Resources of tasks; templates may add others. A task that requests nothing is a pod, at least."""
 
+OF_ANY_TASK = frozenset({"cpu", "memory", "ephemeral-storage"})
+"""Those without which a queue is at fault. Kueue counts pods only where there is quota for some, and a pool
+may have no GPUs: the reason of a task that waits names these."""
+
 RUNS = "None"
 """The ``stopPolicy`` of a queue that is not stopped."""
 
@@ -155,9 +159,12 @@ def joined(namespace: str, name: str, *, selector: Mapping[str, str], objects: R
         ),
         _is_strict(cluster_queue),
     )
-    apart = tuple(_apart(words, [flavor.name for flavor in flavors], cluster_queue))
+    partial = (
+        *_uncovered(words, cluster_queue),
+        *_apart(words, [flavor.name for flavor in flavors], cluster_queue),
+    )
     faults = (*unadmitting, *unusable, *inactive)
-    return replace(queue, flavors=flavors, faults=faults, partial_faults=apart, usage=usage)
+    return replace(queue, flavors=flavors, faults=faults, partial_faults=partial, usage=usage)
 
 
 def _is_strict(reading: KueueQueue) -> bool | None:
@@ -225,6 +232,18 @@ def _flavors(
         message = "; ".join(_contradiction(flavor, selector) for flavor in placing)
         return (), (QueueFault("FlavorsExcludePool", f"No flavor fits the pool's node selector: {message}."),)
     return usable, ()
+
+
+def _uncovered(words: str, reading: KueueQueue) -> Iterator[QueueFault]:
+    """Resources that tasks of any pool may request, and for which the queue has no quota in any flavor."""
+    by_flavor = reading["settings"].get("resources", {})
+    covered = {resource for resources in by_flavor.values() for resource in resources}
+    if by_flavor and (missing := sorted(OF_ANY_TASK - covered)):
+        message = (
+            f"{words} has no quota for {_list(missing)}: unless Kueue's configuration leaves that out, it "
+            "admits no task that requests it."
+        )
+        yield QueueFault("ResourcesWithoutQuota", message)
 
 
 def _apart(words: str, usable: list[str], reading: KueueQueue) -> Iterator[QueueFault]:

@@ -1,8 +1,8 @@
 """Why a Workload waits, from its conditions.
 
 Kueue writes one condition ``QuotaReserved`` whose message joins the reasons of all pod sets. Source of the
-texts: upstream's documentation and tests (v0.9 to v0.19); only those of a missing level and of a topology
-without room were seen running.
+texts: upstream's documentation and tests (v0.9 to v0.19); those of a missing level, of a topology without
+room and of nodes that are left out were seen running (v0.17.0).
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 from scheduling.backends.base import UNRECOGNISED, Meaning, RoomLoss, Waiting, WaitingReason, WaitKind
 from scheduling.backends.kueue import admissions
 from scheduling.queues.joined_queues import FlavorUsage, QueuePosition
-from scheduling.sentences import agree, count_of, plural
+from scheduling.sentences import agree, count_of, listing, plural
 
 MEANINGS: Mapping[str, Meaning] = {
     **dict.fromkeys(("QuotaExceeded", "QuotaTooSmall", "QueueUnusable"), Meaning(WaitKind.QUOTA)),
@@ -40,7 +40,23 @@ _MISSING = re.compile(r"(?P<kind>LocalQueue|ClusterQueue) (?P<name>\S+) (?:doesn
 _UNCOVERED = re.compile(r"resource (?P<resource>\S+) unavailable in ClusterQueue")
 _SEVERAL = re.compile(r"more than one flavor assigned: (?P<flavors>.+)")
 _NAMESPACE = re.compile(r"(?i)workload namespace doesn't match ClusterQueue selector")
+_LEVEL = re.compile(r'Flavor "(?P<flavor>[^"]+)" does not contain the requested level')
 _FLAT = re.compile(r'(?:^|: )Flavor "(?P<flavor>[^"]+)" does not support TopologyAwareScheduling$')
+
+
+_NEXT_REASON = re.compile(r"; (?!excluded: )")
+_LEFT_OUT = re.compile(
+    r'(?:(?P<kind>nodeSelector|affinity|topologyDomain)|taint "(?P<taint>[^"]+)"|'
+    r'resource "(?P<resource>[^"]+)"): (?P<nodes>\d+)'
+)
+_LEFT_OUT_BY = {
+    "nodeSelector": "by the node selector",
+    "affinity": "by node affinity",
+    "topologyDomain": "outside the domain of the other tasks",
+}
+
+SILENCE = 30.0
+"""For how many seconds Kueue may say nothing of a Workload; it writes within one on a quiet machine."""
 
 
 def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
@@ -61,11 +77,22 @@ def _reasons(waiting: Waiting) -> Iterator[WaitingReason]:
         elif (conditions.get("Admitted") or {}).get("status") == "True":
             yield from _after_admission(waiting)
         elif (conditions.get("QuotaReserved") or {}).get("status") == "True":
-            yield WaitingReason(
-                "AdmissionChecks", "Kueue has reserved room and waits for the admission checks of its queue."
-            )
+            yield _checked(workload)
         else:
             yield from _unreserved(conditions.get("QuotaReserved") or {}, waiting)
+
+
+def _checked(workload: Mapping[str, Any]) -> WaitingReason:
+    """Room is reserved, and checks of the queue are not ready; Kueue says at first nothing of them."""
+    checks = (workload.get("status") or {}).get("admissionChecks") or ()
+    waiting = [check for check in checks if check.get("state") != "Ready"]
+    names = listing(str(check.get("name")) for check in waiting)
+    texts = [str(check["message"]) for check in waiting if check.get("message")]
+    which = (
+        f"{plural(len(waiting), 'admission check')} {names}" if waiting else "its queue's admission checks"
+    )
+    message = f"Kueue has reserved room and waits for {which}."
+    return WaitingReason("AdmissionChecks", " ".join([message, *texts]), "; ".join(texts))
 
 
 def _switched_off(workload: Mapping[str, Any], condition: Mapping[str, Any]) -> WaitingReason:
@@ -96,10 +123,17 @@ def _unreserved(condition: Mapping[str, Any], waiting: Waiting) -> Iterator[Wait
         yield WaitingReason("QueueUnusable", fault.message, "", (("reason", fault.reason),))
         return
     message = str(condition.get("message", ""))
+    if not message and waiting.seconds >= SILENCE:
+        yield WaitingReason(
+            "KueueSilent",
+            f"Kueue has said nothing of its Workload for {waiting.seconds:.0f} seconds: its manager may be "
+            "down.",
+        )
+        return
     if not message:
         yield WaitingReason("NotConsidered", f"Kueue has not considered it yet.{_others(waiting)}")
         return
-    for text in message.split("; "):
+    for text in _NEXT_REASON.split(message):
         yield _reason(text, waiting)
 
 
@@ -112,9 +146,23 @@ def _reason(text: str, waiting: Waiting) -> WaitingReason:
             usage = _usage(waiting, facts)
             text_of_usage = f" {_usage_sentence(waiting, usage)}" if usage else ""
             facts |= _usage_facts(usage) if usage else {}
-            message = f"{sentence(match, words)}{text_of_usage}"
+            message = f"{sentence(match, words)}{_left_out(text)}{text_of_usage}"
             return WaitingReason(code, message, text, tuple(sorted(facts.items())))
     return WaitingReason(UNRECOGNISED, f"Kueue says of {words}: {text}", text)
+
+
+def _left_out(text: str) -> str:
+    """Which nodes Kueue left out, and why, as a sentence; empty where it says nothing of that."""
+    _, _, causes = text.partition("; excluded: ")
+    parts = [
+        f"{match['nodes']} {_LEFT_OUT_BY.get(match['kind']) or _cause_of(match)}"
+        for match in _LEFT_OUT.finditer(causes)
+    ]
+    return f" Nodes left out: {', '.join(parts)}." if parts else ""
+
+
+def _cause_of(match: re.Match[str]) -> str:
+    return f"by taint {match['taint']}" if match["taint"] else f"with too little free {match['resource']}"
 
 
 def _facts(match: re.Match[str]) -> dict[str, str]:
@@ -252,6 +300,11 @@ _SENTENCES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str], str], str
         _NAMESPACE,
         "QueueUnusable",
         lambda _, words: f"The namespaceSelector of its ClusterQueue leaves the namespace of {words} out.",
+    ),
+    (
+        _LEVEL,
+        "QueueUnusable",
+        lambda match, words: f"The Topology of flavor {match['flavor']} lacks the level that {words} names.",
     ),
     (
         _FLAT,

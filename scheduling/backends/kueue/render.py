@@ -2,8 +2,8 @@
 
 The Workload has no owner and no pods of Kueue's own making; none of its webhooks or pod integrations is
 needed. It is admitted as a whole, with the nodes of all its pods, or not at all. Then each pod is
-made with its node as selector and bound by Kubernetes' own scheduler. Its annotation says that it is Kueue's:
-otherwise its use would count twice, once as the Workload's and once as somebody else's.
+made with its node as selector and bound by Kubernetes' own scheduler. Its annotations say that it is Kueue's,
+and whose: otherwise its use would count twice, once as the Workload's and once as somebody else's.
 
 Kueue holds no tree: see ``pod_sets`` for what becomes of sets inside sets.
 Source: Kueue's main of August 2026 (after v0.19.2), seen running; its definitions of v0.19.
@@ -46,6 +46,8 @@ _TAS = "kueue.x-k8s.io/podset-"
 REQUIRED_ANNOTATION = f"{_TAS}required-topology"
 PREFERRED_ANNOTATION = f"{_TAS}preferred-topology"
 UNCONSTRAINED_ANNOTATION = f"{_TAS}unconstrained-topology"
+WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
+"""Of a pod: by it Kueue finds the pods of a Workload on a node that is cordoned, and leaves them there."""
 
 
 class Kueue(PlainTexts, ByTable):
@@ -208,7 +210,7 @@ def _workload(request: GangRequest, sets: tuple[PodSet, ...]) -> Manifest:
         "apiVersion": WORKLOAD.api_version,
         "kind": WORKLOAD.kind,
         "metadata": {
-            "name": names.uneditable_pod_group(request.group, generation=request.generation),
+            "name": _name(request),
             "namespace": request.terms.namespace,
             "labels": {
                 **request.labels,
@@ -219,6 +221,10 @@ def _workload(request: GangRequest, sets: tuple[PodSet, ...]) -> Manifest:
         },
         "spec": spec,
     }
+
+
+def _name(request: GangRequest) -> str:
+    return names.uneditable_pod_group(request.group, generation=request.generation)
 
 
 def _pod_set(request: GangRequest, pod_set: PodSet) -> Manifest:
@@ -258,6 +264,7 @@ def _parts(request: GangRequest, pod_set: PodSet, task: str) -> PodParts:
         annotations = {PREFERRED_ANNOTATION: str(entry["preferred"])}
     else:
         annotations = {UNCONSTRAINED_ANNOTATION: "true"}
+    annotations[WORKLOAD_ANNOTATION] = _name(request)
     node = request.nodes.get(task)
     spec: Manifest = {"priorityClassName": request.priority_class} if request.priority_class else {}
     node_labels = {HOSTNAME_LABEL: node} if node else {}

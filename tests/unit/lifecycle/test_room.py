@@ -66,8 +66,10 @@ def test_a_pod_is_made_for_its_node_and_says_that_it_is_kueues():
     nodes = [pod["spec"]["nodeSelector"]["kubernetes.io/hostname"] for pod in pods]
     assert nodes == ["n-1", "n-2", "n-3"]
     for pod in pods:
-        annotation = pod["metadata"]["annotations"]["kueue.x-k8s.io/podset-required-topology"]
-        assert annotation == "topo/rack"
+        annotations = pod["metadata"]["annotations"]
+        assert annotations["kueue.x-k8s.io/podset-required-topology"] == "topo/rack"
+        (workload,) = renderer.pod_groups()
+        assert annotations["kueue.x-k8s.io/workload"] == workload["metadata"]["name"]
 
 
 def test_assigned_nodes_do_not_change_the_workload():

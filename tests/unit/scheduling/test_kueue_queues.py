@@ -119,14 +119,26 @@ APART = {
 @pytest.mark.parametrize(("other", "resources", "words"), APART.values(), ids=APART)
 def test_resources_of_tasks_in_two_groups_of_flavors_are_named(other, resources, words):
     """Kueue names nodes only where all that a pod set requests is of one flavor."""
-    split = cluster_queue("cq", ("h100", 64), others=[("basic", resources)])
+    split = cluster_queue("cq", ("h100", 64), others=[("basic", resources)], uncounted=())
     queue = joined(local_queue("osmo/team", "cq"), split, WHOLE["flavor"], other)
     assert queue.faults == ()
-    (fault,) = queue.partial_faults
-    assert fault.reason == "ResourcesInSeveralFlavors"
+    (fault,) = [fault for fault in queue.partial_faults if fault.reason == "ResourcesInSeveralFlavors"]
     assert 'flavor "h100" has nvidia.com/gpu' in fault.message
     assert words in fault.message
     assert queue.quota({"gpu": 8.0, "cpu": 4000.0}).answer is QuotaAnswer.UNKNOWN
+
+
+@pytest.mark.parametrize("missing", ["cpu", "memory", "ephemeral-storage"])
+def test_a_resource_of_tasks_without_quota_is_a_fault(missing):
+    """Kueue admits nothing that requests it: ``storage`` of a task is ephemeral-storage."""
+    covered = sorted({"cpu", "ephemeral-storage", "memory"} - {missing})
+    queue = joined(
+        local_queue("osmo/team", "cq"), cluster_queue("cq", ("h100", 64), uncounted=covered), WHOLE["flavor"]
+    )
+    assert queue.faults == ()
+    (fault,) = queue.partial_faults
+    assert fault.reason == "ResourcesWithoutQuota"
+    assert f'ClusterQueue "cq" has no quota for {missing}' in fault.message
 
 
 def test_another_resource_in_a_group_of_its_own_harms_no_task():
@@ -150,7 +162,7 @@ def test_the_host_is_needed_below_the_pools_levels_and_once():
 
 
 def test_usage_does_not_change_what_conditions_follow_from():
-    idle, busy = (cluster_queue("cq", ("h100", 64), used=used, waiting=used) for used in (0, 8))
+    idle, busy = (cluster_queue("cq", ("h100", 64), used=used, waiting=used, uncounted=()) for used in (0, 8))
     kind = KUEUE.joined_kinds[1]
     before, after = (KUEUE.read_joined(kind, obj, quantity=Decimal) for obj in (idle, busy))
     assert before["settings"] == after["settings"]
@@ -200,7 +212,8 @@ def test_which_of_two_flavors_a_gang_gets_is_not_known_but_both_bound_it():
 
 
 def test_the_treatment_of_a_resource_that_no_flavor_has_is_kueues_configuration():
-    queue = joined(local_queue("osmo/team", "cq"), *WHOLE.values())
+    only_gpus = cluster_queue("cq", ("h100", 64), uncounted=())
+    queue = joined(local_queue("osmo/team", "cq"), only_gpus, WHOLE["flavor"])
     assert queue.quota({"gpu": 1.0, "cpu": 4000.0, "memory": 0.0}).answer is QuotaAnswer.UNKNOWN
 
 

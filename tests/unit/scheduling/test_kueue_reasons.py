@@ -14,19 +14,22 @@ FULL = (
 )
 
 
-def waiting(message, *objects, position=None):
+def waiting(message, *objects, position=None, seconds=0.0, **status):
     condition = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
     queue = KUEUE.joined_queue("osmo", "team", selector={}, objects=readings(*objects)) if objects else None
     return Waiting(
         placed=False,
         expected=("w",),
-        pod_groups=({"metadata": {"name": "w"}, "status": {"conditions": [condition] if message else []}},),
+        pod_groups=(
+            {"metadata": {"name": "w"}, "status": {"conditions": [condition] if message else [], **status}},
+        ),
         pods=0,
         pods_expected=2,
         levels=(),
         sets={"s-1": 'rack "r"'},
         queue=queue,
         position=position,
+        seconds=seconds,
     )
 
 
@@ -87,6 +90,48 @@ def test_a_queue_that_does_not_select_the_namespace_says_so(words):
 def test_a_queue_that_never_admits_a_task_says_what_it_lacks(words):
     (reason,) = reasons(f"couldn't assign flavors to pod set s-1: {words}")
     assert (reason.code, reason.message) == ("QueueUnusable", UNUSABLE[words])
+
+
+NO_ROOM = (
+    "couldn't assign flavors to pod set s-1: topology \"floor\" doesn't allow to fit any of 4 pod(s). "
+    'Total nodes: 9; excluded: affinity: 1, nodeSelector: 2, resource "nvidia.com/gpu": 2, '
+    'taint "team=x:NoSchedule": 4'
+)
+
+
+def test_nodes_that_kueue_left_out_are_counted_with_their_cause():
+    (reason,) = reasons(NO_ROOM)
+    assert (reason.code, reason.raw) == ("TopologyNotSatisfied", NO_ROOM)
+    assert reason.message == (
+        'No domain has room for any of the 4 tasks of rack "r" at the moment. Nodes left out: 1 by node '
+        "affinity, 2 by the node selector, 2 with too little free nvidia.com/gpu, 4 by taint "
+        "team=x:NoSchedule."
+    )
+
+
+def test_a_level_that_the_topology_lacks_is_said():
+    (reason,) = reasons(
+        'couldn\'t assign flavors to pod set s-1: Flavor "h100" does not contain the requested level'
+    )
+    assert reason.message == 'The Topology of flavor h100 lacks the level that rack "r" names.'
+    assert reason.code == "QueueUnusable"
+
+
+def test_a_kueue_that_says_nothing_for_long_may_be_down():
+    assert [reason.code for reason in KUEUE.waiting_reasons(waiting("", seconds=29.0))] == ["NotConsidered"]
+    (reason,) = KUEUE.waiting_reasons(waiting("", seconds=45.4))
+    assert reason.code == "KueueSilent"
+    assert "nothing of its Workload for 45 seconds: its manager may be down" in reason.message
+
+
+def test_checks_that_are_not_ready_are_named_with_their_words():
+    reserved = [{"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": ""}]
+    checks = [
+        {"name": "budget", "state": "Pending", "message": "waits for ann"},
+        {"name": "images", "state": "Ready", "message": "pulled"},
+    ]
+    (reason,) = KUEUE.waiting_reasons(waiting("", conditions=reserved, admissionChecks=checks))
+    assert reason.message == ('Kueue has reserved room and waits for admission check "budget". waits for ann')
 
 
 def test_a_stopped_queue_is_the_reason_whatever_kueue_said_before():

@@ -15,7 +15,7 @@ from scheduling.nodes.node_health import NodeHealth
 from scheduling.sentences import as_sentence, in_seconds, listing, plural
 from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
 from workflows.lifecycle.loss_response import History, LostTask, Recovery, recover
-from workflows.lifecycle.pod_status import OF_THE_ROOM, ROOM_BUSY, PodReading, last_end
+from workflows.lifecycle.pod_status import OF_THE_ROOM, ROOM_BUSY, ROOM_REJECTED, PodReading, last_end
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.reconcile.view.group_view import GroupView, TaskView
 from workflows.services.changes import Change, NewAttempt, NewAvoidedNodes, NewTry, RunClock, TaskMove
@@ -230,6 +230,8 @@ def recovery_of(
     if not lost_tasks:
         return None
     of_room = {lost.evidence for lost in lost_tasks} & OF_THE_ROOM
+    if ROOM_REJECTED in of_room:  # it would be rejected again
+        return None
     if of_room:
         ran = _was_whole(view, moves, losses) if of_room == {ROOM_BUSY} else _has_run(view, moves)
         policy = _as_a_whole(policy, ran=ran)

@@ -17,10 +17,12 @@ from cluster.errors import NotServed
 from cluster.interface import Obj
 from cluster.kinds import POD, SECRET
 from scheduling import names
+from scheduling.backends.base import RoomCause, RoomLoss
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError, UnsupportedCapability
 from scheduling.sentences import count_of
 from web.crashpoints import reached
+from workflows.lifecycle.pod_status import read_without_room
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.reconcile.objects.apply import Applied, apply, create_objects
@@ -179,7 +181,7 @@ def _in_rounds(
             reached("after-template-seen")
         placed = placed_together(view, desired.tasks, observed.pods)
         plan = _plan(view, _without(desired, placed), observed, cluster)
-        if isinstance(plan, RoomGone | LeftBehind):
+        if isinstance(plan, RoomGone | LeftBehind | Failed):
             return plan
         away = pods_away(view, {name: pod for name, pod in observed.pods.items() if name in plan.remaining})
         steps = (*plan.steps, *away.steps(namespace=view.placement.terms.namespace))
@@ -198,7 +200,7 @@ def _in_rounds(
 
 def _plan(
     view: GroupView, desired: _Desired, observed: LiveGroup, cluster: LeasedCluster
-) -> GroupPlan | RoomGone | LeftBehind:
+) -> GroupPlan | RoomGone | LeftBehind | Failed:
     """The next steps; with the pods once the scheduler has given them room."""
     scheduler = asks_first(view.placement)
     if changes := _left_behind(view, desired, observed):
@@ -206,16 +208,28 @@ def _plan(
     if scheduler is None or not observed.pod_groups:
         return plan_create(desired.group, observed)
     room = read_room(view, scheduler, observed.pods, cluster=cluster)
-    if room.lost is not None and view.row.created_in_cluster_at is None:
-        if outlasts(view, room.lost):
-            return RoomGone(room.lost)
-        kind = pod_group_kind(view.placement)
-        return plan_return(observed, namespace=view.placement.terms.namespace, pod_group=kind)
+    if room.lost is not None and (step := _without_room(view, room.lost, observed)):
+        return step
     if not all(task.name in room.nodes for task in desired.tasks):
         plan = plan_create(desired.group, observed)
         return replace(plan, remaining=room.unknown) if plan.wait == "room" else plan
     reached("room-assigned")
     return plan_create(desired_group(view, desired.tasks, nodes=room.nodes), observed)
+
+
+def _without_room(
+    view: GroupView, lost: RoomLoss, observed: LiveGroup
+) -> GroupPlan | RoomGone | Failed | None:
+    """The end of a gang that was refused for good; of one without pods, what gives its room back."""
+    if lost.cause == RoomCause.REJECTED:
+        reading = read_without_room(lost)
+        return Failed(status=reading.status, message=reading.message)
+    if view.row.created_in_cluster_at is not None:
+        return None
+    if outlasts(view, lost):
+        return RoomGone(lost)
+    kind = pod_group_kind(view.placement)
+    return plan_return(observed, namespace=view.placement.terms.namespace, pod_group=kind)
 
 
 def _without(desired: _Desired, placed: Collection[str]) -> _Desired:
