@@ -285,7 +285,7 @@ def _build(programs: Sequence[Program], *, go: str, scratch: Path) -> None:
     """Build them in one run of the compiler, which compiles what they share once."""
     env = _go_environment(scratch)
     began = time.monotonic()
-    names, folder = " and ".join(program.name for program in programs), programs[0].folder
+    names, folder = ", ".join(program.name for program in programs), programs[0].folder
     packages = [program.package for program in programs]
     _progress(f"{names}: fetching modules")
     count = _count_packages(names, [go, "list", "-mod=readonly", "-deps", *packages], folder=folder, env=env)

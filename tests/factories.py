@@ -82,7 +82,7 @@ class BackendFactory(DjangoModelFactory):
     cluster = factory.SubFactory(ClusterFactory)
     scheduler_version = "0.13"
     queue_settings = factory.LazyFunction(lambda: dict(NEW_QUEUE_SETTINGS))
-    kubernetes_version = "v1.36.3"
+    kubernetes_version = "v1.37.2"
     probed_at = factory.LazyFunction(timezone.now)
     conditions = factory.LazyFunction(
         lambda: [

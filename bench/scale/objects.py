@@ -78,7 +78,7 @@ def _node() -> str:
         "conditions": conditions,
         "images": images,
         "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
-        "nodeInfo": {"kubeletVersion": "v1.36.3", "osImage": "Ubuntu 24.04", "bootID": _UID},
+        "nodeInfo": {"kubeletVersion": "v1.37.2", "osImage": "Ubuntu 24.04", "bootID": _UID},
     }
     return json.dumps(
         {"kind": "Node", "apiVersion": "v1", "metadata": metadata, "spec": spec, "status": status}

@@ -13,7 +13,7 @@ from workflows.selectors import group_values
 from workflows.values.placement import GroupPlacement
 
 SIZES = {"five": 5, "four": 4, "three": 3, "tre": 3}
-NATIVE = {"scheduler_type": "kubernetes", "scheduler_name": "default-scheduler", "scheduler_version": "1.36"}
+NATIVE = {"scheduler_type": "kubernetes", "scheduler_name": "default-scheduler", "scheduler_version": "1.37"}
 REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE, backoff_first=0.001)
 
 

@@ -54,7 +54,7 @@ class World:
 
     def verdict(self):
         seen = [_fit_node(machine) for machine in self.machines]
-        held = capabilities_at("kubernetes", "1.36")
+        held = capabilities_at("kubernetes", "1.37")
         return judge(Snapshot.of(seen, LEVELS, paths=False), demand_of(self.group, capabilities=held))
 
     def picture(self):
@@ -115,7 +115,7 @@ def group(name, asks, key, *, namespace):
             namespace=namespace,
             scheduler_type="kubernetes",
             scheduler_name="default-scheduler",
-            scheduler_version="1.36",
+            scheduler_version="1.37",
             levels=LEVELS,
         ),
         exec_timeout=3600,

@@ -91,7 +91,7 @@ class FakeCluster:
         self.unserved = set(unserved)
         self.known = (*ALL, *FURTHER, *further)
         self.calls: list[Call] = []
-        self.version = "v1.36.3"
+        self.version = "v1.37.2"
         self._now = now
         self._lock = threading.RLock()
         self._news = threading.Condition(self._lock)

@@ -38,9 +38,9 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache" / "osmo-topology"
 
 
-def test_both_are_built_in_one_run_and_kept(cache, monkeypatch):
+def test_all_are_built_in_one_run_and_kept(cache, monkeypatch):
     programs = build.binaries()
-    for path in (programs.controlplane, programs.kwok):
+    for path in (programs.controlplane, programs.kwok, programs.kueue):
         assert path.read_text() == "400 0"
         assert path.stat().st_mode & stat.S_IXUSR
     monkeypatch.setenv("BROKEN", "yes")  # nothing is built again
@@ -49,6 +49,7 @@ def test_both_are_built_in_one_run_and_kept(cache, monkeypatch):
         "lock",
         programs.controlplane.name,
         programs.kwok.name,
+        programs.kueue.name,
     }
 
 
@@ -59,7 +60,7 @@ def test_the_settings_of_the_caller_go_before_ours(cache, monkeypatch):
 
 def test_a_build_that_fails_is_told_with_the_compilers_words_and_leaves_nothing(cache, monkeypatch):
     monkeypatch.setenv("BROKEN", "yes")
-    words = r"controlplane and kwok cannot be built:\n +undefined: Kubernetes"
+    words = r"controlplane, kwok, kueue cannot be built:\n +undefined: Kubernetes"
     with pytest.raises(build.BuildFailed, match=words):
         build.binaries()
     assert [path.name for path in cache.iterdir()] == ["lock"]

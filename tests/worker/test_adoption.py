@@ -89,7 +89,7 @@ def test_a_group_of_a_backup_makes_no_pod_beside_those_of_a_later_attempt(world)
 @pytest.mark.parametrize("status", ["WAITING", "PROCESSING"])
 def test_so_does_one_without_a_compute_domain_whatever_it_waited_for(world, scheduler, status):
     """Nothing holds up its first pods, so the cluster is read before them."""
-    pool = world.pool(nvlink=False, backend={"scheduler_type": scheduler, "scheduler_version": "1.36"})
+    pool = world.pool(nvlink=False, backend={"scheduler_type": scheduler, "scheduler_version": "1.37"})
     group = world.group(pods=2, pool=pool)
     world.settle()
     back_to_before_its_first_create(world, group)
@@ -110,7 +110,7 @@ def test_so_does_one_without_a_compute_domain_whatever_it_waited_for(world, sche
 def test_one_that_waited_for_its_place_in_the_backup_lives_once_too(world, scheduler, nvlink, node):
     """Pods of its first attempt are missed there, and made again once those of the later one are gone."""
     world.cluster.players.remove(players.scheduler)
-    backend = {"scheduler_type": scheduler, "scheduler_version": "1.36"}
+    backend = {"scheduler_type": scheduler, "scheduler_version": "1.37"}
     group = world.group(pods=2, pool=world.pool(nvlink=nvlink, backend=backend))
     world.settle()
     assert statuses(group) == ["SCHEDULING"] * 2

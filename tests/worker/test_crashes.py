@@ -68,7 +68,7 @@ def test_a_worker_that_dies_in_a_call_is_taken_over_from(db, verb, after, applie
     ended_well(world, group)
 
 
-@pytest.mark.parametrize(("scheduler", "version"), [("kai", "0.13"), ("kubernetes", "1.36")])
+@pytest.mark.parametrize(("scheduler", "version"), [("kai", "0.13"), ("kubernetes", "1.37")])
 def test_a_pod_of_a_placed_gang_is_not_made_again_by_the_worker_that_takes_over(db, scheduler, version):
     """The first worker dies before it records the creation; then a pod is deleted, and another one ends."""
     world = World()
@@ -91,7 +91,7 @@ def test_a_pod_of_a_placed_gang_is_not_made_again_by_the_worker_that_takes_over(
     assert (fresh(group).status, fresh(group).released_at is not None) == ("FAILED_BACKEND_ERROR", True)
 
 
-@pytest.mark.parametrize(("scheduler", "version"), [("kai", "0.13"), ("kubernetes", "1.36"), ("default", "")])
+@pytest.mark.parametrize(("scheduler", "version"), [("kai", "0.13"), ("kubernetes", "1.37"), ("default", "")])
 def test_a_gang_that_was_made_in_part_is_completed(db, scheduler, version):
     world = World(scheduled=scheduler == "default")
     pool = world.pool(nvlink=False, backend={"scheduler_type": scheduler})

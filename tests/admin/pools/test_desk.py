@@ -75,7 +75,7 @@ def test_a_backends_page_has_its_card_and_its_versions(browser):
     page = browser.get(f"/admin/pools/backend/{backend.pk}/change/")
     assert shown_in_page(page, "spec.subGroups scheduler yes in the served schema")
     assert shown_in_page(page, "ComputeDomain nvlink no not <served>")
-    assert shown_in_page(page, "Scheduler kai 0.13 Kubernetes v1.36.3")
+    assert shown_in_page(page, "Scheduler kai 0.13 Kubernetes v1.37.2")
     assert re.search(r"max_levels</th>\s*<td>the most topology keys", page.content.decode())
 
 

@@ -42,7 +42,7 @@ def test_a_backend_is_posted_as_osmo_writes_it(admin, cluster):
         if field != "k8s_uid":
             assert reply[field] == value
     assert reply["k8s_uid"] == cluster.kube_system_uid()
-    assert (reply["online"], reply["version"], reply["warnings"]) == (True, "v1.36.3", [])
+    assert (reply["online"], reply["version"], reply["warnings"]) == (True, "v1.37.2", [])
     revision = ConfigRevision.objects.get()
     assert (revision.description, revision.tags, revision.username) == ("first", ["new"], "root")
 

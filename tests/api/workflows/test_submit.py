@@ -631,7 +631,7 @@ def test_a_pool_in_maintenance_takes_workflows_of_staff_only(submit, as_user, po
 
 def test_a_missing_capability_is_named_with_the_pools_that_have_it(api, pool):
     backend = BackendFactory(
-        scheduler_type="kubernetes", scheduler_name="default-scheduler", scheduler_version="1.36"
+        scheduler_type="kubernetes", scheduler_name="default-scheduler", scheduler_version="1.37"
     )
     PoolFactory(name="plain", backend=backend, levels=(CLIQUE, Level("host", "kubernetes.io/hostname")))
     workflow = gang(4, topology=[same("clique", kind="preferred")])

@@ -163,7 +163,7 @@ def test_moved_to_another_pool_its_nodes_keys_and_platforms_count(ask, pool):
 
 def test_on_another_backend_its_scheduler_and_its_nodes_count(ask, pool):
     cluster = ClusterFactory()
-    BackendFactory(name="native", cluster=cluster, scheduler_type="kubernetes", scheduler_version="1.36")
+    BackendFactory(name="native", cluster=cluster, scheduler_type="kubernetes", scheduler_version="1.37")
     nodes(cluster, {"r1": 5})
     five = group(pool, 5, name="five")
     both = (*IN_A_RACK, Requirement("zone", "z", required=False))

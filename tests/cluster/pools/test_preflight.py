@@ -207,7 +207,7 @@ def test_a_good_cluster_passes_with_the_workers_rights_alone(site, pool, capsys,
     assert {"kai_shard", "kai_binder", "channels", "clique_label", "rights"} <= results.keys()
     call_command("preflight", "--backend", "east")
     printed = capsys.readouterr().out
-    assert "passed   reachable: Kubernetes v1.36" in printed
+    assert "passed   reachable: Kubernetes v1.37" in printed
     assert "0 failed" in printed
 
 

@@ -79,7 +79,7 @@ def save(**more):
 def test_a_real_cluster_says_what_it_is(backend, request):
     want = {"plane": "0.13", "plane_017": "0.17"}[request.node.callspec.params["backend"]]
     assert backend.scheduler_version == want
-    assert backend.kubernetes_version.startswith("v1.36")
+    assert backend.kubernetes_version.startswith("v1.37")
     statuses = {c["type"]: c["status"] for c in backend.conditions}
     assert statuses.pop("Conforms") == "Unknown"  # until its namespace is there to try things in
     assert statuses == {"Reachable": "True", "SchedulerServed": "True", "ComputeDomainServed": "True"}

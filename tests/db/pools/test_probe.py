@@ -38,7 +38,7 @@ def said(kind, name="kai"):
 def test_the_version_of_kai_is_that_of_its_schema(clusters, schema, want):
     clusters["/etc/kai"] = kai_cluster(**schema)
     backend = register().value
-    assert (backend.scheduler_version, backend.kubernetes_version) == (want, "v1.36.3")
+    assert (backend.scheduler_version, backend.kubernetes_version) == (want, "v1.37.2")
     assert status("SchedulerServed") == "True"
     assert backend.cluster_id == clusters["/etc/kai"].kube_system_uid()
 
@@ -124,7 +124,7 @@ def test_rights_that_hide_the_schema_leave_it_open(cluster):
 def test_kubernetes_needs_its_pod_groups_served(cluster):
     settings = {"scheduler_type": "kubernetes"}
     backend = register(scheduler_settings=settings).value
-    assert (backend.scheduler_version, backend.scheduler_name) == ("1.36", "default-scheduler")
+    assert (backend.scheduler_version, backend.scheduler_name) == ("1.37", "default-scheduler")
     cluster.unserved.add(POD_GROUP)
     with pytest.raises(InvalidSpec, match="feature"):
         register("other", scheduler_settings=settings)

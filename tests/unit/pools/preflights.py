@@ -51,7 +51,7 @@ INSTALLED = {
     "schedulers": (scheduler("--update-pod-eviction-condition=true"),),
     "binder": (BINDER,),
 }
-PROBE = Probe(cluster_uid="u", kubernetes_version="v1.36.3", scheduler_version="0.15", compute_domains=True)
+PROBE = Probe(cluster_uid="u", kubernetes_version="v1.37.2", scheduler_version="0.15", compute_domains=True)
 GOOD = ClusterFacts(
     backend="east",
     namespace="osmo",
