@@ -10,7 +10,7 @@ can change.
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -75,14 +75,20 @@ MEANING: Mapping[Capability, str] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class SchedulerVersion:
-    """A scheduler's version, as precise as needed: ``patch`` is 0 where it makes no difference."""
+    """A scheduler's version, as precise as needed: ``patch`` is 0 where it makes no difference.
+
+    ``gates`` are feature gates of the scheduler itself, which no schema shows: a trial has shown them, or an
+    administrator vouches for them. Versions are compared by number alone.
+    """
 
     major: int
     minor: int
     patch: int = 0
+    gates: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __str__(self) -> str:
-        return f"{self.major}.{self.minor}.{self.patch}" if self.patch else f"{self.major}.{self.minor}"
+        number = f"{self.major}.{self.minor}.{self.patch}" if self.patch else f"{self.major}.{self.minor}"
+        return f"{number} ({', '.join(sorted(self.gates))})" if self.gates else number
 
     @classmethod
     def parse(cls, text: str) -> "SchedulerVersion":
@@ -94,7 +100,19 @@ class SchedulerVersion:
     @classmethod
     def parse_known(cls, text: str) -> "SchedulerVersion | None":
         """Read the text of a version; None for an empty one, which means that it is not known."""
-        return cls(*(int(number) for number in text.split("."))) if text else None
+        if not text:
+            return None
+        number, _, gates = text.partition(" ")
+        major, minor, *patch = (int(part) for part in number.split("."))
+        version = cls(major, minor, patch[0] if patch else 0)
+        return version.with_gates(*gates.strip("()").split(", ")) if gates else version
+
+    def with_gates(self, *gates: str) -> "SchedulerVersion":
+        return replace(self, gates=frozenset(gates))
+
+    def has(self, needed: "SchedulerVersion") -> bool:
+        """Whether this version is as late as the other, and has its gates."""
+        return self >= needed and self.gates >= needed.gates
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +131,11 @@ class Capabilities:
     def __contains__(self, capability: Capability) -> bool:
         return capability in self.held
 
+    @property
+    def by_paths(self) -> bool:
+        """Whether sets inside sets stand in domains inside domains, so that these are paths of labels."""
+        return not self.held.isdisjoint({Capability.TOPOLOGY_PATH_DOMAINS, Capability.TOPOLOGY_NESTED})
+
     def as_json(self) -> dict[str, Any]:
         """What REST shows: every capability, held or not, and the bound on levels."""
         return {**{str(c): c in self.held for c in Capability}, "max_levels": self.max_levels}
@@ -122,7 +145,7 @@ def supported_at(
     needs: Mapping[Capability, SchedulerVersion], version: SchedulerVersion
 ) -> frozenset[Capability]:
     """The capabilities that this version has."""
-    return frozenset(capability for capability, since in needs.items() if version >= since)
+    return frozenset(capability for capability, since in needs.items() if version.has(since))
 
 
 class Capable(Protocol):

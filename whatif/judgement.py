@@ -10,7 +10,7 @@ from pools.clusters.capabilities import capabilities_at, capabilities_of
 from pools.models import Platform
 from pools.pod_templates.applied import node_selection, tolerations_of
 from scheduling.backends.registry import scheduler_backend
-from scheduling.capabilities import Capabilities, Capability
+from scheduling.capabilities import Capabilities
 from scheduling.errors import Fault
 from scheduling.fit.admission import admitted
 from scheduling.fit.gang_demand import GangDemand
@@ -78,7 +78,7 @@ class PreparedNodes:
     def question(self, group: GroupValues, capabilities: Capabilities) -> Judgement | Question:
         if self._no_nodes:
             return Judgement(prospect=Prospect.UNKNOWN, sentence=self._no_nodes)
-        paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
+        paths = capabilities.by_paths
         demand = demand_of(group, capabilities=capabilities)
         return Question(
             self._side, group.placement.terms.levels, paths, demand, is_complete=self._is_complete

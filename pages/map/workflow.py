@@ -16,7 +16,7 @@ from pages.nearest_domains import nearest_domain
 from pools.clusters.capabilities import capabilities_at
 from pools.models import Node
 from pools.selectors import Caller
-from scheduling.capabilities import Capabilities, Capability
+from scheduling.capabilities import Capabilities
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.outcome import PlacementOutcome, SetOutcome
 from scheduling.fit.verdict import Answer, DomainCapacity, SetVerdict, Verdict, judge, rooms
@@ -239,7 +239,7 @@ class _GroupMarker:
         alike = (
             (cluster, selectors) == (self.ground.cluster, [self.ground.selection])
             and placement.terms.levels == own.snapshot.levels
-            and (Capability.TOPOLOGY_PATH_DOMAINS in capabilities) == own.snapshot.paths
+            and capabilities.by_paths == own.snapshot.paths
         )
         if has_none and alike:
             return own

@@ -12,7 +12,7 @@ from datetime import datetime
 from pools import selectors
 from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
-from scheduling.capabilities import Capabilities, Capability, check_pool_levels
+from scheduling.capabilities import Capabilities, check_pool_levels
 from scheduling.errors import Fault
 from scheduling.kubernetes_syntax import is_label_key
 from scheduling.topology.key_rows import NodeLabel, RowCoverage, Suggestion, candidates, cover_rows, suggest
@@ -75,7 +75,7 @@ def key_coverage(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = 
     sound = [row for row in rows if is_label_key(row.label)]
     levels = tuple(Level(row.key, row.label) for row in sound)
     places = selectors.pool_places(pool, levels)
-    paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
+    paths = capabilities.by_paths
     covered = cover_rows(places, levels, paths=paths, node_labels=labels)
     return KeyCoverage(
         nodes=places.total(),

@@ -27,7 +27,6 @@ from pools.pod_templates.applied import node_selection
 from pools.services.pool_objects import queue_of
 from scheduling.backends.facets import SchedulerBackend, TopologyObjects
 from scheduling.backends.registry import installed, traits_of
-from scheduling.capabilities import Capability
 from scheduling.queues.joined_queues import JoinedQueue, Readings
 from scheduling.topology.levels import Levels
 
@@ -117,7 +116,7 @@ def _evaluated(pool: Pool, objects: ClusterObjects, installation: UUID) -> Evalu
         scheduler=pool.backend.scheduler_name,
         node_selector=node_selection(pool),
         levels=levels,
-        paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend),
+        paths=capabilities_of(pool.backend).by_paths,
         external=joins or pool.topology_source == Pool.TopologySource.EXTERNAL,
         topologies=topologies,
         joins=joins,

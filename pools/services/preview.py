@@ -17,7 +17,6 @@ from pools.interfaces import Unreleased, usage
 from pools.models import Backend, Pool
 from pools.services.pools import put_pool
 from pools.services.recording import ConfigChange, Saved, WriteMode
-from scheduling.capabilities import Capability
 from scheduling.errors import Fault, Notice, TopologyError
 from scheduling.sentences import count_of
 from scheduling.topology.coverage import count
@@ -111,6 +110,6 @@ def _reach_changes(stored: Pool | None, edited: Pool) -> Iterator[str]:
 def _reach(pool: Pool) -> dict[str, tuple[int, int]]:
     """By key, how many nodes a requirement on it sees, out of how many."""
     levels = selectors.pool_levels(pool)
-    paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend)
+    paths = capabilities_of(pool.backend).by_paths
     counts = count(selectors.pool_places(pool, levels), levels, paths=paths)
     return {level.level.key: (counts.nodes - level.hidden, counts.nodes) for level in counts.levels}

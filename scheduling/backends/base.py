@@ -266,6 +266,7 @@ class RenderedGang:
     """A gang as one scheduler's objects.
 
     ``topologies`` are the Topology objects that its constraints name; they must exist before the pod groups.
+    So must ``parents``, which stand above the pod groups in a tree, in order of creation.
     ``sets`` maps each subgroup (or pod group) to the user's name of its set. ``never_stale``: the scheduler
     does not evict the gang for being below its minimum. ``optional_leaves``: a minimum may be 0.
     """
@@ -277,6 +278,7 @@ class RenderedGang:
     sets: Mapping[str, str]
     never_stale: bool = False
     optional_leaves: bool = False
+    parents: tuple[Manifest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -308,6 +308,8 @@ class SchedulerBackend:
     """``schedulerName`` of pods where the backend's configuration gives none."""
     pod_group: ResourceKind | None
     """The kind of its pod groups, to watch and sweep; None if it has none."""
+    parents: tuple[ResourceKind, ...] = ()
+    """The kinds of what stands above its pod groups, in order of creation; to sweep."""
     read_back: ReadBack
     """The parts of its pod groups that the observer keeps."""
     features: tuple[Feature, ...] = ()

@@ -165,18 +165,24 @@ def _mixed_sets(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fa
 def _single_values(
     tree: ConstraintTree, capabilities: Capabilities, domains: Collection[DomainPath] | None
 ) -> tuple[list[Fault], list[Notice]]:
-    """The faults and notices of a scheduler whose domain is one label value instead of a path."""
+    """The faults and notices of a scheduler whose domain is one label value instead of a path.
+
+    One that nests sets finds a domain inside those of the broader levels that the same tasks require.
+    """
     faults: list[Fault] = []
     unsure: set[int] = set()
-    for node in tree.root.walk():
+    nests = Capability.TOPOLOGY_NESTED in capabilities
+    for node, above in _with_required_above(tree.root, ()):
         hard = [member for member in node.members if member.required]
-        faults += _two_required(node, hard, capabilities)
-        for member in hard[-1:]:
+        if not nests:
+            faults += _two_required(node, hard, capabilities)
+        for member in hard if nests else hard[-1:]:
             if member.rank == 0:
                 continue
+            within = [rank for rank in above if rank < member.rank] if nests else []
             if not domains:
                 unsure.add(member.rank)
-            elif shared := shared_values(domains, member.rank):
+            elif shared := shared_values(domains, member.rank, within=within):
                 faults.append(
                     lacking(
                         Capability.TOPOLOGY_PATH_DOMAINS,
@@ -207,9 +213,32 @@ def _two_required(
         yield lacking(Capability.TOPOLOGY_PATH_DOMAINS, capabilities, path=path, because=because)
 
 
-def shared_values(domains: Collection[DomainPath], rank: int) -> list[str]:
-    """The values of one level that exist under two values of a broader level, sorted."""
-    return sorted({value for (value, _), names in broader_values(domains, rank).items() if len(names) > 1})
+def _with_required_above(
+    node: ConstraintNode, above: tuple[int, ...]
+) -> Iterator[tuple[ConstraintNode, tuple[int, ...]]]:
+    """Each node with the ranks that it or a node above it requires."""
+    above = (*above, *(member.rank for member in node.members if member.required))
+    yield node, above
+    for sub in node.sets:
+        yield from _with_required_above(sub, above)
+
+
+def shared_values(domains: Collection[DomainPath], rank: int, *, within: Collection[int] = ()) -> list[str]:
+    """The values of one level that exist under two values of a broader level, sorted.
+
+    ``within`` are broader levels in one domain of which alone values are compared.
+    """
+    apart: dict[DomainPath, list[DomainPath]] = {}
+    for domain in domains:
+        apart.setdefault(tuple(domain[at] for at in within), []).append(domain)
+    return sorted(
+        {
+            value
+            for inside in apart.values()
+            for (value, _), names in broader_values(inside, rank).items()
+            if len(names) > 1
+        }
+    )
 
 
 APART = "no_gang"

@@ -27,7 +27,7 @@ from pools.values.durations import parse_duration
 from pools.values.recovery_words import RecoveryWords
 from scheduling.backends.base import QueueSettings
 from scheduling.backends.registry import traits_of
-from scheduling.capabilities import Capabilities, Capability
+from scheduling.capabilities import Capabilities
 from scheduling.nodes.channels import NAMED, ChannelCount
 from scheduling.terms import SchedulingTerms
 from scheduling.topology.coverage import LabelCoverage, LevelCoverage, levels_named
@@ -163,7 +163,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         table,
         selector=selector,
         levels=levels,
-        paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
+        paths=capabilities.by_paths,
     )
     return PoolFacts(
         terms=terms_of(pool, installation=own_id, queue=queue_of(pool, own_id), levels=levels),
@@ -291,7 +291,7 @@ def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> li
         facts.terms.external_topology or traits_of(facts.terms.scheduler_type).hides_unlabelled
     ):  # it is read whole
         needed, named = facts.terms.levels, [facts.terms.levels[-1].label]
-    paths = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
+    paths = facts.capabilities.by_paths
     counted = facts.coverage
     if unavailable_levels := unavailable(counted.only([level.label for level in needed] if paths else named)):
         return [unavailable_levels]
@@ -305,7 +305,7 @@ def _with_names(pool: Pool, facts: PoolFacts, coverage: LevelCoverage) -> LevelC
     if not coverage.hidden:
         return coverage
     lacking, rank = Q(), facts.terms.levels.index(coverage.level)
-    paths = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
+    paths = facts.capabilities.by_paths
     for level in facts.terms.levels[0 if paths else rank : rank + 1]:
         lacking |= ~Q(labels__has_key=level.label)
     rows = pool_nodes(pool).filter(lacking).order_by("name").values_list("name", flat=True)

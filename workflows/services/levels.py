@@ -22,7 +22,6 @@ from pools.clusters.capabilities import capabilities_at
 from pools.conditions import Condition
 from pools.services import evaluation
 from scheduling.backends.registry import installed
-from scheduling.capabilities import Capability
 from scheduling.queues.joined_queues import JoinedQueue
 from workflows.explain.levels import UNAVAILABLE, ExternalTopology, NamedLevels, condition_of, coverage_of
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
@@ -76,7 +75,7 @@ def _named(
     return NamedLevels(
         levels=placement.terms.levels,
         labels=labels,
-        paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
+        paths=capabilities.by_paths,
         external=_external(placement, labels, objects) if objects else None,
     )
 

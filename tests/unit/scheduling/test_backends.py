@@ -151,7 +151,9 @@ def test_kubernetes_gives_a_gang_one_pod_group_at_one_level():
         "schedulingPolicy": {"gang": {"minCount": 2}},
         "schedulingConstraints": {"topology": [{"key": "topology/rack"}]},
         "priorityClassName": "osmo-normal",
+        "disruptionMode": {"all": {}},
     }
+    assert rendered.parents == ()
     assert rendered.pods["b"].spec == {
         "schedulingGroup": {"podGroupName": f"{GROUP.hex}-2"},
         "priorityClassName": "osmo-normal",
@@ -210,6 +212,7 @@ TYPES_OF_1_37 = {
     "schedulingPolicy": {"gang": {"minCount": {}}},
     "schedulingConstraints": {"topology": {"key": {}}},
     "priorityClassName": {},
+    "disruptionMode": {"all": {}},
 }
 """The fields of ``PodGroupSpec`` of ``k8s.io/api`` v0.37.2, ``scheduling/v1beta1``, that are written here."""
 

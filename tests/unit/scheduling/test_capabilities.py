@@ -52,11 +52,13 @@ def test_kai_holds_everything_and_default_nothing():
     assert Kai().capabilities(SchedulerVersion(0, 17)).held == EVERYTHING
     assert Kai().capabilities(None).held == EVERYTHING - {Capability.QUEUE_PREEMPTION_DELAY}
     assert Default().capabilities(None).held == {"gang.replace_task"}
-    assert Kubernetes().capabilities(SchedulerVersion(1, 37)).held == {
-        "gang",
-        "gang.replace_task",
-        "topology.mixed_pods",
-        "topology.required",
+    alone = {"gang", "gang.replace_task", "topology.mixed_pods", "topology.required"}
+    assert Kubernetes().capabilities(SchedulerVersion.parse("1.37")).held == alone
+    assert Kubernetes().capabilities(SchedulerVersion.parse_known("1.38 (CompositePodGroup)")).held == {
+        *alone,
+        "gang.multi_set",
+        "topology.equal_sets",
+        "topology.nested",
     }
 
 
@@ -64,11 +66,18 @@ REFUSED = {
     "a required key": ("topology.required", gang("a b: rack! r")),
     "a preferred key": ("topology.preferred", gang("a b: rack? r")),
     "a set in a set": ("topology.nested", gang("a b: zone! z, rack! r", "c: zone! z")),
-    "two required keys on the same tasks": ("topology.path_domains", gang("a b: zone! z, rack! r")),
     "two sets": ("gang.multi_set", gang("a: rack! r", "b: rack! s")),
     "a preference to be relaxed": ("topology.relax_pending", gang("a b: rack? r ~60")),
     "a set and free tasks": ("gang.multi_set", gang("a: rack! r", "b")),
 }
+
+
+def test_two_required_keys_on_the_same_tasks_need_paths_or_sets_inside_sets():
+    asked = gang("a b: zone! z, rack! r")
+    faults, _, _ = check(asked, "topology.path_domains", "topology.nested", domains=[("z", "r")])
+    assert {fault.capability for fault in faults} == {"topology.path_domains"}
+    for capability in ("topology.path_domains", "topology.nested"):
+        assert check(asked, capability, domains=[("z", "r")])[0] == []
 
 
 @pytest.mark.parametrize("phrase", REFUSED)
@@ -141,6 +150,15 @@ def test_values_that_stand_in_two_broader_domains(phrase):
     assert [fault.capability for fault in faults] == (["topology.path_domains"] if want else [])
     assert all(f'"{value}"' in fault.message for fault in faults for value in want)
     assert notices == []
+
+
+def test_inside_a_required_zone_a_rack_need_not_have_a_name_of_its_own():
+    domains = [("a", "r1"), ("b", "r1")]
+    asked = gang("a b: zone! z, rack! r", "c: zone! z")
+    assert check(asked, "topology.path_domains", domains=domains)[0] == []
+    spines = [("a", "s1", "r1"), ("a", "s2", "r1"), ("b", "s3", "r1")]
+    (fault,) = check(asked, "topology.path_domains", domains=spines, pool=levels("zone spine rack"))[0]
+    assert fault.capability == "topology.path_domains"
 
 
 def test_with_no_node_known_it_is_accepted_with_a_warning():
@@ -226,6 +244,17 @@ def test_versions_compare_by_number():
     assert SchedulerVersion.parse("0.9") < SchedulerVersion.parse("v0.13.2") < SchedulerVersion.parse("1.0")
     with pytest.raises(ValueError, match="no version"):
         SchedulerVersion.parse("latest")
+
+
+def test_a_gate_of_the_scheduler_is_part_of_its_version_and_never_of_its_number():
+    plain, gated = (SchedulerVersion.parse_known(text) for text in ("1.37", "1.37 (CompositePodGroup)"))
+    assert str(gated) == "1.37 (CompositePodGroup)"
+    assert (plain.gates, gated.gates) == (frozenset(), {"CompositePodGroup"})
+    assert gated.has(plain)
+    assert not plain.has(gated)
+    assert not SchedulerVersion.parse("1.38").has(gated)
+    assert SchedulerVersion.parse_known("1.38 (CompositePodGroup)").has(gated)
+    assert SchedulerVersion.parse("v1.37.2 (CompositePodGroup)").gates == frozenset()
 
 
 def held(*capabilities):

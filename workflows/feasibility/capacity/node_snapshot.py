@@ -64,7 +64,7 @@ def observed_nodes(
         table,
         selectors=selectors,
         levels=levels,
-        paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
+        paths=capabilities.by_paths,
         usage=usage,
     )
     snapshot = snapshot.with_usage(usage.without(without).differing(usage))

@@ -13,7 +13,6 @@ from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import pool_levels
-from scheduling.capabilities import Capability
 from scheduling.fit.snapshot import FitNode, Snapshot
 from scheduling.kubernetes_syntax import selects
 from workflows.feasibility.capacity.node_snapshot import observed_nodes
@@ -59,7 +58,7 @@ def measure(cluster: str) -> int:
 def _fragments(pool: Pool, nodes: Sequence[FitNode]) -> PoolFragments:
     own = node_selection(pool)
     in_pool = (node for node in nodes if selects(own, node.labels))
-    paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend)
+    paths = capabilities_of(pool.backend).by_paths
     return of_snapshot(Snapshot.of(in_pool, pool_levels(pool), paths=paths), synced_at=None)
 
 

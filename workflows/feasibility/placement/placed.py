@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any
 
 from pools.clusters.capabilities import capabilities_at
-from scheduling.capabilities import Capability
 from scheduling.fit.outcome import PlacementOutcome, SetOutcome, outcomes, worst
 from scheduling.gang.tree import ConstraintTree, build_tree
 from scheduling.topology.levels import domain_of
@@ -125,7 +124,7 @@ def outcomes_on(
         for task, node in nodes.items()
         if node in labels
     }
-    return tree, outcomes(tree, places, paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities)
+    return tree, outcomes(tree, places, paths=capabilities.by_paths)
 
 
 def judge(
