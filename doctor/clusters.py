@@ -22,6 +22,7 @@ from cluster.kinds import (
 from doctor.facts import ClusterObject, ObservedCluster, UnreadCluster
 from pools.clusters.connect import cluster_for
 from pools.clusters.kinds import (
+    gang_kinds,
     leads_to,
     owned_kinds,
     pod_group_kinds,
@@ -115,7 +116,7 @@ def _queues(cluster: ClusterApi, uid: str, label: str) -> list[ClusterObject] | 
 
 def _kinds() -> tuple[Kind, ...]:
     """The kinds that this product creates, those of all scheduler backends included; pods first."""
-    return (POD, *pod_group_kinds(), SERVICE, SECRET, COMPUTE_DOMAIN, *scheduler_pool_kinds())
+    return (POD, *gang_kinds(), SERVICE, SECRET, COMPUTE_DOMAIN, *scheduler_pool_kinds())
 
 
 def _scan(cluster: ClusterApi, kind: Kind, uid: str, label: str) -> Iterator[ClusterObject]:

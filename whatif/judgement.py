@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pools.clusters.capabilities import capabilities_at, capabilities_of
+from pools.documents.backend import version_of
 from pools.models import Platform
 from pools.pod_templates.applied import node_selection, tolerations_of
 from scheduling.backends.registry import scheduler_backend
@@ -122,7 +123,7 @@ class Resubmission:
             group.placement.terms,
             levels=self._target.levels,
             scheduler_type=backend.scheduler_type,
-            scheduler_version=backend.scheduler_version,
+            scheduler_version=version_of(backend),
         )
         tasks = []
         for task in group.tasks:

@@ -197,7 +197,7 @@ def _doubled_objects(
         if obj.is_pod_group:
             by_generation[_generation(obj, group)].append(obj)
     for pod_groups in by_generation.values():
-        forms = {pod_group.name.count("-") for pod_group in pod_groups}
+        forms = {pod_group.name.count("-") > 1 for pod_group in pod_groups}
         if (
             len({(pod_group.api, pod_group.namespace) for pod_group in pod_groups}) > 1
             or len(forms) > 1
@@ -207,7 +207,7 @@ def _doubled_objects(
 
 
 def _generation(obj: ClusterObject, group: GroupRow) -> str:
-    """The generation in a pod group's name, which is ``<group>[-<generation>[-<set>]]``."""
+    """The generation in a pod group's name: ``<group>[-<generation>]``, in a tree with places behind it."""
     suffix = obj.name.removeprefix(group.uuid.hex).strip("-")
     return suffix.partition("-")[0] if obj.name.startswith(group.uuid.hex) else obj.name
 

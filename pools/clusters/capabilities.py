@@ -6,7 +6,7 @@ its scheduler might not keep.
 
 from dataclasses import dataclass, replace
 
-from pools.documents.backend import queues_of
+from pools.documents.backend import queues_of, version_of
 from pools.models import Backend
 from scheduling.backends.registry import installed
 from scheduling.capabilities import MEANING, Capabilities, Capability, SchedulerVersion
@@ -14,7 +14,7 @@ from scheduling.capabilities import MEANING, Capabilities, Capability, Scheduler
 
 def capabilities_of(backend: Backend) -> Capabilities:
     own_queues = queues_of(backend).own
-    return capabilities_at(backend.scheduler_type, backend.scheduler_version, own_queues=own_queues)
+    return capabilities_at(backend.scheduler_type, version_of(backend), own_queues=own_queues)
 
 
 def capabilities_at(scheduler_type: str, version: str, *, own_queues: bool = False) -> Capabilities:

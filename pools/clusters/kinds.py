@@ -13,6 +13,7 @@ from cluster.kinds import PRIORITY_CLASS, Kind
 from scheduling.backends.base import ResourceKind
 from scheduling.backends.facets import JoinedQueues, SchedulerBackend
 from scheduling.backends.registry import installed
+from scheduling.capabilities import Capability, SchedulerVersion
 
 
 def as_kind(resource: ResourceKind) -> Kind:
@@ -29,6 +30,24 @@ def pod_group_kinds() -> tuple[Kind, ...]:
     """Of all schedulers."""
     pod_groups = {kind for scheduler in installed().values() if (kind := pod_group_kind(scheduler))}
     return tuple(sorted(pod_groups, key=_api))
+
+
+def parent_kinds(scheduler_type: str, version: str) -> tuple[Kind, ...]:
+    """The kinds of what may stand above a scheduler's pod groups, in order of creation.
+
+    There is none at a version that does not hold several sets as one gang; ``version`` empty: not known.
+    """
+    scheduler = installed().get(scheduler_type)
+    if scheduler is None:
+        return ()
+    capabilities = scheduler.rendering.capabilities(SchedulerVersion.parse_known(version))
+    return tuple(map(as_kind, scheduler.parents)) if Capability.GANG_MULTI_SET in capabilities else ()
+
+
+def gang_kinds() -> tuple[Kind, ...]:
+    """The kinds of pod groups and of what stands above them, of all schedulers, in order of deletion."""
+    parents = [as_kind(kind) for scheduler in installed().values() for kind in reversed(scheduler.parents)]
+    return (*pod_group_kinds(), *parents)
 
 
 def scheduler_pool_kinds() -> tuple[Kind, ...]:
@@ -123,6 +142,7 @@ def _scheduler_kinds() -> Iterator[ResourceKind]:
     for scheduler in installed().values():
         if scheduler.pod_group:
             yield scheduler.pod_group
+        yield from scheduler.parents
         yield from scheduler.rendering.pool_kinds
     for queues in _joined_queues():
         yield from queues.owned_kinds

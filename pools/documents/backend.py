@@ -169,6 +169,11 @@ def _queue_settings(document: QueueDocument, backend: Backend) -> dict[str, Any]
     return {name: before[name] for name in LASTING if name in before} | written
 
 
+def version_of(backend: Backend) -> str:
+    """The version of a backend's scheduler, with the gates that it is known to have; empty: not known."""
+    return backend.scheduler_version
+
+
 def queues_of(backend: Backend, *, node_gpus: Callable[[], float] = lambda: -1) -> QueueSettings:
     """The settings in force. ``node_gpus`` counts the GPUs of the nodes of the backend's pools."""
     own = backend.queue_settings

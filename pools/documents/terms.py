@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from pools.documents.backend import queues_of
+from pools.documents.backend import queues_of, version_of
 from pools.models import Pool
 from scheduling.terms import SchedulingTerms
 from scheduling.topology.levels import Levels
@@ -21,7 +21,7 @@ def terms_of(pool: Pool, *, installation: UUID, queue: str, levels: Levels) -> S
         namespace=backend.namespace,
         scheduler_type=backend.scheduler_type,
         scheduler_name=backend.scheduler_name,
-        scheduler_version=backend.scheduler_version,
+        scheduler_version=version_of(backend),
         queue=queue,
         queue_label=queues.label,
         shard=queues.shard,

@@ -52,6 +52,7 @@ _DEFINITIONS = (
     "podgroups.scheduling.run.ai podgroups.scheduling.k8s.io queues.scheduling.run.ai "
     "topologies.kai.scheduler workloads.kueue.x-k8s.io computedomains.resource.nvidia.com"
 )
+_GROUPS = "podgroups compositepodgroups workloads"
 _OWN = "get list create patch delete"
 
 RULES = (
@@ -74,7 +75,7 @@ RULES = (
     Rule((WORKER, WEB), "", "pods/log", "get", in_namespace=True),
     Rule((WORKER,), "scheduling.run.ai", "podgroups", _OWN, in_namespace=True),
     Rule((WORKER,), "scheduling.run.ai", "bindrequests", "list", in_namespace=True),
-    Rule((WORKER,), "scheduling.k8s.io", "podgroups", "get list create delete", in_namespace=True),
+    Rule((WORKER,), "scheduling.k8s.io", _GROUPS, "get list create delete", in_namespace=True),
     Rule((WORKER,), "kueue.x-k8s.io", "workloads", "get list create delete", in_namespace=True),
     Rule((WORKER,), "resource.nvidia.com", "computedomains", "get list create delete", in_namespace=True),
     Rule(
@@ -83,7 +84,7 @@ RULES = (
     Rule((WORKER,), "", "namespaces", "get", in_namespace=True),
     Rule((OBSERVER,), "", "pods events", "list watch", in_namespace=True),
     Rule((OBSERVER,), "scheduling.run.ai", "podgroups", "list watch", in_namespace=True),
-    Rule((OBSERVER,), "scheduling.k8s.io", "podgroups", "list watch", in_namespace=True),
+    Rule((OBSERVER,), "scheduling.k8s.io", _GROUPS, "list watch", in_namespace=True),
     Rule((OBSERVER,), "kueue.x-k8s.io", "workloads", "list watch", in_namespace=True),
     Rule((OBSERVER,), "resource.nvidia.com", "computedomains", "list watch", in_namespace=True),
     Rule((OBSERVER,), "resource.k8s.io", "resourceclaimtemplates", "list watch", in_namespace=True),

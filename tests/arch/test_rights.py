@@ -25,7 +25,14 @@ from cluster.kinds import (
 from doctor import clusters as doctor_clusters
 from localcluster.directories import CHECKOUT
 from pools.clusters.guard import CONFIG_MAP_NAME
-from pools.clusters.kinds import as_kind, owned_kinds, pod_group_kinds, pool_kinds, scheduler_pool_kinds
+from pools.clusters.kinds import (
+    as_kind,
+    gang_kinds,
+    owned_kinds,
+    pod_group_kinds,
+    pool_kinds,
+    scheduler_pool_kinds,
+)
 from pools.preflight.checks import CHANNEL_CLASS
 from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, rights_of
 from scheduling.backends.registry import installed
@@ -81,7 +88,7 @@ def _defined():
 
 def _made():
     """What a task group has in its namespace."""
-    return [POD, kinds.SERVICE, SECRET, kinds.COMPUTE_DOMAIN, *pod_group_kinds()]
+    return [POD, kinds.SERVICE, SECRET, kinds.COMPUTE_DOMAIN, *gang_kinds()]
 
 
 def _queues():
@@ -153,7 +160,7 @@ CALLS = {
             kinds.COMPUTE_DOMAIN,
             RESOURCE_CLAIM_TEMPLATE,
             RESOURCE_SLICE,
-            *pod_group_kinds(),
+            *gang_kinds(),
             *_topologies(),
             *_queues(),
             *_joined(),

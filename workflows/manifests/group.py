@@ -39,6 +39,7 @@ class GroupObjects:
     """The template that NVIDIA's controller creates for ``compute_domain``; empty: there is none."""
 
     topologies: tuple[Manifest, ...]
+    parents: tuple[Manifest, ...]
     pod_groups: tuple[Manifest, ...]
     service: Manifest | None
 
@@ -58,6 +59,7 @@ class GroupObjects:
             *self.secrets,
             *domain,
             *self.topologies,
+            *self.parents,
             *self.pod_groups,
             *service,
             *self.pods.values(),
@@ -207,6 +209,10 @@ class Renderer:
     def pod_groups(self) -> tuple[Manifest, ...]:
         return tuple(group for gang in self._gangs.values() for group in gang.pod_groups)
 
+    def parents(self) -> tuple[Manifest, ...]:
+        """What stands above the pod groups, in order of creation."""
+        return tuple(parent for gang in self._gangs.values() for parent in gang.parents)
+
     def sets(self) -> Mapping[str, str]:
         return {name: words for gang in self._gangs.values() for name, words in gang.sets.items()}
 
@@ -223,6 +229,7 @@ def render_group(values: GroupValues) -> GroupObjects:
         compute_domain=renderer.compute_domain(),
         claim_template=renderer.claim_template,
         topologies=renderer.topologies(),
+        parents=renderer.parents(),
         pod_groups=renderer.pod_groups(),
         service=renderer.service(),
         pods={task.name: renderer.pod(task) for task in values.tasks},

@@ -19,7 +19,8 @@ from cluster.kinds import (
     RESOURCE_SLICE,
     Kind,
 )
-from pools.clusters.kinds import as_kind, pod_group_kind
+from pools.clusters.kinds import as_kind, parent_kinds, pod_group_kind
+from pools.documents.backend import version_of
 from pools.models import (
     Backend,
     ForeignUsage,
@@ -53,6 +54,7 @@ from workflows.values.observation import (
     see_event,
     see_joined,
     see_node,
+    see_parent,
     see_pod,
     see_pod_group,
     see_queue,
@@ -72,6 +74,8 @@ class Followed:
     has_nvlink: bool
     namespaces: frozenset[str]
     schedulers: tuple[SchedulerBackend, ...]
+    parents: frozenset[tuple[str, Kind]] = frozenset()
+    """The namespaces in which objects of a kind may stand above pod groups."""
 
 
 def clusters_to_follow() -> list[Followed]:
@@ -86,15 +90,22 @@ def clusters_to_follow() -> list[Followed]:
 def _followed(uid: str, backends: list[Backend]) -> Followed:
     living = [backend for backend in backends if backend.deleted_at is None]
     groups = TaskGroup.objects.filter(backend__in=backends, released_at=None).order_by()
-    frozen = set(groups.values_list("placement__namespace", "placement__scheduler_type").distinct())
-    now = {(backend.namespace, backend.scheduler_type) for backend in living}
-    named = sorted({str(kind) for _, kind in frozen | now})
+    columns = ("placement__namespace", "placement__scheduler_type", "placement__scheduler_version")
+    rows = groups.values_list(*columns).distinct()
+    frozen = {(str(namespace), str(kind), version or "") for namespace, kind, version in rows}
+    now = {(backend.namespace, backend.scheduler_type, version_of(backend)) for backend in living}
+    named = sorted({kind for _, kind, _ in frozen | now})
     return Followed(
         uid,
         (living or backends)[0],
         Pool.objects.filter(backend__in=living, nvlink=True).exists(),
-        frozenset(str(namespace) for namespace, _ in frozen | now),
+        frozenset(namespace for namespace, _, _ in frozen | now),
         tuple(scheduler for name in named if (scheduler := installed().get(name))),
+        frozenset(
+            (namespace, parent)
+            for namespace, kind, version in frozen | now
+            for parent in parent_kinds(kind, version)
+        ),
     )
 
 
@@ -189,6 +200,20 @@ def sources_of(followed: Followed) -> Iterator[Source]:
                     kind, pod_group_reducer(scheduler), recorded, namespace=namespace, label=own_label
                 )
         yield source(EVENT, event_reducer(followed.schedulers), list, namespace=namespace)
+    yield from _parent_sources(followed, own_label)
+
+
+def _parent_sources(followed: Followed, own_label: str) -> Iterator[Source]:
+    """What stands above pod groups."""
+    for namespace, kind in sorted(followed.parents, key=str):
+        yield Source(
+            cluster_uid=followed.uid,
+            kind=kind,
+            namespace=namespace,
+            label_selector=own_label,
+            reduce=partial(see_parent, kind.name),
+            recorded=partial(_recorded_objects, followed.uid, namespace, kind),
+        )
 
 
 def _foreign_sources(followed: Followed, own_label: str) -> Iterator[Source]:

@@ -304,6 +304,11 @@ def see_pod_group(obj: Mapping[str, Any], *, api: str, read_back: ReadBack) -> O
     )
 
 
+def see_parent(kind: str, obj: Mapping[str, Any]) -> ObjectSeen | None:
+    """That there is something above pod groups; nothing is read in it, and its scheduler writes no status."""
+    return _object(kind, obj["metadata"])
+
+
 def see_compute_domain(obj: Mapping[str, Any]) -> ObjectSeen | None:
     return _object("ComputeDomain", obj["metadata"], status=obj.get("status"))
 

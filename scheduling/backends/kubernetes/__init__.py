@@ -2,8 +2,8 @@
 
 from scheduling.backends.base import ReadBack
 from scheduling.backends.facets import SchedulerBackend
-from scheduling.backends.kubernetes.features import COMPOSITE, FEATURES, POD_GROUP, WORKLOAD
-from scheduling.backends.kubernetes.render import Kubernetes as Kubernetes
+from scheduling.backends.kubernetes.gang import Kubernetes as Kubernetes
+from scheduling.backends.kubernetes.group_kinds import COMPOSITE, FEATURES, POD_GROUP, WORKLOAD
 
 _IMPLEMENTATION = Kubernetes()
 

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduling.backends.base import Manifest
-from scheduling.backends.kubernetes.group_tree import MAX_DEPTH, Group
+from scheduling.backends.kubernetes.group_tree import MAX_DEPTH, TreeGroup
 from scheduling.errors import Fault, Path
 from scheduling.sentences import count_of
 from scheduling.topology.requirements import describe
@@ -18,14 +18,14 @@ MAX_TEMPLATES = 8
 """Of pod groups, and of composites, in one template (``WorkloadMaxPodGroupTemplates`` of 1.37.2)."""
 
 
-def shape_of(group: Group) -> Hashable:
+def shape_of(group: TreeGroup) -> Hashable:
     """What tells groups apart for a Workload."""
     if not group.children:
         return (group.level, len(group.tasks))
     return (group.level, len(group.children), frozenset(map(shape_of, group.children)))
 
 
-def check_tree(root: Group, *, path: Path) -> list[Fault]:
+def check_tree(root: TreeGroup, *, path: Path) -> list[Fault]:
     """The faults of a tree that is too deep, or too wide for a faithful Workload."""
     faults = []
     if root.depth > MAX_DEPTH:
@@ -46,7 +46,7 @@ def check_tree(root: Group, *, path: Path) -> list[Fault]:
     return faults
 
 
-def _by_kind(group: Group) -> Iterator[dict[Hashable, Group]]:
+def _by_kind(group: TreeGroup) -> Iterator[dict[Hashable, TreeGroup]]:
     """The first child of each shape: of the pod groups, and of the composites."""
     for is_composite in (False, True):
         children = [child for child in group.children if bool(child.children) == is_composite]
@@ -54,17 +54,17 @@ def _by_kind(group: Group) -> Iterator[dict[Hashable, Group]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Templates:
+class WorkloadTemplates:
     """The names of templates, by the name of each group that is made from one."""
 
     names: Mapping[str, str]
     root: Manifest
 
 
-def templates_of(root: Group, specs: Mapping[str, Manifest]) -> Templates:
+def templates_of(root: TreeGroup, specs: Mapping[str, Manifest]) -> WorkloadTemplates:
     """The templates of a tree; ``specs`` are those of its groups without what names other objects."""
     maker = _Maker(specs)
-    return Templates(maker.names, maker.template([root]))
+    return WorkloadTemplates(maker.names, maker.template([root]))
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class _Maker:
     names: dict[str, str] = field(default_factory=dict)
     count: int = 0
 
-    def template(self, alike: Sequence[Group]) -> Manifest:
+    def template(self, alike: Sequence[TreeGroup]) -> Manifest:
         """One template for groups that are alike, of one place in the tree of templates."""
         name, self.count = f"t{self.count}", self.count + 1
         self.names.update({group.name: name for group in alike})
@@ -81,7 +81,7 @@ class _Maker:
         fields = ("podGroupTemplates", "compositePodGroupTemplates")
         children = [child for group in alike for child in group.children]
         for entry, is_composite in zip(fields, (False, True), strict=True):
-            by_shape: dict[Hashable, list[Group]] = {}
+            by_shape: dict[Hashable, list[TreeGroup]] = {}
             for child in children:
                 if bool(child.children) == is_composite:
                     by_shape.setdefault(shape_of(child), []).append(child)

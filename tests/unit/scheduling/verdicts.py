@@ -10,7 +10,7 @@ import sys
 from scheduling.backends.default import Default
 from scheduling.backends.kai import Kai
 from scheduling.backends.kubernetes import Kubernetes
-from scheduling.backends.kubernetes.render import WITH_COMPOSITES
+from scheduling.backends.kubernetes.gang import WITH_COMPOSITES
 from scheduling.backends.kueue import Kueue
 from tests.unit.scheduling.build import gang, levels, shaped
 from tests.unit.scheduling.use_cases import CASES, KEYS, NAMES

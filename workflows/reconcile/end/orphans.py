@@ -27,7 +27,7 @@ from cluster.errors import (
 )
 from cluster.interface import ClusterApi, Obj, serves
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
-from pools.clusters.kinds import pod_group_kinds
+from pools.clusters.kinds import gang_kinds
 from pools.models import Backend, Installation
 from scheduling import names
 from web.times import read_instant
@@ -59,7 +59,7 @@ class Orphan:
 
 def kinds_to_sweep() -> tuple[Kind, ...]:
     """The kinds of objects that groups have, in order of deletion."""
-    return (POD, *pod_group_kinds(), SERVICE, SECRET, COMPUTE_DOMAIN)
+    return (POD, *gang_kinds(), SERVICE, SECRET, COMPUTE_DOMAIN)
 
 
 def namespaces_of(cluster_uid: str) -> set[str]:
@@ -143,7 +143,7 @@ def _labelled(cluster: ClusterApi, namespace: str, label: str) -> Iterator[Orpha
                 raise
             continue  # then it has no object of the kind
         except RequestForbidden:  # said before the cluster looks whether it serves the kind
-            if kind not in pod_group_kinds() or serves(cluster, kind):
+            if kind not in gang_kinds() or serves(cluster, kind):
                 raise
 
 

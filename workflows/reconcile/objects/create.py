@@ -241,7 +241,14 @@ def _without(desired: _Desired, placed: Collection[str]) -> _Desired:
     group = replace(desired.group, pods=rest)
     if not rest:
         group = replace(
-            group, secrets=(), compute_domain=None, topologies=(), pod_groups=(), service=None, replaced={}
+            group,
+            secrets=(),
+            compute_domain=None,
+            topologies=(),
+            parents=(),
+            pod_groups=(),
+            service=None,
+            replaced={},
         )
     return replace(desired, group=group)
 
@@ -301,6 +308,9 @@ def desired_group(
             tuple(
                 group for generation in sorted(generations) for group in renderer.gangs[generation].pod_groups
             ),
+        ),
+        parents=tuple(
+            parent for generation in sorted(generations) for parent in renderer.gangs[generation].parents
         ),
         service=renderer.service(),
         pods=PodManifests(

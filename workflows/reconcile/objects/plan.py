@@ -102,6 +102,10 @@ class DesiredGroup:
     topologies: tuple[Obj, ...]
     pod_groups: tuple[Obj, ...]
     service: Obj | None
+
+    parents: tuple[Obj, ...] = ()
+    """What stands above the pod groups, in order of creation."""
+
     pods: PodManifests
 
     replaced: dict[str, tuple[str, ...]]
@@ -152,6 +156,7 @@ def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
             return GroupPlan(steps=(*steps, *domain), wait="template", remaining=(template,))
     topologies = {name: LiveObject(name, "", deleting=False) for name in observed.topologies}
     steps += _missing(desired.topologies, topologies)
+    steps += _missing_parents(desired.parents, observed.parents)
     steps += _missing(desired.pod_groups, observed.pod_groups)
     steps += _missing((desired.service,) if desired.service else (), observed.services)
     blocked = desired.blocked_pods(observed.pods)
@@ -183,13 +188,15 @@ def _later_pod_groups(desired: DesiredGroup, observed: LiveGroup) -> list[LiveOb
 
 def _ending(desired: DesiredGroup, observed: LiveGroup) -> tuple[str, ...]:
     """Desired objects that are being deleted: they must be gone before they can be created again."""
-    names = {obj["metadata"]["name"] for obj in (*desired.secrets, *desired.pod_groups)}
+    named = (*desired.secrets, *desired.parents, *desired.pod_groups)
+    names = {obj["metadata"]["name"] for obj in named}
     names |= {*desired.pods.names}
     names |= {obj["metadata"]["name"] for obj in (desired.compute_domain, desired.service) if obj}
     kinds = (
         observed.secrets,
         observed.domains,
         observed.pod_groups,
+        *observed.parents.values(),
         observed.services,
         observed.pods,
     )
@@ -201,6 +208,13 @@ def _ending(desired: DesiredGroup, observed: LiveGroup) -> tuple[str, ...]:
 def _missing(objs: Sequence[Obj], existing: ObjectsByName) -> tuple[Create, ...]:
     absent = tuple(obj for obj in objs if obj["metadata"]["name"] not in existing)
     return (Create(kind_of(absent[0]), absent),) if absent else ()
+
+
+def _missing_parents(parents: Sequence[Obj], existing: Mapping[Kind, ObjectsByName]) -> tuple[Create, ...]:
+    by_kind: dict[Kind, list[Obj]] = {}
+    for obj in parents:
+        by_kind.setdefault(kind_of(obj), []).append(obj)
+    return tuple(step for kind, objs in by_kind.items() for step in _missing(objs, existing.get(kind, {})))
 
 
 def plan_pods_down(pods: ObjectsByName, *, namespace: str, again: bool) -> GroupPlan:
@@ -218,10 +232,13 @@ def plan_rest_down(
     observed: LiveGroup, *, namespace: str, pod_group: Kind | None, claims: Collection[str]
 ) -> GroupPlan:
     """Delete the objects other than pods, the ComputeDomain last, and wait for all of them."""
-    order: list[tuple[Kind, ObjectsByName]] = [(SERVICE, observed.services), (SECRET, observed.secrets)]
-    if pod_group is not None:
-        order.insert(0, (pod_group, observed.pod_groups))
-    order.append((COMPUTE_DOMAIN, observed.domains))
+    order: list[tuple[Kind, ObjectsByName]] = [
+        *([(pod_group, observed.pod_groups)] if pod_group is not None else []),
+        *reversed(list(observed.parents.items())),
+        (SERVICE, observed.services),
+        (SECRET, observed.secrets),
+        (COMPUTE_DOMAIN, observed.domains),
+    ]
     steps: list[Delete] = []
     remaining: list[str] = []
     for kind, objs in order:

@@ -27,6 +27,7 @@ from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.nodes.health import node_policy, unhealthy_nodes
 from workflows.reconcile.assess.follow import ObservedPods
+from workflows.reconcile.view.group_reader import parent_kinds
 from workflows.reconcile.view.group_view import GroupView, TaskView, exit_actions_of, uncounted_tries_of
 from workflows.values.observation import DISRUPTION, POD_COLUMNS, POD_GROUP, PREEMPTED, PodSeen
 
@@ -367,6 +368,13 @@ def pod_groups(view: GroupView) -> tuple[dict[str, Any], ...]:
     """The pod groups as manifests with status, as scheduler backends read them."""
     rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, **_home(view))
     return tuple(row.as_manifest() for row in rows)
+
+
+def parents(view: GroupView) -> frozenset[tuple[str, str]]:
+    """What stands above the pod groups, by kind and name."""
+    kinds = [kind.name for kind in parent_kinds(view.placement)]
+    rows = ObservedObject.objects.filter(kind__in=kinds, group_uuid=view.uuid, **_home(view))
+    return frozenset(rows.values_list("kind", "name")) if kinds else frozenset()
 
 
 def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:

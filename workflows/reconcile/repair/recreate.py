@@ -30,6 +30,7 @@ from datetime import datetime
 from cluster.errors import RequestForbidden, ServerFault
 from cluster.interface import DeleteTarget, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, Kind
+from pools.clusters.kinds import kind_of
 from scheduling.sentences import listing
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.assess.follow import UNSEEN_GRACE, ObservedPods
@@ -75,6 +76,7 @@ def recreate_missing(
             return unclear
         domain = view.renderer.compute_domain()
         steps += [Create(COMPUTE_DOMAIN, (domain,))] if domain else []
+    steps += _missing_parents(view)
     steps += _missing_pod_groups(view)
     for step in steps:
         if failure := create_objects(step, cluster=cluster):
@@ -168,6 +170,21 @@ def _drop_pods(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry 
     return _delete(POD, targets, cluster, grace_seconds=0)
 
 
+def _missing_parents(view: GroupView) -> list[Create]:
+    """What stands above the pod groups and was not observed: nothing protects it, and pods wait for it."""
+    manifests = [parent for generation in _generations(view) for parent in view.gangs[generation].parents]
+    observed = observations.parents(view) if manifests else frozenset()
+    by_kind: dict[Kind, list[Obj]] = {}
+    for obj in manifests:
+        if (obj["kind"], obj["metadata"]["name"]) not in observed:
+            by_kind.setdefault(kind_of(obj), []).append(obj)
+    return [Create(kind, objs) for kind, objs in by_kind.items()]
+
+
+def _generations(view: GroupView) -> list[int]:
+    return sorted({task.generation for task in view.tasks})
+
+
 def _missing_pod_groups(view: GroupView) -> list[Create]:
     """The pod groups that were not observed; one of another generation is of no use to its pods."""
     observed = {group["metadata"]["name"] for group in observations.pod_groups(view)}
@@ -180,8 +197,7 @@ def _missing_pod_groups(view: GroupView) -> list[Create]:
 
 def _pod_groups(view: GroupView) -> list[Create]:
     kind = pod_group_kind(view.placement)
-    generations = sorted({task.generation for task in view.tasks})
-    groups = tuple(group for generation in generations for group in view.gangs[generation].pod_groups)
+    groups = tuple(group for generation in _generations(view) for group in view.gangs[generation].pod_groups)
     return [Create(kind, requests(view, groups))] if kind is not None and groups else []
 
 

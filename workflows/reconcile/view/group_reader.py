@@ -50,13 +50,17 @@ ObjectsByName = Mapping[str, LiveObject]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveGroup:
-    """A group's objects by name. ``template`` is the claim template of its ComputeDomain."""
+    """A group's objects by name. ``template`` is the claim template of its ComputeDomain.
+
+    ``parents`` stand above the pod groups, by kind in order of creation.
+    """
 
     secrets: ObjectsByName = field(default_factory=dict)
     domains: ObjectsByName = field(default_factory=dict)
     template: LiveObject | None = None
     topologies: frozenset[str] = frozenset()
     pod_groups: ObjectsByName = field(default_factory=dict)
+    parents: Mapping[Kind, ObjectsByName] = field(default_factory=dict)
     services: ObjectsByName = field(default_factory=dict)
     pods: ObjectsByName = field(default_factory=dict)
 
@@ -64,6 +68,11 @@ class LiveGroup:
 def pod_group_kind(placement: GroupPlacement) -> Kind | None:
     """The kind of the group's pod groups; None for a scheduler that has none."""
     return kinds.pod_group_kind(scheduler_backend(placement.terms.scheduler_type))
+
+
+def parent_kinds(placement: GroupPlacement) -> tuple[Kind, ...]:
+    """The kinds of what may stand above its pod groups, in order of creation."""
+    return kinds.parent_kinds(placement.terms.scheduler_type, placement.terms.scheduler_version)
 
 
 def owner_labels(group: UUID, placement: GroupPlacement) -> dict[str, str]:
@@ -93,6 +102,7 @@ class GroupReader:
             template=self._template(domains),
             topologies=self.topologies(topologies),
             pod_groups=self._pod_groups(),
+            parents={kind: self._of(kind) for kind in parent_kinds(self._placement)},
             services=self._of(SERVICE),
             pods=self.pods(),
         )
@@ -145,6 +155,7 @@ class GroupReader:
             domains=domains,
             template=self._any_template() if self._placement.nvlink else None,
             pod_groups=self._pod_groups(gone_if_unserved=True),
+            parents={kind: self._if_served(kind) for kind in parent_kinds(self._placement)},
             services=self._of(SERVICE),
         )
 

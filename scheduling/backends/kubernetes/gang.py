@@ -31,7 +31,7 @@ from scheduling.backends.base import (
 )
 from scheduling.backends.by_table import ByTable
 from scheduling.backends.kubernetes import reasons
-from scheduling.backends.kubernetes.features import (
+from scheduling.backends.kubernetes.group_kinds import (
     API,
     COMPOSITE,
     COMPOSITE_GATE,
@@ -40,7 +40,7 @@ from scheduling.backends.kubernetes.features import (
     SWITCHED_ON,
     WORKLOAD,
 )
-from scheduling.backends.kubernetes.group_tree import Group, lay_out
+from scheduling.backends.kubernetes.group_tree import TreeGroup, lay_out
 from scheduling.backends.kubernetes.workload import check_tree, templates_of
 from scheduling.backends.plain_texts import PlainTexts
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
@@ -159,7 +159,7 @@ def _constrained(tree: ConstraintTree) -> list[Any]:
     return [node.path for node in tree.root.walk() if node.constraint]
 
 
-def _spec(request: GangRequest, group: Group) -> Manifest:
+def _spec(request: GangRequest, group: TreeGroup) -> Manifest:
     """The spec of a group without what names other objects, as its template has it."""
     gang = {"minGroupCount": len(group.children)} if group.children else {"minCount": len(group.tasks)}
     spec: Manifest = {"schedulingPolicy": {"gang": gang}}
@@ -171,7 +171,7 @@ def _spec(request: GangRequest, group: Group) -> Manifest:
     return spec
 
 
-def _references(root: Group, group: Group, templates: Mapping[str, str]) -> Manifest:
+def _references(root: TreeGroup, group: TreeGroup, templates: Mapping[str, str]) -> Manifest:
     parent = {"parentCompositePodGroupName": group.parent} if group.parent else {}
     return {
         **parent,
@@ -180,7 +180,7 @@ def _references(root: Group, group: Group, templates: Mapping[str, str]) -> Mani
 
 
 def _manifest(
-    request: GangRequest, kind: ResourceKind, name: str, spec: Manifest, *, words: Group | None = None
+    request: GangRequest, kind: ResourceKind, name: str, spec: Manifest, *, words: TreeGroup | None = None
 ) -> Manifest:
     annotations = dict(request.annotations)
     if words is not None:
@@ -202,7 +202,7 @@ def _manifest(
     }
 
 
-def _pods(request: GangRequest, groups: Collection[Group]) -> Mapping[str, PodParts]:
+def _pods(request: GangRequest, groups: Collection[TreeGroup]) -> Mapping[str, PodParts]:
     pods: dict[str, PodParts] = {}
     for group in groups:
         spec: Manifest = {"schedulingGroup": {"podGroupName": group.name}}
@@ -213,7 +213,7 @@ def _pods(request: GangRequest, groups: Collection[Group]) -> Mapping[str, PodPa
     return pods
 
 
-def _words(group: Group) -> str:
+def _words(group: TreeGroup) -> str:
     """A group's set as people name it."""
     words = describe(group.path)
     return words if group.is_set or group.children else f"the remaining tasks of {words}"
