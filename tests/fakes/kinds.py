@@ -10,9 +10,19 @@ KAI_QUEUE = as_kind(features.QUEUE)
 KAI_TOPOLOGY = as_kind(features.TOPOLOGY)
 KAI_BIND_REQUEST = as_kind(features.BIND_REQUEST)
 POD_GROUP = as_kind(KUBERNETES.pod_group)
+GROUP_WORKLOAD, COMPOSITE = map(as_kind, KUBERNETES.parents)
 WORKLOAD = as_kind(KUEUE.pod_group)
 
 KUEUE_QUEUES = tuple(map(as_kind, KUEUE.joined_queues.owned_kinds))
 """In order of creation: Topology, ResourceFlavor, ClusterQueue, LocalQueue."""
 
-FURTHER = (KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY, POD_GROUP, WORKLOAD, *KUEUE_QUEUES)
+FURTHER = (
+    KAI_POD_GROUP,
+    KAI_QUEUE,
+    KAI_TOPOLOGY,
+    POD_GROUP,
+    GROUP_WORKLOAD,
+    COMPOSITE,
+    WORKLOAD,
+    *KUEUE_QUEUES,
+)

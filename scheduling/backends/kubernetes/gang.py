@@ -82,7 +82,9 @@ class Kubernetes(PlainTexts, ByTable):
                 f"Kubernetes {OLDEST} or later is needed; the cluster runs {version}."
             )
         if pod_group_schema is None:
-            raise UnsupportedCapability(f"The cluster does not serve PodGroups of {API}. {SWITCHED_ON}")
+            raise UnsupportedCapability(
+                f"The cluster does not serve {API}, which has PodGroups. {SWITCHED_ON}"
+            )
         return version
 
     def check(
