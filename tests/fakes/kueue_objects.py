@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from scheduling.backends.kueue import Kueue
-from scheduling.backends.kueue.features import WORKLOAD
+from scheduling.backends.kueue.features import FEATURES, WORKLOAD
 
 GPU = "nvidia.com/gpu"
 LOCAL_QUEUE, CLUSTER_QUEUE, FLAVOR = Kueue.joined_kinds
@@ -85,15 +85,18 @@ def key_of(obj):
 
 
 def workload_crd(*, pod_sets=8):
-    """The served Workload of Kueue 0.17: what tells its version."""
-    request = {"properties": {"podsetSliceRequiredTopologyConstraints": {"type": "array"}}}
-    items = {"properties": {"topologyRequest": request}}
-    spec = {"properties": {"podSets": {"type": "array", "maxItems": pod_sets, "items": items}}}
-    schema = {"openAPIV3Schema": {"properties": {"spec": spec}}}
-    return {
-        "metadata": {"name": WORKLOAD.crd},
-        "spec": {"versions": [{"name": "v1beta2", "served": True, "schema": schema}]},
-    }
+    """The served Workload: every field that is looked up, and what tells Kueue 0.17."""
+    schema = {"properties": {}}
+    for feature in (feature for feature in FEATURES if feature.resource == WORKLOAD):
+        below = schema["properties"]
+        for step in feature.path:
+            below = below.setdefault(step, {"properties": {}})["properties"]
+    fields = schema["properties"]["spec"]["properties"]["podSets"].pop("properties")
+    fields["topologyRequest"]["properties"]["podsetSliceRequiredTopologyConstraints"] = {}
+    items = {"maxItems": pod_sets, "items": {"properties": fields}}
+    schema["properties"]["spec"]["properties"]["podSets"] |= items
+    version = {"name": "v1beta2", "served": True, "schema": {"openAPIV3Schema": schema}}
+    return {"metadata": {"name": WORKLOAD.crd}, "spec": {"versions": [version]}}
 
 
 def _stop(policy):
