@@ -99,7 +99,7 @@ class BackendAdmin(ConfigurationAdmin):
                 "fields": (
                     *("name", "description", "enabled", "kubeconfig", "context", "namespace"),
                     *SETTINGS,
-                    *("queue_settings", "start_barrier", "imex_dns_names"),
+                    *("queue_settings", "start_barrier", "imex_dns_names", "composite_pod_groups"),
                 )
             },
         ),

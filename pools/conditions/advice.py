@@ -52,6 +52,7 @@ GOOD_STATUS: Mapping[str, str] = {
     "NamespaceReady": "True",
     "Synced": "True",
     "ForeignObjects": "False",
+    "CompositesHeld": "True",
     "OthersSeen": "True",
     "QueuesSeen": "True",
     "SlicesSeen": "True",
@@ -71,6 +72,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "NamespaceReady": ("namespace ready", "no namespace"),
     "Synced": ("in line", "not in line"),
     "ForeignObjects": ("no foreign objects", "foreign objects"),
+    "CompositesHeld": ("composites held", "composites not held"),
     "OthersSeen": ("other tenants' pods seen", "other tenants' pods not seen"),
     "QueuesSeen": ("queues seen", "queues not seen"),
     "SlicesSeen": ("NVLink channels seen", "NVLink channels not seen"),
@@ -81,6 +83,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
 _MINOR = frozenset(
     {
         "ComputeDomainServed",
+        "CompositesHeld",
         "OthersSeen",
         "QueuesSeen",
         "SlicesSeen",
@@ -114,6 +117,7 @@ TO_DO: Mapping[str, str] = {
     "hand.",
     "Synced": "Read the message; the sync is repeated every 5 s.",
     "ForeignObjects": "Rename or delete what the message names, if it may go; the service never touches it.",
+    "CompositesHeld": "Read the message. Sets inside sets are refused meanwhile; all else goes on.",
     "OthersSeen": "Grant the observer the role osmo-topology-others, or know that verdicts count what "
     "other tenants' pods use as free.",
     "QueuesSeen": "Grant the observer the rights of deploy/rbac/cluster.yaml (list and watch queues), or "

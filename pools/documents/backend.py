@@ -129,6 +129,11 @@ class BackendDocument(Document):
         description="Whether the driver's gate IMEXDaemonsWithDNSNames is on, as it is by default; "
         "no API shows it.",
     )
+    composite_pod_groups: bool = Field(
+        False,
+        description="Kubernetes' own scheduler: somebody vouches that it has the gate CompositePodGroup, "
+        "which no API shows; else a trial decides.",
+    )
     dashboard_url: Line = ""
     grafana_url: Line = ""
     router_address: Line = ""
@@ -169,9 +174,17 @@ def _queue_settings(document: QueueDocument, backend: Backend) -> dict[str, Any]
     return {name: before[name] for name in LASTING if name in before} | written
 
 
+COMPOSITES_HELD = "CompositesHeld"
+"""The condition that a scheduler has its hidden gate."""
+
+
 def version_of(backend: Backend) -> str:
-    """The version of a backend's scheduler, with the gates that it is known to have; empty: not known."""
-    return backend.scheduler_version
+    """The version of a backend's scheduler, with the gate that it is known to have; empty: not known."""
+    version, scheduler = backend.scheduler_version, installed().get(backend.scheduler_type)
+    is_held = any(c["type"] == COMPOSITES_HELD and c["status"] == "True" for c in backend.conditions)
+    if version and is_held and scheduler is not None and scheduler.hidden_gate:
+        return f"{version} ({scheduler.hidden_gate})"
+    return version
 
 
 def queues_of(backend: Backend, *, node_gpus: Callable[[], float] = lambda: -1) -> QueueSettings:

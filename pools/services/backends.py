@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from cluster.configured_files import kubeconfig_places
 from cluster.errors import CredentialProgram, UnusableFile
-from pools import selectors
+from pools import conditions, selectors
 from pools.checks.backend import (
     check_backend,
     check_backend_serves_pools,
@@ -362,6 +362,7 @@ def _write(
     backend.revision = record(config_type=BACKEND, name=backend.name, content=content, change=change)
     if probe is not None:
         backend.scheduler_version = ""  # of another address or scheduler
+        backend.conditions = conditions.without(backend.conditions, [shape.COMPOSITES_HELD])
         note_probe(backend, probe)
     backend.save()
     if before and shard != shape.shard_of(backend):

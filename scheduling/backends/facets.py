@@ -308,6 +308,8 @@ class SchedulerBackend:
     """``schedulerName`` of pods where the backend's configuration gives none."""
     pod_group: ResourceKind | None
     """The kind of its pod groups, to watch and sweep; None if it has none."""
+    hidden_gate: str = ""
+    """Its feature gate that some capabilities need and no API shows; a trial or a person says it is on."""
     parents: tuple[ResourceKind, ...] = ()
     """The kinds of what stands above its pod groups, in order of creation; to sweep."""
     read_back: ReadBack

@@ -3,13 +3,20 @@
 from scheduling.backends.base import ReadBack
 from scheduling.backends.facets import SchedulerBackend
 from scheduling.backends.kubernetes.gang import Kubernetes as Kubernetes
-from scheduling.backends.kubernetes.group_kinds import COMPOSITE, FEATURES, POD_GROUP, WORKLOAD
+from scheduling.backends.kubernetes.group_kinds import (
+    COMPOSITE,
+    COMPOSITE_GATE,
+    FEATURES,
+    POD_GROUP,
+    WORKLOAD,
+)
 
 _IMPLEMENTATION = Kubernetes()
 
 KUBERNETES = SchedulerBackend(
     scheduler_name="default-scheduler",
     pod_group=POD_GROUP,
+    hidden_gate=COMPOSITE_GATE,
     parents=(WORKLOAD, COMPOSITE),
     read_back=ReadBack(),
     features=FEATURES,
