@@ -50,6 +50,11 @@ ATTEMPTS_ENDED = Counter(
     "Attempts of groups that were followed by another one: preempted, node_lost, failed.",
     ("backend", "cause"),
 )
+WAKES = Counter(
+    "osmo_scheduler_wakes",
+    "Waiting groups at which a scheduler was made to look again: it does not notice that others' pods end.",
+    ("backend",),
+)
 ORDER_SEARCHES = Counter(
     "osmo_order_searches",
     "Waiting gangs for which another order of their sets was sought: proposed, none, and skipped where the "

@@ -16,6 +16,7 @@ because callers then ask for the type of a scheduler.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Protocol
 from uuid import UUID
@@ -219,6 +220,14 @@ class AdmissionBeforePods(Protocol):
 
     def switched_off(self, pod_group: Manifest) -> Manifest:
         """The pod group as one that gets no room before somebody switches it on."""
+
+    def wake(
+        self, pod_group: Mapping[str, Any], *, version: SchedulerVersion | None, now: datetime
+    ) -> Manifest | None:
+        """The merge patch by which the scheduler looks again at a pod group for which it found no room.
+
+        None where it does so by itself, where it found none just now, and after some such patches.
+        """
 
     def nodes(
         self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, DomainPath]

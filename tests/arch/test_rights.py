@@ -178,6 +178,8 @@ CALLS = {
     ("workflows/reconcile/objects/room.py", "get"): ([WORKER], _admitting),
     ("workflows/reconcile/form/edit.py", "get"): ([WORKER], _editable),
     ("workflows/reconcile/form/edit.py", "patch"): ([WORKER], lambda: [POD, *_editable()]),
+    ("workflows/reconcile/form/waking.py", "get"): ([WORKER], _admitting),
+    ("workflows/reconcile/form/waking.py", "patch"): ([WORKER], _admitting),
     ("workflows/reconcile/repair/ended_peers.py", "patch"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/view/group_reader.py", "scan"): (
         [WORKER],

@@ -40,6 +40,7 @@ from workflows.reconcile.form.pinning import advance_pins
 from workflows.reconcile.form.relaxing import advance_patience
 from workflows.reconcile.form.reordering import advance_order
 from workflows.reconcile.form.resizing import resize
+from workflows.reconcile.form.waking import wake
 from workflows.reconcile.objects.apply import NameTaken, retry_for
 from workflows.reconcile.objects.avoiding import avoidance_changes
 from workflows.reconcile.objects.create import (
@@ -282,6 +283,7 @@ class Reconciliation:
         if changes := queued_changes(view):
             record(self.lease, changes)
             return None
+        wake(view, self.lease, self.cluster)
         self.observed = self.observed or ObservedPods(pods={}, gone_at={}, complete=True)
         most = SILENT_SECONDS if observations.observer_is_silent(view) else SAFETY_SECONDS
         waited = (view.now - _waits_since(view)).total_seconds()

@@ -14,6 +14,7 @@ WORKLOAD = ResourceKind("kueue.x-k8s.io/v1beta2", "Workload", "workloads")
 _GANG = (
     ("queueName",),
     ("active",),
+    ("maximumExecutionTimeSeconds",),
     ("priority",),
     ("priorityClassRef", "name"),
     ("podSets", "name"),

@@ -64,6 +64,11 @@ def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
     return tuple(dict.fromkeys(_reasons(waiting)))
 
 
+def lacks_room(message: str) -> bool:
+    """Whether Kueue says in a condition that the nodes have no room."""
+    return bool(_PARTIAL.search(message) or _NONE.search(message))
+
+
 def _reasons(waiting: Waiting) -> Iterator[WaitingReason]:
     if not waiting.pod_groups:
         yield WaitingReason("PodGroupMissing", "The Workload of the task group is not in the cluster yet.")

@@ -11,6 +11,7 @@ Source: Kueue's main of August 2026 (after v0.19.2), seen running; its definitio
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -28,7 +29,7 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.kueue import admissions, installation, own_queues, queues, reasons
+from scheduling.backends.kueue import admissions, installation, own_queues, queues, reasons, waking
 from scheduling.backends.kueue.assignment import nodes_of_tasks, pod_set_answers, read_assignment
 from scheduling.backends.kueue.features import WORKLOAD
 from scheduling.backends.kueue.pod_sets import PodSet, pod_sets
@@ -122,6 +123,11 @@ class Kueue(PlainTexts, ByTable):
 
     def switched_off(self, pod_group: Manifest) -> Manifest:
         return {**pod_group, "spec": {**pod_group["spec"], "active": False}}
+
+    def wake(
+        self, pod_group: Mapping[str, Any], *, version: SchedulerVersion | None, now: datetime
+    ) -> Manifest | None:
+        return waking.wake(pod_group, version=version, now=now)
 
     def nodes(
         self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, DomainPath]

@@ -59,7 +59,7 @@ def _nodes():
 
 
 NODES = tuple(_nodes())
-DOMAINS = {one.name: tuple(one.labels[level.label] for level in LEVELS) for one in NODES}
+DOMAINS = {entry.name: tuple(entry.labels[level.label] for level in LEVELS) for entry in NODES}
 
 
 def _kept(manifest):

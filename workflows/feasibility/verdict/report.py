@@ -243,6 +243,26 @@ def feasibility(
     ]
 
 
+def fits_now(group: GroupValues, *, cluster: str, now: datetime) -> bool:
+    """Whether there is room for a group that waits, on the nodes and in its queue as observed."""
+    terms = group.placement.terms
+    capabilities = capabilities_at(terms.scheduler_type, terms.scheduler_version)
+    observed = observed_nodes(
+        cluster,
+        selectors=selectors_of([group]),
+        levels=terms.levels,
+        capabilities=capabilities,
+        without=[group.uuid],
+    )
+    if not observed.snapshot.nodes:
+        return False
+    demands = list(demands_of([group], capabilities=capabilities))
+    (verdict,) = _verdicts(
+        [group], demands, observed, cluster=cluster, capabilities=capabilities, now=now, submitted_to=None
+    )
+    return verdict.answer is Answer.NOW
+
+
 def demands_of(groups: Sequence[GroupValues], *, capabilities: Capabilities) -> Iterator[GangDemand]:
     """The demand of each group; of many groups only the first are given another order of their sets.
 

@@ -1,0 +1,23 @@
+"""Room that a real Kueue does not see, or sees twice: what the service does about it."""
+
+from tests.e2e.conftest import RACK, workflow
+from tests.e2e.kueue_queues import complete, workloads
+
+SAME_RACK = "one: {gpu: 4, topology: [{key: rack}]}"
+
+
+def test_a_gang_that_waited_for_a_pod_that_is_not_kueues_is_woken_once_it_is_gone(world, queues):
+    """Kueue 0.17 never looks again by itself: on a quiet cluster the gang would wait for ever."""
+    pool = world.make_pool(scheduler="kueue", racks=1, size=2)
+    queues.make(pool, RACK)
+    world.view.block(f"{pool}-r0-1")
+    name = world.submit(pool, workflow(("g", list("ab")), resources=SAME_RACK))
+    world.wait(
+        lambda: world.groups(name)["g"]["waiting_reason"] or "", lambda text: "No domain has room" in text
+    )
+    world.view.unblock(f"{pool}-r0-1")
+    world.wait_group(name, "g", "RUNNING")
+    assert any(" SchedulerWoken: " in line for line in world.service.events(name))
+    (workload,) = workloads(world, name)
+    assert workload["spec"]["maximumExecutionTimeSeconds"] > 60 * 365 * 86400
+    complete(world, name)
