@@ -25,6 +25,7 @@ class ByTable:
     needs: Mapping[Capability, SchedulerVersion]
     max_levels: int
     pool_kinds: tuple[ResourceKind, ...] = ()
+    prefers_by_affinity = False
 
     def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
         return Capabilities(self.name, supported_at(self.needs, version or self.oldest), self.max_levels)
@@ -46,6 +47,7 @@ class ByTable:
             domains=domains,
             unsupported_preferred=unsupported_preferred,
             queue_timeout=queue_timeout,
+            prefers_by_affinity=self.prefers_by_affinity,
         )
         if tree is not None and not faults:
             faults = self.bounds(tree, capabilities)
@@ -74,6 +76,7 @@ class ByTable:
             capabilities=self.capabilities(request.terms.version),
             domains=None,
             unsupported_preferred=request.terms.unsupported_preferred,
+            prefers_by_affinity=self.prefers_by_affinity,
         )
         if tree is None:
             raise InvalidSpec(

@@ -294,6 +294,8 @@ class SchedulerTraits:
     """It places sets one after the other in an order that rendering chooses, also while the gang waits."""
     fits_best: bool = False
     """It assigns nodes to lists of equal pods by the best fit (``scheduling.fit.best_fit``)."""
+    prefers_by_affinity: bool = False
+    """A preference is no set but node affinity of pods, to a domain that the service's search chooses."""
     consolidates: bool = False
     """It may move running work that may be preempted, of any queue, for a gang that may be, too."""
     hides_unlabelled: bool = False

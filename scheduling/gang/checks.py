@@ -35,12 +35,14 @@ def check_gang(
     domains: Collection[DomainPath] | None,
     unsupported_preferred: PreferenceWord = "refuse",
     queue_timeout: float | None = None,
+    prefers_by_affinity: bool = False,
 ) -> tuple[list[Fault], list[Notice], ConstraintTree | None]:
     """Find every fault, and what the user should know of a gang that is accepted.
 
     ``domains`` are the places of the pool's nodes, None or empty if no node is known; ``queue_timeout`` is
     in seconds, None for none. The tree, of the first stage and without ignored preferences, is given only
-    when the requirements are sound.
+    when the requirements are sound. ``prefers_by_affinity``: preferences are node affinity of pods alone, so
+    the scheduler has to hold only sets that are required, and the tree has no others.
     """
     ignoring = unsupported_preferred == "warn" and Capability.TOPOLOGY_PREFERRED not in capabilities
     unsound = check_requirements(gang, levels)
@@ -54,6 +56,8 @@ def check_gang(
         return in_order(faults), [], None
     tree = grow(gang, levels, ignore_preferred=ignoring)
     notices = dropped_preferences(tree)
+    if prefers_by_affinity:
+        tree = grow(gang, levels, ignore_preferred=True)
     if ignoring:
         notices += _ignored(gang, capabilities)
     placed_by_topology = places_by_topology(capabilities)

@@ -1,7 +1,7 @@
 """Kubernetes' own scheduler as a scheduler backend."""
 
 from scheduling.backends.base import ReadBack
-from scheduling.backends.facets import SchedulerBackend
+from scheduling.backends.facets import SchedulerBackend, SchedulerTraits
 from scheduling.backends.kubernetes.gang import Kubernetes as Kubernetes
 from scheduling.backends.kubernetes.group_kinds import (
     COMPOSITE,
@@ -20,6 +20,7 @@ KUBERNETES = SchedulerBackend(
     parents=(WORKLOAD, COMPOSITE),
     read_back=ReadBack(),
     features=FEATURES,
+    traits=SchedulerTraits(prefers_by_affinity=True),
     rendering=_IMPLEMENTATION,
     texts=_IMPLEMENTATION,
 )

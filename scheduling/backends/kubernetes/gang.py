@@ -9,7 +9,10 @@ Specs are immutable but for a gang's minimum, and a PodGroup with live pods cann
 groups contain the generation, and new groups get new names. Pods that join a PodGroup whose peers have
 finished wait for ever; therefore a retry renders the living tasks as a gang of the next generation.
 
-There is no preferred level. Source: kube-scheduler and kube-apiserver 1.37.2, run.
+There is no preferred level: the service's own search chooses a domain for each preference
+(``fit.preferring``), and node affinity leads the pods there. It counts inside a gang and never blocks one.
+
+Source: kube-scheduler and kube-apiserver 1.37.2, run.
 """
 
 import json
@@ -44,9 +47,9 @@ from scheduling.backends.kubernetes.group_tree import TreeGroup, lay_out
 from scheduling.backends.kubernetes.workload import check_tree, templates_of
 from scheduling.backends.plain_texts import PlainTexts
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
-from scheduling.errors import Fault, UnsupportedCapability, in_order
-from scheduling.gang.checks import PreferenceWord, check_gang
-from scheduling.gang.tree import ConstraintTree
+from scheduling.errors import Fault, UnsupportedCapability
+from scheduling.gang.checks import PreferenceWord
+from scheduling.gang.tree import ConstraintTree, grow
 from scheduling.topology.levels import MAX_LEVELS, DomainPath, Levels
 from scheduling.topology.requirements import Gang, describe
 
@@ -68,11 +71,14 @@ class Kubernetes(PlainTexts, ByTable):
         Capability.GANG_MULTI_SET: WITH_COMPOSITES,
         Capability.GANG_REPLACE_TASK: OLDEST,
         Capability.TOPOLOGY_REQUIRED: OLDEST,
+        Capability.TOPOLOGY_PREFERRED: OLDEST,
+        Capability.TOPOLOGY_BOTH_TYPES: OLDEST,
         Capability.TOPOLOGY_MIXED_PODS: OLDEST,
         Capability.TOPOLOGY_EQUAL_SETS: WITH_COMPOSITES,
         Capability.TOPOLOGY_NESTED: WITH_COMPOSITES,
     }
     max_levels = MAX_LEVELS
+    prefers_by_affinity = True
     meanings = reasons.MEANINGS
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
@@ -97,7 +103,7 @@ class Kubernetes(PlainTexts, ByTable):
         unsupported_preferred: PreferenceWord = "refuse",
         queue_timeout: float | None = None,
     ) -> Checked:
-        faults, notices, tree = check_gang(
+        checked = super().check(
             gang,
             levels,
             capabilities=capabilities,
@@ -105,13 +111,17 @@ class Kubernetes(PlainTexts, ByTable):
             unsupported_preferred=unsupported_preferred,
             queue_timeout=queue_timeout,
         )
-        if tree is not None and Capability.GANG_MULTI_SET in capabilities:
-            faults = in_order([*faults, *check_tree(lay_out(tree, ""), path=gang.path)])
-        return Checked(tuple(map(_advised, faults)), tuple(notices))
+        return replace(checked, faults=tuple(map(_advised, checked.faults)))
+
+    def bounds(self, tree: ConstraintTree, capabilities: Capabilities) -> list[Fault]:
+        if Capability.GANG_MULTI_SET not in capabilities:
+            return []
+        return check_tree(lay_out(tree, ""), path=tree.gang.path)
 
     def render(self, request: GangRequest) -> RenderedGang:
         """Create the groups of a gang. Raises for one that they cannot hold."""
         tree = self.tree(request)
+        with_preferences = grow(request.gang, request.terms.levels)
         root = lay_out(tree, names.uneditable_pod_group(request.group, generation=request.generation))
         if faults := check_tree(root, path=request.gang.path):
             raise UnsupportedCapability(f'Task group "{request.gang.name}" cannot be held.', faults)
@@ -142,7 +152,7 @@ class Kubernetes(PlainTexts, ByTable):
             ),
             pods=_pods(request, groups),
             topologies=(),
-            constraints=applied(tree, {path: sets[path] for path in _constrained(tree)}),
+            constraints=applied(with_preferences, {path: sets[path] for path in _constrained(tree)}),
             sets={group.name: _words(group) for group in groups},
         )
 

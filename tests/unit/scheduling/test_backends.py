@@ -162,7 +162,7 @@ def test_kubernetes_gives_a_gang_one_pod_group_at_one_level():
     assert rendered.topologies == ()
 
 
-@pytest.mark.parametrize("asked", [gang("a b: rack? r"), gang("a: zone! z, rack! r", "b: zone! z")])
+@pytest.mark.parametrize("asked", [gang("a b: rack? r ~60"), gang("a: zone! z, rack! r", "b: zone! z")])
 def test_kubernetes_never_weakens_what_it_cannot_say(asked):
     with pytest.raises(UnsupportedCapability) as caught:
         Kubernetes().render(request(asked, POOL))

@@ -52,7 +52,8 @@ def test_kai_holds_everything_and_default_nothing():
     assert Kai().capabilities(SchedulerVersion(0, 17)).held == EVERYTHING
     assert Kai().capabilities(None).held == EVERYTHING - {Capability.QUEUE_PREEMPTION_DELAY}
     assert Default().capabilities(None).held == {"gang.replace_task"}
-    alone = {"gang", "gang.replace_task", "topology.mixed_pods", "topology.required"}
+    alone = {"gang", "gang.replace_task", "topology.both_types", "topology.mixed_pods"}
+    alone |= {"topology.preferred", "topology.required"}
     assert Kubernetes().capabilities(SchedulerVersion.parse("1.37")).held == alone
     assert Kubernetes().capabilities(SchedulerVersion.parse_known("1.38 (CompositePodGroup)")).held == {
         *alone,

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from scheduling.backends.default import Default
 from scheduling.backends.kai import Kai
-from scheduling.backends.kubernetes import Kubernetes
+from scheduling.backends.kueue import Kueue
 from scheduling.errors import format_path
 from scheduling.gang.nvlink import ChannelClaim, check_nvlink
 from scheduling.gang.soundness import check_requirements
@@ -132,11 +132,11 @@ def test_a_task_that_leaves_the_group_may_name_what_it_likes():
 
 
 def test_a_scheduler_that_cannot_hold_it_refuses_it_where_it_is_written():
-    backend = Kubernetes()
-    asked = gang("a b", topology="rack? r")
+    backend = Kueue()
+    asked = gang("a b", topology="rack? r ~60")
     checked = backend.check(asked, POOL, capabilities=backend.capabilities(None))
     assert [(format_path(f.path), f.capability) for f in checked.faults] == [
-        ("groups[0].topology[0].requirementType", "topology.preferred")
+        ("groups[0].topology[0].waitSeconds", "topology.relax_pending")
     ]
     assert Default().check(asked, POOL, capabilities=Default().capabilities(None)).faults
 

@@ -87,6 +87,16 @@ GOLDEN = {
           -00 | rack | 2 a b
         """,
     ),
+    "use case 4: preferences are no groups": (CASES[4], KEYS[4], "root | - | 8 a b c d e f g h"),
+    "a preferred zone around required racks is none either": (
+        gang("a b: zone? z, rack! r", "c d: zone? z, rack! s"),
+        "zone rack",
+        """
+        root | - | 2
+          -00 | rack | 2 a b
+          -01 | rack | 2 c d
+        """,
+    ),
     "sets in sets in sets": (
         gang("a: zone! z, spine! s, rack! r", "b: zone! z, spine! s, rack! q", "c: zone! z, spine! t", "d"),
         "zone spine rack",
@@ -214,6 +224,14 @@ def test_the_parts_of_a_tree_keep_the_users_words():
     }
     words = [group["metadata"]["annotations"]["osmo.topology_set"] for group in rendered.pod_groups]
     assert json.loads(words[0]) == [["zone", "Ä"], ["rack", "r"]]
+
+
+def test_a_preference_is_reported_as_applied_although_no_group_carries_it():
+    rendered = render(gang("a b: zone! z, rack? r", "c: zone! z"))
+    assert [(line.key, line.requirement, line.subgroup) for line in rendered.constraints] == [
+        ("zone", "required", ROOT),
+        ("rack", "preferred", ""),
+    ]
 
 
 def test_a_generation_has_names_of_its_own():

@@ -160,7 +160,7 @@ ON_KUBERNETES = {
     "case 1 is held": (1, set()),
     "case 2 is no gang": (2, {"gang.multi_set"}),
     "case 3 is nested": (3, {"gang.multi_set", "topology.nested"}),
-    "case 4 is preferred and nested": (4, {"gang.multi_set", "topology.preferred", "topology.nested"}),
+    "case 4 is held, for preferences are no sets": (4, set()),
 }
 
 

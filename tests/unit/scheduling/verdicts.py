@@ -71,16 +71,16 @@ ASKED = {
         {},
         ". multi_set+nested . required nested",
     ),
-    "rather one rack": (gang("a b: rack? r"), {}, ". preferred preferred preferred ."),
+    "rather one rack": (gang("a b: rack? r"), {}, ". . . preferred ."),
     "rather one rack, or never mind": (
         gang("a b: rack? r"),
         WARN,
-        ". ~preference_ignored ~preference_ignored ~no_gang+~preference_ignored .",
+        ". . . ~no_gang+~preference_ignored .",
     ),
     "rather one rack, for a minute": (
         gang("a b: rack? r ~60"),
         {},
-        ". preferred+relax_pending preferred+relax_pending preferred+relax_pending relax_pending",
+        ". relax_pending relax_pending preferred+relax_pending relax_pending",
     ),
     "rather one rack, for a minute, or never mind": (
         gang("a b: rack? r ~60"),
@@ -91,8 +91,8 @@ ASKED = {
         gang("a b: rack? r ~3600"),
         {},
         (
-            "wait_beyond_queue_timeout preferred+relax_pending+wait_beyond_queue_timeout "
-            "preferred+relax_pending+wait_beyond_queue_timeout "
+            "wait_beyond_queue_timeout relax_pending+wait_beyond_queue_timeout "
+            "relax_pending+wait_beyond_queue_timeout "
             "preferred+relax_pending+wait_beyond_queue_timeout "
             "relax_pending+wait_beyond_queue_timeout"
         ),
@@ -100,27 +100,27 @@ ASKED = {
     "a zone, rather a rack": (
         gang("a b: zone! z, rack? r"),
         {},
-        ". preferred preferred preferred+required both_types",
+        ". . . preferred+required both_types",
     ),
     "a zone, rather a rack, or never mind": (
         gang("a b: zone! z, rack? r"),
         WARN,
-        ". ~preference_ignored ~preference_ignored required both_types",
+        ". . . required both_types",
     ),
     "a rack, rather a zone": (
         gang("a b: zone? z, rack! r"),
         {},
-        "~preference_implied preferred preferred preferred+required ~preference_implied",
+        "~preference_implied ~preference_implied ~preference_implied preferred+required ~preference_implied",
     ),
     "rather two racks of one zone": (
         gang("a b: zone? z, rack? r", "c d: zone? z, rack? s"),
         WARN,
-        ". ~preference_ignored ~preference_ignored ~no_gang+~preference_ignored nested",
+        ". . . ~no_gang+~preference_ignored nested",
     ),
     "two racks, rather of one zone": (
         gang("a b: zone? z, rack! r", "c d: zone? z, rack! s"),
         WARN,
-        ". multi_set ~preference_ignored required .",
+        ". multi_set . required .",
     ),
     "a zone for the group": (gang("a b", topology="zone! z"), {}, ". . . required ."),
     "a zone for the group, racks in it": (
@@ -144,18 +144,18 @@ ASKED = {
     "a zone for the group, for a minute, then rather": (
         gang("a b", topology="zone? z ~60"),
         {},
-        ". preferred+relax_pending preferred+relax_pending preferred+relax_pending relax_pending",
+        ". relax_pending relax_pending preferred+relax_pending relax_pending",
     ),
     "two racks, each for a time of its own": (
         gang("a b: rack? r ~60", "c d: rack? s ~120"),
         {},
-        ". multi_set+preferred+relax_pending preferred+relax_pending preferred+relax_pending relax_pending",
+        ". relax_pending relax_pending preferred+relax_pending relax_pending",
     ),
     "one rack, for two different times": (
         gang("a: rack? r ~60", "b: rack? r ~120"),
         {},
         (
-            "two_waits preferred+relax_pending+two_waits preferred+relax_pending+two_waits "
+            "two_waits relax_pending+two_waits relax_pending+two_waits "
             "preferred+relax_pending+two_waits relax_pending+two_waits"
         ),
     ),
@@ -171,7 +171,7 @@ ASKED = {
         gang("a: rack! r", "b: rack? r"),
         {},
         (
-            "required_and_preferred preferred+required_and_preferred preferred+required_and_preferred "
+            "required_and_preferred required_and_preferred required_and_preferred "
             "preferred+required+required_and_preferred required_and_preferred"
         ),
     ),

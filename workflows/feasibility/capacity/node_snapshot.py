@@ -84,22 +84,30 @@ def nodes_with_usage(
     return list(snapshot.nodes)
 
 
-def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
-    """The demand of a group at its current stage, with those preferences that have not given way."""
+def demand_of(
+    group: GroupValues, *, capabilities: Capabilities, with_preferences: bool = False
+) -> GangDemand:
+    """The demand of a group at its current stage, with those preferences that have not given way.
+
+    ``with_preferences``: also those that are node affinity of pods alone, for which no scheduler waits.
+    """
     gang, levels = group.gang(), group.placement.terms.levels
-    ignored = Capability.TOPOLOGY_PREFERRED not in capabilities
+    traits = traits_of(group.placement.terms.scheduler_type)
+    ignored = Capability.TOPOLOGY_PREFERRED not in capabilities or (
+        traits.prefers_by_affinity and not with_preferences
+    )
     tree = grow(gang, levels, ignore_preferred=True) if ignored else build_tree(gang, levels)
     count = 1 if ignored else len(stage_begins(gang))
     tree = ordered(tree, group.order)
     demand = GangDemand(
         tree if ignored else at_stage(tree, group.stage),
         _demands(group),
-        counts_largest=traits_of(group.placement.terms.scheduler_type).counts_largest,
+        counts_largest=traits.counts_largest,
         last=at_stage(tree, count - 1) if group.stage < count - 1 else None,
         cut=len(levels) - 1 if levels and _is_read_whole(group.placement) else None,
-        is_orderable=traits_of(group.placement.terms.scheduler_type).orders_sets,
-        is_pinnable=traits_of(group.placement.terms.scheduler_type).pins_sets,
-        is_best_fit=traits_of(group.placement.terms.scheduler_type).fits_best,
+        is_orderable=traits.orders_sets,
+        is_pinnable=traits.pins_sets,
+        is_best_fit=traits.fits_best,
     )
     return demand.at_preference_levels(group.preference_levels).pinned(group.pins)
 

@@ -37,6 +37,7 @@ from workflows.reconcile.objects.plan import (
     plan_create,
     plan_return,
 )
+from workflows.reconcile.objects.preferred_domains import PreferredDomains
 from workflows.reconcile.objects.rejoining import rejoin_changes, unplaceable
 from workflows.reconcile.objects.room import (
     RoomGone,
@@ -293,10 +294,12 @@ def desired_group(
     tries = [task_try for task_try in view.values.tasks if task_try.name in task_names]
     generations = {task_try.generation for task_try in tries}
     pins = DomainPins(view)
+    preferred = PreferredDomains(view, pins)
     ended = ended_tasks(view)
 
     def render(task_try: TaskTry) -> Obj:
-        return _pinned(renderer.pod(task_try, ended=ended), pins.of(task_try), task_try)
+        pod = preferred.lead(renderer.pod(task_try, ended=ended), task_try)
+        return _pinned(pod, pins.of(task_try), task_try)
 
     return DesiredGroup(
         namespace=view.placement.terms.namespace,

@@ -96,6 +96,15 @@ class DomainPins:
                     pins |= self._down_to(self._rank[requirement.key], node)
         return pins
 
+    def preferred(self, task: TaskTry) -> tuple[dict[str, str], ...]:
+        """The labels of its peers' domains that a task prefers; none without placed peers."""
+        led = (
+            self._down_to(self._rank[requirement.key], node)
+            for path, requirement in self._sets_of(task)
+            if not requirement.required and (node := self._peers.get(path))
+        )
+        return tuple(filter(None, led))
+
     @property
     def are_known(self) -> bool:
         """Whether the labels of all nodes that pin a task are known."""
