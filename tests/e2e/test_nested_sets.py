@@ -10,6 +10,10 @@ PARENTS = {
     "Workload": "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/workloads",
     "CompositePodGroup": "/apis/scheduling.k8s.io/v1alpha3/namespaces/{}/compositepodgroups",
 }
+PREFERRED = (
+    "left: {gpu: 4, topology: [{key: rack, group: left, requirementType: preferred}]}\n"
+    "    right: {gpu: 4, topology: [{key: rack, group: right, requirementType: preferred}]}"
+)
 TWO_RACKS = (
     "left: {gpu: 4, topology: [{key: zone, group: all}, {key: rack, group: left}]}\n"
     "    right: {gpu: 4, topology: [{key: zone, group: all}, {key: rack, group: right}]}"
@@ -44,9 +48,9 @@ def parents(world, name):
     ]
 
 
-def submit(world, pool, *, right):
-    """Two tasks in one rack and some in another, all in one zone."""
-    lines = workflow(("g", ["a", "b", *right]), resources=TWO_RACKS).splitlines()
+def submit(world, pool, *, right, resources=TWO_RACKS):
+    """Two tasks in one rack and some in another, all in one zone unless the resources say otherwise."""
+    lines = workflow(("g", ["a", "b", *right]), resources=resources).splitlines()
     placed = {"a": "left", "b": "left"} | dict.fromkeys(right, "right")
     for task, rack in placed.items():
         at = next(at for at, line in enumerate(lines) if f"name: {task}," in line)
@@ -85,6 +89,50 @@ def test_a_set_that_fits_waits_for_one_that_does_not_and_its_parent_is_made_agai
     (path,) = [path for kind, _, path in parents(world, name) if kind == "CompositePodGroup"]
     world.api.delete(path)
     world.wait(lambda: sorted(kind for kind, _, _ in parents(world, name)), lambda kinds: len(kinds) == 2)
+    world.service.cancel(name)
+    world.wait_released(name)
+    assert world.left(name) == []
+    assert parents(world, name) == []
+
+
+def test_preferred_racks_are_had_where_there_are_any_and_keep_nobody_waiting(world):
+    pool = world.make_pool(scheduler="kubernetes", racks=3, topology_keys=KEYS)
+    name = submit(world, pool, right=["c", "d"], resources=PREFERRED)
+    where = racks(world, name)
+    assert where["a"] == where["b"] != where["c"] == where["d"]
+    world.service.cancel(name)
+    world.wait_released(name)
+    name = submit(world, pool, right=["c", "d", "e"], resources=PREFERRED)
+    where = racks(world, name)
+    assert where["a"] == where["b"]
+    assert len({where[task] for task in "cde"}) == 2
+    world.service.cancel(name)
+    world.wait_released(name)
+    assert world.left(name) == []
+
+
+def test_a_task_tried_again_after_a_whole_set_has_finished_runs_in_its_own_rack(world, composites_backend):
+    world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
+    exits = {"RESCHEDULE": "3"}
+    pool = world.make_pool(scheduler="composites", racks=3, topology_keys=KEYS, default_exit_actions=exits)
+    name = submit(world, pool, right=["c", "d"])
+    world.wait_group(name, "g", "RUNNING")
+    before, where = world.bound_pods(name), racks(world, name)
+    of = {pod["metadata"]["labels"]["osmo.task_name"]: pod for pod in before}
+    for task in "cd":
+        world.annotate(of[task], exit_code="0", run_for="0s")
+    tasks = lambda: {row["name"]: row["status"] for row in world.groups(name)["g"]["tasks"]}  # noqa: E731
+    world.wait(tasks, lambda found: found["c"] == found["d"] == "COMPLETED")
+    world.annotate(of["b"], exit_code="3", run_for="0s")
+    old = {pod["metadata"]["name"] for pod in before}
+
+    def again():
+        pods = [pod for pod in world.pods(name) if pod["metadata"]["name"] not in old]
+        return [pod for pod in pods if pod["status"].get("phase") == "Running"]
+
+    (pod,) = world.wait(again, lambda pods: len(pods) == 1)
+    world.view.load_nodes()
+    assert world.view.domain(pod["spec"]["nodeName"], RACK) == where["a"]
     world.service.cancel(name)
     world.wait_released(name)
     assert world.left(name) == []
