@@ -1,5 +1,6 @@
 """A gang that its scheduler admits before it has pods: no pod without room, no room without a group."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -411,11 +412,28 @@ def test_room_that_cannot_be_used_is_given_back_and_asked_for_again(world, polic
     (attempt,) = Attempt.objects.filter(group=group)
     assert (attempt.loss, attempt.evidence) == ("preempted", "assigned_node_busy")
     assert "cannot be bound to node n-2" in attempt.message
+    assert fresh(group).avoided_nodes == ["n-2"]
     TaskGroup.objects.filter(pk=group.pk).update(attempt_not_before=timezone.now())
     world.settle()
+    assert "n-2" in json.dumps(workload(world)["spec"]["podSets"][0]["template"]["spec"]["affinity"])
     admit(world, "n-1", "n-3")
     world.settle()
     assert (statuses(group), hosts()) == (["RUNNING"] * 2, ["n-1", "n-3"])
+
+
+def test_nodes_on_which_pods_could_not_be_bound_stay_left_out_while_others_are_busy_too(world):
+    """Kueue takes the best fit, and would go back and forth between two nodes that it does not see in use."""
+    group = queued_gang(world)
+    for assigned, busy in (("n-2", ["n-2"]), ("n-3", ["n-3", "n-2"])):
+        admit(world, "n-1", assigned)
+        if assigned == "n-2":
+            take(world, "n-2", "n-3")
+        world.settle()
+        pass_time(world, 61)
+        world.settle()
+        assert fresh(group).avoided_nodes == busy
+        TaskGroup.objects.filter(pk=group.pk).update(attempt_not_before=timezone.now())
+        world.settle()
 
 
 def test_a_task_that_cannot_get_its_node_again_ends_by_the_policy_of_a_gang_that_has_run(world):

@@ -139,6 +139,8 @@ def _by_policy(lost: LostTask, policy: RecoveryPolicy) -> Response:
 
 def _blamed_nodes(losses: Sequence[LostTask], cause: LostTask) -> tuple[str, ...]:
     """The nodes on which tasks were lost: the cause's, and all that were lost together with it."""
+    if cause.evidence == ROOM_BUSY:
+        return tuple(dict.fromkeys(lost.node for lost in losses if lost.evidence == ROOM_BUSY))
     if cause.loss == Loss.PREEMPTED or cause.evidence == DOMAIN_DELETED:
         return ()
     together = [lost for lost in losses if lost.loss == cause.loss == Loss.NODE_LOST]

@@ -28,6 +28,7 @@ from workflows.lifecycle.pod_status import (
     BACKEND_CODE,
     NO_TRACES,
     OF_THE_ROOM,
+    ROOM_BUSY,
     START_TIMEOUT_CODE,
     UNEXPLAINED,
     PodReading,
@@ -321,9 +322,16 @@ class _TaskReader:
             message=reading.message,
             loss=reading.loss,
             evidence=reading.evidence,
-            node=task.node_name or (pod.node_name if pod else ""),
+            node=task.node_name or self._node_of(pod, reading),
             action=action,
         )
+
+    def _node_of(self, pod: PodSeen | None, reading: PodReading) -> str:
+        """The node of a pod, or that to which it could not be bound."""
+        if pod is None:
+            return ""
+        busy = self._observed.busy.get(pod.name) if reading.evidence == ROOM_BUSY else None
+        return busy.node if busy else pod.node_name
 
     def _action(self, task: TaskView, reading: PodReading) -> ExitAction | None:
         if reading.code is None or reading.evidence in OF_THE_ROOM:

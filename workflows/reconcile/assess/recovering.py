@@ -369,11 +369,15 @@ def _first_try(task: TaskView, *, generation: int) -> NewTry:
 def _avoided(view: GroupView, recovery: Recovery, out_of_domain: Sequence[str]) -> Sequence[str]:
     """The nodes that the next attempt avoids, those of the last losses first.
 
-    One that is out of the NVLink domain is avoided whatever the policy says: Kubernetes would use it again.
+    Two kinds are avoided whatever the policy says. One that is out of the NVLink domain: Kubernetes would use
+    it again. One to which a pod could not be bound, and those before it: their scheduler does not see what
+    uses them, and would assign the same ones again.
     """
-    most = view.placement.recovery.avoid_nodes
+    most, evidence = view.placement.recovery.avoid_nodes, recovery.cause.evidence
     last = [*recovery.nodes, *view.row.avoided_nodes, *out_of_domain]
-    always = {*out_of_domain, *(recovery.nodes[:1] if recovery.cause.evidence == DOMAIN_LOST_NODE else ())}
+    always = {*out_of_domain, *(recovery.nodes[:1] if evidence == DOMAIN_LOST_NODE else ())}
+    if evidence == ROOM_BUSY:
+        always |= {*recovery.nodes, *view.row.avoided_nodes}
     nodes = [node for rank, node in enumerate(dict.fromkeys(last)) if rank < most or node in always]
     return nodes[:MOST_AVOIDED]
 
