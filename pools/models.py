@@ -424,6 +424,9 @@ class Backend(models.Model):
         help_text="Inferred from served schemas; empty until the cluster was probed.",
     )
     card = models.JSONField(default=dict, editable=False, help_text="What the probe found.")
+    composites_tried = models.JSONField(
+        default=dict, db_default={}, editable=False, help_text="The last trial of composite pod groups."
+    )
     probed_at = models.DateTimeField(null=True, editable=False)
     synced_at = models.DateTimeField(null=True, editable=False)
     conditions = models.JSONField(default=list, editable=False)

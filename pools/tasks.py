@@ -18,7 +18,7 @@ from pools.clusters.probe import PROBE_SECONDS, READ_SECONDS, Address, Probe, en
 from pools.conditions import Condition
 from pools.models import Backend
 from pools.selectors import installation
-from pools.services import declared, sync
+from pools.services import composites, declared, sync
 from pools.services.observed import record_probe
 from scheduling.backends.registry import installed
 from web.operation.periodic import Periodic
@@ -76,6 +76,19 @@ def _probe(backend: Backend, silent: Probe | None) -> Probe | None:
     more = [ensure_namespace(cluster, backend.namespace), _writes_allowed(backend)] if lives else []
     record_probe(backend.pk, probe, address=address, more=more)
     return probe
+
+
+@shared_task(name="pools.try_composites")
+def try_composites(backend_id: int) -> None:
+    """Try whether a backend's scheduler holds composite pod groups."""
+    backend = Backend.objects.filter(pk=backend_id, deleted_at=None).first()
+    if backend is None:
+        return
+    cluster = cluster_for(backend, read_seconds=READ_SECONDS, seconds=PROBE_SECONDS)
+    try:
+        composites.record_condition(backend.pk, composites.try_composites(backend, cluster))
+    except ClusterError as error:  # the next one is due in ten minutes
+        log.warning("composites_not_tried", backend=backend.name, error=str(error))
 
 
 def _writes_allowed(backend: Backend) -> Condition:

@@ -117,7 +117,8 @@ TO_DO: Mapping[str, str] = {
     "hand.",
     "Synced": "Read the message; the sync is repeated every 5 s.",
     "ForeignObjects": "Rename or delete what the message names, if it may go; the service never touches it.",
-    "CompositesHeld": "Read the message. Sets inside sets are refused meanwhile; all else goes on.",
+    "CompositesHeld": "Switch composite pod groups on as the message says. Sets inside sets are refused "
+    "meanwhile; all else goes on.",
     "OthersSeen": "Grant the observer the role osmo-topology-others, or know that verdicts count what "
     "other tenants' pods use as free.",
     "QueuesSeen": "Grant the observer the rights of deploy/rbac/cluster.yaml (list and watch queues), or "

@@ -362,6 +362,7 @@ def _write(
     backend.revision = record(config_type=BACKEND, name=backend.name, content=content, change=change)
     if probe is not None:
         backend.scheduler_version = ""  # of another address or scheduler
+        backend.composites_tried = {}
         backend.conditions = conditions.without(backend.conditions, [shape.COMPOSITES_HELD])
         note_probe(backend, probe)
     backend.save()

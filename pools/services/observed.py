@@ -1,8 +1,6 @@
 """Writes of what was observed of backends: never configuration, so without history."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -10,11 +8,10 @@ from django.utils import timezone
 from pools import conditions
 from pools.clusters.probe import Address, Probe, conditions_of
 from pools.conditions import Condition
-from pools.documents.backend import COMPOSITES_HELD
 from pools.interfaces import usage
 from pools.models import Backend, Cluster, Pool
+from pools.services.composites import begins_trial, composites_condition
 from pools.services.recording import enqueue
-from scheduling.backends.kubernetes.group_kinds import COMPOSITES_SWITCHED_ON
 from scheduling.backends.registry import installed
 from scheduling.sentences import agree, count_of
 
@@ -50,6 +47,8 @@ def record_probe(
         if backend is None or address != Address.of(backend):
             return False
         back = note_probe(backend, probe, more=more)
+        if probe.reachable and begins_trial(backend, now=timezone.now()):
+            enqueue("pools.try_composites", backend.pk)
         backend.save(update_fields=[*_OBSERVED])
         if back:
             enqueue("pools.sync_backend", backend.pk)
@@ -58,7 +57,10 @@ def record_probe(
     return back
 
 
-_OBSERVED = ("card", "cluster", "conditions", "kubernetes_version", "probed_at", "scheduler_version")
+_OBSERVED = (
+    *("card", "cluster", "conditions", "kubernetes_version", "probed_at", "scheduler_version"),
+    "composites_tried",
+)
 
 
 def _note_cluster(backend: Backend, probe: Probe, *, now: datetime) -> None:
@@ -114,45 +116,6 @@ def _slices_condition(backend: Backend) -> list[Condition]:
         f"because ResourceSlices are not followed: {cluster.slices_problem}"
     )
     return [Condition(type="SlicesSeen", status="False", reason="NotFollowed", message=message)]
-
-
-def composites_condition(backend: Backend) -> list[Condition]:
-    """Whether its scheduler holds composites, as far as the cluster and its configuration say so.
-
-    A breach counts more than the word of a person, until that person saves the backend again.
-    """
-    scheduler = installed().get(backend.scheduler_type)
-    if scheduler is None or not scheduler.hidden_gate:
-        return []
-    findings = {finding["name"]: finding for finding in backend.card.get("findings", ())}
-    kinds = [kind.kind for kind in scheduler.parents if not _found(findings, kind.kind)]
-    missing = [str(findings.get(kind, {}).get("how", f"{kind} was not found")) for kind in kinds]
-    before = conditions.find(backend.conditions, COMPOSITES_HELD)
-    if missing:
-        return [_composites("False", "NotServed", f"{'; '.join(missing)}. {COMPOSITES_SWITCHED_ON}")]
-    if before and before["reason"] == BREACH and before["observedRevision"] == backend.revision:
-        return []
-    if backend.composite_pod_groups:
-        return [_composites("True", "Vouched", "The backend's composite_pod_groups says so.")]
-    if before is None or before["reason"] not in TRIED:
-        return [
-            _composites("Unknown", "NotTried", "No trial has shown yet whether the scheduler holds them.")
-        ]
-    return []
-
-
-BREACH = "Breach"
-"""The reason after a placement of sets inside sets that broke a required level."""
-TRIED = frozenset({"Held", "Ignored", BREACH})
-"""The reasons that a trial gives, and that stay until the next one."""
-
-
-def _composites(status: conditions.Status, reason: str, message: str) -> Condition:
-    return Condition(type=COMPOSITES_HELD, status=status, reason=reason, message=message)
-
-
-def _found(findings: Mapping[str, Mapping[str, Any]], name: str) -> bool:
-    return bool(findings.get(name, {}).get("found"))
 
 
 def _quarantine_condition(backend: Backend) -> list[Condition]:

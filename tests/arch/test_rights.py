@@ -91,6 +91,12 @@ def _made():
     return [POD, kinds.SERVICE, SECRET, kinds.COMPUTE_DOMAIN, *gang_kinds()]
 
 
+def _of_trials():
+    """What a trial of a hidden gate makes."""
+    tried = [s for s in installed().values() if s.hidden_gate]
+    return [POD, *(as_kind(kind) for s in tried for kind in (s.pod_group, *s.parents))]
+
+
 def _queues():
     return [as_kind(s.queues.queue) for s in installed().values() if s.queues]
 
@@ -139,6 +145,9 @@ CALLS = {
     ("pools/preflight/cluster.py", "scan"): ([WORKER], lambda: [NODE]),  # and see PREFLIGHT
     ("pools/preflight/cluster.py", "get"): ([WORKER, WEB], list),  # see PREFLIGHT
     ("pools/preflight/cluster.py", "list"): ([WORKER, WEB], list),  # see PREFLIGHT
+    ("pools/services/composites.py", "create"): ([WORKER], _of_trials),
+    ("pools/services/composites.py", "get"): ([WORKER], _of_trials),
+    ("pools/services/composites.py", "delete"): ([WORKER], _of_trials),
     ("pools/services/sync.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("pools/services/sync.py", "list"): ([WORKER], pool_kinds),
     ("pools/services/sync.py", "get"): ([WORKER], pool_kinds),

@@ -1,11 +1,17 @@
 """Whether a backend's scheduler holds composite pod groups: known by its cluster, a person, or a trial."""
 
-import pytest
+from datetime import timedelta
 
+import pytest
+from django.utils import timezone
+
+from cluster.errors import RequestForbidden
+from cluster.kinds import POD
 from pools import conditions, services, tasks
 from pools.clusters.capabilities import capabilities_of
 from pools.documents.backend import COMPOSITES_HELD, version_of
 from pools.models import Backend
+from pools.services import composites
 from scheduling.capabilities import Capability
 from tests.fakes.kinds import COMPOSITE
 
@@ -60,3 +66,54 @@ def test_another_scheduler_has_no_such_condition(cluster):
     document = {"kubeconfig": "/etc/kai"}
     services.put_backend(name="kai", document=document, change=ADMIN)
     assert held() is None
+
+
+def tried(verdict, monkeypatch, cluster):
+    """The condition after a trial whose objects show this."""
+    monkeypatch.setattr(composites, "SECONDS", 0.0)
+    monkeypatch.setattr(composites, "is_held", lambda pods, groups: verdict)
+    backend = register()
+    tasks.probe_backend(backend.pk)
+    before = cluster.objects
+    tasks.try_composites(backend.pk)
+    assert cluster.objects == before  # nothing of the trial is left
+    return held()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "want"),
+    [(True, ("True", "Held")), (False, ("False", "Ignored")), (None, ("Unknown", "NothingShown"))],
+)
+def test_a_trial_decides_and_leaves_nothing_behind(cluster, monkeypatch, verdict, want):
+    condition = tried(verdict, monkeypatch, cluster)
+    assert (condition["status"], condition["reason"]) == want
+    assert nests() is (verdict is True)
+    assert "v1.37.2" in condition["message"]
+
+
+def test_a_trial_is_due_daily_and_with_each_new_version(cluster, monkeypatch):
+    now = timezone.now()
+    tried(True, monkeypatch, cluster)
+    backend = Backend.objects.get()
+    assert not composites.begins_trial(backend, now=now + timedelta(hours=23))
+    assert composites.begins_trial(backend, now=now + timedelta(hours=25))
+    backend = Backend.objects.get()
+    backend.kubernetes_version = "v1.37.3"
+    assert composites.begins_trial(backend, now=now)
+
+
+def test_nobody_tries_where_a_person_vouches(cluster):
+    register(composite_pod_groups=True)
+    backend = Backend.objects.get()
+    assert backend.composites_tried == {}
+    assert not composites.begins_trial(backend, now=timezone.now())
+
+
+def test_what_exists_of_a_trial_goes_if_the_rest_cannot_be_made(cluster):
+    backend = register()
+    tasks.probe_backend(backend.pk)
+    before = cluster.objects
+    cluster.fail(RequestForbidden("no pods for you"), verb="create", kind=POD)
+    tasks.try_composites(backend.pk)
+    assert cluster.objects == before
+    assert held()["status"] == "Unknown"

@@ -7,6 +7,7 @@ import pytest
 
 from scheduling.backends.base import Waiting
 from scheduling.backends.kubernetes import Kubernetes
+from scheduling.backends.kubernetes.composites_trial import is_held
 from scheduling.capabilities import SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 from tests.unit.scheduling.build import GROUP, gang, levels, request
@@ -274,3 +275,23 @@ def test_the_text_of_a_composite_is_read_as_that_of_its_own_set():
 def _unplaced(group, message):
     condition = {"type": "PodGroupInitiallyScheduled", "status": "False", "message": message}
     return {**group, "status": {"conditions": [condition]}}
+
+
+BOUND, WAITING = {"spec": {"nodeName": "n"}}, {"spec": {}}
+TRIALS = {
+    "a pod was bound beside one that fits nowhere": ([BOUND, WAITING], [], False),
+    "the composite could place one group of two": ([WAITING, WAITING], [SIBLING], True),
+    "not even the set that fits was placed": (
+        [WAITING, WAITING],
+        [SIBLING.replace("1 scheduled", "0 scheduled")],
+        None,
+    ),
+    "nothing was said": ([WAITING, WAITING], [], None),
+}
+
+
+@pytest.mark.parametrize("phrase", TRIALS)
+def test_a_trial_of_composites_shows(phrase):
+    pods, texts, want = TRIALS[phrase]
+    groups = [_unplaced({"metadata": {"name": "g"}}, text) for text in texts]
+    assert is_held(pods, groups) is want

@@ -1,0 +1,162 @@
+"""Whether the scheduler of a backend holds composite pod groups: condition ``CompositesHeld``.
+
+No API shows the scheduler's gate, and without it sets inside sets are placed anywhere, in silence. So a trial
+decides (``scheduling.backends.kubernetes.composites_trial``), daily and when the version of the API server
+changes, unless an administrator vouches. A breach of a required level by a placement counts more than either.
+"""
+
+import time
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import uuid4
+
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from cluster.errors import ClusterError
+from cluster.interface import ClusterApi, Obj
+from cluster.kinds import POD
+from pools import conditions
+from pools.clusters.kinds import kind_of
+from pools.conditions import Condition
+from pools.documents.backend import COMPOSITES_HELD, queues_of
+from pools.models import Backend
+from pools.selectors import installation
+from scheduling import names
+from scheduling.backends.kubernetes.composites_trial import CompositesTrial, is_held, trial
+from scheduling.backends.kubernetes.group_kinds import COMPOSITES_SWITCHED_ON
+from scheduling.backends.registry import installed
+from web.times import read_instant
+
+EVERY: Final = timedelta(days=1)
+SOONER: Final = timedelta(minutes=10)
+"""Until the next trial after one that showed nothing."""
+SECONDS: Final = 40.0
+"""How long a trial may last; its objects are deleted then, and by the sweep of orphans at the latest."""
+POLL_SECONDS: Final = 1.0
+
+SHOWN, IGNORED, BREACH = "Held", "Ignored", "Breach"
+TRIED = frozenset({SHOWN, IGNORED, BREACH})
+"""The reasons that stay until a trial gives another one."""
+
+log = structlog.get_logger(__name__)
+
+
+def composites_condition(backend: Backend) -> list[Condition]:
+    """What the cluster and the configuration say by themselves; nothing where a trial has the word."""
+    scheduler = installed().get(backend.scheduler_type)
+    if scheduler is None or not scheduler.hidden_gate:
+        return []
+    if missing := _missing(backend):
+        return [_condition("False", "NotServed", f"{'; '.join(missing)}. {COMPOSITES_SWITCHED_ON}")]
+    before = conditions.find(backend.conditions, COMPOSITES_HELD)
+    if before and before["reason"] == BREACH and before["observedRevision"] == backend.revision:
+        return []
+    if backend.composite_pod_groups:
+        return [_condition("True", "Vouched", "The backend's composite_pod_groups says so.")]
+    if before is None or before["reason"] not in TRIED:
+        return [_condition("Unknown", "NotTried", "No trial has shown whether the scheduler holds them.")]
+    return []
+
+
+def _missing(backend: Backend) -> list[str]:
+    """Why objects that stand above pod groups are not served; empty if they are."""
+    scheduler = installed()[backend.scheduler_type]
+    findings = {finding["name"]: finding for finding in backend.card.get("findings", ())}
+    kinds = [kind.kind for kind in scheduler.parents if not findings.get(kind.kind, {}).get("found")]
+    return [str(findings.get(kind, {}).get("how", f"{kind} was not found")) for kind in kinds]
+
+
+def begins_trial(backend: Backend, *, now: datetime) -> bool:
+    """Whether a trial is due; if so, the row says that it was begun, and is to be saved."""
+    scheduler = installed().get(backend.scheduler_type)
+    if scheduler is None or not scheduler.hidden_gate or _missing(backend) or backend.deleted_at:
+        return False
+    reason = (conditions.find(backend.conditions, COMPOSITES_HELD) or {}).get("reason")
+    if reason == "Vouched" or conditions.status_of(backend.conditions, "NamespaceReady") != "True":
+        return False
+    tried_at = read_instant(backend.composites_tried.get("at"))
+    is_new = backend.composites_tried.get("kubernetes") != backend.kubernetes_version
+    if tried_at and not is_new and now < tried_at + (EVERY if reason in TRIED else SOONER):
+        return False
+    backend.composites_tried = {"at": now.isoformat(), "kubernetes": backend.kubernetes_version}
+    return True
+
+
+def try_composites(backend: Backend, cluster: ClusterApi) -> Condition:
+    """Make a trial in the backend's namespace, and delete its objects again. Raises ClusterError."""
+    objects = trial(
+        uuid4(),
+        installation=installation(),
+        namespace=backend.namespace,
+        scheduler_name=backend.scheduler_name,
+        priority_class=names.priority_class("LOW", prefix=queues_of(backend).prefix),
+    )
+    created: list[Obj] = []
+    try:
+        for obj in (*objects.parents, *objects.pod_groups, *objects.pods):
+            created.append(cluster.create(kind_of(obj), obj))  # noqa: PERF401 -- kept if one fails
+        verdict = _concluded(objects, cluster)
+    finally:
+        _remove(created, cluster)
+    version = backend.kubernetes_version
+    if verdict is None:
+        message = f"A trial on Kubernetes {version} showed nothing within {SECONDS:g} seconds."
+        return _condition("Unknown", "NothingShown", message)
+    if verdict:
+        return _condition("True", SHOWN, f"A trial on Kubernetes {version} has shown it.")
+    message = (
+        f"In a trial on Kubernetes {version} the scheduler placed one set of a tree of which another did not "
+        f"fit: it ignores composite pod groups. {COMPOSITES_SWITCHED_ON}"
+    )
+    return _condition("False", IGNORED, message)
+
+
+def _concluded(objects: CompositesTrial, cluster: ClusterApi) -> bool | None:
+    until = time.monotonic() + SECONDS
+    while True:
+        verdict = is_held(_live(objects.pods, cluster), _live(objects.pod_groups, cluster))
+        if verdict is not None or time.monotonic() > until:
+            return verdict
+        time.sleep(POLL_SECONDS)
+
+
+def _live(objs: tuple[Obj, ...], cluster: ClusterApi) -> list[Obj]:
+    live = (
+        cluster.get(kind_of(obj), obj["metadata"]["name"], namespace=obj["metadata"]["namespace"])
+        for obj in objs
+    )
+    return [obj for obj in live if obj is not None]
+
+
+def _remove(created: list[Obj], cluster: ClusterApi) -> None:
+    """Delete all objects, the last first; what cannot be deleted now the sweep of orphans deletes."""
+    for obj in reversed(created):
+        kind, metadata = kind_of(obj), obj["metadata"]
+        grace = 0 if kind == POD else None
+        with suppress(ClusterError):
+            cluster.delete(
+                kind,
+                metadata["name"],
+                uid=metadata["uid"],
+                namespace=metadata["namespace"],
+                grace_seconds=grace,
+            )
+
+
+def record_condition(backend_id: int, condition: Condition) -> None:
+    """Record what a trial or a placement has shown, unless the backend is gone."""
+    with transaction.atomic():
+        backend = Backend.objects.select_for_update().filter(pk=backend_id).first()
+        if backend is None:
+            return
+        backend.conditions = conditions.upsert(
+            backend.conditions, [condition], now=timezone.now(), observed_revision=backend.revision
+        )
+        backend.save(update_fields=["conditions"])
+
+
+def _condition(status: conditions.Status, reason: str, message: str) -> Condition:
+    return Condition(type=COMPOSITES_HELD, status=status, reason=reason, message=message)
