@@ -232,7 +232,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
     "explanation/fit.md": {
         "How it is checked": (
             "tests/unit/scheduling/fit",
-            "tests/cluster/test_fit_native.py",
+            "tests/verdicts/test_verdicts.py",
         ),
     },
     "reference/explain.md": {
