@@ -37,8 +37,8 @@ SECONDS: Final = 40.0
 """How long a trial may last; its objects are deleted then, and by the sweep of orphans at the latest."""
 POLL_SECONDS: Final = 1.0
 
-SHOWN, IGNORED, BREACH = "Held", "Ignored", "Breach"
-TRIED = frozenset({SHOWN, IGNORED, BREACH})
+PROVEN, IGNORED, BREACH = "Held", "Ignored", "Breach"
+TRIED = frozenset({PROVEN, IGNORED, BREACH})
 """The reasons that stay until a trial gives another one."""
 
 log = structlog.get_logger(__name__)
@@ -106,7 +106,7 @@ def try_composites(backend: Backend, cluster: ClusterApi) -> Condition:
         message = f"A trial on Kubernetes {version} showed nothing within {SECONDS:g} seconds."
         return _condition("Unknown", "NothingShown", message)
     if verdict:
-        return _condition("True", SHOWN, f"A trial on Kubernetes {version} has shown it.")
+        return _condition("True", PROVEN, f"A trial on Kubernetes {version} has shown it.")
     message = (
         f"In a trial on Kubernetes {version} the scheduler placed one set of a tree of which another did not "
         f"fit: it ignores composite pod groups. {COMPOSITES_SWITCHED_ON}"
