@@ -16,7 +16,7 @@ _HEAD = """\
 A *capability* is something that a scheduler backend can do, from the scheduler version in this table; "no"
 means in no version. A workflow that needs a missing one is refused; the answer names the capability and the
 pools that have it. A pool with `unsupported_preferred: warn` ignores preferences for lack of
-`topology.preferred`, with a warning.
+`topology.preferred`, and on `kueue` those around other preferred sets, with a warning.
 
 The service reads a scheduler's version from the schemas of its cluster. An unknown version counts as the
 oldest supported one. On `kueue`, `queue.limit` is held by backends with [queues of the service's

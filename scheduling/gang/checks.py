@@ -10,15 +10,21 @@ relaxing adds neither sets nor levels.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from scheduling.capabilities import MEANING, Capabilities, Capability, lacking, places_by_topology
 from scheduling.errors import Fault, Notice, Path, in_order
-from scheduling.gang.slices import slices_of
+from scheduling.gang.slices import (
+    ignored_preferences,
+    preferences_around,
+    slices_of,
+    without_preferences_around,
+)
 from scheduling.gang.soundness import check_requirements
 from scheduling.gang.stages import check_patience
 from scheduling.gang.tree import ConstraintNode, ConstraintTree, NodeRequirement, dropped_preferences, grow
-from scheduling.sentences import listing
+from scheduling.sentences import listing, plain_listing
 from scheduling.topology.coverage import broader_values
 from scheduling.topology.levels import DomainPath, Level
 from scheduling.topology.requirements import Gang, Requirement, describe, effective, place_of
@@ -60,6 +66,9 @@ def check_gang(
         tree = grow(gang, levels, ignore_preferred=True)
     if ignoring:
         notices += _ignored(gang, capabilities)
+    if unsupported_preferred == "warn" and slices_alone(capabilities):
+        notices += _ignored_around(tree, capabilities)
+        tree = replace(tree, root=without_preferences_around(tree.root))
     placed_by_topology = places_by_topology(capabilities)
     if placed_by_topology:
         faults += _nesting(tree, capabilities)
@@ -70,6 +79,11 @@ def check_gang(
         notices += path_notices
     gang_faults, gang_notices = _start_together(tree, capabilities)
     return in_order([*faults, *gang_faults]), [*notices, *gang_notices], tree
+
+
+def slices_alone(capabilities: Capabilities) -> bool:
+    """Whether the scheduler holds sets inside a set as slices of it, and no others."""
+    return Capability.TOPOLOGY_EQUAL_SETS in capabilities and Capability.TOPOLOGY_NESTED not in capabilities
 
 
 def _kinds(gang: Gang, capabilities: Capabilities, unsupported_preferred: PreferenceWord) -> Iterator[Fault]:
@@ -122,12 +136,12 @@ def _nesting(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fault
         if not outer.members or not outer.sets:
             continue
         if Capability.TOPOLOGY_EQUAL_SETS in capabilities:
-            if isinstance(unequal := slices_of(outer), str):
+            if isinstance(obstacle := slices_of(outer), str):
                 yield lacking(
                     Capability.TOPOLOGY_NESTED,
                     capabilities,
                     path=(*_written_at(outer.members[0]), "key"),
-                    because=f"The sets inside {describe(outer.path)} are not equal: {unequal}.",
+                    because=_unheld(outer, obstacle),
                 )
             continue
         for inner in outer.sets:
@@ -137,6 +151,28 @@ def _nesting(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fault
                 path=(*_written_at(inner.members[0]), "key"),
                 because=f"{describe(inner.path[len(outer.path) :])} lies inside {describe(outer.path)}.",
             )
+
+
+def _unheld(outer: ConstraintNode, obstacle: str) -> str:
+    """Why a set around others is refused, and what would do."""
+    sets = f"The sets inside {describe(outer.path)} {obstacle}."
+    if not preferences_around(outer):
+        return sets
+    keys = plain_listing(member.key for member in outer.members)
+    return (
+        f"{sets} A preference for one {keys} around them cannot be held beside their own: leave it out, or "
+        "let the pool ignore it (unsupported_preferred: warn)."
+    )
+
+
+def _ignored_around(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Notice]:
+    """A notice for each preference around sets that is ignored, as the pool's administrator chose."""
+    for member in ignored_preferences(tree.root):
+        message = (
+            f'The preference for one {member.key} "{member.group}" around other sets is ignored, as the pool '
+            f'allows: scheduler "{capabilities.scheduler}" holds the preferences of each set alone.'
+        )
+        yield Notice("preference_ignored", message, _written_at(member))
 
 
 def _mixed_sets(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fault]:

@@ -3,11 +3,14 @@
 Some schedulers hold no tree of sets, and place a list of equal pods in one domain such that each run of so
 many of them shares a narrower one (Kueue: ``podSetSliceRequiredTopology`` and ``podSetSliceSize``). That is
 a set whose sub-sets have the same number of tasks of one shape and require the same level, and nothing else.
+
+A preference around other sub-sets is no slice, and may be ignored: what remains are lists of their own.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from scheduling.gang.tree import ConstraintNode
+from scheduling.gang.tree import ConstraintNode, NodeRequirement
 from scheduling.topology.requirements import GangTask, describe
 
 
@@ -26,26 +29,49 @@ class Slices:
 
 
 def slices_of(node: ConstraintNode) -> Slices | str:
-    """The slices of a set with sub-sets, or the reason why it has none, as the end of a sentence."""
+    """The slices of a set with sub-sets, or why these are none: the end of a sentence about them."""
     level = node.sets[0].constraint.required
     if (difference := _difference(node)) or level is None:
         return difference
     return Slices(node.sets, node.sets[0].size, level)
 
 
+def without_preferences_around(node: ConstraintNode) -> ConstraintNode:
+    """The same sets without the preferences around sub-sets that are no slices of them."""
+    sets = tuple(without_preferences_around(inner) for inner in node.sets)
+    node = replace(node, sets=sets)
+    return replace(node, members=()) if preferences_around(node) else node
+
+
+def preferences_around(node: ConstraintNode) -> tuple[NodeRequirement, ...]:
+    """Those of a set whose sub-sets are no slices; empty where something of it is required."""
+    if not node.sets or any(member.required for member in node.members):
+        return ()
+    return node.members if isinstance(slices_of(node), str) else ()
+
+
+def ignored_preferences(node: ConstraintNode) -> Iterator[NodeRequirement]:
+    """The preferences that ``without_preferences_around`` takes from a set and those inside it."""
+    if preferences_around(replace(node, sets=tuple(map(without_preferences_around, node.sets)))):
+        yield from node.members
+    for inner in node.sets:
+        yield from ignored_preferences(inner)
+
+
 def _difference(node: ConstraintNode) -> str:
-    """Why the sub-sets are not equal; empty if they are."""
+    """Why the sub-sets are not equal or not required; empty if they are."""
+    if inner := next((inner for inner in node.sets if inner.constraint.preferred is not None), None):
+        return f"are not all simply required: {describe(inner.path)} is preferred"
     if node.tasks:
-        return f"{len(node.tasks)} of its tasks are in none of the sets inside it"
+        return f"are not all of it: {len(node.tasks)} of its tasks are in none of them"
     if inner := next((inner for inner in node.sets if inner.sets), None):
-        return f"{describe(inner.path)} has sets inside it, too"
+        return f"have sets inside them: {describe(inner.path)}"
     first = node.sets[0]
-    return next((text for inner in node.sets if (text := _from_first(first, inner))), _shapes(node))
+    text = next((text for inner in node.sets if (text := _from_first(first, inner))), _shapes(node))
+    return f"are not equal: {text}" if text else ""
 
 
 def _from_first(first: ConstraintNode, inner: ConstraintNode) -> str:
-    if inner.constraint.required is None or inner.constraint.preferred is not None:
-        return f"{describe(inner.path)} is not simply required"
     if inner.constraint.required != first.constraint.required:
         return f"{describe(first.path)} and {describe(inner.path)} are of different keys"
     if inner.size != first.size:

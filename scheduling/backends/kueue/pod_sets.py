@@ -57,7 +57,7 @@ def _of_node(node: ConstraintNode) -> Iterator[PodSet]:
 def _sliced(node: ConstraintNode) -> PodSet:
     slices = slices_of(node)
     if isinstance(slices, str):
-        raise UnsupportedCapability(f"The sets inside {describe(node.path)} are not equal: {slices}.")
+        raise UnsupportedCapability(f"The sets inside {describe(node.path)} {slices}.")
     return PodSet(
         _name(node.path, 0),
         node.path,

@@ -58,7 +58,7 @@ def test_free_tasks_are_one_pod_set_for_each_shape():
     [
         (gang("a b: zone! z, rack! r", "c: zone! z, rack! s"), 'rack "r" in zone "z" has 2 tasks'),
         (gang("a b: zone! z, rack! r", "c: zone! z"), "1 of its tasks are in none"),
-        (gang("a: zone! z, rack? r", "b: zone! z, rack? s"), "is not simply required"),
+        (gang("a: zone! z, rack? r", "b: zone! z, rack? s"), "are not all simply required"),
         (gang("a: zone! z, rack! r", "b: zone! z, host! h"), "are of different keys"),
         (shaped(gang("a: zone! z, rack! r", "b: zone! z, rack! s"), a="big"), "2 different amounts"),
         (shaped(gang("a b: rack! r"), a="big"), "are not alike"),

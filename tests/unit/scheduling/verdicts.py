@@ -115,7 +115,7 @@ ASKED = {
     "rather two racks of one zone": (
         gang("a b: zone? z, rack? r", "c d: zone? z, rack? s"),
         WARN,
-        ". . . ~no_gang+~preference_ignored nested",
+        ". . . ~no_gang+~preference_ignored ~preference_ignored",
     ),
     "two racks, rather of one zone": (
         gang("a b: zone? z, rack! r", "c d: zone? z, rack! s"),

@@ -6,7 +6,7 @@ timeout at the latest; the end of other tenants' pods is unknown.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -15,7 +15,9 @@ from scheduling.capabilities import Capabilities, Capability
 from scheduling.fit import snapshot as fit
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
+from scheduling.gang.checks import slices_alone
 from scheduling.gang.set_order import ordered
+from scheduling.gang.slices import without_preferences_around
 from scheduling.gang.stages import at_stage, stage_begins
 from scheduling.gang.tree import build_tree, grow
 from scheduling.kubernetes_syntax import GPU
@@ -97,6 +99,8 @@ def demand_of(
         traits.prefers_by_affinity and not with_preferences
     )
     tree = grow(gang, levels, ignore_preferred=True) if ignored else build_tree(gang, levels)
+    if slices_alone(capabilities):  # others were refused, or their preference is ignored
+        tree = replace(tree, root=without_preferences_around(tree.root))
     count = 1 if ignored else len(stage_begins(gang))
     tree = ordered(tree, group.order)
     demand = GangDemand(

@@ -1,0 +1,25 @@
+"""Shapes of gangs that a real Kueue holds in part: what is left out is said, and the rest is tried."""
+
+from tests.e2e.conftest import RACK
+from tests.e2e.kueue_queues import bound, complete, places, workloads
+from tests.e2e.test_kueue import IN_ONE_ZONE, ZONE, of_sets, zoned
+
+
+def test_preferred_racks_in_a_preferred_zone_get_a_rack_each_without_the_zone(world, queues):
+    """Use case 4 on a pool that ignores what its scheduler cannot hold."""
+    pool = zoned(world, r0="b", r1="a", r2="a")
+    config = world.service.call("GET", f"/api/configs/pool/{pool}")
+    path = f"/api/configs/pool/{pool}"
+    world.service.call("PUT", path, {"configs": {**config, "unsupported_preferred": "warn"}})
+    queues.make(pool, ZONE, RACK)
+    preferred = "requirementType: preferred"
+    sets = {name: text.replace("}", f", {preferred}}}") for name, text in IN_ONE_ZONE.items()}
+    name = world.submit(pool, of_sets(sets))
+    world.wait_group(name, "g", "RUNNING")
+    a, b, c, d = places(world, bound(world, name), RACK)
+    assert (a == b, c == d, a != c) == (True, True, True)
+    (workload,) = workloads(world, name)
+    assert [pod_set["topologyRequest"] for pod_set in workload["spec"]["podSets"]] == [
+        {"preferred": RACK}
+    ] * 2
+    complete(world, name)
