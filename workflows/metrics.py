@@ -40,6 +40,11 @@ PLACED = Counter(
     "Placed groups with requirements, by strictness (required, preferred) and outcome.",
     ("pool", "asked", "outcome"),
 )
+COMPOSITES_BROKEN = Counter(
+    "osmo_composites_broken",
+    "Placements of sets inside sets that broke a required level: the scheduler does not hold them.",
+    ("backend",),
+)
 UNRECOGNISED_REASONS = Counter(
     "osmo_unrecognised_reasons",
     "Texts of schedulers about waiting groups that no pattern knows, whenever a group's reason changes.",

@@ -38,7 +38,7 @@ SECONDS: Final = 40.0
 POLL_SECONDS: Final = 1.0
 
 PROVEN, IGNORED, BREACH = "Held", "Ignored", "Breach"
-TRIED = frozenset({PROVEN, IGNORED, BREACH})
+TRIED = frozenset({PROVEN, IGNORED})
 """The reasons that stay until a trial gives another one."""
 
 log = structlog.get_logger(__name__)
@@ -51,9 +51,9 @@ def composites_condition(backend: Backend) -> list[Condition]:
         return []
     if missing := _missing(backend):
         return [_condition("False", "NotServed", f"{'; '.join(missing)}. {COMPOSITES_SWITCHED_ON}")]
-    before = conditions.find(backend.conditions, COMPOSITES_HELD)
-    if before and before["reason"] == BREACH and before["observedRevision"] == backend.revision:
+    if _has_breach(backend):
         return []
+    before = conditions.find(backend.conditions, COMPOSITES_HELD)
     if backend.composite_pod_groups:
         return [_condition("True", "Vouched", "The backend's composite_pod_groups says so.")]
     if before is None or before["reason"] not in TRIED:
@@ -75,7 +75,11 @@ def begins_trial(backend: Backend, *, now: datetime) -> bool:
     if scheduler is None or not scheduler.hidden_gate or _missing(backend) or backend.deleted_at:
         return False
     reason = (conditions.find(backend.conditions, COMPOSITES_HELD) or {}).get("reason")
-    if reason == "Vouched" or conditions.status_of(backend.conditions, "NamespaceReady") != "True":
+    if (
+        reason == "Vouched"
+        or _has_breach(backend)
+        or conditions.status_of(backend.conditions, "NamespaceReady") != "True"
+    ):
         return False
     tried_at = read_instant(backend.composites_tried.get("at"))
     is_new = backend.composites_tried.get("kubernetes") != backend.kubernetes_version
@@ -156,6 +160,18 @@ def record_condition(backend_id: int, condition: Condition) -> None:
             backend.conditions, [condition], now=timezone.now(), observed_revision=backend.revision
         )
         backend.save(update_fields=["conditions"])
+
+
+def record_breach(backend_id: int, message: str) -> None:
+    """Record that a placement broke a required level, until somebody saves the backend again."""
+    message = f"{message} Save the backend again once the scheduler is known to hold sets inside sets."
+    record_condition(backend_id, _condition("False", BREACH, message))
+
+
+def _has_breach(backend: Backend) -> bool:
+    """Whether a breach was recorded since the backend was saved."""
+    before = conditions.find(backend.conditions, COMPOSITES_HELD)
+    return bool(before and before["reason"] == BREACH and before["observedRevision"] == backend.revision)
 
 
 def _condition(status: conditions.Status, reason: str, message: str) -> Condition:

@@ -122,7 +122,10 @@ def compare(scheduler, namespace, add_nodes, *, worlds, gangs):
     chance = random.Random(SEED)
     where = {"scheduler": scheduler.name, "version": scheduler.version, "namespace": namespace}
     channels = scheduler.has_channels
-    drawn = [draw_world(chance, name=f"{namespace[-6:]}-{number}", channels=channels, **where) for number in range(worlds)]
+    drawn = [
+        draw_world(chance, name=f"{namespace[-6:]}-{number}", channels=channels, **where)
+        for number in range(worlds)
+    ]
     stand_up(drawn, namespace, add_nodes, scheduler)
     tally = Tally()
     for _ in range(gangs):

@@ -3,7 +3,10 @@
 import pytest
 
 from cluster.kinds import POD
-from tests.builders.gangs import preferred, required, topology_gang
+from pools.conditions import find
+from pools.documents.backend import COMPOSITES_HELD
+from pools.models import Backend
+from tests.builders.gangs import NATIVE, preferred, required, topology_gang
 from tests.factories import LEVELS, NodeFactory
 from tests.worker.world import World, fresh
 from workflows.metrics import PLACED
@@ -128,3 +131,21 @@ def test_labels_that_change_afterwards_do_not_rewrite_what_was_got(world):
     group.backend.cluster.nodes.filter(name="b").update(labels={ZONE.label: "z9", RACK.label: "r9"})
     world.reconcile(group)
     assert fresh(group).placement_result["outcome"] == "match"
+
+
+def nested(world):
+    backend = NATIVE | {"scheduler_version": "1.37 (CompositePodGroup)"}
+    return topology_gang(world, required("zone"), required("rack"), pool=world.pool(levels=LEVELS, backend=backend))
+
+
+@pytest.mark.parametrize(("where", "status"), [(("a", "b"), None), (("a", "c"), "False")])
+def test_a_scheduler_that_breaks_a_level_of_sets_inside_sets_gets_no_more_of_them(world, where, status):
+    group = nested(world)
+    world.settle(group)
+    nodes(group)
+    place(world, group, *where)
+    entry = find(Backend.objects.get(pk=group.backend_id).conditions, COMPOSITES_HELD)
+    assert (entry and entry["status"]) == status
+    if entry:
+        assert entry["reason"] == "Breach"
+        assert group.name in entry["message"]

@@ -117,3 +117,15 @@ def test_what_exists_of_a_trial_goes_if_the_rest_cannot_be_made(cluster):
     tasks.try_composites(backend.pk)
     assert cluster.objects == before
     assert held()["status"] == "Unknown"
+
+
+def test_a_breach_outlives_word_and_trial_until_the_backend_is_saved_again(cluster):
+    backend = register(composite_pod_groups=True)
+    composites.record_breach(backend.pk, "A rack was broken.")
+    tasks.probe_backend(backend.pk)
+    assert (held()["status"], held()["reason"]) == ("False", "Breach")
+    assert not nests()
+    assert not composites.begins_trial(Backend.objects.get(), now=timezone.now() + timedelta(days=9))
+    register(composite_pod_groups=True, description="The gate is on again.")
+    tasks.probe_backend(backend.pk)
+    assert (held()["status"], held()["reason"]) == ("True", "Vouched")

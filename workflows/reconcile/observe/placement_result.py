@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from pools.models import Node
+from pools.services import composites
 from scheduling.fit.outcome import PlacementOutcome
 from workflows.feasibility.placement.placed import PlacementResult, fingerprint, judge
-from workflows.metrics import PLACED
+from workflows.metrics import COMPOSITES_BROKEN, PLACED
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_view import GroupView
@@ -35,6 +36,9 @@ def record_placement_result(view: GroupView, observed: ObservedPods, lease: Leas
         result, missed = judgement
         record(lease, [NewPlacementResult(result.to_row()), *_notes(result, missed)])
         PLACED.labels(view.placement.terms.pool, result.strictness, result.outcome.value).inc()
+        if result.outcome is PlacementOutcome.VIOLATION and any(gang.parents for gang in view.gangs.values()):
+            COMPOSITES_BROKEN.labels(view.placement.terms.backend).inc()
+            composites.record_breach(view.backend.pk, f'Group "{view.row.name}": {" ".join(missed)}')
 
 
 def _nodes(view: GroupView, observed: ObservedPods) -> dict[str, str] | None:
