@@ -143,7 +143,7 @@ def _queue() -> kueue_queues.Queue:
         namespace=namespace(QUEUED),
         node_labels={POOL_LABEL: QUEUED},
         levels=list(PLACES[QUEUED].keys.values()),
-        more={"cpu": "1000", "memory": "10Ti"},
+        more={"cpu": "1000", "memory": "10Ti", "ephemeral-storage": "10Ti"},
         preemption="LowerPriority",
     )
 

@@ -22,6 +22,7 @@ class Queues:
             node_labels={"osmo.local/pool": pool},
             levels=labels,
             gpus=gpus,
+            more={"cpu": "1000", "memory": "10Ti", "ephemeral-storage": "10Ti"},
             preemption=within,
         )
         self._paths += kueue_queues.apply(self._world.api, made)

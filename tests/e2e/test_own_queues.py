@@ -1,4 +1,4 @@
-"""The service makes a pool's queue of Kueue and what it leads to; the stand-in keeps what is in use."""
+"""The service makes a pool's queue of Kueue and what it leads to; Kueue keeps what is in use."""
 
 from localcluster.kueue_queues import KUEUE
 from scheduling import names
@@ -57,14 +57,10 @@ def test_a_pool_without_a_queue_gets_one_that_leaves_nothing(world, own_queues):
 def test_edits_by_hand_are_put_back(world, own_queues):
     pool = world.make_pool(scheduler="owned")
     (queue,), _ = world.wait(lambda: queues_of(world, pool), all)
-    flavor = f"{KUEUE}/resourceflavors/{flavor_of(world, queue)}"
-    selector = world.api.get(flavor)["spec"]["nodeLabels"]
-    world.api.patch(flavor, {"spec": {"nodeLabels": {"added": "by-hand"}}})
     world.api.patch(
         f"{KUEUE}/clusterqueues/{queue}", {"spec": {"preemption": {"withinClusterQueue": "Never"}}}
     )
     edit(world, pool, description="sync now")
-    world.wait(lambda: world.api.get(flavor)["spec"]["nodeLabels"], lambda found: found == selector)
     world.wait(
         lambda: world.api.get(f"{KUEUE}/clusterqueues/{queue}")["spec"]["preemption"]["withinClusterQueue"],
         lambda policy: policy == "LowerPriority",

@@ -27,6 +27,9 @@ RARE = {
     ("worker", "get", "secrets"): "the same",
     ("worker", "get", "computedomains.resource.nvidia.com"): "the same",
     ("worker", "get", "podgroups.scheduling.k8s.io"): "the same",
+    ("worker", "get", "compositepodgroups.scheduling.k8s.io"): "the same",
+    ("worker", "get", "workloads.scheduling.k8s.io"): "the same",
+    ("worker", "patch", "workloads.kueue.x-k8s.io"): "a waiting Workload is made to look again",
     ("worker", "get", "resourceclaims.resource.k8s.io"): "whether the claims of a small gang are gone",
     (
         "worker",
