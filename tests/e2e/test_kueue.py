@@ -1,7 +1,5 @@
 """Kueue admits a group before it has pods: a real one, on the run's cluster."""
 
-import re
-
 import pytest
 
 from localcluster import nodes
@@ -9,22 +7,8 @@ from localcluster.demo.view import BLOCKERS
 from localcluster.kueue_queues import HOSTNAME, KUEUE
 from localcluster.rest import Refused
 from tests.e2e.conftest import CLIQUE, RACK, workflow
+from tests.e2e.kueue_gangs import IN_ONE_ZONE, ZONE, of_sets, zoned
 from tests.e2e.kueue_queues import bound, complete, in_rank, places, workloads
-
-ZONE = "osmo.local/zone"
-
-
-def of_sets(resources):
-    """Four tasks, each of the resource spec that names it."""
-    text = workflow(
-        ("g", list("abcd")),
-        resources="\n    ".join(
-            f"{name}: {{gpu: 4, topology: {topology}}}" for name, topology in resources.items()
-        ),
-    )
-    for task in "cd":
-        text = re.sub(rf"(name: {task}, .*resource: )one", r"\1two", text)
-    return text
 
 
 def test_four_tasks_share_a_clique_and_a_compute_domain(world, queues):
@@ -85,26 +69,6 @@ def test_two_sets_get_a_clique_each(world, queues):
     a, b, c, d = places(world, bound(world, name), CLIQUE)
     assert (a == b, c == d, a != c) == (True, True, True)
     complete(world, name)
-
-
-def zoned(world, **zones):
-    """A pool of racks of two nodes, each in a zone, with both as its keys."""
-    keys = [{"key": "zone", "label": ZONE}, {"key": "rack", "label": RACK}]
-    pool = world.make_pool(scheduler="kueue", racks=len(zones), topology_keys=[])
-    for number, zone in enumerate(zones.values()):
-        for node in world.api.list(nodes.PATH)[0]:
-            if node["metadata"]["name"].startswith(f"{pool}-r{number}"):
-                path = f"{nodes.PATH}/{node['metadata']['name']}"
-                world.api.patch(path, {"metadata": {"labels": {ZONE: zone}}})
-    config = world.service.call("GET", f"/api/configs/pool/{pool}")
-    world.service.call("PUT", f"/api/configs/pool/{pool}", {"configs": {**config, "topology_keys": keys}})
-    return pool
-
-
-IN_ONE_ZONE = {
-    "one": "[{key: zone}, {key: rack, group: x}]",
-    "two": "[{key: zone}, {key: rack, group: y}]",
-}
 
 
 def test_two_sets_get_a_rack_each_in_the_one_zone_that_is_large_enough(world, queues):

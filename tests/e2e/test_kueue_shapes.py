@@ -1,8 +1,8 @@
 """Shapes of gangs that a real Kueue holds in part: what is left out is said, and the rest is tried."""
 
 from tests.e2e.conftest import RACK
+from tests.e2e.kueue_gangs import IN_ONE_ZONE, ZONE, of_sets, zoned
 from tests.e2e.kueue_queues import bound, complete, places, workloads
-from tests.e2e.test_kueue import IN_ONE_ZONE, ZONE, of_sets, zoned
 
 
 def test_preferred_racks_in_a_preferred_zone_get_a_rack_each_without_the_zone(world, queues):
