@@ -46,6 +46,7 @@ from cluster.errors import (
 )
 from cluster.interface import (
     FIELD_MANAGER,
+    MERGE_PATCH,
     DeleteTarget,
     Deletion,
     Listing,
@@ -201,6 +202,10 @@ class ClusterGateway:
     ) -> Obj:
         path = api_requests.path_of(kind, namespace=namespace, name=name)
         return self._json(api_requests.patch(path, body, patch_type=patch_type))
+
+    def patch_status(self, kind: Kind, name: str, body: Obj, *, namespace: str = "") -> Obj:
+        path = f"{api_requests.path_of(kind, namespace=namespace, name=name)}/status"
+        return self._json(api_requests.patch(path, body, patch_type=MERGE_PATCH))
 
     def delete(
         self,

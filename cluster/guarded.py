@@ -127,6 +127,10 @@ class GuardedCluster:
         self._allow(namespace, deletes=False)
         return self._cluster.patch(kind, name, body, patch_type=patch_type, namespace=namespace)
 
+    def patch_status(self, kind: Kind, name: str, body: Obj, *, namespace: str = "") -> Obj:
+        self._allow(namespace, deletes=False)
+        return self._cluster.patch_status(kind, name, body, namespace=namespace)
+
     def delete(
         self,
         kind: Kind,

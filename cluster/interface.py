@@ -183,6 +183,9 @@ class ClusterApi(Protocol):
         self, kind: Kind, name: str, body: Obj | Sequence[Obj], *, patch_type: PatchType, namespace: str = ""
     ) -> Obj: ...
 
+    def patch_status(self, kind: Kind, name: str, body: Obj, *, namespace: str = "") -> Obj:
+        """Merge into the status alone, where the kind has it as a subresource."""
+
     def delete(
         self,
         kind: Kind,

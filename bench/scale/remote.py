@@ -41,6 +41,7 @@ class RemoteCluster:
     create = _forwarded("create")
     apply = _forwarded("apply")
     patch = _forwarded("patch")
+    patch_status = _forwarded("patch_status")
     delete = _forwarded("delete")
     delete_many = _forwarded("delete_many")
     read_crd_schema = _forwarded("read_crd_schema")

@@ -77,6 +77,7 @@ RULES = (
     Rule((WORKER,), "scheduling.run.ai", "bindrequests", "list", in_namespace=True),
     Rule((WORKER,), "scheduling.k8s.io", _GROUPS, "get list create delete", in_namespace=True),
     Rule((WORKER,), "kueue.x-k8s.io", "workloads", _OWN, in_namespace=True),
+    Rule((WORKER,), "kueue.x-k8s.io", "workloads/status", "patch", in_namespace=True),
     Rule((WORKER,), "resource.nvidia.com", "computedomains", "get list create delete", in_namespace=True),
     Rule(
         (WORKER,), "resource.k8s.io", "resourceclaimtemplates resourceclaims", "get list", in_namespace=True

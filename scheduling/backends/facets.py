@@ -229,6 +229,12 @@ class AdmissionBeforePods(Protocol):
         None where it does so by itself, where it found none just now, and after some such patches.
         """
 
+    def ready(self, pod_group: Mapping[str, Any], *, now: datetime) -> Manifest | None:
+        """The merge patch of its status that says that all its pods run; None where it says so.
+
+        A scheduler may take the room back of a gang that nobody calls ready.
+        """
+
     def nodes(
         self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, DomainPath]
     ) -> Mapping[str, str]:

@@ -52,6 +52,7 @@ VERBS = {
     "create_many": ["create"],
     "apply": ["patch", "create"],
     "patch": ["patch"],
+    "patch_status": ["patch"],
     "delete": ["delete", "get"],  # after a conflict the name's uid is read
     "delete_many": ["delete", "get"],
     "logs": ["get"],
@@ -187,6 +188,8 @@ CALLS = {
     ("workflows/reconcile/objects/room.py", "get"): ([WORKER], _admitting),
     ("workflows/reconcile/form/edit.py", "get"): ([WORKER], _editable),
     ("workflows/reconcile/form/edit.py", "patch"): ([WORKER], lambda: [POD, *_editable()]),
+    ("workflows/reconcile/form/readiness.py", "get"): ([WORKER], _admitting),
+    ("workflows/reconcile/form/readiness.py", "patch_status"): ([WORKER], _admitting),
     ("workflows/reconcile/form/waking.py", "get"): ([WORKER], _admitting),
     ("workflows/reconcile/form/waking.py", "patch"): ([WORKER], _admitting),
     ("workflows/reconcile/repair/ended_peers.py", "patch"): ([WORKER], lambda: [POD]),
@@ -246,7 +249,8 @@ def needed():
 def _resource(kind, method):
     if isinstance(kind, str):
         return kind
-    name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+    plural = f"{kind.plural}/status" if method == "patch_status" else kind.plural
+    name = f"{plural}.{kind.group}" if kind.group else plural
     return f"customresourcedefinitions.{CRD.group} {name}" if method == "read_crd_schema" else name
 
 

@@ -27,6 +27,7 @@ from cluster.errors import ClusterError, ClusterUnreachable, DeadlinePassed
 from cluster.interface import (
     FIELD_MANAGER,
     JSON_PATCH,
+    MERGE_PATCH,
     DeleteTarget,
     Deletion,
     Listing,
@@ -342,6 +343,10 @@ class FakeCluster:
                 raise errors.WriteConflict("the object has been modified", status=409, reason="Conflict")
             self._change(kind, before, after, manager=(FIELD_MANAGER, "Update"))
             return copy_json(self._store.get(key, after))
+
+    def patch_status(self, kind: Kind, name: str, body: Obj, *, namespace: str = "") -> Obj:
+        status = {key: body[key] for key in ("metadata", "status") if key in body}
+        return self.patch(kind, name, status, patch_type=MERGE_PATCH, namespace=namespace)
 
     def delete(
         self,

@@ -7,6 +7,7 @@ import pytest
 from django.db.models import F, Q
 from django.utils import timezone
 
+from cluster.errors import RequestForbidden
 from cluster.kinds import NODE, POD
 from pools.models import Cluster
 from pools.values.recovery import RecoveryPolicy, Response
@@ -26,11 +27,12 @@ from tests.builders.workloads import (
     write_status,
 )
 from tests.factories import foreign_usage
+from tests.fakes import players
 from tests.fakes.kinds import WORKLOAD
 from tests.worker.world import fresh, statuses
 from web.times import read_instant
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.models import Attempt, ObservedObject, ObservedPod, TaskGroup
+from workflows.models import Attempt, Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.services.stop import request_stop
 from workflows.values.observation import POD_GROUP
 
@@ -615,3 +617,33 @@ def test_room_that_is_lost_before_there_are_pods_does_not_switch_it_off_again(wo
     world.settle()
     assert workload(world)["spec"].get("active", True) is True
     assert fresh(group).attempt_number == 3
+
+
+def ready(world):
+    conditions = (workload(world).get("status") or {}).get("conditions", ())
+    return [c["status"] for c in conditions if c["type"] == "PodsReady"]
+
+
+def test_a_gang_is_called_ready_once_all_its_pods_run(world):
+    """Kueue's waitForPodsReady evicts a gang that nobody calls ready."""
+    group = queued_gang(world)
+    world.cluster.players[:] = [player for player in world.cluster.players if player != players.kubelet]
+    admit(world, "n-1", "n-2")
+    world.settle()
+    assert (set(statuses(group)) <= {"SCHEDULING", "INITIALIZING"}, ready(world)) == (True, [])
+    world.cluster.players.append(players.kubelet)
+    world.cluster.get(NODE, "n-1")  # players act after a call
+    world.settle()
+    assert (statuses(group), ready(world)) == (["RUNNING"] * 2, ["True"])
+    kinds = [c["type"] for c in workload(world)["status"]["conditions"]]
+    assert kinds == ["QuotaReserved", "Admitted", "PodsReady"]
+
+
+def test_a_worker_that_may_not_call_it_ready_says_so_once_and_the_gang_runs(world):
+    group = queued_gang(world)
+    world.cluster.fail(RequestForbidden("no status for you"), verb="patch", kind=WORKLOAD, times=9)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 2
+    (event,) = Event.objects.filter(reason="ReadyForbidden")
+    assert "no status for you" in event.message

@@ -37,6 +37,7 @@ from workflows.reconcile.assess.follow import (
 from workflows.reconcile.assess.unforeseen import note_recovery, note_unforeseen
 from workflows.reconcile.end.teardown import STUCK_AFTER, clear, stuck_changes, take_down, waited_for
 from workflows.reconcile.form.pinning import advance_pins
+from workflows.reconcile.form.readiness import report_ready
 from workflows.reconcile.form.relaxing import advance_patience
 from workflows.reconcile.form.reordering import advance_order
 from workflows.reconcile.form.resizing import resize
@@ -316,6 +317,7 @@ class Reconciliation:
         self.domain = check.health
         record_node_health(view, observed, self.lease)
         name_ended_peers(view, observed, self.cluster)
+        report_ready(view, self.lease, self.cluster)
         edits = self._edit(view, observed, silent=silent)
         if edits is None or isinstance(edits, Retry | Failed):
             return edits

@@ -8,9 +8,10 @@ reasons: upstream's tests (v0.9 to v0.19); only ``Preempted`` was seen running, 
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
-from scheduling.backends.base import Admission, RoomCause, RoomLoss
+from scheduling.backends.base import Admission, Manifest, RoomCause, RoomLoss
 
 _CAUSES: Mapping[str, RoomCause] = {
     "NodeFailures": RoomCause.NODE_FAILED,
@@ -23,6 +24,7 @@ _INACTIVE = ("Deactivated", "InactiveWorkload")
 """How the reasons of an inactive Workload begin: ``DeactivatedDueToRequeuingLimitExceeded``."""
 
 
+_PODS_READY = "PodsReady"
 _REJECTED = "DeactivatedDueToAdmissionCheck"
 
 
@@ -50,6 +52,25 @@ def is_reserved(workload: Mapping[str, Any]) -> bool:
     conditions = (workload.get("status") or {}).get("conditions") or ()
     met = {c.get("type") for c in conditions if c.get("status") == "True"}
     return "QuotaReserved" in met and "Finished" not in met
+
+
+def ready(workload: Mapping[str, Any], *, now: datetime) -> Manifest | None:
+    """The patch by which its status says that its pods are ready, for ``waitForPodsReady``; None if it does.
+
+    It is never taken back: what a lost pod leads to is decided by the policy of its group.
+    """
+    conditions = (workload.get("status") or {}).get("conditions") or ()
+    others = [condition for condition in conditions if condition.get("type") != _PODS_READY]
+    if any(c.get("type") == _PODS_READY and c.get("status") == "True" for c in conditions):
+        return None
+    condition = {
+        "type": _PODS_READY,
+        "status": "True",
+        "reason": "Started",
+        "message": "All pods of the task group run.",
+        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    return {"status": {"conditions": [*others, condition]}}
 
 
 def _rejection(status: Mapping[str, Any], evicted: Mapping[str, Any]) -> str:

@@ -71,12 +71,14 @@ def _unread(check: str, reason: str) -> CheckResult:
 def _pods_ready(configuration: Mapping[str, Any]) -> CheckResult:
     check = "kueue_pods_ready"
     if not _waits_for_pods(configuration):
-        return passed(check, "Kueue evicts no group for pods that are not reported as ready.")
+        return passed(check, "Kueue evicts no group for pods that are not ready.")
+    seconds = _field(configuration, "waitForPodsReady", "timeout", form=str)
+    limit = f" {seconds}" if seconds else " its timeout"
     message = (
-        "waitForPodsReady is on, so Kueue evicts each group after the timeout: no job integration reports "
-        "that the pods of the service's Workloads are ready."
+        f"waitForPodsReady is on: Kueue evicts a group whose pods do not all run within{limit} of its "
+        "admission. The service reports that they run."
     )
-    return failed(check, message, f"Take waitForPodsReady out of {_PLACE}, {_RESTART}")
+    return passed(check, message, f"Let the timeout cover the pull of images (waitForPodsReady in {_PLACE}).")
 
 
 def _waits_for_pods(configuration: Mapping[str, Any]) -> bool:

@@ -129,6 +129,9 @@ class Kueue(PlainTexts, ByTable):
     ) -> Manifest | None:
         return waking.wake(pod_group, version=version, now=now)
 
+    def ready(self, pod_group: Mapping[str, Any], *, now: datetime) -> Manifest | None:
+        return admissions.ready(pod_group, now=now)
+
     def nodes(
         self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, DomainPath]
     ) -> Mapping[str, str]:

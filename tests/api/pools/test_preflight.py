@@ -43,10 +43,10 @@ def test_the_configuration_of_kueue_is_read_from_its_config_map(admin, put, clus
 
     def status():
         (entry,) = admin.get("/api/preflight?backend=west").json()["backends"]
-        return by_check(entry["checks"])["kueue_pods_ready"]
+        return by_check(entry["checks"])["kueue_topology"]
 
     assert status() == "unknown"
-    text = "apiVersion: config.kueue.x-k8s.io/v1beta2\nwaitForPodsReady: {timeout: 5m}"
+    text = "apiVersion: config.kueue.x-k8s.io/v1beta2\nfeatureGates: {TopologyAwareScheduling: false}"
     metadata = {"name": "kueue-manager-config", "namespace": "kueue-system"}
     cluster.put(CONFIG_MAP, {"metadata": metadata, "data": {"controller_manager_config.yaml": text}})
     assert status() == "failed"

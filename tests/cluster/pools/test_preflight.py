@@ -219,10 +219,10 @@ def test_kueues_configuration_is_read_with_the_workers_rights_alone(site, pool):
 
     def result():
         backend = Backend.objects.select_related("cluster").get(name="queued")
-        return {check.check: check for check in check_cluster(read_cluster(backend))}["kueue_pods_ready"]
+        return {check.check: check for check in check_cluster(read_cluster(backend))}["kueue_topology"]
 
     assert "there is no ConfigMap kueue-manager-config" in result().message
-    text = "apiVersion: config.kueue.x-k8s.io/v1beta1\nwaitForPodsReady: {enable: true}"
+    text = "apiVersion: config.kueue.x-k8s.io/v1beta1\nfeatureGates: {TopologyAwareScheduling: false}"
     config_map = {
         "metadata": {"name": "kueue-manager-config"},
         "data": {"controller_manager_config.yaml": text},

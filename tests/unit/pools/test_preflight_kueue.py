@@ -76,16 +76,16 @@ FAULTS = {
     "a switch that is on": (
         V1BETA1 + "waitForPodsReady: {enable: true}",
         "kueue_pods_ready",
-        "failed",
-        "evicts each group after the timeout",
+        "passed",
+        "within its timeout of its admission",
     ),
     "a block, which is the switch of its version": (
         V1BETA2 + "waitForPodsReady: {timeout: 5m}",
         "kueue_pods_ready",
-        "failed",
-        "no job integration reports",
+        "passed",
+        "within 5m of its admission. The service reports that they run",
     ),
-    "an empty block": (V1BETA2 + "waitForPodsReady: {}", "kueue_pods_ready", "failed", "is on"),
+    "an empty block": (V1BETA2 + "waitForPodsReady: {}", "kueue_pods_ready", "passed", "is on"),
     "a switch of text": (
         V1BETA1 + "waitForPodsReady: {enable: 'true'}",
         "kueue_pods_ready",

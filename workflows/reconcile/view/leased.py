@@ -65,6 +65,11 @@ class LeasedCluster:
         with self._call(kind):
             return self._cluster.patch(kind, name, body, patch_type=patch_type, namespace=namespace)
 
+    def patch_status(self, kind: Kind, name: str, body: Obj, *, namespace: str) -> Obj:
+        self._lease.acts += 1
+        with self._call(kind):
+            return self._cluster.patch_status(kind, name, body, namespace=namespace)
+
     def delete(self, kind: Kind, name: str, *, namespace: str, uid: str) -> Deletion:
         self._lease.acts += 1
         with self._call(kind):
