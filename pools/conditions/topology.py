@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import combinations
 
 from pools.conditions import Condition
 from scheduling.kubernetes_syntax import selects
@@ -72,6 +73,9 @@ class EvaluatedPool:
 
     queue: JoinedQueue | None = None
     """That queue; None: it was not listed."""
+
+    counts_by_flavor: bool = False
+    """Whether its scheduler hands out nodes twice that are of two flavors."""
 
     hides_unlabelled: bool = False
     """Whether its scheduler sees no node that lacks a label."""
@@ -207,7 +211,11 @@ def _queue(pool: EvaluatedPool, members: Nodes) -> Iterator[Condition]:
         message = "The cluster's queues and flavors have not been listed yet."
         yield Condition(type=QUEUE, status="Unknown", reason="NotObserved", message=message)
         return
-    partial = (*pool.queue.partial_faults, *_outside_flavors(pool.queue, members))
+    partial = (
+        *pool.queue.partial_faults,
+        *_outside_flavors(pool.queue, members),
+        *(_in_two_flavors(pool.queue, members) if pool.counts_by_flavor else ()),
+    )
     faults = [*pool.queue.faults, *_hostless(pool), *partial]
     if not faults:
         yield Condition(type=QUEUE, status="True", reason="Ready")
@@ -226,6 +234,32 @@ def _hostless(pool: EvaluatedPool) -> Iterator[QueueFault]:
                 "group can start."
             )
             yield QueueFault("NoHostLevel", message)
+
+
+def _in_two_flavors(queue: JoinedQueue, members: Nodes) -> Iterator[QueueFault]:
+    """The pool's nodes that are of a flavor of its queue and of another one."""
+    pairs = [
+        *((flavor, other) for flavor in queue.flavors for other in queue.others),
+        *combinations(queue.flavors, 2),
+    ]
+    others: dict[str, None] = {}
+    shared: set[str] = set()
+    for flavor, other in pairs:
+        of_both = [
+            name
+            for name, labels in members.items()
+            if selects(flavor.node_labels, labels) and selects(other.node_labels, labels)
+        ]
+        shared.update(of_both)
+        others.update(dict.fromkeys([other.name] if of_both else []))
+    if shared:
+        named = plain_listing(sorted(others), limit=NAMED)
+        message = (
+            f"{count_of(len(shared), 'node')} of the pool {agree(len(shared), 'is', 'are')} also of flavor "
+            f"{named}. This version of its scheduler counts use in each flavor by itself, so it may give such a "
+            f"node to two groups: {plain_listing(sorted(shared), limit=NAMED)}."
+        )
+        yield QueueFault("FlavorsOverlap", message)
 
 
 def _outside_flavors(queue: JoinedQueue, members: Nodes) -> Iterator[QueueFault]:

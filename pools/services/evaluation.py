@@ -27,6 +27,7 @@ from pools.pod_templates.applied import node_selection
 from pools.services.pool_objects import queue_of
 from scheduling.backends.facets import SchedulerBackend, TopologyObjects
 from scheduling.backends.registry import installed, traits_of
+from scheduling.capabilities import SchedulerVersion
 from scheduling.queues.joined_queues import JoinedQueue, Readings
 from scheduling.topology.levels import Levels
 
@@ -121,7 +122,16 @@ def _evaluated(pool: Pool, objects: ClusterObjects, installation: UUID) -> Evalu
         topologies=topologies,
         joins=joins,
         queue=queue,
+        counts_by_flavor=_counts_by_flavor(pool),
         hides_unlabelled=traits_of(pool.backend.scheduler_type).hides_unlabelled,
+    )
+
+
+def _counts_by_flavor(pool: Pool) -> bool:
+    scheduler = installed().get(pool.backend.scheduler_type)
+    version = SchedulerVersion.parse_known(pool.backend.scheduler_version)
+    return scheduler is not None and (
+        scheduler.joined_queues is not None and scheduler.joined_queues.counts_by_flavor(version)
     )
 
 

@@ -183,6 +183,9 @@ class JoinedQueues(Protocol):
     def levels_needed(self, levels: Levels) -> Levels:
         """The levels that a topology object must list for a pool of these."""
 
+    def counts_by_flavor(self, version: SchedulerVersion | None) -> bool:
+        """Whether use counts in each flavor by itself, so that nodes of two are handed out twice."""
+
     @property
     def owned_kinds(self) -> tuple[ResourceKind, ...]:
         """The kinds of the service's own such objects, each after those that it names; empty for none."""

@@ -115,6 +115,8 @@ class JoinedQueue:
     flavors: tuple[NodeFlavor, ...] = ()
     faults: tuple[QueueFault, ...] = ()
     partial_faults: tuple[QueueFault, ...] = ()
+    others: tuple[NodeFlavor, ...] = ()
+    """Flavors with a topology object of the cluster's, that its gangs do not get."""
     usage: QueueUsage | None = None
 
     @property

@@ -7,6 +7,7 @@ Source: definitions of v0.19; the texts of queues' conditions are believed and w
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -164,7 +165,15 @@ def joined(namespace: str, name: str, *, selector: Mapping[str, str], objects: R
         *_apart(words, [flavor.name for flavor in flavors], cluster_queue),
     )
     faults = (*unadmitting, *unusable, *inactive)
-    return replace(queue, flavors=flavors, faults=faults, partial_faults=partial, usage=usage)
+    others = tuple(_others(objects, {flavor.name for flavor in flavors}))
+    return replace(queue, flavors=flavors, faults=faults, partial_faults=partial, others=others, usage=usage)
+
+
+def _others(objects: Readings, usable: AbstractSet[str]) -> Iterator[NodeFlavor]:
+    for (kind, name), reading in objects.items():
+        settings = reading["settings"]
+        if kind == FLAVOR.crd and name not in usable and settings["topology"]:
+            yield NodeFlavor(name, settings["labels"], settings["topology"])
 
 
 def _is_strict(reading: KueueQueue) -> bool | None:

@@ -161,6 +161,9 @@ class Kueue(PlainTexts, ByTable):
     ) -> JoinedQueue:
         return queues.joined(namespace, name, selector=selector, objects=objects)
 
+    def counts_by_flavor(self, version: SchedulerVersion | None) -> bool:
+        return not release_at(version).counts_across_flavors
+
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         """The queue of a pool that has one of ours, with all that it leads to."""
         return own_queues.objects(request) if self.own_queue(request) else ()

@@ -196,6 +196,40 @@ QUEUES = {
         "Apart",
         "They are apart.",
     ),
+    "nodes of another flavor, too": (
+        replace(
+            JOINS, counts_by_flavor=True, queue=replace(JOINS.queue, others=(replace(FLOOR, name="attic"),))
+        ),
+        "False",
+        "FlavorsOverlap",
+        "2 nodes of the pool are also of flavor attic.",
+    ),
+    "nodes of two flavors of its queue": (
+        replace(
+            JOINS,
+            counts_by_flavor=True,
+            queue=replace(JOINS.queue, flavors=(FLOOR, replace(FLOOR, name="attic", node_labels={"r": "1"}))),
+        ),
+        "False",
+        "FlavorsOverlap",
+        "1 node of the pool is also of flavor attic.",
+    ),
+    "nodes of another flavor, of which use counts across flavors": (
+        replace(JOINS, queue=replace(JOINS.queue, others=(replace(FLOOR, name="attic"),))),
+        "True",
+        "Ready",
+        "",
+    ),
+    "nodes of another flavor that has none of them": (
+        replace(
+            JOINS,
+            counts_by_flavor=True,
+            queue=replace(JOINS.queue, others=(replace(FLOOR, name="attic", node_labels={"r": "9"}),)),
+        ),
+        "True",
+        "Ready",
+        "",
+    ),
     "nodes of no flavor": (
         replace(JOINS, queue=JoinedQueue(name="team", flavors=(replace(FLOOR, node_labels={"r": "1"}),))),
         "False",
