@@ -256,8 +256,8 @@ def _in_two_flavors(queue: JoinedQueue, members: Nodes) -> Iterator[QueueFault]:
         named = plain_listing(sorted(others), limit=NAMED)
         message = (
             f"{count_of(len(shared), 'node')} of the pool {agree(len(shared), 'is', 'are')} also of flavor "
-            f"{named}. This version of its scheduler counts use in each flavor by itself, so it may give such "
-            f"a node to two groups: {plain_listing(sorted(shared), limit=NAMED)}."
+            f"{named}. This version of its scheduler counts use in each flavor by itself, so it may give "
+            f"such a node to two groups: {plain_listing(sorted(shared), limit=NAMED)}."
         )
         yield QueueFault("FlavorsOverlap", message)
 
