@@ -1,14 +1,17 @@
-"""Domains to pin a gang's sets to, where its scheduler's own count passes over a place that exists.
+"""Domains to pin a gang's sets to, where its scheduler passes over a place that exists.
 
-For a scheduler that asks of a constrained domain for as much room as if every task were the set's largest.
-The place is searched by the scheduler's rules without that count, and then tried once more with the sets
-pinned to it, by the scheduler's rules alone: the result is a place that it finds.
+One scheduler asks of a constrained domain for as much room as if every task were the set's largest: then the
+place is searched by its rules without that count. Another takes sets in an order that cannot be changed while
+the gang waits: then it is searched in other orders. The place is tried once more with the sets pinned to it,
+by the scheduler's rules alone: the result is a place that it finds.
 """
 
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.greedy import Placer
 from scheduling.fit.placing import is_placed
+from scheduling.fit.reorder import reordering
+from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import Snapshot
 from scheduling.gang.pins import Pin, Pins
 from scheduling.gang.tree import ConstraintNode, lasting
@@ -19,6 +22,8 @@ def pins_for(board: Board, gang: GangDemand) -> Pins:
 
     Call it for a gang that the scheduler does not place as it is. Leaves the board unchanged.
     """
+    if not gang.counts_largest:
+        return _pins_of_another_order(board, gang)
     if gang.set_demand(gang.tree.root).is_uniform:  # no set has a task that is larger than its others
         return ()
     sets = [node for node in gang.tree.root.walk() if _is_counted(gang, node)]
@@ -29,6 +34,19 @@ def pins_for(board: Board, gang: GangDemand) -> Pins:
         return ()
     board.rollback(0)
     nodes = dict(placer.where)
+    pins = tuple(Pin(node.path, _domain(board, node, nodes)) for node in sets)
+    return pins if is_placed(board, gang.pinned(pins)) else ()
+
+
+def _pins_of_another_order(board: Board, gang: GangDemand) -> Pins:
+    placer = Placer(board, gang)
+    if placer.run():
+        board.rollback(0)
+        return ()
+    if possible(board, gang) is Possible.NO or not (change := reordering(board, gang, failed=placer)):
+        return ()
+    nodes = dict(change.where)
+    sets = [node for node in gang.tree.root.walk() if node.constraint.required is not None]
     pins = tuple(Pin(node.path, _domain(board, node, nodes)) for node in sets)
     return pins if is_placed(board, gang.pinned(pins)) else ()
 

@@ -135,7 +135,9 @@ def test_labels_that_change_afterwards_do_not_rewrite_what_was_got(world):
 
 def nested(world):
     backend = NATIVE | {"scheduler_version": "1.37 (CompositePodGroup)"}
-    return topology_gang(world, required("zone"), required("rack"), pool=world.pool(levels=LEVELS, backend=backend))
+    return topology_gang(
+        world, required("zone"), required("rack"), pool=world.pool(levels=LEVELS, backend=backend)
+    )
 
 
 @pytest.mark.parametrize(("where", "status"), [(("a", "b"), None), (("a", "c"), "False")])

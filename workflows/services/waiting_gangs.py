@@ -89,7 +89,7 @@ def waiting() -> QuerySet[TaskGroup]:
         stop_status="",
         created_in_cluster_at__isnull=False,
         placement__version__in=VERSIONS,
-        placement__scheduler_type__in=ordering_schedulers(),
+        placement__scheduler_type__in=searched_schedulers(),
     )
     return groups.exclude(constraints=[])
 
@@ -112,6 +112,12 @@ def unanswered() -> QuerySet[TaskGroup]:
 def ordering_schedulers() -> list[str]:
     """The schedulers for which the sets of a waiting gang may be named in another order."""
     return [name for name, scheduler in installed().items() if scheduler.traits.orders_sets]
+
+
+def searched_schedulers() -> list[str]:
+    """Those, and the ones for which its sets may be pinned."""
+    pinning = [name for name, scheduler in installed().items() if scheduler.traits.pins_sets]
+    return sorted({*ordering_schedulers(), *pinning})
 
 
 def waiting_gangs(cluster: str) -> list[UnplacedGang]:

@@ -20,7 +20,7 @@ KUBERNETES = SchedulerBackend(
     parents=(WORKLOAD, COMPOSITE),
     read_back=ReadBack(),
     features=FEATURES,
-    traits=SchedulerTraits(prefers_by_affinity=True),
+    traits=SchedulerTraits(prefers_by_affinity=True, pins_sets=True),
     rendering=_IMPLEMENTATION,
     texts=_IMPLEMENTATION,
 )

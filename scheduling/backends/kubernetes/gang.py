@@ -49,6 +49,7 @@ from scheduling.backends.plain_texts import PlainTexts
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
 from scheduling.errors import Fault, UnsupportedCapability
 from scheduling.gang.checks import PreferenceWord
+from scheduling.gang.pins import node_labels, pinned
 from scheduling.gang.tree import ConstraintTree, grow
 from scheduling.topology.levels import MAX_LEVELS, DomainPath, Levels
 from scheduling.topology.requirements import Gang, describe
@@ -120,7 +121,7 @@ class Kubernetes(PlainTexts, ByTable):
 
     def render(self, request: GangRequest) -> RenderedGang:
         """Create the groups of a gang. Raises for one that they cannot hold."""
-        tree = self.tree(request)
+        tree = pinned(self.tree(request), request.pins)
         with_preferences = grow(request.gang, request.terms.levels)
         root = lay_out(tree, names.uneditable_pod_group(request.group, generation=request.generation))
         if faults := check_tree(root, path=request.gang.path):
@@ -150,7 +151,7 @@ class Kubernetes(PlainTexts, ByTable):
                 for group in groups
                 if group.tasks
             ),
-            pods=_pods(request, groups),
+            pods=_pods(request, groups, node_labels(tree)),
             topologies=(),
             constraints=applied(with_preferences, {path: sets[path] for path in _constrained(tree)}),
             sets={group.name: _words(group) for group in groups},
@@ -214,14 +215,16 @@ def _manifest(
     }
 
 
-def _pods(request: GangRequest, groups: Collection[TreeGroup]) -> Mapping[str, PodParts]:
+def _pods(
+    request: GangRequest, groups: Collection[TreeGroup], labels: Mapping[str, Mapping[str, str]]
+) -> Mapping[str, PodParts]:
     pods: dict[str, PodParts] = {}
     for group in groups:
         spec: Manifest = {"schedulingGroup": {"podGroupName": group.name}}
         if request.priority_class:
             spec["priorityClassName"] = request.priority_class
-        parts = PodParts({}, {}, request.terms.scheduler_name, spec)
-        pods.update({task.name: parts for task in group.tasks})
+        for task in group.tasks:  # those of one group have the same pins
+            pods[task.name] = PodParts({}, {}, request.terms.scheduler_name, spec, labels.get(task.name, {}))
     return pods
 
 

@@ -21,7 +21,7 @@ from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.form import edit
 from workflows.reconcile.form.edit import EditProgress
 from workflows.reconcile.objects.apply import retry_for
-from workflows.reconcile.objects.create import create_pods_again
+from workflows.reconcile.objects.create import create_pods_again, edits_pod_groups
 from workflows.reconcile.observe.binding import bound_pods
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
@@ -112,10 +112,10 @@ def _compared(
 ) -> list[Change]:
     """Replace pods with pins that the row does not know if all wait for a node; else leave them alone.
 
-    So are those beside pods of tries that the row does not know either, and a group of several pod groups,
-    whose sets were never pinned.
+    So are those beside pods of tries that the row does not know either, a group of several generations,
+    whose sets were never pinned, and one whose pod groups cannot be edited and do not say their pins.
     """
-    if len(view.gangs) != 1:
+    if len(view.gangs) != 1 or not edits_pod_groups(view):
         return [PinsSettled()]
     live, digest = edit.read(view, cluster), pinning.digest_of(view.pins)
     differs = live is not None and (old or edit.pins_mark(live) != digest)
@@ -162,6 +162,8 @@ def _mark(labels: Mapping[str, Mapping[str, str]], name: str) -> str | None:
 
 
 def _bring_pod_group(view: GroupView, digest: str, cluster: LeasedCluster) -> None:
+    if not edits_pod_groups(view):  # its constraints stay, beside the pins
+        return
     live = edit.read(view, cluster)
     if live is None or edit.pins_mark(live) == digest:  # one that is gone is made again as the row has it
         return

@@ -1,11 +1,15 @@
 """Places that KAI's count by the largest task passes over, and pins to them."""
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.fit.board import Board
 from scheduling.fit.pin_choice import pins_for
+from scheduling.fit.placing import is_placed
 from scheduling.fit.verdict import Answer, judge
 from scheduling.gang.pins import Pin, from_json, node_labels, to_json
 from tests.unit.scheduling import build, gangs
@@ -103,3 +107,32 @@ def test_kai_places_a_pinned_gang_within_what_it_requires(case, nodes, version):
         on = {name: by_name[bound["0", name]] for name in tasks if ("0", name) in bound}
         domains = {tuple(n.labels.get(level.label) for level in POOL[:depth]) for n in on.values()}
         assert len(domains) <= 1
+
+
+FOUR_SETS = build.gang("a b c d*1: rack! p", "e f g*1: rack! q", "h i*1: rack! r", "j k*1: rack! s")
+"""4, 3, 2 and 2: on racks of 6 and 5 only 4 + 2 beside 3 + 2 fit, and the largest first misses that."""
+
+
+def fixed(gang):
+    """The gang on a scheduler that takes sets in an order of its own, each into the fullest rack."""
+    return replace(gang_demand(gang), counts_largest=False, is_orderable=False, is_pinnable=True)
+
+
+def test_sets_are_pinned_where_the_order_of_the_scheduler_misses_their_place():
+    nodes = rack("a", "r1", *[1] * 6) + rack("a", "r2", *[1] * 5)
+    board, gang = Board(snapshot(nodes)), fixed(FOUR_SETS)
+    assert not is_placed(board, gang)
+    pins = pins_for(board, gang)
+    assert is_placed(board, gang.pinned(pins))
+    by_rack = Counter()
+    for pin in pins:
+        by_rack[pin.domain] += {"p": 4, "q": 3, "r": 2, "s": 2}[pin.path[-1][1]]
+    assert by_rack == {("a", "r1"): 6, ("a", "r2"): 5}
+
+
+def test_nothing_is_pinned_where_the_scheduler_finds_a_place_or_there_is_none():
+    for sizes in ([6, 6], [6, 4]):
+        nodes = [
+            at for name, size in zip(("r1", "r2"), sizes, strict=True) for at in rack("a", name, *[1] * size)
+        ]
+        assert pins_for(Board(snapshot(nodes)), fixed(FOUR_SETS)) == ()
