@@ -1,5 +1,6 @@
 """Sets of unlike tasks are kept in a domain by node labels, whatever dies in between."""
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -10,12 +11,12 @@ from cluster.errors import RequestForbidden
 from cluster.kinds import NODE, POD
 from pools.models import Cluster
 from tests.builders.crashes import at_crash_point, death_at
-from tests.builders.gangs import preferred, required, retried, topology_gang
+from tests.builders.gangs import NATIVE, preferred, required, retried, topology_gang
 from tests.builders.nodes import put_node
 from tests.builders.patience import seek, wait_in_vain
 from tests.builders.pod_groups import bind, pod_group
-from tests.factories import RACK, ZONE
-from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
+from tests.factories import LEVELS, RACK, ZONE
+from tests.fakes.kinds import COMPOSITE, KAI_BIND_REQUEST, KAI_POD_GROUP, POD_GROUP
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Event, ObservedPod, Task, TaskGroup
 from workflows.reconcile.form import pinning
@@ -398,3 +399,41 @@ def test_a_group_of_an_earlier_release_with_two_pod_groups_is_taken_over(world, 
     world.settle()
     row = fresh(group)
     assert (row.repinning, row.reordering, row.failures) == (False, False, 0)
+
+
+def led(cluster):
+    """Kubernetes' own scheduler, whose order misses the gang's place: it binds pods that select a rack."""
+    pods = cluster.all(POD)
+    if all(RACK.label in pod["spec"].get("nodeSelector", {}) for pod in pods):
+        for pod in pods:
+            if not pod["spec"].get("nodeName"):
+                pod["spec"]["nodeName"] = f"{pod['spec']['nodeSelector'][RACK.label]}-0"
+                cluster.put(POD, pod)
+
+
+def test_sets_inside_sets_are_pinned_beside_their_groups_where_the_greedy_order_misses_them(world):
+    """4, 3, 2 and 2 tasks on racks of 6 and 5: only 4 + 2 beside 3 + 2 fit."""
+    for rack, size in (("r1", 6), ("r2", 5)):
+        for number in range(size):
+            put_node(world, f"{rack}-{number}", zone="a", rack=rack, gpus=1)
+    backend = NATIVE | {"scheduler_version": "1.37 (CompositePodGroup)"}
+    sizes = {"p": 4, "q": 3, "r": 2, "s": 2}
+    sets = [(required("rack", name),) for name, size in sizes.items() for _ in range(size)]
+    group = topology_gang(
+        world, sets=sets, pool=world.pool(levels=LEVELS, backend=backend), frozen={"version": 5}
+    )
+    for task in group.tasks.all():
+        Task.objects.filter(pk=task.pk).update(spec={**task.spec, "gpu": 1})
+    world.cluster.players.insert(0, led)
+    world.settle()
+    groups = {obj["metadata"]["uid"] for kind in (POD_GROUP, COMPOSITE) for obj in world.cluster.all(kind)}
+    assert not any(RACK.label in selector for selector in selectors(world))
+    seek(world)
+    world.settle()
+    racks = Counter(selector[RACK.label] for selector in selectors(world))
+    assert racks == {"r1": 6, "r2": 5}
+    assert {
+        obj["metadata"]["uid"] for kind in (POD_GROUP, COMPOSITE) for obj in world.cluster.all(kind)
+    } == groups
+    assert notes(group) == ["SetsPinned"]
+    assert [task.retry_id for task in group.tasks.all()] == [0] * 11
