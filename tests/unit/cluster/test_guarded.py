@@ -17,6 +17,9 @@ WRITES = {
     "create_many": lambda cluster: cluster.create_many(POD, [BODY], deadline=1e12),
     "apply": lambda cluster: cluster.apply(POD, BODY, force=True),
     "patch": lambda cluster: cluster.patch(POD, "old", {}, patch_type=MERGE_PATCH, namespace="osmo"),
+    "patch_status": lambda cluster: cluster.patch_status(
+        POD, "old", {"status": {"phase": "Failed"}}, namespace="osmo"
+    ),
     "delete": lambda cluster: cluster.delete(POD, "old", uid=None, namespace="osmo"),
     "delete_many": lambda cluster: cluster.delete_many(
         POD, [DeleteTarget("old", namespace="osmo")], deadline=1e12
