@@ -34,6 +34,8 @@ KINDS = {
     "PodGroup of KAI": POD_GROUPS + "/{}podgroups",
     "Workload": KUEUE + "/{}workloads",
     "PodGroup": "/apis/scheduling.k8s.io/v1beta1/{}podgroups",
+    "CompositePodGroup": "/apis/scheduling.k8s.io/v1alpha3/{}compositepodgroups",
+    "Workload of Kubernetes": "/apis/scheduling.k8s.io/v1beta1/{}workloads",
     "ComputeDomain": DOMAINS + "/{}computedomains",
 }
 CLAIMS = {

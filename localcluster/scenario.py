@@ -134,6 +134,7 @@ def configure(running: stack.Running, *, progress: Callable[[str], None]) -> Non
     for name, place in PLACES.items():
         client.put(f"/api/configs/pool/{name}", {"configs": pool(name, place)})
     _wait_known(client)
+    _wait_tried(client)
 
 
 def _queue() -> kueue_queues.Queue:
@@ -156,6 +157,18 @@ def _wait_known(client: Rest) -> None:
             if time.monotonic() > deadline:
                 raise ServerFailed(f"the service does not know the nodes of pool {name}")
             time.sleep(POLL_SECONDS)
+
+
+def _wait_tried(client: Rest) -> None:
+    """Return once a trial has shown that Kubernetes' scheduler holds sets inside sets."""
+    deadline = time.monotonic() + KNOWN_SECONDS
+    while True:
+        conditions = client.get("/api/configs/backend/native")["conditions"]
+        if any(entry["type"] == "CompositesHeld" and entry["status"] == "True" for entry in conditions):
+            return
+        if time.monotonic() > deadline:
+            raise ServerFailed(f"the trial of composite pod groups has not ended: {conditions}")
+        time.sleep(POLL_SECONDS)
 
 
 def all_nodes() -> list[nodes.Node]:

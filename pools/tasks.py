@@ -87,7 +87,8 @@ def try_composites(backend_id: int) -> None:
     cluster = cluster_for(backend, read_seconds=READ_SECONDS, seconds=PROBE_SECONDS)
     try:
         composites.record_condition(backend.pk, composites.try_composites(backend, cluster))
-    except ClusterError as error:  # the next one is due in ten minutes
+    except ClusterError as error:
+        composites.record_failure(backend.pk, error)
         log.warning("composites_not_tried", backend=backend.name, error=str(error))
 
 

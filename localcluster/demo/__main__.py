@@ -92,6 +92,12 @@ SCENES: list[tuple[str, str, Callable[[Stage], None]]] = [
     ("spines", "LOW gives way to HIGH, and is restarted", runs.preempted_and_restarted),
     ("nvlink", "A level disappears, and comes back", runs.level_disappears),
     ("native", "Use case 1 under Kubernetes' own scheduler", partial(runs.use_case_1, pool="native")),
+    ("native", "Use case 2 under Kubernetes' own scheduler", partial(runs.use_case_2, pool="native")),
+    (
+        "native",
+        "Use case 3 under Kubernetes' own scheduler",
+        partial(runs.use_case_3, pool="native", zone="k1"),
+    ),
     (
         "queued",
         "Use case 3 on Kueue, in a queue of somebody else",

@@ -26,8 +26,8 @@ def use_case_1(stage: Stage, pool: str = "nvlink") -> None:
     run.show_compute_domain_life()
 
 
-def use_case_2(stage: Stage) -> None:
-    run = stage.run("nvlink")
+def use_case_2(stage: Stage, pool: str = "nvlink") -> None:
+    run = stage.run(pool)
     run.submit("use-case-2.yaml")
     placed = run.wait_until_placed(8)
     run.show(placed)
@@ -291,15 +291,14 @@ def level_disappears(stage: Stage) -> None:
 
 
 def refusals(stage: Stage) -> None:
-    for example, capability in (
-        ("use-case-2.yaml", "gang.multi_set"),
-        ("use-case-3.yaml", "topology.nested"),
-        ("use-case-4.yaml", "topology.preferred"),
-    ):
-        submit = partial(stage.service.submit, "native", (EXAMPLES / example).read_text())
-        expect_refusal(
-            stage.report, f"{example} in pool native (Kubernetes scheduler)", submit, names=capability
-        )
+    text = (EXAMPLES / "patience.yaml").read_text().replace("spine", "zone")
+    submit = partial(stage.service.submit, "native", text)
+    expect_refusal(
+        stage.report,
+        "patience.yaml with the keys of pool native (Kubernetes scheduler)",
+        submit,
+        names="topology.relax_pending",
+    )
     text = (EXAMPLES / "use-case-4.yaml").read_text().replace("spine", "zone").replace("rack", "clique")
     submit = partial(stage.service.submit, scenario.QUEUED, text)
     expect_refusal(

@@ -20,6 +20,7 @@ BLOCKERS = "default"
 CORE = "/api/v1"
 KAI = "/apis/scheduling.run.ai/v2alpha2"
 NATIVE = "/apis/scheduling.k8s.io/v1beta1"
+COMPOSITES = "/apis/scheduling.k8s.io/v1alpha3"
 NVIDIA = "/apis/resource.nvidia.com/v1beta1"
 DRA = "/apis/resource.k8s.io/v1"
 
@@ -29,6 +30,8 @@ KINDS = {
     "Secret": (CORE, "secrets"),
     "PodGroup": (KAI, "podgroups"),
     "PodGroup (Kubernetes)": (NATIVE, "podgroups"),
+    "CompositePodGroup": (COMPOSITES, "compositepodgroups"),
+    "Workload (Kubernetes)": (NATIVE, "workloads"),
     "Workload": (KUEUE, "workloads"),
     "ComputeDomain": (NVIDIA, "computedomains"),
     "ResourceClaimTemplate": (DRA, "resourceclaimtemplates"),

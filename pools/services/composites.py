@@ -33,13 +33,18 @@ from web.times import read_instant
 EVERY: Final = timedelta(days=1)
 SOONER: Final = timedelta(minutes=10)
 """Until the next trial after one that showed nothing."""
+AT_ONCE: Final = timedelta(minutes=1)
+"""Until the next one after one that could not be made."""
+NEEDS: Final = ("NamespaceReady", "WritesAllowed")
+"""The conditions of a backend without which no trial can be made."""
 SECONDS: Final = 40.0
 """How long a trial may last; its objects are deleted then, and by the sweep of orphans at the latest."""
 POLL_SECONDS: Final = 1.0
 
 PROVEN, IGNORED, BREACH = "Held", "Ignored", "Breach"
 TRIED = frozenset({PROVEN, IGNORED})
-"""The reasons that stay until a trial gives another one."""
+"""The reasons by which a trial has decided."""
+UNDECIDED = frozenset({"NotTried", "NothingShown"})
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +61,7 @@ def composites_condition(backend: Backend) -> list[Condition]:
     before = conditions.find(backend.conditions, COMPOSITES_HELD)
     if backend.composite_pod_groups:
         return [_condition("True", "Vouched", "The backend's composite_pod_groups says so.")]
-    if before is None or before["reason"] not in TRIED:
+    if before is None or before["reason"] not in TRIED | UNDECIDED:
         return [_condition("Unknown", "NotTried", "No trial has shown whether the scheduler holds them.")]
     return []
 
@@ -75,15 +80,15 @@ def begins_trial(backend: Backend, *, now: datetime) -> bool:
     if scheduler is None or not scheduler.hidden_gate or _missing(backend) or backend.deleted_at:
         return False
     reason = (conditions.find(backend.conditions, COMPOSITES_HELD) or {}).get("reason")
-    if (
-        reason == "Vouched"
-        or _has_breach(backend)
-        or conditions.status_of(backend.conditions, "NamespaceReady") != "True"
-    ):
+    if reason == "Vouched" or _has_breach(backend):
         return False
-    tried_at = read_instant(backend.composites_tried.get("at"))
-    is_new = backend.composites_tried.get("kubernetes") != backend.kubernetes_version
-    if tried_at and not is_new and now < tried_at + (EVERY if reason in TRIED else SOONER):
+    if any(conditions.status_of(backend.conditions, need) != "True" for need in NEEDS):
+        return False
+    before = backend.composites_tried
+    tried_at = read_instant(before.get("at"))
+    is_new = before.get("kubernetes") != backend.kubernetes_version
+    pause = EVERY if reason in TRIED else AT_ONCE if before.get("failed") else SOONER
+    if tried_at and not is_new and now < tried_at + pause:
         return False
     backend.composites_tried = {"at": now.isoformat(), "kubernetes": backend.kubernetes_version}
     return True
@@ -160,6 +165,22 @@ def record_condition(backend_id: int, condition: Condition) -> None:
             backend.conditions, [condition], now=timezone.now(), observed_revision=backend.revision
         )
         backend.save(update_fields=["conditions"])
+
+
+def record_failure(backend_id: int, error: ClusterError) -> None:
+    """Record that a trial could not be made, so that the next one is due soon."""
+    with transaction.atomic():
+        backend = Backend.objects.select_for_update().filter(pk=backend_id).first()
+        if backend is None:
+            return
+        backend.composites_tried = {**backend.composites_tried, "failed": True}
+        before = conditions.find(backend.conditions, COMPOSITES_HELD)
+        if before is None or before["reason"] not in TRIED:
+            news = [_condition("Unknown", "NotTried", f"A trial could not be made: {error}")]
+            backend.conditions = conditions.upsert(
+                backend.conditions, news, now=timezone.now(), observed_revision=backend.revision
+            )
+        backend.save(update_fields=["composites_tried", "conditions"])
 
 
 def record_breach(backend_id: int, message: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from localcluster import nodes
 from localcluster.api import Api
-from localcluster.demo.view import View
+from localcluster.demo.view import POD_GROUPS, View
 from localcluster.rest import Refused, Rest
 from tests.e2e import rights
 from tests.e2e.kueue_queues import Queues
@@ -17,6 +17,15 @@ SECONDS = 150.0
 RACK = "osmo.local/rack"
 CLIQUE = "nvidia.com/gpu.clique"
 
+OF_A_GROUP = (
+    "Pod",
+    "Service",
+    "Secret",
+    *POD_GROUPS,
+    "CompositePodGroup",
+    "Workload (Kubernetes)",
+    "ComputeDomain",
+)
 UNENDED = {"PENDING", "RUNNING", "WAITING"}
 ENDS_WHEN_LOST = {"preempted": "fail", "node_lost": "fail"}
 """The recovery of a pool whose groups end when they lose a task."""
@@ -119,7 +128,7 @@ class World:
         return [
             f"{kind} {item['metadata']['name']}"
             for group in self.service.workflow(workflow)["groups"]
-            for kind in ("Pod", "Service", "Secret", "PodGroup", "PodGroup (Kubernetes)", "ComputeDomain")
+            for kind in OF_A_GROUP
             for item in self.view.of_group(self.namespace, kind, group["uuid"])
         ]
 

@@ -116,7 +116,29 @@ def test_what_exists_of_a_trial_goes_if_the_rest_cannot_be_made(cluster):
     cluster.fail(RequestForbidden("no pods for you"), verb="create", kind=POD)
     tasks.try_composites(backend.pk)
     assert cluster.objects == before
-    assert held()["status"] == "Unknown"
+    tasks.probe_backend(backend.pk)
+    assert (held()["status"], held()["reason"]) == ("Unknown", "NotTried")
+    assert "no pods for you" in held()["message"]
+
+
+def test_a_trial_that_could_not_be_made_is_made_again_soon(cluster):
+    backend = register()
+    tasks.probe_backend(backend.pk)
+    cluster.fail(RequestForbidden("no pods for you"), verb="create", kind=POD)
+    tasks.try_composites(backend.pk)
+    now = timezone.now()
+    assert not composites.begins_trial(Backend.objects.get(), now=now + timedelta(seconds=30))
+    assert composites.begins_trial(Backend.objects.get(), now=now + timedelta(minutes=2))
+
+
+def test_no_trial_begins_before_this_database_may_write_in_the_cluster(cluster):
+    register()
+    backend = Backend.objects.get()
+    backend.composites_tried = {}
+    for entry in backend.conditions:
+        if entry["type"] == "WritesAllowed":
+            entry["status"] = "Unknown"
+    assert not composites.begins_trial(backend, now=timezone.now())
 
 
 def test_a_breach_outlives_word_and_trial_until_the_backend_is_saved_again(cluster):
