@@ -197,7 +197,8 @@ class PodParts:
     """The fields by which a scheduler takes a pod as part of its gang; pods of one leaf share them.
 
     ``spec`` has further fields of the pod's spec, to be merged at the top; ``node_labels`` are labels that
-    its node must carry, beside those that select its platform's nodes.
+    its node must carry, beside those that select its platform's nodes; ``labels_present`` are labels that it
+    must carry with any value.
     """
 
     labels: Mapping[str, str]
@@ -205,6 +206,7 @@ class PodParts:
     scheduler_name: str
     spec: Mapping[str, Any]
     node_labels: Mapping[str, str] = field(default_factory=dict)
+    labels_present: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from scheduling.gang import pins, set_order
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod import PodFrame, render_pod
-from workflows.manifests.requests import for_a_claim, part_for_node
+from workflows.manifests.requests import for_a_claim, on_nodes_with, part_for_node
 from workflows.manifests.start_barrier import add_barrier, ended_text, peers_text
 from workflows.manifests.tokens import Tokens
 from workflows.values.observation import (
@@ -155,6 +155,9 @@ class Renderer:
         pod = render_pod(task, parts, frame=self._frame)
         if parts.node_labels:
             pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **parts.node_labels}
+        if parts.labels_present:
+            there = [{"key": label, "operator": "Exists"} for label in parts.labels_present]
+            pod["spec"] = on_nodes_with(pod["spec"], there)
         if self.values.pins:
             pod["metadata"]["labels"][PINNED_SETS_ANNOTATION] = pins.digest_of(self.values.pins)
         if (barrier := self.values.placement.start_barrier) is not None and self._peers is not None:

@@ -51,13 +51,19 @@ def for_a_claim(spec: Mapping[str, Any], *, gpus: int) -> dict[str, Any]:
     not ask for this: one that is tried again finds the label of its own domain.
     """
     free = {"key": DOMAIN_LABEL, "operator": "DoesNotExist"}
+    return on_nodes_with({**spec, "containers": _raised(spec["containers"], gpus)}, [free])
+
+
+def on_nodes_with(spec: Mapping[str, Any], expressions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The spec of a pod for those of its nodes that match these expressions, too."""
     affinity = spec.get("affinity") or {}
     by_node = affinity.get("nodeAffinity") or {}
     terms = (by_node.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
-    narrowed = [{**term, "matchExpressions": [*(term.get("matchExpressions") or ()), free]} for term in terms]
+    narrowed = [
+        {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), *expressions]} for term in terms
+    ]
     required = {_REQUIRED: {"nodeSelectorTerms": narrowed}}
-    raised = {**spec, "containers": _raised(spec["containers"], gpus)}
-    return {**raised, "affinity": {**affinity, "nodeAffinity": {**by_node, **required}}}
+    return {**spec, "affinity": {**affinity, "nodeAffinity": {**by_node, **required}}}
 
 
 def _raised(containers: Sequence[Mapping[str, Any]], gpus: int) -> list[Mapping[str, Any]]:

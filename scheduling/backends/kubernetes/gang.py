@@ -219,13 +219,38 @@ def _pods(
     request: GangRequest, groups: Collection[TreeGroup], labels: Mapping[str, Mapping[str, str]]
 ) -> Mapping[str, PodParts]:
     pods: dict[str, PodParts] = {}
+    present = _labels_present(request, groups)
     for group in groups:
         spec: Manifest = {"schedulingGroup": {"podGroupName": group.name}}
         if request.priority_class:
             spec["priorityClassName"] = request.priority_class
         for task in group.tasks:  # those of one group have the same pins
-            pods[task.name] = PodParts({}, {}, request.terms.scheduler_name, spec, labels.get(task.name, {}))
+            pods[task.name] = PodParts(
+                {},
+                {},
+                request.terms.scheduler_name,
+                spec,
+                labels.get(task.name, {}),
+                present[group.name],
+            )
     return pods
+
+
+def _labels_present(request: GangRequest, groups: Collection[TreeGroup]) -> Mapping[str, tuple[str, ...]]:
+    """By group, the labels broader than its key or its parent's: without them a node is on no path of labels.
+
+    The scheduler itself takes a domain of a flat set for the nodes with one label value. ``groups`` has each
+    before its children.
+    """
+    terms = request.terms
+    by_paths = terms.version is not None and terms.version.has(WITH_COMPOSITES)
+    ranks: dict[str, int] = {}
+    for group in groups:
+        ranks[group.name] = ranks.get(group.parent, 0) if group.level is None else group.level
+    return {
+        name: tuple(level.label for level in terms.levels[:rank]) if by_paths else ()
+        for name, rank in ranks.items()
+    }
 
 
 def _words(group: TreeGroup) -> str:

@@ -309,3 +309,12 @@ def test_pods_of_a_pinned_set_ask_for_the_labels_of_its_domain_and_its_group_sta
         "b": labels,
         "c": {},
     }
+
+
+def test_pods_of_a_domain_need_the_labels_of_the_broader_keys():
+    """The scheduler takes a rack for the nodes with one label value, whatever zone they are in, or none."""
+    rendered = render(gang("a: rack! r", "b: zone! z", "c"))
+    present = {task: parts.labels_present for task, parts in rendered.pods.items()}
+    assert present == {"a": ("topology/zone", "topology/spine"), "b": (), "c": ()}
+    flat = Kubernetes().render(request(gang("a: rack! r"), POOL, version=SchedulerVersion(1, 37)))
+    assert flat.pods["a"].labels_present == ()
