@@ -23,4 +23,5 @@ KUBERNETES = SchedulerBackend(
     traits=SchedulerTraits(prefers_by_affinity=True, pins_sets=True),
     rendering=_IMPLEMENTATION,
     texts=_IMPLEMENTATION,
+    installation=_IMPLEMENTATION,
 )

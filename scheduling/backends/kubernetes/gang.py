@@ -26,6 +26,7 @@ from scheduling.backends.base import (
     Checked,
     GangRequest,
     Manifest,
+    ObjectQuery,
     PodParts,
     RenderedGang,
     ResourceKind,
@@ -51,6 +52,8 @@ from scheduling.errors import Fault, UnsupportedCapability
 from scheduling.gang.checks import PreferenceWord
 from scheduling.gang.pins import node_labels, pinned
 from scheduling.gang.tree import ConstraintTree, grow
+from scheduling.kubernetes_syntax import GPU
+from scheduling.preflight import CheckResult, Observed, passed
 from scheduling.topology.levels import MAX_LEVELS, DomainPath, Levels
 from scheduling.topology.requirements import Gang, describe
 
@@ -81,6 +84,7 @@ class Kubernetes(PlainTexts, ByTable):
     max_levels = MAX_LEVELS
     prefers_by_affinity = True
     meanings = reasons.MEANINGS
+    installation_queries: tuple[ObjectQuery, ...] = ()
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         version = SchedulerVersion.parse(kubernetes)
@@ -156,6 +160,19 @@ class Kubernetes(PlainTexts, ByTable):
             constraints=applied(with_preferences, {path: sets[path] for path in _constrained(tree)}),
             sets={group.name: _words(group) for group in groups},
         )
+
+    def check_installation(
+        self, observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str, shard: str
+    ) -> tuple[CheckResult, ...]:
+        """Suggest what no API shows: by default domains are compared by CPU and memory alone."""
+        del observed, kubernetes, shard
+        message = "Sets take the fullest domain that fits, by the resources that the scheduler scores."
+        to_do = (
+            f"Name {GPU} in scoringStrategy.resources of NodeResourcesFit in the profile {scheduler_name} of "
+            "the scheduler's configuration: by default it scores CPU and memory alone, and chance decides "
+            "between domains with equal use of those."
+        )
+        return (passed("kubernetes_scoring", message, to_do),)
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return () if waiting.placed else tuple(dict.fromkeys(reasons.read(waiting)))

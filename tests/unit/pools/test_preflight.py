@@ -307,3 +307,11 @@ def test_a_report_is_as_good_as_its_worst_check():
     ]
     assert as_json(reports[2])["counts"] == {"passed": 7, "failed": 1, "unknown": 0}
     assert any("failed" in line and "broker" in line for line in as_text(reports[2]))
+
+
+def test_kubernetes_scheduler_is_to_score_gpus():
+    facts = replace(GOOD, scheduler=KUBERNETES, scheduler_type="kubernetes", scheduler_name="stock")
+    (result,) = [found for found in check_cluster(facts) if found.check == "kubernetes_scoring"]
+    assert str(result.status) == "passed"
+    assert "nvidia.com/gpu" in result.to_do
+    assert "profile stock" in result.to_do
