@@ -182,11 +182,11 @@ def test_kubernetes_own_scheduler_places_one_set_and_refuses_what_it_cannot_hold
     world.wait_group(name, "g", "RUNNING")
     world.view.load_nodes()
     assert len({world.view.domain(pod["spec"]["nodeName"], RACK) for pod in world.bound_pods(name)}) == 1
-    preferred = "one: {gpu: 4, topology: [{key: rack, requirementType: preferred}]}"
+    patient = "one: {gpu: 4, topology: [{key: rack, requirementType: preferred, waitSeconds: 60}]}"
     with pytest.raises(Refused) as refused:
-        world.submit(pool, workflow(PAIR, resources=preferred))
+        world.submit(pool, workflow(PAIR, resources=patient))
     assert refused.value.status == 400
-    assert "topology.preferred" in refused.value.body["message"]
+    assert "topology.relax_pending" in refused.value.body["message"]
     world.service.cancel(name)
     world.wait_released(name)
     assert world.left(name) == []

@@ -112,10 +112,10 @@ def test_a_scheduler_that_cannot_relax_refuses_patience_naming_the_capability(su
 
 
 def test_a_pool_may_let_a_preference_be_ignored_and_the_reply_says_so(submit):
-    backend = BackendFactory(scheduler_type="kubernetes")
-    PoolFactory(name="native", levels=LEVELS, backend=backend, unsupported_preferred="warn")
+    backend = BackendFactory(scheduler_type="default")
+    PoolFactory(name="plain", levels=LEVELS, backend=backend, unsupported_preferred="warn")
     preference = {"key": "clique", "requirementType": "preferred"}
-    answer = submit(gang(2, topology=[preference]), pool="native")
+    answer = submit(gang(2, topology=[preference]), pool="plain")
     assert answer.status_code == 200, answer.json()
     assert any("is ignored, as the pool allows" in warning for warning in answer.json()["warnings"])
     assert answer.json()["constraints"][0]["constraints"] == []
