@@ -634,10 +634,10 @@ def test_a_missing_capability_is_named_with_the_pools_that_have_it(api, pool):
         scheduler_type="kubernetes", scheduler_name="default-scheduler", scheduler_version="1.37"
     )
     PoolFactory(name="plain", backend=backend, levels=(CLIQUE, Level("host", "kubernetes.io/hostname")))
-    workflow = gang(4, topology=[same("clique", kind="preferred")])
+    workflow = gang(4, topology=[{**same("clique", kind="preferred"), "waitSeconds": 60}])
     answer = api.post("/api/pool/plain/workflow", {"file": text(workflow)}, format="json")
     body = assert_error_shape(answer, 400, code="unsupported_capability")
-    assert "topology.preferred" in body["message"]
+    assert "topology.relax_pending" in body["message"]
     assert 'Pools that have it: "h100".' in body["details"][0]["message"]
 
 

@@ -166,7 +166,7 @@ def test_on_another_backend_its_scheduler_and_its_nodes_count(ask, pool):
     BackendFactory(name="native", cluster=cluster, scheduler_type="kubernetes", scheduler_version="1.37")
     nodes(cluster, {"r1": 5})
     five = group(pool, 5, name="five")
-    both = (*IN_A_RACK, Requirement("zone", "z", required=False))
+    both = (*IN_A_RACK, Requirement("zone", "z", required=False, wait_seconds=60))
     wish = group(pool, 1, name="wish", requirements=both)
     told = ask(backend="native")
     assert changes(told) == {five: ("never", "now", "fits"), wish: ("now", "refused", "impossible")}

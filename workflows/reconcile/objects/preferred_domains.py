@@ -30,7 +30,7 @@ class PreferredDomains:
         self._is_asked = traits_of(view.placement.terms.scheduler_type).prefers_by_affinity
 
     def lead(self, pod: Obj, task: TaskTry) -> Obj:
-        """Add the affinity to a pod, if its task prefers a domain."""
+        """Add the affinity to a pod, if a task of its group prefers a domain."""
         terms = [_term(labels) for labels in self._labels_of(task)]
         if terms:
             affinity = pod["spec"].get("affinity") or {}
@@ -40,10 +40,15 @@ class PreferredDomains:
         return pod
 
     def _labels_of(self, task: TaskTry) -> tuple[Mapping[str, str], ...]:
-        prefers = any(not requirement.required for requirement in task.placement.requirements)
-        if not self._is_asked or not prefers:
+        if not self._is_asked or not self._prefers:
             return ()
         return self._pins.preferred(task) or self._led.get(task.name, ())
+
+    @cached_property
+    def _prefers(self) -> bool:
+        """Whether a task of the group prefers a domain: then the others are led, too, out of its way."""
+        tasks = self._view.values.tasks
+        return any(not asked.required for task in tasks for asked in task.placement.requirements)
 
     @cached_property
     def _led(self) -> Mapping[str, tuple[dict[str, str], ...]]:

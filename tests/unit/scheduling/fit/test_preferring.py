@@ -44,15 +44,29 @@ CASES = {
     "no rack does, a zone does": (
         gang("a b: rack? r"),
         {"a1": 1, "a2": 1, "b1": 1},
-        {"a": ["a"], "b": ["a"]},
+        {"a": ["a", "a2"], "b": ["a", "a1"]},
     ),
-    "nothing holds all of it, and nothing leads": (gang("a b: rack? r"), {"a1": 1, "b1": 1}, {}),
+    "nothing holds all of it, and each task has its place": (
+        gang("a b: rack? r"),
+        {"a1": 1, "b1": 1},
+        {"a": ["b1"], "b": ["a1"]},
+    ),
+    "a set that no rack holds keeps out of the rack of another": (
+        gang("c d e: rack? s", "a b: rack? r"),
+        {"a1": 2, "a2": 2, "b1": 2},
+        {"a": ["b1"], "b": ["b1"], "c": ["a", "a2"], "d": ["a", "a2"], "e": ["a", "a1"]},
+    ),
+    "a task without preferences keeps out, too": (
+        gang("c", "a b: rack? r"),
+        {"a1": 2, "b1": 1},
+        {"a": ["a1"], "b": ["a1"], "c": ["b1"]},
+    ),
     "no place at all": (gang("a b: rack? r"), {"a1": 1}, {}),
     "a required zone alone leads nobody": (gang("a b: zone! z"), {"a1": 2}, {}),
     "a rack in the required zone": (
         gang("a b: zone! z, rack? r", "c: zone! z"),
         {"a1": 2, "b1": 2, "b2": 1},
-        {"a": ["b1"], "b": ["b1"]},
+        {"a": ["b1"], "b": ["b1"], "c": ["b2"]},
     ),
     "racks of one zone, as use case 4": (
         ZONED,
