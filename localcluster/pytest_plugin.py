@@ -107,7 +107,7 @@ def standins_017(plane_017: controlplane.Plane) -> controlplane.Plane:
 
 @pytest.fixture(scope="session")
 def kueue(plane: controlplane.Plane) -> controlplane.Plane:
-    """The same cluster as ``plane``, with Kueue's kinds and the stand-in for its controllers."""
+    """The same cluster as ``plane``, with a real Kueue."""
     shared.join("kueue", directory=_directory())
     return plane
 
