@@ -33,8 +33,9 @@ def preferred_labels(snapshot: Snapshot, gang: GangDemand) -> Mapping[str, tuple
     for node in preferring:  # the narrowest set of a task comes last
         rank, at = _shared(snapshot, node, nodes)
         names = {task.name for task in node.all_tasks()}
-        for name in names if at is not None else ():
-            led[name] = (*led.get(name, ()), _labels(snapshot, rank, at))
+        if at is not None:
+            labels = _labels(snapshot, rank, at)
+            led |= {name: (*led.get(name, ()), labels) for name in names}
         apart = apart - names if rank == node.constraint.preferred else apart | names
     narrowest = len(snapshot.levels) - 1
     for name in apart:

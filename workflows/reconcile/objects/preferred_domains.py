@@ -48,7 +48,7 @@ class PreferredDomains:
     def _prefers(self) -> bool:
         """Whether a task of the group prefers a domain: then the others are led, too, out of its way."""
         tasks = self._view.values.tasks
-        return any(not asked.required for task in tasks for asked in task.placement.requirements)
+        return any(not requirement.required for task in tasks for requirement in task.placement.requirements)
 
     @cached_property
     def _led(self) -> Mapping[str, tuple[dict[str, str], ...]]:
