@@ -156,8 +156,8 @@ class Renderer:
         if parts.node_labels:
             pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **parts.node_labels}
         if parts.labels_present:
-            there = [{"key": label, "operator": "Exists"} for label in parts.labels_present]
-            pod["spec"] = on_nodes_with(pod["spec"], there)
+            expressions = [{"key": label, "operator": "Exists"} for label in parts.labels_present]
+            pod["spec"] = on_nodes_with(pod["spec"], expressions)
         if self.values.pins:
             pod["metadata"]["labels"][PINNED_SETS_ANNOTATION] = pins.digest_of(self.values.pins)
         if (barrier := self.values.placement.start_barrier) is not None and self._peers is not None:
