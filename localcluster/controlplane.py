@@ -158,7 +158,7 @@ def install(api: Api, definitions: Sequence[dict[str, Any]]) -> None:
         api.apply(f"{DEFINITIONS}/{definition['metadata']['name']}", definition, manager=MANAGER)
     for definition in definitions:
         name = definition["metadata"]["name"]
-        _wait(partial(_established, api, f"{DEFINITIONS}/{name}"), state=f"{name} to be served")
+        _wait(partial(_is_served, api, name), state=f"{name} to be served")
         _wait(partial(_listed, api, definition), state=f"objects of {name} to be listed")
 
 
@@ -419,11 +419,16 @@ def _api_probe(plane: Plane) -> Callable[[], str | None]:
     return probe
 
 
-def _established(api: Api, path: str) -> bool:
-    conditions = api.get(path).get("status", {}).get("conditions", [])
+def is_established(definition: dict[str, Any]) -> bool:
+    """Whether the server serves a kind; before its first look at the definition `conditions` is null."""
+    conditions = definition.get("status", {}).get("conditions") or ()
     return any(
         condition["type"] == "Established" and condition["status"] == "True" for condition in conditions
     )
+
+
+def _is_served(api: Api, name: str) -> bool:
+    return is_established(api.get(f"{DEFINITIONS}/{name}"))
 
 
 def _listed(api: Api, definition: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 import threading
 from contextlib import suppress
 
+import pytest
 import urllib3
 
 from localcluster import controlplane, nodes
@@ -58,3 +59,16 @@ def holders(api):
         (lease["metadata"]["name"], lease["spec"]["holderIdentity"])
         for lease in api.list(controlplane.LEASES)[0]
     }
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        pytest.param(None, False, id="the server has not looked at it yet"),
+        pytest.param([{"type": "NamesAccepted", "status": "True"}], False, id="its names are accepted"),
+        pytest.param([{"type": "Established", "status": "False"}], False, id="not yet"),
+        pytest.param([{"type": "Established", "status": "True"}], True, id="established"),
+    ],
+)
+def test_a_definition_is_served_once_the_server_says_so(conditions, expected):
+    assert controlplane.is_established({"status": {"conditions": conditions}}) is expected
