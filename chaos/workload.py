@@ -51,6 +51,7 @@ ORDERED = "ordered"  # the name of the first of these two
 PINNED = "pinned"  # the other one: its second set requires a spine for good
 RETURNS = "chaos-returns"  # a label of the pods of gangs that come back
 RETURNING = 0.75
+NESTED = 0.2  # of the gangs are two sets in one domain
 SOON = "backoff: {first: 1s, limit: 4s}"
 RESTART_CODE = "75"  # a rank that ends with it has its whole gang tried again
 RESTART = f'RESTART_GROUP: "{RESTART_CODE}"'
@@ -140,17 +141,29 @@ def _text(generator: random.Random, *, pool: str, groups: int, returns: bool) ->
         labels += ', sim.osmo.local/exit-code: "3"'
     lines = ["workflow:", "  name: chaos", f"  labels: {{{labels}}}", _recovery(generator, returns=returns)]
     lines.append("  groups:")
+    nested = generator.random() < NESTED
+    counts = (2, 4) if nested else (2, 2, 3, 4) if returns else (1, 2, 2, 3, 4)
     for number in range(groups):
         lines += [f"  - name: g{number}", "    tasks:"]
-        for task in range(generator.choice((2, 2, 3, 4) if returns else (1, 2, 2, 3, 4))):
+        for task in range(generator.choice(counts)):
             more = ", inputs: [{task: g0t0}]" if number and not task else ""
+            own = SETS[task % 2] if nested else "one"
             lines.append(
                 f"    - {{name: g{number}t{task}, lead: {str(not task).lower()}, image: busybox, "
-                f'command: [train], resource: one, exitActions: {{RESCHEDULE: "137", {RESTART}}}{more}}}'
+                f'command: [train], resource: {own}, exitActions: {{RESCHEDULE: "137", {RESTART}}}{more}}}'
             )
-    return "\n".join(
-        [*lines, "  resources:", f"    one: {{gpu: {_gpus(generator)}{_topology(generator, pool)}}}"]
-    )
+    gpus = _gpus(generator)
+    lines.append("  resources:")
+    if nested:
+        lines += [f"    {own}: {{gpu: {gpus}, topology: {_nested(pool, own)}}}" for own in SETS]
+    else:
+        lines.append(f"    one: {{gpu: {gpus}{_topology(generator, pool)}}}")
+    return "\n".join(lines)
+
+
+def _nested(pool: str, own: str) -> str:
+    """Each set in one narrow domain, all of them in one broad one."""
+    return f"[{{key: {BROAD[pool]}}}, {{key: {NARROW[pool]}, group: {own}}}]"
 
 
 def _recovery(generator: random.Random, *, returns: bool) -> str:
