@@ -27,6 +27,7 @@ class Capability(StrEnum):
     TOPOLOGY_BOTH_TYPES = "topology.both_types"
     TOPOLOGY_MIXED_PODS = "topology.mixed_pods"
     TOPOLOGY_EQUAL_SETS = "topology.equal_sets"
+    TOPOLOGY_CHOSEN_DOMAIN = "topology.chosen_domain"
     TOPOLOGY_NESTED = "topology.nested"
     TOPOLOGY_PATH_DOMAINS = "topology.path_domains"
     TOPOLOGY_RELAX_PENDING = "topology.relax_pending"
@@ -49,6 +50,9 @@ MEANING: Mapping[Capability, str] = {
     Capability.TOPOLOGY_EQUAL_SETS: (
         "holds co-location sets of equal size, all of whose tasks ask for the same resources, inside another "
         "one"
+    ),
+    Capability.TOPOLOGY_CHOSEN_DOMAIN: (
+        "holds any co-location sets inside a required domain, which the service chooses and node labels keep"
     ),
     Capability.TOPOLOGY_NESTED: "holds any co-location sets inside another one",
     Capability.TOPOLOGY_PATH_DOMAINS: (

@@ -66,8 +66,8 @@ class GangDemand:
     for a gang with one stage. ``cut`` is the narrowest level of an external Topology, which no constraint
     can leave out; None if each constraint has a Topology of its own. ``is_orderable``: the scheduler places
     parts in the order of the tree, which is ours to change. ``is_pinnable``: sets may be pinned to a domain
-    (``gang.pins``). ``is_best_fit``: the scheduler assigns nodes to lists of equal pods by the best fit
-    (``best_fit``).
+    (``gang.pins``), or have to be. ``is_best_fit``: the scheduler assigns nodes to lists of equal pods by the
+    best fit (``best_fit``).
     """
 
     tree: ConstraintTree

@@ -252,12 +252,12 @@ def _reordered(board: Board, gang: GangDemand, placer: Placer) -> Verdict | None
 
 def _pinned(board: Board, gang: GangDemand, pins: Pins) -> Verdict:
     """NOW with sets pinned to a domain, which the gang already has in place of their constraints."""
-    placer = Placer(board, gang)
+    placer = placer_of(board, gang)
     placer.run()
     places = {task: board.snapshot.nodes[node].name for task, node in placer.where}
     board.rollback(0)
     count = len(places)
-    certain = gang.is_ordered or is_placed_in_any_order(board, gang)
+    certain = placer.knows_order or is_placed_in_any_order(board, gang)
     return Verdict(Answer.NOW, (), places, count, pins=pins, proven=certain, tasks=count, room=count)
 
 

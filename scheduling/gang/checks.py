@@ -86,6 +86,11 @@ def slices_alone(capabilities: Capabilities) -> bool:
     return Capability.TOPOLOGY_EQUAL_SETS in capabilities and Capability.TOPOLOGY_NESTED not in capabilities
 
 
+def chooses_domains(capabilities: Capabilities) -> bool:
+    """Whether the service chooses the domain of a set that the scheduler does not hold around others."""
+    return slices_alone(capabilities) and Capability.TOPOLOGY_CHOSEN_DOMAIN in capabilities
+
+
 def _kinds(gang: Gang, capabilities: Capabilities, unsupported_preferred: PreferenceWord) -> Iterator[Fault]:
     """Requirements of a type that the scheduler does not support."""
     hard = Capability.TOPOLOGY_REQUIRED not in capabilities
@@ -136,6 +141,8 @@ def _nesting(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fault
         if not outer.members or not outer.sets:
             continue
         if Capability.TOPOLOGY_EQUAL_SETS in capabilities:
+            if chooses_domains(capabilities) and outer.constraint.required is not None:
+                continue
             if isinstance(obstacle := slices_of(outer), str):
                 yield lacking(
                     Capability.TOPOLOGY_NESTED,

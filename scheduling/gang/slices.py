@@ -4,7 +4,8 @@ Some schedulers hold no tree of sets, and place a list of equal pods in one doma
 many of them shares a narrower one (Kueue: ``podSetSliceRequiredTopology`` and ``podSetSliceSize``). That is
 a set whose sub-sets have the same number of tasks of one shape and require the same level, and nothing else.
 
-A preference around other sub-sets is no slice, and may be ignored: what remains are lists of their own.
+A preference around other sub-sets is no slice, and may be ignored: what remains are lists of their own. A
+requirement around them may be held by node labels (``pins``), to a domain that the service chooses.
 """
 
 from collections.abc import Iterator
@@ -34,6 +35,15 @@ def slices_of(node: ConstraintNode) -> Slices | str:
     if (difference := _difference(node)) or level is None:
         return difference
     return Slices(node.sets, node.sets[0].size, level)
+
+
+def required_around(root: ConstraintNode) -> tuple[ConstraintNode, ...]:
+    """The sets that require a domain around sub-sets which are no slices of it, broader ones first."""
+    return tuple(
+        node
+        for node in root.walk()
+        if node.sets and node.constraint.required is not None and isinstance(slices_of(node), str)
+    )
 
 
 def without_preferences_around(node: ConstraintNode) -> ConstraintNode:

@@ -23,3 +23,21 @@ def test_preferred_racks_in_a_preferred_zone_get_a_rack_each_without_the_zone(wo
         {"preferred": RACK}
     ] * 2
     complete(world, name)
+
+
+def test_preferred_racks_in_a_required_zone_are_kept_in_a_zone_that_the_service_chooses(world, queues):
+    """Kueue alone would put the first set into a zone that has no room for the second."""
+    pool = zoned(world, r0="b", r1="a", r2="a")
+    queues.make(pool, ZONE, RACK)
+    rack = "{{key: rack, group: {}, requirementType: preferred}}"
+    sets = {name: f"[{{key: zone}}, {rack.format(name)}]" for name in ("one", "two")}
+    name = world.submit(pool, of_sets(sets))
+    world.wait_group(name, "g", "RUNNING")
+    pods = bound(world, name)
+    assert set(places(world, pods, ZONE)) == {"a"}
+    a, b, c, d = places(world, pods, RACK)
+    assert (a == b, c == d, a != c) == (True, True, True)
+    (workload,) = workloads(world, name)
+    selectors = [pod_set["template"]["spec"]["nodeSelector"] for pod_set in workload["spec"]["podSets"]]
+    assert [selector[ZONE] for selector in selectors] == ["a", "a"]
+    complete(world, name)

@@ -232,6 +232,9 @@ class ObservedGroup:
     node_wait: str = ""
     """Which nodes keep pods of earlier tries."""
 
+    unchosen: str = ""
+    """Why no domain is chosen for sets that its scheduler does not hold around others."""
+
     barrier: BarrierWait | None = None
     """The tasks that wait at the start barrier."""
 
@@ -251,11 +254,15 @@ def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reas
         return Reason(why, group.node_wait or group.held_back)
     if group.status == TaskStatus.RUNNING:
         return _of_template(group) or _of_busy(group) or _of_running(group, scheduler)
-    if obstacle := _before_the_cluster(group) or _before_the_scheduler(group):
+    if obstacle := _of_choice(group) or _before_the_cluster(group) or _before_the_scheduler(group):
         return obstacle
     if group.waiting is None:
         return CREATING
     return _of_placement(group, group.waiting, scheduler)
+
+
+def _of_choice(group: ObservedGroup) -> Reason | None:
+    return Reason(Why.TOPOLOGY, group.unchosen) if group.unchosen else None
 
 
 CREATING = Reason(Why.CREATING, "Its objects are being created in the cluster.")

@@ -36,6 +36,7 @@ from workflows.reconcile.assess.follow import (
 )
 from workflows.reconcile.assess.unforeseen import note_recovery, note_unforeseen
 from workflows.reconcile.end.teardown import STUCK_AFTER, clear, stuck_changes, take_down, waited_for
+from workflows.reconcile.form.chosen_domains import better_choice, first_choice
 from workflows.reconcile.form.pinning import advance_pins
 from workflows.reconcile.form.readiness import report_ready
 from workflows.reconcile.form.relaxing import advance_patience
@@ -166,6 +167,7 @@ class Reconciliation:
     observed: ObservedPods | None = None
     claim_template: str = ""
     node_wait: str = ""
+    unchosen: str = ""
     held_back: str = ""
     domain: DomainHealth | None = None
     is_explained: bool = False
@@ -202,7 +204,7 @@ class Reconciliation:
         """Do the next step; None when the rows have moved and should be read again."""
         self.view = view = self.recorded_view or load(self.lease)
         self.recorded_view = self.observed = self.domain = None
-        self.claim_template = self.node_wait = self.held_back = ""
+        self.claim_template = self.node_wait = self.unchosen = self.held_back = ""
         if not view.ended and (changes := self._settle(view)) is not None:
             self.recorded_view = view.after(record(self.lease, changes))
             return None
@@ -243,10 +245,12 @@ class Reconciliation:
         return None
 
     def _create(self, view: GroupView) -> Outcome | None:
-        if changes := avoidance_changes(view):
+        choice = first_choice(view)
+        if changes := avoidance_changes(view) or choice.changes:
             record(self.lease, changes)
             return None
-        outcome = create(view, self.lease, self.cluster, self.archive)
+        self.unchosen = choice.obstacle
+        outcome = RoomWait() if choice.obstacle else create(view, self.lease, self.cluster, self.archive)
         if isinstance(outcome, Created | LeftBehind | RoomGone):
             return self._record_step(view, outcome)
         if isinstance(outcome, TemplateWait):
@@ -281,7 +285,7 @@ class Reconciliation:
 
         How full the queue is stands in the reason, and nobody is notified when others change that.
         """
-        if changes := queued_changes(view):
+        if changes := queued_changes(view) or better_choice(view).changes:
             record(self.lease, changes)
             return None
         wake(view, self.lease, self.cluster)
@@ -395,6 +399,7 @@ class Reconciliation:
             trouble=trouble,
             template=self.claim_template,
             node_wait=self.node_wait,
+            unchosen=self.unchosen,
             held_back=self.held_back,
             domain=self.domain,
         )

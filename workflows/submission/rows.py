@@ -85,7 +85,10 @@ def _forms(accepted: AcceptedSubmission, rows: Sequence[TaskGroup]) -> Iterator[
             yield _note(row, "SetsOrdered", message, key="ordered")
         if group.pins:
             place = pins.sentence(group.pins)
-            message = f"{begin} where its scheduler looks past it, so node labels keep it there: {place}."
+            message = (
+                f"{begin} where its scheduler looks past it or does not keep to it, so node labels keep it "
+                f"there: {place}."
+            )
             yield _note(row, PINNED, message, key="pinned")
 
 

@@ -3,8 +3,9 @@
 Kueue answers with nodes and numbers of pods (``topologyAssignment``); which pod stands where is ours
 to say. Task order is kept: nodes are taken domain by domain, in the order of their labels, so neighbours in
 rank are neighbours in topology, and rank 0 is on the first node. Slices never straddle a domain of their
-level, and a pod set with a required level never leaves one domain of it: an assignment in which they would is
-refused instead of used. So is one that is not of the form of its definition, whoever wrote it.
+level, and a pod set with a required level never leaves one domain of it, nor one that it is kept in: an
+assignment in which they would is refused instead of used. So is one that is not of the form of its
+definition, whoever wrote it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -98,6 +99,7 @@ def nodes_of_tasks(
     for node, count in nodes:
         room[node] = room.get(node, 0) + count
     _check_required(pod_set, room, domains)
+    _check_domain(pod_set, room, domains)
     if pod_set.slice_level is not None:
         _check_slices(pod_set, room, domains)
     staying = {task.name: present[task.name] for task in pod_set.tasks if task.name in present}
@@ -143,6 +145,15 @@ def _check_required(pod_set: PodSet, room: Mapping[str, int], domains: Mapping[s
         raise InvalidSpec(
             f"Kueue assigned {pod_set.words} to more than one domain: "
             f"{plain_listing(places, limit=MOST_NAMED)}."
+        )
+
+
+def _check_domain(pod_set: PodSet, room: Mapping[str, int], domains: Mapping[str, DomainPath]) -> None:
+    domain = pod_set.domain
+    if outside := [node for node in room if domain and _domain_of(node, domains)[: len(domain)] != domain]:
+        raise InvalidSpec(
+            f"Kueue assigned {pod_set.words} nodes outside of {_words(domain)}: "
+            f"{plain_listing(outside, limit=MOST_NAMED)}."
         )
 
 

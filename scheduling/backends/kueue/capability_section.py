@@ -6,6 +6,7 @@ from scheduling.backends.kueue.pod_sets import pod_sets
 from scheduling.backends.kueue.render import Kueue
 from scheduling.backends.kueue.version import RELEASES, KueueRelease
 from scheduling.gang.checks import check_gang
+from scheduling.gang.slices import required_around
 from scheduling.sentences import count_of
 from scheduling.topology.levels import Level
 from scheduling.topology.requirements import Gang, GangTask, Requirement
@@ -31,7 +32,9 @@ A definition does not tell 0.19.0, which does not look again, from 0.19.1: use 0
 
 ### Shapes of gangs on Kueue
 
-The answer of a submission, and the pod sets that hold the gang. *Ignored* names what a pool with
+The answer of a submission, and the pod sets that hold the gang. *Held by us*: the service chooses the domain
+in which there is room and keeps every pod set there by node labels; it chooses anew while nothing is admitted
+([more](schedulers.md#kueue)). *Ignored* names what a pool with
 `unsupported_preferred: warn` gives up, with a warning; without it such a gang is refused.
 
 """
@@ -79,12 +82,13 @@ def _shapes() -> str:
     bounds = {release.pod_sets: release for release in reversed(RELEASES)}
     releases = [bounds[most] for most in sorted(bounds)]
     titles = ("shape", *(f"from Kueue {release.version}" for release in releases))
-    rows = ((shape, *(_answer(_gang(lines), at) for at in releases)) for shape, lines in SHAPES.items())
+    rows = ((shape, *(shape_answer(shape, at) for at in releases)) for shape in SHAPES)
     return _table(titles, rows)
 
 
-def _answer(gang: Gang, release: KueueRelease) -> str:
-    kueue = Kueue()
+def shape_answer(shape: str, release: KueueRelease) -> str:
+    """The answer of a submission in the table."""
+    gang, kueue = shape_gang(shape), Kueue()
     capabilities = kueue.capabilities(release.version)
     strict = kueue.check(gang, _KEYS, capabilities=capabilities)
     checked = kueue.check(gang, _KEYS, capabilities=capabilities, unsupported_preferred="warn")
@@ -98,13 +102,16 @@ def _answer(gang: Gang, release: KueueRelease) -> str:
     sets = pod_sets(tree)
     slices = ", in slices" if any(entry.slice_level is not None for entry in sets) else ""
     parts = f"{count_of(len(sets), 'pod set')}{slices}"
-    return f"{parts}; ignored: the preferred zone" if strict.faults else f"accepted: {parts}"
+    if strict.faults:
+        return f"{parts}; ignored: the preferred zone"
+    return f"{'held by us' if required_around(tree.root) else 'accepted'}: {parts}"
 
 
-def _gang(lines: Sequence[ShapeLine]) -> Gang:
+def shape_gang(shape: str) -> Gang:
+    """The gang of one of ``SHAPES``."""
     tasks = [
         GangTask(f"t{rank}-{number}", requirements=tuple(_requirements(text)))
-        for rank, (count, text) in enumerate(lines)
+        for rank, (count, text) in enumerate(SHAPES[shape])
         for number in range(count)
     ]
     return Gang("g", tuple(tasks))

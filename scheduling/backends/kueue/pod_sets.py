@@ -2,7 +2,8 @@
 
 Kueue places each pod set by itself: a list of equal pods with at most one topology request. So a leaf set is
 one pod set; a set with equal sub-sets is one pod set cut into slices; free tasks are one pod set for each
-shape of theirs, ``unconstrained``. Source: seen on a running Kueue (main of August 2026).
+shape of theirs, ``unconstrained``. A set that requires a domain around other sub-sets is pinned to one: its
+parts are pod sets, each in its ``domain``. Source: seen on a running Kueue (main of August 2026).
 
 ``podSetGroupName`` is never used: Kueue means a leader of one pod beside its workers by it, and gives every
 other second pod set a single node for a single pod.
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from scheduling import names
 from scheduling.errors import UnsupportedCapability
-from scheduling.gang.slices import slices_of
+from scheduling.gang.slices import Slices, slices_of
 from scheduling.gang.tree import Constraint, ConstraintNode, ConstraintTree
 from scheduling.topology.requirements import GangTask, SetPath, describe
 
@@ -23,6 +24,7 @@ class PodSet:
     """Equal pods, in the order of their tasks. ``path`` is their set, ``words`` its name for people.
 
     ``slice_level`` is the rank of the level that each run of ``slice_size`` tasks shares; None: no slices.
+    ``domain`` is where node labels keep it; empty: anywhere.
     """
 
     name: str
@@ -32,6 +34,7 @@ class PodSet:
     constraint: Constraint
     slice_level: int | None = None
     slice_size: int = 0
+    domain: tuple[str, ...] = ()
 
     @property
     def shape(self) -> str:
@@ -40,24 +43,25 @@ class PodSet:
 
 def pod_sets(tree: ConstraintTree) -> tuple[PodSet, ...]:
     """The pod sets, in placement order. Raises UnsupportedCapability for what Kueue cannot hold."""
-    return tuple(_of_node(tree.root))
+    return tuple(_of_node(tree.root, ()))
 
 
-def _of_node(node: ConstraintNode) -> Iterator[PodSet]:
-    if node.sets and node.constraint:
-        yield _sliced(node)
+def _of_node(node: ConstraintNode, domain: tuple[str, ...]) -> Iterator[PodSet]:
+    slices = slices_of(node) if node.sets and node.constraint else ""
+    if isinstance(slices, Slices):
+        yield _sliced(node, slices, domain)
         return
-    for part in node.parts:
-        if part is None:
-            yield from _alike(node.path, node.tasks, node.constraint)
-        else:
-            yield from _of_node(part)
-
-
-def _sliced(node: ConstraintNode) -> PodSet:
-    slices = slices_of(node)
-    if isinstance(slices, str):
+    if slices and node.constraint.required is None:
         raise UnsupportedCapability(f"The sets inside {describe(node.path)} {slices}.")
+    domain = node.domain or domain
+    for part in node.parts:
+        if part is not None:
+            yield from _of_node(part, domain)
+        else:
+            yield from _alike(node.path, node.tasks, Constraint() if node.sets else node.constraint, domain)
+
+
+def _sliced(node: ConstraintNode, slices: Slices, domain: tuple[str, ...]) -> PodSet:
     return PodSet(
         _name(node.path, 0),
         node.path,
@@ -66,10 +70,13 @@ def _sliced(node: ConstraintNode) -> PodSet:
         node.constraint,
         slices.level,
         slices.size,
+        domain,
     )
 
 
-def _alike(path: SetPath, tasks: Sequence[GangTask], constraint: Constraint) -> Iterator[PodSet]:
+def _alike(
+    path: SetPath, tasks: Sequence[GangTask], constraint: Constraint, domain: tuple[str, ...]
+) -> Iterator[PodSet]:
     """One pod set for each shape of these tasks; more than one only where nothing binds them."""
     by_shape: dict[str, list[GangTask]] = {}
     for task in tasks:
@@ -78,7 +85,7 @@ def _alike(path: SetPath, tasks: Sequence[GangTask], constraint: Constraint) -> 
         raise UnsupportedCapability(f"The tasks of {describe(path)} are not alike.")
     for place, alike in enumerate(by_shape.values()):
         words = describe(path) if constraint or not path else f"the remaining tasks of {describe(path)}"
-        yield PodSet(_name(path, place), path, words, tuple(alike), constraint)
+        yield PodSet(_name(path, place), path, words, tuple(alike), constraint, domain=domain)
 
 
 def _name(path: SetPath, place: int) -> str:

@@ -5,7 +5,9 @@ needed. It is admitted as a whole, with the nodes of all its pods, or not at all
 made with its node as selector and bound by Kubernetes' own scheduler. Its annotations say that it is Kueue's,
 and whose: otherwise its use would count twice, once as the Workload's and once as somebody else's.
 
-Kueue holds no tree: see ``pod_sets`` for what becomes of sets inside sets.
+Kueue holds no tree: see ``pod_sets`` for what becomes of sets inside sets. A set that requires a domain
+around others is pinned to one (``gang.pins``) in the templates of its pod sets; a Workload without its pins
+is switched off, so that nothing is admitted that nothing holds.
 Source: Kueue's main of August 2026 (after v0.19.2), seen running; its definitions of v0.19.
 """
 
@@ -38,6 +40,8 @@ from scheduling.backends.plain_texts import PlainTexts
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
 from scheduling.errors import Fault, InvalidSpec, UnsupportedCapability
+from scheduling.gang.pins import digest_of, node_labels, pinned
+from scheduling.gang.slices import required_around
 from scheduling.gang.tree import ConstraintTree
 from scheduling.preflight import CheckResult, Observed
 from scheduling.queues.joined_queues import JoinedQueue, QueuedGang, Readings
@@ -68,6 +72,7 @@ class Kueue(PlainTexts, ByTable):
         Capability.TOPOLOGY_REQUIRED: OLDEST,
         Capability.TOPOLOGY_PREFERRED: OLDEST,
         Capability.TOPOLOGY_EQUAL_SETS: OLDEST,
+        Capability.TOPOLOGY_CHOSEN_DOMAIN: OLDEST,
         Capability.TOPOLOGY_PATH_DOMAINS: OLDEST,
     }
     max_levels = MAX_LEVELS - 1  # the Topology ends with the host, which may be none of the pool's keys
@@ -101,10 +106,13 @@ class Kueue(PlainTexts, ByTable):
         ]
 
     def render(self, request: GangRequest) -> RenderedGang:
-        tree = self.tree(request)
+        tree = pinned(self.tree(request), request.pins)
         sets = pod_sets(tree)
+        workload = _workload(request, sets, node_labels(tree))
+        if required_around(tree.root):  # nothing would hold them yet
+            workload = self.switched_off(workload)
         return RenderedGang(
-            pod_groups=(_workload(request, sets),),
+            pod_groups=(workload,),
             pods={
                 task.name: _parts(request, pod_set, task.name) for pod_set in sets for task in pod_set.tasks
             },
@@ -138,7 +146,7 @@ class Kueue(PlainTexts, ByTable):
         """Spread the tasks of each pod set over the nodes that Kueue assigned to it."""
         answers = pod_set_answers(pod_group)
         nodes: dict[str, str] = {}
-        for pod_set in pod_sets(self.tree(request)):
+        for pod_set in pod_sets(pinned(self.tree(request), request.pins)):
             answer = answers.get(pod_set.name) or {}
             if "topologyAssignment" not in answer:
                 raise InvalidSpec(
@@ -204,10 +212,14 @@ def _no_nodes(words: str, *, queue: str, flavors: object) -> str:
     )
 
 
-def _workload(request: GangRequest, sets: tuple[PodSet, ...]) -> Manifest:
+def _workload(
+    request: GangRequest, sets: tuple[PodSet, ...], node_labels: Mapping[str, Mapping[str, str]]
+) -> Manifest:
     spec: Manifest = {
         "queueName": request.terms.queue,
-        "podSets": [_pod_set(request, pod_set) for pod_set in sets],
+        "podSets": [
+            _pod_set(request, pod_set, node_labels.get(pod_set.tasks[0].name, {})) for pod_set in sets
+        ],
     }
     if request.priority_class:
         spec |= {
@@ -236,14 +248,19 @@ def _workload(request: GangRequest, sets: tuple[PodSet, ...]) -> Manifest:
 
 
 def _name(request: GangRequest) -> str:
-    return names.uneditable_pod_group(request.group, generation=request.generation)
+    """A name of its own for each choice of pins: another Workload takes the place of one with others."""
+    name = names.uneditable_pod_group(request.group, generation=request.generation)
+    return f"{name}-{digest_of(request.pins)}" if request.pins else name
 
 
-def _pod_set(request: GangRequest, pod_set: PodSet) -> Manifest:
+def _pod_set(request: GangRequest, pod_set: PodSet, node_labels: Mapping[str, str]) -> Manifest:
+    spec = request.pod_specs.get(pod_set.shape) or _empty_spec()
+    if node_labels:
+        spec = {**spec, "nodeSelector": {**spec.get("nodeSelector", {}), **node_labels}}
     return {
         "name": pod_set.name,
         "count": len(pod_set.tasks),
-        "template": {"spec": request.pod_specs.get(pod_set.shape) or _empty_spec()},
+        "template": {"spec": spec},
         "topologyRequest": _topology_request(request, pod_set),
     }
 

@@ -66,11 +66,19 @@ def test_kai_holds_everything_and_default_nothing():
 REFUSED = {
     "a required key": ("topology.required", gang("a b: rack! r")),
     "a preferred key": ("topology.preferred", gang("a b: rack? r")),
-    "a set in a set": ("topology.nested", gang("a b: zone! z, rack! r", "c: zone! z")),
+    "a set in a preferred set": ("topology.nested", gang("a b: zone? z, rack! r", "c: zone? z")),
     "two sets": ("gang.multi_set", gang("a: rack! r", "b: rack! s")),
     "a preference to be relaxed": ("topology.relax_pending", gang("a b: rack? r ~60")),
     "a set and free tasks": ("gang.multi_set", gang("a: rack! r", "b")),
 }
+
+
+def test_sets_in_a_required_set_need_a_tree_or_a_domain_that_the_service_chooses():
+    asked = gang("a b: zone! z, rack! r", "c: zone! z")
+    faults, _, _ = check(asked, "topology.chosen_domain", "topology.nested", domains=[("z", "r")])
+    assert {fault.capability for fault in faults} == {"topology.nested"}
+    for capability in ("topology.chosen_domain", "topology.nested"):
+        assert check(asked, capability, domains=[("z", "r")])[0] == []
 
 
 def test_two_required_keys_on_the_same_tasks_need_paths_or_sets_inside_sets():

@@ -5,6 +5,7 @@ import pytest
 from scheduling.backends.kueue.assignment import nodes_of_tasks, read_assignment
 from scheduling.backends.kueue.pod_sets import pod_sets
 from scheduling.errors import InvalidSpec, UnsupportedCapability
+from scheduling.gang.pins import Pin, pinned
 from scheduling.gang.tree import build_tree
 from tests.unit.scheduling.build import gang, levels, shaped
 
@@ -56,17 +57,37 @@ def test_free_tasks_are_one_pod_set_for_each_shape():
 @pytest.mark.parametrize(
     ("gang", "words"),
     [
-        (gang("a b: zone! z, rack! r", "c: zone! z, rack! s"), 'rack "r" in zone "z" has 2 tasks'),
-        (gang("a b: zone! z, rack! r", "c: zone! z"), "1 of its tasks are in none"),
-        (gang("a: zone! z, rack? r", "b: zone! z, rack? s"), "are not all simply required"),
-        (gang("a: zone! z, rack! r", "b: zone! z, host! h"), "are of different keys"),
-        (shaped(gang("a: zone! z, rack! r", "b: zone! z, rack! s"), a="big"), "2 different amounts"),
+        (gang("a b: zone? z, rack! r", "c: zone? z, rack! s"), 'rack "r" in zone "z" has 2 tasks'),
+        (gang("a b: zone? z, rack! r", "c: zone? z"), "1 of its tasks are in none"),
+        (gang("a: zone? z, rack? r", "b: zone? z, rack? s"), "are not all simply required"),
+        (gang("a: zone? z, rack! r", "b: zone? z, host! h"), "are of different keys"),
+        (shaped(gang("a: zone? z, rack! r", "b: zone? z, rack! s"), a="big"), "2 different amounts"),
         (shaped(gang("a b: rack! r"), a="big"), "are not alike"),
     ],
 )
 def test_an_unequal_gang_is_refused_with_the_reason(gang, words):
     with pytest.raises(UnsupportedCapability, match=words):
         sets_of(gang)
+
+
+def test_sets_that_a_required_zone_keeps_by_node_labels_are_pod_sets_in_its_domain():
+    asked = gang("a b: zone! z, rack! r", "c: zone! z, rack? s", "d: zone! z")
+    tree = build_tree(asked, LEVELS)
+    free, kept = pod_sets(tree), pod_sets(pinned(tree, (Pin(tree.root.path, ("a",)),)))
+    assert [picture(pod_set) for pod_set in kept] == [picture(pod_set) for pod_set in free]
+    assert [picture(pod_set) for pod_set in kept] == [
+        "ab required 1 preferred None",
+        "c required None preferred 1",
+        "d required None preferred None",
+    ]
+    assert ({s.domain for s in free}, {s.domain for s in kept}) == ({()}, {("a",)})
+
+
+def test_nodes_outside_of_the_domain_that_keeps_a_pod_set_are_refused():
+    tree = build_tree(gang("a b: zone! z, rack! r", "c: zone! z"), LEVELS)
+    (first, _) = pod_sets(pinned(tree, (Pin(tree.root.path, ("b",)),)))
+    with pytest.raises(InvalidSpec, match="outside of b: n-9"):
+        nodes_of_tasks(first, (("n-9", 2),), PLACES, present={})
 
 
 def test_names_of_pod_sets_are_unique_and_stay():

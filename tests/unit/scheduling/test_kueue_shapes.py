@@ -5,6 +5,9 @@ import pytest
 from scheduling.backends.kai import Kai
 from scheduling.backends.kueue import Kueue
 from scheduling.gang.checks import check_gang
+from scheduling.gang.pins import Pin
+from scheduling.gang.slices import required_around
+from scheduling.gang.tree import build_tree
 from tests.unit.scheduling.build import gang, levels, request
 
 KUEUE = Kueue()
@@ -67,33 +70,32 @@ def test_preferences_two_deep_are_ignored_together():
     assert len(workload(asked)) == 3
 
 
-REFUSED = {
-    "unequal sets in a required zone": (
-        gang("a b: zone! z, rack! r1", "c: zone! z, rack! r2"),
-        "are not equal: ",
-    ),
-    "preferred racks in a required zone": (
-        gang("a b: zone! z, rack? r1", "c d: zone! z, rack? r2"),
-        "are not all simply required: rack",
-    ),
-    "some tasks in no rack": (
-        gang("a b: zone! z, rack! r1", "c: zone! z"),
-        "are not all of it: 1 of its tasks",
-    ),
-    "sets three deep": (
-        gang("a: zone! z, spine! s, rack! r1", "b: zone! z, spine! s, rack! r2", "c: zone! z, spine! t"),
-        "have sets inside them",
+CHOSEN = {
+    "unequal sets in a required zone": gang("a b: zone! z, rack! r1", "c: zone! z, rack! r2"),
+    "preferred racks in a required zone": gang("a b: zone! z, rack? r1", "c: zone! z, rack? r2"),
+    "some tasks in no rack": gang("a b: zone! z, rack! r1", "c: zone! z"),
+    "sets three deep": gang(
+        "a b: zone! z, spine! s, rack! r1", "c: zone! z, spine! s, rack! r2", "d: zone! z, spine! t"
     ),
 }
 
 
 @pytest.mark.parametrize("word", ["refuse", "warn"])
-@pytest.mark.parametrize("phrase", REFUSED)
-def test_a_required_domain_is_never_ignored(phrase, word):
-    asked, words = REFUSED[phrase]
-    (fault,) = check(asked, word).faults
-    assert fault.capability == "topology.nested"
-    assert words in fault.message
+@pytest.mark.parametrize("phrase", CHOSEN)
+def test_a_required_domain_is_kept_by_node_labels_or_nothing_is_admitted(phrase, word):
+    asked = CHOSEN[phrase]
+    assert check(asked, word).faults == check(asked, word).notices == ()
+    around = required_around(build_tree(asked, LEVELS).root)
+    pins = tuple(Pin(node.path, tuple("ab"[: node.constraint.required + 1])) for node in around)
+    specs = {
+        pinning: KUEUE.render(request(asked, LEVELS, pins=pinning)).pod_groups[0] for pinning in ((), pins)
+    }
+    assert [spec["spec"].get("active") for spec in specs.values()] == [False, None]
+    assert len({spec["metadata"]["name"] for spec in specs.values()}) == 2
+    selectors = [p["template"]["spec"]["nodeSelector"] for p in specs[pins]["spec"]["podSets"]]
+    assert {selector["topology/zone"] for selector in selectors} == {"a"}
+    deep = [selector.get("topology/spine") for selector in selectors]
+    assert deep == (["b", "b", None] if phrase == "sets three deep" else [None, None])
 
 
 def test_a_scheduler_that_nests_any_sets_ignores_nothing():

@@ -69,7 +69,7 @@ ASKED = {
     "a rack beside others in a zone": (
         gang("a b: zone! z, rack! r", "c: zone! z"),
         {},
-        ". multi_set+nested . required nested",
+        ". multi_set+nested . required .",
     ),
     "rather one rack": (gang("a b: rack? r"), {}, ". . . preferred ."),
     "rather one rack, or never mind": (
@@ -126,7 +126,7 @@ ASKED = {
     "a zone for the group, racks in it": (
         gang("a b: rack! r", "c: rack! s", topology="zone! z"),
         {},
-        ". multi_set+nested . required nested",
+        ". multi_set+nested . required .",
     ),
     "a zone for the group, which one leaves": (
         gang("a b", "c: -", topology="zone! z"),

@@ -15,9 +15,9 @@ from scheduling.capabilities import Capabilities, Capability
 from scheduling.fit import snapshot as fit
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.gang.checks import slices_alone
+from scheduling.gang.checks import chooses_domains, slices_alone
 from scheduling.gang.set_order import ordered
-from scheduling.gang.slices import without_preferences_around
+from scheduling.gang.slices import required_around, without_preferences_around
 from scheduling.gang.stages import at_stage, stage_begins
 from scheduling.gang.tree import build_tree, grow
 from scheduling.kubernetes_syntax import GPU
@@ -110,7 +110,7 @@ def demand_of(
         last=at_stage(tree, count - 1) if group.stage < count - 1 else None,
         cut=len(levels) - 1 if levels and _is_read_whole(group.placement) else None,
         is_orderable=traits.orders_sets,
-        is_pinnable=traits.pins_sets,
+        is_pinnable=traits.pins_sets or (chooses_domains(capabilities) and bool(required_around(tree.root))),
         is_best_fit=traits.fits_best,
     )
     return demand.at_preference_levels(group.preference_levels).pinned(group.pins)

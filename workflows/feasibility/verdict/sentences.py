@@ -126,7 +126,8 @@ def _now(verdict: Verdict) -> str:
     room = f"there is room for {_all(len(verdict.places))}"
     if verdict.pins:
         room += (
-            f", which its scheduler passes over, so node labels keep it there: {pins.sentence(verdict.pins)}"
+            ", which its scheduler passes over or does not keep to, so node labels keep it there: "
+            f"{pins.sentence(verdict.pins)}"
         )
     if verdict.order:
         room += f" with its sets placed in this order: {set_order.sentence(verdict.order)}"

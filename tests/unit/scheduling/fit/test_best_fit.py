@@ -93,3 +93,47 @@ def test_tasks_alike_of_which_one_claims_are_one_list_of_pods():
     silent = replace(demand.demands["b"], amounts=(*demand.demands["b"].amounts[:-1], 0))
     mixed = replace(demand, demands={**demand.demands, "b": silent})
     assert racks(judge(cluster, mixed).places) == ["r2"]
+
+
+ZONES = "a/r1: a1-0 a1-1\na/r2: a2-0\nb/r1: b1-0\nb/r2: b2-0 b2-1 b2-2"
+UNEQUAL = ("a b*8: zone! z, rack! x", "c*8: zone! z, rack! y")
+
+
+def chosen(picture, *lines):
+    """The verdict where the service chooses the domain of sets around others."""
+    demand = replace(gang_demand(gang(*lines)), is_pinnable=True)
+    return judge(draw(picture), demand)
+
+
+def test_sets_that_are_no_slices_get_the_fullest_zone_that_holds_them():
+    fits = chosen(ZONES, *UNEQUAL)
+    assert (fits.answer, [pin.domain for pin in fits.pins], racks(fits.places)) == (
+        Answer.NOW,
+        [("a",)],
+        ["a1", "a2"],
+    )
+
+
+def test_a_zone_with_room_in_all_but_not_in_its_racks_is_passed_over():
+    fits = chosen(ZONES.replace("a2-0", "a2-0x").replace("a/r2", "a/r3: a3-0\na/r2"), *UNEQUAL)
+    assert [pin.domain for pin in fits.pins] == [("a",)]
+    fits = chosen("a/r1: a1-0\na/r2: a2-0\na/r3: a3-0\nb/r1: b1-0 b1-1 b1-2 b1-3", *UNEQUAL)
+    assert [pin.domain for pin in fits.pins] == [("b",)]
+
+
+def test_preferred_racks_get_a_zone_and_no_zone_is_never():
+    wanted = ("a b*8: zone! z, rack? x", "c*8: zone! z, rack? y")
+    assert [pin.domain for pin in chosen(ZONES, *wanted).pins] == [("a",)]
+    assert chosen("a/r1: a1-0 a1-1\nb/r1: b1-0 b1-1", *wanted).answer is Answer.NEVER
+    full = chosen("a/r1: a1-0x a1-1\na/r2: a2-0", *UNEQUAL)
+    assert (full.answer, full.pins) == (Answer.NOT_NOW, ())
+
+
+def test_a_set_beside_others_keeps_its_constraint():
+    nested = replace(
+        gang_demand(gang("a b*8: zone! z, rack! x", "c*8: zone! z", "d*8: zone! w")), is_pinnable=True
+    )
+    fits = judge(draw(ZONES), nested)
+    (pin,) = fits.pins
+    assert pin.path == (("zone", "z"),)
+    assert fits.answer is Answer.NOW

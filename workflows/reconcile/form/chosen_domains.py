@@ -1,0 +1,90 @@
+"""Domains that the service chooses, for sets that a scheduler does not hold around others.
+
+They are chosen before the pod group is made, and node labels keep all pods of the set there (``gang.pins``):
+a domain in which there is room now, else one that could hold the set if it were empty. Until there is one, no
+pod group is made. While the gang waits for room, a domain that has some takes the place of one that has none:
+the pod group of the former is deleted and another one made, at most every few minutes. Pods keep to the
+domain that their pod group was admitted for, so nothing is chosen any more once they are made.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from pools.clusters.capabilities import capabilities_at
+from scheduling.fit.board import Board
+from scheduling.fit.pin_choice import is_lost, pins_for
+from scheduling.fit.placing import is_placed
+from scheduling.gang.checks import chooses_domains
+from scheduling.gang.pins import Pins, sentence
+from scheduling.gang.slices import required_around
+from scheduling.sentences import plain_listing
+from scheduling.topology.requirements import describe
+from workflows.feasibility.capacity.node_snapshot import demand_of, observed_nodes, selectors_of
+from workflows.lifecycle.pin_words import PINNED
+from workflows.lifecycle.repeated_changes import is_paused
+from workflows.models import Event
+from workflows.reconcile.observe import observations
+from workflows.reconcile.view.group_view import GroupView
+from workflows.services.changes import Change, NewConstraints, NewPins, Note, PinsSettled
+
+
+@dataclass(frozen=True, slots=True)
+class DomainChoice:
+    """What to record of a domain that was chosen; ``obstacle`` says why there is none."""
+
+    changes: list[Change] = field(default_factory=list)
+    obstacle: str = ""
+
+
+def first_choice(view: GroupView) -> DomainChoice:
+    """The choice before the gang asks for room; nothing for a gang that needs none, or has one."""
+    return DomainChoice() if view.row.pins else _choice(view)
+
+
+def better_choice(view: GroupView) -> DomainChoice:
+    """Another choice for a gang that waits for room; nothing while the one before is recent."""
+    if not view.row.pins:
+        return DomainChoice()
+    times = Event.objects.filter(group=view.row, reason=PINNED).values_list("time", flat=True)
+    return DomainChoice() if is_paused(list(times), now=view.now) else _choice(view)
+
+
+def _choice(view: GroupView) -> DomainChoice:
+    terms = view.placement.terms
+    capabilities = capabilities_at(terms.scheduler_type, terms.scheduler_version)
+    is_made = view.row.created_in_cluster_at is not None
+    if is_made or not chooses_domains(capabilities):
+        return DomainChoice()
+    values = view.values
+    free = demand_of(replace(values, pins=()), capabilities=capabilities)
+    if not free.is_pinnable:
+        return DomainChoice()
+    snapshot = observed_nodes(
+        observations.cluster_of(view),
+        selectors=selectors_of([values]),
+        levels=terms.levels,
+        capabilities=capabilities,
+        without=[view.uuid],
+    ).snapshot
+    board, present = Board(snapshot), demand_of(values, capabilities=capabilities)
+    if values.pins and is_placed(board, present):
+        return DomainChoice()
+    pins = pins_for(board, free)
+    if not pins and (not values.pins or is_lost(snapshot, present)):
+        pins = pins_for(Board(snapshot.usable()), free)
+    if pins:
+        return DomainChoice() if pins == values.pins else DomainChoice(_changes(view, pins))
+    sets = plain_listing(describe(node.path) for node in required_around(free.tree.root))
+    return DomainChoice(
+        obstacle=f"No domain would hold {sets} with the sets inside, even if all its usable nodes were free. "
+        "Its scheduler holds no such sets by itself, so it is asked for room once there is a domain."
+    )
+
+
+def _changes(view: GroupView, pins: Pins) -> list[Change]:
+    (gang,) = view.pinned(pins).gangs.values()
+    before = "another domain takes the place of the one that has no room" if view.row.pins else ""
+    cause = before or "its scheduler holds no sets around others, so their domain is chosen"
+    message = f'Group "{view.row.name}": {cause}. Kept there by node labels from now on: {sentence(pins)}.'
+    note = Note(key=f"pins:{view.now.isoformat()}", reason=PINNED, message=message)
+    constraints = NewConstraints([entry.as_json() for entry in gang.constraints])
+    return [NewPins(pins), PinsSettled(), constraints, note]
