@@ -6,7 +6,7 @@ from cluster.kinds import POD
 from pools.conditions import find
 from pools.documents.backend import COMPOSITES_HELD
 from pools.models import Backend
-from tests.builders.gangs import NATIVE, preferred, required, topology_gang
+from tests.builders.gangs import NATIVE, preferred, required, retried, topology_gang
 from tests.factories import LEVELS, NodeFactory
 from tests.worker.world import World, fresh
 from workflows.metrics import PLACED
@@ -133,10 +133,10 @@ def test_labels_that_change_afterwards_do_not_rewrite_what_was_got(world):
     assert fresh(group).placement_result["outcome"] == "match"
 
 
-def nested(world):
+def nested(world, **more):
     backend = NATIVE | {"scheduler_version": "1.37 (CompositePodGroup)"}
     return topology_gang(
-        world, required("zone"), required("rack"), pool=world.pool(levels=LEVELS, backend=backend)
+        world, required("zone"), required("rack"), pool=world.pool(levels=LEVELS, backend=backend), **more
     )
 
 
@@ -151,3 +151,25 @@ def test_a_scheduler_that_breaks_a_level_of_sets_inside_sets_gets_no_more_of_the
     if entry:
         assert entry["reason"] == "Breach"
         assert group.name in entry["message"]
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, None), (None, "False")])
+def test_a_replacement_is_compared_with_its_peers_that_had_not_ended_before_it(world, code, status):
+    """A peer that has finished does not hold a replacement to its rack, and one that runs on does."""
+    group = nested(world, frozen=retried("2"), ignore_nonlead_status=False)
+    world.settle(group)
+    nodes(group)
+    place(world, group, "a", "b")
+    if code is not None:
+        world.finish(group, code, tasks=["task-1"])
+        world.settle(group)
+    world.finish(group, 2, tasks=["task-0"])
+    world.settle(group)
+    place(world, group, "c")
+    entry = find(Backend.objects.get(pk=group.backend_id).conditions, COMPOSITES_HELD)
+    assert (entry and entry["status"]) == status
+    outcome = "match" if status is None else "violation"
+    assert fresh(group).placement_result["outcome"] == outcome
+    world.finish(group, 0)
+    world.settle(group)
+    assert fresh(group).placement_result["outcome"] == outcome

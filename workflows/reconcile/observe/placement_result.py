@@ -42,15 +42,30 @@ def record_placement_result(view: GroupView, observed: ObservedPods, lease: Leas
 
 
 def _nodes(view: GroupView, observed: ObservedPods) -> dict[str, str] | None:
-    """The node of each task by the task's name; None while a task has no node."""
-    nodes = {}
+    """The node of each task by the task's name; None while a task has no node.
+
+    Tasks that had ended when the last task was tried again are left out: no replacement is held to theirs.
+    """
+    nodes, ended = {}, _ended_before(view)
     for task in view.tasks:
+        if task.pk in ended:
+            continue
         pod = observed.pods.get(task.pod_name)
         node = pod.node_name if pod is not None and pod.node_name else task.node_name
         if not node:
             return None
         nodes[task.name] = node
     return nodes
+
+
+def _ended_before(view: GroupView) -> set[int]:
+    """The tasks that had ended when the last try beside peers began."""
+    begun = [task.processing_start_time for task in view.tasks if task.replaces]
+    last = max((at for at in begun if at is not None), default=None)
+    if last is None or all(task.live for task in view.tasks):
+        return set()
+    ended = view.row.tasks.filter(latest=True, end_time__lte=last)
+    return set(ended.values_list("pk", flat=True))
 
 
 def _asks(view: GroupView) -> bool:
