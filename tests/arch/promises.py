@@ -235,6 +235,16 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/verdicts/test_verdicts.py",
         ),
     },
+    "reference/schedulers.md": {
+        "kubernetes": (
+            "tests/cluster/pools/test_composites.py",
+            "tests/cluster/test_nested_sets.py",
+            "tests/e2e/test_native.py",
+            "tests/e2e/test_nested_lives.py",
+            "tests/e2e/test_nested_sets.py",
+            "tests/e2e/test_ungated_scheduler.py",
+        ),
+    },
     "reference/explain.md": {
         "Examples": ("tests/e2e/test_explain.py",),
     },

@@ -176,6 +176,18 @@ def kueue_backend(stack, kueue):
 
 
 @pytest.fixture(scope="session")
+def composites_backend(stack):
+    """A backend whose administrator vouches for composites, once for all tests of a worker."""
+    content = {
+        "kubeconfig": str(stack.kubeconfig),
+        "k8s_namespace": stack.namespace,
+        "scheduler_settings": {"scheduler_type": "kubernetes"},
+        "composite_pod_groups": True,
+    }
+    stack.service.call("POST", f"/api/configs/backend/{stack.backend}-composites", {"configs": content})
+
+
+@pytest.fixture(scope="session")
 def own_queues(stack, kueue):
     """A backend of Kueue with queues of the service's own, once for all tests of a worker that need it."""
     for body in rights.manifests("kueue-queues.yaml"):

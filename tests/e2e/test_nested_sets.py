@@ -3,67 +3,12 @@
 import pytest
 
 from tests.e2e.conftest import RACK, workflow
-
-ZONE = "osmo.local/pool"
-KEYS = [{"key": "zone", "label": ZONE}, {"key": "rack", "label": RACK}]
-PARENTS = {
-    "Workload": "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/workloads",
-    "CompositePodGroup": "/apis/scheduling.k8s.io/v1alpha3/namespaces/{}/compositepodgroups",
-}
-PREFERRED = (
-    "left: {gpu: 4, topology: [{key: rack, group: left, requirementType: preferred}]}\n"
-    "    right: {gpu: 4, topology: [{key: rack, group: right, requirementType: preferred}]}"
-)
-TWO_RACKS = (
-    "left: {gpu: 4, topology: [{key: zone, group: all}, {key: rack, group: left}]}\n"
-    "    right: {gpu: 4, topology: [{key: zone, group: all}, {key: rack, group: right}]}"
-)
-
-
-@pytest.fixture(scope="session")
-def composites_backend(stack):
-    """A backend whose administrator vouches for composites, once for all tests of a worker."""
-    content = {
-        "kubeconfig": str(stack.kubeconfig),
-        "k8s_namespace": stack.namespace,
-        "scheduler_settings": {"scheduler_type": "kubernetes"},
-        "composite_pod_groups": True,
-    }
-    stack.service.call("POST", f"/api/configs/backend/{stack.backend}-composites", {"configs": content})
+from tests.e2e.nested_sets import KEYS, PREFERRED, end, parents, racks, submit
 
 
 @pytest.fixture
 def pool(world, composites_backend):
     return world.make_pool(scheduler="composites", topology_keys=KEYS)
-
-
-def parents(world, name):
-    """What stands above the workflow's pod groups: (kind, name, path)."""
-    (group,) = world.service.workflow(name)["groups"]
-    label = f"osmo.nvidia.com/task-group={group['uuid']}"
-    return [
-        (kind, obj["metadata"]["name"], f"{path.format(world.namespace)}/{obj['metadata']['name']}")
-        for kind, path in PARENTS.items()
-        for obj in world.api.list(path.format(world.namespace), query={"labelSelector": label})[0]
-    ]
-
-
-def submit(world, pool, *, right, resources=TWO_RACKS):
-    """Two tasks in one rack and some in another, all in one zone unless the resources say otherwise."""
-    lines = workflow(("g", ["a", "b", *right]), resources=resources).splitlines()
-    placed = {"a": "left", "b": "left"} | dict.fromkeys(right, "right")
-    for task, rack in placed.items():
-        at = next(at for at, line in enumerate(lines) if f"name: {task}," in line)
-        lines[at] = lines[at].replace("resource: one", f"resource: {rack}")
-    return world.submit(pool, "\n".join(lines))
-
-
-def racks(world, name):
-    world.view.load_nodes()
-    return {
-        pod["metadata"]["labels"]["osmo.task_name"]: world.view.domain(pod["spec"]["nodeName"], RACK)
-        for pod in world.bound_pods(name)
-    }
 
 
 def test_two_racks_of_one_zone_run_as_one_gang_and_leave_nothing_behind(world, pool):
@@ -73,10 +18,7 @@ def test_two_racks_of_one_zone_run_as_one_gang_and_leave_nothing_behind(world, p
     assert where["a"] == where["b"] != where["c"] == where["d"]
     kinds = sorted(kind for kind, _, _ in parents(world, name))
     assert kinds == ["CompositePodGroup", "Workload"]
-    world.service.cancel(name)
-    world.wait_released(name)
-    assert world.left(name) == []
-    assert parents(world, name) == []
+    end(world, name)
 
 
 def test_a_set_that_fits_waits_for_one_that_does_not_and_its_parent_is_made_again(world, pool):
@@ -89,10 +31,7 @@ def test_a_set_that_fits_waits_for_one_that_does_not_and_its_parent_is_made_agai
     (path,) = [path for kind, _, path in parents(world, name) if kind == "CompositePodGroup"]
     world.api.delete(path)
     world.wait(lambda: sorted(kind for kind, _, _ in parents(world, name)), lambda kinds: len(kinds) == 2)
-    world.service.cancel(name)
-    world.wait_released(name)
-    assert world.left(name) == []
-    assert parents(world, name) == []
+    end(world, name)
 
 
 def test_preferred_racks_are_had_where_there_are_any_and_keep_nobody_waiting(world):
@@ -100,15 +39,12 @@ def test_preferred_racks_are_had_where_there_are_any_and_keep_nobody_waiting(wor
     name = submit(world, pool, right=["c", "d"], resources=PREFERRED)
     where = racks(world, name)
     assert where["a"] == where["b"] != where["c"] == where["d"]
-    world.service.cancel(name)
-    world.wait_released(name)
+    end(world, name)
     name = submit(world, pool, right=["c", "d", "e"], resources=PREFERRED)
     where = racks(world, name)
     assert where["a"] == where["b"]
     assert len({where[task] for task in "cde"}) == 2
-    world.service.cancel(name)
-    world.wait_released(name)
-    assert world.left(name) == []
+    end(world, name)
 
 
 def test_a_task_tried_again_after_a_whole_set_has_finished_runs_in_its_own_rack(world, composites_backend):
@@ -133,10 +69,7 @@ def test_a_task_tried_again_after_a_whole_set_has_finished_runs_in_its_own_rack(
     (pod,) = world.wait(again, lambda pods: len(pods) == 1)
     world.view.load_nodes()
     assert world.view.domain(pod["spec"]["nodeName"], RACK) == where["a"]
-    world.service.cancel(name)
-    world.wait_released(name)
-    assert world.left(name) == []
-    assert parents(world, name) == []
+    end(world, name)
 
 
 def test_sets_whose_place_a_greedy_order_may_miss_get_it(world, composites_backend):
@@ -162,7 +95,4 @@ def test_sets_whose_place_a_greedy_order_may_miss_get_it(world, composites_backe
     by_rack = racks(world, name)
     for task, group in tasks:
         assert by_rack[task] == by_rack[f"{group}0"]
-    world.service.cancel(name)
-    world.wait_released(name)
-    assert world.left(name) == []
-    assert parents(world, name) == []
+    end(world, name)
