@@ -221,6 +221,9 @@ class AdmissionBeforePods(Protocol):
     def holds_room(self, pod_group: Mapping[str, Any]) -> bool:
         """Whether its queue counts the gang's room as used: before admission, and until it is given back."""
 
+    def nodes_held(self, pod_group: Mapping[str, Any]) -> frozenset[str]:
+        """The nodes that it names for the gang's pods, by their label kubernetes.io/hostname."""
+
     def switched_off(self, pod_group: Manifest) -> Manifest:
         """The pod group as one that gets no room before somebody switches it on."""
 

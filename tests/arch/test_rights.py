@@ -192,6 +192,8 @@ CALLS = {
     ("workflows/reconcile/form/readiness.py", "patch_status"): ([WORKER], _admitting),
     ("workflows/reconcile/form/waking.py", "get"): ([WORKER], _admitting),
     ("workflows/reconcile/form/waking.py", "patch"): ([WORKER], _admitting),
+    ("workflows/reconcile/objects/other_queues.py", "get"): ([WORKER], _admitting),
+    ("workflows/reconcile/objects/other_queues.py", "patch"): ([WORKER], _admitting),
     ("workflows/reconcile/repair/ended_peers.py", "patch"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/view/group_reader.py", "scan"): (
         [WORKER],

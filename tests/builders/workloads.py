@@ -44,6 +44,16 @@ def workload(world):
     return obj
 
 
+def node_terms(spec):
+    """The node affinity that a pod's spec requires: expressions of each term, as texts."""
+    required = spec.get("affinity", {}).get("nodeAffinity", {})
+    terms = required.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", ())
+    return [
+        [" ".join([e["key"], e["operator"], *e.get("values", ())]) for e in term["matchExpressions"]]
+        for term in terms
+    ]
+
+
 def condition(kind, status="True", reason="", message=""):
     return {"type": kind, "status": status, "reason": reason, "message": message}
 

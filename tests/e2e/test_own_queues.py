@@ -79,3 +79,28 @@ def test_a_pools_maximum_bounds_what_is_admitted(world, own_queues):
     complete(world, first)
     world.wait_group(second, "g", "RUNNING")
     complete(world, second)
+
+
+def test_work_of_new_keys_leaves_out_the_nodes_of_work_of_the_old_ones(world, own_queues):
+    """Up to 0.17 Kueue counts use by flavor: it would hand the first rack out once more."""
+    pool = world.make_pool(scheduler="owned", nvlink=True)
+    world.wait(lambda: queues_of(world, pool), all)
+    text = workflow(("g", ["a", "b"]), resources=ON_ONE_RACK)
+    first = world.submit(pool, text)
+    world.wait_group(first, "g", "RUNNING")
+    edit(world, pool, topology_keys=KEYS[:1])
+    world.wait(lambda: queues_of(world, pool), lambda found: len(found[0]) == len(found[1]) == 2)
+    second = world.submit(pool, text)
+    world.wait_group(second, "g", "RUNNING")
+    racks = [{*places(world, bound(world, name), RACK)} for name in (first, second)]
+    assert (len(racks[0]), len(racks[1]), racks[0] & racks[1]) == (1, 1, set())
+    third = world.submit(pool, text)
+    world.wait(
+        lambda: world.groups(third)["g"]["waiting_reason"] or "",
+        lambda reason: "No domain has room" in reason,
+    )
+    complete(world, first)  # its nodes are left out no more
+    world.wait_group(third, "g", "RUNNING")
+    for name in (second, third):
+        assert len(world.groups(name)["g"]["attempts"]) == 1
+        complete(world, name)

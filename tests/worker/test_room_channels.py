@@ -7,7 +7,15 @@ from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, NODE, POD
 from pools.values.recovery import RecoveryPolicy, Response
-from tests.builders.workloads import HOSTNAME, admit, hosts, kueue_world, queued_gang, workload
+from tests.builders.workloads import (
+    HOSTNAME,
+    admit,
+    hosts,
+    kueue_world,
+    node_terms,
+    queued_gang,
+    workload,
+)
 from tests.fakes.kinds import WORKLOAD
 from tests.worker.world import fresh, statuses
 from workflows.models import Attempt, Task, TaskGroup
@@ -19,16 +27,6 @@ ALONE = RecoveryPolicy(node_lost=Response.TASK, backoff_first=0.001)
 @pytest.fixture
 def world(db):
     return kueue_world()
-
-
-def node_terms(spec):
-    """The node affinity that a pod's spec requires: expressions of each term, as texts."""
-    required = spec.get("affinity", {}).get("nodeAffinity", {})
-    terms = required.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", ())
-    return [
-        [" ".join([e["key"], e["operator"], *e.get("values", ())]) for e in term["matchExpressions"]]
-        for term in terms
-    ]
 
 
 def asked(world):

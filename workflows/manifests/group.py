@@ -13,6 +13,7 @@ from scheduling import names
 from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from scheduling.gang import pins, set_order
+from scheduling.topology.levels import HOSTNAME_LABEL
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod import PodFrame, render_pod
@@ -20,6 +21,7 @@ from workflows.manifests.requests import for_a_claim, on_nodes_with, part_for_no
 from workflows.manifests.start_barrier import add_barrier, ended_text, peers_text
 from workflows.manifests.tokens import Tokens
 from workflows.values.observation import (
+    LEFT_OUT_ANNOTATION,
     ORDER_ANNOTATION,
     PINNED_SETS_ANNOTATION,
     PREFERENCE_LEVELS_ANNOTATION,
@@ -135,6 +137,9 @@ class Renderer:
             shape: part_for_node(render_pod(task, parts, frame=self._frame)["spec"])
             for shape, task in first.items()
         }
+        if self.values.left_out:
+            elsewhere = {"key": HOSTNAME_LABEL, "operator": "NotIn", "values": [*self.values.left_out]}
+            specs = {shape: on_nodes_with(spec, [elsewhere]) for shape, spec in specs.items()}
         gpus = self.values.placement.gpus_beside_claims(task.placement for task in tasks)
         return {
             shape: for_a_claim(spec, gpus=gpus[shape]) if shape in gpus else spec
@@ -248,9 +253,16 @@ def _marks(values: GroupValues) -> dict[str, str]:
         marks[PREFERENCE_LEVELS_ANNOTATION] = str(values.preference_levels)
     if values.order:
         marks[ORDER_ANNOTATION] = set_order.digest_of(values.order)
+    if values.left_out:
+        marks[LEFT_OUT_ANNOTATION] = left_out_mark(values.left_out)
     if values.pins:
         marks[PINNED_SETS_ANNOTATION] = pins.digest_of(values.pins)
     return marks
+
+
+def left_out_mark(nodes: tuple[str, ...]) -> str:
+    """The annotation of a pod group that leaves out these nodes; empty for none."""
+    return names.digest(list(nodes), length=16) if nodes else ""
 
 
 def _variables(values: GroupValues) -> dict[str, str]:

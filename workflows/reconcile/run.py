@@ -54,6 +54,7 @@ from workflows.reconcile.objects.create import (
     created_changes,
     rejoins_pod_group,
 )
+from workflows.reconcile.objects.other_queues import follow_other_queues
 from workflows.reconcile.objects.rejoining import rejoins
 from workflows.reconcile.objects.repin import repins
 from workflows.reconcile.objects.room import RoomGone, RoomWait, lost_changes, queued_changes, with_room
@@ -288,6 +289,7 @@ class Reconciliation:
         if changes := queued_changes(view) or better_choice(view).changes:
             record(self.lease, changes)
             return None
+        follow_other_queues(view, self.cluster)
         wake(view, self.lease, self.cluster)
         self.observed = self.observed or ObservedPods(pods={}, gone_at={}, complete=True)
         most = SILENT_SECONDS if observations.observer_is_silent(view) else SAFETY_SECONDS

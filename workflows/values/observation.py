@@ -51,6 +51,9 @@ MOST_PINS_TEXT = 8192
 PINNED_SETS_ANNOTATION = "osmo.nvidia.com/pinned-sets"
 """On a pod group, and a label of its pods, with sets that node labels keep in a domain: a digest of them."""
 
+LEFT_OUT_ANNOTATION = "osmo.nvidia.com/left-out-nodes"
+"""On a pod group that asks for room elsewhere than on some nodes: a digest of their names."""
+
 POD_GROUP = "PodGroup"
 """The kind of every scheduler's pod groups in rows; ``api`` in the digest names the scheduler's API."""
 
@@ -58,6 +61,7 @@ ENDED_ANNOTATION = "osmo.nvidia.com/ended-peers"
 """On a pod with a start barrier: the host names of tasks of its group that have ended."""
 
 _OWN_ANNOTATIONS = (
+    LEFT_OUT_ANNOTATION,
     MEMBERS_ANNOTATION,
     ORDER_ANNOTATION,
     PINNED_SETS_ANNOTATION,

@@ -356,6 +356,9 @@ class GroupValues:
     nodes: Mapping[str, str] = field(default_factory=dict)
     """Those that its scheduler assigned to tasks before they have pods."""
 
+    left_out: tuple[str, ...] = ()
+    """Nodes on which it asks for no room at present, by their label kubernetes.io/hostname."""
+
     @property
     def easing(self) -> Easing:
         return Easing(self.stage, self.preference_levels)

@@ -55,6 +55,10 @@ WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 """Of a pod: by it Kueue finds the pods of a Workload on a node that is cordoned, and leaves them there."""
 
 
+MOST_PODS = 100_000
+"""Of one pod set; an answer that names more nodes is not read."""
+
+
 class Kueue(PlainTexts, ByTable):
     """Kueue, with topology-aware scheduling.
 
@@ -128,6 +132,14 @@ class Kueue(PlainTexts, ByTable):
     def holds_room(self, pod_group: Mapping[str, Any]) -> bool:
         """Kueue counts a Workload from its reservation on, while checks run, and until its pods are gone."""
         return admissions.is_reserved(pod_group)
+
+    def nodes_held(self, pod_group: Mapping[str, Any]) -> frozenset[str]:
+        try:
+            answers = [a for a in pod_set_answers(pod_group).values() if "topologyAssignment" in a]
+            counts = [read_assignment(a["topologyAssignment"], pods=MOST_PODS) for a in answers]
+        except InvalidSpec:  # the gang itself says so
+            return frozenset()
+        return frozenset(node for nodes in counts for node, _ in nodes)
 
     def switched_off(self, pod_group: Manifest) -> Manifest:
         return {**pod_group, "spec": {**pod_group["spec"], "active": False}}

@@ -28,6 +28,7 @@ from workflows.manifests.group import Renderer
 from workflows.reconcile.objects.apply import Applied, apply, create_objects
 from workflows.reconcile.objects.domains import DomainPins, check_domains, pins_text
 from workflows.reconcile.objects.lost_pods import PodsAway, pods_away
+from workflows.reconcile.objects.other_queues import elsewhere
 from workflows.reconcile.objects.placed_gangs import placed_together
 from workflows.reconcile.objects.plan import (
     Create,
@@ -288,8 +289,11 @@ def desired_group(
     ``nodes`` are those that the scheduler assigned to the tasks. Without them there are no pods of a gang
     whose scheduler admits it before its pods.
     """
-    renderer = view.renderer if nodes is None else Renderer(view.values.assigned(nodes))
     awaits_room = nodes is None and asks_first(view.placement) is not None
+    if nodes is not None:
+        renderer = Renderer(view.values.assigned(nodes))
+    else:
+        renderer = Renderer(elsewhere(view)) if awaits_room else view.renderer
     task_names = {task.name for task in tasks}
     tries = [task_try for task_try in view.values.tasks if task_try.name in task_names]
     generations = {task_try.generation for task_try in tries}
