@@ -29,7 +29,10 @@ class RecoveryDocument(Document):
 
     preempted: ResponseWord = _DEFAULT["preempted"].value
     node_lost: ResponseWord = _DEFAULT["node_lost"].value
-    failed: ResponseWord = _DEFAULT["failed"].value
+    failed: ResponseWord | None = Field(
+        _DEFAULT["failed"],
+        description="After any failure; null: as OSMO, which ends a group by those that it does not ignore.",
+    )
     unexplained: ResponseWord | None = Field(
         _DEFAULT["unexplained"], description="After a deletion that nothing explains; null: as preempted."
     )

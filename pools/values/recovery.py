@@ -50,7 +50,8 @@ class RecoveryPolicy:
     """The response to a deletion that nothing explains; None: that to a preemption."""
 
     node_lost: Response = Response.FAIL
-    failed: Response = Response.FAIL
+    failed: Response | None = None
+    """The response to a failure, of a task that its group ignores too; None: OSMO's rules decide."""
 
     most: int = 3
     """The most losses by failure and by node that are recovered from."""
@@ -74,7 +75,8 @@ class RecoveryPolicy:
     """How many nodes, on which the group lost a task last, the next attempt keeps off."""
 
     def response(self, loss: Loss) -> Response:
-        return Response(getattr(self, loss.value))
+        """The response to a kind of loss that ends the group or is recovered from."""
+        return Response(getattr(self, loss.value) or Response.FAIL)
 
     def pause(self, loss: Loss, *, earlier: int) -> float:
         """Seconds before the attempt after a loss, with so many earlier ones of its sort.

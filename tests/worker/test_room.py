@@ -452,7 +452,8 @@ def test_a_task_that_cannot_get_its_node_again_ends_by_the_policy_of_a_gang_that
     assert (hosts(), statuses(group)) == (["n-1", ""], ["RUNNING", "SCHEDULING"])
     pass_time(world, 61)
     world.settle()
-    assert (fresh(group).attempt_number, statuses(group)) == (1, ["RUNNING", "FAILED_PREEMPTED"])
+    assert (fresh(group).attempt_number, statuses(group)) == (1, ["FAILED", "FAILED_PREEMPTED"])
+    assert "preempted: fail" in fresh(group).failure_message
 
 
 def test_a_row_that_is_missing_ends_no_gang(world):

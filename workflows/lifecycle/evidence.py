@@ -22,6 +22,7 @@ PLACED_ABOVE = "placed_above"
 
 DISRUPTIONS: Mapping[str, str] = {
     "DeletionByTaintManager": "its node failed, or got a taint that it does not tolerate",
+    "DeletionByDeviceTaintManager": "one of its devices got a taint that it does not tolerate",
     "EvictionByEvictionAPI": "somebody evicted it, as when a node is drained",
     "TerminationByKubelet": "its node shut down or ran out of something",
     "DeletionByPodGC": "its node is no longer there",

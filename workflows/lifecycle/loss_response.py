@@ -64,7 +64,7 @@ class Recovery:
     """What follows ``cause``: an attempt (REQUEUE), the tasks ``alone`` again (TASK), or the end (FAIL).
 
     ``nodes`` are those to blame, the cause's first. ``counted`` says whether the policy's bound counts it.
-    ``refused`` is why it is the end although the policy would recover, empty otherwise. ``pause`` is in
+    ``refused`` is why it is the end. ``pause`` is in
     seconds.
     """
 
@@ -85,9 +85,10 @@ def recover(
     ignore_nonlead_status: bool,
     history: Callable[[], History],
 ) -> Recovery | None:
-    """What follows the losses of a group of so many tasks; None if they are ended as they are.
+    """What follows the losses of a group of so many tasks; None where OSMO's rules decide their end.
 
-    ``history`` is called only where the policy would recover.
+    These are for failures alone, and not for those for which pool or document wrote a response. ``history``
+    is called only where the policy would recover.
     """
     responses = [
         (response, lost)
@@ -98,7 +99,7 @@ def recover(
         return None
     response, cause = min(responses, key=lambda pair: _rank(*pair))
     if response == Response.FAIL:
-        return None
+        return _end_by_policy(cause, policy)
     is_of_cluster = cause.action is None and cause.loss in _BY_CLUSTER
     alone = tuple(
         lost.pk
@@ -115,6 +116,14 @@ def recover(
     return _bounded(recovery, policy, history)
 
 
+def _end_by_policy(cause: LostTask, policy: RecoveryPolicy) -> Recovery | None:
+    """The end of the group; None where it ends by an exit action or by OSMO's rules."""
+    if cause.action is not None or (cause.loss == Loss.FAILED and policy.failed is None):
+        return None
+    word = "unexplained" if _is_unexplained(cause, policy) else str(cause.loss)
+    return Recovery(response=Response.FAIL, cause=cause, refused=f"Its recovery policy says {word}: fail.")
+
+
 def _response_to(lost: LostTask, policy: RecoveryPolicy, *, tasks: int, ignored: bool) -> Response | None:
     """The response to one loss; None if the loss decides nothing."""
     decides = lost.lead or not ignored
@@ -123,7 +132,7 @@ def _response_to(lost: LostTask, policy: RecoveryPolicy, *, tasks: int, ignored:
             return Response.REQUEUE
         case ExitAction.RESCHEDULE:
             return Response.TASK if tasks == 1 or not decides else Response.REQUEUE
-        case None if lost.loss != Loss.FAILED or decides:
+        case None if lost.loss != Loss.FAILED or decides or policy.failed is not None:
             return _by_policy(lost, policy)
         case _:
             return Response.FAIL if decides else None
@@ -131,10 +140,15 @@ def _response_to(lost: LostTask, policy: RecoveryPolicy, *, tasks: int, ignored:
 
 def _by_policy(lost: LostTask, policy: RecoveryPolicy) -> Response:
     response = policy.response(lost.loss)
-    if lost.evidence == UNEXPLAINED and policy.unexplained is not None:
-        response = policy.unexplained
+    if _is_unexplained(lost, policy):
+        response = policy.unexplained or response
     is_whole = lost.evidence == DOMAIN_DELETED and response == Response.TASK
     return Response.REQUEUE if is_whole else response
+
+
+def _is_unexplained(lost: LostTask, policy: RecoveryPolicy) -> bool:
+    """Whether the policy has a response of its own to this deletion."""
+    return lost.evidence == UNEXPLAINED and policy.unexplained is not None
 
 
 def _blamed_nodes(losses: Sequence[LostTask], cause: LostTask) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from scheduling.sentences import in_seconds
 from web.times import read_instant
 from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
 from workflows.lifecycle.evidence import DISRUPTIONS, DeletionTraces, conclude, deletion_requested
+from workflows.lifecycle.kubelet_reasons import NodeEnd, node_end
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.values.observation import DISRUPTION, PREEMPTED, PodSeen
 
@@ -66,11 +67,8 @@ _WAITING_FAILS: Mapping[str, tuple[TaskStatus, int]] = {
 _POD_REASONS: Mapping[str, tuple[TaskStatus, int]] = {
     "Evicted": (TaskStatus.FAILED_EVICTED, EVICTED_CODE),
     "StartError": (TaskStatus.FAILED_START_ERROR, START_ERROR_CODE),
-    "UnexpectedAdmissionError": (TaskStatus.FAILED_BACKEND_ERROR, BACKEND_CODE),
 }
-
-_START_FAULTS = {START_ERROR_CODE: NodeFault.START, BACKEND_CODE: NodeFault.START}
-"""Reasons of _POD_REASONS by which a node could not start a pod."""
+_START_FAULTS = {START_ERROR_CODE: NodeFault.START}
 _NODE_DISRUPTIONS = ("DeletionByTaintManager", "DeletionByPodGC")
 """Kubernetes took the pod because of its node: it was not ready, removed, or declared out of service."""
 
@@ -323,12 +321,20 @@ def _disruption_fault(why: str) -> NodeFault | None:
     return NodeFault.LOST if why.startswith(_NODE_DISRUPTIONS) else None
 
 
-def _failed(pod: PodSeen, now: datetime) -> PodReading | None:
-    pod_message = str(pod.digest.get("message") or "")
-    if status_and_code := _POD_REASONS.get(str(pod.digest.get("reason") or "")):
+def _failed(pod: PodSeen, now: datetime) -> PodReading:
+    pod_message, reason = str(pod.digest.get("message") or ""), str(pod.digest.get("reason") or "")
+    if end := node_end(reason, pod_message):
+        return _by_its_node(pod, end, f"{reason}: {pod_message}".strip(": "))
+    if status_and_code := _POD_REASONS.get(reason):
         status, code = status_and_code
-        message = f"{pod.digest['reason']}: {pod_message}".strip(": ")
+        message = f"{reason}: {pod_message}".strip(": ")
         return PodReading(status=status, code=code, message=message, fault=_START_FAULTS.get(code))
+    return _containers_failed(pod, now)
+
+
+def _containers_failed(pod: PodSeen, now: datetime) -> PodReading:
+    """The end of a pod by its own containers, as far as they say one."""
+    pod_message = str(pod.digest.get("message") or "")
     ended = [c for c in _containers(pod) if c.get("state") == "terminated"]
     if (own := start_barrier_of(pod)) and own.get("state") == "terminated" and own.get("exit"):
         return _barrier_failed(own)
@@ -347,6 +353,15 @@ def _failed(pod: PodSeen, now: datetime) -> PodReading | None:
         f": {detail}" if detail else "."
     )
     return PodReading(status=TaskStatus.FAILED, code=code, message=message)
+
+
+def _by_its_node(pod: PodSeen, end: NodeEnd, words: str) -> PodReading:
+    """The end of a pod whose kubelet refused or ended it by itself."""
+    node = f"Its node {pod.node_name}" if pod.node_name else "Its node"
+    if end == NodeEnd.REFUSED:
+        message = f"{node} refused its pod before anything of it ran. {words}"
+        return _backend(message, loss=Loss.NODE_LOST, evidence=end, fault=NodeFault.START)
+    return _backend(f"{node} ended its pod. {words}", loss=Loss.NODE_LOST, evidence=end)
 
 
 def start_barrier_of(pod: PodSeen) -> Mapping[str, Any] | None:

@@ -4,8 +4,11 @@ from datetime import timedelta
 
 import pytest
 
+from pools.values.recovery import Loss
 from scheduling.backends.base import Eviction, EvictionCause
+from scheduling.nodes.suspects import NodeFault
 from tests.builders.pods import NOW, PREEMPTED, ago, ended, placed, pod, read_gone, read_pod
+from workflows.lifecycle.kubelet_reasons import SOURCES, NodeEnd
 
 
 def waits(reason):
@@ -77,6 +80,41 @@ CASES = {
     ),
     "to be disrupted, and running": (pod("Running", conditions=[DISRUPTED]), "RUNNING", None),
 }
+
+
+REFUSALS = {
+    **{reason: "" for reason, (end, _) in SOURCES.items() if end == NodeEnd.REFUSED},
+    "OutOfnvidia.com/gpu": "Node didn't have enough resource: nvidia.com/gpu, requested: 4",
+    "OutOfpods": "Node didn't have enough resource: pods",
+    "OutOfhugepages-1Gi": "Node didn't have enough resource: hugepages-1Gi",
+    "Evicted": "The node had condition: [DiskPressure]. ",
+    "AReasonOfALaterKubelet": "Pod was rejected: it is not known here",
+}
+
+
+@pytest.mark.parametrize(("reason", "message"), REFUSALS.items(), ids=REFUSALS)
+def test_a_pod_that_its_node_refused_is_a_lost_one_and_the_nodes_fault(reason, message):
+    reading = read_pod(pod("Failed", node="n7", reason=reason, message=message), now=NOW)
+    assert (reading.status, reading.code, reading.loss) == ("FAILED_BACKEND_ERROR", 3001, Loss.NODE_LOST)
+    assert (reading.evidence, reading.fault) == ("refused_by_node", NodeFault.START)
+    assert reading.message.startswith(f"Its node n7 refused its pod before anything of it ran. {reason}")
+
+
+@pytest.mark.parametrize("reason", [reason for reason, (end, _) in SOURCES.items() if end == NodeEnd.ENDED])
+def test_a_pod_that_its_node_ended_is_a_lost_one(reason):
+    seen = pod("Failed", node="n7", reason=reason, state=ended(143))
+    reading = read_pod(seen, now=NOW)
+    assert (reading.status, reading.code, reading.loss) == ("FAILED_BACKEND_ERROR", 3001, Loss.NODE_LOST)
+    assert reading.message == f"Its node n7 ended its pod. {reason}"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [("Evicted", "Pod ephemeral local storage usage exceeds the total limit"), ("DeadlineExceeded", "")],
+)
+def test_a_pod_that_used_more_than_it_may_failed_by_itself(reason, message):
+    reading = read_pod(pod("Failed", reason=reason, message=message, state=ended(137)), now=NOW)
+    assert (reading.loss, reading.fault) == (Loss.FAILED, None)
 
 
 @pytest.mark.parametrize(("seen", "status", "code"), CASES.values(), ids=CASES)

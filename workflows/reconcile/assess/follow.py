@@ -187,7 +187,9 @@ def follow(
         return Assessment(changes=changes_of_attempt, recheck=None)
     moves |= _alone_again(moves, recovery) | _given_up(moves, recovery)
     members = _latest_tries(view.tasks, moves)
-    ends = ends_siblings(members, ignore_nonlead_status=view.row.ignore_nonlead_status)
+    is_ended_by_policy = recovery is not None and recovery.response == Response.FAIL
+    ignores = view.row.ignore_nonlead_status and not is_ended_by_policy
+    ends = ends_siblings(members, ignore_nonlead_status=ignores)
     if ends is not None:
         moves |= _ended(view.tasks, moves, ends)
         members = _latest_tries(view.tasks, moves)
@@ -200,7 +202,7 @@ def follow(
         moves |= {task.pk: move_along(task) for task in peers}
         tries += tuple(next_try(task, generation=generation) for task in peers)
         members = _latest_tries(view.tasks, moves)
-    status = group_status(members, ignore_nonlead_status=view.row.ignore_nonlead_status)
+    status = group_status(members, ignore_nonlead_status=ignores)
     changes: list[Change] = [*moves.values(), *tries, *run_clock(view, moves, status=status)]
     changes += reader.failures
     if recovery is not None and recovery.response == Response.TASK:

@@ -252,14 +252,15 @@ def _as_a_whole(policy: RecoveryPolicy, *, ran: bool) -> RecoveryPolicy:
     A gang of which no pod had a node has not run, and is tried again within the bounds of its policy.
     """
 
-    def of_gang(response: Response) -> Response:
+    def of_gang(loss: Loss) -> Response:
+        response = policy.response(loss)
         return Response.REQUEUE if not ran or response == Response.TASK else response
 
     return replace(
         policy,
-        preempted=of_gang(policy.preempted),
-        node_lost=of_gang(policy.node_lost),
-        failed=of_gang(policy.failed),
+        preempted=of_gang(Loss.PREEMPTED),
+        node_lost=of_gang(Loss.NODE_LOST),
+        failed=of_gang(Loss.FAILED) if policy.failed or not ran else None,
     )
 
 
