@@ -23,6 +23,9 @@ from localcluster.supervisor import Command, Supervisor
 GROUP = "kueue.x-k8s.io"
 NAME = "kueue"
 WEBHOOKS = "manifests.yaml"
+PODS_READY = "2m"
+"""The owner of a Workload has so long to say that its pods are ready, or Kueue evicts it."""
+
 _KINDS = {
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
     "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
@@ -69,6 +72,7 @@ def _command(plane: Plane, *, health: int, port: int) -> Command:
         "leaderElection": {"leaderElect": False},
         "internalCertManagement": {"enable": False},
         "clientConnection": {"qps": 500, "burst": 1000},
+        "waitForPodsReady": {"timeout": PODS_READY},
         "integrations": {"frameworks": ["pod"]},  # must name one; this manager sets none up
     }
     configuration.write_text(yaml.safe_dump(content))
