@@ -235,6 +235,9 @@ class AdmissionBeforePods(Protocol):
         None where it does so by itself, where it found none just now, and after some such patches.
         """
 
+    def is_unanswered(self, pod_group: Mapping[str, Any]) -> bool:
+        """Whether the scheduler has not looked at it since it was changed last, as ``wake`` does."""
+
     def ready(self, pod_group: Mapping[str, Any], *, now: datetime) -> Manifest | None:
         """The merge patch of its status that says that all its pods run; None where it says so.
 

@@ -76,6 +76,24 @@ def test_it_is_woken_more_and_more_rarely(world, group):
     assert ceiling(world) == FOREVER + 4  # after 5, 10, 20 and 40 seconds
 
 
+def test_a_kueue_that_went_down_after_its_answer_is_said_to_be_silent(world, group):
+    """It said "no room" before; a gang for which there is room must not be said to wait in a queue."""
+    world.step()
+
+    def change(obj):  # as an API server counts generations
+        obj["metadata"]["generation"] = 2
+        for answer in obj["status"]["conditions"]:
+            answer["observedGeneration"] = 1
+
+    world.cluster.edit(WORKLOAD, workload(world)["metadata"]["name"], change, namespace="osmo")
+    world.reconcile(group)
+    assert "has not answered" not in fresh(group).waiting_reason
+    Event.objects.filter(reason="SchedulerWoken").update(time=timezone.now() - timedelta(seconds=40))
+    world.reconcile(group)
+    assert (fresh(group).waiting_why, ceiling(world)) == ("scheduler_silent", FOREVER + 1)
+    assert "its scheduler has not answered since it was told so" in fresh(group).waiting_reason
+
+
 def test_a_worker_without_the_right_says_so(world, group):
     world.cluster.fail(RequestForbidden("no patch of workloads for you"), verb="patch", kind=WORKLOAD)
     world.step()

@@ -232,6 +232,9 @@ class ObservedGroup:
     node_wait: str = ""
     """Which nodes keep pods of earlier tries."""
 
+    silence: str = ""
+    """For how long its scheduler has not answered."""
+
     unchosen: str = ""
     """Why no domain is chosen for sets that its scheduler does not hold around others."""
 
@@ -262,6 +265,8 @@ def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reas
 
 
 def _of_choice(group: ObservedGroup) -> Reason | None:
+    if group.silence:
+        return Reason(Why.SILENT, group.silence)
     return Reason(Why.TOPOLOGY, group.unchosen) if group.unchosen else None
 
 

@@ -169,6 +169,7 @@ class Reconciliation:
     claim_template: str = ""
     node_wait: str = ""
     unchosen: str = ""
+    silence: str = ""
     held_back: str = ""
     domain: DomainHealth | None = None
     is_explained: bool = False
@@ -205,7 +206,7 @@ class Reconciliation:
         """Do the next step; None when the rows have moved and should be read again."""
         self.view = view = self.recorded_view or load(self.lease)
         self.recorded_view = self.observed = self.domain = None
-        self.claim_template = self.node_wait = self.unchosen = self.held_back = ""
+        self.claim_template = self.node_wait = self.unchosen = self.silence = self.held_back = ""
         if not view.ended and (changes := self._settle(view)) is not None:
             self.recorded_view = view.after(record(self.lease, changes))
             return None
@@ -290,7 +291,7 @@ class Reconciliation:
             record(self.lease, changes)
             return None
         follow_other_queues(view, self.cluster)
-        wake(view, self.lease, self.cluster)
+        self.silence = wake(view, self.lease, self.cluster)
         self.observed = self.observed or ObservedPods(pods={}, gone_at={}, complete=True)
         most = SILENT_SECONDS if observations.observer_is_silent(view) else SAFETY_SECONDS
         waited = (view.now - _waits_since(view)).total_seconds()
@@ -402,6 +403,7 @@ class Reconciliation:
             template=self.claim_template,
             node_wait=self.node_wait,
             unchosen=self.unchosen,
+            silence=self.silence,
             held_back=self.held_back,
             domain=self.domain,
         )

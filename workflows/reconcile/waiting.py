@@ -58,6 +58,7 @@ def reason_of(
     template: str,
     node_wait: str,
     unchosen: str = "",
+    silence: str = "",
     held_back: str = "",
     domain: DomainHealth | None = None,
     bind_failures: tuple[BindFailure, ...] = (),
@@ -65,7 +66,8 @@ def reason_of(
     """Why the group waits, or None if it does not.
 
     ``template`` is a claim template waited for; ``node_wait`` says which nodes keep pods of earlier tries.
-    ``unchosen`` says why no domain is chosen for sets around others.
+    ``unchosen`` says why no domain is chosen for sets around others, ``silence`` for how
+    long its scheduler has not answered.
     ``held_back`` says which failures do not count yet, ``domain`` is the health of its ComputeDomain.
     ``bind_failures`` are known beside those of the pods.
     """
@@ -101,6 +103,7 @@ def reason_of(
         nodes_away=_nodes_away(observed) if observed else (),
         node_wait=node_wait,
         unchosen=unchosen,
+        silence=silence,
         barrier=_barrier(view, observed) if observed and view.placement.start_barrier else None,
         unprepared=_unprepared(view, observed) if observed and status in _STARTING else (),
         busy=tuple(observed.busy.values()) if observed else (),

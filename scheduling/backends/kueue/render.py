@@ -149,6 +149,9 @@ class Kueue(PlainTexts, ByTable):
     ) -> Manifest | None:
         return waking.wake(pod_group, version=version, now=now)
 
+    def is_unanswered(self, pod_group: Mapping[str, Any]) -> bool:
+        return waking.is_unanswered(pod_group)
+
     def ready(self, pod_group: Mapping[str, Any], *, now: datetime) -> Manifest | None:
         return admissions.ready(pod_group, now=now)
 

@@ -40,14 +40,25 @@ def wake(workload: Mapping[str, Any], *, version: SchedulerVersion | None, now: 
     return {"spec": {"maximumExecutionTimeSeconds": FOREVER + wakes + 1}}
 
 
+def is_unanswered(workload: Mapping[str, Any]) -> bool:
+    """Whether the condition ``QuotaReserved`` is of an earlier generation: Kueue is asked again."""
+    generation = (workload.get("metadata") or {}).get("generation")
+    conditions = (workload.get("status") or {}).get("conditions") or ()
+    return any(
+        int(condition.get("observedGeneration") or generation or 0) < int(generation or 0)
+        for condition in conditions
+        if condition.get("type") == "QuotaReserved"
+    )
+
+
 def _without_room_since(workload: Mapping[str, Any]) -> datetime | None:
     """Since when Kueue says that no domain has room; None if it says something else, or is asked again."""
-    generation = (workload.get("metadata") or {}).get("generation")
+    if is_unanswered(workload):
+        return None
     conditions = (workload.get("status") or {}).get("conditions") or ()
     for condition in conditions:
         if (condition.get("type"), condition.get("status")) != ("QuotaReserved", "False"):
             continue
-        is_answered = int(condition.get("observedGeneration") or generation or 0) >= int(generation or 0)
-        if is_answered and reasons.lacks_room(str(condition.get("message"))):
+        if reasons.lacks_room(str(condition.get("message"))):
             return datetime.fromisoformat(str(condition["lastTransitionTime"]))
     return None

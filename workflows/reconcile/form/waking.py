@@ -2,14 +2,18 @@
 
 Whether a scheduler looks again by itself is its own knowledge (``AdmissionBeforePods.wake``). It is woken
 where the verdict on the group is "now", and each time is an event and counts. The pod group is read live and
-patched at that version: one that was admitted meanwhile is left alone.
+patched at that version: one that was admitted meanwhile is left alone. A scheduler that does not look for
+some time after it was woken is said to be silent.
 """
+
+from datetime import timedelta
 
 from cluster.errors import WriteConflict
 from cluster.interface import MERGE_PATCH
 from scheduling.capabilities import SchedulerVersion
 from workflows.feasibility.verdict.report import fits_now
 from workflows.metrics import WAKES
+from workflows.models import Event
 from workflows.reconcile.objects.room import asks_first
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_reader import pod_group_kind
@@ -19,12 +23,20 @@ from workflows.services.changes import Note
 from workflows.services.lease import Lease
 from workflows.services.record import record
 
+SILENCE = timedelta(seconds=30)
+"""For how long a scheduler may not look at a pod group that it was woken for."""
 
-def wake(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
-    """Let the scheduler look again at a gang for which there is room now. Raises ClusterError."""
+WOKEN = "SchedulerWoken"
+
+
+def wake(view: GroupView, lease: Lease, cluster: LeasedCluster) -> str:
+    """Let the scheduler look again at a gang for which there is room now. Raises ClusterError.
+
+    Returns what to say of a scheduler that has not done so; empty for one that has, or was not woken.
+    """
     scheduler, kind = asks_first(view.placement), pod_group_kind(view.placement)
     if scheduler is None or kind is None or view.row.created_in_cluster_at is not None:
-        return
+        return ""
     version = SchedulerVersion.parse_known(view.backend.scheduler_version)
     asleep = [
         str(row["metadata"]["name"])
@@ -32,11 +44,13 @@ def wake(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
         if scheduler.wake(row, version=version, now=view.now)
     ]
     if not asleep or not fits_now(view.values, cluster=observations.cluster_of(view), now=view.now):
-        return
+        return ""
     namespace = view.placement.terms.namespace
     for name in asleep:
         live = cluster.get(kind, name, namespace=namespace)
         patch = scheduler.wake(live, version=version, now=view.now) if live else None
+        if live is not None and patch is None and scheduler.is_unanswered(live):
+            return _silent(view)
         if live is None or patch is None:
             continue
         body = {**patch, "metadata": {"resourceVersion": live["metadata"]["resourceVersion"]}}
@@ -49,4 +63,18 @@ def wake(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
             f"There is room for group {view.row.name} now. Its scheduler found none, and does not look again "
             f"when others' pods end: {kind.name} {name} was changed so that it does."
         )
-        record(lease, [Note(key=f"woken:{view.now.isoformat()}", reason="SchedulerWoken", message=message)])
+        record(lease, [Note(key=f"woken:{view.now.isoformat()}", reason=WOKEN, message=message)])
+    return ""
+
+
+def _silent(view: GroupView) -> str:
+    times = (
+        Event.objects.filter(group=view.row, reason=WOKEN).order_by("-time").values_list("time", flat=True)
+    )
+    last = times.first()
+    if last is None or view.now - last < SILENCE:
+        return ""
+    return (
+        "There is room for it, and its scheduler has not answered since it was told so "
+        f"{(view.now - last).total_seconds():.0f} seconds ago: it may be down."
+    )
