@@ -82,18 +82,19 @@ def test_a_pools_maximum_bounds_what_is_admitted(world, own_queues):
 
 
 def test_work_of_new_keys_leaves_out_the_nodes_of_work_of_the_old_ones(world, own_queues):
-    """Up to 0.17 Kueue counts use by flavor: it would hand the first rack out once more."""
-    pool = world.make_pool(scheduler="owned", nvlink=True)
+    """Up to 0.17 Kueue counts use by flavor: it would hand the first rack out once more, as the best fit."""
+    pool = world.make_pool(scheduler="owned", size=3)
     world.wait(lambda: queues_of(world, pool), all)
+    world.view.block(f"{pool}-r0-2")
     text = workflow(("g", ["a", "b"]), resources=ON_ONE_RACK)
     first = world.submit(pool, text)
     world.wait_group(first, "g", "RUNNING")
-    edit(world, pool, topology_keys=KEYS[:1])
+    edit(world, pool, topology_keys=[{"key": "hall", "label": "osmo.local/pool"}, *KEYS[:1]])
     world.wait(lambda: queues_of(world, pool), lambda found: len(found[0]) == len(found[1]) == 2)
     second = world.submit(pool, text)
     world.wait_group(second, "g", "RUNNING")
     racks = [{*places(world, bound(world, name), RACK)} for name in (first, second)]
-    assert (len(racks[0]), len(racks[1]), racks[0] & racks[1]) == (1, 1, set())
+    assert racks == [{"r0"}, {"r1"}]
     third = world.submit(pool, text)
     world.wait(
         lambda: world.groups(third)["g"]["waiting_reason"] or "",
