@@ -78,6 +78,10 @@ def _admitting():
     return _of_schedulers(lambda scheduler: scheduler.admission is not None)
 
 
+def _parents():
+    return [as_kind(kind) for s in installed().values() for kind in s.parents]
+
+
 def _bind_requests():
     return [as_kind(s.bind_request) for s in installed().values() if s.bind_request]
 
@@ -183,6 +187,7 @@ CALLS = {
     ("workflows/reconcile/objects/apply.py", "delete_many"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/form/pinning.py", "delete_many"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/repair/recreate.py", "delete_many"): ([WORKER], lambda: [POD]),
+    ("workflows/reconcile/repair/recreate.py", "get"): ([WORKER], _parents),
     ("workflows/reconcile/objects/create.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("workflows/reconcile/objects/domains.py", "scan"): ([WORKER], lambda: [NODE]),
     ("workflows/reconcile/objects/room.py", "get"): ([WORKER], _admitting),
@@ -190,7 +195,8 @@ CALLS = {
     ("workflows/reconcile/form/edit.py", "patch"): ([WORKER], lambda: [POD, *_editable()]),
     ("workflows/reconcile/form/readiness.py", "get"): ([WORKER], _admitting),
     ("workflows/reconcile/form/readiness.py", "patch_status"): ([WORKER], _admitting),
-    ("workflows/reconcile/form/waking.py", "get"): ([WORKER], _admitting),
+    ("workflows/reconcile/form/waking.py", "get"): ([WORKER], lambda: [*_admitting(), POD]),
+    ("workflows/reconcile/form/waking.py", "delete_many"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/form/waking.py", "patch"): ([WORKER], _admitting),
     ("workflows/reconcile/objects/other_queues.py", "get"): ([WORKER], _admitting),
     ("workflows/reconcile/objects/other_queues.py", "patch"): ([WORKER], _admitting),

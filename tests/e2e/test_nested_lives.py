@@ -3,10 +3,11 @@
 import pytest
 
 from localcluster import nodes
-from tests.e2e.conftest import CLIQUE, RACK, workflow
+from tests.e2e.conftest import CLIQUE, ENDS_WHEN_LOST, RACK, SECONDS, workflow
 from tests.e2e.nested_sets import (
     KEYS,
     TWO_CLIQUES,
+    assert_gone,
     by_task,
     end,
     parents,
@@ -54,7 +55,19 @@ def domain_of(world, pod, label):
 
 
 def statuses(world, name):
+    """The status of each task's latest try."""
     return {task["name"]: task["status"] for task in world.groups(name)["g"]["tasks"]}
+
+
+def test_a_tree_of_higher_priority_takes_the_place_of_a_whole_tree(world, make_pool):
+    pool = make_pool(recovery=ENDS_WHEN_LOST)
+    low, _ = start(world, pool, priority="LOW")
+    high, _ = start(world, pool, priority="HIGH")
+    assert_gone(world, low)
+    assert world.service.workflow(low)["status"].startswith("FAILED")
+    where = racks(world, high)
+    assert where["a"] == where["b"] != where["c"] == where["d"]
+    end(world, high)
 
 
 def test_a_gang_that_needs_one_rack_evicts_both_sets_of_a_tree_which_comes_back_whole(world, make_pool):
@@ -99,6 +112,28 @@ def test_a_task_that_failed_is_tried_again_in_its_rack(world, make_pool):
     world.annotate(old["d"], exit_code="3", run_for="0s")
     new = wait_running_again(world, name, old, tasks="d")
     assert domain_of(world, new["d"], RACK) == where["d"]
+    end(world, name)
+
+
+@pytest.mark.deep  # nobody is notified of it
+def test_a_composite_that_somebody_deletes_is_made_again_for_a_task_that_waits(world, make_pool):
+    world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
+    pool = make_pool(**AGAIN)
+    name, old = start(world, pool)
+    node = f"{nodes.PATH}/{old['d']['spec']['nodeName']}"
+    world.api.patch(node, {"spec": {"unschedulable": True}})
+    world.annotate(old["d"], exit_code="3", run_for="0s")
+    world.wait(lambda: statuses(world, name)["d"], lambda status: status == "SCHEDULING")
+    for _, _, path in parents(world, name):
+        world.api.delete(path)
+    world.wait(
+        lambda: sorted(kind for kind, _, _ in parents(world, name)),
+        lambda kinds: len(kinds) == 2,
+        2 * SECONDS,
+    )
+    world.api.patch(node, {"spec": {"unschedulable": False}})
+    new = wait_running_again(world, name, old, tasks="d")
+    assert new["d"]["spec"]["nodeName"] == old["d"]["spec"]["nodeName"]
     end(world, name)
 
 

@@ -42,7 +42,7 @@ from workflows.reconcile.form.readiness import report_ready
 from workflows.reconcile.form.relaxing import advance_patience
 from workflows.reconcile.form.reordering import advance_order
 from workflows.reconcile.form.resizing import resize
-from workflows.reconcile.form.waking import wake
+from workflows.reconcile.form.waking import wake, wake_preemptor
 from workflows.reconcile.objects.apply import NameTaken, retry_for
 from workflows.reconcile.objects.avoiding import avoidance_changes
 from workflows.reconcile.objects.create import (
@@ -325,10 +325,18 @@ class Reconciliation:
         record_node_health(view, observed, self.lease)
         name_ended_peers(view, observed, self.cluster)
         report_ready(view, self.lease, self.cluster)
+        woken = None if silent else wake_preemptor(view, self.lease, self.cluster)
         edits = self._edit(view, observed, silent=silent)
         if edits is None or isinstance(edits, Retry | Failed):
             return edits
-        times = (assessment.recheck, check.look_again, *edits, next_missing_check(view), next_deadline(view))
+        times = (
+            assessment.recheck,
+            check.look_again,
+            *edits,
+            woken,
+            next_missing_check(view),
+            next_deadline(view),
+        )
         return _next_reconcile(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
 
     def _observe(self, view: GroupView, *, silent: bool) -> tuple[ObservedPods, Assessment]:

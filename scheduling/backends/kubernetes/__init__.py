@@ -10,6 +10,7 @@ from scheduling.backends.kubernetes.group_kinds import (
     POD_GROUP,
     WORKLOAD,
 )
+from scheduling.backends.kubernetes.reasons import loses_preemptor
 
 _IMPLEMENTATION = Kubernetes()
 
@@ -20,6 +21,7 @@ KUBERNETES = SchedulerBackend(
     parents=(WORKLOAD, COMPOSITE),
     read_back=ReadBack(),
     features=FEATURES,
+    loses_preemptor=loses_preemptor,
     traits=SchedulerTraits(prefers_by_affinity=True, pins_sets=True),
     rendering=_IMPLEMENTATION,
     texts=_IMPLEMENTATION,

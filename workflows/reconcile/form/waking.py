@@ -4,20 +4,27 @@ Whether a scheduler looks again by itself is its own knowledge (``AdmissionBefor
 where the verdict on the group is "now", and each time is an event and counts. The pod group is read live and
 patched at that version: one that was admitted meanwhile is left alone. A scheduler that does not look for
 some time after it was woken is said to be silent.
+
+A gang for which others were evicted may be lost (``SchedulerBackend.loses_preemptor``): one of its pods is
+made again. Each time needs twice the wait of the one before, as the age of that pod tells.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from cluster.errors import WriteConflict
-from cluster.interface import MERGE_PATCH
+from cluster.interface import MERGE_PATCH, DeleteTarget, Obj
+from cluster.kinds import POD
+from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import SchedulerVersion
 from workflows.feasibility.verdict.report import fits_now
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.metrics import WAKES
 from workflows.models import Event
+from workflows.reconcile.objects.create import create_pods_again
 from workflows.reconcile.objects.room import asks_first
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_reader import pod_group_kind
-from workflows.reconcile.view.group_view import GroupView
+from workflows.reconcile.view.group_view import GroupView, TaskView
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.services.changes import Note
 from workflows.services.lease import Lease
@@ -25,6 +32,9 @@ from workflows.services.record import record
 
 SILENCE = timedelta(seconds=30)
 """For how long a scheduler may not look at a pod group that it was woken for."""
+PREEMPTOR_AFTER = timedelta(seconds=20)
+"""For how long a gang for which others were evicted waits at least, before one of its pods is made again."""
+
 
 WOKEN = "SchedulerWoken"
 
@@ -78,3 +88,44 @@ def _silent(view: GroupView) -> str:
         "There is room for it, and its scheduler has not answered since it was told so "
         f"{(view.now - last).total_seconds():.0f} seconds ago: it may be down."
     )
+
+
+def wake_preemptor(view: GroupView, lease: Lease, cluster: LeasedCluster) -> datetime | None:
+    """Make a pod again of a gang that its scheduler lost; when to look again. Raises ClusterError."""
+    scheduler, created_at = (
+        scheduler_backend(view.placement.terms.scheduler_type),
+        view.row.created_in_cluster_at,
+    )
+    waits = not view.has_node and all(task.status == TaskStatus.SCHEDULING for task in view.tasks)
+    if not waits or created_at is None:
+        return None
+    if not any(scheduler.loses_preemptor(row) for row in observations.pod_groups(view)):
+        return None
+    task, namespace = view.tasks[0], view.placement.terms.namespace
+    pod = cluster.get(POD, task.pod_name, namespace=namespace)
+    if pod is None or pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
+        return view.now + PREEMPTOR_AFTER
+    made_at = datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
+    due = made_at + max(PREEMPTOR_AFTER, made_at - created_at)
+    if view.now < due:
+        return due
+    if fits_now(view.values, cluster=observations.cluster_of(view), now=view.now):
+        _make_again(view, task, pod, lease, cluster)
+    return view.now + PREEMPTOR_AFTER
+
+
+def _make_again(view: GroupView, task: TaskView, pod: Obj, lease: Lease, cluster: LeasedCluster) -> None:
+    """Delete a pod as it was read, so not one that was bound since, and create it again."""
+    metadata = pod["metadata"]
+    target = DeleteTarget(
+        metadata["name"], metadata["namespace"], metadata["uid"], metadata["resourceVersion"]
+    )
+    if any(outcome.error for outcome in cluster.delete_many(POD, [target], grace_seconds=0)):
+        return
+    create_pods_again(view, [task], cluster)  # if it fails, it is made again as one that somebody deleted
+    WAKES.labels(view.placement.terms.backend).inc()
+    message = (
+        f"There is room for group {view.row.name} now, for which others were evicted, and its scheduler does "
+        f"not look again: pod {task.pod_name} was made again so that it does."
+    )
+    record(lease, [Note(key=f"woken:{view.now.isoformat()}", reason=WOKEN, message=message)])

@@ -23,7 +23,7 @@ call; only before a pod is created again the cluster is asked. A create of an ob
 harmless.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -65,6 +65,7 @@ def recreate_missing(
     """Create the missing objects of the gang again, ``lost`` pods last. Raises ClusterError."""
     if not _waits(view, observed, lost):
         failure = _recreate_domain(view, lease, cluster)
+        failure = failure or _recreate_parents(view, observed, lease, cluster)
         return failure or _recreate_pod_group(view, observed, lease, cluster)
     if lost and (unclear := _drop_other_tries(view, cluster)):
         return unclear
@@ -76,7 +77,7 @@ def recreate_missing(
             return unclear
         domain = view.renderer.compute_domain()
         steps += [Create(COMPUTE_DOMAIN, (domain,))] if domain else []
-    steps += _missing_parents(view)
+    steps += _missing_parents(view, _generations(view))
     steps += _missing_pod_groups(view)
     for step in steps:
         if failure := create_objects(step, cluster=cluster):
@@ -170,9 +171,9 @@ def _drop_pods(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry 
     return _delete(POD, targets, cluster, grace_seconds=0)
 
 
-def _missing_parents(view: GroupView) -> list[Create]:
+def _missing_parents(view: GroupView, generations: Collection[int]) -> list[Create]:
     """What stands above the pod groups and was not observed: nothing protects it, and pods wait for it."""
-    manifests = [parent for generation in _generations(view) for parent in view.gangs[generation].parents]
+    manifests = [parent for generation in sorted(generations) for parent in view.gangs[generation].parents]
     observed = observations.parents(view) if manifests else frozenset()
     by_kind: dict[Kind, list[Obj]] = {}
     for obj in manifests:
@@ -270,6 +271,33 @@ def _recreate_pod_group(
     record(
         lease, [Note(key=f"pod-group:{view.now.isoformat()}", reason="PodGroupMadeAgain", message=message)]
     )
+    return None
+
+
+def _recreate_parents(
+    view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster
+) -> Failed | Retry | None:
+    """Create again what stood above the pod groups of tasks that wait for a place beside running peers."""
+    waiting = [task for task in view.scheduling if _waits_since(task, observed, view.now)]
+    steps = _missing_parents(view, {task.generation for task in waiting})
+    namespace = view.placement.terms.namespace
+    gone = [
+        (step.kind, obj["metadata"]["name"])
+        for step in steps
+        for obj in step.objs
+        if cluster.get(step.kind, obj["metadata"]["name"], namespace=namespace) is None
+    ]
+    if not gone:
+        return None
+    for step in steps:
+        if failure := create_objects(step, cluster=cluster):
+            return failure
+    message = (
+        f"{listing(f'{kind.name} {name}' for kind, name in gone)} had been deleted from outside and is there "
+        f"again, so that the scheduler places {listing(task.name for task in waiting)}."
+    )
+    note = Note(key=f"parents:{view.now.isoformat()}", reason="PodGroupMadeAgain", message=message)
+    record(lease, [note])
     return None
 
 
