@@ -47,7 +47,7 @@ def read(waiting: Waiting) -> Iterator[WaitingReason]:
 def loses_preemptor(pod_group: Mapping[str, Any]) -> bool:
     """Whether others were evicted for a pod group that has no place yet.
 
-    kube-scheduler 1.37.2 lost 4 of 17 such trees once their victims had gone: nothing but a new pod made it
+    kube-scheduler 1.37.2 lost 3 of 15 such trees once their victims had gone: nothing but a new pod made it
     look again (no label of a pod, group or node, no other minimum, no node that was opened).
     """
     conditions: Sequence[Mapping[str, Any]] = pod_group.get("status", {}).get("conditions") or []
