@@ -89,7 +89,7 @@ def _recovery(group: Reply) -> list[str]:
     policy = group.get("recovery")
     if not policy or has_ended(group["status"]):
         return []
-    responses = {loss: policy[loss] for loss in ("preempted", "node_lost", "failed")}
+    responses = {loss: policy[loss] or "fail" for loss in ("preempted", "node_lost", "failed")}
     responses |= {"unexplained": policy["unexplained"]} if policy.get("unexplained") else {}
     text = ", ".join(f"{loss.replace('_', ' ')}: {response}" for loss, response in responses.items())
     is_bounded = any(responses[loss] != "fail" for loss in ("node_lost", "failed"))

@@ -153,7 +153,7 @@ def recovery(reply: Reply) -> Table:
             policy["group"],
             policy["preempted"],
             policy["node_lost"],
-            policy["failed"],
+            policy["failed"] or "fail",
             policy.get("unexplained") or policy["preempted"],
             str(policy["max"]),
             "no limit" if policy["max_preemptions"] is None else str(policy["max_preemptions"]),
