@@ -43,17 +43,15 @@ from localcluster.nodes import KUBELET_LABEL
 from localcluster.ports import LOOPBACK, free_ports
 from localcluster.supervisor import Child, Command, Supervisor
 
-FEATURE_GATES = ",".join(
-    f"{gate}=true"
-    for gate in (
-        "GenericWorkload",
-        "TopologyAwareWorkloadScheduling",
-        "CompositePodGroup",
-        "PodGroupPreemptionPolicy",
-        "DRAWorkloadResourceClaims",
-    )
+GATES = (
+    "GenericWorkload",
+    "TopologyAwareWorkloadScheduling",
+    "PodGroupPreemptionPolicy",
+    "DRAWorkloadResourceClaims",
 )
-GANG_APIS = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
+COMPOSITE_GATE = "CompositePodGroup"
+GANG_API = "scheduling.k8s.io/v1beta1"
+COMPOSITE_API = "scheduling.k8s.io/v1alpha3"
 CONTROLLERS = (
     "garbage-collector-controller,namespace-controller,serviceaccount-controller,"
     "resourceclaim-controller,podgroup-protection-controller,pod-garbage-collector-controller,"
@@ -92,6 +90,17 @@ class Plane:
     directory: Path
     server: str
     tokens: dict[Identity, str]
+    composites: bool = True
+
+    @property
+    def feature_gates(self) -> str:
+        gates = (*GATES, COMPOSITE_GATE) if self.composites else GATES
+        return ",".join(f"{gate}=true" for gate in gates)
+
+    @property
+    def runtime_config(self) -> str:
+        apis = (GANG_API, COMPOSITE_API) if self.composites else (GANG_API,)
+        return ",".join(f"{api}=true" for api in apis)
 
     @property
     def ca_file(self) -> Path:
@@ -120,15 +129,22 @@ def start(
     binaries: Binaries,
     kai_version: kai.Version = "0.13",
     workloads: bool = False,
+    composites: bool = True,
 ) -> Plane:
     """Start the cluster and install the definitions; raises ServerFailed if a part does not come up.
 
-    ``workloads`` adds the controllers of Deployments, Jobs and Services. Tests that make such objects share
-    other clusters, where nobody should act on them.
+    Without ``composites`` it serves and knows no composite pod groups. ``workloads`` adds the controllers of
+    Deployments, Jobs and Services. Tests that make such objects share other clusters, where nobody should act
+    on them.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     etcd_port, peer_port, api_port, kwok_port = free_ports(4)
-    plane = Plane(directory=directory, server=f"https://{LOOPBACK}:{api_port}", tokens=_tokens(directory))
+    plane = Plane(
+        directory=directory,
+        server=f"https://{LOOPBACK}:{api_port}",
+        tokens=_tokens(directory),
+        composites=composites,
+    )
     _start_etcd(supervisor, plane, binaries, port=etcd_port, peer_port=peer_port)
     _start_api_server(supervisor, plane, binaries, port=api_port, etcd_port=etcd_port)
     _write_kubeconfigs(plane)
@@ -245,8 +261,8 @@ def _start_api_server(
         f"--audit-policy-file={_audit_policy(plane)}", f"--audit-log-path={plane.audit_log}",
         "--authorization-mode=RBAC", "--anonymous-auth=false", "--allow-privileged=true",
         "--disable-admission-plugins=TaintNodesByCondition",
-        f"--feature-gates={FEATURE_GATES}",
-        f"--runtime-config={GANG_APIS}",
+        f"--feature-gates={plane.feature_gates}",
+        f"--runtime-config={plane.runtime_config}",
         "--shutdown-watch-termination-grace-period=1s",
         "--profiling=false",
     ]  # fmt: skip
@@ -281,7 +297,7 @@ def _scheduler(plane: Plane, binaries: Binaries) -> Command:
     _write_private(config, yaml.safe_dump(content))
     argv = [
         str(binaries.controlplane), "kube-scheduler",
-        f"--config={config}", f"--feature-gates={FEATURE_GATES}", "--secure-port=0",
+        f"--config={config}", f"--feature-gates={plane.feature_gates}", "--secure-port=0",
     ]  # fmt: skip
     return Command(name="kube-scheduler", argv=argv)
 
@@ -296,7 +312,7 @@ def _controller_manager(plane: Plane, binaries: Binaries, *, workloads: bool) ->
     argv = [
         str(binaries.controlplane), "kube-controller-manager",
         f"--kubeconfig={plane.kubeconfig('controller-manager')}",
-        *controllers, f"--feature-gates={FEATURE_GATES}",
+        *controllers, f"--feature-gates={plane.feature_gates}",
         "--kube-api-qps=500", "--kube-api-burst=1000",
         f"--node-monitor-grace-period={NODE_GRACE_SECONDS}s",
         "--node-eviction-rate=10", "--secondary-node-eviction-rate=10",

@@ -1,0 +1,76 @@
+"""A real Kubernetes 1.37 that serves no composite pod groups: one pod group for each task group remains."""
+
+import secrets
+from pathlib import Path
+
+import pytest
+
+from localcluster import controlplane
+from localcluster.api import Api
+from localcluster.build import binaries
+from localcluster.demo.view import View
+from localcluster.rest import Refused, Rest
+from localcluster.supervisor import Supervisor
+from tests.e2e import rights
+from tests.e2e.conftest import RACK, World, workflow
+from tests.e2e.nested_sets import KEYS, TWO_RACKS, by_task, submit
+
+MADE = ("Pod ", "PodGroup (Kubernetes) ", "Workload (Kubernetes) ")
+
+
+@pytest.fixture
+def plain(running_service, own_token, tmp_path):
+    """A backend on a cluster of its own without composites."""
+    with Supervisor(log_dir=tmp_path / "logs") as supervisor:
+        plane = controlplane.start(
+            supervisor, directory=tmp_path / "cluster", binaries=binaries(), composites=False
+        )
+        api = Api(plane.access())
+        name = f"p{secrets.token_hex(3)}"
+        world = World(
+            service=Rest(api_url=running_service["api_url"], token=own_token),
+            api=api,
+            view=View(api),
+            kubeconfig=Path(),
+            namespace=f"osmo-{name}",
+            backend=name,
+            prefix=f"{name}-",
+        )
+        rights.grant(api, world.namespace)
+        accounts, processes = tmp_path / "accounts", Path(running_service["processes"])
+        accounts.mkdir()
+        content = {
+            "kubeconfig": str(rights.kubeconfig(api, plane.kubeconfig(), accounts, processes=processes)),
+            "k8s_namespace": world.namespace,
+            "scheduler_settings": {"scheduler_type": "kubernetes"},
+        }
+        path = f"/api/configs/backend/{name}-kubernetes"
+        world.service.call("POST", path, {"configs": content})
+        yield world
+        world.clear()
+        world.service.call("DELETE", f"/api/configs/pool/{world.prefix}pool")
+        world.service.call("DELETE", path)
+
+
+def test_flat_gangs_are_placed_and_sets_inside_sets_are_refused_with_what_is_missing(plain):
+    pool = plain.make_pool(scheduler="kubernetes", topology_keys=KEYS)
+    with pytest.raises(Refused) as refused:
+        submit(plain, pool, right=["c", "d"], resources=TWO_RACKS)
+    assert refused.value.status == 400
+    for word in ("feature gates", "CompositePodGroup", "scheduling.k8s.io/v1alpha3=true"):
+        assert word in str(refused.value.body)
+    assert made(plain) == []
+
+    text = workflow(("g", ["a", "b"]), resources="one: {gpu: 4, topology: [{key: rack}]}")
+    name = plain.submit(pool, text)
+    plain.wait_group(name, "g", "RUNNING")
+    pods = by_task(plain.bound_pods(name))
+    plain.view.load_nodes()
+    assert len({plain.view.domain(pod["spec"]["nodeName"], RACK) for pod in pods.values()}) == 1
+    plain.service.cancel(name)
+    plain.wait_released(name)
+    assert (plain.left(name), made(plain)) == ([], [])
+
+
+def made(world):
+    return [entry for entry in world.view.leftovers(world.namespace) if entry.startswith(MADE)]
