@@ -1,7 +1,9 @@
 """The health of a group's ComputeDomain: on which nodes of its pods NVIDIA's daemon is ready.
 
 It is counted from the nodes of pods that hold a claim, never from the domain's own status, which is Ready
-before any node has joined (ComputeDomain v1beta1: ``status.nodes`` with name, cliqueID and status). Pure.
+before any node has joined (ComputeDomain v1beta1: ``status.nodes`` with name, cliqueID and status). A domain
+that lists no node says nothing of them: a driver that leaves IMEX to the host (``imex.mode: hostManaged``)
+never lists any. Pure.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -47,9 +49,17 @@ class DomainHealth:
     since: Mapping[str, datetime] = field(default_factory=dict)
 
     @property
+    def is_unknown(self) -> bool:
+        return bool(self.unready) and not self.is_reported and not self.is_deleted
+
+    @property
     def sentence(self) -> str:
         if self.is_deleted:
             return "Its ComputeDomain was deleted from outside: its nodes share no NVLink domain any more."
+        if self.is_unknown:
+            return (
+                "Its ComputeDomain lists no node: none has joined yet, or the driver leaves IMEX to the host."
+            )
         ready = self.expected - len(self.unready)
         nodes, verb = count_of(self.expected, "node"), agree(ready, "is", "are")
         text = f"{ready} of {nodes} of its NVLink domain {verb} ready"
@@ -62,9 +72,10 @@ class DomainHealth:
 
     @property
     def condition(self) -> Condition:
+        known = "False" if self.unready else "True"
         return Condition(
             type=NVLINK_READY,
-            status="False" if self.unready else "True",
+            status="Unknown" if self.is_unknown else known,
             reason=self._reason,
             message=self.sentence,
         )
@@ -73,6 +84,8 @@ class DomainHealth:
     def _reason(self) -> str:
         if self.is_deleted:
             return DELETED_REASON
+        if self.is_unknown:
+            return "NotReported"
         return "NodesNotReady" if self.unready else "AllNodesReady"
 
 

@@ -63,7 +63,8 @@ def record_domain_health(
     if is_new:
         changes.append(condition)
         before = conditions.status_of(view.row.conditions, NVLINK_READY)
-        if health.is_deleted or (before != condition.status and (before or not health.unready)):
+        is_news = before != condition.status and (before or not health.unready)
+        if health.is_deleted or (is_news and not health.is_unknown):
             changes.append(_note(view, health))
     if changes:
         record(lease, changes)
