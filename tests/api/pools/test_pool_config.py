@@ -90,7 +90,7 @@ def test_a_pool_that_says_nothing_of_recovery_shows_what_is_in_force(put, kai, a
     assert shown["recovery"] == {
         "preempted": "requeue",
         "node_lost": "requeue",
-        "failed": "fail",
+        "failed": None,  # OSMO's rule
         "unexplained": None,
         "max": 3,
         "max_preemptions": None,
