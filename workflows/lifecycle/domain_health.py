@@ -72,10 +72,9 @@ class DomainHealth:
 
     @property
     def condition(self) -> Condition:
-        known = "False" if self.unready else "True"
         return Condition(
             type=NVLINK_READY,
-            status="Unknown" if self.is_unknown else known,
+            status="Unknown" if self.is_unknown else "False" if self.unready else "True",
             reason=self._reason,
             message=self.sentence,
         )
