@@ -326,11 +326,6 @@ def _reads_no_key(key: str) -> bool:
     return False
 
 
-def _evicts_nobody(pod_group: Mapping[str, Any]) -> bool:
-    del pod_group
-    return False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SchedulerBackend:
     """One scheduler. Stateless; equal to itself alone."""
@@ -358,8 +353,11 @@ class SchedulerBackend:
     reads_label: Callable[[str], bool] = _reads_no_key
     """Whether it reads the label of this key on pods, which users may therefore not set."""
     reads_annotation: Callable[[str], bool] = _reads_no_key
-    loses_preemptor: Callable[[Mapping[str, Any]], bool] = _evicts_nobody
-    """Whether it says that it evicted others for this pod group, and may then never look at it again."""
+    loses_preemptor: Callable[[Mapping[str, Any]], bool] | None = None
+    """Whether it says that it evicted others for this pod group, and may then never look at it again.
+
+    None: it says no such thing.
+    """
     traits: SchedulerTraits = NO_TRAITS
 
     rendering: Rendering

@@ -233,7 +233,7 @@ class ObservedGroup:
     """Which nodes keep pods of earlier tries."""
 
     silence: str = ""
-    """For how long its scheduler has not answered."""
+    """The sentence on a scheduler that does not answer."""
 
     unchosen: str = ""
     """Why no domain is chosen for sets that its scheduler does not hold around others."""
@@ -257,14 +257,15 @@ def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reas
         return Reason(why, group.node_wait or group.held_back)
     if group.status == TaskStatus.RUNNING:
         return _of_template(group) or _of_busy(group) or _of_running(group, scheduler)
-    if obstacle := _of_choice(group) or _before_the_cluster(group) or _before_the_scheduler(group):
+    if obstacle := _of_request(group) or _before_the_cluster(group) or _before_the_scheduler(group):
         return obstacle
     if group.waiting is None:
         return CREATING
     return _of_placement(group, group.waiting, scheduler)
 
 
-def _of_choice(group: ObservedGroup) -> Reason | None:
+def _of_request(group: ObservedGroup) -> Reason | None:
+    """Why it cannot ask its scheduler for room, or gets no answer."""
     if group.silence:
         return Reason(Why.SILENT, group.silence)
     return Reason(Why.TOPOLOGY, group.unchosen) if group.unchosen else None

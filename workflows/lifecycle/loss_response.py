@@ -64,8 +64,7 @@ class Recovery:
     """What follows ``cause``: an attempt (REQUEUE), the tasks ``alone`` again (TASK), or the end (FAIL).
 
     ``nodes`` are those to blame, the cause's first. ``counted`` says whether the policy's bound counts it.
-    ``refused`` is why it is the end. ``pause`` is in
-    seconds.
+    ``refused`` is why it is the end. ``pause`` is in seconds.
     """
 
     response: Response

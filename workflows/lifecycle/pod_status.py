@@ -64,11 +64,10 @@ _WAITING_FAILS: Mapping[str, tuple[TaskStatus, int]] = {
     "CrashLoopBackOff": (TaskStatus.FAILED, 304),
     "CreateContainerError": (TaskStatus.FAILED, 999),
 }
-_POD_REASONS: Mapping[str, tuple[TaskStatus, int]] = {
-    "Evicted": (TaskStatus.FAILED_EVICTED, EVICTED_CODE),
-    "StartError": (TaskStatus.FAILED_START_ERROR, START_ERROR_CODE),
+_POD_REASONS: Mapping[str, tuple[TaskStatus, int, NodeFault | None]] = {
+    "Evicted": (TaskStatus.FAILED_EVICTED, EVICTED_CODE, None),
+    "StartError": (TaskStatus.FAILED_START_ERROR, START_ERROR_CODE, NodeFault.START),
 }
-_START_FAULTS = {START_ERROR_CODE: NodeFault.START}
 _NODE_DISRUPTIONS = ("DeletionByTaintManager", "DeletionByPodGC")
 """Kubernetes took the pod because of its node: it was not ready, removed, or declared out of service."""
 
@@ -323,12 +322,12 @@ def _disruption_fault(why: str) -> NodeFault | None:
 
 def _failed(pod: PodSeen, now: datetime) -> PodReading:
     pod_message, reason = str(pod.digest.get("message") or ""), str(pod.digest.get("reason") or "")
+    words = f"{reason}: {pod_message}".strip(": ")
     if end := node_end(reason, pod_message):
-        return _by_its_node(pod, end, f"{reason}: {pod_message}".strip(": "))
-    if status_and_code := _POD_REASONS.get(reason):
-        status, code = status_and_code
-        message = f"{reason}: {pod_message}".strip(": ")
-        return PodReading(status=status, code=code, message=message, fault=_START_FAULTS.get(code))
+        return _by_its_node(pod, end, words)
+    if reason in _POD_REASONS:
+        status, code, fault = _POD_REASONS[reason]
+        return PodReading(status=status, code=code, message=words, fault=fault)
     return _containers_failed(pod, now)
 
 

@@ -36,7 +36,7 @@ from workflows.reconcile.assess.follow import (
 )
 from workflows.reconcile.assess.unforeseen import note_recovery, note_unforeseen
 from workflows.reconcile.end.teardown import STUCK_AFTER, clear, stuck_changes, take_down, waited_for
-from workflows.reconcile.form.chosen_domains import better_choice, first_choice
+from workflows.reconcile.form.chosen_domains import DomainChoice, better_choice, first_choice
 from workflows.reconcile.form.pinning import advance_pins
 from workflows.reconcile.form.readiness import report_ready
 from workflows.reconcile.form.relaxing import advance_patience
@@ -247,8 +247,9 @@ class Reconciliation:
         return None
 
     def _create(self, view: GroupView) -> Outcome | None:
-        choice = first_choice(view)
-        if changes := avoidance_changes(view) or choice.changes:
+        avoidance = avoidance_changes(view)
+        choice = DomainChoice() if avoidance else first_choice(view)
+        if changes := avoidance or choice.changes:
             record(self.lease, changes)
             return None
         self.unchosen = choice.obstacle

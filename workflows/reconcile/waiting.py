@@ -66,8 +66,8 @@ def reason_of(
     """Why the group waits, or None if it does not.
 
     ``template`` is a claim template waited for; ``node_wait`` says which nodes keep pods of earlier tries.
-    ``unchosen`` says why no domain is chosen for sets around others, ``silence`` for how
-    long its scheduler has not answered.
+    ``unchosen`` says why no domain is chosen for sets around others, ``silence`` that its scheduler does not
+    answer.
     ``held_back`` says which failures do not count yet, ``domain`` is the health of its ComputeDomain.
     ``bind_failures`` are known beside those of the pods.
     """

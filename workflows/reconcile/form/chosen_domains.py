@@ -29,7 +29,7 @@ from workflows.services.changes import Change, NewConstraints, NewPins, Note, Pi
 
 @dataclass(frozen=True, slots=True)
 class DomainChoice:
-    """What to record of a domain that was chosen; ``obstacle`` says why there is none."""
+    """The changes that record a chosen domain; ``obstacle`` says why there is none."""
 
     changes: list[Change] = field(default_factory=list)
     obstacle: str = ""

@@ -34,9 +34,8 @@ SILENCE = timedelta(seconds=30)
 """For how long a scheduler may not look at a pod group that it was woken for."""
 PREEMPTOR_AFTER = timedelta(seconds=20)
 """For how long a gang for which others were evicted waits at least, before one of its pods is made again."""
-
-
 WOKEN = "SchedulerWoken"
+"""The reason of the events about both."""
 
 
 def wake(view: GroupView, lease: Lease, cluster: LeasedCluster) -> str:
@@ -78,10 +77,8 @@ def wake(view: GroupView, lease: Lease, cluster: LeasedCluster) -> str:
 
 
 def _silent(view: GroupView) -> str:
-    times = (
-        Event.objects.filter(group=view.row, reason=WOKEN).order_by("-time").values_list("time", flat=True)
-    )
-    last = times.first()
+    times = Event.objects.filter(group=view.row, reason=WOKEN).values_list("time", flat=True)
+    last = times.order_by("-time").first()
     if last is None or view.now - last < SILENCE:
         return ""
     return (
@@ -92,14 +89,12 @@ def _silent(view: GroupView) -> str:
 
 def wake_preemptor(view: GroupView, lease: Lease, cluster: LeasedCluster) -> datetime | None:
     """Make a pod again of a gang that its scheduler lost; when to look again. Raises ClusterError."""
-    scheduler, created_at = (
-        scheduler_backend(view.placement.terms.scheduler_type),
-        view.row.created_in_cluster_at,
-    )
-    waits = not view.has_node and all(task.status == TaskStatus.SCHEDULING for task in view.tasks)
-    if not waits or created_at is None:
+    loses = scheduler_backend(view.placement.terms.scheduler_type).loses_preemptor
+    created_at = view.row.created_in_cluster_at
+    if loses is None or created_at is None:
         return None
-    if not any(scheduler.loses_preemptor(row) for row in observations.pod_groups(view)):
+    waits = not view.has_node and all(task.status == TaskStatus.SCHEDULING for task in view.tasks)
+    if not waits or not any(loses(row) for row in observations.pod_groups(view)):
         return None
     task, namespace = view.tasks[0], view.placement.terms.namespace
     pod = cluster.get(POD, task.pod_name, namespace=namespace)
