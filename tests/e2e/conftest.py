@@ -177,14 +177,22 @@ def kueue_backend(stack, kueue):
 
 @pytest.fixture(scope="session")
 def composites_backend(stack):
-    """A backend whose administrator vouches for composites, once for all tests of a worker."""
+    """A backend whose administrator vouches for composites, once for all tests of a worker.
+
+    Before it was probed it counts as one without them.
+    """
     content = {
         "kubeconfig": str(stack.kubeconfig),
         "k8s_namespace": stack.namespace,
         "scheduler_settings": {"scheduler_type": "kubernetes"},
         "composite_pod_groups": True,
     }
-    stack.service.call("POST", f"/api/configs/backend/{stack.backend}-composites", {"configs": content})
+    path = f"/api/configs/backend/{stack.backend}-composites"
+    stack.service.call("POST", path, {"configs": content})
+    stack.wait(
+        lambda: stack.service.get(path)["conditions"],
+        lambda found: any((c["type"], c["status"]) == ("CompositesHeld", "True") for c in found),
+    )
 
 
 @pytest.fixture(scope="session")

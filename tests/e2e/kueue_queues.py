@@ -44,6 +44,12 @@ def places(world, pods, label):
     return [world.view.domain(pod["spec"]["nodeName"], label) for pod in pods]
 
 
+def assert_pairs_apart(world, pods, label):
+    """Four pods in rank are two pairs, each in a domain of its own."""
+    a, b, c, d = places(world, pods, label)
+    assert (a == b, c == d, a != c) == (True, True, True)
+
+
 def in_rank(pods):
     return sorted(pods, key=lambda pod: pod["metadata"]["labels"]["osmo.task_name"])
 

@@ -55,6 +55,20 @@ def racks(world, name, label=RACK):
     return {task: world.view.domain(pod["spec"]["nodeName"], label) for task, pod in pods.items()}
 
 
+def start_pair_in_a_rack(world, pool):
+    """Run a gang of two tasks that require one rack, and look at where they stand; returns its name."""
+    text = workflow(("g", ["a", "b"]), resources="one: {gpu: 4, topology: [{key: rack}]}")
+    name = world.submit(pool, text)
+    world.wait_group(name, "g", "RUNNING")
+    assert len(set(racks(world, name).values())) == 1
+    return name
+
+
+def of_kind(world, kind):
+    """The objects of a kind in the namespace; pod groups go when their controller lets them."""
+    return [entry for entry in world.view.leftovers(world.namespace) if entry.startswith(f"{kind} ")]
+
+
 def end(world, name):
     """Cancel the workflow; nothing of it may be left, its pods' claims of devices included."""
     claims = {

@@ -8,7 +8,7 @@ from localcluster.kueue_queues import HOSTNAME, KUEUE
 from localcluster.rest import Refused
 from tests.e2e.conftest import CLIQUE, RACK, workflow
 from tests.e2e.kueue_gangs import IN_ONE_ZONE, ZONE, of_sets, zoned
-from tests.e2e.kueue_queues import bound, complete, in_rank, places, workloads
+from tests.e2e.kueue_queues import assert_pairs_apart, bound, complete, in_rank, places, workloads
 
 
 def test_four_tasks_share_a_clique_and_a_compute_domain(world, queues):
@@ -66,8 +66,7 @@ def test_two_sets_get_a_clique_each(world, queues):
     text = of_sets({"one": "[{key: clique, group: x}]", "two": "[{key: clique, group: y}]"})
     name = world.submit(pool, text)
     world.wait_group(name, "g", "RUNNING")
-    a, b, c, d = places(world, bound(world, name), CLIQUE)
-    assert (a == b, c == d, a != c) == (True, True, True)
+    assert_pairs_apart(world, bound(world, name), CLIQUE)
     complete(world, name)
 
 
@@ -78,8 +77,7 @@ def test_two_sets_get_a_rack_each_in_the_one_zone_that_is_large_enough(world, qu
     world.wait_group(name, "g", "RUNNING")
     pods = bound(world, name)
     assert set(places(world, pods, ZONE)) == {"a"}
-    a, b, c, d = places(world, pods, RACK)
-    assert (a == b, c == d, a != c) == (True, True, True)
+    assert_pairs_apart(world, pods, RACK)
     (workload,) = workloads(world, name)
     assert [pod_set["count"] for pod_set in workload["spec"]["podSets"]] == [4]
     complete(world, name)

@@ -2,7 +2,7 @@
 
 from tests.e2e.conftest import RACK
 from tests.e2e.kueue_gangs import IN_ONE_ZONE, ZONE, of_sets, zoned
-from tests.e2e.kueue_queues import bound, complete, places, workloads
+from tests.e2e.kueue_queues import assert_pairs_apart, bound, complete, places, workloads
 
 
 def test_preferred_racks_in_a_preferred_zone_get_a_rack_each_without_the_zone(world, queues):
@@ -16,8 +16,7 @@ def test_preferred_racks_in_a_preferred_zone_get_a_rack_each_without_the_zone(wo
     sets = {name: text.replace("}", f", {preferred}}}") for name, text in IN_ONE_ZONE.items()}
     name = world.submit(pool, of_sets(sets))
     world.wait_group(name, "g", "RUNNING")
-    a, b, c, d = places(world, bound(world, name), RACK)
-    assert (a == b, c == d, a != c) == (True, True, True)
+    assert_pairs_apart(world, bound(world, name), RACK)
     (workload,) = workloads(world, name)
     assert [pod_set["topologyRequest"] for pod_set in workload["spec"]["podSets"]] == [
         {"preferred": RACK}
@@ -35,8 +34,7 @@ def test_preferred_racks_in_a_required_zone_are_kept_in_a_zone_that_the_service_
     world.wait_group(name, "g", "RUNNING")
     pods = bound(world, name)
     assert set(places(world, pods, ZONE)) == {"a"}
-    a, b, c, d = places(world, pods, RACK)
-    assert (a == b, c == d, a != c) == (True, True, True)
+    assert_pairs_apart(world, pods, RACK)
     (workload,) = workloads(world, name)
     selectors = [pod_set["template"]["spec"]["nodeSelector"] for pod_set in workload["spec"]["podSets"]]
     assert [selector[ZONE] for selector in selectors] == ["a", "a"]

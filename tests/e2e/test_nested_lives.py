@@ -28,6 +28,11 @@ def make_pool(world, composites_backend):
     return make
 
 
+@pytest.fixture
+def one_retry(world):
+    world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
+
+
 def start(world, pool, **more):
     """Run two pairs, each in a rack of its own; returns the workflow and its pods by task."""
     name = submit(world, pool, right=["c", "d"], **more)
@@ -104,8 +109,8 @@ def test_tasks_of_a_lost_node_are_replaced_in_their_rack_while_their_peers_run_o
     end(world, name)
 
 
+@pytest.mark.usefixtures("one_retry")
 def test_a_task_that_failed_is_tried_again_in_its_rack(world, make_pool):
-    world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
     pool = make_pool(size=3, **AGAIN)
     name, old = start(world, pool)
     where = racks(world, name)
@@ -116,8 +121,8 @@ def test_a_task_that_failed_is_tried_again_in_its_rack(world, make_pool):
 
 
 @pytest.mark.deep  # nobody is notified of it
+@pytest.mark.usefixtures("one_retry")
 def test_a_composite_that_somebody_deletes_is_made_again_for_a_task_that_waits(world, make_pool):
-    world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
     pool = make_pool(**AGAIN)
     name, old = start(world, pool)
     node = f"{nodes.PATH}/{old['d']['spec']['nodeName']}"
@@ -137,9 +142,9 @@ def test_a_composite_that_somebody_deletes_is_made_again_for_a_task_that_waits(w
     end(world, name)
 
 
+@pytest.mark.usefixtures("one_retry")
 def test_a_task_tried_again_after_its_own_peer_has_finished_may_run_in_another_rack(world, make_pool):
     """Nothing runs in its rack that it would have to stand beside, and no level counts as broken."""
-    world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
     pool = make_pool(racks=3, **AGAIN)
     name, old = start(world, pool)
     where = racks(world, name)

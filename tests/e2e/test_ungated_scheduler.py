@@ -9,8 +9,7 @@ import pytest
 from localcluster.build import binaries
 from localcluster.rest import Refused
 from localcluster.supervisor import Command, Supervisor
-from tests.e2e.conftest import RACK, workflow
-from tests.e2e.nested_sets import KEYS, TWO_RACKS, by_task, end, submit
+from tests.e2e.nested_sets import KEYS, TWO_RACKS, end, of_kind, start_pair_in_a_rack, submit
 
 GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 KINDS = ("Pod", "PodGroup (Kubernetes)", "CompositePodGroup", "Workload (Kubernetes)")
@@ -53,11 +52,12 @@ def held(world):
 
 
 def test_a_trial_shows_that_the_gate_is_off_and_sets_inside_sets_are_refused(ungated):
-    before = {kind: names(ungated, kind) for kind in KINDS}
     condition = ungated.wait(lambda: held(ungated), lambda entry: entry["status"] == "False")
     assert condition["reason"] == "Ignored"
     assert "ignores composite pod groups" in condition["message"]
-    ungated.wait(lambda: {kind: names(ungated, kind) for kind in KINDS}, lambda now: now == before)
+    ungated.wait(
+        lambda: [entry for kind in KINDS for entry in of_kind(ungated, kind)], lambda left: left == []
+    )
 
     pool = ungated.make_pool(scheduler="ungated", topology_keys=KEYS)
     with pytest.raises(Refused) as refused:
@@ -67,16 +67,4 @@ def test_a_trial_shows_that_the_gate_is_off_and_sets_inside_sets_are_refused(ung
     for word in ("the scheduler", "feature gates", "CompositePodGroup", "CompositesHeld"):
         assert all(word in fault["message"] for fault in faults)
 
-    name = ungated.submit(
-        pool, workflow(("g", ["a", "b"]), resources="one: {gpu: 4, topology: [{key: rack}]}")
-    )
-    ungated.wait_group(name, "g", "RUNNING")
-    pods = by_task(ungated.bound_pods(name))
-    ungated.view.load_nodes()
-    assert len({ungated.view.domain(pod["spec"]["nodeName"], RACK) for pod in pods.values()}) == 1
-    end(ungated, name)
-
-
-def names(world, kind):
-    """What of a kind is in the namespace; pod groups go when their controller lets them."""
-    return [entry for entry in world.view.leftovers(world.namespace) if entry.startswith(f"{kind} ")]
+    end(ungated, start_pair_in_a_rack(ungated, pool))

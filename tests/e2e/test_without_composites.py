@@ -12,10 +12,10 @@ from localcluster.demo.view import View
 from localcluster.rest import Refused, Rest
 from localcluster.supervisor import Supervisor
 from tests.e2e import rights
-from tests.e2e.conftest import RACK, World, workflow
-from tests.e2e.nested_sets import KEYS, TWO_RACKS, by_task, submit
+from tests.e2e.conftest import World
+from tests.e2e.nested_sets import KEYS, TWO_RACKS, of_kind, start_pair_in_a_rack, submit
 
-MADE = ("Pod ", "PodGroup (Kubernetes) ", "Workload (Kubernetes) ")
+MADE = ("Pod", "PodGroup (Kubernetes)", "Workload (Kubernetes)")
 
 
 @pytest.fixture
@@ -61,16 +61,11 @@ def test_flat_gangs_are_placed_and_sets_inside_sets_are_refused_with_what_is_mis
         assert word in str(refused.value.body)
     assert made(plain) == []
 
-    text = workflow(("g", ["a", "b"]), resources="one: {gpu: 4, topology: [{key: rack}]}")
-    name = plain.submit(pool, text)
-    plain.wait_group(name, "g", "RUNNING")
-    pods = by_task(plain.bound_pods(name))
-    plain.view.load_nodes()
-    assert len({plain.view.domain(pod["spec"]["nodeName"], RACK) for pod in pods.values()}) == 1
+    name = start_pair_in_a_rack(plain, pool)
     plain.service.cancel(name)
     plain.wait_released(name)
     assert (plain.left(name), made(plain)) == ([], [])
 
 
 def made(world):
-    return [entry for entry in world.view.leftovers(world.namespace) if entry.startswith(MADE)]
+    return [entry for kind in MADE for entry in of_kind(world, kind)]
