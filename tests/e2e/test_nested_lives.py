@@ -173,6 +173,6 @@ def test_two_cliques_of_one_zone_claim_channels_and_leave_no_claim(world, make_p
     assert any(entry.startswith("ComputeDomain") for entry in world.left(name))
     too_large = submit(world, pool, right=["c", "d", "e"], resources=TWO_CLIQUES)
     end(world, name)  # all channels are free now, and one clique has too few
-    world.wait(lambda: world.groups(too_large)["g"]["waiting_reason"] or "", lambda text: "clique" in text)
+    world.wait(lambda: world.groups(too_large)["g"]["waiting_reason"] or "", lambda text: "all sets" in text)
     assert all("nodeName" not in pod["spec"] for pod in world.pods(too_large))
     end(world, too_large)

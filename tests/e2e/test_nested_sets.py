@@ -25,7 +25,7 @@ def test_a_set_that_fits_waits_for_one_that_does_not_and_its_parent_is_made_agai
     name = submit(world, pool, right=["c", "d", "e"])
     world.wait(
         lambda: world.groups(name)["g"]["waiting_reason"] or "",
-        lambda reason: "rack" in reason and "room" in reason,
+        lambda reason: "no place for all sets" in reason,
     )
     assert all("nodeName" not in pod["spec"] for pod in world.pods(name))
     (path,) = [path for kind, _, path in parents(world, name) if kind == "CompositePodGroup"]

@@ -352,7 +352,7 @@ def _of_placement(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBa
     if cause and not obstacle and (own_help := _help(cause[0], meanings)):
         evidence["help"] = own_help
     is_complete = obstacle and why in (Why.CHANNEL, Why.CLAIM, Why.NOT_SERVED)
-    texts = [] if is_complete else [reason.message for reason in cause[:2]]
+    texts = [] if is_complete else _messages(cause)
     if not reasons and not obstacle:
         why, texts = Why.SILENT, ["The scheduler has not placed it yet and has given no reason."]
     hidden = uncovered(group.coverage) if group.coverage else ()
@@ -391,6 +391,11 @@ def of_one_cause(reasons: Sequence[WaitingReason], meanings: Mapping[str, Meanin
         return [first]
     cause = _ROOM if kind in _ROOM else {kind}
     return [reason for reason in reasons if _kind(reason, meanings) in cause]
+
+
+def _messages(cause: Sequence[WaitingReason]) -> list[str]:
+    """The first two sentences of a cause; sets of one tree may share one."""
+    return list(dict.fromkeys(reason.message for reason in cause))[:2]
 
 
 def _kind(reason: WaitingReason, meanings: Mapping[str, Meaning]) -> Why:
@@ -517,7 +522,7 @@ def _of_retries(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBack
     verbs = agree(number, "is tried again and waits", "are tried again and wait")
     text = f"{plural(number, 'Task')} {listing(group.retried)} {verbs} for a place."
     reasons = _current(scheduler.texts.waiting_reasons(waiting), waiting)
-    messages = (reason.message for reason in of_one_cause(reasons, scheduler.texts.meanings)[:2])
+    messages = _messages(of_one_cause(reasons, scheduler.texts.meanings))
     evidence: Json = {"tried_again": list(group.retried)} | _scheduler_evidence(reasons, waiting)
     if queue := _queue_sentence(group.queued_behind):
         evidence["queued_behind"] = group.queued_behind

@@ -2,8 +2,9 @@
 
 The scheduler reports nothing on some waits (pods before their pod group, fewer pods than the minimum), and
 never on a composite. Of a tree it reports on the pod groups: on those that failed their own text, on their
-siblings that of the composite, which names its number of groups as ``minCount``. No text names a topology
-key. Seen on kube-scheduler 1.37.2.
+siblings that of a composite, which names its number of groups as ``minCount``. No text names a topology
+key, and its domains are those of all nodes of the cluster: no number of it is repeated. Seen on
+kube-scheduler 1.37.2.
 """
 
 import re
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from scheduling.backends.base import UNRECOGNISED, Meaning, Waiting, WaitingReason, WaitKind
-from scheduling.sentences import count_of
+from scheduling.topology.requirements import describe
 
 MEANINGS: Mapping[str, Meaning] = {
     **dict.fromkeys(("TopologyNotSatisfied",), Meaning(WaitKind.TOPOLOGY)),
@@ -59,38 +60,46 @@ def loses_preemptor(pod_group: Mapping[str, Any]) -> bool:
 
 
 def _unplaced(name: str, group: Mapping[str, Any], message: str, waiting: Waiting) -> WaitingReason:
+    words = waiting.sets.get(name, "the task group")
+    unlabelled = "no feasible placements found" in message
+    if not unlabelled and "placements are available" not in message:
+        return WaitingReason(UNRECOGNISED, f"The scheduler says of {words}: {message}", message)
     spec = group.get("spec", {})
+    count = spec.get("schedulingPolicy", {}).get("gang", {}).get("minCount")
+    above = [other for other in waiting.sets if name.startswith(f"{other}-")]
+    if above and not _is_own(message, count, above, waiting):
+        whole = waiting.sets[min(above, key=len)]
+        sentence = f"There is no place for all sets of {whole} together at the moment."
+        return WaitingReason("TopologyNotSatisfied", sentence, message)
     constraints = spec.get("schedulingConstraints") or {}
     label = next((str(entry.get("key")) for entry in constraints.get("topology") or ()), "")
+    if not label:
+        nothing = "no node" if unlabelled else "no room"
+        return WaitingReason("NotEnoughRoom", f"There is {nothing} for {_tasks(count)} of {words}.", message)
     key = next((level.key for level in waiting.levels if level.label == label), label)
-    words = waiting.sets.get(name, "the task group")
-    count = spec.get("schedulingPolicy", {}).get("gang", {}).get("minCount")
-    if match := re.search(r"0/(\d+) placements are available", message):
-        parent = str(spec.get("parentCompositePodGroupName") or "")
-        if parent and (minimum := re.search(r"minCount \((\d+)\)", message)) and int(minimum[1]) != count:
-            return _parts_unplaced(waiting.sets.get(parent, "the task group"), int(match[1]), message)
-        tasks = "task" if count == 1 else f"{count or ''} tasks".strip()
-        if not key:  # the cluster is its only placement
-            return WaitingReason("NotEnoughRoom", f"There is no room for the {tasks} of {words}.", message)
-        sentence = (
-            f"None of {count_of(int(match[1]), f'{key} domain')} has room for the {tasks} of {words} at the "
-            f"moment; one {key} is required."
-        )
-        return WaitingReason("TopologyNotSatisfied", sentence, message)
-    if "no feasible placements found" in message:
-        if not key:
-            return WaitingReason("NotEnoughRoom", f"There is no node for {words}.", message)
-        sentence = (
-            f"No node carries label {label} of key {key}, or none of its domains can ever hold {words}."
-        )
-        return WaitingReason("TopologyNotSatisfied", sentence, message)
-    return WaitingReason(UNRECOGNISED, f"The scheduler says of {words}: {message}", message)
-
-
-def _parts_unplaced(words: str, placements: int, message: str) -> WaitingReason:
-    """A composite cannot be placed, and one of its pod groups carries its text."""
-    if placements == 1:
-        sentence = f"There is no room for all parts of {words} together."
-        return WaitingReason("NotEnoughRoom", sentence, message)
-    sentence = f"None of {placements} domains has room for all parts of {words} together at the moment."
+    if unlabelled:
+        return WaitingReason("TopologyNotSatisfied", f"No node carries label {label} of key {key}.", message)
+    beside = " beside the other sets" if above else ""
+    sentence = (
+        f"No {key} has room for {_tasks(count)} of {words}{beside} at the moment; one {key} is required."
+    )
     return WaitingReason("TopologyNotSatisfied", sentence, message)
+
+
+def _is_own(message: str, count: int | None, above: Sequence[str], waiting: Waiting) -> bool:
+    """Whether a text holds for its pod group, whatever domain the groups above it have.
+
+    Inside another group with a key it describes the first domain of that group that was tried, perhaps one
+    of another pool's nodes; how many domains it counts is of all nodes of the cluster in any case.
+    """
+    if any(waiting.sets[other] != describe(()) for other in above):
+        return False
+    minimum = re.search(r"minCount \((\d+)\)", message)
+    if minimum is None:
+        return True
+    sizes = [sum(other.rpartition("-")[0] == group for other in waiting.sets) for group in above]
+    return int(minimum[1]) == count and count not in sizes
+
+
+def _tasks(count: int | None) -> str:
+    return "the task" if count == 1 else f"the {count} tasks" if count else "the tasks"

@@ -1,6 +1,7 @@
 """The trees of groups that Kubernetes' own scheduler is told, and the Workload above them."""
 
 import json
+from itertools import starmap
 from textwrap import dedent
 
 import pytest
@@ -251,26 +252,67 @@ SIBLING = (
 """The text of a composite with two groups, which the scheduler writes on each pod group below it."""
 
 
-def test_the_text_of_a_composite_is_read_as_that_of_its_own_set():
-    rendered = render(CASES[3], levels(KEYS[3]))
-    first, second = rendered.pod_groups
-    own = SIBLING.replace("minCount (2)", "minCount (4)").replace("1 scheduled", "3 scheduled")
+OWN = SIBLING.replace("minCount (2)", "minCount (4)").replace("1 scheduled", "3 scheduled")
+"""The text of a set of four that has no place of its own."""
+
+NO_LABEL = "no feasible placements found, pod group preemption: No preemption victims found"
+BESIDE = (
+    'No rack has room for the 4 tasks of rack "q" beside the other sets at the moment; one rack is required.'
+)
+WHOLE = "There is no place for all sets of {} together at the moment."
+TEXTS = {
+    "a set below no key has no room beside the others": (
+        ("a b c d: rack! r", "e f g h: rack! q"),
+        (OWN, SIBLING),
+        [
+            BESIDE,
+            WHOLE.format("the whole task group"),
+        ],
+    ),
+    "inside a zone the text is of the first zone that was tried": (
+        ("a b c d: zone! z, rack! r", "e f g h: zone! z, rack! q"),
+        (OWN, SIBLING),
+        [WHOLE.format('zone "z"')],
+    ),
+    "the first zone that was tried may be another pool's and have no rack": (
+        ("a b c d: zone! z, rack! r", "e f g h: zone! z, rack! q"),
+        (NO_LABEL, SIBLING),
+        [WHOLE.format('zone "z"')],
+    ),
+    "a text that may be the composite's own is taken for that": (
+        ("a b: rack! r", "c d: rack! q"),
+        (SIBLING, SIBLING),
+        [WHOLE.format("the whole task group")],
+    ),
+    "no node of the cluster has the label": (
+        ("a b c d: rack! r", "e f g h: rack! q"),
+        (NO_LABEL, SIBLING),
+        ["No node carries label topology/rack of key rack.", WHOLE.format("the whole task group")],
+    ),
+    "a zone around other sets fails as a part of the whole": (
+        ("a b c d: zone! z, rack! r", "e f: zone! z, rack! q", "g h: zone! y"),
+        (OWN, SIBLING, SIBLING),
+        [WHOLE.format("the whole task group")],
+    ),
+}
+
+
+@pytest.mark.parametrize("phrase", TEXTS)
+def test_texts_of_a_tree_are_read_as_far_as_they_are_true(phrase):
+    tasks, texts, want = TEXTS[phrase]
+    rendered = render(gang(*tasks))
     reasons = Kubernetes().waiting_reasons(
         Waiting(
             placed=False,
             expected=tuple(group["metadata"]["name"] for group in rendered.pod_groups),
-            pod_groups=(_unplaced(first, own), _unplaced(second, SIBLING)),
+            pod_groups=tuple(starmap(_unplaced, zip(rendered.pod_groups, texts, strict=True))),
             pods=8,
             pods_expected=8,
-            levels=levels(KEYS[3]),
+            levels=POOL,
             sets=rendered.sets,
         )
     )
-    own_set, whole = (reason.message for reason in reasons)
-    assert own_set.startswith(
-        'None of 2 clique domains has room for the 4 tasks of clique "left" in zone "all"'
-    )
-    assert whole == 'None of 2 domains has room for all parts of zone "all" together at the moment.'
+    assert list(dict.fromkeys(reason.message for reason in reasons)) == want
 
 
 def _unplaced(group, message):

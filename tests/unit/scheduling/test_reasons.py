@@ -217,14 +217,14 @@ def test_a_gang_of_one_without_a_key_waits_for_room_and_not_for_a_domain():
 KUBERNETES = {
     "no domain has room": (
         "0/3 placements are available: 3 Insufficient nvidia.com/gpu",
-        'None of 3 rack domains has room for the 2 tasks of rack "r" at the moment; one rack is required.',
+        'No rack has room for the 2 tasks of rack "r" at the moment; one rack is required.',
     ),
     "no node has the label": (
         (
             "no feasible placements found, workload aware preemption is not "
             "supported for pod groups with scheduling constraints"
         ),
-        'No node carries label topology/rack of key rack, or none of its domains can ever hold rack "r".',
+        "No node carries label topology/rack of key rack.",
     ),
     "a text nobody has seen": ("odd", 'The scheduler says of rack "r": odd'),
 }
