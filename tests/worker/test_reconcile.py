@@ -596,6 +596,11 @@ def test_a_pod_group_that_somebody_deletes_is_made_again_for_a_task_that_waits_t
     world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
     world.settle()
     assert world.cluster.names(KAI_POD_GROUP) == []  # it might only not be observed yet
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(minutes=1))
+    world.reconcile(group)
+    task = Task.objects.get(group=group, name="task-1", latest=True)
+    waits = fresh(group).next_reconcile_at - task.scheduling_start_time
+    assert timedelta(seconds=10) <= waits < timedelta(seconds=11)
 
     Task.objects.filter(group=group, latest=True).update(
         scheduling_start_time=timezone.now() - timedelta(minutes=1)

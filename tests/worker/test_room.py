@@ -307,6 +307,22 @@ def test_a_running_gang_whose_workload_somebody_deleted_is_tried_again(world):
     assert (statuses(group), hosts()) == (["RUNNING"] * 2, ["n-3", "n-4"])
 
 
+def test_a_workload_that_is_deleted_at_once_is_looked_for_as_soon_as_it_can_be_missed(world):
+    """Until then its row may only not be there yet; nothing else would notify the group for minutes."""
+    group = queued_gang(world)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    world.cluster.remove(WORKLOAD, workload(world)["metadata"]["name"], namespace="osmo")
+    world.settle()
+    row = fresh(group)
+    assert (row.status, row.attempt_number) == ("RUNNING", 1)
+    waits = row.next_reconcile_at - row.created_in_cluster_at
+    assert timedelta(seconds=10) <= waits < timedelta(seconds=11)
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(seconds=10))
+    world.settle()
+    assert fresh(group).attempt_number == 2
+
+
 def test_a_running_gang_whose_workload_somebody_deleted_ends_where_its_policy_says_so(world):
     group = queued_gang(world, policy=RecoveryPolicy())
     admit(world, "n-1", "n-2")

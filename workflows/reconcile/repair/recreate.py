@@ -309,11 +309,12 @@ def _waits_since(task: TaskView, observed: ObservedPods, now: datetime) -> bool:
 
 
 def next_missing_check(view: GroupView) -> datetime | None:
-    """When a missing object of a new gang can first be told apart from one not observed yet."""
-    created_at = view.row.created_in_cluster_at
-    if created_at is None or view.status != TaskStatus.SCHEDULING:
-        return None
-    return created_at + UNSEEN_GRACE if view.now - created_at < UNSEEN_GRACE else None
+    """When a missing object of a new gang, or of a task that is tried again, is no late report any more."""
+    begun = [view.row.created_in_cluster_at]
+    if view.status != TaskStatus.SCHEDULING:
+        begun += [task.scheduling_start_time for task in view.scheduling]
+    times = [since + UNSEEN_GRACE for since in begun if since is not None]
+    return min((time for time in times if time > view.now), default=None)
 
 
 def _recreate_pods(
