@@ -73,9 +73,10 @@ class BestFitPlacer:
 
     def run(self) -> bool:
         """Place everything, or nothing."""
+        mark = len(self.board.journal)
         if self._is_expressible and all(map(self._place, self._pod_sets)) and self._has_channels():
             return True
-        self.board.rollback(0)
+        self.board.rollback(mark)
         self.where.clear()
         return False
 

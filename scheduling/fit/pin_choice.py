@@ -3,18 +3,18 @@
 One scheduler asks of a constrained domain for as much room as if every task were the set's largest: then the
 place is searched by its rules without that count. Another takes sets in an order that cannot be changed while
 the gang waits: then it is searched in other orders. A third holds no set around others that are no slices of
-it: then each of its domains is tried, the fullest first. The place is tried once more with the sets pinned to
+it: then its domains are tried, the fullest first, beside those chosen for the sets before it. The place is tried once more with the sets pinned to
 it, by the scheduler's rules alone: the result is a place that it finds.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from dataclasses import replace
 
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.greedy import Placer, holds
 from scheduling.fit.order import regions
-from scheduling.fit.placing import is_placed
+from scheduling.fit.placing import is_placed, placer_of
 from scheduling.fit.reorder import reordering
 from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import Snapshot
@@ -47,32 +47,60 @@ def pins_for(board: Board, gang: GangDemand) -> Pins:
 
 
 MOST_CHOICES = 200
-"""Domains, or sets of domains, that are tried for sets around others."""
+"""Domains that are tried for sets around others, of all sets together."""
 
 
 def _pins_around(board: Board, gang: GangDemand) -> Pins:
     sets = required_around(gang.tree.root)
-    choices = islice(_choices(board, gang, sets, ()), MOST_CHOICES) if sets else ()
-    return next((pins for pins in choices if is_placed(board, gang.pinned(pins))), ())
-
-
-def _choices(board: Board, gang: GangDemand, sets: Sequence[ConstraintNode], above: Pins) -> Iterator[Pins]:
-    """A domain with room for each of these sets, inside those of the sets ``above`` that are around it."""
     if not sets:
-        yield above
-        return
-    node, snapshot = sets[0], board.snapshot
-    rank, demand = node.constraint.required, gang.set_demand(node)
-    for kind in demand.counted:
-        board.know(kind)
-    if rank is None:
-        raise ValueError("a set around others is chosen a domain that it does not require")
-    around = max((p.domain for p in above if p.path == node.path[: len(p.path)]), key=len, default=())
-    large = [region for region in regions(board, node, cut=gang.cut_of(node)) if holds(board, demand, region)]
-    for region in sorted(large, key=lambda region: board.room(demand.measure, region)):
-        domain = snapshot.domains[rank][region.at].path
-        if domain[: len(around)] == around:
-            yield from _choices(board, gang, sets[1:], (*above, Pin(node.path, domain)))
+        return ()
+    choices = _Choices(Board(board.snapshot), gang)
+    return next((pins for pins in choices.of(sets, ()) if is_placed(board, gang.pinned(pins))), ())
+
+
+class _Choices:
+    """Domains for sets around others, each beside those chosen before it, whose tasks stand on the board."""
+
+    def __init__(self, board: Board, gang: GangDemand) -> None:
+        self._board, self._gang, self._left = board, gang, MOST_CHOICES
+
+    def of(self, sets: Sequence[ConstraintNode], before: Pins) -> Iterator[Pins]:
+        """The choices for these sets, broader ones first, the fullest domain first."""
+        if not sets:
+            yield before
+            return
+        node = sets[0]
+        inside = [other for other in sets[1:] if other.path[: len(node.path)] == node.path]
+        for domain in self._domains(node, before):
+            if not self._left:
+                return
+            self._left -= 1
+            pins, mark = (*before, Pin(node.path, domain)), len(self._board.journal)
+            if inside or self._put(node, pins):
+                yield from self.of(sets[1:], pins)
+            self._board.rollback(mark)
+
+    def _domains(self, node: ConstraintNode, before: Pins) -> Iterator[tuple[str, ...]]:
+        """Those with room for the set, inside the domain of the narrowest set around it."""
+        board, rank, demand = self._board, node.constraint.required, self._gang.set_demand(node)
+        for kind in demand.counted:
+            board.know(kind)
+        if rank is None:
+            raise ValueError("a set around others is chosen a domain that it does not require")
+        around = max((p.domain for p in before if p.path == node.path[: len(p.path)]), key=len, default=())
+        every = regions(board, node, cut=self._gang.cut_of(node))
+        large = [region for region in every if holds(board, demand, region)]
+        for region in sorted(large, key=lambda region: board.room(demand.measure, region)):
+            domain = board.snapshot.domains[rank][region.at].path
+            if domain[: len(around)] == around:
+                yield domain
+
+    def _put(self, node: ConstraintNode, pins: Pins) -> bool:
+        """Place the set alone, as it is pinned."""
+        gang = self._gang.pinned(pins)
+        (alone,) = (inner for inner in gang.tree.root.walk() if inner.path == node.path)
+        root = replace(gang.tree.root, tasks=(), sets=(alone,))
+        return placer_of(self._board, replace(gang, tree=replace(gang.tree, root=root))).run()
 
 
 def _pins_of_another_order(board: Board, gang: GangDemand) -> Pins:

@@ -137,3 +137,12 @@ def test_a_set_beside_others_keeps_its_constraint():
     (pin,) = fits.pins
     assert pin.path == (("zone", "z"),)
     assert fits.answer is Answer.NOW
+
+
+def test_sets_around_others_find_domains_apart_from_each_other_among_many():
+    picture = "\n".join(f"z{zone:02}/r{zone}: n{zone}-0 n{zone}-1" for zone in range(16))
+    lines = [line for i in range(4) for line in (f"a{i}*8: zone! z{i}, rack? x", f"b{i}*8: zone! z{i}")]
+    demand = replace(gang_demand(gang(*lines)), is_pinnable=True)
+    fits = judge(draw(picture), demand)
+    assert fits.answer is Answer.NOW
+    assert len({pin.domain for pin in fits.pins}) == 4
