@@ -3,8 +3,9 @@
 One scheduler asks of a constrained domain for as much room as if every task were the set's largest: then the
 place is searched by its rules without that count. Another takes sets in an order that cannot be changed while
 the gang waits: then it is searched in other orders. A third holds no set around others that are no slices of
-it: then its domains are tried, the fullest first, beside those chosen for the sets before it. The place is tried once more with the sets pinned to
-it, by the scheduler's rules alone: the result is a place that it finds.
+it: then its domains are tried, the fullest first, beside those chosen for the sets before it. The place is
+tried once more with the sets pinned to it, by the scheduler's rules alone: the result is a place that it
+finds.
 """
 
 from collections.abc import Iterator, Sequence

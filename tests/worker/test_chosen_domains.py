@@ -121,7 +121,7 @@ def test_nothing_is_asked_for_where_no_zone_could_ever_hold_it(world, group):
     world.settle()
     assert (world.cluster.all(WORKLOAD), statuses(group)) == ([], ["SCHEDULING"] * 3)
     reason = fresh(group).waiting_reason
-    assert 'No domain would hold zone "z" with the sets inside' in reason
+    assert 'No domain was found that would hold zone "z" with the sets inside' in reason
     put_node(world, "b-3", zone="b", rack="r2")
     world.observe()
     for _ in range(3):
@@ -129,25 +129,73 @@ def test_nothing_is_asked_for_where_no_zone_could_ever_hold_it(world, group):
     assert zones(world) == ["b", "b"]
 
 
-def test_a_zone_that_gets_room_takes_the_place_of_one_without_some_minutes_later(world, group):
+def settle_each(world, groups, *, times=3):
+    for _ in range(times):
+        for each in groups:
+            world.step(each)
+
+
+def chosen_domain(group):
+    (pin,) = fresh(group).pins
+    return pin["domain"]
+
+
+def test_a_zone_that_gets_room_takes_the_place_of_one_without_some(world, group):
     take(world, "a-0", "b-0")
     world.settle()
     first, (before, _) = workload(world), zones(world)
     other = "b" if before == "a" else "a"
     ForeignUsage.objects.filter(node=f"{other}-0").delete()
-    for _ in range(3):
-        world.step(group)
-    assert zones(world) == [before] * 2
-    long_ago()
-    for _ in range(3):
-        world.step(group)
+    settle_each(world, [group])
     assert zones(world) == [other] * 2  # of the only one
     assert workload(world)["metadata"]["name"] != first["metadata"]["name"]
     assert "another domain takes the place" in notes(group)[-1].message
     long_ago()
-    for _ in range(3):
-        world.step(group)
+    settle_each(world, [group])
     assert (zones(world), len(notes(group))) == ([other] * 2, 2)
+
+
+def test_a_place_that_changes_again_and_again_is_left_at_most_once_a_minute(world, group):
+    world.settle()
+    (before, _) = zones(world)
+    take(world, f"{before}-0")
+    settle_each(world, [group])
+    (now, _) = zones(world)
+    assert now != before
+    ForeignUsage.objects.all().delete()
+    take(world, f"{now}-0")
+    settle_each(world, [group])
+    assert zones(world) == [now] * 2
+    Event.objects.update(time=F("time") - timedelta(seconds=61))
+    settle_each(world, [group])
+    assert zones(world) == [before] * 2
+
+
+def another(world, pool):
+    frozen = {"version": 1, "queue": "train"}
+    return topology_gang(world, required("zone", "z"), sets=IN_TWO_RACKS, pool=pool, frozen=frozen)
+
+
+def test_gangs_that_wait_at_the_same_time_get_zones_apart(world, group, pool):
+    gangs = [group, another(world, pool)]
+    settle_each(world, gangs)
+    assert sorted(map(chosen_domain, gangs)) == [["a"], ["b"]]
+
+
+def test_zones_chosen_alike_at_submission_are_parted_before_room_is_asked_for(world, group, pool):
+    gangs = [group, another(world, pool)]
+    same = [{"set": [{"key": "zone", "group": "z"}], "domain": ["a"]}]
+    TaskGroup.objects.update(pins=same)
+    settle_each(world, gangs[::-1])
+    assert list(map(chosen_domain, gangs)) == [["a"], ["b"]]
+    assert [len(notes(each)) for each in gangs] == [0, 1]
+
+
+def test_with_more_gangs_than_zones_the_last_stands_in_the_queue_of_one(world, group, pool):
+    gangs = [group, another(world, pool), another(world, pool)]
+    settle_each(world, gangs, times=6)
+    assert sorted(map(chosen_domain, gangs))[::2] == [["a"], ["b"]]
+    assert [len(notes(each)) for each in gangs] == [1, 1, 1]
 
 
 def test_nodes_outside_of_the_zone_are_refused(world, group):

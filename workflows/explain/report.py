@@ -216,6 +216,8 @@ def _preferences(group: TaskGroup) -> PendingPreferences | None:
 def _verdict_sentence(report: FeasibilityReport, why: Why) -> str:
     """The verdict beside the scheduler's reason, which it does not contradict: the scheduler decides."""
     fits = not report.lacks_place
+    if report.in_vain:
+        return report.sentence
     if fits and report.verdict and report.verdict.order:
         order = set_order.sentence(report.verdict.order)
         return (

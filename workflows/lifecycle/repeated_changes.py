@@ -7,14 +7,24 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 PAUSE = timedelta(minutes=5)
+RENEWAL_PAUSE = timedelta(minutes=1)
 MOST_CHANGES = 3
 
 
 def may_change_again(times: Sequence[datetime], *, now: datetime) -> bool:
     """Whether a gang that was changed at these times may be changed once more."""
-    return len(times) < MOST_CHANGES and not is_paused(times, now=now)
+    at = changeable_at(times)
+    return len(times) < MOST_CHANGES and (at is None or at <= now)
 
 
-def is_paused(times: Sequence[datetime], *, now: datetime) -> bool:
-    """Whether the last change is too recent for another one, whatever it is for."""
-    return any(now - time < PAUSE for time in times)
+def changeable_at(times: Sequence[datetime]) -> datetime | None:
+    """When the last change is no longer too recent for another one, whatever it is for; None: at once."""
+    return max(times) + PAUSE if times else None
+
+
+def renewable_at(times: Sequence[datetime]) -> datetime | None:
+    """When a place without room may give way to another one, if places were chosen at these times.
+
+    None: at once. The first choice may have been made together with those of other gangs.
+    """
+    return max(times) + RENEWAL_PAUSE if len(times) > 1 else None

@@ -23,6 +23,7 @@ from scheduling.errors import TopologyError
 from web.crashpoints import reached
 from workflows.explain.reasons import Reason, Why
 from workflows.lifecycle.domain_health import DomainHealth
+from workflows.lifecycle.repeated_changes import RENEWAL_PAUSE
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.metrics import ATTEMPTS_ENDED, UNRECOGNISED_REASONS
 from workflows.reconcile import waiting
@@ -294,7 +295,9 @@ class Reconciliation:
         follow_other_queues(view, self.cluster)
         self.silence = wake(view, self.lease, self.cluster)
         self.observed = self.observed or ObservedPods(pods={}, gone_at={}, complete=True)
-        most = SILENT_SECONDS if observations.observer_is_silent(view) else SAFETY_SECONDS
+        most = RENEWAL_PAUSE.total_seconds() if view.row.pins else SAFETY_SECONDS
+        if observations.observer_is_silent(view):
+            most = SILENT_SECONDS
         waited = (view.now - _waits_since(view)).total_seconds()
         return _next_reconcile(view, (next_deadline(view),), min(max(waited, ROOM_SECONDS), most))
 

@@ -27,7 +27,7 @@ from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed
 from workflows.lifecycle.ordering import REORDERED
 from workflows.lifecycle.patience import PREFERENCE_REASONS
 from workflows.lifecycle.pin_words import PINNED
-from workflows.lifecycle.repeated_changes import is_paused, may_change_again
+from workflows.lifecycle.repeated_changes import may_change_again, renewable_at
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Event, Task, TaskGroup, in_status
 from workflows.services.steps import database_now
@@ -179,7 +179,7 @@ def _gang(
         may_order=not has_begun and may_change_again(ordered, now=now),
         may_ease=not has_begun and _may_ease(row, changes, now=now),
         may_pin=may_change_again(pinned, now=now),
-        may_leave=not is_paused(pinned, now=now),
+        may_leave=(renewable_at(pinned) or now) <= now,
     )
 
 

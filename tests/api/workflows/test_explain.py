@@ -1,5 +1,6 @@
 """Why a workflow waits, asked of the service: one reason a group, its evidence, what would help."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -16,7 +17,7 @@ from tests.factories import (
     foreign_usage,
 )
 from workflows.api import shapes
-from workflows.models import TaskGroup, Workflow
+from workflows.models import Event, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db
 REQUIRED = [{"key": "rack", "group": "r", "required": True}]
@@ -181,3 +182,52 @@ def test_younger_work_of_higher_priority_goes_before_it_and_older_work_of_lower_
     before = group["feasibility"]["before"]
     assert (before["groups"], before["younger"]) == (1, 1)
     assert before["workflows"][0].startswith("urgent")
+
+
+def pinned(workflow, *, times):
+    """Pinned to rack r1, at these numbers of seconds before now."""
+    pins = [{"set": [{"key": "rack", "group": "r"}], "domain": ["a", "r1"]}]
+    TaskGroup.objects.filter(workflow=workflow).update(pins=pins)
+    group, now = TaskGroup.objects.get(workflow=workflow), timezone.now()
+    for before in times:
+        time = now - timedelta(seconds=before)
+        Event.objects.create(
+            workflow=workflow, group=group, reason="SetsPinned", time=time, source="test", dedupe=f"{before}"
+        )
+
+
+@pytest.fixture
+def kept_away(pool):
+    """A gang waits for a rack whose nodes are in use, and rack r2 has room."""
+    holder = TaskGroupFactory(pool=pool, workflow=WorkflowFactory(pool=pool), pods=0, status="RUNNING")
+    for node in ("n1", "n2"):
+        TaskFactory(group=holder, node_name=node, placement__gpu=8)
+    for name in ("n3", "n4"):
+        NodeFactory(cluster=pool.backend.cluster, name=name, labels={ZONE.label: "a", RACK.label: "r2"})
+    return waiting(pool, why="capacity", text="Not enough room.")
+
+
+@pytest.mark.parametrize(
+    ("times", "end"),
+    [
+        pytest.param([10], r"chooses that place at \d\d:\d\d:\d\d UTC\.", id="chosen lately"),
+        pytest.param([400], r"chooses that place now\.", id="chosen long ago"),
+        pytest.param([400, 800, 900], r"its place was chosen 3 times: it keeps the last\.", id="too often"),
+    ],
+)
+def test_a_gang_that_is_kept_where_no_room_is_says_that_and_when_it_leaves(api, kept_away, times, end):
+    pinned(kept_away, times=times)
+    (group,) = explained(api, kept_away)["groups"]
+    assert re.search(
+        rf'Node labels keep rack "r" in a/r1, where there is no room for it\. .*{end}$', group["sentence"]
+    )
+    assert "not observed" not in group["sentence"]
+
+
+def test_a_pinned_gang_without_room_anywhere_is_counted_on_all_nodes_of_the_pool(api, kept_away, pool):
+    holder = TaskGroupFactory(pool=pool, workflow=WorkflowFactory(pool=pool), pods=0, status="RUNNING")
+    TaskFactory(group=holder, node_name="n3", placement__gpu=8)
+    pinned(kept_away, times=[10])
+    (group,) = explained(api, kept_away)["groups"]
+    assert group["feasibility"]["room"] == 1
+    assert "The service chooses another place once one has room." in group["sentence"]

@@ -64,13 +64,13 @@ class WaitingGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which groups of a pool, in which order, and how many of them are read, with how many tasks together.
+    """Which groups of a pool, or of all, in which order; how many are read, with how many tasks together.
 
     ``condition`` and ``order`` are SQL on ``owner``, ``workflow`` and ``backend``, with ``parameters`` by
     name. Groups submitted later than ``since`` are counted apart.
     """
 
-    pool: str
+    pool: str | None
     condition: str = "TRUE"
     order: str = "owner.submit_time, owner.uuid"
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -117,7 +117,7 @@ _WAITING = f"""
           FROM workflows_taskgroup AS owner
           JOIN workflows_workflow AS workflow ON workflow.uuid = owner.workflow_id
           JOIN pools_backend AS backend ON backend.id = owner.backend_id
-         WHERE workflow.pool_name = %(pool)s AND owner.released_at IS NULL AND owner.stop_status = ''
+         WHERE {{pool}} AND owner.released_at IS NULL AND owner.stop_status = ''
            AND (owner.status IN ({_STATUSES}) AND owner.progress = '' OR owner.progress IN ({_STATUSES}))
            AND NOT EXISTS (SELECT FROM workflows_task AS task
                             WHERE task.group_id = owner.uuid AND task.latest AND task.node_name <> '')
@@ -165,8 +165,10 @@ def read_waiting(selection: Selection, *, digests: Mapping[UUID, int] | None = N
         "known": list(digests),
         "digests": list(digests.values()),
     }
+    pool = "TRUE" if selection.pool is None else "workflow.pool_name = %(pool)s"
+    query = _WAITING.format(pool=pool, condition=selection.condition, order=selection.order)
     with connection.cursor() as cursor:
-        cursor.execute(_WAITING.format(condition=selection.condition, order=selection.order), parameters)
+        cursor.execute(query, parameters)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     if not rows:
         return FirstGroups()

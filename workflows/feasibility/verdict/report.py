@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -37,6 +38,7 @@ from workflows.feasibility.verdict.alternatives import sentence_of, workable_spe
 from workflows.feasibility.verdict.forecast import NO_FORECAST, Forecast, forecast
 from workflows.feasibility.verdict.sentences import no_nodes_reason, redacted, sentence
 from workflows.feasibility.verdict.unexamined import NOT_EXAMINED, Unexamined, unexamined
+from workflows.feasibility.verdict.vain_pins import place_sentence
 from workflows.models import TaskGroup
 from workflows.selectors import names_known_to
 from workflows.values.placement import GroupValues
@@ -81,6 +83,9 @@ class FeasibilityReport:
 
     made_at: datetime
     forecast: Forecast = NO_FORECAST
+
+    in_vain: bool = False
+    """Whether it is pinned where there is no room for it; the verdict is on it without the pins."""
 
     workable_spec: str | None = None
     """The topology that would work, as YAML; empty: none is known; None: no place is passed over."""
@@ -206,25 +211,39 @@ def feasibility(
     )
     if reason := no_nodes_reason(observed, reached=bool(cluster)):
         return [_report(group, None, reason, observed=observed, now=now) for group in groups]
-    demands = list(demands_of(groups, capabilities=capabilities))
-    verdicts = _verdicts(
-        groups,
-        demands,
-        observed,
+    verdicts_of = partial(
+        _verdicts,
+        observed=observed,
         cluster=cluster or "",
         capabilities=capabilities,
         now=now,
         submitted_to=submitted_to,
     )
+    pinned = list(demands_of(groups, capabilities=capabilities))
+    verdicts, demands, places = verdicts_of(groups, pinned), list(pinned), [""] * len(groups)
+    for at, group in enumerate(groups):
+        if group.pins and verdicts[at].answer is not Answer.NOW:
+            demands[at] = demand_of(replace(group, pins=()), capabilities=capabilities)
+            verdicts[at : at + 1] = verdicts_of([group], [demands[at]])
+            places[at] = place_sentence(
+                group, pinned[at], observed.snapshot, has_place=verdicts[at].has_place, now=now
+            )
     visible = names_known_to(user, {name for verdict in verdicts for name in workflows_in(verdict)})
     hidden = [
         _hides_room(group, demand, verdict, observed.snapshot)
         for group, demand, verdict in zip(groups, demands, verdicts, strict=True)
     ]
     reports = [
-        _report(group, verdict, _text(group, verdict, hides_room=hides), observed=observed, now=now)
-        for group, verdict, hides in zip(
-            groups, (redacted(v, visible) for v in verdicts), hidden, strict=True
+        _report(
+            group,
+            verdict,
+            _text(group, verdict, place=place, hides_room=hides),
+            observed=observed,
+            now=now,
+            in_vain=bool(place),
+        )
+        for group, verdict, place, hides in zip(
+            groups, (redacted(v, visible) for v in verdicts), places, hidden, strict=True
         )
     ]
     forecasts = [
@@ -258,7 +277,13 @@ def fits_now(group: GroupValues, *, cluster: str, now: datetime) -> bool:
         return False
     demands = list(demands_of([group], capabilities=capabilities))
     (verdict,) = _verdicts(
-        [group], demands, observed, cluster=cluster, capabilities=capabilities, now=now, submitted_to=None
+        [group],
+        demands,
+        observed=observed,
+        cluster=cluster,
+        capabilities=capabilities,
+        now=now,
+        submitted_to=None,
     )
     return verdict.answer is Answer.NOW
 
@@ -291,7 +316,9 @@ def _hides_room(group: GroupValues, demand: GangDemand, verdict: Verdict, snapsh
     return group.preference_levels is None and freed_levels(snapshot, demand) is not None
 
 
-def _text(group: GroupValues, verdict: Verdict, *, hides_room: bool) -> str:
+def _text(group: GroupValues, verdict: Verdict, *, place: str, hides_room: bool) -> str:
+    if place:
+        return place if verdict.has_place else f"{sentence(verdict)} {place}"
     if not hides_room:
         return sentence(verdict)
     seconds = count_of(group.placement.free_preferences_after, "second")
@@ -301,8 +328,8 @@ def _text(group: GroupValues, verdict: Verdict, *, hides_room: bool) -> str:
 def _verdicts(
     groups: Sequence[GroupValues],
     demands: Sequence[GangDemand],
-    observed: ObservedNodes,
     *,
+    observed: ObservedNodes,
     cluster: str,
     capabilities: Capabilities,
     now: datetime,
@@ -357,7 +384,13 @@ def _since(groups: Sequence[UUID]) -> datetime | None:
 
 
 def _report(
-    group: GroupValues, verdict: Verdict | None, text: str, *, observed: ObservedNodes, now: datetime
+    group: GroupValues,
+    verdict: Verdict | None,
+    text: str,
+    *,
+    observed: ObservedNodes,
+    now: datetime,
+    in_vain: bool = False,
 ) -> FeasibilityReport:
     return FeasibilityReport(
         group=group.name,
@@ -369,6 +402,7 @@ def _report(
         synced_at=observed.synced_at,
         others_known=observed.others_known,
         made_at=now,
+        in_vain=in_vain,
     )
 
 

@@ -1,16 +1,19 @@
 """Domains that the service chooses, for sets that a scheduler does not hold around others.
 
 They are chosen before the pod group is made, and node labels keep all pods of the set there (``gang.pins``):
-a domain in which there is room now, else one that could hold the set if it were empty. Until there is one, no
-pod group is made. While the gang waits for room, a domain that has some takes the place of one that has none:
-the pod group of the former is deleted and another one made, at most every few minutes. Pods keep to the
-domain that their pod group was admitted for, so nothing is chosen any more once they are made.
+a domain in which there is room now, else one that could hold the set if it were empty. The place of gangs
+that wait counts as taken, of those with a choice of their own all that were submitted earlier. Until there is
+a domain, no pod group is made. While the gang waits for room, a domain that has some takes the place of one
+that has none: the pod group of the former is deleted and another one made. Pods keep to the domain that their
+pod group was admitted for, so nothing is chosen any more once they are made.
 """
 
 from dataclasses import dataclass, field, replace
 
 from pools.clusters.capabilities import capabilities_at
+from scheduling.capabilities import Capabilities
 from scheduling.fit.board import Board
+from scheduling.fit.contention import WaitingGang, after
 from scheduling.fit.pin_choice import is_lost, pins_for
 from scheduling.fit.placing import is_placed
 from scheduling.gang.checks import chooses_domains
@@ -19,12 +22,16 @@ from scheduling.gang.slices import required_around
 from scheduling.sentences import plain_listing
 from scheduling.topology.requirements import describe
 from workflows.feasibility.capacity.node_snapshot import demand_of, observed_nodes, selectors_of
+from workflows.feasibility.queues.waiting_groups import MOST_GROUPS, MOST_TASKS, Selection, read_waiting
 from workflows.lifecycle.pin_words import PINNED
-from workflows.lifecycle.repeated_changes import is_paused
+from workflows.lifecycle.repeated_changes import renewable_at
 from workflows.models import Event
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_view import GroupView
 from workflows.services.changes import Change, NewConstraints, NewPins, Note, PinsSettled
+
+_ANY_OTHERS = "backend.cluster_id = %(cluster)s AND owner.pins <> '[]' AND owner.uuid <> %(own)s"
+_OTHERS = f"{_ANY_OTHERS} AND (owner.submit_time, owner.uuid) < (%(submitted)s, %(own)s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +43,8 @@ class DomainChoice:
 
 
 def first_choice(view: GroupView) -> DomainChoice:
-    """The choice before the gang asks for room; nothing for a gang that needs none, or has one."""
-    return DomainChoice() if view.row.pins else _choice(view)
+    """The choice before the gang asks for room; nothing for a gang that needs none, or has asked."""
+    return DomainChoice() if view.row.pins and view.row.touched_cluster else _choice(view)
 
 
 def better_choice(view: GroupView) -> DomainChoice:
@@ -45,7 +52,8 @@ def better_choice(view: GroupView) -> DomainChoice:
     if not view.row.pins:
         return DomainChoice()
     times = Event.objects.filter(group=view.row, reason=PINNED).values_list("time", flat=True)
-    return DomainChoice() if is_paused(list(times), now=view.now) else _choice(view)
+    at = renewable_at(list(times))
+    return _choice(view) if at is None or at <= view.now else DomainChoice()
 
 
 def _choice(view: GroupView) -> DomainChoice:
@@ -65,19 +73,40 @@ def _choice(view: GroupView) -> DomainChoice:
         capabilities=capabilities,
         without=[view.uuid],
     ).snapshot
-    board, present = Board(snapshot), demand_of(values, capabilities=capabilities)
-    if values.pins and is_placed(board, present):
+    left = after(snapshot, _chosen_for_others(view, capabilities))
+    present = demand_of(values, capabilities=capabilities)
+    if values.pins and is_placed(Board(left), present):
         return DomainChoice()
-    pins = pins_for(board, free)
-    if not pins and (not values.pins or is_lost(snapshot, present)):
-        pins = pins_for(Board(snapshot.usable()), free)
+    pins = pins_for(Board(left), free)
+    if not pins and values.pins and not is_lost(snapshot, present):
+        return DomainChoice()
+    pins = pins or pins_for(Board(snapshot), free) or pins_for(Board(snapshot.usable()), free)
     if pins:
         return DomainChoice() if pins == values.pins else DomainChoice(_changes(view, pins))
     sets = plain_listing(describe(node.path) for node in required_around(free.tree.root))
     return DomainChoice(
-        obstacle=f"No domain would hold {sets} with the sets inside, even if all its usable nodes were free. "
-        "Its scheduler holds no such sets by itself, so it is asked for room once there is a domain."
+        obstacle=f"No domain was found that would hold {sets} with the sets inside, even if all its usable "
+        "nodes were free. Its scheduler holds no such sets by itself: it is asked for room once there is one."
     )
+
+
+def _chosen_for_others(view: GroupView, capabilities: Capabilities) -> list[WaitingGang]:
+    """The gangs of the cluster that wait for room in domains chosen for them, in order of submission."""
+    selection = Selection(
+        pool=None,
+        condition=_OTHERS if view.row.pins else _ANY_OTHERS,
+        parameters={
+            "cluster": observations.cluster_of(view),
+            "own": view.uuid,
+            "submitted": view.row.submit_time,
+        },
+        most=MOST_GROUPS,
+        most_tasks=MOST_TASKS,
+    )
+    groups = (read.group for read in read_waiting(selection).first if read.group)
+    return [
+        WaitingGang(group.workflow, demand_of(group.values, capabilities=capabilities)) for group in groups
+    ]
 
 
 def _changes(view: GroupView, pins: Pins) -> list[Change]:
