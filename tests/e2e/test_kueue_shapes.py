@@ -39,3 +39,18 @@ def test_preferred_racks_in_a_required_zone_are_kept_in_a_zone_that_the_service_
     selectors = [pod_set["template"]["spec"]["nodeSelector"] for pod_set in workload["spec"]["podSets"]]
     assert [selector[ZONE] for selector in selectors] == ["a", "a"]
     complete(world, name)
+
+
+def test_gangs_that_come_at_once_get_zones_apart(world, queues):
+    """Each of three zones holds one such gang."""
+    pool = zoned(world, r0="a", r1="a", r2="b", r3="b", r4="c", r5="c")
+    queues.make(pool, ZONE, RACK)
+    rack = "{{key: rack, group: {}, requirementType: preferred}}"
+    sets = {name: f"[{{key: zone}}, {rack.format(name)}]" for name in ("one", "two")}
+    names = [world.submit(pool, of_sets(sets)) for _ in range(3)]
+    for name in names:
+        world.wait_group(name, "g", "RUNNING")
+    zones = [set(places(world, bound(world, name), ZONE)) for name in names]
+    assert sorted(map(sorted, zones)) == [["a"], ["b"], ["c"]]
+    for name in names:
+        complete(world, name)

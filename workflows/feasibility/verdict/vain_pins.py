@@ -21,9 +21,9 @@ def place_sentence(
     group: GroupValues, pinned: GangDemand, snapshot: Snapshot, *, has_place: bool, now: datetime
 ) -> str:
     """Where the labels keep it, and when the service chooses another place; ``has_place``: elsewhere."""
-    kept = f"Node labels keep {sentence(group.pins)}, where there is no room for it."
+    place = f"Node labels keep {sentence(group.pins)}, where there is no room for it."
     if not has_place:
-        return f"{kept} The service chooses another place once one has room."
+        return f"{place} The service chooses another place once one has room."
     times = list(Event.objects.filter(group_id=group.uuid, reason=PINNED).values_list("time", flat=True))
     terms = group.placement.terms
     capabilities = capabilities_at(terms.scheduler_type, terms.scheduler_version)
@@ -31,12 +31,12 @@ def place_sentence(
         at = renewable_at(times)
     elif len(times) >= MOST_CHANGES:
         return (
-            f"{kept} There is room elsewhere, but its place was chosen {len(times)} times: it keeps the last."
+            f"{place} There is room elsewhere, but its place was chosen {len(times)} times: it keeps the last."
         )
     else:
         at = changeable_at(times)
     when = "now" if at is None or at <= now else f"at {at:%H:%M:%S} UTC"
     return (
-        f"{kept} There is room elsewhere: unless a gang that was submitted earlier takes it, the service "
+        f"{place} There is room elsewhere: unless a gang that was submitted earlier takes it, the service "
         f"chooses that place {when}."
     )
