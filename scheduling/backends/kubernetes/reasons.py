@@ -68,14 +68,14 @@ def _unplaced(name: str, group: Mapping[str, Any], message: str, waiting: Waitin
     count = spec.get("schedulingPolicy", {}).get("gang", {}).get("minCount")
     above = [other for other in waiting.sets if name.startswith(f"{other}-")]
     if above and not _is_own(message, count, above, waiting):
-        whole = waiting.sets[min(above, key=len)]
-        sentence = f"There is no place for all sets of {whole} together at the moment."
+        root = waiting.sets[min(above, key=len)]
+        sentence = f"There is no place for all sets of {root} together at the moment."
         return WaitingReason("TopologyNotSatisfied", sentence, message)
     constraints = spec.get("schedulingConstraints") or {}
     label = next((str(entry.get("key")) for entry in constraints.get("topology") or ()), "")
     if not label:
-        nothing = "no node" if unlabelled else "no room"
-        return WaitingReason("NotEnoughRoom", f"There is {nothing} for {_tasks(count)} of {words}.", message)
+        absent = "no node" if unlabelled else "no room"
+        return WaitingReason("NotEnoughRoom", f"There is {absent} for {_tasks(count)} of {words}.", message)
     key = next((level.key for level in waiting.levels if level.label == label), label)
     if unlabelled:
         return WaitingReason("TopologyNotSatisfied", f"No node carries label {label} of key {key}.", message)
