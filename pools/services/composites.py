@@ -111,11 +111,13 @@ def try_composites(backend: Backend, cluster: ClusterApi) -> Condition:
     finally:
         _remove(created, cluster)
     version = backend.kubernetes_version
+    proven = _condition("True", PROVEN, f"A trial on Kubernetes {version} has shown it.")
+    before = conditions.find(backend.conditions, COMPOSITES_HELD)
+    if verdict or (verdict is None and before and before["message"] == proven.message):
+        return proven
     if verdict is None:
         message = f"A trial on Kubernetes {version} showed nothing within {SECONDS:g} seconds."
         return _condition("Unknown", "NothingShown", message)
-    if verdict:
-        return _condition("True", PROVEN, f"A trial on Kubernetes {version} has shown it.")
     message = (
         f"In a trial on Kubernetes {version} the scheduler placed one set of a tree of which another did not "
         f"fit: it ignores composite pod groups. {COMPOSITES_SWITCHED_ON}"
@@ -187,6 +189,19 @@ def record_breach(backend_id: int, message: str) -> None:
     """Record that a placement broke a required level, until somebody saves the backend again."""
     message = f"{message} Save the backend again once the scheduler is known to hold sets inside sets."
     record_condition(backend_id, _condition("False", BREACH, message))
+
+
+def unheld_sentence(backend: Backend) -> str:
+    """Why no tree of pod groups is made for its scheduler now; empty where the condition is True."""
+    current = conditions.find(backend.conditions, COMPOSITES_HELD)
+    if current is not None and current["status"] == "True":
+        return ""
+    status, message = (current["status"], current["message"]) if current else ("Unknown", "")
+    state = f'Condition {COMPOSITES_HELD} of backend "{backend.name}" is {status}. {message}'.strip()
+    return (
+        f"{state} Its scheduler may place single sets of the group, so none is made before the condition is "
+        "True; an administrator who knows better says so with the backend's composite_pod_groups."
+    )
 
 
 def _has_breach(backend: Backend) -> bool:

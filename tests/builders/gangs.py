@@ -14,6 +14,20 @@ from workflows.values.placement import GroupPlacement
 
 SIZES = {"five": 5, "four": 4, "three": 3, "tre": 3}
 NATIVE = {"scheduler_type": "kubernetes", "scheduler_name": "default-scheduler", "scheduler_version": "1.37"}
+CONDITION = {
+    "status": "True",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00",
+    "observedRevision": 1,
+}
+NESTING = NATIVE | {
+    "conditions": [
+        CONDITION | {"type": "Reachable", "reason": "Probed"},
+        CONDITION | {"type": "CompositesHeld", "reason": "Held"},
+    ]
+}
+"""The same, with a scheduler that is known to hold sets inside sets."""
+
 REQUEUE = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE, backoff_first=0.001)
 
 

@@ -6,12 +6,16 @@ import pytest
 from django.utils import timezone
 
 from cluster.kinds import POD
-from tests.builders.gangs import NATIVE, required, retried, topology_gang
+from pools.conditions import Condition
+from pools.documents.backend import COMPOSITES_HELD
+from pools.services import composites
+from tests.builders.gangs import NESTING, REQUEUE, required, retried, topology_gang
+from tests.builders.losses import lose_nodes
 from tests.factories import LEVELS, NodeFactory
 from tests.fakes.kinds import COMPOSITE, GROUP_WORKLOAD, POD_GROUP
 from tests.worker.world import World, fresh, statuses
 from workflows.metrics import WAKES
-from workflows.models import Event, Task
+from workflows.models import Event, Task, TaskGroup
 
 ZONE, RACK = LEVELS[0], LEVELS[1]
 PREEMPTING = "0/2 placements are available, pod group preemption: found a placement, preempting 4 victims"
@@ -22,19 +26,23 @@ def world(db):
     return World(scheduled=False)
 
 
-@pytest.fixture
-def group(world):
-    """Two tasks of one rack and two of another, all in one zone, which is empty."""
-    backend = NATIVE | {"scheduler_version": "1.37 (CompositePodGroup)"}
+def nested(world, **frozen):
+    """Two tasks of one rack and two of another, all in one zone."""
     sets = [(required("rack", name),) for name in "ppqq"]
-    group = topology_gang(
+    return topology_gang(
         world,
         required("zone"),
         sets=sets,
-        pool=world.pool(levels=LEVELS, backend=backend),
-        frozen=retried("2"),
+        pool=world.pool(levels=LEVELS, backend=NESTING),
+        frozen=retried("2") | frozen,
         ignore_nonlead_status=False,
     )
+
+
+@pytest.fixture
+def group(world):
+    """The same, made in an empty zone."""
+    group = nested(world)
     world.settle(group)
     for name in ("r1-0", "r1-1", "r2-0", "r2-1"):
         labels = {ZONE.label: "z", RACK.label: name[:2]}
@@ -123,3 +131,68 @@ def test_its_pods_are_let_be_where(world, group, case):
     message = "0/2 placements are available" if case == "nobody was evicted" else PREEMPTING
     report(world, group, seconds=5 if case == "others were evicted just now" else 60, message=message)
     assert uids(world) == before
+
+
+def hold(group, status, reason="Ignored", message="It ignores composite pod groups."):
+    """A trial, or a placement, has shown of the group's backend whether its scheduler holds composites."""
+    condition = Condition(type=COMPOSITES_HELD, status=status, reason=reason, message=message)
+    composites.record_condition(group.backend_id, condition)
+
+
+@pytest.mark.parametrize("status", ["False", "Unknown"])
+def test_sets_inside_sets_are_not_made_for_a_scheduler_that_is_not_known_to_hold_them_any_more(world, status):
+    group = nested(world)
+    hold(group, status)
+    world.settle(group)
+    assert world.cluster.all(POD) == []
+    assert parents(world) == ([], [])
+    reason = fresh(group).waiting_reason
+    for words in (
+        "CompositesHeld",
+        f"is {status}",
+        "It ignores composite pod groups.",
+        "composite_pod_groups",
+    ):
+        assert words in reason
+
+    hold(group, "True")
+    world.settle(group)
+    assert len(world.cluster.all(POD)) == 4
+
+
+def test_a_tree_that_is_not_made_in_its_queue_timeout_ends_with_the_cause(world):
+    group = nested(world, queue_timeout=600.0)
+    hold(group, "False")
+    world.settle(group)
+    TaskGroup.objects.filter(pk=group.pk).update(touched_at=timezone.now() - timedelta(seconds=601))
+    world.settle(group)
+    assert fresh(group).status == "FAILED_QUEUE_TIMEOUT"
+    assert "CompositesHeld" in fresh(group).failure_message
+    assert world.cluster.objects == {}
+
+
+def test_a_further_attempt_of_sets_inside_sets_is_not_made_either(world, group):
+    optional = {"attempts": True, "recovery": REQUEUE.to_json()}
+    TaskGroup.objects.filter(pk=group.pk).update(optional_placement=optional)
+    place(world, group)
+    hold(group, "False")
+    lose_nodes(world, group, 0, 1, 2, 3)
+    world.settle(group)
+    assert fresh(group).attempt_number == 2
+    assert world.cluster.all(POD) == []
+    assert "CompositesHeld" in fresh(group).waiting_reason
+
+
+def test_a_tree_that_runs_needs_no_composites_for_a_replacement(world, group):
+    place(world, group)
+    hold(group, "False")
+    world.finish(group, 2, tasks=["task-3"])
+    world.settle(group)
+    assert len(world.cluster.all(POD)) == 4  # node labels keep a replacement beside its peers
+
+
+def test_a_group_of_one_set_needs_no_composites(world):
+    group = topology_gang(world, required("rack"), pool=world.pool(levels=LEVELS, backend=NESTING))
+    hold(group, "False")
+    world.settle(group)
+    assert statuses(group) == ["SCHEDULING"] * 2

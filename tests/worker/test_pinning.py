@@ -11,7 +11,7 @@ from cluster.errors import RequestForbidden
 from cluster.kinds import NODE, POD
 from pools.models import Cluster
 from tests.builders.crashes import at_crash_point, death_at
-from tests.builders.gangs import NATIVE, preferred, required, retried, topology_gang
+from tests.builders.gangs import NESTING, preferred, required, retried, topology_gang
 from tests.builders.nodes import put_node
 from tests.builders.patience import seek, wait_in_vain
 from tests.builders.pod_groups import bind, pod_group
@@ -420,11 +420,10 @@ def test_sets_inside_sets_are_pinned_beside_their_groups_where_the_greedy_order_
     for rack, size in (("r1", 6), ("r2", 5)):
         for number in range(size):
             put_node(world, f"{rack}-{number}", zone="a", rack=rack, gpus=1)
-    backend = NATIVE | {"scheduler_version": "1.37 (CompositePodGroup)"}
     sizes = {"p": 4, "q": 3, "r": 2, "s": 2}
     sets = [(required("rack", name),) for name, size in sizes.items() for _ in range(size)]
     group = topology_gang(
-        world, sets=sets, pool=world.pool(levels=LEVELS, backend=backend), frozen={"version": 5}
+        world, sets=sets, pool=world.pool(levels=LEVELS, backend=NESTING), frozen={"version": 5}
     )
     for task in group.tasks.all():
         Task.objects.filter(pk=task.pk).update(spec={**task.spec, "gpu": 1})

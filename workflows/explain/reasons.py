@@ -105,7 +105,7 @@ HELP: Mapping[Why, str] = {
     Why.LABELS: "An administrator puts the labels back on the nodes, or corrects the pool's topology keys.",
     Why.DRIFT: "An administrator restores the Topology object, or corrects the pool's topology keys.",
     Why.NOT_SERVED: "An administrator installs or repairs NVIDIA's DRA driver for ComputeDomains.",
-    Why.NOT_MADE: "The service tries again; an administrator checks why the cluster refuses the objects.",
+    Why.NOT_MADE: "The service tries again; an administrator removes the cause that it names.",
     Why.CLAIM_TEMPLATE: "An administrator checks the ComputeDomain controller of the cluster.",
     Why.CREATING: "Nothing to do.",
     Why.QUOTA: "Wait until work of the pool ends, ask for a larger guarantee, or submit with priority LOW.",

@@ -91,6 +91,17 @@ def test_a_trial_decides_and_leaves_nothing_behind(cluster, monkeypatch, verdict
     assert "v1.37.2" in condition["message"]
 
 
+@pytest.mark.parametrize(("version", "want"), [("v1.37.2", "Held"), ("v1.37.3", "NothingShown")])
+def test_a_trial_that_shows_nothing_takes_nothing_back_but_of_another_version(
+    cluster, monkeypatch, version, want
+):
+    tried(True, monkeypatch, cluster)
+    Backend.objects.update(kubernetes_version=version)
+    monkeypatch.setattr(composites, "is_held", lambda pods, groups: None)
+    tasks.try_composites(Backend.objects.get().pk)
+    assert held()["reason"] == want
+
+
 def test_a_trial_is_due_daily_and_with_each_new_version(cluster, monkeypatch):
     now = timezone.now()
     tried(True, monkeypatch, cluster)

@@ -26,7 +26,7 @@ from workflows.lifecycle.pod_status import read_without_room
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.reconcile.objects.apply import Applied, apply, create_objects
-from workflows.reconcile.objects.domains import DomainPins, check_domains, pins_text
+from workflows.reconcile.objects.domains import DomainPins, check_composites, check_domains, pins_text
 from workflows.reconcile.objects.lost_pods import PodsAway, pods_away
 from workflows.reconcile.objects.other_queues import elsewhere
 from workflows.reconcile.objects.placed_gangs import placed_together
@@ -171,7 +171,7 @@ def _in_rounds(
         record(lease, [ClusterContact(cluster_uid(view, cluster))])
         view.row.touched_cluster = True
         reached("after-touched-cluster")
-    if (unclear := check_domains(view, cluster)) is not None:
+    if (unclear := check_composites(view) or check_domains(view, cluster)) is not None:
         return unclear
     for _ in range(ROUNDS):
         topologies = desired.group.topologies

@@ -4,6 +4,9 @@ A scheduler that knows a domain by one label value does not see that a value of 
 broader domains: a submission refuses that, but if no node was known then, or labels have changed since, it
 shows only now, and no object is created until the labels are corrected.
 
+Sets inside sets are made for no scheduler that is not known to hold them at that time. It is checked before
+each attempt and not later, since node labels keep replacements in their domain.
+
 A task that is tried again must join its peers, and schedulers do not hold it to their domain: a pod group of
 a later generation knows nothing of the pods of an earlier one, and KAI from v0.15 on looks only at subgroups
 with pods to place ("Replacements leave their domain"). So node labels pin it to the peers' domain, the
@@ -18,6 +21,7 @@ from itertools import accumulate
 from cluster.kinds import NODE
 from pools.clusters.capabilities import capabilities_at
 from pools.models import Cluster, Node
+from pools.services import composites
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import Capability
 from scheduling.topology.levels import DomainPath
@@ -28,6 +32,17 @@ from workflows.reconcile.view.leased import LeasedCluster
 from workflows.reconcile.view.outcomes import Retry
 from workflows.values.observation import see_node
 from workflows.values.placement import TaskTry
+
+
+def check_composites(view: GroupView) -> Retry | None:
+    """Hold back an attempt whose sets its scheduler would place one by one, or is not known to hold."""
+    scheduler = scheduler_backend(view.placement.terms.scheduler_type)
+    if not scheduler.hidden_gate or view.row.created_in_cluster_at is not None:
+        return None
+    if not any(gang.parents for gang in view.gangs.values()):
+        return None
+    sentence = composites.unheld_sentence(view.backend)
+    return Retry(trouble=sentence, slow=True) if sentence else None
 
 
 def check_domains(view: GroupView, cluster: LeasedCluster) -> Retry | None:
