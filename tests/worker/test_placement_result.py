@@ -1,12 +1,15 @@
 """The placement of a gang is judged when it is placed, kept with it, told in its timeline and counted."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from cluster.kinds import POD
 from pools.conditions import find
 from pools.documents.backend import COMPOSITES_HELD
 from pools.models import Backend
-from tests.builders.gangs import NATIVE, preferred, required, retried, topology_gang
+from tests.builders.gangs import NESTING, preferred, required, retried, topology_gang
 from tests.factories import LEVELS, NodeFactory
 from tests.worker.world import World, fresh
 from workflows.metrics import PLACED
@@ -133,27 +136,30 @@ def test_labels_that_change_afterwards_do_not_rewrite_what_was_got(world):
     assert fresh(group).placement_result["outcome"] == "match"
 
 
+def composites_held(group):
+    return find(Backend.objects.get(pk=group.backend_id).conditions, COMPOSITES_HELD)
+
+
 def nested(world, **more):
-    backend = NATIVE | {"scheduler_version": "1.37 (CompositePodGroup)"}
     return topology_gang(
-        world, required("zone"), required("rack"), pool=world.pool(levels=LEVELS, backend=backend), **more
+        world, required("zone"), required("rack"), pool=world.pool(levels=LEVELS, backend=NESTING), **more
     )
 
 
-@pytest.mark.parametrize(("where", "status"), [(("a", "b"), None), (("a", "c"), "False")])
+@pytest.mark.parametrize(("where", "status"), [(("a", "b"), "True"), (("a", "c"), "False")])
 def test_a_scheduler_that_breaks_a_level_of_sets_inside_sets_gets_no_more_of_them(world, where, status):
     group = nested(world)
     world.settle(group)
     nodes(group)
     place(world, group, *where)
-    entry = find(Backend.objects.get(pk=group.backend_id).conditions, COMPOSITES_HELD)
-    assert (entry and entry["status"]) == status
-    if entry:
+    entry = composites_held(group)
+    assert entry["status"] == status
+    if status == "False":
         assert entry["reason"] == "Breach"
         assert group.name in entry["message"]
 
 
-@pytest.mark.parametrize(("code", "status"), [(0, None), (None, "False")])
+@pytest.mark.parametrize(("code", "status"), [(0, "True"), (None, "False")])
 def test_a_replacement_is_compared_with_its_peers_that_had_not_ended_before_it(world, code, status):
     """A peer that has finished does not hold a replacement to its rack, and one that runs on does."""
     group = nested(world, frozen=retried("2"), ignore_nonlead_status=False)
@@ -166,10 +172,37 @@ def test_a_replacement_is_compared_with_its_peers_that_had_not_ended_before_it(w
     world.finish(group, 2, tasks=["task-0"])
     world.settle(group)
     place(world, group, "c")
-    entry = find(Backend.objects.get(pk=group.backend_id).conditions, COMPOSITES_HELD)
-    assert (entry and entry["status"]) == status
-    outcome = "match" if status is None else "violation"
+    assert composites_held(group)["status"] == status
+    outcome = "match" if status == "True" else "violation"
     assert fresh(group).placement_result["outcome"] == outcome
     world.finish(group, 0)
     world.settle(group)
     assert fresh(group).placement_result["outcome"] == outcome
+
+
+def test_a_peer_on_a_node_with_other_labels_than_before_is_no_breach_of_the_scheduler(world):
+    group = nested(world, frozen=retried("2"), ignore_nonlead_status=False)
+    world.settle(group)
+    nodes(group)
+    place(world, group, "a", "b")
+    group.backend.cluster.nodes.filter(name="b").update(labels={ZONE.label: "z1", RACK.label: "r9"})
+    world.finish(group, 2, tasks=["task-0"])
+    world.settle(group)
+    place(world, group, "c")
+    assert fresh(group).placement_result["outcome"] == "violation"
+    assert composites_held(group)["status"] == "True"
+
+
+@pytest.mark.parametrize(("minutes", "status"), [(0, "False"), (30, "True")])
+def test_only_a_fresh_placement_is_held_against_the_scheduler(world, minutes, status):
+    """Nodes may have had other labels when pods were bound that are observed late."""
+    group = nested(world)
+    world.settle(group)
+    nodes(group)
+    bound = timezone.now() - timedelta(minutes=minutes)
+    for pod in world.cluster.all(POD):
+        pod["metadata"]["creationTimestamp"] = bound.isoformat()
+        world.cluster.put(POD, pod)
+    place(world, group, "a", "c")
+    assert fresh(group).placement_result["outcome"] == "violation"
+    assert composites_held(group)["status"] == status

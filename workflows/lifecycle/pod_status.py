@@ -410,7 +410,7 @@ def _starting(pod: PodSeen, now: datetime) -> PodReading | None:
 
 def _misconfigured(pod: PodSeen, message: str, now: datetime) -> PodReading:
     """A missing Secret or ConfigMap may still come."""
-    since = _placed_at(pod) or read_instant(pod.digest.get("created"))
+    since = placed_at(pod) or read_instant(pod.digest.get("created"))
     if since is None or now - since <= CONFIG_ERROR_GRACE:
         until = since + CONFIG_ERROR_GRACE if since else None
         return PodReading(status=TaskStatus.SCHEDULING, message=message, recheck=until)
@@ -422,7 +422,7 @@ def _live(pod: PodSeen, now: datetime, start_timeout: timedelta) -> PodReading:
         return PodReading(status=TaskStatus.RUNNING)
     if not pod.node_name:
         return PodReading(status=TaskStatus.SCHEDULING)
-    placed = _placed_at(pod)
+    placed = placed_at(pod)
     if placed is not None and now - placed > start_timeout:
         return not_started(pod, start_timeout)
     recheck = placed + start_timeout if placed else None
@@ -446,7 +446,8 @@ def _wait(container: Mapping[str, Any]) -> str:
     return f"Container {container.get('name')} waits ({reason}{f': {detail}' if detail else ''})."
 
 
-def _placed_at(pod: PodSeen) -> datetime | None:
+def placed_at(pod: PodSeen) -> datetime | None:
+    """When a pod got its node, as far as it is known."""
     for condition in _true_conditions(pod):
         if condition.get("type") == "PodScheduled":
             return read_instant(condition.get("since"))

@@ -1,11 +1,13 @@
 """Recording how well a gang was placed, once every task of it has a node."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from pools.models import Node
 from pools.services import composites
 from scheduling.fit.outcome import PlacementOutcome
-from workflows.feasibility.placement.placed import PlacementResult, fingerprint, judge
+from workflows.feasibility.placement.placed import PlacementResult, fingerprint, judge, outcomes_on
+from workflows.lifecycle.pod_status import placed_at
 from workflows.metrics import COMPOSITES_BROKEN, PLACED
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.observe import observations
@@ -13,6 +15,9 @@ from workflows.reconcile.view.group_view import GroupView
 from workflows.services.changes import NewPlacementResult, Note
 from workflows.services.lease import Lease
 from workflows.services.record import record
+
+FRESH = timedelta(minutes=2)
+"""How soon after a binding the labels of its node are those that the scheduler went by."""
 
 
 def record_placement_result(view: GroupView, observed: ObservedPods, lease: Lease) -> None:
@@ -36,9 +41,45 @@ def record_placement_result(view: GroupView, observed: ObservedPods, lease: Leas
         result, missed = judgement
         record(lease, [NewPlacementResult(result.to_row()), *_notes(result, missed)])
         PLACED.labels(view.placement.terms.pool, result.strictness, result.outcome.value).inc()
-        if result.outcome is PlacementOutcome.VIOLATION and any(gang.parents for gang in view.gangs.values()):
+        is_nested = any(gang.parents for gang in view.gangs.values())
+        is_broken = result.outcome is PlacementOutcome.VIOLATION
+        if is_nested and is_broken and _is_breach(view, observed, nodes, labels):
             COMPOSITES_BROKEN.labels(view.placement.terms.backend).inc()
             composites.record_breach(view.backend.pk, f'Group "{view.row.name}": {" ".join(missed)}')
+
+
+def _is_breach(
+    view: GroupView,
+    observed: ObservedPods,
+    nodes: Mapping[str, str],
+    labels: Mapping[str, Mapping[str, str]],
+) -> bool:
+    """Whether a violation is the scheduler's doing, and not that of nodes that got other labels since.
+
+    It is, if all pods were placed just now, or the others stand where the placement before had them.
+    """
+    before = view.row.placement_result
+    fresh = {
+        task.name
+        for task in view.tasks
+        if (before is None or task.replaces)
+        and (pod := observed.pods.get(task.pod_name)) is not None
+        and (placed := placed_at(pod)) is not None
+        and view.now - placed < FRESH
+    }
+    rest = {task: node for task, node in nodes.items() if task not in fresh}
+    if before is None or not fresh:
+        return not rest
+    domains = {
+        (placed.path, placed.key): {path for path, _ in placed.domains}
+        for placed in PlacementResult.from_row(before).sets
+    }
+    _, sets = outcomes_on(view.values.gang(), view.placement, rest, labels)
+    return not any(
+        obj.outside or obj.domains.keys() - domains.get((obj.path, obj.level), set())
+        for obj in sets
+        if obj.required
+    )
 
 
 def _nodes(view: GroupView, observed: ObservedPods) -> dict[str, str] | None:
