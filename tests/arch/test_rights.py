@@ -187,7 +187,7 @@ CALLS = {
     ("workflows/reconcile/objects/apply.py", "delete_many"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/form/pinning.py", "delete_many"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/repair/recreate.py", "delete_many"): ([WORKER], lambda: [POD]),
-    ("workflows/reconcile/repair/recreate.py", "get"): ([WORKER], _parents),
+    ("workflows/reconcile/repair/recreate.py", "get"): ([WORKER], gang_kinds),
     ("workflows/reconcile/objects/create.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("workflows/reconcile/objects/domains.py", "scan"): ([WORKER], lambda: [NODE]),
     ("workflows/reconcile/objects/room.py", "get"): ([WORKER], _admitting),

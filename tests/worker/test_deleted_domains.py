@@ -94,7 +94,7 @@ def test_a_strangers_object_of_its_name_is_neither_taken_nor_destroyed(world, gr
     uid = domain_of(world)["metadata"]["uid"]
     world.settle()
     assert (statuses(group), made_again(group)) == (["RUNNING"] * 2, 0)
-    assert made_again(group, "ComputeDomainNameTaken") == 1
+    assert made_again(group, "ComputeDomainRefused") == 1
     world.finish(group)
     world.settle()
     assert domain_of(world)["metadata"]["uid"] == uid

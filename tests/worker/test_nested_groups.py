@@ -15,7 +15,7 @@ from tests.factories import LEVELS, NodeFactory
 from tests.fakes.kinds import COMPOSITE, GROUP_WORKLOAD, POD_GROUP
 from tests.worker.world import World, fresh, statuses
 from workflows.metrics import WAKES
-from workflows.models import Event, Task, TaskGroup
+from workflows.models import Event, TaskGroup
 
 ZONE, RACK = LEVELS[0], LEVELS[1]
 PREEMPTING = "0/2 placements are available, pod group preemption: found a placement, preempting 4 victims"
@@ -76,19 +76,54 @@ def test_what_stands_above_pod_groups_is_made_again_for_a_task_that_waits_beside
     world.settle(group)
     assert parents(world) == ([], [])  # they might only not be observed yet
 
-    since = timezone.now() - timedelta(minutes=1)
-    Task.objects.filter(group=group, latest=True).update(scheduling_start_time=since)
+    long_ago(group)
     world.settle(group)
     assert parents(world) == before
-    assert Event.objects.filter(reason="PodGroupMadeAgain", message__contains="task-3").count() == 1
+    assert Event.objects.filter(reason="PodGroupMadeAgain").count() == 1
     assert statuses(group)[:3] == ["RUNNING"] * 3
 
 
-def test_parents_of_a_gang_that_runs_whole_are_let_be(world, group):
-    place(world, group)
-    world.cluster.remove(COMPOSITE, parents(world)[0][0], namespace="osmo")
+def long_ago(group):
+    since = timezone.now() - timedelta(minutes=1)
+    type(group).objects.filter(pk=group.pk).update(created_in_cluster_at=since)
+
+
+def objects(world):
+    """The tree by name."""
+    return {kind.name: world.cluster.names(kind) for kind in (COMPOSITE, GROUP_WORKLOAD, POD_GROUP)}
+
+
+def remove_tree(world):
+    for kind in (COMPOSITE, GROUP_WORKLOAD, POD_GROUP):
+        for name in world.cluster.names(kind):
+            world.cluster.remove(kind, name, namespace="osmo")
+
+
+def named_in_events(before):
+    message = Event.objects.get(reason="PodGroupMadeAgain").message
+    return [name for names in before.values() for name in names if name not in message]
+
+
+def test_a_tree_that_somebody_deletes_of_a_gang_that_waits_is_made_again(world, group):
+    before, pods = objects(world), uids(world)
+    remove_tree(world)
     world.settle(group)
-    assert parents(world)[0] == []
+    row = fresh(group)
+    assert row.next_reconcile_at - row.created_in_cluster_at < timedelta(seconds=11)
+    long_ago(group)
+    world.settle(group)
+    assert (objects(world), uids(world), named_in_events(before)) == (before, pods, [])
+
+
+def test_a_tree_that_somebody_deletes_of_a_gang_that_runs_is_made_again(world, group):
+    """By it the scheduler evicts the gang as a whole, or not at all."""
+    place(world, group)
+    before = objects(world)
+    remove_tree(world)
+    long_ago(group)
+    world.settle(group)
+    assert (objects(world), named_in_events(before)) == (before, [])
+    assert statuses(group) == ["RUNNING"] * 4
 
 
 def report(world, group, *, seconds, message=PREEMPTING):

@@ -299,6 +299,7 @@ def test_on_a_scheduler_with_fixed_pod_groups_a_retry_after_its_peers_finished_g
     group = world.group(pods=3, pool=pool, frozen=RESCHEDULE, ignore_nonlead_status=False)
     Task.objects.filter(group=group, name="task-0").update(lead=False)
     world.settle()
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(minutes=1))
     world.finish(group, 0, tasks=["task-0", "task-2"])
     world.settle()
     world.finish(group, 2, tasks=["task-1"])
@@ -312,6 +313,7 @@ def test_on_a_scheduler_with_fixed_pod_groups_a_retry_after_its_peers_finished_g
         if g["kind"] == "PodGroup"
     }
     assert sizes == {f"{group.uuid.hex}-0": 3, f"{group.uuid.hex}-1": 1}
+    assert not Event.objects.filter(reason="PodGroupMadeAgain").exists()
     world.finish(group, 0, tasks=["task-1"])
     world.settle()
     assert fresh(group).status == "COMPLETED"
@@ -597,18 +599,10 @@ def test_a_pod_group_that_somebody_deletes_is_made_again_for_a_task_that_waits_t
     world.settle()
     assert world.cluster.names(KAI_POD_GROUP) == []  # it might only not be observed yet
     TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(minutes=1))
-    world.reconcile(group)
-    task = Task.objects.get(group=group, name="task-1", latest=True)
-    waits = fresh(group).next_reconcile_at - task.scheduling_start_time
-    assert timedelta(seconds=10) <= waits < timedelta(seconds=11)
-
-    Task.objects.filter(group=group, latest=True).update(
-        scheduling_start_time=timezone.now() - timedelta(minutes=1)
-    )
     world.settle()
     (pod_group,) = world.cluster.all(KAI_POD_GROUP)
     assert pod_group["spec"]["minMember"] == 2
-    assert Event.objects.filter(reason="PodGroupMadeAgain", message__contains="task-1").count() == 1
+    assert Event.objects.filter(reason="PodGroupMadeAgain").count() == 1
 
     pod = Task.objects.get(group=group, name="task-1", latest=True).pod_name
     world.cluster.edit(POD, pod, lambda obj: obj["spec"].update(nodeName="node-0"), namespace="osmo")
@@ -625,7 +619,7 @@ def test_a_pod_group_that_somebody_deletes_is_made_again_for_a_pod_whose_peers_w
     world.cluster.edit(POD, first, lambda obj: obj["spec"].update(nodeName="node-0"), namespace="osmo")
     world.settle()
     world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
-    group.tasks.update(scheduling_start_time=timezone.now() - timedelta(minutes=1))
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(minutes=1))
     world.settle()
     assert world.cluster.names(KAI_POD_GROUP) == [group.uuid.hex]
     world.cluster.edit(POD, last, lambda obj: obj["spec"].update(nodeName="node-1"), namespace="osmo")
@@ -741,15 +735,28 @@ def test_a_domain_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):
     assert (len(again), again & pods, statuses(group)) == (2, set(), ["SCHEDULING"] * 2)
 
 
-def test_a_pod_group_that_somebody_deletes_of_a_running_gang_is_let_be(world):
-    """A new one would count its members from nothing, and its scheduler might evict them."""
+def test_a_pod_group_that_somebody_deletes_of_a_running_gang_is_made_again(world):
+    """Its scheduler evicts the gang as a whole by it, or not at all."""
     group = world.group(pods=2)
     world.settle()
     world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
     TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(minutes=1))
     world.settle()
-    assert world.cluster.names(KAI_POD_GROUP) == []
-    assert fresh(group).status == "RUNNING"
+    assert (statuses(group), world.cluster.names(KAI_POD_GROUP)) == (["RUNNING"] * 2, [group.uuid.hex])
+    (event,) = Event.objects.filter(reason="PodGroupMadeAgain")
+    assert f"PodGroup {group.uuid.hex}" in event.message
+
+
+def test_a_pod_group_that_cannot_be_made_again_ends_no_running_gang(world):
+    group = world.group(pods=2)
+    world.settle()
+    world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
+    world.cluster.fail(Invalid("the queue is gone", status=422), verb="create", kind=KAI_POD_GROUP, times=9)
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(minutes=1))
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 2
+    (event,) = Event.objects.filter(reason="PodGroupRefused")
+    assert "the queue is gone" in event.message
 
 
 def test_pods_that_do_not_go_keep_the_domain_alive(world):

@@ -7,6 +7,8 @@ from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from tests.builders.gangs import recovering_gang
+from tests.builders.workloads import admit, kueue_world, queued_gang
+from tests.fakes import players
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Event, ObservedPod, TaskGroup
 
@@ -138,3 +140,39 @@ def test_a_domain_made_again_is_left_alone_until_its_controller_makes_the_templa
     world.settle()
     assert world.uids(COMPUTE_DOMAIN) == domain_uids
     assert len(world.uids(POD)) == 2
+
+
+def test_the_domain_of_a_gang_that_waits_for_room_is_made_again_with_it(db):
+    """Else the gang, once it is admitted, holds its nodes until NVIDIA's controller looks again."""
+    world = kueue_world()
+    group = queued_gang(world)
+    before = world.uids(COMPUTE_DOMAIN)
+    world.cluster.players.remove(players.compute_domain_controller)
+    remove_template(world, group)
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=None)
+    for _ in range(3):
+        world.step(group)
+    world.cluster.players.append(players.compute_domain_controller)
+    world.cluster._play()
+    world.settle()
+    assert (len(world.uids(COMPUTE_DOMAIN)), world.uids(COMPUTE_DOMAIN) & before) == (1, set())
+    assert Event.objects.filter(group=group, reason="ComputeDomainMadeAgain").count() == 1
+    admit(world, "n-1", "n-2")
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 2
+
+
+def test_a_domain_that_was_just_made_again_for_a_gang_that_waits_for_room_is_given_time(db):
+    """Its controller may be slow, and no template of it was ever there."""
+    world = kueue_world()
+    group = queued_gang(world)
+    long_ago = timezone.now() - timedelta(minutes=1)
+    group.tasks.update(scheduling_start_time=long_ago)
+    world.cluster.players.remove(players.compute_domain_controller)
+    (template,) = world.cluster.names(RESOURCE_CLAIM_TEMPLATE)
+    world.cluster.remove(RESOURCE_CLAIM_TEMPLATE, template, namespace="osmo")
+    before = world.uids(COMPUTE_DOMAIN)
+    world.settle()
+    (domain,) = world.cluster.all(COMPUTE_DOMAIN)
+    assert "deletionTimestamp" not in domain["metadata"]
+    assert world.uids(COMPUTE_DOMAIN) == before

@@ -8,7 +8,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from cluster.errors import RequestForbidden
-from cluster.kinds import NODE, POD
+from cluster.kinds import COMPUTE_DOMAIN, NODE, POD
 from pools.models import Cluster
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
@@ -330,6 +330,24 @@ def test_a_running_gang_whose_workload_somebody_deleted_ends_where_its_policy_sa
     delete_workload(world, group)
     world.settle()
     assert (fresh(group).status, world.cluster.all(WORKLOAD)) == ("FAILED_PREEMPTED", [])
+
+
+def test_a_domain_that_somebody_deletes_of_a_gang_that_waits_for_room_is_made_again(world):
+    """Admitted without one, it would hold its nodes until the next one has its template."""
+    group = queued_gang(world)
+    asking, (before,) = workload(world)["metadata"]["uid"], world.cluster.all(COMPUTE_DOMAIN)
+    for number in (1, 2):
+        world.cluster.delete(COMPUTE_DOMAIN, before["metadata"]["name"], namespace="osmo", uid=None)
+        world.settle()
+        (domain,) = world.cluster.all(COMPUTE_DOMAIN)
+        assert domain["metadata"]["uid"] != before["metadata"]["uid"]
+        assert Event.objects.filter(group=group, reason="ComputeDomainMadeAgain").count() == number
+        before = domain
+    assert (workload(world)["metadata"]["uid"], world.pods()) == (asking, [])
+    assert fresh(group).waiting_reason == "Kueue has not considered it yet."
+    admit(world, "n-1", "n-2")
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 2
 
 
 def test_a_strangers_workload_of_its_name_gives_a_gang_no_room(world):

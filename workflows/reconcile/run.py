@@ -50,6 +50,7 @@ from workflows.reconcile.objects.create import (
     Created,
     LeftBehind,
     NodeWait,
+    Progress,
     TemplateWait,
     create,
     created_changes,
@@ -66,7 +67,11 @@ from workflows.reconcile.observe.domain_health import record_domain_health
 from workflows.reconcile.observe.node_health import record_node_health
 from workflows.reconcile.observe.placement_result import record_placement_result
 from workflows.reconcile.repair.ended_peers import name_ended_peers
-from workflows.reconcile.repair.recreate import next_missing_check, recreate_missing
+from workflows.reconcile.repair.recreate import (
+    next_missing_check,
+    recreate_domain_before_room,
+    recreate_missing,
+)
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView, history_of, load
 from workflows.reconcile.view.leased import LeasedCluster, LogArchive
@@ -254,7 +259,7 @@ class Reconciliation:
             record(self.lease, changes)
             return None
         self.unchosen = choice.obstacle
-        outcome = RoomWait() if choice.obstacle else create(view, self.lease, self.cluster, self.archive)
+        outcome = RoomWait() if choice.obstacle else self._create_missing(view)
         if isinstance(outcome, Created | LeftBehind | RoomGone):
             return self._record_step(view, outcome)
         if isinstance(outcome, TemplateWait):
@@ -268,6 +273,10 @@ class Reconciliation:
             self.node_wait = outcome.sentence
             return RequeueAfter(seconds=NODE_SECONDS)
         return outcome
+
+    def _create_missing(self, view: GroupView) -> Progress:
+        repaired = recreate_domain_before_room(view, self.lease, self.cluster)
+        return repaired or create(view, self.lease, self.cluster, self.archive)
 
     def _record_step(self, view: GroupView, outcome: Created | LeftBehind | RoomGone) -> Outcome | None:
         """Record it. After the first creation there is nothing to follow until the observer reports pods."""

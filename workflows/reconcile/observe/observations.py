@@ -370,11 +370,11 @@ def pod_groups(view: GroupView) -> tuple[dict[str, Any], ...]:
     return tuple(row.as_manifest() for row in rows)
 
 
-def parents(view: GroupView) -> frozenset[tuple[str, str]]:
-    """What stands above the pod groups, by kind and name."""
-    kinds = [kind.name for kind in parent_kinds(view.placement)]
+def names_of_pod_groups(view: GroupView) -> frozenset[tuple[str, str]]:
+    """Its pod groups, and what stands above them, by kind and name."""
+    kinds = [POD_GROUP, *(kind.name for kind in parent_kinds(view.placement))]
     rows = ObservedObject.objects.filter(kind__in=kinds, group_uuid=view.uuid, **_home(view))
-    return frozenset(rows.values_list("kind", "name")) if kinds else frozenset()
+    return frozenset(rows.values_list("kind", "name"))
 
 
 def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:

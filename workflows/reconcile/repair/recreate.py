@@ -1,11 +1,12 @@
-"""Recreating objects that were deleted from outside while their gang, or a retry of it, waits for its place.
+"""Recreating objects of a gang that were deleted from outside.
 
-Its pods belong to a pod group by name, and without it no scheduler places them; without the ComputeDomain
-there is no template for their claims, and one of its name with another uid is not theirs; and a gang of which
-a pod is missing is not placed at all. It would wait until its queue timeout, which may be two months away. So
-all three are created again, a pod under its own name and as the same try, since it never had a node and so
-cannot have run. With the ComputeDomain go the waiting pods: Kubernetes made their claims from the template of
-the former one.
+Pods that wait belong to a pod group by name, and without it no scheduler places them; without the
+ComputeDomain there is no template for their claims, and one of its name with another uid is not theirs; and a
+gang of which a pod is missing is not placed at all. It would wait until its queue timeout, which may be two
+months away. So all three are created again, a pod under its own name and as the same try, since it never had
+a node and so cannot have run. With the ComputeDomain go the waiting pods: Kubernetes made their claims from
+the template of the former one. A gang that waits for room has no pods yet, and gets its ComputeDomain back at
+once: admitted without one, it would hold its nodes meanwhile.
 
 NVIDIA's controller makes a claim template that somebody deleted again only after 10 minutes to an hour. While
 no claim of the group exists, the ComputeDomain is deleted, and so made again with its template at once. One
@@ -13,28 +14,27 @@ without waiting pods is left alone: it was made again just now, and its controll
 
 Once a pod has a node, no pod is created again: the end of a pod that may have run is the end of its task. Nor
 is the ComputeDomain of a group with a claim, because claims in use name the one that is gone; without claims
-it is, since a group of an NVLink pool has one as long as it lives. The pod group is created again while a
-task waits for a place, on its first try or a later one: nothing else would ever give it one. KAI counts the
-pods that name a pod group in each cycle anew (``cluster_info.go``), so one that is created below running pods
-counts them at once, and its minimums are those of the tasks with a place before any grace period is over.
+it is, since a group of an NVLink pool has one as long as it lives. Pod groups and their parents are created
+again as long as a task lives: a retry gets its place by them, and by them a scheduler evicts the gang as a
+whole. KAI counts the pods that name a pod group in each cycle anew (``cluster_info.go``), so one that is
+created below running pods counts them at once, and its minimums are those of the tasks with a place before
+any grace period is over. One by which a running gang had its room is another matter (``objects.room``).
 
 Missing objects are read from the observer's rows, because reconciling a waiting gang must cost no cluster
-call; only before a pod is created again the cluster is asked. A create of an object that exists after all is
-harmless.
+call; only before one is created again the cluster is asked.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from cluster.errors import RequestForbidden, ServerFault
 from cluster.interface import DeleteTarget, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, Kind
 from pools.clusters.kinds import kind_of
-from scheduling.sentences import listing
-from workflows.lifecycle.statuses import TaskStatus
+from scheduling.sentences import agree, listing, plain_listing
+from web.times import read_instant
+from workflows.lifecycle.statuses import CREATED, TaskStatus
 from workflows.reconcile.assess.follow import UNSEEN_GRACE, ObservedPods
-from workflows.reconcile.form import edit
 from workflows.reconcile.objects.apply import (
     NameTaken,
     create_objects,
@@ -44,47 +44,53 @@ from workflows.reconcile.objects.apply import (
 )
 from workflows.reconcile.objects.create import create_pods_again, edits_pod_groups
 from workflows.reconcile.objects.plan import Create
-from workflows.reconcile.objects.room import requests
+from workflows.reconcile.objects.room import asks_first, requests
 from workflows.reconcile.observe import observations
 from workflows.reconcile.observe.binding import bound_pods
 from workflows.reconcile.view.group_reader import GroupReader, LiveObject, pod_group_kind
 from workflows.reconcile.view.group_view import GroupView, TaskView, claims_channels
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.reconcile.view.outcomes import Failed, RequeueAfter, Retry, look_again
-from workflows.services.changes import DomainOfPods, Note
+from workflows.services.changes import Change, DomainOfPods, Note
 from workflows.services.lease import Lease
 from workflows.services.record import record
+from workflows.values.observation import POD_GROUP
 
 SOON = 2.0
 SELDOM = 60.0
+_DOMAIN_GONE = "Its ComputeDomain was deleted from outside, and no pod uses a channel of it."
 
 
 def recreate_missing(
     view: GroupView, observed: ObservedPods, lost: Sequence[TaskView], lease: Lease, cluster: LeasedCluster
 ) -> RequeueAfter | Retry | Failed | None:
-    """Create the missing objects of the gang again, ``lost`` pods last. Raises ClusterError."""
+    """Create the missing objects of the gang again, ``lost`` pods last. Raises ClusterError, NameTaken."""
     if not _waits(view, observed, lost):
-        failure = _recreate_domain(view, lease, cluster)
-        failure = failure or _recreate_parents(view, observed, lease, cluster)
-        return failure or _recreate_pod_group(view, observed, lease, cluster)
+        _recreate_unclaimed_domain(view, lease, cluster)
+        if asks_first(view.placement) is None:
+            _recreate_pod_groups_of_running(view, lease, cluster)
+        return None
     if lost and (unclear := _drop_other_tries(view, cluster)):
         return unclear
     if unclear := _drop_domain(view, lease, cluster):
         return unclear
-    steps: list[Create] = []
-    if view.placement.nvlink and not observations.compute_domain_observed(view):
-        if unclear := _drop_pods(view, cluster):
-            return unclear
-        domain = view.renderer.compute_domain()
-        steps += [Create(COMPUTE_DOMAIN, (domain,))] if domain else []
-    steps += _missing_parents(view, _generations(view))
-    steps += _missing_pod_groups(view)
-    for step in steps:
-        if failure := create_objects(step, cluster=cluster):
-            return failure
-    if view.domain_uid and any(step.kind == COMPUTE_DOMAIN for step in steps):
-        record(lease, [DomainOfPods("")])  # until there are pods again, which claim channels of the new one
+    lacks_domain = view.placement.nvlink and not observations.compute_domain_observed(view)
+    if lacks_domain and (failure := _drop_pods(view, cluster) or _recreate_domain(view, lease, cluster)):
+        return failure
+    if failure := _recreate_pod_groups(view, lease, cluster):
+        return failure
     return _recreate_pods(view, observed, lost, lease, cluster) if lost else None
+
+
+def recreate_domain_before_room(
+    view: GroupView, lease: Lease, cluster: LeasedCluster
+) -> RequeueAfter | Retry | Failed | None:
+    """Create the ComputeDomain of a gang that waits for room again. Raises ClusterError, NameTaken."""
+    if not (view.placement.nvlink and view.awaits_room) or observations.observer_is_silent(view):
+        return None
+    if unclear := _drop_domain(view, lease, cluster):
+        return unclear
+    return None if observations.compute_domain_observed(view) else _recreate_domain(view, lease, cluster)
 
 
 def _drop_other_tries(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry | None:
@@ -128,16 +134,17 @@ def _drop_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Reque
             "The claim template of its ComputeDomain was deleted from outside before any claim was made from "
             "it: the ComputeDomain is made again."
         )
-        note = Note(key=f"domain:{domains[0].uid}", reason="ComputeDomainMadeAgain", message=message)
-        record(lease, [note])
-    waited = view.now - (view.row.created_in_cluster_at or view.now)
+        note = Note(key=_made_again_key(domains[0].uid), reason="ComputeDomainMadeAgain", message=message)
+        record(lease, [note, DomainOfPods(domains[0].uid)])
+    waited = view.now - (view.row.created_in_cluster_at or view.row.scheduling_start_time or view.now)
     return look_again(waited, first=SOON, most=SELDOM)
 
 
 def _domains_without_template(view: GroupView, cluster: LeasedCluster) -> Sequence[LiveObject]:
     """The group's ComputeDomain if it has lost its template and no pod has a claim or a node; else nothing.
 
-    Rows may lack a template that was made since, so the cluster itself is asked.
+    Rows may lack a template that was made since, so the cluster itself is asked. Before there are pods, a
+    ComputeDomain had its template if it is older than the wait for room.
     """
     if not view.placement.nvlink or observations.claim_template_observed(view):
         return ()
@@ -147,10 +154,18 @@ def _domains_without_template(view: GroupView, cluster: LeasedCluster) -> Sequen
     live = reader.before_create(())
     if live.template is not None or any(pod.node for pod in live.pods.values()):
         return ()
-    if all(pod.deleting for pod in live.pods.values()):
+    had_template = any(not pod.deleting for pod in live.pods.values())
+    if not (_is_older_than_wait(view, reader) if view.awaits_room else had_template):
         return ()
     claims = reader.claims(frozenset(live.pods), claim_names=None) if live.domains else ()
     return () if claims else list(live.domains.values())
+
+
+def _is_older_than_wait(view: GroupView, reader: GroupReader) -> bool:
+    domain = reader.domain_by_name()
+    created = read_instant(domain["metadata"].get("creationTimestamp")) if domain is not None else None
+    starts = [task.scheduling_start_time for task in view.scheduling if task.scheduling_start_time]
+    return created is not None and created <= min(starts, default=created)
 
 
 def _drop_pods(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry | None:
@@ -171,150 +186,120 @@ def _drop_pods(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry 
     return _delete(POD, targets, cluster, grace_seconds=0)
 
 
-def _missing_parents(view: GroupView, generations: Collection[int]) -> list[Create]:
-    """What stands above the pod groups and was not observed: nothing protects it, and pods wait for it."""
-    manifests = [parent for generation in sorted(generations) for parent in view.gangs[generation].parents]
-    observed = observations.parents(view) if manifests else frozenset()
-    by_kind: dict[Kind, list[Obj]] = {}
-    for obj in manifests:
-        if (obj["kind"], obj["metadata"]["name"]) not in observed:
-            by_kind.setdefault(kind_of(obj), []).append(obj)
-    return [Create(kind, objs) for kind, objs in by_kind.items()]
+def _recreate_unclaimed_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
+    """Create the ComputeDomain of a running group again, if no live task claims a channel of it.
+
+    No task needs it, so a refusal ends none and keeps nothing else of the group waiting. The next reconcile
+    tries again. Raises ClusterError.
+    """
+    if not view.placement.nvlink or not _is_old(view) or observations.compute_domain_observed(view):
+        return
+    if claims_channels(view) or not cluster.serves(COMPUTE_DOMAIN):
+        return
+    if refusal := _refusal(lambda: _recreate_domain(view, lease, cluster)):
+        note = _refused(view, "ComputeDomain", f"{_DOMAIN_GONE} It could not be made again. {refusal}")
+        record(lease, [note, DomainOfPods("")])
 
 
-def _generations(view: GroupView) -> list[int]:
-    return sorted({task.generation for task in view.tasks})
+def _refusal(create: Callable[[], Failed | Retry | None]) -> str:
+    """Create what no running task needs; why it could not be, empty if it was. Raises ClusterError."""
+    try:
+        failure = create()
+    except NameTaken as error:
+        return str(error)
+    except (RequestForbidden, ServerFault) as error:
+        return f"The cluster does not take it: {error}"
+    return failure.message if isinstance(failure, Failed) else failure.trouble if failure else ""
 
 
-def _missing_pod_groups(view: GroupView) -> list[Create]:
-    """The pod groups that were not observed; one of another generation is of no use to its pods."""
-    observed = {group["metadata"]["name"] for group in observations.pod_groups(view)}
-    return [
-        replace(step, objs=absent)
-        for step in _pod_groups(view)
-        if (absent := tuple(obj for obj in step.objs if obj["metadata"]["name"] not in observed))
-    ]
-
-
-def _pod_groups(view: GroupView) -> list[Create]:
-    kind = pod_group_kind(view.placement)
-    groups = tuple(group for generation in _generations(view) for group in view.gangs[generation].pod_groups)
-    return [Create(kind, requests(view, groups))] if kind is not None and groups else []
+def _refused(view: GroupView, kind: str, message: str) -> Note:
+    key = f"{kind}-refused:{view.row.attempt_number}"
+    return Note(key=key, reason=f"{kind}Refused", message=message, warning=True)
 
 
 def _recreate_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Failed | Retry | None:
-    """Create the ComputeDomain of a running group again, if no live task claims a channel of it.
+    """Create the ComputeDomain again, of which no pod uses a channel. Raises ClusterError, NameTaken.
 
     Rows may lack one that was made since, so the cluster itself is asked; one that is still ending is made
-    again once the observer reports its end. Raises ClusterError.
+    again once the observer reports its end.
     """
-    if not view.placement.nvlink or not _is_old(view) or observations.compute_domain_observed(view):
-        return None
-    if claims_channels(view) or not cluster.serves(COMPUTE_DOMAIN):
-        return None
     domain = view.renderer.compute_domain()
     if domain is None:
         return None
+    changes: list[Change] = [DomainOfPods("")] if view.domain_uid else []
     existing = GroupReader(cluster, view.uuid, view.placement).domain_by_name()
     if existing is None:
-        note = _made_again(view, domain, cluster)
-    elif has_same_owner(existing, domain):
-        if view.domain_uid:
-            record(lease, [DomainOfPods("")])  # nothing of the group is bound to the one before
-        return None
-    else:
-        message = f"Its ComputeDomain is gone. {taken_sentence(COMPUTE_DOMAIN, domain)}"
-        key = f"domain-taken:{existing['metadata']['uid']}"
-        note = Note(key=key, reason="ComputeDomainNameTaken", message=message, warning=True)
-    record(lease, [note, DomainOfPods("")])
-    return None
-
-
-def _made_again(view: GroupView, domain: Obj, cluster: LeasedCluster) -> Note:
-    """Create the ComputeDomain; what became of it.
-
-    No task needs it, so a refusal ends none and keeps nothing else of the group waiting. The next reconcile
-    tries again.
-    """
-    gone = "Its ComputeDomain was deleted from outside, and no task claims a channel of it."
-    try:
-        failure = create_objects(Create(COMPUTE_DOMAIN, (domain,)), cluster=cluster)
-        refusal = failure.message if isinstance(failure, Failed) else failure.trouble if failure else ""
-    except NameTaken as error:
-        refusal = str(error)
-    except (RequestForbidden, ServerFault) as error:
-        refusal = f"The cluster does not take it: {error}"
-    if not refusal:
-        key = f"domain:{view.now.isoformat()}"
-        return Note(key=key, reason="ComputeDomainMadeAgain", message=f"{gone} It is made again.")
-    key = f"domain-refused:{view.row.attempt_number}"
-    message = f"{gone} It could not be made again. {refusal}"
-    return Note(key=key, reason="ComputeDomainRefused", message=message, warning=True)
-
-
-def _recreate_pod_group(
-    view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster
-) -> Failed | Retry | None:
-    """Create the pod group of a running gang again, if one of its tasks still needs it for its place."""
-    waiting = [task for task in view.scheduling if _waits_since(task, observed, view.now)]
-    if not waiting or not edits_pod_groups(view) or observations.pod_groups(view):
-        return None
-    if edit.read(view, cluster) is not None:
-        return None
-    for step in _pod_groups(view):
-        if failure := create_objects(step, cluster=cluster):
+        if failure := create_objects(Create(COMPUTE_DOMAIN, (domain,)), cluster=cluster):
             return failure
-    message = (
-        "The pod group was deleted from outside: it was created again, so that the scheduler places "
-        f"{listing(task.name for task in waiting)}."
-    )
-    record(
-        lease, [Note(key=f"pod-group:{view.now.isoformat()}", reason="PodGroupMadeAgain", message=message)]
-    )
+        key = _made_again_key(view.domain_uid or view.now.isoformat())
+        message = f"{_DOMAIN_GONE} It is made again."
+        changes.append(Note(key=key, reason="ComputeDomainMadeAgain", message=message))
+    elif not has_same_owner(existing, domain):
+        raise NameTaken(taken_sentence(COMPUTE_DOMAIN, domain))
+    if changes:
+        record(lease, changes)
     return None
 
 
-def _recreate_parents(
-    view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster
-) -> Failed | Retry | None:
-    """Create again what stood above the pod groups of tasks that wait for a place beside running peers."""
-    waiting = [task for task in view.scheduling if _waits_since(task, observed, view.now)]
-    steps = _missing_parents(view, {task.generation for task in waiting})
+def _made_again_key(domain: str) -> str:
+    """Of the event about the ComputeDomain of this uid, be it gone or deleted to be made again."""
+    return f"domain:{domain}"
+
+
+def _recreate_pod_groups_of_running(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
+    """The same of a gang that runs, at least in part: a refusal ends no task. Raises ClusterError."""
+    if refusal := _refusal(lambda: _recreate_pod_groups(view, lease, cluster)):
+        message = f"What its scheduler knows the gang by was deleted from outside. {refusal}"
+        record(lease, [_refused(view, "PodGroup", message)])
+
+
+def _recreate_pod_groups(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Failed | Retry | None:
+    """Create the pod groups of live tasks again, and what stands above them. Raises ClusterError, NameTaken.
+
+    Rows may lack one that was made since, so the cluster itself is asked. One that is ending is still there.
+    """
     namespace = view.placement.terms.namespace
     gone = [
-        (step.kind, obj["metadata"]["name"])
-        for step in steps
-        for obj in step.objs
-        if cluster.get(step.kind, obj["metadata"]["name"], namespace=namespace) is None
+        (kind, obj)
+        for obj in _unobserved_pod_groups(view)
+        if not _is_there(obj, cluster.get(kind := kind_of(obj), obj["metadata"]["name"], namespace=namespace))
     ]
-    if not gone:
-        return None
-    for step in steps:
-        if failure := create_objects(step, cluster=cluster):
+    for kind, obj in gone:
+        if failure := create_objects(Create(kind, (obj,)), cluster=cluster):
             return failure
-    message = (
-        f"{listing(f'{kind.name} {name}' for kind, name in gone)} had been deleted from outside and is there "
-        f"again, so that the scheduler places {listing(task.name for task in waiting)}."
-    )
-    note = Note(key=f"parents:{view.now.isoformat()}", reason="PodGroupMadeAgain", message=message)
-    record(lease, [note])
+    if gone:
+        named = plain_listing(f"{kind.name} {obj['metadata']['name']}" for kind, obj in gone)
+        message = f"{named} had been deleted from outside and {agree(len(gone), 'is', 'are')} there again."
+        key = f"pod-groups:{view.now.isoformat()}"
+        record(lease, [Note(key=key, reason="PodGroupMadeAgain", message=message)])
     return None
 
 
-def _waits_since(task: TaskView, observed: ObservedPods, now: datetime) -> bool:
-    """Whether a waiting task has no node, for longer than an observer takes to report its pod group."""
-    pod, since = observed.pods.get(task.pod_name), task.scheduling_start_time
-    is_old = since is not None and now - since >= UNSEEN_GRACE
-    return is_old and pod is not None and not pod.node_name
+def _is_there(desired: Obj, existing: Obj | None) -> bool:
+    return existing is not None and has_same_owner(existing, desired)
+
+
+def _unobserved_pod_groups(view: GroupView) -> list[Obj]:
+    """The pod groups of tasks that have pods, after what stands above them, of which there is no row."""
+    if not _is_old(view) or pod_group_kind(view.placement) is None:
+        return []
+    observed = observations.names_of_pod_groups(view)
+    if observed and edits_pod_groups(view):  # there is only one: nothing has to be rendered
+        return []
+    generations = {task.generation for task in view.live if task.status in CREATED}
+    gangs = [view.gangs[number] for number in sorted(generations)]
+    pod_groups = requests(view, tuple(group for gang in gangs for group in gang.pod_groups))
+    parents = [parent for gang in gangs for parent in gang.parents]
+    return [
+        *(obj for obj in parents if (obj["kind"], obj["metadata"]["name"]) not in observed),
+        *(obj for obj in pod_groups if (POD_GROUP, obj["metadata"]["name"]) not in observed),
+    ]
 
 
 def next_missing_check(view: GroupView) -> datetime | None:
-    """When a missing object of a new gang, or of a task that is tried again, is no late report any more."""
-    begun = [view.row.created_in_cluster_at]
-    if view.status != TaskStatus.SCHEDULING:
-        begun += [task.scheduling_start_time for task in view.scheduling]
-    times = [since + UNSEEN_GRACE for since in begun if since is not None]
-    return min((time for time in times if time > view.now), default=None)
+    """When a missing object of a new gang can first be told apart from one not observed yet."""
+    created_at = view.row.created_in_cluster_at
+    return created_at + UNSEEN_GRACE if created_at is not None and not _is_old(view) else None
 
 
 def _recreate_pods(
@@ -341,8 +326,8 @@ def _recreate_pods(
         return failure
     times = sorted(str(observed.gone_at.get(task.pod_name)) for task in lost)
     message = (
-        f"The pods of {listing(task.name for task in lost)} were deleted from outside while the group waited "
-        "for its place: they were created again."
+        f"The pods of {listing(task.name for task in lost)} were deleted while the group waited for a place: "
+        "they were created again."
     )
     note = Note(key=f"again:{times[-1]}", reason="PodsMadeAgain", message=message)
     record(lease, [note, *([DomainOfPods(domain.uid)] if domain else [])])
