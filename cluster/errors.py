@@ -13,6 +13,7 @@ come from outside: they are made storable and cut at MESSAGE_CHARS. Source of th
 ``k8s.io/apimachinery`` ``meta/v1`` ``Status`` and ``StatusDetails``, Kubernetes 1.36.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,11 @@ MESSAGE_CHARS = 1000  # a refused pod can quote its whole spec; a log line or a 
 # An apply with a field that the schema lacks is answered with 500 (seen on 1.36). It is a refusal: asking
 # again will not help, and nothing was written.
 UNTYPED_APPLY = "failed to create typed patch object"
+
+# Of webhooks for admission (``webhook/errors``) and for conversion between versions of a definition.
+_WEBHOOK = re.compile(
+    r'failed calling (?:admission )?webhook ("[^"]+")|conversion webhook for (\S+ Kind=\w+)'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +172,12 @@ class ServerFault(ClusterError):
     code = "ServerFault"
 
 
+class WebhookUnanswered(ServerFault):
+    """A webhook that the server calls for such a request gave no answer; the server itself did."""
+
+    code = "WebhookUnanswered"
+
+
 def shorten(text: str) -> str:
     text = storable_text(text)
     return text if len(text) <= MESSAGE_CHARS else text[: MESSAGE_CHARS - 1] + "…"
@@ -195,10 +207,14 @@ def from_status(
         for c in details.get("causes") or ()
     )
     kind = _class_of(status, reason, details)
+    words = ""
     if message.startswith(UNTYPED_APPLY):
         kind = Invalid
+    elif kind is ServerFault and (webhook := _WEBHOOK.search(message)):
+        kind = WebhookUnanswered
+        words = f"webhook {webhook[1] or webhook[2]}, which the API server asks first, gave no answer. "
     return kind(
-        message,
+        words + message,
         request=request,
         status=status,
         reason=reason,

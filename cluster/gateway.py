@@ -42,6 +42,7 @@ from cluster.errors import (
     Expired,
     NotServed,
     ObjectNotFound,
+    ServerFault,
     WriteConflict,
 )
 from cluster.interface import (
@@ -364,7 +365,16 @@ class ClusterGateway:
             raise ClusterUnreachable("the reply has no date", request=str(request)) from failure
 
     def _json(self, request: api_requests.Request) -> Obj:
-        reply, body = self._send(request, timeout=self._patience(self._read_seconds))
+        try:
+            reply, body = self._send(request, timeout=self._patience(self._read_seconds))
+        except ClusterUnreachable as error:
+            if request.writes and isinstance(error.__cause__, ReadTimeoutError) and self._answers_reads():
+                message = (
+                    f"no reply within {self._read_seconds:g} seconds, although the API server answers reads; "
+                    "perhaps a webhook that it asks first gives no answer"
+                )
+                raise ServerFault(message, request=str(request), maybe_applied=True) from error
+            raise
         try:
             reply_object = decode(body)
         except ValueError as failure:
@@ -379,6 +389,14 @@ class ClusterGateway:
                 "the reply is not a JSON object", request=str(request), status=reply.status
             )
         return reply_object
+
+    def _answers_reads(self) -> bool:
+        """Whether the server answers what no webhook and no storage holds up."""
+        try:
+            self._send(api_requests.read("/version"), timeout=self._patience(self._connect_seconds))
+        except ClusterError:
+            return False
+        return True
 
     def _stream(self, request: api_requests.Request, *, silence: float | None) -> HttpStream:
         reply, _ = self._send(request, timeout=self._patience(silence), read_body=False)

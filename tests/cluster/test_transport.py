@@ -169,6 +169,15 @@ def test_every_request_can_be_found_in_the_audit_log(cluster, script):
     assert first["authorization"] == "Bearer secret"
 
 
+def test_a_write_that_a_server_leaves_unanswered_while_it_answers_reads_is_a_fault_of_it(way, script):
+    """Most likely a webhook hangs; the cluster itself is there."""
+    cluster = ClusterGateway(way, read_seconds=0.3)
+    script.replies += [Reply(hang=True), Reply(200, b'{"gitVersion": "v1.37.2"}')]
+    with pytest.raises(ServerFault, match="although the API server answers reads") as fault:
+        cluster.create(CONFIG_MAP, config_map("a"))
+    assert fault.value.maybe_applied
+
+
 # credentials
 
 

@@ -187,6 +187,9 @@ class ObservedGroup:
     trouble: str = ""
     """The error of the last reconcile."""
 
+    silent_scheduler: str = ""
+    """The type of its scheduler, where that is by a webhook of it that gives no answer."""
+
     compute_domains_unserved: bool = False
     """Whether the cluster does not serve ComputeDomains."""
 
@@ -320,8 +323,12 @@ def _before_the_scheduler(group: ObservedGroup) -> Reason | None:
         text = f'The cluster of backend "{group.backend}" does not serve ComputeDomains: {group.trouble}'
         return Reason(Why.NOT_SERVED, text, {"cluster": {"backend": group.backend, "said": group.trouble}})
     if group.trouble:
-        text = f"Its objects could not be created in the cluster; this is tried again: {group.trouble}"
-        return Reason(Why.NOT_MADE, text, {"cluster": {"backend": group.backend, "said": group.trouble}})
+        silent = group.silent_scheduler
+        scheduler = f'Scheduler "{silent}" does not answer. ' if silent else ""
+        failed = "Its objects could not be created in the cluster; this is tried again"
+        text = f"{scheduler}{failed}: {group.trouble}"
+        why = Why.SILENT if scheduler else Why.NOT_MADE
+        return Reason(why, text, {"cluster": {"backend": group.backend, "said": group.trouble}})
     return _of_template(group)
 
 

@@ -87,6 +87,7 @@ def reason_of(
         backend=view.placement.terms.backend,
         unreachable_since=_unreachable_since(view) if trouble and trouble.unreachable else None,
         trouble=trouble.trouble if trouble else "",
+        silent_scheduler=_silent_scheduler(view, trouble) if trouble else "",
         template=template,
         template_removed=bool(template) and view.row.created_in_cluster_at is not None,
         missing_levels=levels.lost,
@@ -112,6 +113,12 @@ def reason_of(
     if reason is None or view.row.attempt_number == 1 or reason.why == Why.ATTEMPT:
         return reason
     return replace(reason, text=f"Attempt {view.row.attempt_number} waits. {reason.text}")
+
+
+def _silent_scheduler(view: GroupView, trouble: Retry) -> str:
+    """The type of its scheduler, where a webhook of that gives no answer, by the address that is called."""
+    scheduler = view.placement.terms.scheduler_type
+    return scheduler if trouble.unanswered and scheduler in trouble.trouble.lower() else ""
 
 
 def _nodes_away(observed: ObservedPods) -> tuple[NodeAway, ...]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from cluster.errors import RequestForbidden
+from cluster.errors import RequestForbidden, from_status
 from cluster.kinds import COMPUTE_DOMAIN, CRD, NAMESPACE
 from pools import conditions, services, tasks
 from pools.clusters.capabilities import capabilities_of
@@ -15,7 +15,7 @@ from pools.services.observed import record_probe
 from scheduling.capabilities import Capability
 from scheduling.errors import InvalidSpec
 from tests.fakes.kai import kai_cluster, pod_group_crd
-from tests.fakes.kinds import KAI_TOPOLOGY, POD_GROUP
+from tests.fakes.kinds import KAI_POD_GROUP, KAI_TOPOLOGY, POD_GROUP
 
 pytestmark = pytest.mark.django_db
 
@@ -235,6 +235,15 @@ def test_a_cluster_that_drops_what_is_written_does_not_conform(cluster, monkeypa
     register()
     assert status("Conforms") == "False"
     assert "a dry run of a PodGroup lost spec.subGroups" in said("Conforms")
+
+
+def test_a_webhook_that_gives_no_answer_makes_no_cluster_unreachable(cluster):
+    """The API server has answered; whether it would take the object is not known."""
+    words = 'Internal error occurred: failed calling webhook "a.kai": context deadline exceeded'
+    cluster.fail(from_status({"message": words}, code=500), verb="create", kind=KAI_POD_GROUP, times=9)
+    register()
+    assert (status("Reachable"), status("Conforms")) == ("True", "Unknown")
+    assert 'webhook "a.kai", which the API server asks first, gave no answer' in said("Conforms")
 
 
 def test_an_address_cannot_move_to_another_cluster_under_running_groups(clusters, running):

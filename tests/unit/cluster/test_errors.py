@@ -32,7 +32,27 @@ REPLIES = {
         ),
         errors.Invalid,
     ),
-    "a failing webhook": (500, status(500, "InternalError"), errors.ServerFault),
+    "a fault": (500, status(500, "InternalError"), errors.ServerFault),
+    "a webhook that hangs": (
+        500,
+        status(
+            500, message='Internal error occurred: failed calling webhook "a.b": context deadline exceeded'
+        ),
+        errors.WebhookUnanswered,
+    ),
+    "a conversion webhook that is gone": (
+        500,
+        status(
+            500,
+            message="conversion webhook for kueue.x-k8s.io/v1beta1, Kind=Workload failed: Post x: refused",
+        ),
+        errors.WebhookUnanswered,
+    ),
+    "a webhook that refuses": (
+        403,
+        status(403, "Forbidden", message='admission webhook "a.b" denied the request: no'),
+        errors.RequestForbidden,
+    ),
     "a proxy without a backend": (503, b"<html>no healthy upstream</html>", errors.ServerFault),
     "a redirect": (302, b"", errors.ClusterUnreachable),
 }
@@ -48,7 +68,22 @@ def test_only_a_fault_of_the_server_leaves_a_write_in_doubt():
     doubtful = {
         case for case, (code, body, _) in REPLIES.items() if errors.from_reply(code, body).maybe_applied
     }
-    assert doubtful == {"a failing webhook", "a proxy without a backend"}
+    assert doubtful == {
+        "a fault",
+        "a webhook that hangs",
+        "a conversion webhook that is gone",
+        "a proxy without a backend",
+    }
+
+
+def test_a_webhook_that_gives_no_answer_is_named_before_the_servers_words():
+    for case, name in (
+        ("a webhook that hangs", 'webhook "a.b"'),
+        ("a conversion webhook that is gone", "webhook kueue.x-k8s.io/v1beta1, Kind=Workload"),
+    ):
+        code, body, _ = REPLIES[case]
+        error = errors.from_reply(code, body)
+        assert error.message.startswith(f"{name}, which the API server asks first, gave no answer. ")
 
 
 def test_a_refusal_names_the_fields():

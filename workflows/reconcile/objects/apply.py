@@ -19,6 +19,7 @@ from cluster.errors import (
     Invalid,
     NotServed,
     TooManyRequests,
+    WebhookUnanswered,
 )
 from cluster.interface import Deletion, Obj, WriteOutcome, WriteResult
 from cluster.kinds import POD, Kind
@@ -176,4 +177,4 @@ def retry_for(error: ClusterError) -> Retry:
     if isinstance(error, ClusterUnreachable):
         return Retry(trouble=f"The cluster does not answer: {error.message}", unreachable=True)
     after = (error.retry_after or 0.0) if isinstance(error, TooManyRequests) else 0.0
-    return Retry(trouble=str(error), after=after)
+    return Retry(trouble=str(error), after=after, unanswered=isinstance(error, WebhookUnanswered))

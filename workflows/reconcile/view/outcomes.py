@@ -38,7 +38,8 @@ class Failed:
 class Retry:
     """It did not work now. ``trouble`` is for people; ``slow`` where only a person can remove the cause.
 
-    ``unserved``: the cause is a kind that the cluster does not serve.
+    ``unserved``: the cause is a kind that the cluster does not serve; ``unanswered``: a webhook of it that
+    gives no answer.
     """
 
     label: ClassVar[str] = "retry"
@@ -47,6 +48,7 @@ class Retry:
     slow: bool = False
     unreachable: bool = False
     unserved: bool = False
+    unanswered: bool = False
     after: float = 0.0
 
 
