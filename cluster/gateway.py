@@ -324,9 +324,10 @@ class ClusterGateway:
         return self._stream(api_requests.read(path, query), silence=None if follow else self._read_seconds)
 
     def follow_log(
-        self, pod: str, *, namespace: str, tail_lines: int | None = None
+        self, pod: str, *, namespace: str, container: str = "", tail_lines: int | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        query = {"follow": "true"} | ({} if tail_lines is None else {"tailLines": str(tail_lines)})
+        query = {"follow": "true"} | ({"container": container} if container else {})
+        query |= {} if tail_lines is None else {"tailLines": str(tail_lines)}
         path = api_requests.path_of(POD, namespace=namespace, name=pod) + "/log"
         return log_stream.opened(
             self._access, api_requests.read(path, query), connect_seconds=self._connect_seconds

@@ -192,9 +192,9 @@ class GuardedCluster:
         )
 
     def follow_log(
-        self, pod: str, *, namespace: str, tail_lines: int | None = None
+        self, pod: str, *, namespace: str, container: str = "", tail_lines: int | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self._cluster.follow_log(pod, namespace=namespace, tail_lines=tail_lines)
+        return self._cluster.follow_log(pod, namespace=namespace, container=container, tail_lines=tail_lines)
 
     def read_crd_schema(self, kind: Kind) -> Obj | None:
         return self._cluster.read_crd_schema(kind)

@@ -225,10 +225,13 @@ class ClusterApi(Protocol):
         previous: bool = False,
         timestamps: bool = False,
     ) -> Stream[bytes]:
-        """A pod's log in chunks as they come, not in lines. ObjectNotFound if there is no such pod."""
+        """A pod's log in chunks as they come, not in lines. ObjectNotFound if there is no such pod.
+
+        Without ``container`` a pod of several is refused (Invalid).
+        """
 
     def follow_log(
-        self, pod: str, *, namespace: str, tail_lines: int | None = None
+        self, pod: str, *, namespace: str, container: str = "", tail_lines: int | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """A pod's log on an event loop, in chunks as they come, until it ends. ObjectNotFound as ``logs``."""
 

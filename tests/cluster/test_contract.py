@@ -525,6 +525,14 @@ def test_logs_of_a_missing_pod_say_so(cluster, namespace):
         cluster.logs("nope", namespace=namespace, tail_lines=5)
 
 
+def test_the_log_of_a_pod_of_several_containers_needs_the_name_of_one(cluster, namespace):
+    pods_allowed(cluster, namespace)
+    several = [{"name": name, "image": "registry.k8s.io/pause:3.9"} for name in ("task", "injected")]
+    cluster.create(POD, pod(namespace, "two", containers=several))
+    with pytest.raises(Invalid, match="container name must be specified"):
+        list(cluster.logs("two", namespace=namespace))
+
+
 def test_a_log_of_a_missing_pod_cannot_be_followed(cluster, namespace):
     async def follow():
         async with cluster.follow_log("nope", namespace=namespace, tail_lines=5) as log:

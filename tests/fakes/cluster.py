@@ -404,17 +404,29 @@ class FakeCluster:
             [(each.namespace, each.name, lambda each=each: deletion(each)) for each in targets], deadline
         )
 
-    def logs(self, pod: str, *, namespace: str, tail_lines: int | None = None, **_other: Any) -> FakeLog:
+    def logs(
+        self, pod: str, *, namespace: str, container: str = "", tail_lines: int | None = None, **_other: Any
+    ) -> FakeLog:
         with self._call("logs", POD, namespace, pod) as key:
             if key not in self._store:
                 raise _not_found(POD, pod)
+            spec = self._store[key].get("spec") or {}
+            names = [each["name"] for each in spec.get("containers") or ()]
+            if len(names) > 1 and not container:
+                raise errors.Invalid(
+                    f"a container name must be specified, choose one of: {names}", status=400
+                )
+            if container and container not in names:
+                raise errors.Invalid(f"container {container} is not valid for pod {pod}", status=400)
             text = self._store[key]["metadata"].get("annotations", {}).get("fake/log", "")
             kept = text.splitlines(keepends=True)
             return FakeLog("".join(kept if tail_lines is None else kept[-tail_lines:]).encode())
 
     @asynccontextmanager
-    async def follow_log(self, pod: str, *, namespace: str, tail_lines: int | None = None):
-        stream = self.logs(pod, namespace=namespace, tail_lines=tail_lines, follow=True)
+    async def follow_log(
+        self, pod: str, *, namespace: str, container: str = "", tail_lines: int | None = None
+    ):
+        stream = self.logs(pod, namespace=namespace, container=container, tail_lines=tail_lines, follow=True)
         try:
             yield _in_threads(iter(stream))
         finally:

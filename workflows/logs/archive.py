@@ -33,6 +33,7 @@ from django.db import connection
 from cluster.errors import ClusterError, ClusterUnreachable, Invalid, ObjectNotFound, WriteConflict
 from cluster.interface import ClusterApi, Stream
 from pools.selectors import workflow_limits
+from scheduling import names
 from scheduling.sentences import in_seconds
 from workflows.logs.errors import StoreFailed
 from workflows.logs.store import LogStore, installed_store, name_of
@@ -57,6 +58,7 @@ class UnreadLog:
     pod_name: str
     node_name: str
     namespace: str
+    container: str
     name: str
 
 
@@ -104,7 +106,8 @@ def keep_ended(tasks: Sequence[int], *, cluster: ClusterApi, seconds: float) -> 
 
 
 _UNREAD = """
-    SELECT t.id, t.pod_name, t.node_name, g.placement ->> 'namespace', g.workflow_id, t.task_uuid, t.retry_id
+    SELECT t.id, t.pod_name, t.node_name, g.placement ->> 'namespace', g.workflow_id, t.task_uuid, t.retry_id,
+           t.name
       FROM workflows_task AS t JOIN workflows_taskgroup AS g ON g.uuid = t.group_id WHERE t.log_state = ''
 """
 _OF_PODS = f"{_UNREAD} AND t.group_id = %s AND t.pod_name = ANY(%s)"
@@ -127,9 +130,10 @@ def _unread_logs(query: str, values: Sequence[Any]) -> list[UnreadLog]:
                 pod_name=pod,
                 node_name=node,
                 namespace=namespace,
+                container=names.container(task_name),
                 name=name_of(workflow=workflow, task_uuid=task, retry_id=retry),
             )
-            for pk, pod, node, namespace, workflow, task, retry in cursor.fetchall()
+            for pk, pod, node, namespace, workflow, task, retry, task_name in cursor.fetchall()
         ]
         if logs:
             cursor.execute(_BEGIN, [[unread.name for unread in logs], [unread.pk for unread in logs]])
@@ -195,7 +199,11 @@ class _Turn:
     def _content(self, unread: UnreadLog) -> bytes:
         most: int = settings.ENV.log_bytes
         stream = self.cluster.logs(
-            unread.pod_name, namespace=unread.namespace, tail_lines=self.lines, limit_bytes=READ_MOST
+            unread.pod_name,
+            namespace=unread.namespace,
+            container=unread.container,
+            tail_lines=self.lines,
+            limit_bytes=READ_MOST,
         )
         with self.lock:
             self.open[unread.pk] = stream

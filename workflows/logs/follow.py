@@ -33,6 +33,7 @@ from django.db import close_old_connections
 
 from cluster.errors import ClusterError
 from cluster.interface import ClusterApi
+from scheduling import names
 from scheduling.sentences import in_seconds
 from workflows.lifecycle.statuses import BACKLOG, TERMINAL
 from workflows.logs.read import is_over, kept_lines, marked, pod_namespace
@@ -167,6 +168,7 @@ class _Follower:
             async with self.cluster.follow_log(
                 task.pod_name,
                 namespace=pod_namespace(task),
+                container=names.container(task.name),
                 tail_lines=0 if reader.again else self.request.lines,
             ) as chunks:
                 async for chunk in chunks:

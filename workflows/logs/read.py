@@ -16,6 +16,7 @@ from django.db.models import QuerySet
 
 from cluster.errors import ClusterError, ClusterUnreachable, ObjectNotFound
 from cluster.interface import ClusterApi
+from scheduling import names
 from workflows.lifecycle.statuses import BACKLOG, LIVE_ORDER, TaskStatus
 from workflows.logs.errors import StoreFailed
 from workflows.logs.store import installed_store, name_of
@@ -104,7 +105,12 @@ def _task_lines(task: Task, *, cluster: ClusterApi, request: LogRequest) -> Iter
 
 def _pod_lines(task: Task, *, cluster: ClusterApi, request: LogRequest) -> Iterator[bytes]:
     try:
-        with cluster.logs(task.pod_name, namespace=pod_namespace(task), tail_lines=request.lines) as chunks:
+        with cluster.logs(
+            task.pod_name,
+            namespace=pod_namespace(task),
+            container=names.container(task.name),
+            tail_lines=request.lines,
+        ) as chunks:
             yield from whole_lines(chunks)
     except ObjectNotFound:
         task.refresh_from_db(fields=["log_state", "log_note"])  # it may have gone into the store just now

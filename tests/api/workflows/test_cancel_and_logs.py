@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 
 from cluster.kinds import POD
 from pools.clusters import connect
+from scheduling import names
 from tests.error_shape import assert_error_shape
 from tests.factories import TaskFactory, TaskGroupFactory
 from tests.fakes.cluster import FakeCluster
@@ -120,7 +121,7 @@ def run(cluster, task, text):
     """A pod of this task that has said something."""
     pod = {
         "metadata": {"name": task.pod_name, "namespace": "osmo", "annotations": {"fake/log": text}},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
+        "spec": {"containers": [{"name": names.container(task.name), "image": "i"}]},
     }
     cluster.put(POD, pod)
 
