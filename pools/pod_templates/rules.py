@@ -4,7 +4,7 @@ The service writes fields of a pod to find it, to schedule it and to delete it. 
 would silently be overruled, so it is refused. Also refused: what hides nodes without being counted (a
 required node affinity), what belongs to the user (image and command), GPUs beside those that the task asks
 for (the channel of a ComputeDomain and the fit of a gang depend on them), and further containers, because a
-pod ends when its last container ends. A sidecar is an init container that always restarts.
+pod holds its node until its last container ends. A sidecar is an init container that always restarts.
 """
 
 import json

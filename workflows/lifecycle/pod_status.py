@@ -4,7 +4,7 @@ The table is OSMO's (its codes are what exit actions are written for): below 256
 and 999 for containers that cannot start, 3001 backend, 3003 start error, 3004 evicted, 3005 start timeout,
 3006 preempted, 4000 unknown. Differences, each because one container runs here and no helper beside it: no
 codes of helpers (255, 1000 and 2000 added), and a pod that has a node is INITIALIZING, since it has left the
-queue.
+queue. Containers that the cluster put into the pod decide no end; those before the task's own may prevent it.
 
 ``start_timeout`` is how long a pod may take to start on its node: OSMO's ``max_pod_restart_limit``. It counts
 from the moment the pod got its node, whatever its containers do, so tries to start that follow each other
@@ -56,6 +56,7 @@ OF_THE_ROOM = frozenset(
 """Evidence of losses that hit a gang as a whole: no task of it is tried again alone."""
 NO_TRACES = DeletionTraces()
 
+INJECTED = "which the cluster put into its pod"
 CONFIG_ERROR_GRACE = timedelta(minutes=10)
 LOST_CONTAINER_GRACE = timedelta(minutes=30)
 _WAITING_FAILS: Mapping[str, tuple[TaskStatus, int]] = {
@@ -335,6 +336,8 @@ def _containers_failed(pod: PodSeen, now: datetime) -> PodReading:
     """The end of a pod by its own containers, as far as they say one."""
     pod_message = str(pod.digest.get("message") or "")
     ended = [c for c in _containers(pod) if c.get("state") == "terminated"]
+    if all(c.get("init") for c in ended) and (injected := _failed_init(pod)):
+        return injected
     if (own := start_barrier_of(pod)) and own.get("state") == "terminated" and own.get("exit"):
         return _barrier_failed(own)
     if killed := next((c for c in ended if c.get("reason") == "OOMKilled"), None):
@@ -352,6 +355,19 @@ def _containers_failed(pod: PodSeen, now: datetime) -> PodReading:
         f": {detail}" if detail else "."
     )
     return PodReading(status=TaskStatus.FAILED, code=code, message=message)
+
+
+def _failed_init(pod: PodSeen) -> PodReading | None:
+    """The end of a task that never began, because of a container that the cluster put before it."""
+    for container in injected_inits(pod):
+        if container.get("state") == "terminated" and container.get("exit"):
+            detail = str(container.get("message") or container.get("reason") or "")
+            message = (
+                f"Init container {container.get('name')}, {INJECTED}, ended with exit code "
+                f"{container['exit']}, so nothing of the task ran" + (f": {detail}" if detail else ".")
+            )
+            return PodReading(status=TaskStatus.FAILED_START_ERROR, code=START_ERROR_CODE, message=message)
+    return None
 
 
 def _by_its_node(pod: PodSeen, end: NodeEnd, words: str) -> PodReading:
@@ -395,14 +411,18 @@ def _lost(pod: PodSeen, container: Mapping[str, Any], now: datetime) -> PodReadi
 
 def _starting(pod: PodSeen, now: datetime) -> PodReading | None:
     """A status that follows from a waiting container, if any."""
-    for container in _containers(pod):
+    for container in (*_containers(pod), *injected_inits(pod)):
         if container.get("state") != "waiting":
             continue
         reason = str(container.get("reason") or "")
         detail = str(container.get("message") or "")
         if reason in _WAITING_FAILS:
             status, code = _WAITING_FAILS[reason]
-            return PodReading(status=status, code=code, message=f"{reason}: {detail}".strip(": "))
+            message = f"{reason}: {detail}".strip(": ")
+            if container.get("injected"):
+                name = container.get("name")
+                message = f"Init container {name}, {INJECTED}, cannot start. {message}"
+            return PodReading(status=status, code=code, message=message)
         if reason == "CreateContainerConfigError":
             return _misconfigured(pod, f"{reason}: {detail}".strip(": "), now)
     return None
@@ -431,7 +451,9 @@ def _live(pod: PodSeen, now: datetime, start_timeout: timedelta) -> PodReading:
 
 def not_started(pod: PodSeen, start_timeout: timedelta) -> PodReading:
     """The end of a task whose pod has not started in time, with what its containers wait for."""
-    waits = [_wait(container) for container in _containers(pod) if container.get("state") == "waiting"]
+    containers = pod.digest.get("containers") or ()
+    waits = [hanging_sentence(str(c.get("name"))) for c in hanging_inits(pod)]
+    waits += [_wait(container) for container in containers if container.get("state") == "waiting"]
     seconds = in_seconds(start_timeout.total_seconds())
     if waits_at_barrier(pod):
         waits = ["Its start barrier still waits for the addresses of its peers."]
@@ -439,11 +461,21 @@ def not_started(pod: PodSeen, start_timeout: timedelta) -> PodReading:
     return PodReading(status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, message=message)
 
 
+def hanging_inits(pod: PodSeen) -> Sequence[Mapping[str, Any]]:
+    """Containers that the cluster put before the task's and that have not ended yet."""
+    return [c for c in injected_inits(pod) if c.get("state") == "running"]
+
+
+def hanging_sentence(container: str) -> str:
+    return f"Init container {container}, {INJECTED}, has not ended yet."
+
+
 def _wait(container: Mapping[str, Any]) -> str:
     """Why a container waits, in a sentence; the kubelet's words name an image, a volume or a claim."""
     detail = str(container.get("message") or "").rstrip(".")
     reason = str(container.get("reason") or "ContainerCreating")
-    return f"Container {container.get('name')} waits ({reason}{f': {detail}' if detail else ''})."
+    name = f"{container.get('name')}, {INJECTED}," if container.get("injected") else container.get("name")
+    return f"Container {name} waits ({reason}{f': {detail}' if detail else ''})."
 
 
 def placed_at(pod: PodSeen) -> datetime | None:
@@ -459,7 +491,14 @@ def _true_conditions(pod: PodSeen) -> Iterable[Mapping[str, Any]]:
 
 
 def _containers(pod: PodSeen) -> Sequence[Mapping[str, Any]]:
-    return pod.digest.get("containers") or ()
+    """The task's own: its user's, and those of its pool's templates."""
+    return [c for c in pod.digest.get("containers") or () if not c.get("injected")]
+
+
+def injected_inits(pod: PodSeen) -> Sequence[Mapping[str, Any]]:
+    """Containers that the cluster put into the pod and without whose end no other begins."""
+    containers = pod.digest.get("containers") or ()
+    return [c for c in containers if c.get("init") and c.get("injected") == "container"]
 
 
 def _backend(

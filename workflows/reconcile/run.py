@@ -36,6 +36,7 @@ from workflows.reconcile.assess.follow import (
     follow,
 )
 from workflows.reconcile.assess.unforeseen import note_recovery, note_unforeseen
+from workflows.reconcile.end.kept_pods import delete_kept_pods
 from workflows.reconcile.end.teardown import STUCK_AFTER, clear, stuck_changes, take_down, waited_for
 from workflows.reconcile.form.chosen_domains import DomainChoice, better_choice, first_choice
 from workflows.reconcile.form.pinning import advance_pins
@@ -66,6 +67,7 @@ from workflows.reconcile.observe.busy_nodes import with_busy_nodes
 from workflows.reconcile.observe.domain_health import record_domain_health
 from workflows.reconcile.observe.node_health import record_node_health
 from workflows.reconcile.observe.placement_result import record_placement_result
+from workflows.reconcile.observe.pod_changes import record_pod_changes
 from workflows.reconcile.repair.ended_peers import name_ended_peers
 from workflows.reconcile.repair.recreate import (
     next_missing_check,
@@ -336,6 +338,7 @@ class Reconciliation:
         check = record_domain_health(view, observed, self.lease, self.cluster)
         self.domain = check.health
         record_node_health(view, observed, self.lease)
+        record_pod_changes(view, observed, self.lease)
         name_ended_peers(view, observed, self.cluster)
         report_ready(view, self.lease, self.cluster)
         woken = None if silent else wake_preemptor(view, self.lease, self.cluster)
@@ -378,7 +381,8 @@ class Reconciliation:
         progress = advance_patience(view, observed, silent=silent, lease=lease, cluster=cluster)
         if progress.moved:
             return None
-        return progress.at, resize(view, observed, silent=silent, lease=lease, cluster=cluster)
+        at = resize(view, observed, silent=silent, lease=lease, cluster=cluster)
+        return delete_kept_pods(view, lease, cluster, self.archive) or (progress.at, at)
 
     def _assess(self, view: GroupView, observed: ObservedPods) -> Assessment:
         return follow(

@@ -20,6 +20,7 @@ from workflows.services.steps import Steps
 from workflows.values.placement import TRIED_AGAIN
 
 NODES_HEALTHY = "NodesHealthy"
+PODS_CHANGED = "PodsChanged"
 MOST_NODES = 1000
 MOST_NAMED = 5
 
@@ -56,7 +57,7 @@ def begin(change: NewAttempt, steps: Steps) -> None:
         preference_levels=None,
         proposed_easing=None,
         placement_result=None,
-        conditions=conditions.without(group.conditions, (NVLINK_READY, NODES_HEALTHY)),
+        conditions=conditions.without(group.conditions, (NVLINK_READY, NODES_HEALTHY, PODS_CHANGED)),
         searched_capacity="",
         placement={**group.placement, "version": max(group.placement["version"], TRIED_AGAIN)},
     )

@@ -9,8 +9,8 @@ A digest leaves out empty fields. Texts come from outside and are cut.
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -23,6 +23,7 @@ from scheduling.nodes.channels import node_with_channel
 from scheduling.nodes.node_health import MOST_CONDITIONS, MOST_TYPE, READY
 from scheduling.topology.levels import HOSTNAME_LABEL
 from web.times import read_instant
+from workflows.values.pod_changes import SENT_ANNOTATION, compare
 
 Json = dict[str, Any]
 
@@ -80,6 +81,8 @@ class PodSeen:
     uid: str
     group_uuid: UUID
     phase: str
+    """By its own containers, whatever those do that the cluster put into it."""
+
     node_name: str = ""
     pod_ip: str = ""
     deleting: bool = False
@@ -221,13 +224,23 @@ def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
     group, notes = group_of(metadata), metadata.get("annotations") or {}
     if group is None:
         return None
+    spec = obj.get("spec") or {}
+    comparison = compare(notes.get(SENT_ANNOTATION), spec)
+    containers = [
+        *(_container(c, init=True) for c in status.get("initContainerStatuses") or ()),
+        *(_container(c, init=False) for c in status.get("containerStatuses") or ()),
+    ]
+    phase = status.get("phase") or "Pending"
+    if comparison.injected:
+        _mark_injected(containers, comparison.injected, spec)
+        phase = _own_phase(phase, str(status.get("reason") or ""), containers)
     return PodSeen(
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
         uid=metadata["uid"],
         group_uuid=group,
-        phase=status.get("phase") or "Pending",
-        node_name=(obj.get("spec") or {}).get("nodeName") or "",
+        phase=phase,
+        node_name=spec.get("nodeName") or "",
         pod_ip=status.get("podIP") or "",
         deleting="deletionTimestamp" in metadata,
         resource_version=_version(metadata),
@@ -238,20 +251,55 @@ def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
             reason=status.get("reason"),
             message=_cut(status.get("message")),
             conditions=[_condition(c) for c in status.get("conditions") or () if _matters(c)],
-            containers=[
-                *(_container(c, init=True) for c in status.get("initContainerStatuses") or ()),
-                *(_container(c, init=False) for c in status.get("containerStatuses") or ()),
-            ],
+            containers=containers,
+            changes=[asdict(change) for change in comparison.changes],
+            kept_by=_kept_by(phase, containers) if phase != (status.get("phase") or "Pending") else None,
             claims=[
                 str(claim["resourceClaimName"])
                 for claim in status.get("resourceClaimStatuses") or ()
                 if claim.get("resourceClaimName")
             ],
-            assigned=_assigned(obj.get("spec") or {}),
+            assigned=_assigned(spec),
             pins=_short(notes.get(PINS_ANNOTATION)),
             ended=text_digest(notes.get(ENDED_ANNOTATION)),
         ),
     )
+
+
+def _mark_injected(containers: Sequence[Json], injected: Collection[str], spec: Mapping[str, Any]) -> None:
+    """Mark containers that the cluster put into the pod; sidecars are those that always restart."""
+    always = {c["name"] for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
+    for container in containers:
+        if container.get("name") in injected:
+            container["injected"] = "sidecar" if container["name"] in always else "container"
+
+
+def _own_phase(phase: str, reason: str, containers: Sequence[Mapping[str, Any]]) -> str:
+    """The phase that the pod would have without the containers that were put into it.
+
+    A kubelet that ends or refuses a pod gives a reason, and its word stands.
+    """
+    states = [
+        (container.get("state"), container.get("exit"))
+        for container in containers
+        if not container.get("init") and not container.get("injected")
+    ]
+    if not states or (phase == "Failed" and reason):
+        return phase
+    if all(state == "terminated" for state, _ in states):
+        return "Succeeded" if all(code == 0 for _, code in states) else "Failed"
+    return "Running" if any(state == "running" for state, _ in states) else phase
+
+
+def _kept_by(phase: str, containers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The containers by which a pod stays although its own have ended; its kubelet ends sidecars."""
+    if phase not in ("Succeeded", "Failed"):
+        return []
+    return [
+        str(container.get("name"))
+        for container in containers
+        if container.get("injected") == "container" and container.get("state") != "terminated"
+    ]
 
 
 def _assigned(spec: Mapping[str, Any]) -> str | None:

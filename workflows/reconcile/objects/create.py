@@ -68,6 +68,7 @@ from workflows.services.lease import Lease
 from workflows.services.record import record
 from workflows.values.observation import PINS_ANNOTATION
 from workflows.values.placement import TaskTry
+from workflows.values.pod_changes import SENT_ANNOTATION, sent_text
 
 ROUNDS = 6
 POLL_SECONDS = 1.0
@@ -303,7 +304,7 @@ def desired_group(
 
     def render(task_try: TaskTry) -> Obj:
         pod = preferred.lead(renderer.pod(task_try, ended=ended), task_try)
-        return _pinned(pod, pins.of(task_try), task_try)
+        return _signed(_pinned(pod, pins.of(task_try), task_try))
 
     return DesiredGroup(
         namespace=view.placement.terms.namespace,
@@ -370,6 +371,13 @@ def _pinned(pod: Obj, pins: dict[str, str], task_try: TaskTry) -> Obj:
     if task_try.replaces:
         annotations = pod["metadata"].get("annotations") or {}
         pod["metadata"]["annotations"] = {**annotations, PINS_ANNOTATION: pins_text(pins)}
+    return pod
+
+
+def _signed(pod: Obj) -> Obj:
+    """Note on a pod what is sent of it, so that what the cluster changes shows."""
+    metadata = pod["metadata"]
+    metadata["annotations"] = {**metadata.get("annotations", {}), SENT_ANNOTATION: sent_text(pod["spec"])}
     return pod
 
 

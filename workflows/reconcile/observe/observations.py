@@ -290,6 +290,15 @@ def claims_of(view: GroupView, pod_names: Collection[str]) -> list[str] | None:
     return [name for names in claims for name in names] if len(claims) == len(pod_names) else None
 
 
+def kept_pods(view: GroupView, pod_names: Collection[str]) -> list[PodSeen]:
+    """Those of these pods that stay although their own containers have ended (``digest.kept_by``)."""
+    rows = ObservedPod.objects.filter(
+        **_home(view), group_uuid=view.uuid, absent=False, deleting=False, digest__has_key="kept_by"
+    )
+    columns = rows.order_by("name").values(*POD_COLUMNS)
+    return [pod for row in columns if (pod := PodSeen(**row)).name in pod_names]
+
+
 def _nodes_gone(view: GroupView, pods: Mapping[str, PodSeen]) -> frozenset[str]:
     """Nodes of absent pods that were removed from the cluster, as far as its nodes are known.
 
