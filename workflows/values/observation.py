@@ -31,6 +31,7 @@ MAX_TEXT = 500
 DOMAIN_LABEL = "resource.nvidia.com/computeDomain"
 DISRUPTION = "DisruptionTarget"
 PREEMPTED = "PreemptionByScheduler"
+_ENDED = ("Succeeded", "Failed")
 MEMBERS_ANNOTATION = "osmo.nvidia.com/members"
 """On a pod group whose minimums were changed: a digest of the tasks that they count."""
 
@@ -253,7 +254,7 @@ def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
             conditions=[_condition(c) for c in status.get("conditions") or () if _matters(c)],
             containers=containers,
             changes=[asdict(change) for change in comparison.changes],
-            kept_by=_kept_by(phase, containers) if phase != (status.get("phase") or "Pending") else None,
+            kept_by=_kept_by(spec, comparison.injected, containers) if _lasts(phase, status) else None,
             claims=[
                 str(claim["resourceClaimName"])
                 for claim in status.get("resourceClaimStatuses") or ()
@@ -291,15 +292,18 @@ def _own_phase(phase: str, reason: str, containers: Sequence[Mapping[str, Any]])
     return "Running" if any(state == "running" for state, _ in states) else phase
 
 
-def _kept_by(phase: str, containers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The containers by which a pod stays although its own have ended; its kubelet ends sidecars."""
-    if phase not in ("Succeeded", "Failed"):
-        return []
-    return [
-        str(container.get("name"))
-        for container in containers
-        if container.get("injected") == "container" and container.get("state") != "terminated"
-    ]
+def _lasts(phase: str, status: Mapping[str, Any]) -> bool:
+    """Whether a pod stays although its own containers have ended."""
+    return phase in _ENDED and (status.get("phase") or "Pending") not in _ENDED
+
+
+def _kept_by(
+    spec: Mapping[str, Any], injected: Collection[str], containers: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """The injected containers that have not ended; without sidecars, which its kubelet ends."""
+    ended = {container.get("name") for container in containers if container.get("state") == "terminated"}
+    names = (str(container["name"]) for container in spec.get("containers") or ())
+    return [name for name in names if name in injected and name not in ended]
 
 
 def _assigned(spec: Mapping[str, Any]) -> str | None:
