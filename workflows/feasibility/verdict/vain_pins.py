@@ -30,7 +30,7 @@ def place_sentence(
     if chooses_domains(capabilities) or is_lost(snapshot, pinned):
         at = renewable_at(times)
     elif len(times) >= MOST_CHANGES:
-        return f"{place} There is room elsewhere, but its place was chosen {len(times)} times: it keeps the last."
+        return f"{place} There is room elsewhere, but after {len(times)} choices it keeps the last."
     else:
         at = changeable_at(times)
     when = "now" if at is None or at <= now else f"at {at:%H:%M:%S} UTC"

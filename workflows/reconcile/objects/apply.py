@@ -18,6 +18,7 @@ from cluster.errors import (
     ClusterUnreachable,
     Invalid,
     NotServed,
+    RequestForbidden,
     TooManyRequests,
     WebhookUnanswered,
 )
@@ -177,4 +178,9 @@ def retry_for(error: ClusterError) -> Retry:
     if isinstance(error, ClusterUnreachable):
         return Retry(trouble=f"The cluster does not answer: {error.message}", unreachable=True)
     after = (error.retry_after or 0.0) if isinstance(error, TooManyRequests) else 0.0
-    return Retry(trouble=str(error), after=after, unanswered=isinstance(error, WebhookUnanswered))
+    return Retry(
+        trouble=str(error),
+        after=after,
+        unanswered=isinstance(error, WebhookUnanswered),
+        refused=isinstance(error, RequestForbidden | WebhookUnanswered),
+    )

@@ -29,6 +29,7 @@ from workflows.reconcile.objects.apply import Applied, apply, create_objects
 from workflows.reconcile.objects.domains import DomainPins, check_composites, check_domains, pins_text
 from workflows.reconcile.objects.lost_pods import PodsAway, pods_away
 from workflows.reconcile.objects.other_queues import elsewhere
+from workflows.reconcile.objects.partial_gangs import give_back
 from workflows.reconcile.objects.placed_gangs import placed_together
 from workflows.reconcile.objects.plan import (
     Create,
@@ -190,7 +191,7 @@ def _in_rounds(
         steps = (*plan.steps, *away.steps(namespace=view.placement.terms.namespace))
         applied = apply(steps, cluster=cluster, archive=archive, grace_seconds=None)
         if not isinstance(applied, Applied):
-            return applied
+            return _without_parts(view, applied, lease, cluster)
         if not plan.wait:
             domain = observed.domains.get(names.compute_domain(view.uuid))  # there before its template was
             gone = sum(task.name in placed and task.pod_name not in observed.pods for task in desired.tasks)
@@ -199,6 +200,14 @@ def _in_rounds(
         if not steps:
             return _made_meanwhile(view, desired, observed, plan) or _wait(plan, away)
     return RequeueAfter(seconds=POLL_SECONDS)
+
+
+def _without_parts(
+    view: GroupView, outcome: Retry | Failed, lease: Lease, cluster: LeasedCluster
+) -> Retry | Failed:
+    """The outcome, after a gang that the cluster refuses in part has given back the rest."""
+    is_refused = isinstance(outcome, Retry) and outcome.refused
+    return give_back(view, outcome, lease, cluster) if is_refused else outcome
 
 
 def _plan(

@@ -39,7 +39,7 @@ class Retry:
     """It did not work now. ``trouble`` is for people; ``slow`` where only a person can remove the cause.
 
     ``unserved``: the cause is a kind that the cluster does not serve; ``unanswered``: a webhook of it that
-    gives no answer.
+    gives no answer. ``refused``: that, or a quota, a policy or a right, does not allow it now.
     """
 
     label: ClassVar[str] = "retry"
@@ -49,6 +49,7 @@ class Retry:
     unreachable: bool = False
     unserved: bool = False
     unanswered: bool = False
+    refused: bool = False
     after: float = 0.0
 
 
