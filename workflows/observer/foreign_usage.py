@@ -23,9 +23,9 @@ from typing import Any
 from cluster.errors import ClusterError, RequestForbidden
 from cluster.watch import Changed, Deleted, Synced
 from workflows.observer.inbox import Inbox
-from workflows.observer.pod_usage import NO_USAGE, PodUsage, plus, usage_of
 from workflows.observer.streams import Connect, Follower, Reduce, Source
 from workflows.values.observation import ForeignUsageSeen, UnreadableObject
+from workflows.values.pod_usage import NO_USAGE, PodUsage, plus, usage_of
 
 BOUND = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that use a node."""

@@ -23,7 +23,6 @@ from web.times import read_instant
 from workflows.homes import Home, at_home, homes_of
 from workflows.models import Event, ObservedObject, ObservedPod, Task
 from workflows.observer.inbox import Batch, ForeignUsageChanges, key_of
-from workflows.observer.pod_usage import NO_USAGE
 from workflows.services.notify import mark_due
 from workflows.services.steps import database_now
 from workflows.values.observation import (
@@ -39,6 +38,7 @@ from workflows.values.observation import (
     TopologySeen,
     is_older,
 )
+from workflows.values.pod_usage import NO_USAGE
 
 Versioned = TypeVar("Versioned", PodSeen, ObjectSeen, NodeSeen, TopologySeen, QueueSeen, SliceSeen)
 

@@ -5,8 +5,8 @@ from decimal import Decimal
 import pytest
 
 from cluster.quantities import MOST, quantity
-from workflows.observer.pod_usage import usage_of
 from workflows.values.amounts import NO_AMOUNTS, allocatable
+from workflows.values.pod_usage import usage_of
 
 
 @pytest.mark.parametrize(

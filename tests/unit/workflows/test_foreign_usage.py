@@ -6,8 +6,8 @@ import pytest
 
 from workflows.observer.foreign_usage import ForeignUsageSums, see_foreign_pod
 from workflows.observer.inbox import BATCH, Batch, ForeignUsageChanges, Inbox
-from workflows.observer.pod_usage import MOST, usage_of
 from workflows.values.observation import ForeignUsageSeen, PodSeen
+from workflows.values.pod_usage import MOST, usage_of
 
 GIB = 2**30
 
