@@ -35,6 +35,7 @@ class Kind:
 POD = Kind("Pod", "", "v1", "pods")
 SERVICE = Kind("Service", "", "v1", "services")
 SECRET = Kind("Secret", "", "v1", "secrets")
+RESOURCE_QUOTA = Kind("ResourceQuota", "", "v1", "resourcequotas")
 CONFIG_MAP = Kind("ConfigMap", "", "v1", "configmaps")
 EVENT = Kind("Event", "", "v1", "events")
 NODE = Kind("Node", "", "v1", "nodes", namespaced=False)

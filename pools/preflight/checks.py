@@ -334,14 +334,25 @@ def _queue_rights(facts: ClusterFacts) -> Iterator[CheckResult]:
         yield passed("queue_rights", "Queues of the service's own can be kept.")
 
 
+_WITHOUT_RIGHT = {
+    "pods": (
+        "The usage of other tenants' pods is not known and counts as free.",
+        "Grant the role osmo-topology-others to the observer.",
+    ),
+    "resourcequotas": (
+        "Quotas of the namespace show only as refusals of pods.",
+        "Apply deploy/rbac/namespace.yaml anew.",
+    ),
+}
+
+
 def _other_rights(facts: ClusterFacts, account: str) -> Iterator[CheckResult]:
     """The rights that can be done without, and those of the other processes."""
     accounts = (account,) if account else ACCOUNTS
     optional = {right for name in accounts for right in rights_of(name, optional=True)}
     rights = {} if isinstance(facts.rights, Unread) else facts.rights
-    if any(not rights.get(right) for right in optional):
-        message = "The usage of other tenants' pods is not known and counts as free."
-        yield passed("optional_rights", message, "Grant the role osmo-topology-others to the observer.")
+    for resource in sorted({right.resource for right in optional if not rights.get(right)}):
+        yield passed("optional_rights", *_WITHOUT_RIGHT[resource])
     if account:
         others = plain_listing([name for name in ACCOUNTS if name != account], limit=NAMED)
         message = f"This process acts as {account}, so the rights of {others} are not known."

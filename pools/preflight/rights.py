@@ -70,6 +70,7 @@ RULES = (
     Rule((OBSERVER,), "", "pods", "list watch", optional=True),
     Rule((WORKER,), "", "pods", _OWN, in_namespace=True),
     Rule((WORKER,), "", "services secrets", "get list create delete", in_namespace=True),
+    Rule((WORKER,), "", "resourcequotas", "list", in_namespace=True, optional=True),
     Rule((WORKER,), "", "configmaps", "create", in_namespace=True),
     Rule((WORKER,), "", "configmaps", "get patch", names="osmo-topology-installations", in_namespace=True),
     Rule((WORKER, WEB), "", "pods/log", "get", in_namespace=True),

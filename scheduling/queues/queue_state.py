@@ -69,11 +69,14 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueShortage:
-    """A bound that does not admit a gang: how much it allows, what counts against it, what is asked for."""
+    """A bound that does not admit a gang: how much it allows, what counts against it, what is asked for.
+
+    ``namespace``: ``queue`` is the name of a quota of the namespace (``namespace_quota``).
+    """
 
     queue: str
     resource: str
-    bound: Literal["limit", "quota"]
+    bound: Literal["limit", "quota", "namespace"]
     amount: float
     used: float
     requested: float

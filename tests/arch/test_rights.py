@@ -19,6 +19,7 @@ from cluster.kinds import (
     POD,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_QUOTA,
     RESOURCE_SLICE,
     SECRET,
 )
@@ -140,6 +141,8 @@ CALLS = {
         pod_group_kinds,
     ),  # and the namespace: see OPTIONAL
     ("pools/clusters/probe.py", "get"): ([WORKER], lambda: [NAMESPACE]),
+    ("pools/clusters/probe.py", "scan"): ([WORKER], lambda: [RESOURCE_QUOTA]),
+    ("workflows/reconcile/objects/namespace_quotas.py", "scan"): ([WORKER], lambda: [RESOURCE_QUOTA]),
     ("pools/clusters/guard.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("pools/clusters/guard.py", "get"): ([WORKER], lambda: [f"configmaps {CONFIG_MAP_NAME}", NAMESPACE]),
     ("pools/clusters/guard.py", "create"): ([WORKER], lambda: [CONFIG_MAP]),  # and the namespace

@@ -1,7 +1,7 @@
 """Namespaces whose API server refuses pods: by a quota, or by a policy."""
 
 from cluster.errors import RequestForbidden
-from cluster.kinds import POD
+from cluster.kinds import POD, RESOURCE_QUOTA
 
 
 def gpus_of(pod):
@@ -21,8 +21,8 @@ def refuse_pods(world, refusal):
     world.cluster.create = admit
 
 
-def gpu_quota(world, gpus):
-    """A quota "team" of so many GPUs."""
+def gpu_quota(world, gpus, *, readable=False):
+    """A quota "team" of so many GPUs; a readable one has the status that a controller keeps."""
     resource = "requests.nvidia.com/gpu"
 
     def refusal(pod, pods):
@@ -35,3 +35,16 @@ def gpu_quota(world, gpus):
         )
 
     refuse_pods(world, refusal)
+    if not readable:
+        world.cluster.fail(RequestForbidden("no right", status=403), kind=RESOURCE_QUOTA, times=10_000)
+        return
+
+    def controller(cluster):
+        used = {resource: str(sum(map(gpus_of, cluster.all(POD))))}
+        hard = {resource: str(gpus)}
+        status = {"hard": hard, "used": used}
+        metadata = {"name": "team", "namespace": "osmo"}
+        if not any(quota["status"] == status for quota in cluster.all(RESOURCE_QUOTA)):
+            cluster.put(RESOURCE_QUOTA, {"metadata": metadata, "spec": {"hard": hard}, "status": status})
+
+    world.cluster.players.append(controller)

@@ -1,5 +1,7 @@
 """Gangs of which the cluster refuses some pods hold nothing that other gangs could use."""
 
+from random import Random
+
 import pytest
 
 from cluster.kinds import POD
@@ -87,3 +89,81 @@ def test_pods_beside_one_that_a_policy_refuses_are_given_back(world):
     step(world, times=6)
     assert pods_of(world, group) == []
     assert "no" in fresh(group).waiting_reason
+
+
+def waits(group):
+    return fresh(group).waiting_why
+
+
+def test_a_gang_is_made_only_once_a_readable_quota_has_room_for_all_of_it(world):
+    gpu_quota(world, 6, readable=True)
+    first, second = gang(world), gang(world)
+    world.reconcile(first)
+    world.reconcile(second)
+    step(world, times=6)
+    assert (statuses(first), pods_of(world, second)) == (["RUNNING"] * 4, [])
+    assert waits(second) == "namespace_quota"
+    assert 'the namespace\'s quota "team" has room for 2 of 4 GPUs' in fresh(second).waiting_reason
+    world.finish(first, 0)
+    world.settle()
+    assert statuses(second) == ["RUNNING"] * 4
+
+
+def wait_for_quota(world, gangs):
+    """Have all of these wait, the last of them first, while a pod that is not theirs uses the quota."""
+    blocker = gang(world, pods=6)
+    world.step(blocker)
+    for _ in range(6):
+        for group in reversed(gangs):
+            world.step(group)
+    assert [waits(group) for group in gangs] == ["namespace_quota"] * len(gangs)
+    return blocker
+
+
+def test_those_that_wait_for_a_readable_quota_go_by_priority_then_by_age(world):
+    gpu_quota(world, 6, readable=True)
+    gangs = [gang(world), gang(world), gang(world, workflow__priority="HIGH")]
+    blocker = wait_for_quota(world, gangs)
+    world.finish(blocker, 0)
+    world.settle(blocker)
+    for _ in range(3):
+        for group in gangs[::-1][1:] + gangs[-1:]:  # the one of high priority last
+            world.step(group)
+    assert [len(pods_of(world, group)) for group in gangs] == [0, 0, 4]
+    world.finish(gangs[2], 0)
+    world.settle(gangs[2])
+    for _ in range(3):
+        world.step(gangs[1])
+        world.step(gangs[0])
+    assert [len(pods_of(world, group)) for group in gangs[:2]] == [4, 0]
+
+
+def test_a_gang_that_could_never_begin_keeps_no_other_from_beginning(world):
+    gpu_quota(world, 6, readable=True)
+    gangs = [gang(world, pods=8), gang(world)]
+    blocker = wait_for_quota(world, gangs)
+    world.finish(blocker, 0)
+    world.settle()
+    assert [len(pods_of(world, group)) for group in gangs] == [0, 4]
+    assert "has room for 2 of 8 GPUs" in fresh(gangs[0]).waiting_reason
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_somebody_runs_whenever_somebody_could(world, seed):
+    """Random gangs under a random quota, reconciled in random order."""
+    random = Random(seed)
+    quota = random.randint(3, 8)
+    gpu_quota(world, quota, readable=random.random() < 0.5)
+    gangs = [
+        gang(world, pods=random.randint(1, 6), workflow__priority=random.choice(["LOW", "NORMAL", "HIGH"]))
+        for _ in range(random.randint(2, 5))
+    ]
+    begin_together(world, gangs)
+    for _ in range(12):
+        random.shuffle(gangs)
+        for group in gangs:
+            world.step(group)
+    running = [group for group in gangs if statuses(group)[0] == "RUNNING"]
+    left = quota - sum(len(pods_of(world, group)) for group in running)
+    assert not [group for group in gangs if group not in running and group.tasks.count() <= left]
+    assert all(len(pods_of(world, group)) in (0, group.tasks.count()) for group in gangs)

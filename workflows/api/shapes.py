@@ -94,11 +94,13 @@ class SetFeasibilityShape(Shape):
 
 
 class QueueShortageShape(Shape):
-    """A bound of a queue that does not admit a group. GPUs, thousandths of a core, bytes of memory."""
+    """A bound that does not admit a group. GPUs, thousandths of a core, bytes, pods."""
 
-    queue: str
-    resource: Literal["gpu", "cpu", "memory"]
-    bound: Literal["limit", "quota"] = about("The most that a queue may use; what it is guaranteed.")
+    queue: str = about("Its name, or that of a quota of the namespace.")
+    resource: Literal["gpu", "cpu", "memory", "storage", "pods"]
+    bound: Literal["limit", "quota", "namespace"] = about(
+        "The most that a queue may use; what it is guaranteed; what a quota of the namespace allows."
+    )
     amount: float
     used: float = about("By what counts against this bound.")
     requested: float = about("By the whole group.")

@@ -66,6 +66,7 @@ class Why(StrEnum):
     LABELS = "labels"
     DRIFT = "drift"
     NOT_MADE = "not_made"
+    NAMESPACE_QUOTA = "namespace_quota"
     NOT_SERVED = "compute_domain_not_served"
     CLAIM_TEMPLATE = "claim_template"
     CREATING = "creating"
@@ -106,6 +107,7 @@ HELP: Mapping[Why, str] = {
     Why.DRIFT: "An administrator restores the Topology object, or corrects the pool's topology keys.",
     Why.NOT_SERVED: "An administrator installs or repairs NVIDIA's DRA driver for ComputeDomains.",
     Why.NOT_MADE: "The service tries again; an administrator removes the cause that it names.",
+    Why.NAMESPACE_QUOTA: "Wait until work of the namespace ends; its administrator may raise the quota.",
     Why.CLAIM_TEMPLATE: "An administrator checks the ComputeDomain controller of the cluster.",
     Why.CREATING: "Nothing to do.",
     Why.QUOTA: "Wait until work of the pool ends, ask for a larger guarantee, or submit with priority LOW.",
@@ -238,6 +240,12 @@ class ObservedGroup:
     silence: str = ""
     """The sentence on a scheduler that does not answer."""
 
+    quota: str = ""
+    """Which quota of its namespace has no room for it."""
+
+    quota_requested: Mapping[str, float] = field(default_factory=dict)
+    """What its pods ask for, by the names of ``QUOTA_RESOURCES``."""
+
     unchosen: str = ""
     """Why no domain is chosen for sets that its scheduler does not hold around others."""
 
@@ -269,6 +277,9 @@ def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reas
 
 def _of_request(group: ObservedGroup) -> Reason | None:
     """Why it cannot ask its scheduler for room, or gets no answer."""
+    if group.quota:
+        evidence = {"namespace_quota": {"requested": dict(group.quota_requested)}}
+        return Reason(Why.NAMESPACE_QUOTA, group.quota, evidence)
     if group.silence:
         return Reason(Why.SILENT, group.silence)
     return Reason(Why.TOPOLOGY, group.unchosen) if group.unchosen else None
@@ -315,6 +326,10 @@ def _before_the_cluster(group: ObservedGroup) -> Reason | None:
     )
 
 
+_QUOTA_TEXT = "exceeded quota: "
+"""Of an API server's refusal: Kubernetes 1.37 ``apiserver/.../resourcequota/controller.go``."""
+
+
 def _before_the_scheduler(group: ObservedGroup) -> Reason | None:
     if group.missing_levels and not (group.waiting and group.waiting.placed):
         why = Why.DRIFT if group.drift else Why.LABELS
@@ -327,7 +342,8 @@ def _before_the_scheduler(group: ObservedGroup) -> Reason | None:
         scheduler = f'Scheduler "{silent}" does not answer. ' if silent else ""
         failed = "Its objects could not be created in the cluster; this is tried again"
         text = f"{scheduler}{failed}: {group.trouble}"
-        why = Why.SILENT if scheduler else Why.NOT_MADE
+        refused = Why.NAMESPACE_QUOTA if _QUOTA_TEXT in group.trouble else Why.NOT_MADE
+        why = Why.SILENT if scheduler else refused
         return Reason(why, text, {"cluster": {"backend": group.backend, "said": group.trouble}})
     return _of_template(group)
 

@@ -57,6 +57,7 @@ from workflows.reconcile.objects.create import (
     created_changes,
     rejoins_pod_group,
 )
+from workflows.reconcile.objects.namespace_quotas import QuotaWait
 from workflows.reconcile.objects.other_queues import follow_other_queues
 from workflows.reconcile.objects.rejoining import rejoins
 from workflows.reconcile.objects.repin import repins
@@ -174,6 +175,7 @@ class Reconciliation:
     view: GroupView | None = None
     recorded_view: GroupView | None = None
     observed: ObservedPods | None = None
+    quota_wait: QuotaWait | None = None
     claim_template: str = ""
     node_wait: str = ""
     unchosen: str = ""
@@ -214,6 +216,7 @@ class Reconciliation:
         """Do the next step; None when the rows have moved and should be read again."""
         self.view = view = self.recorded_view or load(self.lease)
         self.recorded_view = self.observed = self.domain = None
+        self.quota_wait = None
         self.claim_template = self.node_wait = self.unchosen = self.silence = self.held_back = ""
         if not view.ended and (changes := self._settle(view)) is not None:
             self.recorded_view = view.after(record(self.lease, changes))
@@ -264,16 +267,26 @@ class Reconciliation:
         outcome = RoomWait() if choice.obstacle else self._create_missing(view)
         if isinstance(outcome, Created | LeftBehind | RoomGone):
             return self._record_step(view, outcome)
-        if isinstance(outcome, TemplateWait):
-            self.claim_template = outcome.name
-            most = SILENT_SECONDS if observations.observer_is_silent(view) else MOST_TEMPLATE_SECONDS
-            return look_again(view.now - _waits_since(view), first=TEMPLATE_SECONDS, most=most)
-        if isinstance(outcome, RoomWait):
-            self.node_wait = outcome.sentence
-            return self._wait_for_room(view)
-        if isinstance(outcome, NodeWait):
-            self.node_wait = outcome.sentence
-            return RequeueAfter(seconds=NODE_SECONDS)
+        return self._wait(view, outcome)
+
+    def _wait(
+        self, view: GroupView, outcome: TemplateWait | RoomWait | NodeWait | QuotaWait | Outcome
+    ) -> Outcome | None:
+        """Keep for the reason what is waited for, and when it is looked at again."""
+        match outcome:
+            case TemplateWait():
+                self.claim_template = outcome.name
+                most = SILENT_SECONDS if observations.observer_is_silent(view) else MOST_TEMPLATE_SECONDS
+                return look_again(view.now - _waits_since(view), first=TEMPLATE_SECONDS, most=most)
+            case RoomWait():
+                self.node_wait = outcome.sentence
+                return self._wait_for_room(view)
+            case NodeWait():
+                self.node_wait = outcome.sentence
+                return RequeueAfter(seconds=NODE_SECONDS)
+            case QuotaWait():
+                self.quota_wait = outcome
+                return outcome.next_look(_waits_since(view), view.now)
         return outcome
 
     def _create_missing(self, view: GroupView) -> Progress:
@@ -429,6 +442,7 @@ class Reconciliation:
             node_wait=self.node_wait,
             unchosen=self.unchosen,
             silence=self.silence,
+            quota_wait=self.quota_wait,
             held_back=self.held_back,
             domain=self.domain,
         )

@@ -36,6 +36,7 @@ from workflows.lifecycle.statuses import WORKFLOW_LIVE, TaskStatus
 from workflows.models import TaskGroup, Workflow, in_status
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.objects.create import edits_pod_groups
+from workflows.reconcile.objects.namespace_quotas import QuotaWait
 from workflows.reconcile.observe import observations
 from workflows.reconcile.observe.node_health import ill_nodes
 from workflows.reconcile.observe.queue_position import position_in
@@ -59,6 +60,7 @@ def reason_of(
     node_wait: str,
     unchosen: str = "",
     silence: str = "",
+    quota_wait: QuotaWait | None = None,
     held_back: str = "",
     domain: DomainHealth | None = None,
     bind_failures: tuple[BindFailure, ...] = (),
@@ -69,7 +71,7 @@ def reason_of(
     ``unchosen`` says why no domain is chosen for sets around others, ``silence`` that its scheduler does not
     answer.
     ``held_back`` says which failures do not count yet, ``domain`` is the health of its ComputeDomain.
-    ``bind_failures`` are known beside those of the pods.
+    ``bind_failures`` are known beside those of the pods, ``quota_wait`` is for a quota of its namespace.
     """
     try:
         scheduler = scheduler_backend(view.placement.terms.scheduler_type)
@@ -105,6 +107,8 @@ def reason_of(
         node_wait=node_wait,
         unchosen=unchosen,
         silence=silence,
+        quota=quota_wait.sentence if quota_wait else "",
+        quota_requested=quota_wait.requested if quota_wait else {},
         barrier=_barrier(view, observed) if observed and view.placement.start_barrier else None,
         unprepared=_unprepared(view, observed) if observed and status in _STARTING else (),
         busy=tuple(observed.busy.values()) if observed else (),

@@ -15,9 +15,11 @@ from scheduling.fit.admission import admitted
 from scheduling.fit.contention import Consolidation, Preemption, QueuePlace
 from scheduling.fit.freeing import freed_levels
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.snapshot import Snapshot
+from scheduling.fit.node_index import total
+from scheduling.fit.snapshot import RESOURCES, Snapshot
 from scheduling.fit.verdict import Answer, SetVerdict, Verdict
 from scheduling.gang import set_order
+from scheduling.queues.namespace_quota import NamespaceQuota, shortages
 from scheduling.queues.queue_state import QuotaAnswer, QuotaVerdict
 from scheduling.sentences import count_of
 from web.times import naive_utc
@@ -364,6 +366,8 @@ def _verdicts(
         )
         for demand in demands
     ]
+    if submitted_to:
+        verdicts = _in_namespace(verdicts, demands, submitted_to)
     joined = read_joined_queue(placement, cluster=cluster)
     if joined is None:
         return verdicts
@@ -373,6 +377,23 @@ def _verdicts(
         for group, demand in zip(groups, demands, strict=True)
     ]
     return [admitted(verdict, quota) for verdict, quota in zip(verdicts, quotas, strict=True)]
+
+
+def _in_namespace(verdicts: Sequence[Verdict], demands: Sequence[GangDemand], pool: Pool) -> list[Verdict]:
+    """The verdicts under the quotas of the pool's namespace, as they were at the last probe."""
+    quotas = [NamespaceQuota.from_json(value) for value in pool.backend.card.get("quotas") or ()]
+    short = [shortages(quotas, _amounts_of(demand)) if quotas else () for demand in demands]
+    return [
+        admitted(verdict, QuotaVerdict(QuotaAnswer.SHORT, (*found, *verdict.quota.shortages)))
+        if found
+        else verdict
+        for verdict, found in zip(verdicts, short, strict=True)
+    ]
+
+
+def _amounts_of(demand: GangDemand) -> dict[str, float]:
+    sums = total(kind.amounts for kind in demand.demands.values())
+    return dict(zip(RESOURCES, map(float, sums), strict=True))
 
 
 def _since(groups: Sequence[UUID]) -> datetime | None:

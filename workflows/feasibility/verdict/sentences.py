@@ -10,6 +10,7 @@ from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainCapacity, Obstacle, Occupant, SetVerdict, Verdict
 from scheduling.gang import pins, set_order
+from scheduling.queues.queue_state import QueueShortage
 from scheduling.sentences import agree, count_of, in_seconds, listing, plain_listing
 from scheduling.topology.levels import DomainPath
 from workflows.feasibility.capacity.node_snapshot import ObservedNodes
@@ -91,14 +92,24 @@ def quota_sentence(verdict: Verdict) -> str:
     """The first bound of a queue that does not admit the group; a lasting one before others."""
     shortages = verdict.quota.shortages
     shortage = next((shortage for shortage in shortages if shortage.is_lasting), shortages[0])
+    if shortage.bound == "namespace" and not shortage.is_lasting:
+        return f"{namespace_sentence(shortage)}."
     words = partial(_amount, shortage.resource)
-    bound = "never allows more than" if shortage.bound == "limit" else "guarantees"
-    text = f'queue "{shortage.queue}" {bound} {words(shortage.amount)}'
+    bound = "never allows more than" if shortage.bound != "quota" else "guarantees"
+    owner = "quota" if shortage.bound == "namespace" else "queue"
+    text = f'{owner} "{shortage.queue}" {bound} {words(shortage.amount)}'
     if shortage.bound == "quota":
         text += ", which work that is not to be preempted cannot exceed"
     if not shortage.is_lasting:
         text += f", {words(shortage.used)} of them are in use,"
     return f"{text} and the group asks for {words(shortage.requested)}."
+
+
+def namespace_sentence(shortage: QueueShortage) -> str:
+    """The room in a quota of the namespace: ``the namespace's quota "team" has room for 8 of 16 GPUs``."""
+    room, unit = max(0.0, shortage.amount - shortage.used), partial(_amount, shortage.resource)
+    number, _, _ = unit(room).partition(" ")
+    return f'the namespace\'s quota "{shortage.queue}" has room for {number} of {unit(shortage.requested)}'
 
 
 def _amount(resource: str, amount: float) -> str:
@@ -107,6 +118,10 @@ def _amount(resource: str, amount: float) -> str:
             return f"{amount:g} {'GPU' if amount == 1 else 'GPUs'}"
         case "cpu":
             return f"{amount / 1000:g} cores"
+        case "pods":
+            return count_of(int(amount), "pod")
+        case "storage":
+            return f"{amount / 2**30:.4g} GiB of storage"
         case _:
             return f"{amount / 2**30:.4g} GiB of memory"
 

@@ -28,8 +28,9 @@ from workflows.manifests.group import Renderer
 from workflows.reconcile.objects.apply import Applied, apply, create_objects
 from workflows.reconcile.objects.domains import DomainPins, check_composites, check_domains, pins_text
 from workflows.reconcile.objects.lost_pods import PodsAway, pods_away
+from workflows.reconcile.objects.namespace_quotas import QuotaWait, quota_wait
 from workflows.reconcile.objects.other_queues import elsewhere
-from workflows.reconcile.objects.partial_gangs import give_back
+from workflows.reconcile.objects.partial_gangs import give_back, without_parts
 from workflows.reconcile.objects.placed_gangs import placed_together
 from workflows.reconcile.objects.plan import (
     Create,
@@ -109,7 +110,16 @@ class NodeWait:
 
 
 Progress = (
-    Created | LeftBehind | TemplateWait | RoomWait | RoomGone | NodeWait | RequeueAfter | Retry | Failed
+    Created
+    | LeftBehind
+    | TemplateWait
+    | RoomWait
+    | RoomGone
+    | NodeWait
+    | QuotaWait
+    | RequeueAfter
+    | Retry
+    | Failed
 )
 
 
@@ -124,6 +134,9 @@ def create(view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogAr
         return Failed(status=TaskStatus.FAILED_SERVER_ERROR, message=error.message)
     if (elsewhere := check_cluster(view, cluster)) is not None:
         return elsewhere
+    wait = quota_wait(view, tasks, cluster)
+    if wait is not None and give_back(view, lease, cluster):
+        return wait
     try:
         return _in_rounds(view, _Desired(tasks, desired), lease, cluster, archive)
     except NotServed:
@@ -206,8 +219,9 @@ def _without_parts(
     view: GroupView, outcome: Retry | Failed, lease: Lease, cluster: LeasedCluster
 ) -> Retry | Failed:
     """The outcome, after a gang that the cluster refuses in part has given back the rest."""
-    is_refused = isinstance(outcome, Retry) and outcome.refused
-    return give_back(view, outcome, lease, cluster) if is_refused else outcome
+    if isinstance(outcome, Retry) and outcome.refused:
+        return without_parts(view, outcome, lease, cluster)
+    return outcome
 
 
 def _plan(

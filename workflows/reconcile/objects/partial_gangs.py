@@ -9,7 +9,7 @@ try again, each after a pause of its own that grows.
 
 from dataclasses import replace
 
-from django.db.models import Q
+from django.db.models import Case, Q, QuerySet, When
 
 from cluster.interface import DeleteTarget
 from cluster.kinds import POD
@@ -18,7 +18,6 @@ from scheduling.sentences import count_of
 from web.crashpoints import reached
 from workflows.explain.reasons import Why
 from workflows.models import TaskGroup
-from workflows.reconcile.objects.apply import retry_for
 from workflows.reconcile.objects.room import asks_first
 from workflows.reconcile.observe.binding import bound_pods
 from workflows.reconcile.view.group_reader import GroupReader
@@ -33,21 +32,30 @@ TRIES_TO_COMPLETE = 3
 """Refused tries after which the first gang gives back its pods, too: about four seconds."""
 
 
-def give_back(view: GroupView, refused: Retry, lease: Lease, cluster: LeasedCluster) -> Retry:
-    """Delete the pods of a gang that is refused others; the outcome says so. Raises ClusterError.
+def without_parts(view: GroupView, refused: Retry, lease: Lease, cluster: LeasedCluster) -> Retry:
+    """The outcome, once a gang that was refused some pods has given back the others. Raises ClusterError."""
+    if lease.failures < TRIES_TO_COMPLETE and not _is_behind(view):
+        return refused
+    if not give_back(view, lease, cluster):
+        return refused
+    return replace(refused, trouble=f"{refused.trouble} The pods that it had are given back until then.")
 
-    Nothing is deleted of a gang that was complete once, whose pods may have begun, or that is still tried.
+
+def give_back(view: GroupView, lease: Lease, cluster: LeasedCluster) -> bool:
+    """Delete the pods of a gang that lacks others; False if one may have begun. Raises ClusterError.
+
+    Nothing is deleted of a gang that was complete once.
     """
     if view.row.created_in_cluster_at is not None:
-        return refused
+        return False
     pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
-    if not pods or (lease.failures < TRIES_TO_COMPLETE and not _is_behind(view)):
-        return refused
+    if not pods:
+        return True
     waits_for_node = asks_first(view.placement) is None
     if any(pod.phase != "Pending" for pod in pods.values()):
-        return refused
+        return False
     if waits_for_node and bound_pods(view, cluster, pods).may_be_any:
-        return refused
+        return False
     targets = [
         DeleteTarget(pod.name, pod.namespace, pod.uid, pod.resource_version)
         for pod in pods.values()
@@ -55,29 +63,35 @@ def give_back(view: GroupView, refused: Retry, lease: Lease, cluster: LeasedClus
     ]
     for outcome in cluster.delete_many(POD, targets, grace_seconds=0):
         if outcome.error is not None:
-            return retry_for(outcome.error)
+            raise outcome.error
     reached("gave-back-pods")
     message = (
         f"The cluster refuses some of its pods, so it gives back {count_of(len(targets), 'pod')} that it had."
     )
     attempt = view.row.attempt_number
     record(lease, [Note(key=f"gave-back:{attempt}", reason="PodsGivenBack", message=message, warning=True)])
-    return replace(refused, trouble=f"{refused.trouble} The pods that it had are given back until then.")
+    return True
 
 
 def _is_behind(view: GroupView) -> bool:
     """Whether another gang of the namespace is refused, too, and comes first."""
+    return groups_before(view, Why.NOT_MADE, Why.NAMESPACE_QUOTA).exists()
+
+
+def groups_before(view: GroupView, *reasons: Why) -> QuerySet[TaskGroup]:
+    """The gangs of its namespace that wait for these reasons and come first, in order; none was ever made."""
     priority = view.placement.priority
     higher = [name for name, value in PRIORITIES.items() if value > PRIORITIES[priority]]
     time, uuid = view.row.submit_time, view.uuid
     older = Q(submit_time__lt=time) | Q(submit_time=time, pk__lt=uuid)
-    refused = TaskGroup.objects.filter(
+    waiting = TaskGroup.objects.filter(
         backend__cluster_id=view.backend.cluster_id,
         placement__namespace=view.placement.terms.namespace,
-        waiting_why=Why.NOT_MADE,
+        waiting_why__in=reasons,
         created_in_cluster_at=None,
         released_at=None,
         stop_status="",
     )
     first = Q(workflow__priority__in=higher) | (Q(workflow__priority=priority) & older)
-    return refused.filter(first).exclude(pk=uuid).exists()
+    rank = Case(*(When(workflow__priority=name, then=value) for name, value in PRIORITIES.items()), default=0)
+    return waiting.filter(first).exclude(pk=uuid).order_by(rank.desc(), "submit_time", "pk")

@@ -1,0 +1,86 @@
+"""Waiting for a namespace's quota before the pods of a gang are made.
+
+An API server refuses pods one by one, so a gang is made only once the quotas that may be read have room for
+all of it. Gangs that wait for them go in the order of priority, then of age: what an earlier one would get
+now counts as used. One that could not begin now is passed over, so that no room stays empty for it. Quotas
+are read only where the last probe saw some, or pods were refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from cluster.kinds import RESOURCE_QUOTA
+from pools.clusters.quotas import UNREADABLE, see_quota
+from scheduling.queues.namespace_quota import QUOTA_RESOURCES, Amounts, NamespaceQuota, shortages
+from scheduling.queues.queue_state import QueueShortage
+from workflows.explain.reasons import Why
+from workflows.feasibility.verdict.sentences import namespace_sentence
+from workflows.reconcile.objects.partial_gangs import groups_before
+from workflows.reconcile.view.group_reader import GroupReader
+from workflows.reconcile.view.group_view import GroupView, TaskView
+from workflows.reconcile.view.leased import LeasedCluster
+from workflows.reconcile.view.outcomes import RequeueAfter, look_again
+from workflows.values.pod_usage import usage_of
+
+FIRST_SECONDS, MOST_SECONDS = 2.0, 30.0
+MOST_BEFORE = 100
+"""Gangs that wait before one, and are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaWait:
+    """The namespace's quotas have no room for all pods of the gang that are missing."""
+
+    sentence: str
+    requested: Amounts
+
+    def next_look(self, waited_since: datetime, now: datetime) -> RequeueAfter:
+        return look_again(now - waited_since, first=FIRST_SECONDS, most=MOST_SECONDS)
+
+
+def quota_wait(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluster) -> QuotaWait | None:
+    """What the pods of these tasks, of a gang that was never complete, wait for. Raises ClusterError."""
+    was_refused = view.row.waiting_why in (Why.NAMESPACE_QUOTA, Why.NOT_MADE)
+    if view.row.created_in_cluster_at is not None or not (view.backend.card.get("quotas") or was_refused):
+        return None
+    try:
+        seen = cluster.scan(RESOURCE_QUOTA, see_quota, namespace=view.placement.terms.namespace)
+    except UNREADABLE:
+        return None
+    quotas = [quota for quota in seen if quota is not None]
+    if not quotas:
+        return None
+    requested = _requested(view, tasks, cluster)
+    short = shortages(quotas, requested)
+    if not short:
+        quotas = _after_earlier(view, quotas)
+        short = shortages(quotas, requested)
+    return QuotaWait(_sentence(short), requested) if short else None
+
+
+def _requested(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluster) -> Amounts:
+    """What the pods ask for that are not there."""
+    present = GroupReader(cluster, view.uuid, view.placement).pods() if view.row.touched_cluster else {}
+    missing = {task.name for task in tasks if task.pod_name not in present}
+    usages = (
+        usage_of(view.renderer.pod(task_try)["spec"])
+        for task_try in view.values.tasks
+        if task_try.name in missing
+    )
+    sums = [sum(amounts) for amounts in zip(*usages, strict=True)]
+    return {name: float(amount) for name, amount in zip(QUOTA_RESOURCES, sums, strict=False)}
+
+
+def _after_earlier(view: GroupView, quotas: list[NamespaceQuota]) -> list[NamespaceQuota]:
+    """The quotas once the gangs that wait before it have what they would get now."""
+    before = groups_before(view, Why.NAMESPACE_QUOTA).values_list("waiting_evidence", flat=True)
+    for evidence in before[:MOST_BEFORE]:
+        requested = evidence.get("namespace_quota", {}).get("requested", {})
+        if not shortages(quotas, requested):
+            quotas = [quota.after(requested) for quota in quotas]
+    return quotas
+
+
+def _sentence(short: Sequence[QueueShortage]) -> str:
+    return f"It waits for {namespace_sentence(short[0])}."
