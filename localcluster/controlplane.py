@@ -55,7 +55,7 @@ COMPOSITE_API = "scheduling.k8s.io/v1alpha3"
 CONTROLLERS = (
     "garbage-collector-controller,namespace-controller,serviceaccount-controller,"
     "resourceclaim-controller,podgroup-protection-controller,pod-garbage-collector-controller,"
-    "node-lifecycle-controller,taint-eviction-controller"
+    "node-lifecycle-controller,taint-eviction-controller,resourcequota-controller"
 )
 WORKLOAD_CONTROLLERS = (
     "deployment-controller,replicaset-controller,job-controller,endpointslice-controller,"

@@ -13,7 +13,7 @@ from typing import Any
 from scheduling.kubernetes_syntax import GPU
 from scheduling.queues.queue_state import QueueShortage
 
-Amounts = Mapping[str, float]
+QuotaAmounts = Mapping[str, float]
 """GPUs, thousandths of a core, bytes and pods, by the names of ``QUOTA_RESOURCES``."""
 
 QUOTA_RESOURCES = ("gpu", "cpu", "memory", "storage", "pods")
@@ -38,10 +38,10 @@ class NamespaceQuota:
     """One quota; ``hard`` has only resources of ``QUOTA_RESOURCES``, ``used`` has the same."""
 
     name: str
-    hard: Amounts
-    used: Amounts
+    hard: QuotaAmounts
+    used: QuotaAmounts
 
-    def shortages(self, requested: Amounts) -> list[QueueShortage]:
+    def shortages(self, requested: QuotaAmounts) -> list[QueueShortage]:
         """The resources of which this leaves less than is requested."""
         return [
             QueueShortage(
@@ -56,7 +56,7 @@ class NamespaceQuota:
             if requested.get(resource) and self.used.get(resource, 0.0) + requested[resource] > hard
         ]
 
-    def after(self, requested: Amounts) -> "NamespaceQuota":
+    def after(self, requested: QuotaAmounts) -> "NamespaceQuota":
         """The quota once so much more is used."""
         used = {name: self.used.get(name, 0.0) + requested.get(name, 0.0) for name in self.hard}
         return replace(self, used=used)
@@ -79,10 +79,10 @@ def quota_of(obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]) -> N
     return NamespaceQuota(str(obj["metadata"]["name"]), hard, used) if hard else None
 
 
-def shortages(quotas: Sequence[NamespaceQuota], requested: Amounts) -> tuple[QueueShortage, ...]:
+def shortages(quotas: Sequence[NamespaceQuota], requested: QuotaAmounts) -> tuple[QueueShortage, ...]:
     """What a gang lacks in all of them; one that it can never get first."""
-    found = [shortage for quota in quotas for shortage in quota.shortages(requested)]
-    return tuple(sorted(found, key=lambda shortage: not shortage.is_lasting))
+    lacking = [shortage for quota in quotas for shortage in quota.shortages(requested)]
+    return tuple(sorted(lacking, key=lambda shortage: not shortage.is_lasting))
 
 
 def _amounts(written: Any, quantity: Callable[[str], Decimal]) -> dict[str, float]:

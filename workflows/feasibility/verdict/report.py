@@ -384,10 +384,10 @@ def _in_namespace(verdicts: Sequence[Verdict], demands: Sequence[GangDemand], po
     quotas = [NamespaceQuota.from_json(value) for value in pool.backend.card.get("quotas") or ()]
     short = [shortages(quotas, _amounts_of(demand)) if quotas else () for demand in demands]
     return [
-        admitted(verdict, QuotaVerdict(QuotaAnswer.SHORT, (*found, *verdict.quota.shortages)))
-        if found
+        admitted(verdict, QuotaVerdict(QuotaAnswer.SHORT, (*lacking, *verdict.quota.shortages)))
+        if lacking
         else verdict
-        for verdict, found in zip(verdicts, short, strict=True)
+        for verdict, lacking in zip(verdicts, short, strict=True)
     ]
 
 

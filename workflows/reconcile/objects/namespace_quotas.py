@@ -12,7 +12,7 @@ from datetime import datetime
 
 from cluster.kinds import RESOURCE_QUOTA
 from pools.clusters.quotas import UNREADABLE, see_quota
-from scheduling.queues.namespace_quota import QUOTA_RESOURCES, Amounts, NamespaceQuota, shortages
+from scheduling.queues.namespace_quota import QUOTA_RESOURCES, NamespaceQuota, QuotaAmounts, shortages
 from scheduling.queues.queue_state import QueueShortage
 from workflows.explain.reasons import Why
 from workflows.feasibility.verdict.sentences import namespace_sentence
@@ -33,7 +33,7 @@ class QuotaWait:
     """The namespace's quotas have no room for all pods of the gang that are missing."""
 
     sentence: str
-    requested: Amounts
+    requested: QuotaAmounts
 
     def next_look(self, waited_since: datetime, now: datetime) -> RequeueAfter:
         return look_again(now - waited_since, first=FIRST_SECONDS, most=MOST_SECONDS)
@@ -45,10 +45,10 @@ def quota_wait(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluste
     if view.row.created_in_cluster_at is not None or not (view.backend.card.get("quotas") or was_refused):
         return None
     try:
-        seen = cluster.scan(RESOURCE_QUOTA, see_quota, namespace=view.placement.terms.namespace)
+        listed = cluster.scan(RESOURCE_QUOTA, see_quota, namespace=view.placement.terms.namespace)
     except UNREADABLE:
         return None
-    quotas = [quota for quota in seen if quota is not None]
+    quotas = [quota for quota in listed if quota is not None]
     if not quotas:
         return None
     requested = _requested(view, tasks, cluster)
@@ -59,7 +59,7 @@ def quota_wait(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluste
     return QuotaWait(_sentence(short), requested) if short else None
 
 
-def _requested(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluster) -> Amounts:
+def _requested(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluster) -> QuotaAmounts:
     """What the pods ask for that are not there."""
     present = GroupReader(cluster, view.uuid, view.placement).pods() if view.row.touched_cluster else {}
     missing = {task.name for task in tasks if task.pod_name not in present}
