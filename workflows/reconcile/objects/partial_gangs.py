@@ -15,7 +15,6 @@ from cluster.interface import DeleteTarget
 from cluster.kinds import POD
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.sentences import count_of
-from web.crashpoints import reached
 from workflows.explain.reasons import Why
 from workflows.models import TaskGroup
 from workflows.reconcile.objects.room import asks_first
@@ -64,7 +63,6 @@ def give_back(view: GroupView, lease: Lease, cluster: LeasedCluster) -> bool:
     for outcome in cluster.delete_many(POD, targets, grace_seconds=0):
         if outcome.error is not None:
             raise outcome.error
-    reached("gave-back-pods")
     message = (
         f"The cluster refuses some of its pods, so it gives back {count_of(len(targets), 'pod')} that it had."
     )
