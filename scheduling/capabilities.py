@@ -124,13 +124,14 @@ class Capabilities:
     """The capabilities of one scheduler, at one version.
 
     ``max_levels`` bounds a pool's list of keys, ``max_pod_sets`` the parts of a gang that are placed by
-    themselves (None: any number).
+    themselves (None: any number). ``version`` None: not known, so that these are the oldest one's.
     """
 
     scheduler: str
     held: frozenset[Capability]
     max_levels: int
     max_pod_sets: int | None = None
+    version: SchedulerVersion | None = field(default=None, compare=False)
 
     def __contains__(self, capability: Capability) -> bool:
         return capability in self.held

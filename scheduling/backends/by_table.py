@@ -28,7 +28,8 @@ class ByTable:
     prefers_by_affinity = False
 
     def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
-        return Capabilities(self.name, supported_at(self.needs, version or self.oldest), self.max_levels)
+        held = supported_at(self.needs, version or self.oldest)
+        return Capabilities(self.name, held, self.max_levels, version=version)
 
     def check(
         self,

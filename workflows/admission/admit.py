@@ -9,7 +9,7 @@ Paths of faults are those of the parsed document; the caller, who has it, adds l
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -476,19 +476,29 @@ def _elsewhere(spec: WorkflowSpec, facts: PoolFacts) -> Iterator[Notice]:
         yield Notice("other_backend", message, ("workflow", "backend"))
 
 
-def capability_faults(faults: Sequence[Fault], *, pools: Mapping[str, frozenset[Capability]]) -> list[Fault]:
-    """Add to each missing capability the pools that have it; ``pools`` are those the caller may use."""
+def capability_faults(
+    faults: Sequence[Fault], *, pools: Mapping[str, frozenset[Capability]], unknown: Collection[str]
+) -> list[Fault]:
+    """Add to each missing capability the pools that have it.
+
+    ``pools`` are the others that the caller may use; of those in ``unknown`` the scheduler's version is not
+    known. A bound is no capability that a pool has or has not.
+    """
     return [
-        replace(fault, message=f"{fault.message} {_pools_with(fault.capability, pools)}")
-        if fault.capability
+        replace(fault, message=f"{fault.message} {_pools_with(fault.capability, pools, unknown)}")
+        if fault.capability in set(Capability)
         else fault
         for fault in faults
     ]
 
 
-def _pools_with(capability: str, pools: Mapping[str, frozenset[Capability]]) -> str:
+def _pools_with(capability: str, pools: Mapping[str, frozenset[Capability]], unknown: Collection[str]) -> str:
     having = sorted(name for name, capabilities in pools.items() if capability in capabilities)
-    return f"Pools that have it: {listing(having)}." if having else "No pool you may use has it."
+    if having:
+        return f"Pools that have it: {listing(having)}."
+    if unknown:
+        return f"Whether it is there in {listing(sorted(unknown))} is not known yet."
+    return "No other pool you may use has it."
 
 
 def oversized_objects(

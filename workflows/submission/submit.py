@@ -16,6 +16,7 @@ from django.utils import timezone
 from pydantic_core import to_json
 
 from pools.clusters.capabilities import capabilities_of
+from pools.documents.backend import version_of
 from pools.documents.workflow import WorkflowLimits
 from pools.models import Pool
 from pools.selectors import pool_visible_to, pools_visible_to, workflow_limits
@@ -219,7 +220,7 @@ def _rendered(
         objects = tuple(render_group(group) for group in groups)
         sizes = list(_sizes(spec, objects))
         faults += oversized_objects(sizes, most=facts.limits.max_object_bytes)
-    _refuse(faults, spec=spec, user=user)
+    _refuse(faults, spec=spec, user=user, pool=facts.terms.pool)
     return objects, sum(size for _, size in sizes)
 
 
@@ -272,12 +273,14 @@ def _sizes(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Iterator[tupl
             yield task.path, len(to_json(rendered.pods[task.name]))
 
 
-def _refuse(faults: Sequence[Fault], *, spec: WorkflowSpec, user: AbstractBaseUser) -> None:
+def _refuse(faults: Sequence[Fault], *, spec: WorkflowSpec, user: AbstractBaseUser, pool: str) -> None:
     if not faults:
         return
     if any(fault.capability for fault in faults):
-        pools = {pool.name: capabilities_of(pool.backend).held for pool in pools_visible_to(user)}
-        faults = capability_faults(faults, pools=pools)
+        others = pools_visible_to(user).exclude(name=pool)  # it may have got the capability since
+        held = {other.name: capabilities_of(other.backend).held for other in others}
+        unknown = [other.name for other in others if not version_of(other.backend)]
+        faults = capability_faults(faults, pools=held, unknown=unknown)
     located = spec.locate_faults(faults)
     raise InvalidSpec(summary(located), located)
 
@@ -305,7 +308,7 @@ def _feasibility(
             )
             for report in infeasible(reports)
         ]
-        _refuse(faults, spec=spec, user=request.user)
+        _refuse(faults, spec=spec, user=request.user, pool=pool.name)
     return reports
 
 

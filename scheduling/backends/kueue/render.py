@@ -105,9 +105,8 @@ class Kueue(PlainTexts, ByTable):
         count, most = len(pod_sets(tree)), capabilities.max_pod_sets
         if most is None or count <= most:
             return []
-        return [
-            Fault(tree.gang.path, "unsupported_capability", too_many(count, most), capability="max_pod_sets")
-        ]
+        message = too_many(count, most, version=capabilities.version)
+        return [Fault(tree.gang.path, "unsupported_capability", message, capability="max_pod_sets")]
 
     def render(self, request: GangRequest) -> RenderedGang:
         tree = pinned(self.tree(request), request.pins)

@@ -70,14 +70,14 @@ def release_at(version: SchedulerVersion | None) -> KueueRelease:
     return earlier[-1] if earlier else RELEASES[0]
 
 
-def too_many(pod_sets: int, most: int) -> str:
+def too_many(pod_sets: int, most: int, *, version: SchedulerVersion | None) -> str:
     """Why so many pod sets are refused where a Workload has at most ``most``, and what would do."""
-    first = next(release for release in RELEASES if release.pod_sets == most)
+    kueue = f"Kueue {version}" if version else f"Kueue (of unknown version, so as of {OLDEST})"
     later = [release for release in RELEASES if release.pod_sets >= pod_sets]
     remedy = f"; Kueue {later[0].version} or later takes it" if later else ""
     return (
         f"The task group needs {pod_sets} pod sets, one for each co-location set and each kind of free task, "
-        f"and a Workload of Kueue {first.version} has at most {most}{remedy}. Equal sets inside one broader "
+        f"and a Workload of {kueue} has at most {most}{remedy}. Equal sets inside one broader "
         "domain count once: name a broader key for them, or use fewer sets."
     )
 

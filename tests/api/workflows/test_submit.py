@@ -7,6 +7,7 @@ import yaml
 from celery import current_app
 
 from localcluster.directories import CHECKOUT
+from pools.models import Backend
 from pools.values.recovery import Response
 from scheduling.topology.levels import Level
 from tests.api.workflows.specs import alone, gang, task, text
@@ -17,6 +18,7 @@ from workflows.models import Task, TaskGroup, Workflow
 from workflows.services import queue
 from workflows.spec import SpecLimits
 from workflows.spec.template import is_templated, render
+from workflows.submission import submit as submission
 from workflows.values.placement import GroupPlacement, TaskPlacement
 
 pytestmark = pytest.mark.django_db
@@ -629,16 +631,64 @@ def test_a_pool_in_maintenance_takes_workflows_of_staff_only(submit, as_user, po
     accepted(staff.post("/api/pool/h100/workflow", {"file": text(alone())}, format="json"))
 
 
-def test_a_missing_capability_is_named_with_the_pools_that_have_it(api, pool):
+def refused_preference(api):
+    """A preference with a time of its own, which Kubernetes' scheduler does not know."""
     backend = BackendFactory(
         scheduler_type="kubernetes", scheduler_name="default-scheduler", scheduler_version="1.37"
     )
     PoolFactory(name="plain", backend=backend, levels=(CLIQUE, Level("host", "kubernetes.io/hostname")))
     workflow = gang(4, topology=[{**same("clique", kind="preferred"), "waitSeconds": 60}])
     answer = api.post("/api/pool/plain/workflow", {"file": text(workflow)}, format="json")
-    body = assert_error_shape(answer, 400, code="unsupported_capability")
-    assert "topology.relax_pending" in body["message"]
-    assert 'Pools that have it: "h100".' in body["details"][0]["message"]
+    return assert_error_shape(answer, 400, code="unsupported_capability")["details"][0]["message"]
+
+
+def test_a_missing_capability_is_named_with_the_pools_that_have_it(api, pool):
+    message = refused_preference(api)
+    assert "topology.relax_pending" in message
+    assert message.endswith('Pools that have it: "h100".')
+
+
+def test_that_no_other_pool_has_a_capability_is_said_once_all_are_known(api, pool):
+    Backend.objects.filter(pk=pool.backend_id).update(scheduler_type="default", scheduler_version="1.37")
+    assert refused_preference(api).endswith("No other pool you may use has it.")
+
+
+def test_of_a_pool_whose_scheduler_was_never_reached_nothing_is_said_for_certain(api, pool):
+    Backend.objects.filter(pk=pool.backend_id).update(scheduler_type="kueue", scheduler_version="")
+    assert refused_preference(api).endswith('Whether it is there in "h100" is not known yet.')
+
+
+def test_a_pool_that_refuses_is_not_named_among_those_that_would_not(api, pool, monkeypatch):
+    """Its cluster may be probed between the check and the list."""
+    check = submission.admit
+
+    def probed_meanwhile(*args, **more):
+        checked = check(*args, **more)
+        Backend.objects.update(scheduler_type="kai", scheduler_version="0.17")
+        return checked
+
+    monkeypatch.setattr(submission, "admit", probed_meanwhile)
+    assert refused_preference(api).endswith('Pools that have it: "h100".')
+
+
+def test_more_pod_sets_than_the_cluster_s_kueue_takes_are_refused_with_its_version(api, pool):
+    """Which pools take them is no matter of a capability, so nothing is said of other pools."""
+    backend = BackendFactory(
+        scheduler_type="kueue", scheduler_name="default-scheduler", scheduler_version="0.17"
+    )
+    PoolFactory(name="queued", backend=backend, levels=(CLIQUE,))
+    workflow = gang(9)
+    workers, (resource,) = workflow["groups"][0]["tasks"], workflow["resources"].values()
+    for number, worker in enumerate(workers):
+        worker["resource"] = f"r{number}"
+    workflow["resources"] = {
+        worker["resource"]: {**resource, "topology": [same("clique", group=worker["name"])]}
+        for worker in workers
+    }
+    answer = api.post("/api/pool/queued/workflow", {"file": text(workflow)}, format="json")
+    message = assert_error_shape(answer, 400, code="unsupported_capability")["details"][0]["message"]
+    assert "a Workload of Kueue 0.17 has at most 8; Kueue 0.18 or later takes it" in message
+    assert "pool you may use" not in message
 
 
 def rendered(written):

@@ -76,7 +76,7 @@ def test_more_pod_sets_than_a_workload_of_the_version_has_are_refused(version, m
         ("groups", 0),
     )
     assert f"needs {most + 1} pod sets" in fault.message
-    assert f"has at most {most}" in fault.message
+    assert f"Kueue {version or '(of unknown version, so as of 0.15)'} has at most {most}" in fault.message
 
 
 def test_a_refusal_names_the_version_that_would_do():
