@@ -7,6 +7,7 @@ from pools import conditions
 from tests.builders.gangs import native_gang, recovering_gang
 from tests.builders.pod_groups import pod_group
 from tests.builders.workloads import admit, kueue_world, queued_gang
+from tests.fakes import players
 from tests.worker.world import World, fresh, statuses
 from workflows.logs.read import LogRequest, ReadTries, read_logs
 from workflows.models import Event, Task, TaskGroup
@@ -170,3 +171,70 @@ def test_pods_that_nothing_changed_have_no_such_condition(db, make):
     world.settle()
     assert statuses(group) == ["RUNNING"] * 3
     assert conditions.find(fresh(group).conditions, "PodsChanged") is None
+
+
+def states(world, group, phase, **init):
+    """A kubelet reports pods whose init containers are in these states; their tasks' own have not begun."""
+    for task in group.tasks.filter(latest=True):
+        statuses = [{"name": name.replace("_", "-"), "state": state} for name, state in init.items()]
+        own = {"name": task.name, "state": {"waiting": {"reason": "PodInitializing"}}}
+
+        def change(obj, statuses=statuses, own=own):
+            obj["status"] = {"phase": phase, "initContainerStatuses": statuses, "containerStatuses": [own]}
+
+        world.cluster.edit(POD, task.pod_name, change, namespace=group.placement["namespace"])
+
+
+@pytest.fixture(params=[on_kai, on_kubernetes, on_kueue])
+def initializing(db, request):
+    """The pods of a group have nodes, and an init container of a mesh before their own."""
+    world, group = request.param(mesh(initContainers=[PROXY | {"name": "istio-init"}]))
+    world.cluster.players = [player for player in world.cluster.players if player is not players.kubelet]
+    world.settle()
+    assert set(statuses(group)) == {"INITIALIZING"}
+    return world, group
+
+
+def test_an_injected_init_container_that_hangs_is_named(initializing):
+    world, group = initializing
+    states(world, group, "Pending", istio_init={"running": {}})
+    world.settle()
+    row = fresh(group)
+    assert "Init container istio-init, which the cluster put into them, has not ended in 3 pods." in (
+        row.waiting_reason
+    )
+    assert "admission policies" in row.waiting_evidence["help"]
+
+
+def test_an_injected_init_container_that_fails_ends_its_task_and_is_named(initializing):
+    world, group = initializing
+    states(world, group, "Failed", istio_init={"terminated": {"exitCode": 2, "message": "iptables"}})
+    world.settle()
+    assert set(statuses(group)) == {"FAILED_START_ERROR"}
+    message = Task.objects.filter(group=group)[0].failure_message
+    assert "Init container istio-init, which the cluster put into its pod, ended with exit code 2" in message
+
+
+def test_an_image_of_an_injected_init_container_is_named_as_such(initializing):
+    world, group = initializing
+    states(world, group, "Pending", istio_init={"waiting": {"reason": "ErrImageNeverPull"}})
+    world.settle()
+    assert fresh(group).waiting_reason.startswith("Image registry.k8s.io/pause:3.9 of tasks task-0, task-1")
+
+
+@pytest.mark.parametrize("make", [on_kai, on_kubernetes])
+def test_a_change_that_may_keep_pods_waiting_is_part_of_the_reason(db, make):
+    def policy(cluster):
+        for obj in cluster.all(POD):
+            if obj["spec"].get("nodeSelector") != {"zone": "z"}:
+                obj["spec"]["nodeSelector"] = {"zone": "z"}
+                cluster.put(POD, obj)
+
+    world, group = make(policy)
+    world.cluster.players = [policy]  # and no scheduler
+    world.settle()
+    row = fresh(group)
+    assert "it added nodeSelector[zone] (z)." in row.waiting_reason
+    (change,) = row.waiting_evidence["pod_changes"]
+    assert (change["field"], change["sent"], change["present"]) == ("nodeSelector[zone]", "", "z")
+    assert "admission policies" in row.waiting_evidence["help"]

@@ -179,7 +179,8 @@ def explain_waits(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -
 def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) -> WaitExplanation:
     preferences = _preferences(group)
     why = Why(group.waiting_why) if group.waiting_why else Why.SCHEDULER
-    verdict = _verdict_sentence(report, why) if report else ""
+    is_changed = "pod_changes" in group.waiting_evidence
+    verdict = _verdict_sentence(report, why, is_changed=is_changed) if report else ""
     if preferences and verdict:  # the verdict counts preferences that are still required
         verdict = f"Under this requirement, {verdict[0].lower()}{verdict[1:]}"
     if report and report.lacks_place and why in {Why.TOPOLOGY, Why.CAPACITY}:
@@ -213,7 +214,7 @@ def _preferences(group: TaskGroup) -> PendingPreferences | None:
     )
 
 
-def _verdict_sentence(report: FeasibilityReport, why: Why) -> str:
+def _verdict_sentence(report: FeasibilityReport, why: Why, *, is_changed: bool) -> str:
     """The verdict beside the scheduler's reason, which it does not contradict: the scheduler decides."""
     fits = not report.lacks_place
     if report.in_vain:
@@ -228,6 +229,8 @@ def _verdict_sentence(report: FeasibilityReport, why: Why) -> str:
     obstacle = report.verdict.obstacle if report.verdict else None
     if not fits or obstacle is Obstacle.QUOTA or why not in {Why.TOPOLOGY, Why.CAPACITY}:
         return report.sentence
+    if is_changed:
+        return "The observed nodes have room for its pods as they were sent, so look at what was changed."
     others = "" if report.others_known else "other tenants' pods, "
     return (
         "The observed nodes have room, so the obstacle is something that is not observed "

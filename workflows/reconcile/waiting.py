@@ -28,10 +28,11 @@ from workflows.explain.obstacles import (
     UnpreparedClaim,
     WaitingContainer,
 )
+from workflows.explain.pod_changes import ChangedPods, beside_changes
 from workflows.explain.reasons import NodeAway, ObservedGroup, Reason, Why, waiting_reason
 from workflows.feasibility.queues.queue_usage import read_joined_queue
 from workflows.lifecycle.domain_health import DomainHealth
-from workflows.lifecycle.pod_status import waits_at_barrier
+from workflows.lifecycle.pod_status import hanging_inits, waits_at_barrier
 from workflows.lifecycle.statuses import WORKFLOW_LIVE, TaskStatus
 from workflows.models import TaskGroup, Workflow, in_status
 from workflows.reconcile.assess.follow import ObservedPods
@@ -39,6 +40,7 @@ from workflows.reconcile.objects.create import edits_pod_groups
 from workflows.reconcile.objects.namespace_quotas import QuotaWait
 from workflows.reconcile.observe import observations
 from workflows.reconcile.observe.node_health import ill_nodes
+from workflows.reconcile.observe.pod_changes import changes_of
 from workflows.reconcile.observe.queue_position import position_in
 from workflows.reconcile.view.group_view import GroupView, claims_channels
 from workflows.reconcile.view.outcomes import Retry
@@ -114,6 +116,8 @@ def reason_of(
         busy=tuple(observed.busy.values()) if observed else (),
     )
     reason = waiting_reason(group, scheduler=scheduler)
+    if reason is not None and observed:
+        reason = beside_changes(reason, _changed_pods(view, observed))
     if reason is None or view.row.attempt_number == 1 or reason.why == Why.ATTEMPT:
         return reason
     return replace(reason, text=f"Attempt {view.row.attempt_number} waits. {reason.text}")
@@ -123,6 +127,16 @@ def _silent_scheduler(view: GroupView, trouble: Retry) -> str:
     """The type of its scheduler, where a webhook of that gives no answer, by the address that is called."""
     scheduler = view.placement.terms.scheduler_type
     return scheduler if trouble.unanswered and scheduler in trouble.trouble.lower() else ""
+
+
+def _changed_pods(view: GroupView, observed: ObservedPods) -> ChangedPods:
+    pods = [pod for pod in observed.pods.values() if not pod.absent]
+    pending = (pod for pod in pods if pod.node_name and pod.phase == "Pending")
+    return ChangedPods(
+        changes=changes_of(pods),
+        hanging=Counter(str(container["name"]) for pod in pending for container in hanging_inits(pod)),
+        has_template=bool(view.placement.templates),
+    )
 
 
 def _nodes_away(observed: ObservedPods) -> tuple[NodeAway, ...]:
@@ -381,7 +395,7 @@ def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer
     containers = [
         WaitingContainer(
             task=name,
-            image=_own_image(view, container),
+            image=_known_image(view, pod, container),
             reason=str(container.get("reason") or "ContainerCreating"),
             message=str(container.get("message") or ""),
         )
@@ -416,7 +430,11 @@ def _unprepared(view: GroupView, observed: ObservedPods) -> tuple[UnpreparedClai
     )
 
 
-def _own_image(view: GroupView, container: Mapping[str, Any]) -> str:
-    """The image of a container that the service adds; empty for the user's."""
-    barrier = view.placement.start_barrier
-    return barrier.image if barrier and container.get("name") == names.START_BARRIER else ""
+def _known_image(view: GroupView, pod: PodSeen, container: Mapping[str, Any]) -> str:
+    """The image of a container that the service or the cluster adds; empty for others."""
+    name, barrier = container.get("name"), view.placement.start_barrier
+    if container.get("injected"):
+        fields = (f"containers[{name}]", f"initContainers[{name}]")
+        changes = pod.digest.get("changes") or ()
+        return next((str(change["present"]) for change in changes if change["field"] in fields), "")
+    return barrier.image if barrier and name == names.START_BARRIER else ""
