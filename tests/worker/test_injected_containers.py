@@ -215,6 +215,17 @@ def test_an_injected_init_container_that_fails_ends_its_task_and_is_named(initia
     assert "Init container istio-init, which the cluster put into its pod, ended with exit code 2" in message
 
 
+def test_what_was_put_into_pods_is_named_although_the_group_ends_at_once(db):
+    world = World()
+    world.cluster.players.insert(0, mesh(containers=[PROXY]))
+    group = world.group(pods=1)
+    world.reconcile(group)
+    world.finish(group, 3)
+    world.settle()
+    assert fresh(group).status == "FAILED"
+    assert Event.objects.filter(reason="PodsChanged").count() == 1
+
+
 def test_an_image_of_an_injected_init_container_is_named_as_such(initializing):
     world, group = initializing
     states(world, group, "Pending", istio_init={"waiting": {"reason": "ErrImageNeverPull"}})

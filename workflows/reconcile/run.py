@@ -329,6 +329,7 @@ class Reconciliation:
         silent = observations.observer_is_silent(view)
         observed, assessment = self._observe(view, silent=silent)
         self.observed, self.held_back = observed, assessment.held_back
+        record_pod_changes(view, observed, self.lease)
         if assessment.changes:
             recorded = record(self.lease, assessment.changes)
             for attempt in (change for change in assessment.changes if isinstance(change, NewAttempt)):
@@ -351,7 +352,6 @@ class Reconciliation:
         check = record_domain_health(view, observed, self.lease, self.cluster)
         self.domain = check.health
         record_node_health(view, observed, self.lease)
-        record_pod_changes(view, observed, self.lease)
         name_ended_peers(view, observed, self.cluster)
         report_ready(view, self.lease, self.cluster)
         woken = None if silent else wake_preemptor(view, self.lease, self.cluster)
