@@ -20,6 +20,7 @@ from scheduling.topology.coverage import LabelCoverage
 from scheduling.topology.drift import InSync, compare
 from web.times import naive_utc, read_instant
 from workflows.explain import obstacles
+from workflows.explain.changed_pods import ChangedPods, beside_changes
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
 from workflows.explain.obstacles import (
     BarrierWait,
@@ -28,7 +29,6 @@ from workflows.explain.obstacles import (
     UnpreparedClaim,
     WaitingContainer,
 )
-from workflows.explain.pod_changes import ChangedPods, beside_changes
 from workflows.explain.reasons import NodeAway, ObservedGroup, Reason, Why, waiting_reason
 from workflows.feasibility.queues.queue_usage import read_joined_queue
 from workflows.lifecycle.domain_health import DomainHealth

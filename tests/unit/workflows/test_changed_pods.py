@@ -2,7 +2,7 @@
 
 import pytest
 
-from workflows.explain.pod_changes import (
+from workflows.explain.changed_pods import (
     HELP_CHANGED,
     HELP_WITHOUT_TEMPLATE,
     ChangedPods,
