@@ -28,8 +28,8 @@ class ByTable:
     prefers_by_affinity = False
 
     def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
-        held = supported_at(self.needs, version or self.oldest)
-        return Capabilities(self.name, held, self.max_levels, version=version)
+        supported = supported_at(self.needs, version or self.oldest)
+        return Capabilities(self.name, supported, self.max_levels, version=version)
 
     def check(
         self,

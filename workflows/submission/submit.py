@@ -278,9 +278,9 @@ def _refuse(faults: Sequence[Fault], *, spec: WorkflowSpec, user: AbstractBaseUs
         return
     if any(fault.capability for fault in faults):
         others = pools_visible_to(user).exclude(name=pool)  # it may have got the capability since
-        held = {other.name: capabilities_of(other.backend).held for other in others}
+        capabilities = {other.name: capabilities_of(other.backend).held for other in others}
         unknown = [other.name for other in others if not version_of(other.backend)]
-        faults = capability_faults(faults, pools=held, unknown=unknown)
+        faults = capability_faults(faults, pools=capabilities, unknown=unknown)
     located = spec.locate_faults(faults)
     raise InvalidSpec(summary(located), located)
 
