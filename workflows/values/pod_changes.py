@@ -8,6 +8,7 @@ without the annotation, as earlier releases made them.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -75,16 +76,20 @@ def compare(sent: object, spec: Mapping[str, Any]) -> PodComparison:
         if f"{kind}[{container['name']}].image" not in before
     }
     present = dict(_fields(spec))
-    changes = [_injection(field, container) for field, container in injected.items()]
-    changes += (
-        _change(field, before, present)
-        for field in sorted({**before, **present})
-        if not field.startswith(tuple(f"{name}." for name in injected))
-        and not _is_same(field, before, present)
-    )
-    resources = {field.rpartition("[")[2][:-1] for field in present if "].requests[" in field}
+    parts = tuple(f"{field}." for field in injected)
+    changes = [
+        *(_injection(field, container) for field, container in injected.items()),
+        *(
+            _change(field, before, present)
+            for field in sorted(before.keys() | present.keys())
+            if before.get(field) != present.get(field)
+            and not field.startswith(parts)
+            and not _is_same_amount(field, before, present)
+            and not _is_usual(field, before, present)
+        ),
+    ]
     return PodComparison(
-        changes=tuple(change for change in changes if not _is_usual(change, resources))[:MOST_CHANGES],
+        changes=tuple(changes[:MOST_CHANGES]),
         injected=frozenset(str(container["name"]) for container in injected.values()),
     )
 
@@ -167,23 +172,24 @@ def _change(field: str, before: Mapping[str, str], present: Mapping[str, str]) -
     )
 
 
-def _is_same(field: str, before: Mapping[str, str], present: Mapping[str, str]) -> bool:
-    """Whether two values are equal, amounts as numbers: an API server writes 0.5 as 500m."""
+def _is_same_amount(field: str, before: Mapping[str, str], present: Mapping[str, str]) -> bool:
+    """Whether two amounts are equal as numbers: an API server writes 0.5 as 500m."""
     sent, value = before.get(field), present.get(field)
-    if sent == value or sent is None or value is None or not any(part in field for part in _AMOUNTS):
-        return sent == value
+    if sent is None or value is None or not any(part in field for part in _AMOUNTS):
+        return False
     try:
         return quantity(sent) == quantity(value)
     except ValueError:
         return False
 
 
-def _is_usual(change: PodChange, resources: Iterable[str]) -> bool:
+def _is_usual(field: str, before: Mapping[str, str], present: Mapping[str, str]) -> bool:
     """Whether it is a toleration that Kubernetes adds: of ill nodes, or of nodes with what the pod asks for.
 
     The latter by the admission plugin ExtendedResourceToleration.
     """
-    if change.sent or not change.field.startswith("tolerations["):
+    if field in before or not field.startswith("tolerations["):
         return False
-    key = change.present.partition(" ")[0].partition(":")[0].partition("=")[0]
-    return key.startswith(_OF_NODES) or ("/" in key and key in resources)
+    key = re.split("[ :=]", present[field], maxsplit=1)[0]
+    asked_for = (name for name in present if name.endswith(f"].requests[{key}]"))
+    return key.startswith(_OF_NODES) or ("/" in key and any(asked_for))
