@@ -27,6 +27,14 @@ from scheduling.topology.levels import Levels
 
 _SCHEDULER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _QUOTA = re.compile(r"nodes|unlimited|[0-9]{1,7}")
+_OF_QUEUES: Mapping[str, tuple[str, ...]] = {
+    "parent": (),
+    "parent_quota": ("nodes", "unlimited"),
+    "label": (),
+    "node_pool_label": (),
+    "node_pool": (),
+}
+"""Settings of a scheduler with queues and shards, and those of their values that others have by default."""
 MAX_PREFIX = 20
 LEAST_LIMIT = 10.0
 _URL = re.compile(r"https?://\S+")
@@ -38,11 +46,12 @@ def check_backend(
     schedulers: Sequence[str],
     queue_schedulers: Collection[str] = ("kai",),
     owning_schedulers: Collection[str] = ("kueue",),
+    gated_schedulers: Collection[str] = ("kubernetes",),
 ) -> list[Fault]:
     """Find the faults of a backend that can be seen from the backend alone.
 
     ``queue_schedulers`` are those whose queues and shards can be named, ``owning_schedulers`` those that join
-    queues which may be the service's own.
+    queues which may be the service's own, ``gated_schedulers`` those with a gate that no API shows.
     """
     faults: list[Fault] = []
     settings = document.scheduler_settings
@@ -59,6 +68,12 @@ def check_backend(
         faults.append(Fault(("k8s_namespace",), "invalid_namespace", message))
     faults += _queues(document, shares_queues=settings.scheduler_type in queue_schedulers)
     faults += _own_queues(document, owning_schedulers)
+    if document.composite_pod_groups and settings.scheduler_type not in gated_schedulers:
+        message = (
+            f'Scheduler "{settings.scheduler_type}" makes no composite pod groups, so there is nothing to '
+            f"vouch for: leave it out. It is for {', '.join(sorted(gated_schedulers))}."
+        )
+        faults.append(Fault(("composite_pod_groups",), "no_composites", message, allowed=("false",)))
     faults += _durations(document)
     faults += _node_conditions(document)
     faults += _start_barrier(document)
@@ -149,11 +164,10 @@ def check_backend_serves_pools(
 def _queues(document: BackendDocument, *, shares_queues: bool) -> Iterator[Fault]:
     settings = document.queue_settings
     kind = document.scheduler_settings.scheduler_type
-    shared = ("parent", "label", "node_pool_label", "node_pool")
-    for field in shared if not shares_queues else ():
-        if getattr(settings, field):
+    for field, idle in _OF_QUEUES.items() if not shares_queues else ():
+        if getattr(settings, field) not in ("", *idle):
             message = f'Scheduler "{kind}" has no queues and no shards: leave it out.'
-            yield Fault(("queue_settings", field), "no_queues", message, allowed=("",))
+            yield Fault(("queue_settings", field), "no_queues", message, allowed=idle or ("",))
     if settings.prefix and not (is_dns_label(settings.prefix) and len(settings.prefix) <= MAX_PREFIX):
         message = f"A prefix is lower-case letters, digits and '-', at most {MAX_PREFIX} characters."
         yield Fault(

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from pools import conditions, selectors
+from pools.clusters.capabilities import capabilities_of
 from pools.interfaces import Unreleased, usage
 from pools.models import Backend, Pool
 from pools.pod_templates.notices import template_notices
+from scheduling.capabilities import Capability, places_by_topology
 from scheduling.errors import Notice, format_path
+from scheduling.gang.checks import slices_alone
 from scheduling.sentences import count_of
 from scheduling.topology.levels import Levels, check_look_alikes
 
@@ -18,6 +21,7 @@ OSMO_SCHEDULER_TIMEOUT = 30
 def pool_notices(pool: Pool) -> list[Notice]:
     """Notices of a saved pool about its cluster and its templates. At most two queries."""
     notices = [*_of_backend(pool), *_of_source(pool), *_of_labels(pool), *_of_templates(pool)]
+    notices += _of_preferences(pool)
     if pool.download_type is not None:
         notices.append(_not_carried_out("download_type", "no data is downloaded"))
     return notices
@@ -106,6 +110,21 @@ def _of_backend(pool: Pool) -> list[Notice]:
         )
         return [Notice("compute_domain_not_served", message, ("nvlink",))]
     return []
+
+
+def _of_preferences(pool: Pool) -> list[Notice]:
+    """A word on preferences that the scheduler cannot hold, where it holds all of them, or has no keys."""
+    if pool.unsupported_preferred == Pool.UnsupportedPreferred.REFUSE:
+        return []
+    capabilities = capabilities_of(pool.backend)
+    if Capability.TOPOLOGY_PREFERRED not in capabilities and places_by_topology(capabilities):
+        return []
+    if slices_alone(capabilities):
+        return []
+    scheduler = capabilities.scheduler
+    word = "holds every preference" if places_by_topology(capabilities) else "takes no topology keys"
+    message = f'It has no effect on backend "{pool.backend.name}": scheduler "{scheduler}" {word}.'
+    return [Notice("no_effect", message, ("unsupported_preferred",))]
 
 
 def _of_source(pool: Pool) -> list[Notice]:

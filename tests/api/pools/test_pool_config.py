@@ -489,6 +489,16 @@ def test_a_pool_with_somebody_elses_topology_is_told_what_that_costs(put, kai):
     assert any("used as it is and never written" in said for said in reply["warnings"])
 
 
+@pytest.mark.parametrize(("scheduler", "is_idle"), [("kai", True), ("kueue", False), ("default", True)])
+def test_a_word_on_preferences_that_a_scheduler_does_not_need_is_told_to_have_no_effect(
+    put, kai, scheduler, is_idle
+):
+    put("backend/other", {"kubeconfig": "/etc/kai", "scheduler_settings": {"scheduler_type": scheduler}})
+    pool = {"backend": "other", "unsupported_preferred": "warn"}
+    status, reply = put("pool/wordy", pool)
+    assert (status, any("has no effect" in line for line in reply["warnings"])) == (200, is_idle)
+
+
 @pytest.mark.parametrize("changes", [{"topology_keys": []}, {"backend": "other"}], ids=["keys", "backend"])
 def test_an_edit_says_what_accepted_work_keeps(put, kai, pool, changes):
     put("backend/other", {"kubeconfig": "/etc/kai"})

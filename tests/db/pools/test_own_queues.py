@@ -266,6 +266,14 @@ def test_another_scheduler_owns_no_queues(scheduler):
     assert (("queue_settings", "own_queues"), "no_own_queues") in faults(refused)
 
 
+@pytest.mark.parametrize("scheduler", ["kai", "kueue", "default"])
+def test_nobody_vouches_for_composites_of_a_scheduler_that_makes_none(scheduler):
+    document = {"scheduler_settings": {"scheduler_type": scheduler}, "composite_pod_groups": True}
+    with pytest.raises(InvalidSpec) as refused:
+        services.put_backend(name="vouched", document=document, change=ADMIN)
+    assert (("composite_pod_groups",), "no_composites") in faults(refused)
+
+
 def test_a_maximum_needs_a_queue_of_ours():
     register(**OWN)
     save(resources={"gpu": {"maximum": 16}})

@@ -188,10 +188,11 @@ def test_settings_that_are_wrong_are_named(cluster, case):
 
 def test_a_scheduler_without_queues_takes_no_such_settings(cluster):
     settings = {"scheduler_type": "default"}
-    document = {"scheduler_settings": settings, "queue_settings": {"parent": "x", "node_pool": "y"}}
+    queues = {"parent": "x", "node_pool": "y", "parent_quota": "64"}
+    document = {"scheduler_settings": settings, "queue_settings": queues}
     with pytest.raises(InvalidSpec) as refused:
         services.put_backend(name="plain", document=document, change=ADMIN)
-    assert {code for _, code in faults(refused)} == {"no_queues"}
+    assert {(path[-1], code) for path, code in faults(refused)} == {(name, "no_queues") for name in queues}
 
 
 def queue_spec(cluster):
