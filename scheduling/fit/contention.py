@@ -46,7 +46,7 @@ class Preemption:
     delay: float = 0
 
 
-class ConsolidationAnswer(StrEnum):
+class DisplacementAnswer(StrEnum):
     """Whether moving running work may give a gang a place; NONE: the scheduler moves nothing for it.
 
     POSSIBLE: if what is moved finds another place, which is not known.
@@ -60,10 +60,10 @@ class ConsolidationAnswer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Consolidation:
-    """``workflows`` are those that the scheduler may move for the gang, by name."""
+class Displacement:
+    """``workflows`` are those that the scheduler may move or reclaim for the gang, by name."""
 
-    answer: ConsolidationAnswer
+    answer: DisplacementAnswer
     workflows: tuple[str, ...] = ()
 
 
@@ -86,7 +86,10 @@ class Contention:
 
     preemption: Preemption
     place: QueuePlace | None
-    consolidation: Consolidation = Consolidation(ConsolidationAnswer.UNKNOWN)
+    consolidation: Displacement = Displacement(DisplacementAnswer.UNKNOWN)
+
+    reclaim: Displacement = Displacement(DisplacementAnswer.UNKNOWN)
+    """The work of other queues that the scheduler may end for a gang within its queue's guarantee."""
 
 
 UNKNOWN_CONTENTION = Contention(Preemption(PreemptionAnswer.UNKNOWN), None)

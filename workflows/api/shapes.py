@@ -124,11 +124,12 @@ class PreemptionShape(Shape):
     delay_seconds: float = about("For how long the group waits before other work is preempted for it.")
 
 
-class ConsolidationShape(Shape):
-    """Running work, of any queue, that the scheduler may move to make room for the group."""
+class DisplacementShape(Shape):
+    """Running work, of any queue, that the scheduler may move or reclaim to make room for the group."""
 
     answer: Literal["possible", "does_not_help", "none", "not_needed", "unknown"] = about(
-        "possible: if that work finds another place, which is not known; none: it moves nothing for it."
+        "possible: if what it moves finds another place, or what it reclaims is above its queue's share, "
+        "neither of which is known; none: there is no such work."
     )
     workflows: list[str] = about("At most 20 of them.")
 
@@ -167,7 +168,8 @@ class GroupFeasibilityShape(Shape):
     )
     quota: QuotaVerdictShape
     preemption: PreemptionShape
-    consolidation: ConsolidationShape
+    consolidation: DisplacementShape
+    reclaim: DisplacementShape = about("For a group within its queue's guarantee.")
     before: GroupsBeforeShape | None = about("Null where nothing is known of its queue.")
     not_examined: list[UnexaminedShape] = about("What may be in its way and was not looked at.")
     proven: bool = about(

@@ -1,7 +1,8 @@
 """Choosing the pool of a workflow: every check in each of several pools, one decision, and that is frozen.
 
-The pool where the workflow fits now is taken, with the best outcome; else the one where all that is in its
-way ends first. A pool to which the caller may not submit is spoken of as one that does not exist.
+The pool where the workflow fits now is taken, with the best outcome; else one whose scheduler may reclaim
+room for all that waits; else the one where all that is in its way ends first. A pool to which the caller may
+not submit is spoken of as one that does not exist.
 """
 
 import math
@@ -16,6 +17,7 @@ from django.db.models import QuerySet
 from pools.models import Pool
 from pools.selectors import pools_allowed_to
 from scheduling.errors import Busy, Conflict, Fault, InvalidSpec, LimitReached, NotFound, Path, TopologyError
+from scheduling.fit.contention import DisplacementAnswer
 from scheduling.fit.verdict import Answer
 from scheduling.sentences import count_of, listing
 from web.models import Profile
@@ -65,13 +67,22 @@ class _Candidate:
         ends = [time for time in waiting if time is not None]
         return max(ends) if ends and len(ends) == len(waiting) else None
 
+    @property
+    def may_be_reclaimed(self) -> bool:
+        """Whether its scheduler may reclaim room for each group that does not fit now."""
+        waiting = [
+            report.verdict for report in self.reports if report.verdict and report.answer is Answer.NOT_NOW
+        ]
+        answers = [verdict.contention.reclaim.answer for verdict in waiting]
+        return bool(answers) and set(answers) == {DisplacementAnswer.POSSIBLE}
+
     def rank(self) -> tuple[float, ...]:
         """Sort key: the best pool comes first; of equal ones the one that is named first."""
         place = _BEST_FIRST.index(self.worst.word)
         if self.worst.answer is Answer.NOW:
             unproven = not all(report.verdict and report.verdict.proven for report in self.reports)
             return (place, unproven, not self.preferences_met, self.broken_nodes or 0)
-        return (place, self.free_at.timestamp() if self.free_at else math.inf)
+        return (place, not self.may_be_reclaimed, self.free_at.timestamp() if self.free_at else math.inf)
 
     def as_json(self) -> dict[str, Any]:
         """The shape of REST."""

@@ -6,11 +6,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from pools.documents.backend import queues_of
 from pools.models import ObservedQueue
-from scheduling.queues.queue_state import QueueBound, QueueState
 from scheduling.topology.requirements import Requirement
 from tests.api.workflows.specs import gang, text
+from tests.builders.observed_queues import observe_queues
 from tests.error_shape import assert_error_shape
 from tests.factories import (
     RACK,
@@ -242,30 +241,6 @@ def test_room_that_only_preferences_hide_is_said_with_the_time_after_which_they_
     )
 
 
-def observe_queues(pool, **queues):
-    """Queues as the observer writes them; the pool's own is ``own`` and stands below ``above``."""
-    cluster = pool.backend.cluster
-    own = queues_of(pool.backend).queue(pool.backend.namespace, pool.name)
-    for name, (limit, used) in queues.items():
-        state = QueueState(
-            name=own if name == "own" else name,
-            parent="above" if name == "own" else "",
-            bounds={"gpu": QueueBound(-1, limit)},
-            used={"gpu": used},
-        )
-        ObservedQueue.objects.create(
-            cluster=cluster,
-            resource="queues.scheduling.run.ai",
-            name=state.name,
-            uid=state.name,
-            reading=state.to_json(),
-            seen_at=timezone.now(),
-        )
-    cluster.queues_synced_at = timezone.now()
-    cluster.save()
-    return own
-
-
 def test_queues_that_are_followed_admit_a_group_or_name_the_one_that_does_not(api, pool):
     observe_queues(pool, own=(-1, 0), above=(64, 30))
     entry = verdict(post(api, pool, 3, "?feasibility=only"))
@@ -382,6 +357,22 @@ def test_work_that_may_be_moved_is_named_for_a_group_that_may_be_moved_too(api, 
     assert low["consolidation"] == {"answer": "possible", "workflows": [cheap.name]}
     assert f'if those find another place: "{cheap.name}".' in low["sentence"]
     assert "consolidation" in {line["code"] for line in low["not_examined"]}
+
+
+@pytest.mark.parametrize(("guarantee", "answer"), [(24, "possible"), (23, "none"), (-1, "none")])
+def test_work_of_another_queue_may_be_reclaimed_for_a_group_within_its_guarantee(
+    api, pool, guarantee, answer
+):
+    observe_queues(pool, guarantee=guarantee, own=(-1, 0))
+    cheap = hold_cheaply(pool, "n0")
+    for group in cheap.groups.all():
+        group.placement |= {"queue": "other"}
+        group.save()
+    entry = verdict(post(api, pool, 3, "?feasibility=only&priority=LOW"))
+    assert entry["verdict"] == "not_now"
+    named = [cheap.name] if answer == "possible" else []
+    assert entry["reclaim"] == {"answer": answer, "workflows": named}
+    assert ("may reclaim room for it" in entry["sentence"]) == bool(named)
 
 
 @pytest.mark.parametrize(("seconds", "answer"), [(3600.0, "later"), (60.0, "helps")])

@@ -6,6 +6,7 @@ from django.utils import timezone
 
 from pools.models import Backend
 from tests.api.workflows.specs import gang, text
+from tests.builders.observed_queues import observe_queues
 from tests.error_shape import assert_error_shape
 from tests.factories import (
     RACK,
@@ -19,7 +20,7 @@ from tests.factories import (
     WorkflowFactory,
 )
 from web.models import Profile, Role, RoleAssignment
-from workflows.models import Event, Workflow
+from workflows.models import Event, TaskGroup, Workflow
 from workflows.spec import parsing
 
 pytestmark = pytest.mark.django_db
@@ -313,3 +314,16 @@ def test_without_any_name_the_default_pool_of_the_profile_is_taken(api, ann, poo
     assert fault["message"].endswith("You may submit to a.")
     Profile.objects.create(user=ann, pool="a")
     assert accepted(post(api))["pool"] == "a"
+
+
+def test_a_pool_whose_scheduler_may_reclaim_room_goes_before_one_that_is_full(api, pool_of):
+    full, guaranteed = pool_of("full", 3), pool_of("guaranteed", 3)
+    hold(full, "full-0-0", hours=1)
+    hold(guaranteed, "guaranteed-0-0")
+    Workflow.objects.filter(pool_name="guaranteed").update(priority="LOW")
+    for group in TaskGroup.objects.filter(workflow__pool_name="guaranteed"):
+        group.placement |= {"queue": "other"}
+        group.save()
+    observe_queues(guaranteed, guarantee=24, own=(-1, 0))
+    reply = accepted(post(api, "?pools=full,guaranteed"))
+    assert verdicts(reply) == [("guaranteed", "not_now"), ("full", "not_now")]

@@ -16,9 +16,9 @@ from scheduling.backends.priorities import PRIORITIES
 from scheduling.capabilities import Capabilities
 from scheduling.fit.admission import admitted
 from scheduling.fit.contention import (
-    Consolidation,
-    ConsolidationAnswer,
     Contention,
+    Displacement,
+    DisplacementAnswer,
     Preemption,
     PreemptionAnswer,
     QueuePlace,
@@ -157,7 +157,8 @@ def judge_in_queue(
     verdict = admitted(verdict, reading.verdict(demand))
     preemption = _preemption(snapshot, demand, verdict, reading)
     consolidation = _consolidation(snapshot, demand, verdict, reading)
-    return replace(verdict, contention=Contention(preemption, place, consolidation))
+    reclaim = _reclaim(snapshot, demand, verdict, reading)
+    return replace(verdict, contention=Contention(preemption, place, consolidation, reclaim))
 
 
 def _placeable(groups: Sequence[GroupBefore], reading: QueueReading) -> list[WaitingGang]:
@@ -202,20 +203,32 @@ def _first_names(workflows: frozenset[str]) -> tuple[str, ...]:
 
 def _consolidation(
     snapshot: Snapshot, demand: GangDemand, verdict: Verdict, reading: QueueReading
-) -> Consolidation:
+) -> Displacement:
     """The work that the scheduler may move for the gang, before it preempts anything."""
     movable = reading.movable
     if verdict.answer is Answer.NOW:
-        return Consolidation(ConsolidationAnswer.NOT_NEEDED)
+        return Displacement(DisplacementAnswer.NOT_NEEDED)
     if not movable or verdict.answer is Answer.NEVER:
-        return Consolidation(ConsolidationAnswer.NONE)
+        return Displacement(DisplacementAnswer.NONE)
     helps = (
         not verdict.quota.shortages
         and _has_free_gpus(snapshot, demand)
         and has_place(preempted(snapshot, movable), demand)
     )
-    answer = ConsolidationAnswer.POSSIBLE if helps else ConsolidationAnswer.DOES_NOT_HELP
-    return Consolidation(answer, _first_names(movable) if helps else ())
+    answer = DisplacementAnswer.POSSIBLE if helps else DisplacementAnswer.DOES_NOT_HELP
+    return Displacement(answer, _first_names(movable) if helps else ())
+
+
+def _reclaim(snapshot: Snapshot, demand: GangDemand, verdict: Verdict, reading: QueueReading) -> Displacement:
+    """The work of other queues that the scheduler may end for a gang within its queue's guarantee."""
+    if verdict.answer is Answer.NOW:
+        return Displacement(DisplacementAnswer.NOT_NEEDED)
+    reclaimable = reading.reclaimable
+    if verdict.answer is Answer.NEVER or not reclaimable or not reading.guarantees(demand):
+        return Displacement(DisplacementAnswer.NONE)
+    if not has_place(preempted(snapshot, reclaimable), demand):
+        return Displacement(DisplacementAnswer.DOES_NOT_HELP)
+    return Displacement(DisplacementAnswer.POSSIBLE, _first_names(reclaimable))
 
 
 def _has_free_gpus(snapshot: Snapshot, demand: GangDemand) -> bool:

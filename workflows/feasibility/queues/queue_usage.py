@@ -88,6 +88,24 @@ class QueueReading:
         return frozenset(own.workflow for own in groups if self.scheduler.is_preemptible(own.priority))
 
     @property
+    def reclaimable(self) -> frozenset[str]:
+        """The workflows of other queues that may be preempted at all."""
+        groups = self.usage.groups.values()
+        return frozenset(
+            own.workflow
+            for own in groups
+            if own.queue != self.queue and self.scheduler.is_preemptible(own.priority)
+        )
+
+    def guarantees(self, demand: GangDemand) -> bool:
+        """Whether a gang is within what its queue is guaranteed, which is nothing without a bound."""
+        if not self.queues:
+            return False
+        queue, requested = self.queues[0], requested_of(demand)
+        quota = queue.bound("gpu").quota
+        return requested["gpu"] > 0 and quota >= queue.used.get("gpu", 0.0) + requested["gpu"]
+
+    @property
     def spared(self) -> dict[str, datetime]:
         """Those victims that have not run for their queue's minimum time, and until when they are spared."""
         runtimes = (queue.preempt_min_runtime for queue in self.queues)

@@ -12,7 +12,7 @@ from pools.models import Pool
 from pools.selectors import Caller
 from scheduling.capabilities import Capabilities
 from scheduling.fit.admission import admitted
-from scheduling.fit.contention import Consolidation, Preemption, QueuePlace
+from scheduling.fit.contention import Displacement, Preemption, QueuePlace
 from scheduling.fit.freeing import freed_levels
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.node_index import total
@@ -128,7 +128,8 @@ class FeasibilityReport:
             "obstacle": obstacle.value if obstacle else None,
             "quota": verdict.quota.as_json(),
             "preemption": _preemption(verdict.contention.preemption),
-            "consolidation": _consolidation(verdict.contention.consolidation),
+            "consolidation": _displacement(verdict.contention.consolidation),
+            "reclaim": _displacement(verdict.contention.reclaim),
             "before": _queue_place(verdict.contention.place),
             "not_examined": [
                 {"code": code.value, "message": NOT_EXAMINED[code]} for code in self.not_examined
@@ -161,8 +162,8 @@ def _preemption(preemption: Preemption) -> Json:
     }
 
 
-def _consolidation(consolidation: Consolidation) -> Json:
-    return {"answer": consolidation.answer.value, "workflows": list(consolidation.workflows)}
+def _displacement(displacement: Displacement) -> Json:
+    return {"answer": displacement.answer.value, "workflows": list(displacement.workflows)}
 
 
 def _queue_place(place: QueuePlace | None) -> Json | None:
@@ -452,7 +453,7 @@ def workflows_in(verdict: Verdict) -> set[str]:
     """All workflows that a verdict names, those of its queue included."""
     contention = verdict.contention
     ahead = contention.place.workflows if contention.place else ()
-    movable = contention.consolidation.workflows
+    movable = (*contention.consolidation.workflows, *contention.reclaim.workflows)
     return holders_of(verdict).union(contention.preemption.workflows, movable, ahead)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from scheduling.fit.contention import ConsolidationAnswer, PreemptionAnswer, QueuePlace
+from scheduling.fit.contention import DisplacementAnswer, PreemptionAnswer, QueuePlace
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainCapacity, Obstacle, Occupant, SetVerdict, Verdict
@@ -55,17 +55,28 @@ def _queue_around(verdict: Verdict) -> str:
 
 
 def _preemptible(verdict: Verdict) -> str:
-    return _movable(verdict) + _to_preempt(verdict)
+    return _movable(verdict) + _reclaimable(verdict) + _to_preempt(verdict)
 
 
 def _movable(verdict: Verdict) -> str:
     consolidation = verdict.contention.consolidation
-    if consolidation.answer is not ConsolidationAnswer.POSSIBLE:
+    if consolidation.answer is not DisplacementAnswer.POSSIBLE:
         return ""
     workflows = listing(consolidation.workflows, limit=3)
     return (
         " The scheduler may place it after moving running pods of preemptible work, if those find another "
         f"place: {workflows}."
+    )
+
+
+def _reclaimable(verdict: Verdict) -> str:
+    reclaim = verdict.contention.reclaim
+    if reclaim.answer is not DisplacementAnswer.POSSIBLE:
+        return ""
+    workflows = listing(reclaim.workflows, limit=3)
+    return (
+        " It is within its queue's guarantee, so the scheduler may reclaim room for it from work of other "
+        f"queues that is above theirs: {workflows}."
     )
 
 
@@ -164,10 +175,11 @@ def redacted(verdict: Verdict, visible: Container[str]) -> Verdict:
         for entry in verdict.sets
     )
     place = verdict.contention.place
-    movable = verdict.contention.consolidation
+    movable, reclaim = verdict.contention.consolidation, verdict.contention.reclaim
     contention = replace(
         verdict.contention,
         consolidation=replace(movable, workflows=_names(movable.workflows, visible)),
+        reclaim=replace(reclaim, workflows=_names(reclaim.workflows, visible)),
         preemption=replace(
             verdict.contention.preemption, workflows=_names(verdict.contention.preemption.workflows, visible)
         ),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from scheduling.fit.contention import ConsolidationAnswer, PreemptionAnswer
+from scheduling.fit.contention import DisplacementAnswer, PreemptionAnswer
 from scheduling.fit.verdict import Verdict
 from scheduling.queues.queue_state import QuotaAnswer
 
@@ -51,8 +51,8 @@ def unexamined(verdict: Verdict | None, *, others_known: bool) -> tuple[Unexamin
     if verdict.contention.preemption.answer is not PreemptionAnswer.UNKNOWN:
         examined.add(Unexamined.PREEMPTION)
     if verdict.contention.consolidation.answer not in (
-        ConsolidationAnswer.UNKNOWN,
-        ConsolidationAnswer.POSSIBLE,
+        DisplacementAnswer.UNKNOWN,
+        DisplacementAnswer.POSSIBLE,
     ):
         examined.add(Unexamined.CONSOLIDATION)
     if others_known:

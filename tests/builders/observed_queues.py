@@ -1,0 +1,34 @@
+"""Queues of a scheduler as the observer follows them."""
+
+from django.utils import timezone
+
+from pools.documents.backend import queues_of
+from pools.models import ObservedQueue
+from scheduling.queues.queue_state import QueueBound, QueueState
+
+
+def observe_queues(pool, *, guarantee=-1, **queues):
+    """Queues as the observer writes them; the pool's own is ``own`` and stands below ``above``.
+
+    Each is (limit, used) in GPUs; all have the same guarantee.
+    """
+    cluster = pool.backend.cluster
+    own = queues_of(pool.backend).queue(pool.backend.namespace, pool.name)
+    for name, (limit, used) in queues.items():
+        state = QueueState(
+            name=own if name == "own" else name,
+            parent="above" if name == "own" else "",
+            bounds={"gpu": QueueBound(guarantee, limit)},
+            used={"gpu": used},
+        )
+        ObservedQueue.objects.create(
+            cluster=cluster,
+            resource="queues.scheduling.run.ai",
+            name=state.name,
+            uid=state.name,
+            reading=state.to_json(),
+            seen_at=timezone.now(),
+        )
+    cluster.queues_synced_at = timezone.now()
+    cluster.save()
+    return own
