@@ -9,7 +9,7 @@ from cluster.kinds import NODE, POD
 from scheduling.backends.kai.evictions import EVICTED_ANNOTATION
 from tests.factories import TaskGroupFactory
 from tests.fakes.kinds import KAI_POD_GROUP
-from tests.worker.world import fresh
+from tests.worker.world import fresh, statuses
 from workflows.models import ObservedPod
 
 
@@ -62,6 +62,30 @@ def test_a_gang_whose_place_was_taken_by_higher_priority_was_preempted(world, lo
     low = fresh(low)
     assert low.status == "FAILED_PREEMPTED"
     assert "a group of priority HIGH was placed on" in low.failure_message
+
+
+@pytest.mark.parametrize("marked", [0, 1])
+def test_a_gang_of_which_one_pod_says_that_it_was_preempted_was_preempted_as_a_whole(world, marked):
+    """The last word on a pod may be lost, the lead's for example, while an observer lists anew."""
+    group = world.group(pods=2)
+    world.settle()
+    task = group.tasks.order_by("position")[marked]
+    message = "default-scheduler: preempting to accommodate a higher priority pod group"
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": message,
+    }
+    world.cluster.edit(
+        POD, task.pod_name, lambda obj: obj["status"].update(conditions=[condition]), namespace="osmo"
+    )
+    world.observe()
+    delete(world, group)
+    world.settle()
+    assert statuses(group) == ["FAILED_PREEMPTED"] * 2
+    group = fresh(group)
+    assert (group.status, message in group.failure_message) == ("FAILED_PREEMPTED", True)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ UPSTREAM_CODE = 3000
 BY_CONDITION = "disruption_condition"
 BY_NODE = "node_away"
 UNEXPLAINED = "unexplained"
+PEER_PREEMPTED = "peer_preempted"
 ROOM_TAKEN = "room_taken_back"
 ROOM_NODE_FAILED = "room_node_failed"
 ROOM_NOT_READY = "room_not_ready"
@@ -287,16 +288,8 @@ def _of_unknown_cause(
 
 def _disrupted(pod: PodSeen, *, gone: bool = False) -> PodReading | None:
     """How a pod ended that has a condition for it; one that neither failed nor is gone may yet go on."""
-    for condition in _true_conditions(pod):
-        if condition.get("reason") == PREEMPTED:
-            message = condition.get("message") or "The scheduler preempted it."
-            return PodReading(
-                status=TaskStatus.FAILED_PREEMPTED,
-                code=PREEMPTED_CODE,
-                message=message,
-                loss=Loss.PREEMPTED,
-                evidence=BY_CONDITION,
-            )
+    if reading := read_preempted(pod):
+        return reading
     if (gone or pod.phase == "Failed") and (why := _disruption(pod)):
         return _backend(
             f"Its pod was disrupted: {why}",
@@ -305,6 +298,25 @@ def _disrupted(pod: PodSeen, *, gone: bool = False) -> PodReading | None:
             fault=_disruption_fault(why),
         )
     return None
+
+
+def read_preempted(pod: PodSeen) -> PodReading | None:
+    """How a pod ended that its scheduler preempted, by its condition."""
+    for condition in _true_conditions(pod):
+        if condition.get("reason") == PREEMPTED:
+            return PodReading(
+                status=TaskStatus.FAILED_PREEMPTED,
+                code=PREEMPTED_CODE,
+                message=condition.get("message") or "The scheduler preempted it.",
+                loss=Loss.PREEMPTED,
+                evidence=BY_CONDITION,
+            )
+    return None
+
+
+def of_preempted_gang(peer: PodReading) -> PodReading:
+    """How a pod ended of which nothing says why, beside a peer that was preempted: gangs go as a whole."""
+    return replace(peer, message=f"A peer of its gang was preempted. {peer.message}", evidence=PEER_PREEMPTED)
 
 
 def _disruption(pod: PodSeen) -> str:

@@ -35,11 +35,13 @@ from workflows.lifecycle.pod_status import (
     ended_by_deletion,
     last_end,
     not_started,
+    of_preempted_gang,
     read_domain_deleted,
     read_gone,
     read_lost,
     read_out_of_domain,
     read_pod,
+    read_preempted,
     read_unbound,
     read_without_room,
 )
@@ -459,12 +461,19 @@ class _TaskReader:
         )
         if gone.evidence == UNEXPLAINED and self._observed.room_lost is not None:
             return read_without_room(self._observed.room_lost)
+        if gone.evidence == UNEXPLAINED and self._preemption is not None:
+            return of_preempted_gang(self._preemption)
         if gone.evidence == UNEXPLAINED and since is not None and self._may_be_preempted(pod, since):
             self.recheck_at(since + SUCCESSOR_GRACE)
             return None
         if gone.evidence != UNEXPLAINED or self._observed.unfollowed is None:
             return gone
         return replace(gone, message=f"{gone.message} {self._unfollowed_sentence(self._observed.unfollowed)}")
+
+    @cached_property
+    def _preemption(self) -> PodReading | None:
+        """How a peer ended that its scheduler preempted."""
+        return next(filter(None, map(read_preempted, self._observed.pods.values())), None)
 
     def _may_be_preempted(self, pod: PodSeen | None, since: datetime) -> bool:
         """Whether the group that took its place may get it in a moment."""
