@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.conftest import workflow
+from tests.e2e.conftest import RACK, workflow
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
@@ -66,9 +66,11 @@ def end(world, pod, task, code):
     world.api.patch(path, {"status": {"containerStatuses": statuses}})
 
 
-@pytest.mark.parametrize("scheduler", ["kai", "kubernetes"])
-def test_a_task_in_a_meshed_pod_ends_with_its_own_container(world, mesh, scheduler):
+@pytest.mark.parametrize("scheduler", ["kai", "kubernetes", "kueue"])
+def test_a_task_in_a_meshed_pod_ends_with_its_own_container(world, mesh, queues, scheduler):
     pool = world.make_pool(scheduler=scheduler)
+    if scheduler == "kueue":
+        queues.make(pool, RACK)
     mesh(pool)
     name = world.submit(pool, workflow(("g", ["a", "b", "c"])))
     world.wait_group(name, "g", "RUNNING")
