@@ -200,10 +200,26 @@ def test_an_injected_init_container_that_hangs_is_named(initializing):
     states(world, group, "Pending", istio_init={"running": {}})
     world.settle()
     row = fresh(group)
-    assert "Init container istio-init, which the cluster put into them, has not ended in 3 pods." in (
+    assert "Init container istio-init, which the cluster put into its pods, has not ended in 3 pods." in (
         row.waiting_reason
     )
     assert "admission policies" in row.waiting_evidence["help"]
+
+
+def test_an_injected_init_container_that_hangs_is_named_beside_tasks_that_run(initializing):
+    world, group = initializing
+    states(world, group, "Pending", istio_init={"running": {}})
+    pod = group.tasks.get(name="task-0", latest=True).pod_name
+    running = {"phase": "Running", "containerStatuses": [{"name": "task-0", "state": {"running": {}}}]}
+    world.cluster.edit(
+        POD, pod, lambda obj: obj.update(status=running), namespace=group.placement["namespace"]
+    )
+    world.settle()
+    row = fresh(group)
+    assert row.status == "RUNNING"
+    assert "Init container istio-init, which the cluster put into its pods, has not ended in 2 pods." in (
+        row.waiting_reason
+    )
 
 
 def test_an_injected_init_container_that_fails_ends_its_task_and_is_named(initializing):

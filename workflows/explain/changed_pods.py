@@ -24,7 +24,8 @@ _OF_PLACES = frozenset(
 )
 _CAUSED = frozenset({Why.NODES, Why.POD, Why.SCHEDULER, Why.SILENT})
 """Reasons whose first suspect is a change that the pods' place depends on."""
-_OF_STARTS = frozenset({Why.STARTING, Why.IMAGE})
+_OF_STARTS = frozenset({Why.STARTING, Why.IMAGE, Why.BARRIER})
+STARTS_BESIDE = Reason(Why.STARTING, "Some of its tasks run, and others are starting.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,8 @@ def beside_changes(reason: Reason, pods: ChangedPods) -> Reason:
         return reason
     hanging = () if places else pods.hanging.items()
     waits = [
-        f"Init container {name}, which the cluster put into them, has not ended in {count_of(count, 'pod')}."
+        f"Init container {name}, which the cluster put into its pods, has not ended in "
+        f"{count_of(count, 'pod')}."
         for name, count in hanging
     ]
     evidence = reason.evidence | {"pod_changes": [asdict(change) for change in changes[:MOST_EVIDENCE]]}

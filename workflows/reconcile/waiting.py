@@ -20,7 +20,7 @@ from scheduling.topology.coverage import LabelCoverage
 from scheduling.topology.drift import InSync, compare
 from web.times import naive_utc, read_instant
 from workflows.explain import obstacles
-from workflows.explain.changed_pods import ChangedPods, beside_changes
+from workflows.explain.changed_pods import STARTS_BESIDE, ChangedPods, beside_changes
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
 from workflows.explain.obstacles import (
     BarrierWait,
@@ -116,8 +116,11 @@ def reason_of(
         busy=tuple(observed.busy.values()) if observed else (),
     )
     reason = waiting_reason(group, scheduler=scheduler)
-    if reason is not None and observed:
-        reason = beside_changes(reason, _changed_pods(view, observed))
+    pods = _changed_pods(view, observed) if observed else None
+    if pods and pods.hanging and status == TaskStatus.RUNNING:
+        reason = reason or STARTS_BESIDE
+    if reason and pods:
+        reason = beside_changes(reason, pods)
     if reason is None or view.row.attempt_number == 1 or reason.why == Why.ATTEMPT:
         return reason
     return replace(reason, text=f"Attempt {view.row.attempt_number} waits. {reason.text}")

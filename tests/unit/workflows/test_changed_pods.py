@@ -34,7 +34,13 @@ CASES = {
     "an init container hangs": (
         Why.STARTING,
         pods(PROXY, hanging={"istio-init": 2}),
-        "It waits. Init container istio-init, which the cluster put into them, has not ended in 2 pods.",
+        "It waits. Init container istio-init, which the cluster put into its pods, has not ended in 2 pods.",
+        HELP_CHANGED,
+    ),
+    "others wait at the start barrier": (
+        Why.BARRIER,
+        pods(PROXY, hanging={"istio-init": 1}),
+        "Init container istio-init, which the cluster put into its pods, has not ended in 1 pod.",
         HELP_CHANGED,
     ),
     "an object that no template names": (Why.POD, pods(has_template=False), None, HELP_WITHOUT_TEMPLATE),
