@@ -6,14 +6,15 @@ from dataclasses import replace
 import pytest
 
 from tests.e2e import rights
-from tests.e2e.conftest import workflow
+from tests.e2e.conftest import RACK, workflow
+from tests.e2e.kueue_queues import Queues
 
 GPUS = "requests.nvidia.com/gpu"
 FOUR = workflow(("g", list("abcd")))
 
 
-@pytest.fixture(params=["kai", "kubernetes"])
-def bounded(world, request):
+@pytest.fixture(params=["kai", "kubernetes", "kueue"])
+def bounded(world, kueue, request):
     """A backend with a namespace of its own, and the quota of 24 GPUs there."""
     scheduler, namespace = request.param, f"{world.namespace}-{world.prefix}q"
     rights.grant(world.api, namespace)
@@ -33,6 +34,18 @@ def bounded(world, request):
     return replace(world, namespace=namespace)
 
 
+@pytest.fixture
+def pool(bounded, request):
+    """16 nodes of four GPUs."""
+    pool = bounded.make_pool(scheduler=f"{bounded.prefix}q", racks=4, size=4)
+    queues = Queues(bounded)
+    if "kueue" in request.node.callspec.id:
+        queues.make(pool, RACK)
+    yield pool
+    bounded.clear()
+    queues.clear()
+
+
 def first_to_run(world, names):
     """The one of these workflows that runs, while the others hold nothing and say why."""
     (first,) = world.wait(
@@ -47,9 +60,8 @@ def first_to_run(world, names):
     return first
 
 
-def test_gangs_that_come_at_once_run_one_after_the_other(bounded):
+def test_gangs_that_come_at_once_run_one_after_the_other(bounded, pool):
     world = bounded
-    pool = world.make_pool(scheduler=f"{world.prefix}q", racks=4, size=4)
     with ThreadPoolExecutor(4) as threads:
         names = list(threads.map(lambda _: world.submit(pool, FOUR), range(4)))
     while names:
@@ -60,9 +72,8 @@ def test_gangs_that_come_at_once_run_one_after_the_other(bounded):
         names.remove(name)
 
 
-def test_a_gang_that_the_quota_never_allows_is_refused_or_told_so(bounded):
+def test_a_gang_that_the_quota_never_allows_is_refused_or_told_so(bounded, pool):
     world = bounded
-    pool = world.make_pool(scheduler=f"{world.prefix}q", racks=4, size=4)
     path = f"/api/configs/backend/{world.backend}-{world.prefix}q"
     world.wait(lambda: world.service.call("GET", path)["card"].get("quotas"), bool)
     reply = world.service.submit(pool, workflow(("g", list("abcdefh"))))

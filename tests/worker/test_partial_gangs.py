@@ -41,7 +41,8 @@ def test_a_gang_that_cannot_be_completed_gives_back_its_pods_after_some_tries(wo
     assert pods_of(world, group) == []
     assert "exceeded quota: team" in fresh(group).waiting_reason
     assert "given back" in fresh(group).waiting_reason
-    assert Event.objects.filter(group=group, reason="PodsGivenBack").count() == 1
+    event = Event.objects.get(group=group, reason="PodsGivenBack")
+    assert "exceeded quota: team" in event.message
 
 
 def begin_together(world, gangs):

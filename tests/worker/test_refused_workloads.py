@@ -66,7 +66,7 @@ def test_the_webhooks_words_are_the_reason_and_a_stop_leaves_nothing(db, error):
     world = kueue_world()
     world.cluster.fail(error, verb="create", kind=WORKLOAD, times=50)
     group = queued_gang(world)
-    assert "this is tried again: " in group.waiting_reason
+    assert "this is tried again, at most a minute later: " in group.waiting_reason
     assert error.message in group.waiting_reason
     assert (world.pods(), world.cluster.all(WORKLOAD)) == ([], [])
     request_stop(Q(pk=group.pk), status=TaskStatus.FAILED_CANCELED, message="cancelled", force=False)

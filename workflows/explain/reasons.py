@@ -107,7 +107,7 @@ HELP: Mapping[Why, str] = {
     Why.DRIFT: "An administrator restores the Topology object, or corrects the pool's topology keys.",
     Why.NOT_SERVED: "An administrator installs or repairs NVIDIA's DRA driver for ComputeDomains.",
     Why.NOT_MADE: "The service tries again; an administrator removes the cause that it names.",
-    Why.NAMESPACE_QUOTA: "Wait until work of the namespace ends; its administrator may raise the quota.",
+    Why.NAMESPACE_QUOTA: "Wait until work of the namespace ends, or ask its administrator for more.",
     Why.CLAIM_TEMPLATE: "An administrator checks the ComputeDomain controller of the cluster.",
     Why.CREATING: "Nothing to do.",
     Why.QUOTA: "Wait until work of the pool ends, ask for a larger guarantee, or submit with priority LOW.",
@@ -340,8 +340,10 @@ def _before_the_scheduler(group: ObservedGroup) -> Reason | None:
     if group.trouble:
         silent = group.silent_scheduler
         scheduler = f'Scheduler "{silent}" does not answer. ' if silent else ""
-        failed = "Its objects could not be created in the cluster; this is tried again"
-        text = f"{scheduler}{failed}: {group.trouble}"
+        failed = (
+            "Its objects could not be created in the cluster; this is tried again, at most a minute later"
+        )
+        text = f"{scheduler}{failed}: {group.trouble.rstrip('.')}."
         refused = Why.NAMESPACE_QUOTA if _QUOTA_TEXT in group.trouble else Why.NOT_MADE
         why = Why.SILENT if scheduler else refused
         return Reason(why, text, {"cluster": {"backend": group.backend, "said": group.trouble}})

@@ -48,15 +48,15 @@ def test_a_gang_that_asks_for_more_than_the_queue_ever_allows_never_starts():
     verdict = judged(FREE, short(amount=16.0, used=0.0))
     assert (verdict.answer, verdict.proven) == (Answer.NEVER, True)
     assert sentence(verdict) == (
-        'It can never start in its queue as it is set: queue "q" never allows more than 16 GPUs and the '
-        "group asks for 32 GPUs."
+        'It can never start under its quotas as they are set: queue "q" never allows more than 16 GPUs '
+        "and the group asks for 32 GPUs."
     )
 
 
 def test_a_guarantee_bounds_what_is_not_to_be_preempted():
     assert sentence(judged(FREE, short(bound="quota", amount=16.0))) == (
-        'It can never start in its queue as it is set: queue "q" guarantees 16 GPUs, which work that is not '
-        "to be preempted cannot exceed and the group asks for 32 GPUs."
+        'It can never start under its quotas as they are set: queue "q" guarantees 16 GPUs, which work '
+        "that is not to be preempted cannot exceed and the group asks for 32 GPUs."
     )
 
 

@@ -367,17 +367,15 @@ def _verdicts(
         )
         for demand in demands
     ]
-    if submitted_to:
-        verdicts = _in_namespace(verdicts, demands, submitted_to)
     joined = read_joined_queue(placement, cluster=cluster)
-    if joined is None:
-        return verdicts
-    with_room = groups_with_room(placement, without, cluster=cluster)
-    quotas = [
-        ADMITTED if group.uuid in with_room else joined.quota(requested_of(demand))
-        for group, demand in zip(groups, demands, strict=True)
-    ]
-    return [admitted(verdict, quota) for verdict, quota in zip(verdicts, quotas, strict=True)]
+    if joined is not None:
+        with_room = groups_with_room(placement, without, cluster=cluster)
+        quotas = [
+            ADMITTED if group.uuid in with_room else joined.quota(requested_of(demand))
+            for group, demand in zip(groups, demands, strict=True)
+        ]
+        verdicts = [admitted(verdict, quota) for verdict, quota in zip(verdicts, quotas, strict=True)]
+    return _in_namespace(verdicts, demands, submitted_to) if submitted_to else verdicts
 
 
 def _in_namespace(verdicts: Sequence[Verdict], demands: Sequence[GangDemand], pool: Pool) -> list[Verdict]:

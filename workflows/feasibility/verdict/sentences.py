@@ -25,7 +25,7 @@ def sentence(verdict: Verdict) -> str:
         case Answer.NOW:
             return _now(verdict)
         case Answer.NEVER if verdict.quota.is_lasting:
-            return f"It can never start in its queue as it is set: {quota_sentence(verdict)}"
+            return f"It can never start under its quotas as they are set: {quota_sentence(verdict)}"
         case Answer.NEVER:
             return f"It can never be placed on the pool's nodes as they are: {_never(verdict)}"
         case _ if verdict.quota.shortages:
@@ -100,27 +100,26 @@ def _nodes_too(verdict: Verdict) -> str:
 
 
 def quota_sentence(verdict: Verdict) -> str:
-    """The first bound of a queue that does not admit the group; a lasting one before others."""
+    """The first bound that does not admit the group; a lasting one before others."""
     shortages = verdict.quota.shortages
-    shortage = next((shortage for shortage in shortages if shortage.is_lasting), shortages[0])
-    if shortage.bound == "namespace" and not shortage.is_lasting:
-        return f"{namespace_sentence(shortage)}."
+    return bound_sentence(next((shortage for shortage in shortages if shortage.is_lasting), shortages[0]))
+
+
+def bound_sentence(shortage: QueueShortage) -> str:
+    """A bound, and the room in it, as in ``the namespace's quota "team" has room for 8 of 16 GPUs``."""
     words = partial(_amount, shortage.resource)
-    bound = "never allows more than" if shortage.bound != "quota" else "guarantees"
-    owner = "quota" if shortage.bound == "namespace" else "queue"
+    is_of_namespace = shortage.bound == "namespace"
+    owner = "the namespace's quota" if is_of_namespace else "queue"
+    if is_of_namespace and not shortage.is_lasting:
+        room, _, _ = words(max(0.0, shortage.amount - shortage.used)).partition(" ")
+        return f'{owner} "{shortage.queue}" has room for {room} of {words(shortage.requested)}.'
+    bound = "guarantees" if shortage.bound == "quota" else "never allows more than"
     text = f'{owner} "{shortage.queue}" {bound} {words(shortage.amount)}'
     if shortage.bound == "quota":
         text += ", which work that is not to be preempted cannot exceed"
     if not shortage.is_lasting:
         text += f", {words(shortage.used)} of them are in use,"
     return f"{text} and the group asks for {words(shortage.requested)}."
-
-
-def namespace_sentence(shortage: QueueShortage) -> str:
-    """The room in a quota of the namespace: ``the namespace's quota "team" has room for 8 of 16 GPUs``."""
-    room, unit = max(0.0, shortage.amount - shortage.used), partial(_amount, shortage.resource)
-    number, _, _ = unit(room).partition(" ")
-    return f'the namespace\'s quota "{shortage.queue}" has room for {number} of {unit(shortage.requested)}'
 
 
 def _amount(resource: str, amount: float) -> str:

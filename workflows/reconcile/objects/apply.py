@@ -178,9 +178,10 @@ def retry_for(error: ClusterError) -> Retry:
     if isinstance(error, ClusterUnreachable):
         return Retry(trouble=f"The cluster does not answer: {error.message}", unreachable=True)
     after = (error.retry_after or 0.0) if isinstance(error, TooManyRequests) else 0.0
+    refused = isinstance(error, RequestForbidden | WebhookUnanswered)
     return Retry(
-        trouble=str(error),
+        trouble=error.message if refused else str(error),
         after=after,
         unanswered=isinstance(error, WebhookUnanswered),
-        refused=isinstance(error, RequestForbidden | WebhookUnanswered),
+        refused=refused,
     )

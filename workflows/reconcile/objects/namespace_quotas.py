@@ -13,9 +13,8 @@ from datetime import datetime
 from cluster.kinds import RESOURCE_QUOTA
 from pools.clusters.quotas import UNREADABLE, see_quota
 from scheduling.queues.namespace_quota import QUOTA_RESOURCES, NamespaceQuota, QuotaAmounts, shortages
-from scheduling.queues.queue_state import QueueShortage
 from workflows.explain.reasons import Why
-from workflows.feasibility.verdict.sentences import namespace_sentence
+from workflows.feasibility.verdict.sentences import bound_sentence
 from workflows.reconcile.objects.partial_gangs import groups_before
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView, TaskView
@@ -23,7 +22,7 @@ from workflows.reconcile.view.leased import LeasedCluster
 from workflows.reconcile.view.outcomes import RequeueAfter, look_again
 from workflows.values.pod_usage import usage_of
 
-FIRST_SECONDS, MOST_SECONDS = 2.0, 30.0
+FIRST_SECONDS, MOST_SECONDS = 2.0, 10.0
 MOST_BEFORE = 100
 """Gangs that wait before one, and are looked at."""
 
@@ -56,7 +55,10 @@ def quota_wait(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluste
     if not short:
         quotas = _after_earlier(view, quotas)
         short = shortages(quotas, requested)
-    return QuotaWait(_sentence(short), requested) if short else None
+    if not short:
+        return None
+    text = bound_sentence(short[0])
+    return QuotaWait(f"{text[0].upper()}{text[1:]}", requested)
 
 
 def _requested(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluster) -> QuotaAmounts:
@@ -80,7 +82,3 @@ def _after_earlier(view: GroupView, quotas: list[NamespaceQuota]) -> list[Namesp
         if not shortages(quotas, requested):
             quotas = [quota.after(requested) for quota in quotas]
     return quotas
-
-
-def _sentence(short: Sequence[QueueShortage]) -> str:
-    return f"It waits for {namespace_sentence(short[0])}."

@@ -19,9 +19,9 @@ from workflows.explain.reasons import Why
 from workflows.models import TaskGroup
 from workflows.reconcile.objects.room import asks_first
 from workflows.reconcile.observe.binding import bound_pods
-from workflows.reconcile.view.group_reader import GroupReader
+from workflows.reconcile.view.group_reader import GroupReader, pod_group_kind
 from workflows.reconcile.view.group_view import GroupView
-from workflows.reconcile.view.leased import LeasedCluster
+from workflows.reconcile.view.leased import LeasedCluster, LogArchive
 from workflows.reconcile.view.outcomes import Retry
 from workflows.services.changes import Note
 from workflows.services.lease import Lease
@@ -31,44 +31,63 @@ TRIES_TO_COMPLETE = 3
 """Refused tries after which the first gang gives back its pods, too: about four seconds."""
 
 
-def without_parts(view: GroupView, refused: Retry, lease: Lease, cluster: LeasedCluster) -> Retry:
+def without_parts(
+    view: GroupView, refused: Retry, lease: Lease, cluster: LeasedCluster, archive: LogArchive
+) -> Retry:
     """The outcome, once a gang that was refused some pods has given back the others. Raises ClusterError."""
     if lease.failures < TRIES_TO_COMPLETE and not _is_behind(view):
         return refused
-    if not give_back(view, lease, cluster):
+    if not give_back(view, lease, cluster, archive, cause=refused.trouble):
         return refused
-    return replace(refused, trouble=f"{refused.trouble} The pods that it had are given back until then.")
+    trouble = refused.trouble.rstrip(".")
+    return replace(refused, trouble=f"{trouble}. The pods that it had are given back until then.")
 
 
-def give_back(view: GroupView, lease: Lease, cluster: LeasedCluster) -> bool:
+def give_back(
+    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive, *, cause: str
+) -> bool:
     """Delete the pods of a gang that lacks others; False if one may have begun. Raises ClusterError.
 
-    Nothing is deleted of a gang that was complete once.
+    Nothing is deleted of a gang that was complete once. Where a scheduler binds each pod of a gang that it
+    has admitted, some may run already; they end as in a preemption, and so does the gang's admission.
     """
     if view.row.created_in_cluster_at is not None:
         return False
-    pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
-    if not pods:
-        return True
-    waits_for_node = asks_first(view.placement) is None
-    if any(pod.phase != "Pending" for pod in pods.values()):
+    reader = GroupReader(cluster, view.uuid, view.placement)
+    pods = reader.pod_observations()
+    was_admitted = asks_first(view.placement) is not None
+    if not was_admitted and pods and bound_pods(view, cluster, pods).may_be_any:
         return False
-    if waits_for_node and bound_pods(view, cluster, pods).may_be_any:
+    if any(pod.phase not in ("Pending", "Running") for pod in pods.values()):
         return False
     targets = [
-        DeleteTarget(pod.name, pod.namespace, pod.uid, pod.resource_version)
+        DeleteTarget(pod.name, pod.namespace, pod.uid, None if was_admitted else pod.resource_version)
         for pod in pods.values()
         if not pod.deleting
     ]
-    for outcome in cluster.delete_many(POD, targets, grace_seconds=0):
+    if was_admitted and targets:
+        cluster.keep_logs(targets, archive=archive, forced=False)
+    for outcome in cluster.delete_many(POD, targets, grace_seconds=None if was_admitted else 0):
         if outcome.error is not None:
             raise outcome.error
-    message = (
-        f"The cluster refuses some of its pods, so it gives back {count_of(len(targets), 'pod')} that it had."
-    )
-    attempt = view.row.attempt_number
-    record(lease, [Note(key=f"gave-back:{attempt}", reason="PodsGivenBack", message=message, warning=True)])
+    if was_admitted:
+        _leave_queue(view, reader, cluster)
+    if targets:
+        count = count_of(len(targets), "pod")
+        message = f"It gives back {count} that it had, because it cannot have all: {cause}"
+        key = f"gave-back:{view.row.attempt_number}"
+        record(lease, [Note(key=key, reason="PodsGivenBack", message=message, warning=True)])
     return True
+
+
+def _leave_queue(view: GroupView, reader: GroupReader, cluster: LeasedCluster) -> None:
+    """Delete what asks for the gang's room, which others may need meanwhile."""
+    kind = pod_group_kind(view.placement)
+    if kind is None:
+        return
+    for group in reader.pod_groups().values():
+        if not group.deleting:
+            cluster.delete(kind, group.name, namespace=view.placement.terms.namespace, uid=group.uid)
 
 
 def _is_behind(view: GroupView) -> bool:

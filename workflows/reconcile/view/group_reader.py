@@ -101,7 +101,7 @@ class GroupReader:
             domains=domains,
             template=self._template(domains),
             topologies=self.topologies(topologies),
-            pod_groups=self._pod_groups(),
+            pod_groups=self.pod_groups(),
             parents={kind: self._of(kind) for kind in parent_kinds(self._placement)},
             services=self._of(SERVICE),
             pods=self.pods(),
@@ -154,7 +154,7 @@ class GroupReader:
             secrets=self._of(SECRET),
             domains=domains,
             template=self._any_template() if self._placement.nvlink else None,
-            pod_groups=self._pod_groups(gone_if_unserved=True),
+            pod_groups=self.pod_groups(gone_if_unserved=True),
             parents={kind: self._if_served(kind) for kind in parent_kinds(self._placement)},
             services=self._of(SERVICE),
         )
@@ -223,7 +223,7 @@ class GroupReader:
         is_ours = all(labels.get(label) == value for label, value in own.items())
         return None if obj is None or is_ours else str(obj["metadata"]["uid"])
 
-    def _pod_groups(self, *, gone_if_unserved: bool = False) -> ObjectsByName:
+    def pod_groups(self, *, gone_if_unserved: bool = False) -> ObjectsByName:
         kind = pod_group_kind(self._placement)
         if kind is None:
             return {}
