@@ -143,6 +143,7 @@ CALLS = {
     ("pools/clusters/probe.py", "get"): ([WORKER], lambda: [NAMESPACE]),
     ("pools/clusters/probe.py", "scan"): ([WORKER], lambda: [RESOURCE_QUOTA]),
     ("workflows/reconcile/objects/partial_gangs.py", "delete_many"): ([WORKER], lambda: [POD]),
+    ("workflows/reconcile/objects/partial_gangs.py", "delete"): ([WORKER], pod_group_kinds),
     ("workflows/reconcile/objects/namespace_quotas.py", "scan"): ([WORKER], lambda: [RESOURCE_QUOTA]),
     ("pools/clusters/guard.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("pools/clusters/guard.py", "get"): ([WORKER], lambda: [f"configmaps {CONFIG_MAP_NAME}", NAMESPACE]),

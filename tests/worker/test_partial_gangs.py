@@ -104,7 +104,7 @@ def test_a_gang_is_made_only_once_a_readable_quota_has_room_for_all_of_it(world)
     step(world, times=6)
     assert (statuses(first), pods_of(world, second)) == (["RUNNING"] * 4, [])
     assert waits(second) == "namespace_quota"
-    assert 'the namespace\'s quota "team" has room for 2 of 4 GPUs' in fresh(second).waiting_reason
+    assert 'quota "team" has room for 2 of 4 GPUs' in fresh(second).waiting_reason
     world.finish(first, 0)
     world.settle()
     assert statuses(second) == ["RUNNING"] * 4
@@ -146,7 +146,7 @@ def test_a_gang_that_could_never_begin_keeps_no_other_from_beginning(world):
     world.finish(blocker, 0)
     world.settle()
     assert [len(pods_of(world, group)) for group in gangs] == [0, 4]
-    assert "has room for 2 of 8 GPUs" in fresh(gangs[0]).waiting_reason
+    assert "never allows more than 6 GPUs and the group asks for 8 GPUs" in fresh(gangs[0]).waiting_reason
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.deep) for n in range(2, 100))])

@@ -82,7 +82,7 @@ CASES = {
         {"missing_levels": GONE},
         f"{GONE} You can wait until it is back, cancel the workflow, or",
     ),
-    "a refused object": ({"trouble": "quota exceeded"}, "tried again: quota exceeded"),
+    "a refused object": ({"trouble": "quota exceeded"}, "a minute later: quota exceeded."),
     "a missing template": ({"template": "osmo-1-channel"}, "It waits for claim template osmo-1-channel"),
     "nothing made yet": ({"waiting": None}, "Its objects are being created"),
     "a rack without room": ({}, "No rack has room for the whole task group at the moment"),
