@@ -1,14 +1,16 @@
 """Gangs of which the cluster refuses some pods hold nothing that other gangs could use."""
 
+from datetime import timedelta
 from random import Random
 
 import pytest
+from django.utils import timezone
 
 from cluster.kinds import POD
 from tests.builders.gangs import NATIVE
 from tests.builders.quotas import gpu_quota, refuse_pods
 from tests.worker.world import World, fresh, statuses
-from workflows.models import Event
+from workflows.models import Event, TaskGroup
 
 
 @pytest.fixture(params=["kai", "kubernetes"])
@@ -147,6 +149,25 @@ def test_a_gang_that_could_never_begin_keeps_no_other_from_beginning(world):
     world.settle()
     assert [len(pods_of(world, group)) for group in gangs] == [0, 4]
     assert "never allows more than 6 GPUs and the group asks for 8 GPUs" in fresh(gangs[0]).waiting_reason
+
+
+def test_room_is_kept_for_a_gang_that_was_passed_over_for_minutes(world):
+    gpu_quota(world, 6, readable=True)
+    running = [gang(world, pods=3), gang(world, pods=3)]
+    for group in running:
+        world.step(group)
+    step(world, times=3)
+    large, small = gang(world, pods=6), gang(world, pods=3)
+    step(world, times=5)
+    assert [waits(group) for group in (large, small)] == ["namespace_quota"] * 2
+    TaskGroup.objects.filter(pk=large.pk).update(waiting_since=timezone.now() - timedelta(minutes=6))
+    world.finish(running[0], 0)
+    step(world, times=6)
+    assert (pods_of(world, large), pods_of(world, small)) == ([], [])
+    assert "Gangs that go first are counted." in fresh(small).waiting_reason
+    world.finish(running[1], 0)
+    step(world, times=6)
+    assert statuses(large) == ["RUNNING"] * 6
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.deep) for n in range(2, 100))])

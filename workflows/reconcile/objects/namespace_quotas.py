@@ -2,20 +2,26 @@
 
 An API server refuses pods one by one, so a gang is made only once the quotas that may be read have room for
 all of it. Gangs that wait for them go in the order of priority, then of age: what an earlier one would get
-now counts as used. One that could not begin now is passed over, so that no room stays empty for it. Quotas
-are read only where the last probe saw some, or pods were refused.
+now counts as used. One that could not begin now is passed over at first, so that no room stays empty for it;
+later room is kept for it, if it could begin once gangs of ours have ended. Quotas are read only where the
+last probe saw some, or pods were refused.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from cluster.kinds import RESOURCE_QUOTA
 from pools.clusters.quotas import UNREADABLE, see_quota
+from scheduling.fit.node_index import total
+from scheduling.fit.snapshot import RESOURCES
 from scheduling.queues.namespace_quota import QUOTA_RESOURCES, NamespaceQuota, QuotaAmounts, shortages
 from workflows.explain.reasons import Why
+from workflows.feasibility.capacity.known_usage import cluster_usage
 from workflows.feasibility.verdict.sentences import bound_sentence
+from workflows.models import TaskGroup
 from workflows.reconcile.objects.partial_gangs import groups_before
+from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView, TaskView
 from workflows.reconcile.view.leased import LeasedCluster
@@ -23,6 +29,9 @@ from workflows.reconcile.view.outcomes import RequeueAfter, look_again
 from workflows.values.pod_usage import usage_of
 
 FIRST_SECONDS, MOST_SECONDS = 2.0, 10.0
+PASSED_OVER = timedelta(minutes=5)
+"""For how long gangs that come later may go before one that could not begin."""
+
 MOST_BEFORE = 100
 """Gangs that wait before one, and are looked at."""
 
@@ -51,14 +60,16 @@ def quota_wait(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluste
     if not quotas:
         return None
     requested = _requested(view, tasks, cluster)
-    short = shortages(quotas, requested)
+    short, behind = shortages(quotas, requested), ""
     if not short:
-        quotas = _after_earlier(view, quotas)
-        short = shortages(quotas, requested)
+        short, behind = (
+            shortages(_after_earlier(view, quotas), requested),
+            " Gangs that go first are counted.",
+        )
     if not short:
         return None
     text = bound_sentence(short[0])
-    return QuotaWait(f"{text[0].upper()}{text[1:]}", requested)
+    return QuotaWait(f"{text[0].upper()}{text[1:]}{behind}", requested)
 
 
 def _requested(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluster) -> QuotaAmounts:
@@ -75,10 +86,24 @@ def _requested(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluste
 
 
 def _after_earlier(view: GroupView, quotas: list[NamespaceQuota]) -> list[NamespaceQuota]:
-    """The quotas once the gangs that wait before it have what they would get now."""
-    before = groups_before(view, Why.NAMESPACE_QUOTA).values_list("waiting_evidence", flat=True)
-    for evidence in before[:MOST_BEFORE]:
+    """The quotas once the gangs that wait before it have what they would get now, or is kept for them."""
+    before = groups_before(view, Why.NAMESPACE_QUOTA).values_list("waiting_evidence", "waiting_since")
+    without_ours = _without_ours(view, quotas)
+    for evidence, since in before[:MOST_BEFORE]:
         requested = evidence.get("namespace_quota", {}).get("requested", {})
-        if not shortages(quotas, requested):
+        waits_long = since is not None and view.now - since >= PASSED_OVER
+        if not shortages(without_ours if waits_long else quotas, requested):
             quotas = [quota.after(requested) for quota in quotas]
     return quotas
+
+
+def _without_ours(view: GroupView, quotas: Sequence[NamespaceQuota]) -> list[NamespaceQuota]:
+    """The quotas once all gangs of ours in the namespace have ended."""
+    cluster = observations.cluster_of(view)
+    usage = cluster_usage(cluster, others_known=False).groups
+    own = TaskGroup.objects.filter(
+        pk__in=usage.keys(), backend__cluster_id=cluster, placement__namespace=view.placement.terms.namespace
+    )
+    sums = total(usage[pk].amounts for pk in own.values_list("pk", flat=True))
+    amounts = {name: -float(sums[place]) for place, name in enumerate(RESOURCES) if name in QUOTA_RESOURCES}
+    return [quota.after(amounts) for quota in quotas]
