@@ -7,6 +7,8 @@ of a worker know no time limit (Celery's are for processes), so each run has a d
 which it begins no further call.
 """
 
+from dataclasses import replace
+
 import structlog
 from celery import shared_task
 
@@ -15,6 +17,7 @@ from cluster.errors import ClusterError
 from pools import conditions
 from pools.clusters.connect import access_of, cluster_for, guard_for
 from pools.clusters.probe import PROBE_SECONDS, READ_SECONDS, Address, Probe, ensure_namespace, probe_cluster
+from pools.clusters.quotas import read_quotas
 from pools.conditions import Condition
 from pools.models import Backend
 from pools.selectors import installation
@@ -72,6 +75,8 @@ def _probe(backend: Backend, silent: Probe | None) -> Probe | None:
     probe = silent or probe_cluster(
         cluster, scheduler, namespace=address.namespace, installation=installation()
     )
+    if probe.reachable:
+        probe = replace(probe, quotas=read_quotas(cluster, address.namespace))
     lives = probe.reachable and not backend.deleted_at
     more = [ensure_namespace(cluster, backend.namespace), _writes_allowed(backend)] if lives else []
     record_probe(backend.pk, probe, address=address, more=more)

@@ -23,9 +23,8 @@ from cluster.errors import (
     WritesUnconfirmed,
 )
 from cluster.interface import ClusterApi, serves
-from cluster.kinds import COMPUTE_DOMAIN, NAMESPACE, RESOURCE_QUOTA, Kind
+from cluster.kinds import COMPUTE_DOMAIN, NAMESPACE, Kind
 from pools.clusters.kinds import as_kind
-from pools.clusters.quotas import UNREADABLE, see_quota
 from pools.conditions import Condition
 from pools.models import Backend
 from scheduling import conformance
@@ -79,7 +78,7 @@ class Probe:
     compute_domains: bool | None = None
 
     quotas: tuple[dict[str, Any], ...] | None = None
-    """The quotas on pods of the backend's namespace; None: they may not be read."""
+    """The quotas on pods of the backend's namespace; None: they were not read. Workers alone read them."""
 
     findings: tuple[FeatureFinding, ...] = ()
 
@@ -123,17 +122,8 @@ def _probe(cluster: ClusterApi, scheduler: SchedulerBackend, namespace: str, ins
         refusal=refusal,
         doubt=doubt,
         compute_domains=serves(cluster, COMPUTE_DOMAIN),
-        quotas=_quotas(cluster, namespace),
         findings=tuple(findings),
     )
-
-
-def _quotas(cluster: ClusterApi, namespace: str) -> tuple[dict[str, Any], ...] | None:
-    try:
-        quotas = cluster.scan(RESOURCE_QUOTA, see_quota, namespace=namespace).items
-    except UNREADABLE:
-        return None
-    return tuple(quota.to_json() for quota in quotas if quota is not None)
 
 
 def _schema_findings(cluster: ClusterApi, scheduler: SchedulerBackend) -> Iterator[FeatureFinding]:

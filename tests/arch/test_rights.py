@@ -141,7 +141,7 @@ CALLS = {
         pod_group_kinds,
     ),  # and the namespace: see OPTIONAL
     ("pools/clusters/probe.py", "get"): ([WORKER], lambda: [NAMESPACE]),
-    ("pools/clusters/probe.py", "scan"): ([WORKER], lambda: [RESOURCE_QUOTA]),
+    ("pools/clusters/quotas.py", "scan"): ([WORKER], lambda: [RESOURCE_QUOTA]),
     ("workflows/reconcile/objects/partial_gangs.py", "delete_many"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/objects/partial_gangs.py", "delete"): ([WORKER], pod_group_kinds),
     ("workflows/reconcile/objects/namespace_quotas.py", "scan"): ([WORKER], lambda: [RESOURCE_QUOTA]),

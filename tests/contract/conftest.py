@@ -105,7 +105,8 @@ def put_pods(cluster, workflow):
     for task in Task.objects.filter(group__workflow=workflow):
         place = {"name": task.pod_name, "namespace": task.group.placement["namespace"]}
         said = {"annotations": {"fake/log": "one\ntwo\nthree\n"}}
-        cluster.put(POD, {"metadata": place | said, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+        containers = [{"name": task.name, "image": "i"}]
+        cluster.put(POD, {"metadata": place | said, "spec": {"containers": containers}})
 
 
 @pytest.fixture
