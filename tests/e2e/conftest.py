@@ -103,8 +103,11 @@ class World:
         return found
 
     def wait_released(self, workflow, seconds=SECONDS):
+        """Wait until nothing of it is left; its own end is concluded a moment after its last group's."""
+
         def released(answer):
-            return all(group["released_at"] for group in answer["groups"])
+            is_released = all(group["released_at"] for group in answer["groups"])
+            return is_released and answer["status"] not in UNENDED
 
         return self.wait(lambda: self.service.workflow(workflow), released, seconds)
 
