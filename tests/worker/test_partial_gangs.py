@@ -9,6 +9,7 @@ from django.utils import timezone
 from cluster.kinds import POD
 from tests.builders.gangs import NATIVE
 from tests.builders.quotas import gpu_quota, refuse_pods
+from tests.builders.workloads import admit, kueue_world, queued_gang, workload
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Event, TaskGroup
 
@@ -168,6 +169,25 @@ def test_room_is_kept_for_a_gang_that_was_passed_over_for_minutes(world):
     world.finish(running[1], 0)
     step(world, times=6)
     assert statuses(large) == ["RUNNING"] * 6
+
+
+def test_what_runs_of_an_incomplete_gang_on_kueue_is_given_back_with_its_room_and_may_run_again(db):
+    """Kueue's pods are bound one by one. Each try begins anew, so its log is still to be kept."""
+    world = kueue_world()
+    group = queued_gang(world)
+    unbounded = world.cluster.create
+    gpu_quota(world, 1)
+    admit(world, "n-1", "n-2")
+    world.step()
+    assert [pod["status"]["phase"] for pod in world.cluster.all(POD)] == ["Running"]
+    step(world, times=4)
+    assert (world.pods(), workload(world).get("status")) == ([], None)  # it stands in the queue anew
+    assert {task.log_state for task in group.tasks.all()} == {""}
+    world.cluster.create = unbounded
+    step(world, times=2)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 2
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.deep) for n in range(2, 100))])

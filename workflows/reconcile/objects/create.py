@@ -135,7 +135,7 @@ def create(view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogAr
     if (elsewhere := check_cluster(view, cluster)) is not None:
         return elsewhere
     wait = quota_wait(view, tasks, cluster)
-    if wait is not None and give_back(view, lease, cluster, archive, cause=wait.sentence):
+    if wait is not None and give_back(view, wait.pods, lease, cluster, cause=wait.sentence):
         return wait
     try:
         return _in_rounds(view, _Desired(tasks, desired), lease, cluster, archive)
@@ -204,7 +204,7 @@ def _in_rounds(
         steps = (*plan.steps, *away.steps(namespace=view.placement.terms.namespace))
         applied = apply(steps, cluster=cluster, archive=archive, grace_seconds=None)
         if not isinstance(applied, Applied):
-            return _without_parts(view, applied, lease, cluster, archive)
+            return without_parts(view, applied, lease, cluster)
         if not plan.wait:
             domain = observed.domains.get(names.compute_domain(view.uuid))  # there before its template was
             gone = sum(task.name in placed and task.pod_name not in observed.pods for task in desired.tasks)
@@ -213,15 +213,6 @@ def _in_rounds(
         if not steps:
             return _made_meanwhile(view, desired, observed, plan) or _wait(plan, away)
     return RequeueAfter(seconds=POLL_SECONDS)
-
-
-def _without_parts(
-    view: GroupView, outcome: Retry | Failed, lease: Lease, cluster: LeasedCluster, archive: LogArchive
-) -> Retry | Failed:
-    """The outcome, after a gang that the cluster refuses in part has given back the rest."""
-    if isinstance(outcome, Retry) and outcome.refused:
-        return without_parts(view, outcome, lease, cluster, archive)
-    return outcome
 
 
 def _plan(

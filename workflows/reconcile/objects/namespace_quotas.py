@@ -7,7 +7,7 @@ later room is kept for it, if it could begin once gangs of ours have ended. Quot
 last probe saw some, or pods were refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -26,6 +26,7 @@ from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView, TaskView
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.reconcile.view.outcomes import RequeueAfter, look_again
+from workflows.values.observation import PodSeen
 from workflows.values.pod_usage import usage_of
 
 FIRST_SECONDS, MOST_SECONDS = 2.0, 10.0
@@ -38,10 +39,11 @@ MOST_BEFORE = 100
 
 @dataclass(frozen=True, slots=True)
 class QuotaWait:
-    """The namespace's quotas have no room for all pods of the gang that are missing."""
+    """The namespace's quotas have no room for all pods of the gang that are missing; ``pods`` are there."""
 
     sentence: str
     requested: QuotaAmounts
+    pods: Mapping[str, PodSeen]
 
     def next_look(self, waited_since: datetime, now: datetime) -> RequeueAfter:
         return look_again(now - waited_since, first=FIRST_SECONDS, most=MOST_SECONDS)
@@ -59,7 +61,9 @@ def quota_wait(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluste
     quotas = [quota for quota in listed if quota is not None]
     if not quotas:
         return None
-    requested = _requested(view, tasks, cluster)
+    reader = GroupReader(cluster, view.uuid, view.placement)
+    pods = reader.pod_observations() if view.row.touched_cluster else {}
+    requested = _requested(view, [task for task in tasks if task.pod_name not in pods])
     short, behind = shortages(quotas, requested), ""
     if not short:
         short, behind = (
@@ -69,13 +73,12 @@ def quota_wait(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluste
     if not short:
         return None
     text = bound_sentence(short[0])
-    return QuotaWait(f"{text[0].upper()}{text[1:]}{behind}", requested)
+    return QuotaWait(f"{text[0].upper()}{text[1:]}{behind}", requested, pods)
 
 
-def _requested(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluster) -> QuotaAmounts:
-    """What the pods ask for that are not there."""
-    present = GroupReader(cluster, view.uuid, view.placement).pods() if view.row.touched_cluster else {}
-    missing = {task.name for task in tasks if task.pod_name not in present}
+def _requested(view: GroupView, tasks: Sequence[TaskView]) -> QuotaAmounts:
+    """The amounts that the pods of these tasks ask for."""
+    missing = {task.name for task in tasks}
     usages = (
         usage_of(view.renderer.pod(task_try)["spec"])
         for task_try in view.values.tasks
@@ -88,11 +91,15 @@ def _requested(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluste
 def _after_earlier(view: GroupView, quotas: list[NamespaceQuota]) -> list[NamespaceQuota]:
     """The quotas once the gangs that wait before it have what they would get now, or is kept for them."""
     before = groups_before(view, Why.NAMESPACE_QUOTA).values_list("waiting_evidence", "waiting_since")
-    without_ours = _without_ours(view, quotas)
+    every, without_ours = quotas, None
     for evidence, since in before[:MOST_BEFORE]:
         requested = evidence.get("namespace_quota", {}).get("requested", {})
         waits_long = since is not None and view.now - since >= PASSED_OVER
-        if not shortages(without_ours if waits_long else quotas, requested):
+        fits = not shortages(quotas, requested)
+        if not fits and waits_long:
+            without_ours = without_ours or _without_ours(view, every)
+            fits = not shortages(without_ours, requested)
+        if fits:
             quotas = [quota.after(requested) for quota in quotas]
     return quotas
 

@@ -7,11 +7,12 @@ are refused only the first keeps its pods for these seconds, that of the highest
 try again, each after a pause of its own that grows.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from django.db.models import Case, Q, QuerySet, When
 
-from cluster.interface import DeleteTarget
+from cluster.interface import DeleteTarget, WriteResult
 from cluster.kinds import POD
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.sentences import count_of
@@ -21,40 +22,41 @@ from workflows.reconcile.objects.room import asks_first
 from workflows.reconcile.observe.binding import bound_pods
 from workflows.reconcile.view.group_reader import GroupReader, pod_group_kind
 from workflows.reconcile.view.group_view import GroupView
-from workflows.reconcile.view.leased import LeasedCluster, LogArchive
-from workflows.reconcile.view.outcomes import Retry
+from workflows.reconcile.view.leased import LeasedCluster
+from workflows.reconcile.view.outcomes import Failed, Retry
 from workflows.services.changes import Note
 from workflows.services.lease import Lease
 from workflows.services.record import record
+from workflows.values.observation import PodSeen
 
 TRIES_TO_COMPLETE = 3
 """Refused tries after which the first gang gives back its pods, too: about four seconds."""
 
 
 def without_parts(
-    view: GroupView, refused: Retry, lease: Lease, cluster: LeasedCluster, archive: LogArchive
-) -> Retry:
+    view: GroupView, outcome: Retry | Failed, lease: Lease, cluster: LeasedCluster
+) -> Retry | Failed:
     """The outcome, once a gang that was refused some pods has given back the others. Raises ClusterError."""
+    if not isinstance(outcome, Retry) or not outcome.refused or view.row.created_in_cluster_at is not None:
+        return outcome
     if lease.failures < TRIES_TO_COMPLETE and not _is_behind(view):
-        return refused
-    if not give_back(view, lease, cluster, archive, cause=refused.trouble):
-        return refused
-    trouble = refused.trouble.rstrip(".")
-    return replace(refused, trouble=f"{trouble}. The pods that it had are given back until then.")
+        return outcome
+    pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
+    if not give_back(view, pods, lease, cluster, cause=outcome.trouble):
+        return outcome
+    trouble = outcome.trouble.rstrip(".")
+    return replace(outcome, trouble=f"{trouble}. The pods that it had are given back until then.")
 
 
 def give_back(
-    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive, *, cause: str
+    view: GroupView, pods: Mapping[str, PodSeen], lease: Lease, cluster: LeasedCluster, *, cause: str
 ) -> bool:
-    """Delete the pods of a gang that lacks others; False if one may have begun. Raises ClusterError.
+    """Delete these pods of a gang that was never complete; False if one may have begun. Raises ClusterError.
 
-    Nothing is deleted of a gang that was complete once. Where a scheduler binds each pod of a gang that it
-    has admitted, some may run already; they end as in a preemption, and so does the gang's admission.
+    Where a scheduler binds each pod of a gang that it has admitted, some may run already; they end as in a
+    preemption, and so does the gang's admission. Logs are not kept: the same tries begin anew, and the log of
+    a try is kept once.
     """
-    if view.row.created_in_cluster_at is not None:
-        return False
-    reader = GroupReader(cluster, view.uuid, view.placement)
-    pods = reader.pod_observations()
     was_admitted = asks_first(view.placement) is not None
     if not was_admitted and pods and bound_pods(view, cluster, pods).may_be_any:
         return False
@@ -65,13 +67,11 @@ def give_back(
         for pod in pods.values()
         if not pod.deleting
     ]
-    if was_admitted and targets:
-        cluster.keep_logs(targets, archive=archive, forced=False)
     for outcome in cluster.delete_many(POD, targets, grace_seconds=None if was_admitted else 0):
-        if outcome.error is not None:
+        if outcome.error is not None and outcome.wrote is not WriteResult.ABSENT:
             raise outcome.error
     if was_admitted:
-        _leave_queue(view, reader, cluster)
+        _leave_queue(view, cluster)
     if targets:
         count = count_of(len(targets), "pod")
         message = f"It gives back {count} that it had, because it cannot have all: {cause}"
@@ -80,12 +80,12 @@ def give_back(
     return True
 
 
-def _leave_queue(view: GroupView, reader: GroupReader, cluster: LeasedCluster) -> None:
+def _leave_queue(view: GroupView, cluster: LeasedCluster) -> None:
     """Delete what asks for the gang's room, which others may need meanwhile."""
     kind = pod_group_kind(view.placement)
     if kind is None:
         return
-    for group in reader.pod_groups().values():
+    for group in GroupReader(cluster, view.uuid, view.placement).pod_groups().values():
         if not group.deleting:
             cluster.delete(kind, group.name, namespace=view.placement.terms.namespace, uid=group.uid)
 
