@@ -47,9 +47,10 @@ class Preemption:
 
 
 class DisplacementAnswer(StrEnum):
-    """Whether moving running work may give a gang a place; NONE: the scheduler moves nothing for it.
+    """Whether moving, or reclaiming, running work may give a gang a place; NONE: there is no such work.
 
-    POSSIBLE: if what is moved finds another place, which is not known.
+    POSSIBLE: if what is moved finds another place, or what is reclaimed is above its queue's share; neither
+    is known.
     """
 
     POSSIBLE = "possible"

@@ -289,8 +289,11 @@ def _less(amounts: Mapping[str, float], gone: ResourceVector) -> dict[str, float
 
 def requested_of(demand: GangDemand) -> dict[str, float]:
     """What all tasks of a gang ask for, by the names of ``QUEUE_RESOURCES``."""
-    amounts = [kind.amounts for kind in demand.demands.values()]
-    return {
-        name: float(sum(of_task[place] for of_task in amounts))
-        for name, place in zip(QUEUE_RESOURCES, _COUNTED, strict=True)
-    }
+    amounts = amounts_of(demand)
+    return {name: amounts[name] for name in QUEUE_RESOURCES}
+
+
+def amounts_of(demand: GangDemand) -> dict[str, float]:
+    """What all tasks of a gang take of each resource, by the names of ``RESOURCES``."""
+    sums = total(kind.amounts for kind in demand.demands.values())
+    return dict(zip(RESOURCES, map(float, sums), strict=True))

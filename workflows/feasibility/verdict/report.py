@@ -15,8 +15,7 @@ from scheduling.fit.admission import admitted
 from scheduling.fit.contention import Displacement, Preemption, QueuePlace
 from scheduling.fit.freeing import freed_levels
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.node_index import total
-from scheduling.fit.snapshot import RESOURCES, Snapshot
+from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, SetVerdict, Verdict
 from scheduling.gang import set_order
 from scheduling.queues.namespace_quota import NamespaceQuota, shortages
@@ -31,6 +30,7 @@ from workflows.feasibility.capacity.node_snapshot import (
 )
 from workflows.feasibility.queues.queue_order import judge_in_queue, read_groups_before
 from workflows.feasibility.queues.queue_usage import (
+    amounts_of,
     groups_with_room,
     read_joined_queue,
     read_queues,
@@ -227,7 +227,7 @@ def feasibility(
     for at, group in enumerate(groups):
         if group.pins and verdicts[at].answer is not Answer.NOW:
             demands[at] = demand_of(replace(group, pins=()), capabilities=capabilities)
-            verdicts[at : at + 1] = verdicts_of([group], [demands[at]])
+            (verdicts[at],) = verdicts_of([group], [demands[at]])
             places[at] = place_sentence(
                 group, pinned[at], observed.snapshot, has_place=verdicts[at].has_place, now=now
             )
@@ -238,12 +238,7 @@ def feasibility(
     ]
     reports = [
         _report(
-            group,
-            verdict,
-            _text(group, verdict, place=place, hides_room=hides),
-            observed=observed,
-            now=now,
-            in_vain=bool(place),
+            group, verdict, _text(group, verdict, place=place, hides_room=hides), observed=observed, now=now
         )
         for group, verdict, place, hides in zip(
             groups, (redacted(v, visible) for v in verdicts), places, hidden, strict=True
@@ -260,8 +255,14 @@ def feasibility(
         for group, demand, verdict, hides in zip(groups, demands, verdicts, hidden, strict=True)
     ]
     return [
-        replace(report, forecast=of, workable_spec=spec, sentence=report.sentence + sentence_of(spec))
-        for report, of, spec in zip(reports, forecasts, specs, strict=True)
+        replace(
+            report,
+            forecast=of,
+            in_vain=bool(place),
+            workable_spec=spec,
+            sentence=report.sentence + sentence_of(spec),
+        )
+        for report, of, place, spec in zip(reports, forecasts, places, specs, strict=True)
     ]
 
 
@@ -381,18 +382,13 @@ def _verdicts(
 def _in_namespace(verdicts: Sequence[Verdict], demands: Sequence[GangDemand], pool: Pool) -> list[Verdict]:
     """The verdicts under the quotas of the pool's namespace, as they were at the last probe."""
     quotas = [NamespaceQuota.from_json(value) for value in pool.backend.card.get("quotas") or ()]
-    short = [shortages(quotas, _amounts_of(demand)) if quotas else () for demand in demands]
+    short = [shortages(quotas, amounts_of(demand)) if quotas else () for demand in demands]
     return [
         admitted(verdict, QuotaVerdict(QuotaAnswer.SHORT, (*lacking, *verdict.quota.shortages)))
         if lacking
         else verdict
         for verdict, lacking in zip(verdicts, short, strict=True)
     ]
-
-
-def _amounts_of(demand: GangDemand) -> dict[str, float]:
-    sums = total(kind.amounts for kind in demand.demands.values())
-    return dict(zip(RESOURCES, map(float, sums), strict=True))
 
 
 def _since(groups: Sequence[UUID]) -> datetime | None:
@@ -404,13 +400,7 @@ def _since(groups: Sequence[UUID]) -> datetime | None:
 
 
 def _report(
-    group: GroupValues,
-    verdict: Verdict | None,
-    text: str,
-    *,
-    observed: ObservedNodes,
-    now: datetime,
-    in_vain: bool = False,
+    group: GroupValues, verdict: Verdict | None, text: str, *, observed: ObservedNodes, now: datetime
 ) -> FeasibilityReport:
     return FeasibilityReport(
         group=group.name,
@@ -422,7 +412,6 @@ def _report(
         synced_at=observed.synced_at,
         others_known=observed.others_known,
         made_at=now,
-        in_vain=in_vain,
     )
 
 

@@ -76,9 +76,9 @@ def _is_breach(
     }
     _, sets = outcomes_on(view.values.gang(), view.placement, rest, labels)
     return not any(
-        obj.outside or obj.domains.keys() - domains.get((obj.path, obj.level), set())
-        for obj in sets
-        if obj.required
+        outcome.outside or outcome.domains.keys() - domains.get((outcome.path, outcome.level), set())
+        for outcome in sets
+        if outcome.required
     )
 
 
