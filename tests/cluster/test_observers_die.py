@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 from django.db import connection
@@ -13,7 +13,7 @@ from django.db import connection
 from cluster.clock import boot_seconds
 from cluster.connection import connection_for
 from cluster.interface import DeleteTarget
-from cluster.kinds import NAMESPACE, POD
+from cluster.kinds import POD
 from localcluster.directories import CHECKOUT
 from pools import selectors
 from pools.models import Cluster
@@ -27,14 +27,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = 150
 KILLS = 6
 PODS = 100
-
-
-@pytest.fixture
-def namespace(real):
-    name = f"observed-{uuid4().hex[:8]}"
-    real.create(NAMESPACE, {"metadata": {"name": name}})
-    yield name
-    real.delete(NAMESPACE, name, uid=None)
 
 
 @pytest.fixture

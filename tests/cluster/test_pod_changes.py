@@ -1,13 +1,10 @@
 """Pods that a real API server takes: its own defaults are no changes, and a limit range is one."""
 
-import secrets
 import time
 from dataclasses import replace
 from uuid import UUID
 
-import pytest
-
-from cluster.kinds import NAMESPACE, POD, Kind
+from cluster.kinds import POD, Kind
 from tests.builders.placements import GROUP
 from workflows.manifests.group import Renderer
 from workflows.values.placement import FrozenTemplate, GroupValues, StartBarrier, TaskPlacement, TaskTry
@@ -19,14 +16,6 @@ TOLERATIONS = (
     {"key": "team", "operator": "Exists"},
     {"key": "team", "value": "x", "effect": "NoExecute", "tolerationSeconds": 5},
 )
-
-
-@pytest.fixture
-def namespace(real):
-    name = f"test-{secrets.token_hex(4)}"
-    real.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    yield name
-    real.delete(NAMESPACE, name, uid=None)
 
 
 def rendered(namespace, **more):

@@ -1,14 +1,12 @@
 """Pod templates against a real API server: its own merge keys, and a pod it really takes."""
 
 import json
-import secrets
 from dataclasses import replace
 from uuid import UUID
 
 import kubernetes.config
-import pytest
 
-from cluster.kinds import NAMESPACE, POD
+from cluster.kinds import POD
 from pools.pod_templates.merge import MERGE_KEYS
 from pools.pod_templates.rules import template_faults
 from tests.builders.placements import GROUP
@@ -33,14 +31,6 @@ TEMPLATE = {
         ],
     },
 }
-
-
-@pytest.fixture
-def namespace(real):
-    name = f"test-{secrets.token_hex(4)}"
-    real.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    yield name
-    real.delete(NAMESPACE, name, uid=None)
 
 
 def test_the_api_server_takes_the_pod_with_the_template_in_it(real, namespace):

@@ -7,7 +7,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import pytest
 import yaml
@@ -15,7 +14,7 @@ import yaml
 from cluster.connection import Access
 from cluster.gateway import ClusterGateway
 from cluster.interface import Deletion
-from cluster.kinds import CONFIG_MAP, NAMESPACE
+from cluster.kinds import CONFIG_MAP
 from cluster.watch import Changed, Deleted, Disconnected, Reconnected, Synced, Watch
 from tests.fakes.kinds import KAI_POD_GROUP
 
@@ -69,14 +68,6 @@ class Tunnel:
 def _hang_up(sock):
     with suppress(OSError):  # it may be down already
         sock.shutdown(socket.SHUT_RDWR)
-
-
-@pytest.fixture
-def namespace(real):
-    name = f"watch-{uuid4().hex[:12]}"
-    real.create(NAMESPACE, {"metadata": {"name": name}})
-    yield name
-    real.delete(NAMESPACE, name, uid=None)
 
 
 @pytest.fixture
