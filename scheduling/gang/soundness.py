@@ -82,7 +82,6 @@ def _is_well_written(requirements: Sequence[Requirement], rank: Mapping[str, int
 def _single_faults(gang: Gang, levels: Sequence[Level]) -> Iterator[Fault]:
     """The faults of single requirements, the group's own first."""
     rank = ranks(levels)
-    keys = tuple(level.key for level in levels)
     unknown: dict[str, Fault] = {}
     visited: set[tuple[Path, Requirement]] = set()
     for owner, placed in _written(gang):
@@ -98,7 +97,7 @@ def _single_faults(gang: Gang, levels: Sequence[Level]) -> Iterator[Fault]:
                 continue
             visited.add((where, requirement))
             if requirement.key not in rank:
-                yield _unknown_key(requirement.key, keys, (*where, "key"), faults=unknown)
+                yield _unknown_key(requirement.key, levels, (*where, "key"), faults=unknown)
             yield from _group_faults(requirement.group, (*where, "group"))
             yield from _wait_faults(requirement, (*where, "waitSeconds"))
 
@@ -115,11 +114,13 @@ def _written(gang: Gang) -> Iterator[tuple[str, list[tuple[Path, Requirement]]]]
         )
 
 
-def _unknown_key(key: str, keys: tuple[str, ...], path: Path, *, faults: dict[str, Fault]) -> Fault:
+def _unknown_key(key: str, levels: Sequence[Level], path: Path, *, faults: dict[str, Fault]) -> Fault:
     if key not in faults:
-        near = difflib.get_close_matches(key[:63], keys, n=1) if len(faults) < _SUGGESTED else []
+        keys = tuple(level.key for level in levels)
         message = f'The pool has no topology key "{key[:63]}".'
-        if near:
+        if key in (labels := {level.label: level.key for level in levels}):
+            message += f' That is a label: did you mean key "{labels[key]}"?'
+        elif len(faults) < _SUGGESTED and (near := _near(key, keys)):
             message += f' Did you mean "{near[0]}"?'
         message += (
             f" Its keys, broadest first: {', '.join(keys)}." if keys else " It has no topology keys at all."
@@ -127,6 +128,12 @@ def _unknown_key(key: str, keys: tuple[str, ...], path: Path, *, faults: dict[st
         faults[key] = Fault(path, "unknown_key", message, allowed=keys)
     fault = faults[key]
     return Fault(path, fault.code, fault.message, allowed=fault.allowed)
+
+
+def _near(key: str, keys: Sequence[str]) -> list[str]:
+    """The key that was meant, if one is like it, or like the name in a label of another pool."""
+    words = (key, key.rpartition("/")[2])
+    return [near for word in words for near in difflib.get_close_matches(word[:63], keys, n=1)]
 
 
 def _group_faults(group: str, path: Path) -> Iterator[Fault]:

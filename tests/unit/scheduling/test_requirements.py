@@ -119,6 +119,19 @@ def test_an_unknown_key_tells_the_pools_keys_in_order():
     assert "Did you mean" not in fault.message
 
 
+@pytest.mark.parametrize(
+    ("word", "want"),
+    {
+        "topology/rack": 'That is a label: did you mean key "rack"?',
+        "cloud.example.com/rack": 'Did you mean "rack"?',
+        "Rack": 'Did you mean "rack"?',
+    }.items(),
+)
+def test_a_label_in_place_of_a_key_is_answered_with_the_key(word, want):
+    (fault,) = check_requirements(gang(f"a: {word}! r"), POOL)
+    assert want in fault.message
+
+
 def test_a_pool_without_keys_says_so():
     (fault,) = check_requirements(gang("a: rack! r"), ())
     assert "It has no topology keys at all." in fault.message
