@@ -3,6 +3,7 @@
 A list names a few things and counts the rest, so that a message stays short however many there are.
 """
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -52,3 +53,9 @@ def agree(number: int, singular: str, several: str) -> str:
 def as_sentence(text: str) -> str:
     """The text as a sentence; a scheduler's words come without a full stop."""
     return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def character(sign: str) -> str:
+    """``a no-break space (U+00A0)``, for a character that cannot be shown as itself."""
+    name = "tab" if sign == "\t" else unicodedata.name(sign, "character").lower()
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name} (U+{ord(sign):04X})"

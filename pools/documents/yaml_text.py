@@ -22,7 +22,7 @@ import yaml
 from yaml.reader import Reader
 
 from scheduling.errors import Fault, InvalidSpec, Path
-from scheduling.sentences import listing
+from scheduling.sentences import character, count_of, listing
 from web.children import JobBounds
 
 LineAndColumn = tuple[int, int]
@@ -42,6 +42,10 @@ INLINE_CHARACTERS = 16 * 1024
 READING_BOUNDS: Final = JobBounds(cpu_seconds=20, seconds=60.0, memory=512 * 2**20, answer=64 * 2**20)
 """What the reading of any other text may take, in a process of its own."""
 _ANCHOR, _ALIAS = re.compile(r"&[\w-]"), re.compile(r"\*[\w-]")
+LIKE_SPACE = re.compile("[\u00a0\u00ad\u1680\u180e\u2000-\u200f\u202f\u205f\u2060\u3000\ufeff]")
+"""What looks like a space or like nothing, and is a letter to YAML."""
+_MISPLACED = re.compile(rf"(?:^[ -]*|[:,[{{])({LIKE_SPACE.pattern})")
+"""Such a character where YAML needs a space."""
 _TAG_DIRECTIVE = re.compile("(?:^|[\r\x85\u2028\u2029\ufeff])%TAG", re.MULTILINE)
 
 
@@ -128,15 +132,32 @@ def parse_document(text: str, *, limits: TextLimits) -> ParsedDocument:
     try:
         builder.take_all(iter(yaml.CSafeLoader(text).get_event, None))
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        problem = ", ".join(part for part in (error.context, error.problem) if part)
-        raise _refused(f"This is not YAML: {problem}.", "yaml_syntax", place) from error
+        raise _syntax_error(text, error) from error
     except yaml.YAMLError as error:
         raise _refused(f"This is not YAML: {str(error)[:200]}.", "yaml_syntax") from error
     if builder.faults:
         raise InvalidSpec("The document cannot be accepted.", builder.faults)
     return builder.document()
+
+
+def _syntax_error(text: str, error: yaml.MarkedYAMLError) -> InvalidSpec:
+    """The refusal of what libyaml cannot read; a tab or what looks like a space is named as the cause."""
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    problem = ", ".join(part for part in (error.context, error.problem) if part)
+    lines = text.splitlines()
+    tab = re.match(r" *(\t)", lines[line - 1]) if line <= len(lines) else None
+    misplaced = [(at, match) for at, words in enumerate(lines, 1) if (match := _MISPLACED.search(words))]
+    near = [(at, match) for at, match in misplaced if line - 2 <= at <= line]
+    if near:
+        (line, match), others = near[0], len(misplaced) - 1
+        column = match.start(1) + 1
+        more = f", as in {count_of(others, 'other line')}" if others else ""
+        problem = f"{character(match[1])} stands here{more}. YAML takes it for a letter; write a space"
+    elif tab:
+        column = tab.start(1) + 1
+        problem = f"{character(tab[1])} stands here. YAML indents with spaces alone"
+    return _refused(f"This is not YAML: {problem}.", "yaml_syntax", (line, column))
 
 
 def check_text(text: str, *, limits: TextLimits) -> None:

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import ROUND_CEILING, Decimal
 
+from pools.documents.yaml_text import LIKE_SPACE
 from scheduling import names
 from scheduling.kubernetes_syntax import is_label_key, is_label_value, is_object_name
-from scheduling.sentences import listing
+from scheduling.sentences import character, listing
 
 NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9_-]*[a-zA-Z0-9])?")
 MAX_NAME = 64
@@ -32,14 +33,22 @@ _BYTES: Mapping[str, int | Decimal] = {
 }  # fmt: skip
 _MOST_BYTES = 2**63 - 1
 UNITS = tuple(unit for unit in _UNITS if unit)
+_ANY_CASE = {unit.lower(): unit for unit in UNITS if unit != "m"} | {
+    "tb": "T",
+    "gb": "G",
+    "mb": "M",
+    "kb": "K",
+}
 
 _VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]{0,252}")
 _SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
 def quoted(text: str) -> str:
-    """Quote a user's text in a message, cut to its first characters."""
-    return listing([text if len(text) <= MAX_QUOTED else text[: MAX_QUOTED - 3] + "..."])
+    """Quote a user's text in a message, cut to its first characters; what looks like a space is named."""
+    words = listing([text if len(text) <= MAX_QUOTED else text[: MAX_QUOTED - 3] + "..."])
+    sign = re.search(f"{LIKE_SPACE.pattern}|\t", text)
+    return f"{words} with {character(sign[0])}" if sign else words
 
 
 def name_fault(name: str) -> str | None:
@@ -64,17 +73,25 @@ def quantity(text: str) -> str:
 
     Parts of a byte are rounded up.
     """
+    number, unit, size = _measured(text)
+    return str(size) if unit == "m" or "." in number else str(int(number)) + unit
+
+
+def _measured(text: str) -> tuple[str, str, int]:
+    """The number of an amount, its unit as Kubernetes writes it, and its bytes. Raises ValueError."""
     match = _AMOUNT.fullmatch(text.strip())
     if not match or match[2] not in _UNITS:
+        near = _ANY_CASE.get(match[2].lower()) if match else None
+        hint = f" Did you mean {match[1]}{near}?" if match and near else ""
         raise ValueError(
-            f"{quoted(text)} is not an amount. Write a number and one of {', '.join(UNITS)}, "
+            f"{quoted(text)} is not an amount.{hint} Write a number and one of {', '.join(UNITS)}, "
             "for example 16Gi."
         )
     unit = _UNITS[match[2]]
     size = (Decimal(match[1]) * _BYTES[unit]).to_integral_value(ROUND_CEILING)
     if size > _MOST_BYTES:
         raise ValueError(f"{quoted(text)} is too large. Kubernetes accepts at most {_MOST_BYTES} bytes.")
-    return str(int(size)) if unit == "m" or "." in match[1] else str(int(match[1])) + unit
+    return match[1], unit, int(size)
 
 
 def exit_codes_text(ranges: tuple[tuple[int, int], ...]) -> str:
