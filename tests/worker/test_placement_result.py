@@ -126,14 +126,33 @@ def test_a_gang_that_asked_for_nothing_got_nothing(world):
     assert fresh(group).placement_result is None
 
 
-def test_labels_that_change_afterwards_do_not_rewrite_what_was_got(world):
+def relabel(group, name, zone, rack):
+    labels = {ZONE.label: zone, RACK.label: rack}
+    group.backend.cluster.nodes.filter(name=name).update(labels=labels)
+
+
+def test_labels_that_change_under_a_gang_are_told_and_do_not_count_as_a_placing(world):
     group = topology_gang(world, required("rack"))
     world.settle(group)
     nodes(group)
     place(world, group, "a", "b")
-    group.backend.cluster.nodes.filter(name="b").update(labels={ZONE.label: "z9", RACK.label: "r9"})
+    at = fresh(group).placement_result["at"]
+    relabel(group, "b", "z9", "r9")
     world.reconcile(group)
-    assert fresh(group).placement_result["outcome"] == "match"
+    row = fresh(group)
+    condition = find(row.conditions, "PlacementKept")
+    assert (row.placement_result["outcome"], row.placement_result["at"]) == ("violation", at)
+    assert (condition["status"], condition["reason"]) == ("False", "NodesRelabelled")
+    assert "z1/r1" in condition["message"]
+    assert "z9/r9" in condition["message"]
+    assert [counted(group, "required", outcome) for outcome in ("match", "violation")] == [1, 0]
+    world.reconcile(group)
+    relabel(group, "b", "z1", "r1")
+    world.reconcile(group)
+    row = fresh(group)
+    condition = find(row.conditions, "PlacementKept")
+    assert (row.placement_result["outcome"], condition["status"]) == ("match", "True")
+    assert Event.objects.filter(group=group, reason="NodesRelabelled").count() == 2
 
 
 def composites_held(group):

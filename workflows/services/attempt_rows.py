@@ -21,6 +21,8 @@ from workflows.values.placement import TRIED_AGAIN
 
 NODES_HEALTHY = "NodesHealthy"
 PODS_CHANGED = "PodsChanged"
+PLACEMENT_KEPT = "PlacementKept"
+_OF_AN_ATTEMPT = (NVLINK_READY, NODES_HEALTHY, PODS_CHANGED, PLACEMENT_KEPT)
 MOST_NODES = 1000
 MOST_NAMED = 5
 
@@ -57,7 +59,7 @@ def begin(change: NewAttempt, steps: Steps) -> None:
         preference_levels=None,
         proposed_easing=None,
         placement_result=None,
-        conditions=conditions.without(group.conditions, (NVLINK_READY, NODES_HEALTHY, PODS_CHANGED)),
+        conditions=conditions.without(group.conditions, _OF_AN_ATTEMPT),
         searched_capacity="",
         placement={**group.placement, "version": max(group.placement["version"], TRIED_AGAIN)},
     )

@@ -1,7 +1,7 @@
 """The placement of a gang compared with its requirements, as its row keeps it.
 
-Judged once for each placement, when every task has a node, by the labels that the nodes carry then; labels
-that change later, or nodes that disappear, do not change it. It is compared with what the user wrote, also
+Judged for each placement when every task has a node, by the labels that the nodes carry then, and again where
+those change; nodes that disappear do not change it. It is compared with what the user wrote, also
 where the scheduler cannot prefer or a preference was relaxed after its time.
 """
 

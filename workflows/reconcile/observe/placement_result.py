@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from pools.conditions import Condition
 from pools.models import Node
 from pools.services import composites
 from scheduling.fit.outcome import PlacementOutcome
@@ -12,6 +13,7 @@ from workflows.metrics import COMPOSITES_BROKEN, PLACED
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_view import GroupView
+from workflows.services.attempt_rows import PLACEMENT_KEPT
 from workflows.services.changes import NewPlacementResult, Note
 from workflows.services.lease import Lease
 from workflows.services.record import record
@@ -23,21 +25,21 @@ FRESH = timedelta(minutes=2)
 def record_placement_result(view: GroupView, observed: ObservedPods, lease: Lease) -> None:
     """Judge a new placing, record the outcome with the group, and count it for the pool.
 
-    Nothing is recorded while a task has no node or the labels of a node are not known.
+    Nothing is recorded while a task has no node or the labels of a node are not known. A placing that was
+    judged is judged again where its nodes carry other labels since, and counts no more.
     """
     if not view.placement.terms.levels:  # without levels no task can require or prefer anything
         return
-    nodes = _nodes(view, observed)
-    if (
-        nodes is None
-        or fingerprint(nodes) == (view.row.placement_result or {}).get("places")
-        or not _asks(view)
-    ):
+    nodes, before = _nodes(view, observed), view.row.placement_result
+    is_judged = nodes is not None and before is not None and fingerprint(nodes) == before["places"]
+    if nodes is None or not (is_judged or _asks(view)):
         return
     labels = _labels(view, nodes)
     if len(labels) < len(set(nodes.values())):
         return
-    if judgement := judge(view.values, nodes, labels, now=view.now):
+    if is_judged and before is not None:
+        _judge_again(view, nodes, labels, PlacementResult.from_row(before), lease)
+    elif judgement := judge(view.values, nodes, labels, now=view.now):
         result, missed = judgement
         record(lease, [NewPlacementResult(result.to_row()), *_notes(result, missed)])
         PLACED.labels(view.placement.terms.pool, result.strictness, result.outcome.value).inc()
@@ -46,6 +48,32 @@ def record_placement_result(view: GroupView, observed: ObservedPods, lease: Leas
         if is_nested and is_broken and _is_breach(view, observed, nodes, labels):
             COMPOSITES_BROKEN.labels(view.placement.terms.backend).inc()
             composites.record_breach(view.backend.pk, f'Group "{view.row.name}": {" ".join(missed)}')
+
+
+def _judge_again(
+    view: GroupView,
+    nodes: Mapping[str, str],
+    labels: Mapping[str, Mapping[str, str]],
+    before: PlacementResult,
+    lease: Lease,
+) -> None:
+    """Keep with the group where it stands by the labels of now; the time of its placing stays."""
+    judgement = judge(view.values, nodes, labels, now=before.at)
+    if judgement is None or judgement[0].sets == before.sets:
+        return
+    result, missed = judgement
+    is_kept = result.outcome is PlacementOutcome.MATCH
+    message = "Its nodes carry other labels than when it was placed. "
+    message += "It stands as it asks to." if is_kept else " ".join(missed)
+    condition = Condition(
+        type=PLACEMENT_KEPT,
+        status=str(is_kept),
+        reason="AsRequested" if is_kept else "NodesRelabelled",
+        message=message,
+    )
+    key = f"relabelled:{view.now.isoformat()}"
+    note = Note(key=key, reason="NodesRelabelled", message=message, warning=not is_kept)
+    record(lease, [NewPlacementResult(result.to_row()), condition, note])
 
 
 def _is_breach(
