@@ -78,6 +78,7 @@ def _settle(sender: Any, **_: Any) -> None:
     """Everything that tasks need is loaded by now."""
     from cluster import concurrency  # noqa: PLC0415 -- the same
     from web.operation import metrics, pulse, rollout  # noqa: PLC0415 -- once Django has its settings
+    from workflows.services import heartbeat  # noqa: PLC0415 -- the same
 
     settle()
     concurrency.share(sender.controller.concurrency)
@@ -87,6 +88,7 @@ def _settle(sender: Any, **_: Any) -> None:
     pulse.watch(threads.fault)
     metrics.serve()
     rollout.keep_reporting()
+    heartbeat.keep_beating()
 
 
 @beat_init.connect

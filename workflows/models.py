@@ -264,7 +264,11 @@ class TaskGroup(models.Model):
     )
     failures = models.PositiveIntegerField(default=0, help_text="Reconciliations in a row that failed.")
     lease_token = models.UUIDField(null=True)
+    lease_worker = models.UUIDField(null=True)
     lease_until = models.DateTimeField(null=True)
+    late_writes_until = models.DateTimeField(
+        null=True, help_text="How long writes may still arrive of a worker that died in the middle."
+    )
 
     class Meta:
         ordering = ["workflow_id", "position"]
@@ -319,6 +323,16 @@ class TaskGroup(models.Model):
 def in_status(*statuses: str) -> Q:
     """Groups whose present attempt has one of these statuses."""
     return Q(status__in=statuses, progress="") | Q(progress__in=statuses)
+
+
+class WorkerHeartbeat(models.Model):
+    """A worker process that lives, or died a moment ago."""
+
+    worker = models.UUIDField(primary_key=True)
+    until = models.DateTimeField(help_text="When its leases end, unless it beats before.")
+
+    def __str__(self) -> str:
+        return str(self.worker)
 
 
 class Attempt(models.Model):

@@ -35,7 +35,7 @@ from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle
 from workflows.metrics import RECONCILES_IDLE, RECONCILES_SKIPPED
 from workflows.reconcile import batches, run
 from workflows.reconcile.end import orphans
-from workflows.services import follow_up, levels, notify, orders, queue, record, retention, sweep
+from workflows.services import follow_up, heartbeat, levels, notify, orders, queue, record, retention, sweep
 from workflows.services.lease import take_lease
 
 AFTERMATH = timedelta(minutes=10)  # how long a cleaned backend's cluster is swept for orphans
@@ -197,6 +197,7 @@ def _reconcile(group_id: UUID, *, again: Callable[[str], None]) -> None:
 def sweep_due_groups() -> None:
     """Notify workers of the groups that are due, unless the queue is full."""
     sweep.note_sweep()
+    heartbeat.end_leases_of_the_dead()
     _notify_due()
 
 

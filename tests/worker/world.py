@@ -32,7 +32,7 @@ REDUCERS = {
 }
 ROUNDS = 60
 FROZEN = ("placement", "optional_placement", "spec")
-OF_EACH_RECONCILE = ("next_reconcile_at", "lease_token", "lease_until", "failures")
+OF_EACH_RECONCILE = ("next_reconcile_at", "lease_token", "lease_worker", "lease_until", "failures")
 MAKE_DUE = f"""
     UPDATE workflows_taskgroup AS g SET next_reconcile_at = clock_timestamp()
      WHERE uuid = %s AND released_at IS NULL RETURNING {BATCHED}

@@ -7,6 +7,7 @@ lease's token; the writes of a worker that was too slow are refused, and another
 A worker measures the rest of its lease with its own clock since boot, from before the UPDATE was sent, so it
 never overestimates it, whatever its wall clock shows and however long its machine was suspended. A virtual
 machine that its host paused has no such clock, so each portion of many writes begins with the database's.
+The leases of a worker whose process died end with its heartbeat (``heartbeat``).
 Rejected: advisory locks (lost with a connection, unknown to PgBouncer) and SELECT FOR UPDATE across calls.
 """
 
@@ -23,17 +24,19 @@ from cluster.clock import boot_seconds
 from pools import selectors
 from pools.models import Backend
 from web.database.model_rows import Columns
+from workflows.services import heartbeat
 
 Clock = Callable[[], float]
 
 LEASE_SECONDS: Final = 45.0
-"""How long a worker owns a group, and a killed worker's groups wait: more than the longest call may take."""
+"""How long a worker owns a group: more than the longest call may take."""
 
 _BACKEND = Columns(Backend)
 _TAKE = f"""
     WITH taken AS (
         UPDATE workflows_taskgroup AS g
-           SET lease_token = %(token)s, lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+           SET lease_token = %(token)s, lease_worker = %(worker)s,
+               lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
           FROM workflows_workflow AS w
          WHERE g.uuid = %(group)s AND g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
            AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp()) AND w.uuid = g.workflow_id
@@ -49,7 +52,7 @@ _EXTEND = """
 """
 _RELEASE = """
     UPDATE workflows_taskgroup
-       SET lease_token = NULL, lease_until = NULL, failures = %(failures)s,
+       SET lease_token = NULL, lease_worker = NULL, lease_until = NULL, failures = %(failures)s,
            next_reconcile_at = CASE
              WHEN released_at IS NOT NULL THEN NULL
              WHEN nudges <> %(notifications)s THEN clock_timestamp()
@@ -94,7 +97,12 @@ class Lease:
 def take_lease(group_id: UUID, *, clock: Clock = boot_seconds) -> Lease | None:
     """Lease a due group; None if it is not due, is released, or has a lease."""
     token, began = uuid.uuid4(), clock()
-    values: dict[str, Any] = {"token": token, "seconds": LEASE_SECONDS, "group": group_id}
+    values: dict[str, Any] = {
+        "token": token,
+        "worker": heartbeat.OWN.worker,
+        "seconds": LEASE_SECONDS,
+        "group": group_id,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, values)
         row = cursor.fetchone()

@@ -46,6 +46,8 @@ def take_down(
         return elsewhere
     outcome = _delete_all(view, lease, cluster, archive)
     if isinstance(outcome, Settled):
+        if (late := _late_writes(view)) is not None:
+            return late
         reached("before-released-recorded")
         record(lease, release_changes(view.row, "None of its objects is left in the cluster."))
     return outcome
@@ -61,9 +63,17 @@ def clear(
     outcome = _delete_all(view, lease, cluster, archive)
     if not isinstance(outcome, Settled):
         return outcome
+    if (late := _late_writes(view)) is not None:
+        return late
     reached("before-attempt-cleared")
     record(lease, cleared_changes(view))
     return None
+
+
+def _late_writes(view: GroupView) -> RequeueAfter | None:
+    """The time for which a write of a worker that died may still arrive after a list showed nothing."""
+    until = view.row.late_writes_until
+    return RequeueAfter(at=until) if until is not None and until > view.now else None
 
 
 def _delete_all(

@@ -67,7 +67,7 @@ def _judge_again(
     message += "It stands as it asks to." if is_kept else " ".join(missed)
     condition = Condition(
         type=PLACEMENT_KEPT,
-        status=str(is_kept),
+        status="True" if is_kept else "False",
         reason="AsRequested" if is_kept else "NodesRelabelled",
         message=message,
     )

@@ -15,6 +15,7 @@ from cluster.clock import boot_seconds
 from cluster.errors import NotServed
 from cluster.interface import ClusterApi, DeleteTarget, Deletion, Obj, PatchType, WriteOutcome, serves
 from cluster.kinds import Kind
+from workflows.services import heartbeat
 from workflows.services.lease import Lease, extend
 
 T = TypeVar("T")
@@ -116,7 +117,8 @@ class LeasedCluster:
             ) from error
 
     def _cover(self) -> None:
-        if self._lease.left() < self._cluster.call_seconds + MARGIN:
+        is_short = self._lease.left() < self._cluster.call_seconds + MARGIN
+        if is_short or heartbeat.OWN.left() < MARGIN:
             extend(self._lease)
 
     def _deadline(self) -> float:

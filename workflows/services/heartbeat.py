@@ -1,0 +1,91 @@
+"""The heartbeat of a worker: by it others see that its process has died, long before its leases run out.
+
+A lease lasts longer than the longest call may take, so a killed worker's groups would wait for most of a
+minute. A thread of each worker process renews a row instead; a sweep ends the leases of a worker whose row
+ran out, and the records of that worker are refused from then on, should it live.
+
+A write that it sent before may still arrive at a cluster for as long as its lease would have lasted. That
+time is kept with the group, and nothing is believed to be gone before it is over. Rejected: a lock of a
+session, which is lost with a connection and unknown to a pooler in transaction mode.
+"""
+
+import threading
+import time
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+from uuid import UUID, uuid4
+
+import structlog
+from django.db import DatabaseError, connection
+
+from cluster.clock import boot_seconds
+
+HEARTBEAT_SECONDS: Final = 8.0
+"""How long a worker counts as alive after its last heartbeat."""
+
+BEAT_SECONDS: Final = 2.0
+
+_BEAT = """
+    INSERT INTO workflows_workerheartbeat (worker, until)
+    VALUES (%(worker)s, clock_timestamp() + make_interval(secs => %(seconds)s))
+        ON CONFLICT (worker) DO UPDATE SET until = excluded.until
+"""
+_END = """
+    WITH dead AS (
+        DELETE FROM workflows_workerheartbeat WHERE until < clock_timestamp() RETURNING worker)
+    UPDATE workflows_taskgroup AS g SET late_writes_until = greatest(g.late_writes_until, g.lease_until),
+           lease_until = clock_timestamp()
+      FROM dead
+     WHERE g.lease_worker = dead.worker AND g.lease_until > clock_timestamp() AND g.released_at IS NULL
+ RETURNING g.uuid
+"""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """Of this process; without a worker it has none, and its leases end by their time alone."""
+
+    worker: UUID | None = None
+    ends: float = inf
+    """Until when others see it, of its own clock."""
+
+    def left(self) -> float:
+        return self.ends - boot_seconds()
+
+    def beat(self) -> None:
+        """Tell the database that this process lives. Raises DatabaseError."""
+        worker, began = self.worker or uuid4(), boot_seconds()
+        with connection.cursor() as cursor:
+            cursor.execute(_BEAT, {"worker": worker, "seconds": HEARTBEAT_SECONDS})
+        self.worker, self.ends = worker, began + HEARTBEAT_SECONDS
+
+
+OWN = Heartbeat()
+
+
+def keep_beating() -> None:
+    """Beat from a thread of its own for as long as this process lives."""
+    threading.Thread(target=_beat_for_ever, name="heartbeat of this worker", daemon=True).start()
+
+
+def _beat_for_ever() -> None:
+    while True:
+        try:
+            OWN.beat()
+        except DatabaseError as error:
+            log.warning("heartbeat_missed", error=str(error).strip())
+            connection.close()
+        time.sleep(BEAT_SECONDS)
+
+
+def end_leases_of_the_dead() -> int:
+    """End the leases of workers whose heartbeat stopped; returns how many groups are due by that."""
+    with connection.cursor() as cursor:
+        cursor.execute(_END)
+        ended: int = cursor.rowcount
+    if ended:
+        log.warning("leases_of_dead_workers_ended", groups=ended)
+    return ended
