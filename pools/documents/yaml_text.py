@@ -15,7 +15,7 @@ Rejected: ``yaml.compose``, which recurses in C (PyYAML 6.0.3 dies of a segmenta
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import yaml
@@ -73,12 +73,26 @@ class LocatedText(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Respelling:
+    """A scalar that YAML 1.1 reads as a value that is written otherwise: ``0755`` is 493, ``no`` is False.
+
+    ``count`` values below the same names are written so; ``path`` is that of the first of them.
+    """
+
+    path: Path
+    written: str
+    value: object
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedDocument:
     """Parsed data, and the place of every value in the text. A mapping's value is placed at its key."""
 
     data: Any
     _root: LineAndColumn
     _children: dict[int, dict[str | int, LineAndColumn]]
+    respellings: tuple[Respelling, ...] = ()
 
     def locate(self, path: Path) -> LineAndColumn:
         """Line and column of a path; of its nearest ancestor where the text has no such place."""
@@ -104,7 +118,7 @@ class ParsedDocument:
                 containers[id(value)] = value
                 stack += value.values() if isinstance(value, dict) else value
         places = [(value, self._children.get(key, {})) for key, value in containers.items()]
-        return _restored, (self.data, self._root, places)
+        return _restored, (self.data, self._root, places, self.respellings)
 
     @classmethod
     def empty(cls) -> "ParsedDocument":
@@ -113,9 +127,12 @@ class ParsedDocument:
 
 
 def _restored(
-    data: Any, root: LineAndColumn, places: Sequence[tuple[Any, dict[str | int, LineAndColumn]]]
+    data: Any,
+    root: LineAndColumn,
+    places: Sequence[tuple[Any, dict[str | int, LineAndColumn]]],
+    respellings: tuple[Respelling, ...],
 ) -> ParsedDocument:
-    return ParsedDocument(data, root, {id(value): children for value, children in places})
+    return ParsedDocument(data, root, {id(value): children for value, children in places}, respellings)
 
 
 def is_large(text: str) -> bool:
@@ -219,9 +236,11 @@ class _Builder:
         self._anchors: dict[str, _Anchored] = {}
         self._children: dict[int, dict[str | int, LineAndColumn]] = {}
         self._scalars = _Scalars()
+        self._respellings: dict[tuple[str, ...], Respelling] = {}
 
     def document(self) -> ParsedDocument:
-        return ParsedDocument(self._root, self._root_place, self._children)
+        respellings = tuple(self._respellings.values())
+        return ParsedDocument(self._root, self._root_place, self._children, respellings)
 
     def take_all(self, events: Iterable[Any]) -> None:
         """Assemble events; nearly all the time of a long text is spent in here, event by event."""
@@ -248,10 +267,20 @@ class _Builder:
         if tag == _MERGE and top is not None and as_key:
             top.merging, top.wants_key = True, False
             return
+        if value is not None and event.tag is None and str(value) != event.value:
+            self._note_respelling(event.value, value)
         count = 1 + len(event.value) // LONG_TEXT
         if event.anchor:
             self._anchors[event.anchor] = _Anchored(value, count)
         self._add(value, place, count)
+
+    def _note_respelling(self, written: str, value: object) -> None:
+        path = tuple(part.key if part.is_mapping else len(part.value) for part in self._stack)
+        names = (*(step for step in path if isinstance(step, str)), written)
+        if first := self._respellings.get(names):
+            self._respellings[names] = replace(first, count=first.count + 1)
+        elif len(self._respellings) < self.limits.faults:
+            self._respellings[names] = Respelling(path, written, value, count=1)
 
     def _start(self, event: Any, place: LineAndColumn) -> None:
         if len(self._stack) >= self.limits.depth:

@@ -7,7 +7,7 @@ resolves the references between them and builds the values.
 
 import difflib
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation
 from pydantic_core import PydanticCustomError
@@ -249,6 +249,8 @@ def fault_of(error: Mapping[str, Any], *, model: type[GrammarModel], at: Path) -
     if kind == "too_short":
         return Fault(path, "empty", "At least one entry is needed.")
     expectation = _EXPECTATIONS.get(kind) or str(error["msg"])
+    if kind == "string_type" and error["input"] is None:
+        expectation += ', and "" is the empty one'
     return Fault(path, "type", f"{_described(error['input'])} is not accepted: {expectation}.")
 
 
@@ -278,6 +280,23 @@ def fields_of(model: type[GrammarModel]) -> tuple[str, ...]:
     """The fields of a model as users write them."""
     return tuple(sorted(field.alias or name for name, field in model.model_fields.items()))
 
+
+def _has_part(annotation: Any, kind: type) -> bool:
+    return annotation is kind or any(_has_part(part, kind) for part in get_args(annotation))
+
+
+def _fields_with(kind: type) -> frozenset[str]:
+    models = (ResourceModel, FileModel, GroupModel, TaskModel, RecoveryModel, TopologyEntry)
+    return frozenset(
+        name
+        for model in models
+        for name, field in model.model_fields.items()
+        if _has_part(field.annotation, kind)
+    )
+
+
+FLAGS, NUMBERS = _fields_with(bool), _fields_with(int)
+"""The fields that take a truth value, and those that take a number."""
 
 _PLACES: Mapping[tuple[type[GrammarModel], str], type[GrammarModel]] = {
     (WorkflowModel, "timeout"): TimeoutModel,

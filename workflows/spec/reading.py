@@ -20,6 +20,7 @@ from scheduling.errors import Fault, InvalidSpec, Notice, Path
 from scheduling.sentences import first
 from web.children import Exceeded, children
 from web.children.process_pool import ChildFunction
+from workflows.spec.doubts import doubts, with_readings
 from workflows.spec.limits import SpecLimits
 from workflows.spec.resolution import Resolver
 from workflows.spec.several_groups import shared_by_groups, topology_of_workflow
@@ -43,10 +44,10 @@ class PlainText:
         try:
             workflow = validator.workflow(document.data)
         except InvalidSpec as error:
-            raise invalid(error.faults, document) from error
+            raise invalid(with_readings(error.faults, document), document) from error
         groups, resources = tuple(validator.groups(workflow)), dict(validator.resources(workflow))
         if validator.full:
-            raise invalid(_at_most(validator.faults, limits), document)
+            raise invalid(_at_most(with_readings(validator.faults, document), limits), document)
         resolver = Resolver(workflow, groups, resources, limits, self.allow_localpath)
         specs = resolver.groups()
         sound = not (validator.faults or resolver.faults)
@@ -62,8 +63,8 @@ class PlainText:
             rendered=self.text,
             template=None,
             places=document,
-            warnings=(*resolver.notices(), *notices),
-            faults=_at_most([*validator.faults, *resolver.faults, *faults], limits),
+            warnings=(*resolver.notices(), *notices, *doubts(document, resources.values())),
+            faults=_at_most(with_readings([*validator.faults, *resolver.faults, *faults], document), limits),
         )
 
     def _over_groups(

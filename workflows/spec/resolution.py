@@ -335,7 +335,9 @@ class Resolver:
                 checked[name] = dict(use)
             else:
                 message = "A credential needs a directory to mount it at, or a mapping of variables to keys."
-                self._fault(place, "type", message, allowed=("/mount/path", "{VARIABLE: key}"))
+                variables = use if isinstance(use, dict) else {}
+                first = [name for name, key in variables.items() if not isinstance(key, str)][:1]
+                self._fault((*place, *first), "type", message, allowed=("/mount/path", "{VARIABLE: key}"))
         return checked
 
     def _check_mounts(self, task: TaskSpec) -> None:

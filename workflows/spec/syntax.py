@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, Decimal
 from pools.documents.yaml_text import LIKE_SPACE
 from scheduling import names
 from scheduling.kubernetes_syntax import is_label_key, is_label_value, is_object_name
-from scheduling.sentences import character, listing
+from scheduling.sentences import character, count_of, listing
 
 NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9_-]*[a-zA-Z0-9])?")
 MAX_NAME = 64
@@ -32,6 +32,7 @@ _BYTES: Mapping[str, int | Decimal] = {
     "m": Decimal("0.001"),
 }  # fmt: skip
 _MOST_BYTES = 2**63 - 1
+_USABLE_BYTES = 2**20
 UNITS = tuple(unit for unit in _UNITS if unit)
 _ANY_CASE = {unit.lower(): unit for unit in UNITS if unit != "m"} | {
     "tb": "T",
@@ -75,6 +76,19 @@ def quantity(text: str) -> str:
     """
     number, unit, size = _measured(text)
     return str(size) if unit == "m" or "." in number else str(int(number)) + unit
+
+
+def tiny_amount(text: str) -> str | None:
+    """The predicate of an amount that is less than any container needs; None for any other text."""
+    try:
+        number, unit, size = _measured(text)
+    except ValueError:
+        return None
+    if not 0 < size < _USABLE_BYTES:
+        return None
+    why = {"": ", for a number without a unit counts bytes", "m": ', for "m" is a thousandth'}.get(unit, "")
+    larger = number + {"m": "M", "k": "M", "M": "G", "Mi": "Gi"}.get(unit, "Mi")
+    return f"is {count_of(size, 'byte')}{why}. Write for example {larger}."
 
 
 def _measured(text: str) -> tuple[str, str, int]:
