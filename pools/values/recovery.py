@@ -17,8 +17,6 @@ LONGEST_PAUSE = 86_400.0
 """Seconds for which a policy may put off an attempt: no timeout runs meanwhile, and its workflow lives on."""
 
 PREEMPTIONS_WITHOUT_PAUSE = 10
-LASTING = 600.0
-"""Seconds that an attempt runs of which nobody deletes the pods as soon as they are there."""
 
 MOST_ATTEMPTS = 1000
 """Of one group, whatever its policy says: each attempt is kept until its workflow is removed."""

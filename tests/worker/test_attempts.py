@@ -223,6 +223,7 @@ def test_a_group_that_is_preempted_again_and_again_pauses_and_says_so(world):
         "evidence": "eviction_event",
         "counted": False,
         "began_at": ended_at,
+        "start_time": ended_at - timedelta(hours=1),
         "end_time": ended_at,
     }
     Attempt.objects.bulk_create(Attempt(group=group, number=number, **earlier) for number in range(1, 11))

@@ -206,13 +206,13 @@ def test_a_rejection_is_known_by_the_eviction_once_kueue_has_reset_its_checks(wo
     assert words in fresh(group).failure_message
 
 
-def test_room_that_is_taken_back_before_there_are_pods_is_asked_for_again(world):
+def test_room_that_is_taken_back_before_there_are_pods_is_asked_for_by_the_next_attempt(world):
     group = queued_gang(world)
     before = workload(world)["metadata"]["uid"]
     evict_workload(world)
     world.settle()
     assert workload(world)["metadata"]["uid"] != before
-    assert (fresh(group).status, fresh(group).attempt_number) == ("SCHEDULING", 1)
+    assert (fresh(group).status, fresh(group).attempt_number) == ("SCHEDULING", 2)
 
 
 def test_a_group_that_is_stopped_while_it_waits_leaves_no_workload(world):

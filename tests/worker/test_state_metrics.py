@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 from django.utils import timezone
 
 from tests.factories import (
@@ -60,6 +61,16 @@ def test_running_groups_whose_domain_is_not_ready_are_counted(db):
     group = TaskGroupFactory(pods=0, status="RUNNING", conditions=[lost])
     TaskGroupFactory(pods=0, status="RUNNING", conditions=[{**lost, "status": "True"}])
     assert values()["osmo_nvlink_not_ready_groups"] == {(group.backend.name,): 1}
+
+
+@pytest.mark.parametrize(("minutes", "want"), [(5, 1), (61, 0)])
+def test_groups_without_progress_are_counted_while_they_lose_their_room(db, minutes, want):
+    """One that has waited for room since is not lost again."""
+    vain = {"type": "NoProgress", "status": "True"}
+    began = timezone.now() - timedelta(minutes=minutes)
+    group = TaskGroupFactory(pods=0, status="RUNNING", conditions=[vain], attempt_began_at=began)
+    TaskGroupFactory(pods=0, status="RUNNING", conditions=[{**vain, "status": "False"}])
+    assert values()["osmo_no_progress_groups"] == ({(group.backend.name,): 1} if want else {})
 
 
 def test_free_nodes_show_by_size_and_key_until_nobody_counts_them_any_more(db):

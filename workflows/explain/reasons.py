@@ -62,6 +62,7 @@ class Why(StrEnum):
 
     UPSTREAM = "upstream"
     ATTEMPT = "attempt_before"
+    NO_PROGRESS = "no_progress"
     CLUSTER = "cluster_unreachable"
     LABELS = "labels"
     DRIFT = "drift"
@@ -102,6 +103,7 @@ _BEFORE_ROOM = {Why.POD, Why.NOT_SERVED}
 HELP: Mapping[Why, str] = {
     Why.UPSTREAM: "Nothing to do: it starts by itself.",
     Why.ATTEMPT: "Nothing to do: the next attempt begins by itself.",
+    Why.NO_PROGRESS: "An administrator finds out what takes its room each time: the last loss says it.",
     Why.CLUSTER: "An administrator checks the backend; the group continues when the cluster answers.",
     Why.LABELS: "An administrator puts the labels back on the nodes, or corrects the pool's topology keys.",
     Why.DRIFT: "An administrator restores the Topology object, or corrects the pool's topology keys.",
@@ -182,6 +184,9 @@ class ObservedGroup:
 
     attempt_before: str = ""
     """Why its next attempt has not begun yet."""
+
+    no_progress: str = ""
+    """How many attempts before that were in vain, and why the last one was."""
 
     backend: str
     unreachable_since: datetime | None = None
@@ -316,7 +321,7 @@ def upstream_reason(upstream: Sequence[str]) -> Reason | None:
 
 def _before_the_cluster(group: ObservedGroup) -> Reason | None:
     if group.unreachable_since is None:
-        return Reason(Why.ATTEMPT, group.attempt_before) if group.attempt_before else None
+        return _of_attempt(group) if group.attempt_before else None
     since = naive_utc(group.unreachable_since, precision="seconds")
     return Reason(
         Why.CLUSTER,
@@ -324,6 +329,13 @@ def _before_the_cluster(group: ObservedGroup) -> Reason | None:
         "as soon as it does.",
         {"cluster": {"backend": group.backend, "unreachable_since": since}},
     )
+
+
+def _of_attempt(group: ObservedGroup) -> Reason:
+    """Why its next attempt has not begun yet."""
+    if not group.no_progress:
+        return Reason(Why.ATTEMPT, group.attempt_before)
+    return Reason(Why.NO_PROGRESS, f"{group.attempt_before} {group.no_progress}")
 
 
 _QUOTA_TEXT = "exceeded quota: "

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from pools.values.recovery import MOST_ATTEMPTS, Loss, RecoveryPolicy, Response
 from scheduling.sentences import count_of
+from workflows.lifecycle.attempts_in_vain import NONE_IN_VAIN, InVain, is_in_vain
 from workflows.lifecycle.domain_health import DOMAIN_DELETED
 from workflows.lifecycle.exit_actions import ExitAction
 from workflows.lifecycle.pod_status import ROOM_BUSY, UNEXPLAINED
@@ -40,23 +41,31 @@ class LostTask:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a group recovered from before.
-
-    ``counted`` are the attempts that the bound counts, ``rescheduled`` those by RESCHEDULE, ``replaced`` the
-    losses after which tasks were replaced alone, but for preemptions, which are ``replaced_preempted``.
-    ``unexplained`` counts the last attempts in a row that ran less than ``LASTING``
-    until a deletion that nothing explains, 0 where the present one runs longer. ``out_of_domain`` are nodes
-    that left the group's NVLink domain and have not joined it since, the last first.
-    """
+    """What a group recovered from before."""
 
     attempts: int = 0
+
     counted: int = 0
+    """The attempts that the policy's bound counts."""
+
     preemptions: int = 0
+
     rescheduled: int = 0
-    unexplained: int = 0
+    """Those by RESCHEDULE."""
+
+    in_vain: InVain = NONE_IN_VAIN
+    """The last ended attempts in a row that were in vain."""
+
+    ran: float = 0.0
+    """For how many seconds the present attempt has run."""
+
     replaced: int = 0
+    """The losses after which tasks were replaced alone, but for preemptions."""
+
     replaced_preempted: int = 0
+
     out_of_domain: tuple[str, ...] = ()
+    """The nodes that left the group's NVLink domain and have not joined it since, the last first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +73,8 @@ class Recovery:
     """What follows ``cause``: an attempt (REQUEUE), the tasks ``alone`` again (TASK), or the end (FAIL).
 
     ``nodes`` are those to blame, the cause's first. ``counted`` says whether the policy's bound counts it.
-    ``refused`` is why it is the end. ``pause`` is in seconds.
+    ``refused`` is why it is the end. ``pause`` is in seconds. ``in_vain`` are the attempts in vain in a row,
+    with the one that ends now.
     """
 
     response: Response
@@ -74,6 +84,7 @@ class Recovery:
     counted: bool = False
     pause: float = 0.0
     refused: str = ""
+    in_vain: InVain = NONE_IN_VAIN
 
 
 def recover(
@@ -183,31 +194,51 @@ def _bounded(recovery: Recovery, policy: RecoveryPolicy, history: Callable[[], H
     if cause.action == ExitAction.RESCHEDULE and recovery.response != Response.REQUEUE:
         return recovery
     if before.attempts + before.replaced + before.replaced_preempted >= MOST_ATTEMPTS:
-        refused = f"It was tried again {MOST_ATTEMPTS} times, the most that any group is."
-        return replace(recovery, response=Response.FAIL, refused=refused, alone=())
+        return _ended(recovery, f"It was tried again {MOST_ATTEMPTS} times, the most that any group is.")
     if cause.action == ExitAction.RESCHEDULE:
-        return replace(recovery, pause=_pause(cause, policy, before))
+        return _next_attempt(recovery, policy, before, pause=_pause(cause, policy, before))
     if cause.loss == Loss.PREEMPTED and cause.action is None:
         bound, number = policy.most_preemptions, before.preemptions + before.replaced_preempted
     else:
         bound, number = policy.most, before.counted + before.replaced
     if bound is not None and number >= bound:
         times = count_of(number, "time")
-        refused = f"It was tried again {times} before, the most that its recovery policy allows."
-        return replace(recovery, response=Response.FAIL, refused=refused, alone=())
+        return _ended(
+            recovery, f"It was tried again {times} before, the most that its recovery policy allows."
+        )
     if recovery.response != Response.REQUEUE:
         return recovery
-    return replace(recovery, pause=_pause(cause, policy, before))
+    return _next_attempt(recovery, policy, before, pause=_pause(cause, policy, before))
+
+
+def recover_without_pods(cause: LostTask, policy: RecoveryPolicy, before: History) -> Recovery:
+    """What follows where a gang lost its room before it had pods.
+
+    Nothing of it has run, so its policy has no say; only attempts in vain are bounded.
+    """
+    return _next_attempt(Recovery(response=Response.REQUEUE, cause=cause), policy, before, pause=0.0)
+
+
+def _ended(recovery: Recovery, refused: str) -> Recovery:
+    return replace(recovery, response=Response.FAIL, refused=refused, alone=())
+
+
+def _next_attempt(recovery: Recovery, policy: RecoveryPolicy, before: History, *, pause: float) -> Recovery:
+    """The next attempt, after a longer pause and at last never where those before were in vain."""
+    if not is_in_vain(recovery.cause.evidence, ran=before.ran):
+        return replace(recovery, pause=pause)
+    in_vain = replace(before.in_vain, number=before.in_vain.number + 1)
+    if in_vain.is_last:
+        return _ended(recovery, f"{in_vain.sentence} So it is tried no more.")
+    pause = max(pause, policy.pause(Loss.FAILED, earlier=in_vain.number - 2))  # the first one has none
+    return replace(recovery, pause=pause, in_vain=in_vain)
 
 
 def _pause(cause: LostTask, policy: RecoveryPolicy, before: History) -> float:
-    """Seconds before the next attempt. Whoever deletes pods again and again keeps no cluster busy."""
+    """Seconds before the next attempt, where the one before was not in vain."""
     if cause.action is not None or cause.loss != Loss.PREEMPTED:
         loss = Loss.FAILED if cause.action is not None else cause.loss
         return policy.pause(loss, earlier=before.counted + before.rescheduled)
     if cause.evidence == ROOM_BUSY:  # its scheduler may not know yet who uses the node
         return policy.pause(Loss.FAILED, earlier=before.preemptions)
-    pause = policy.pause(Loss.PREEMPTED, earlier=before.preemptions)
-    if cause.evidence != UNEXPLAINED or not before.unexplained:
-        return pause
-    return max(pause, policy.pause(Loss.FAILED, earlier=before.unexplained - 1))
+    return policy.pause(Loss.PREEMPTED, earlier=before.preemptions)

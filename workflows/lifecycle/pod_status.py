@@ -43,6 +43,7 @@ UPSTREAM_CODE = 3000
 BY_CONDITION = "disruption_condition"
 BY_NODE = "node_away"
 UNEXPLAINED = "unexplained"
+OWN_END = "own_end"
 PEER_PREEMPTED = "peer_preempted"
 ROOM_TAKEN = "room_taken_back"
 ROOM_NODE_FAILED = "room_node_failed"
@@ -87,7 +88,7 @@ class PodReading:
     message: str = ""
     recheck: datetime | None = None
     loss: Loss = Loss.FAILED
-    evidence: str = "own_end"
+    evidence: str = OWN_END
     fault: NodeFault | None = None
 
 
@@ -514,7 +515,7 @@ def injected_inits(pod: PodSeen) -> Sequence[Mapping[str, Any]]:
 
 
 def _backend(
-    message: str, *, loss: Loss = Loss.FAILED, evidence: str = "own_end", fault: NodeFault | None = None
+    message: str, *, loss: Loss = Loss.FAILED, evidence: str = OWN_END, fault: NodeFault | None = None
 ) -> PodReading:
     status = TaskStatus.FAILED_BACKEND_ERROR
     return PodReading(

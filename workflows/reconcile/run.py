@@ -69,6 +69,7 @@ from workflows.reconcile.observe.domain_health import record_domain_health
 from workflows.reconcile.observe.node_health import record_node_health
 from workflows.reconcile.observe.placement_result import record_placement_result
 from workflows.reconcile.observe.pod_changes import record_pod_changes
+from workflows.reconcile.observe.progress import record_progress
 from workflows.reconcile.repair.ended_peers import name_ended_peers
 from workflows.reconcile.repair.recreate import (
     next_missing_check,
@@ -296,7 +297,9 @@ class Reconciliation:
     def _record_step(self, view: GroupView, outcome: Created | LeftBehind | RoomGone) -> Outcome | None:
         """Record it. After the first creation there is nothing to follow until the observer reports pods."""
         if isinstance(outcome, RoomGone):
-            record(self.lease, lost_changes(view, outcome.lost))
+            changes = lost_changes(view, outcome.lost)
+            record(self.lease, changes)
+            _count_attempts(view, changes)
             return None
         if isinstance(outcome, LeftBehind):
             record(self.lease, outcome.changes)
@@ -332,8 +335,7 @@ class Reconciliation:
         record_pod_changes(view, observed, self.lease)
         if assessment.changes:
             recorded = record(self.lease, assessment.changes)
-            for attempt in (change for change in assessment.changes if isinstance(change, NewAttempt)):
-                ATTEMPTS_ENDED.labels(view.placement.terms.backend, attempt.loss).inc()
+            _count_attempts(view, assessment.changes)
             if _changes_tries(assessment.changes):
                 return None
             self.view = view = view.after(recorded)  # later steps see the new statuses in the same turn
@@ -361,6 +363,7 @@ class Reconciliation:
         times = (
             assessment.recheck,
             check.look_again,
+            record_progress(view, self.lease),
             *edits,
             woken,
             next_missing_check(view),
@@ -470,6 +473,11 @@ class Reconciliation:
             record(self.lease, [not_released])
             if waited_for(view) >= STUCK_AFTER:
                 record(self.lease, stuck_changes("Retrying", message))
+
+
+def _count_attempts(view: GroupView, changes: Iterable[Change]) -> None:
+    for attempt in (change for change in changes if isinstance(change, NewAttempt)):
+        ATTEMPTS_ENDED.labels(view.placement.terms.backend, attempt.loss).inc()
 
 
 def _live_tries(view: GroupView) -> list[int]:

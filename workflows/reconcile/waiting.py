@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from pools import conditions
 from pools.models import Node
 from scheduling import names
 from scheduling.backends.base import BindFailure, Waiting
@@ -31,6 +32,7 @@ from workflows.explain.obstacles import (
 )
 from workflows.explain.reasons import NodeAway, ObservedGroup, Reason, Why, waiting_reason
 from workflows.feasibility.queues.queue_usage import read_joined_queue
+from workflows.lifecycle.attempts_in_vain import NO_PROGRESS
 from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.pod_status import hanging_inits, waits_at_barrier
 from workflows.lifecycle.statuses import WORKFLOW_LIVE, TaskStatus
@@ -48,6 +50,7 @@ from workflows.services.levels import named_of
 from workflows.values.observation import DOMAIN_LABEL, PodSeen
 
 _STARTING = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING)
+_BETWEEN_ATTEMPTS = {Why.ATTEMPT, Why.NO_PROGRESS}
 MOST_MESSAGES = 5
 MOST_NODES = 200
 
@@ -88,6 +91,7 @@ def reason_of(
     group = ObservedGroup(
         status=status,
         attempt_before=_attempt_before(view),
+        no_progress=_no_progress(view),
         backend=view.placement.terms.backend,
         unreachable_since=_unreachable_since(view) if trouble and trouble.unreachable else None,
         trouble=trouble.trouble if trouble else "",
@@ -121,7 +125,7 @@ def reason_of(
         reason = reason or STARTS_BESIDE
     if reason and pods:
         reason = beside_changes(reason, pods)
-    if reason is None or view.row.attempt_number == 1 or reason.why == Why.ATTEMPT:
+    if reason is None or view.row.attempt_number == 1 or reason.why in _BETWEEN_ATTEMPTS:
         return reason
     return replace(reason, text=f"Attempt {view.row.attempt_number} waits. {reason.text}")
 
@@ -187,6 +191,12 @@ def _attempt_before(view: GroupView) -> str:
         time = naive_utc(row.attempt_not_before, precision="seconds")
         return f"Attempt {number} begins at {time} UTC, after a pause."
     return ""
+
+
+def _no_progress(view: GroupView) -> str:
+    """What its condition says of attempts in vain; empty while it says nothing."""
+    condition = conditions.find(view.row.conditions, NO_PROGRESS)
+    return str(condition["message"]) if condition and condition["status"] == "True" else ""
 
 
 def _unreachable_since(view: GroupView) -> datetime:

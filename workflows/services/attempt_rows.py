@@ -7,11 +7,13 @@ patience that was reached.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import Min
 
 from pools import conditions
 from scheduling.sentences import in_seconds, plain_listing
+from workflows.lifecycle.attempts_in_vain import NO_PROGRESS, NO_PROGRESS_ENDED
 from workflows.lifecycle.domain_health import NVLINK_READY
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Attempt, Task
@@ -59,7 +61,7 @@ def begin(change: NewAttempt, steps: Steps) -> None:
         preference_levels=None,
         proposed_easing=None,
         placement_result=None,
-        conditions=conditions.without(group.conditions, _OF_AN_ATTEMPT),
+        conditions=_conditions(change, steps),
         searched_capacity="",
         placement={**group.placement, "version": max(group.placement["version"], TRIED_AGAIN)},
     )
@@ -71,6 +73,18 @@ def begin(change: NewAttempt, steps: Steps) -> None:
         f"Its new pod group is the youngest of its queue.{_avoidance(change.avoided_nodes)}",
         warning=True,
     )
+
+
+def _conditions(change: NewAttempt, steps: Steps) -> list[dict[str, Any]]:
+    """Without those of the attempt that ends, and with what it means for the group's progress."""
+    group = steps.group
+    left = conditions.without(group.conditions, _OF_AN_ATTEMPT)
+    progress = change.in_vain.condition(change.message)
+    if progress is None and conditions.status_of(left, NO_PROGRESS) == "True":
+        progress = NO_PROGRESS_ENDED
+    if progress is None:
+        return left
+    return conditions.upsert(left, [progress], now=steps.now, observed_revision=group.generation + 1)
 
 
 def _avoidance(nodes: Sequence[str]) -> str:

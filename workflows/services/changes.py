@@ -14,6 +14,7 @@ from scheduling.gang.pins import Pins
 from scheduling.gang.set_order import SetOrder
 from scheduling.nodes.suspects import NodeFault
 from workflows.explain.reasons import Reason
+from workflows.lifecycle.attempts_in_vain import NONE_IN_VAIN, InVain
 from workflows.lifecycle.domain_health import Membership
 
 
@@ -198,7 +199,8 @@ class Note:
 class NewAttempt:
     """The group is tried again as a whole; with it come a new try of each task and a new generation.
 
-    ``status`` is how the group would have ended. Nothing is created for ``pause`` seconds.
+    ``status`` is how the group would have ended. Nothing is created for ``pause`` seconds. ``in_vain`` are
+    the attempts in vain in a row, with the one that ends.
     """
 
     loss: str
@@ -207,6 +209,7 @@ class NewAttempt:
     message: str
     counted: bool
     pause: float
+    in_vain: InVain = NONE_IN_VAIN
     avoided_nodes: Sequence[str] = ()
 
 

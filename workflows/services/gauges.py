@@ -34,6 +34,10 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
         "Running task groups whose ComputeDomain has a node that is not ready.",
         ("backend",),
     ),
+    "osmo_no_progress_groups": (
+        "Task groups whose attempts are in vain again and again, the last one within the hour.",
+        ("backend",),
+    ),
     "osmo_suspect_nodes": ("Nodes on which groups of several users were lost lately.", ("cluster",)),
     "osmo_backlog_groups": ("Task groups that wait for workers to create them in their cluster.", ("pool",)),
     "osmo_free_nodes": ("Nodes that take work and have no GPU in use.", ("pool",)),
@@ -105,6 +109,12 @@ _QUERIES: dict[str, str] = {
         SELECT count(*), b.name FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
          WHERE g.released_at IS NULL AND g.end_time IS NULL AND g.status = 'RUNNING'
            AND g.conditions @> '[{"type": "NVLinkReady", "status": "False"}]' GROUP BY b.name""",
+    "osmo_no_progress_groups": """
+        SELECT count(*), b.name FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
+         WHERE g.released_at IS NULL AND g.end_time IS NULL
+           AND g.conditions @> '[{"type": "NoProgress", "status": "True"}]'
+           AND greatest(g.attempt_began_at, g.attempt_not_before) > clock_timestamp() - interval '1 hour'
+         GROUP BY b.name""",
     "osmo_suspect_nodes": """
         SELECT count(*), cluster_id FROM pools_suspectnode
          WHERE until > clock_timestamp() GROUP BY cluster_id""",

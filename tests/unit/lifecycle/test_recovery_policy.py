@@ -3,6 +3,7 @@
 import pytest
 
 from pools.values.recovery import Loss, RecoveryPolicy, Response
+from workflows.lifecycle.attempts_in_vain import InVain
 from workflows.lifecycle.exit_actions import ExitAction
 from workflows.lifecycle.loss_response import History, LostTask, recover
 
@@ -49,7 +50,7 @@ def test_a_peer_that_failed_with_a_lost_task_is_tried_again_beside_it():
 def test_deletions_that_nothing_explains_have_pauses_from_the_second_in_a_row_on(earlier, want):
     policy = RecoveryPolicy(preempted=Response.REQUEUE)
     lost = _lost(1, Loss.PREEMPTED, evidence="unexplained")
-    assert _recovered(lost, policy, History(unexplained=earlier)).pause == want
+    assert _recovered(lost, policy, History(in_vain=InVain(earlier))).pause == want
 
 
 def test_an_assigned_node_that_is_in_use_is_asked_for_again_after_longer_and_longer_pauses():
@@ -59,10 +60,11 @@ def test_an_assigned_node_that_is_in_use_is_asked_for_again_after_longer_and_lon
     assert pauses == [30.0, 60.0, 600.0]
 
 
-def test_an_explained_preemption_has_no_pause_after_unexplained_ones():
+def test_an_explained_preemption_of_an_attempt_that_ran_has_no_pause_after_attempts_in_vain():
     policy = RecoveryPolicy(preempted=Response.REQUEUE)
     lost = _lost(1, Loss.PREEMPTED, evidence="eviction_event")
-    assert _recovered(lost, policy, History(unexplained=3)).pause == 0.0
+    recoveries = [_recovered(lost, policy, History(in_vain=InVain(3), ran=ran)) for ran in (59.0, 60.0)]
+    assert [(recovery.pause, recovery.in_vain.number) for recovery in recoveries] == [(120.0, 4), (0.0, 0)]
 
 
 def test_attempts_by_reschedule_have_the_pauses_of_the_policy():

@@ -11,7 +11,7 @@ from tests.unit.lifecycle.values import group, manifests, one_try
 from tests.unit.scheduling import crds
 from workflows.lifecycle.pod_status import read_without_room
 from workflows.manifests.group import Renderer, render_group
-from workflows.reconcile.objects.plan import DesiredGroup, plan_create, plan_return
+from workflows.reconcile.objects.plan import DesiredGroup, plan_create
 from workflows.reconcile.view.group_reader import LiveGroup, LiveObject
 from workflows.values.placement import FrozenTemplate
 
@@ -106,15 +106,6 @@ def test_pods_wait_for_room(awaits_room):
     kinds = [step.kind.name for step in plan.steps]
     assert kinds == ["Workload", "Service", *([] if awaits_room else ["Pod"])]
     assert plan.wait == ("room" if awaits_room else "")
-
-
-def test_room_that_was_taken_back_is_given_back_pods_first():
-    kind = plan_create(desired(awaits_room=True), LiveGroup()).steps[0].kind
-    both = LiveGroup(pods=there("p"), pod_groups=there("w"))
-    rest = LiveGroup(pod_groups=there("w"))
-    first, then = (plan_return(live, namespace="osmo", pod_group=kind) for live in (both, rest))
-    assert [(step.kind.name, first.wait) for step in first.steps] == [("Pod", "pods")]
-    assert [(step.kind.name, then.wait) for step in then.steps] == [("Workload", "ending")]
 
 
 def test_a_pod_without_room_is_preempted():

@@ -17,6 +17,7 @@ from scheduling.backends.base import Eviction, RoomLoss
 from scheduling.backends.evictions import eviction_of
 from scheduling.backends.registry import installed
 from scheduling.nodes.node_health import NodeHealth
+from scheduling.sentences import as_sentence
 from web.times import naive_utc
 from workflows.explain.obstacles import BusyNode
 from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
@@ -214,7 +215,7 @@ def follow(
         changes.append(NewGeneration(generation))
     if may_move(view.status, status):
         message = _message(view.tasks, moves) if status in TERMINAL else ""
-        message = f"{message} {recovery.refused}".strip() if recovery and message else message
+        message = f"{as_sentence(message)} {recovery.refused}".strip() if recovery and message else message
         changes.append(GroupMove(status=str(status), message=message))
     if status in TERMINAL:
         changes.append(TEARING_DOWN)

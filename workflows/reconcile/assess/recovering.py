@@ -14,7 +14,7 @@ from scheduling import names
 from scheduling.nodes.node_health import NodeHealth
 from scheduling.sentences import as_sentence, in_seconds, listing, plural
 from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
-from workflows.lifecycle.loss_response import History, LostTask, Recovery, recover
+from workflows.lifecycle.loss_response import History, LostTask, Recovery, recover, recover_without_pods
 from workflows.lifecycle.pod_status import OF_THE_ROOM, ROOM_BUSY, ROOM_REJECTED, PodReading, last_end
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.reconcile.view.group_view import GroupView, TaskView
@@ -282,11 +282,8 @@ def _lead_completed(view: GroupView, moves: Mapping[int, TaskMove]) -> bool:
     return TaskStatus.COMPLETED in statuses
 
 
-def again_without_pods(view: GroupView, reading: PodReading, *, out_of_domain: Sequence[str]) -> list[Change]:
-    """The changes by which a gang that has no pods yet, and lost its room, is tried again.
-
-    Nothing of it has run, so that is no question of its policy.
-    """
+def recovery_without_pods(view: GroupView, reading: PodReading, *, history: History) -> Recovery:
+    """What follows where a gang that has no pods yet lost its room."""
     task = view.tasks[0]
     cause = LostTask(
         pk=task.pk,
@@ -297,8 +294,7 @@ def again_without_pods(view: GroupView, reading: PodReading, *, out_of_domain: S
         loss=reading.loss,
         evidence=reading.evidence,
     )
-    recovery = Recovery(response=Response.REQUEUE, cause=cause)
-    return new_attempt(view, {}, recovery, out_of_domain=out_of_domain)
+    return recover_without_pods(cause, view.placement.recovery, history)
 
 
 def new_attempt(
@@ -323,6 +319,7 @@ def new_attempt(
         message=reason,
         counted=recovery.counted,
         pause=recovery.pause,
+        in_vain=recovery.in_vain,
         avoided_nodes=_avoided(view, recovery, out_of_domain),
     )
     return [*ended, *tries, attempt]

@@ -38,7 +38,6 @@ from workflows.reconcile.objects.plan import (
     GroupPlan,
     PodManifests,
     plan_create,
-    plan_return,
 )
 from workflows.reconcile.objects.preferred_domains import PreferredDomains
 from workflows.reconcile.objects.rejoining import rejoin_changes, unplaceable
@@ -47,7 +46,6 @@ from workflows.reconcile.objects.room import (
     RoomWait,
     asks_first,
     only_pod_groups,
-    outlasts,
     read_room,
     requests,
     waits_by_rows,
@@ -225,7 +223,7 @@ def _plan(
     if scheduler is None or not observed.pod_groups:
         return plan_create(desired.group, observed)
     room = read_room(view, scheduler, observed.pods, cluster=cluster)
-    if room.lost is not None and (step := _without_room(view, room.lost, observed)):
+    if room.lost is not None and (step := _without_room(view, room.lost)):
         return step
     if not all(task.name in room.nodes for task in desired.tasks):
         plan = plan_create(desired.group, observed)
@@ -234,19 +232,12 @@ def _plan(
     return plan_create(desired_group(view, desired.tasks, nodes=room.nodes), observed)
 
 
-def _without_room(
-    view: GroupView, lost: RoomLoss, observed: LiveGroup
-) -> GroupPlan | RoomGone | Failed | None:
-    """The end of a gang that was refused for good; of one without pods, what gives its room back."""
+def _without_room(view: GroupView, lost: RoomLoss) -> RoomGone | Failed | None:
+    """The end of a gang that was refused for good, or of the attempt of one without pods."""
     if lost.cause == RoomCause.REJECTED:
         reading = read_without_room(lost)
         return Failed(status=reading.status, message=reading.message)
-    if view.row.created_in_cluster_at is not None:
-        return None
-    if outlasts(view, lost):
-        return RoomGone(lost)
-    kind = pod_group_kind(view.placement)
-    return plan_return(observed, namespace=view.placement.terms.namespace, pod_group=kind)
+    return RoomGone(lost) if view.row.created_in_cluster_at is None else None
 
 
 def _without(desired: _Desired, placed: Collection[str]) -> _Desired:

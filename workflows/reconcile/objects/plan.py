@@ -169,14 +169,6 @@ def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
     return GroupPlan(steps=steps, wait=wait, remaining=remaining)
 
 
-def plan_return(observed: LiveGroup, *, namespace: str, pod_group: Kind | None) -> GroupPlan:
-    """Give back room that the scheduler took from a gang without places: pods, then what asks for it."""
-    if observed.pods or pod_group is None:
-        return plan_pods_down(observed.pods, namespace=namespace, again=False)
-    steps = _deletes(pod_group, _not_deleting(observed.pod_groups.values()), namespace=namespace)
-    return GroupPlan(steps=steps, wait="ending", remaining=tuple(sorted(observed.pod_groups)))
-
-
 def _later_pod_groups(desired: DesiredGroup, observed: LiveGroup) -> list[LiveObject]:
     """The pod groups that may not be there, by name."""
     if desired.only_pod_groups is None:

@@ -11,18 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cluster.interface import Obj
+from pools.values.recovery import Response
 from scheduling.backends.base import RoomCause, RoomLoss
 from scheduling.backends.facets import AdmissionBeforePods
 from scheduling.backends.registry import scheduler_backend
-from scheduling.sentences import agree, plain_listing
+from scheduling.sentences import agree, as_sentence, plain_listing
 from scheduling.topology.levels import HOSTNAME_LABEL
 from workflows.explain.obstacles import MOST_NAMED
 from workflows.lifecycle.pod_status import ROOM_SWITCHED_OFF, read_without_room
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.models import Attempt
-from workflows.reconcile.assess.follow import UNSEEN_GRACE, ObservedPods
-from workflows.reconcile.assess.recovering import again_without_pods
+from workflows.reconcile.assess.follow import UNSEEN_GRACE, ObservedPods, end_all
+from workflows.reconcile.assess.recovering import new_attempt, recovery_without_pods
 from workflows.reconcile.objects.apply import has_same_owner
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_reader import ObjectsByName, pod_group_kind
@@ -210,20 +211,15 @@ def _domains(view: GroupView) -> dict[str, tuple[str | None, ...]]:
 
 
 def lost_changes(view: GroupView, lost: RoomLoss) -> list[Change]:
-    """What to record of a gang without pods that lost its room for longer than a moment."""
-    history = history_of(view.row, now=view.now)
-    return again_without_pods(view, read_without_room(lost), out_of_domain=history.out_of_domain)
-
-
-def outlasts(view: GroupView, lost: RoomLoss) -> bool:
-    """Whether an attempt without pods ends by the loss of its room, instead of asking for room again.
-
-    If it was switched off, the next one waits for the same person. If it began switched off, somebody has
-    switched it on since, and the next one must not wait for that once more.
-    """
-    if not view.placement.has_attempts:
-        return False
-    return lost.cause == RoomCause.SWITCHED_OFF or _begins_switched_off(view)
+    """What to record of a gang that lost its room before it had pods: the next attempt, or its end."""
+    reading, history = read_without_room(lost), history_of(view.row, now=view.now)
+    recovery = recovery_without_pods(view, reading, history=history)
+    if recovery.response == Response.FAIL:
+        message = as_sentence(reading.message) + f" {recovery.refused}"
+        return end_all(
+            [task.pk for task in view.live], status=reading.status, message=message, code=reading.code
+        )
+    return new_attempt(view, {}, recovery, out_of_domain=history.out_of_domain)
 
 
 def queued_changes(view: GroupView) -> list[Change]:

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from django.db import connection
 from django.db.models import Count, Max, Min, Q
 
 from pools.models import Backend
-from pools.values.recovery import LASTING, MOST_AVOIDED, Loss
+from pools.values.recovery import MOST_AVOIDED, Loss
 from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import installed
 from scheduling.gang import set_order
@@ -27,8 +27,8 @@ from scheduling.gang.set_order import SetOrder
 from scheduling.gang.stages import stage_begins
 from scheduling.topology.requirements import Gang, GangTask, Requirement
 from web.database.model_rows import Columns
+from workflows.lifecycle.attempts_in_vain import MOST_IN_VAIN, InVain, is_in_vain
 from workflows.lifecycle.loss_response import History
-from workflows.lifecycle.pod_status import UNEXPLAINED
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.models import Attempt, Task, TaskGroup
@@ -275,9 +275,6 @@ def uncounted_tries_of(row: TaskGroup, pks: list[int]) -> Mapping[int, int]:
     return Counter(latest[uuid] for uuid in replaced.values_list("task_uuid", flat=True))
 
 
-_MOST_IN_A_ROW = 16
-
-
 def history_of(row: TaskGroup, *, now: datetime) -> History:
     """What the group recovered from before."""
     kinds = Attempt.objects.filter(group=row).order_by().values_list("loss", "counted")
@@ -292,7 +289,8 @@ def history_of(row: TaskGroup, *, now: datetime) -> History:
         counted=sum(rows for (_, counted), rows in counts.items() if counted),
         preemptions=preemptions,
         rescheduled=sum(rows for (_, counted), rows in counts.items() if not counted) - preemptions,
-        unexplained=_unexplained_in_a_row(row, now),
+        in_vain=_in_vain(row, now),
+        ran=_ran(row, now),
         replaced=sum(replaced.values()),
         replaced_preempted=replaced_preempted,
         out_of_domain=_out_of_domain(row),
@@ -311,16 +309,25 @@ def _out_of_domain(row: TaskGroup) -> tuple[str, ...]:
     return tuple(node for node, at in times.items() if node not in joined_at or joined_at[node] < at)
 
 
-def _unexplained_in_a_row(row: TaskGroup, now: datetime) -> int:
-    """The last attempts that a deletion without an explanation ended soon; 0 where the present one lasts."""
-    lasting = timedelta(seconds=LASTING)
-    begun = Task.objects.filter(group=row, latest=True).aggregate(first=Min("start_time"))["first"]
-    if begun is not None and now - begun >= lasting:
-        return 0
+def _in_vain(row: TaskGroup, now: datetime) -> InVain:
+    """The last attempts in a row that were in vain; where there is none, the present one may be the first."""
     attempts = Attempt.objects.filter(group=row).order_by("-number")
-    last = attempts.values_list("evidence", "start_time", "end_time")[:_MOST_IN_A_ROW]
-    soon = (e == UNEXPLAINED and (start is None or end - start < lasting) for e, start, end in last)
-    return sum(1 for _ in takewhile(bool, soon))
+    last = attempts.values_list("evidence", "start_time", "end_time")[:MOST_IN_VAIN]
+    ends = [
+        end
+        for _, _, end in takewhile(lambda attempt: is_in_vain(attempt[0], ran=_seconds(*attempt[1:])), last)
+    ]
+    return InVain(number=len(ends), since=ends[-1] if ends else now)
+
+
+def _ran(row: TaskGroup, now: datetime) -> float:
+    """For how many seconds the present attempt has run."""
+    begun = Task.objects.filter(group=row, latest=True).aggregate(first=Min("start_time"))["first"]
+    return _seconds(begun, now)
+
+
+def _seconds(since: datetime | None, until: datetime) -> float:
+    return (until - since).total_seconds() if since is not None else 0.0
 
 
 def claims_channels(view: GroupView) -> bool:

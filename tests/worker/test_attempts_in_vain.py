@@ -1,0 +1,190 @@
+"""A group whose room is taken as soon as it has it: named, paused for longer and longer, and ended."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from pools import conditions
+from pools.values.recovery import RecoveryPolicy, Response
+from tests.builders.gangs import native_gang, recovering_gang
+from tests.builders.losses import delete_pod, disrupt
+from tests.builders.workloads import admit, evict_workload, kueue_world, queued_gang
+from tests.worker.world import World, fresh, statuses
+from workflows.lifecycle import attempts_in_vain
+from workflows.models import Attempt, TaskGroup
+
+FIRST = 16.0
+UNRECOVERED = RecoveryPolicy(backoff_first=FIRST, backoff_limit=100.0)
+AGAIN = RecoveryPolicy(preempted=Response.REQUEUE, backoff_first=FIRST, backoff_limit=100.0)
+UNGATED = {"scheduler_type": "default", "scheduler_name": "default-scheduler"}
+WORDS = "reempt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """How a gang begins, gets its room, and loses it at once."""
+
+    begin: Callable
+    take: Callable
+    world: Callable = World
+    words: str = WORDS
+
+
+def take_pods(world, group):
+    disrupt(world, group, 0, 1)
+
+
+def take_room(world, group):
+    admit(world, "n-1", "n-2")
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 2
+    evict_workload(world)
+
+
+def take_room_before_pods(world, group):
+    """Kueue does not find the node by the name that it has assigned."""
+    admit(world, "n-1", "n-2")
+    evict_workload(world, "NodeFailures", "Workload eviction triggered by n-1 failure")
+
+
+def native(world):
+    group = native_gang(world, pods=2, policy=AGAIN)
+    world.settle()
+    return group
+
+
+LOOPS = {
+    "kai": Loop(begin=lambda world: recovering_gang(world, pods=2, policy=AGAIN), take=take_pods),
+    "kubernetes": Loop(begin=native, take=take_pods),
+    "default": Loop(
+        begin=lambda world: recovering_gang(world, pods=2, policy=AGAIN, pool=world.pool(backend=UNGATED)),
+        take=take_pods,
+    ),
+    "kueue": Loop(begin=lambda world: queued_gang(world, policy=AGAIN), take=take_room, world=kueue_world),
+    "kueue, before pods": Loop(
+        begin=lambda world: queued_gang(world, policy=UNRECOVERED),
+        take=take_room_before_pods,
+        world=kueue_world,
+        words="NodeFailures: Workload eviction triggered by n-1 failure",
+    ),
+}
+
+
+@pytest.fixture(params=LOOPS)
+def loop(request):
+    return LOOPS[request.param]
+
+
+@pytest.fixture
+def world(db, loop):
+    return loop.world()
+
+
+def lose(loop, world, group):
+    """The group loses its room once more; returns the pause that follows, in seconds."""
+    loop.take(world, group)
+    world.settle()
+    row = fresh(group)
+    begins = row.attempt_not_before
+    return round((begins - row.attempt_began_at).total_seconds()) if begins else 0
+
+
+def end_pause(world, group):
+    TaskGroup.objects.filter(pk=group.pk, attempt_not_before__isnull=False).update(
+        attempt_not_before=timezone.now() - timedelta(seconds=1)
+    )
+    world.settle()
+
+
+def no_progress(group):
+    return conditions.find(fresh(group).conditions, "NoProgress")
+
+
+def lose_again(loop, world, group, *, times):
+    pauses = []
+    for _ in range(times):
+        end_pause(world, group)
+        pauses.append(lose(loop, world, group))
+    return pauses
+
+
+def test_each_attempt_in_vain_is_followed_by_a_longer_pause(loop, world):
+    group = loop.begin(world)
+    assert lose_again(loop, world, group, times=5) == [0, 16, 32, 64, 100]
+    assert Attempt.objects.filter(group=group).count() == 5
+
+
+def test_the_third_in_a_row_is_a_condition_and_a_reason_that_name_what_took_the_room(loop, world):
+    group = loop.begin(world)
+    lose_again(loop, world, group, times=2)
+    assert no_progress(group) is None
+    assert fresh(group).waiting_why == "attempt_before"
+    lose_again(loop, world, group, times=1)
+    condition, row = no_progress(group), fresh(group)
+    assert (condition["status"], condition["reason"]) == ("True", "AttemptsInVain")
+    first = Attempt.objects.filter(group=group).earliest("number").end_time
+    assert (
+        f"3 attempts in a row ended in vain, the first at {first:%Y-%m-%dT%H:%M:%S} UTC"
+        in condition["message"]
+    )
+    assert loop.words in condition["message"]
+    assert row.waiting_why == "no_progress"
+    assert f"begins at {row.attempt_not_before:%Y-%m-%dT%H:%M:%S} UTC" in row.waiting_reason
+    assert loop.words in row.waiting_reason
+
+
+def test_a_group_whose_attempts_are_all_in_vain_ends(loop, world, monkeypatch):
+    monkeypatch.setattr(attempts_in_vain, "MOST_IN_VAIN", 4)
+    group = loop.begin(world)
+    lose_again(loop, world, group, times=4)
+    row = fresh(group)
+    assert row.status in ("FAILED_PREEMPTED", "FAILED_BACKEND_ERROR")
+    assert row.released_at is not None
+    assert "4 attempts in a row ended in vain" in row.failure_message
+    assert loop.words in row.failure_message
+
+
+@pytest.mark.parametrize("loop", [LOOPS["kai"]])
+def test_an_attempt_that_runs_for_a_minute_takes_the_condition_back(loop, world):
+    group = loop.begin(world)
+    lose_again(loop, world, group, times=3)
+    end_pause(world, group)
+    assert no_progress(group)["status"] == "True"
+    began = timezone.now() - timedelta(seconds=61)
+    TaskGroup.objects.filter(pk=group.pk).update(ran_since=began)
+    group.tasks.filter(latest=True).update(start_time=began)
+    world.settle()
+    assert (no_progress(group)["status"], no_progress(group)["reason"]) == ("False", "Progressed")
+    assert lose(loop, world, group) == 0
+    assert no_progress(group)["status"] == "False"
+
+
+@pytest.mark.parametrize("loop", [LOOPS["kai"]])
+def test_a_running_group_is_looked_at_as_soon_as_it_has_made_progress(loop, world):
+    group = loop.begin(world)
+    lose_again(loop, world, group, times=3)
+    end_pause(world, group)
+    row = fresh(group)
+    assert row.next_reconcile_at <= row.ran_since + timedelta(seconds=61)
+
+
+@pytest.mark.parametrize("loop", [LOOPS["kai"]])
+def test_what_a_policy_counts_ends_the_group_no_later(loop, world):
+    group = recovering_gang(world, policy=replace(AGAIN, most_preemptions=1), pods=2)
+    lose_again(loop, world, group, times=2)
+    assert "tried again 1 time before" in fresh(group).failure_message
+
+
+@pytest.mark.parametrize("loop", [LOOPS["kai"]])
+def test_deletions_that_nothing_explains_count_for_ten_minutes(loop, world):
+    group = loop.begin(world)
+    lose_again(loop, world, group, times=1)
+    end_pause(world, group)
+    group.tasks.filter(latest=True).update(start_time=timezone.now() - timedelta(seconds=300))
+    delete_pod(world, group)
+    world.settle()
+    row = fresh(group)
+    assert round((row.attempt_not_before - row.attempt_began_at).total_seconds()) == 16
