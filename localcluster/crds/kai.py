@@ -1,4 +1,4 @@
-"""KAI's PodGroup, Queue, Topology and BindRequest as two of its lines serve them.
+"""KAI's PodGroup, Queue, Topology and BindRequest as some of its versions serve them.
 
 Written for the local cluster from the fields and rules that KAI documents and that running
 schedulers showed; v0.13 and v0.17 differ in what a PodGroup and a Topology accept, and the
@@ -7,6 +7,7 @@ and unknown parents: those are refused by KAI's webhook, which is an admission p
 (``webhook``), since not every cluster runs it.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from localcluster.crds.schema import (
@@ -25,7 +26,11 @@ from localcluster.crds.schema import (
     time,
 )
 
-Version = Literal["0.13", "0.17"]
+Version = Literal["0.13", "0.17.0", "0.17"]
+"""0.17.0 is the release, 0.17 a later build, as for the stand-in (``standins.kai.versions``)."""
+
+_LEAST: Mapping[Version, int] = {"0.13": 1, "0.17.0": 1, "0.17": 0}
+"""The least ``minMember`` and ``minSubGroup`` of a pod group as a whole; leaves may have 0 from 0.15 on."""
 
 DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 NODE_LABEL = (
@@ -40,7 +45,7 @@ def definitions(version: Version) -> list[Schema]:
 
 
 def _pod_group(version: Version) -> Schema:
-    newer = version == "0.17"
+    newer = version != "0.13"
     member = int32(minimum=0 if newer else 1)
     name = {"pattern": DNS_LABEL} if newer else {}
     sub_group = {
@@ -50,7 +55,7 @@ def _pod_group(version: Version) -> Schema:
         "topologyConstraint": _constraint(),
     }
     spec = {
-        "minMember": member,
+        "minMember": int32(minimum=_LEAST[version]),
         "queue": text(),
         "priorityClassName": text(),
         "preemptibility": one_of("preemptible", "non-preemptible"),
@@ -60,7 +65,11 @@ def _pod_group(version: Version) -> Schema:
     }
     if newer:
         sub_group["minSubGroup"] = int32(minimum=0)
-        spec |= {"minSubGroup": int32(minimum=0), "preemptionDelay": text(), "stalenessGracePeriod": text()}
+        spec |= {
+            "minSubGroup": int32(minimum=_LEAST[version]),
+            "preemptionDelay": text(),
+            "stalenessGracePeriod": text(),
+        }
     else:
         spec |= {"parallelism": int32(), "completions": int32(), "backoffLimit": int32()}
     spec["subGroups"] = many(record(sub_group, required=["name"]))
@@ -152,7 +161,7 @@ def _queue() -> Schema:
 
 def _topology(version: Version) -> Schema:
     level = {"nodeLabel": text(minLength=1, maxLength=316, pattern=NODE_LABEL)}
-    if version == "0.17":
+    if version != "0.13":
         level["alias"] = text(minLength=1, maxLength=316, pattern=NODE_LABEL)
     levels = many(
         record(level, required=["nodeLabel"]),
@@ -206,7 +215,7 @@ def _bind_request(version: Version) -> Schema:
         "resourceClaimAllocations": many(claim),
         "backoffLimit": int32(),
     }
-    if version == "0.17":
+    if version != "0.13":
         spec |= {"extendedResourceClaimAllocation": anything(), "predictedNUMAZones": many(anything())}
     status = {"phase": text(), "reason": text(), "failedAttempts": int32()}
     return definition(
@@ -233,7 +242,7 @@ def webhook(version: Version) -> list[Schema]:
         ),
         (f"{parents}.all(p, p in {named})", "a parent names no subgroup"),
     ]
-    if version == "0.17":
+    if version != "0.13":
         leaf, updated = f"!(g.name in {parents})", "request.operation != 'CREATE'"
         rules += [
             (

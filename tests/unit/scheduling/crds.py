@@ -18,12 +18,13 @@ from tests import real_definitions
 
 OURS = {
     "local-v0.13": partial(kai.definitions, "0.13"),
+    "local-v0.17.0": partial(kai.definitions, "0.17.0"),
     "local-v0.17": partial(kai.definitions, "0.17"),
     "local-nvidia": nvidia.definitions,
     "local-kueue": lambda: kueue.definitions(build.documents(build.KUEUE_DOCUMENTS)),
 }
 OLDEST = ("local-v0.13", "kai-v0.13") if real_definitions.FOLDER else ("local-v0.13",)
-NEWEST = ("local-v0.17", "kai-v0.17") if real_definitions.FOLDER else ("local-v0.17",)
+NEWEST = ("local-v0.17.0", "local-v0.17", *(("kai-v0.17",) if real_definitions.FOLDER else ()))
 SOURCES = (*OLDEST, *NEWEST)
 KUEUE = ("local-kueue", "kueue-v0.19") if real_definitions.FOLDER else ("local-kueue",)
 

@@ -3,6 +3,7 @@
 import jsonschema
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduling.backends.base import PoolRequest, QueueSettings
 from scheduling.backends.kai import Kai
@@ -39,6 +40,33 @@ def test_pod_groups_and_topologies_pass_a_round_trip(source, case):
     rendered = Kai().render(request(asked, pool))
     for manifest in (*rendered.pod_groups, *rendered.topologies):
         assert served(source, manifest) == manifest
+
+
+@pytest.mark.parametrize("source", ["local-v0.13", "local-v0.17.0"])
+def test_a_pod_group_as_a_whole_may_have_a_minimum_of_none_on_builds_after_0_17_0_alone(source):
+    (pod_group,) = Kai().render(request(gang("a", "b"), POOL)).pod_groups
+    pod_group["spec"]["minMember"] = 0
+    assert served("local-v0.17", pod_group) == pod_group
+    with pytest.raises(jsonschema.ValidationError):
+        served(source, pod_group)
+
+
+@given(case=sound(), data=st.data(), version=st.sampled_from(["0.13", "0.15", "0.17.0"]))
+def test_no_pod_group_as_a_whole_has_a_minimum_of_none_whatever_of_it_lives(case, data, version):
+    """The API server of KAI 0.17.0 would refuse the patch; leaves may have one from 0.15 on."""
+    pool, members = case
+    rendered = Kai().render(request(members, pool, version=version))
+    names = sorted(rendered.pods)
+    living = data.draw(st.lists(st.sampled_from(names), unique=True))
+    waiting = data.draw(st.lists(st.sampled_from(living), unique=True)) if living else []
+    patch = Kai().resized(rendered, living=living, waiting=waiting, rest=data.draw(st.booleans()))
+    (pod_group,) = rendered.pod_groups
+    for spec in (pod_group["spec"], patch):
+        assert spec.get("minMember", 1) >= 1
+        assert "minSubGroup" not in spec
+    patched = {**pod_group, "spec": pod_group["spec"] | patch}
+    if version != "0.13":
+        assert served("local-v0.17.0", patched) == patched
 
 
 @pytest.mark.parametrize("source", crds.NEWEST)
