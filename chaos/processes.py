@@ -10,13 +10,10 @@ import redis
 import urllib3
 
 from chaos.site import SERVICE, Site
-from chaos.storm import TROUBLE, Storm
+from chaos.storm import Storm
 from localcluster.api import ApiError
-from localcluster.controlplane import restart_kwok, unrenewed_leases
 
 READY_SECONDS = 150
-STALE_SECONDS = 75.0  # a lease is renewed every 30 s or so, and later where the API server is restarted
-MOST_STALE = 5  # nodes that were just put back
 
 
 def kill(name: str) -> Callable[[Storm], int]:
@@ -62,21 +59,6 @@ def revive(storm: Storm, names: list[str]) -> None:
     """Start processes again that have ended."""
     for name in names:
         storm.site.supervisor.restart(name)
-
-
-def tend_kwok(storm: Storm) -> None:
-    """Start kwok again where it has stopped renewing leases (``controlplane.restart_kwok``).
-
-    Nodes that are taken away and put back lead to that. Four minutes later Kubernetes takes all nodes for
-    lost, and no group runs.
-    """
-    try:
-        stale = unrenewed_leases(storm.site.api, seconds=STALE_SECONDS)
-    except TROUBLE:  # another fault is at work; the next try comes soon
-        return
-    if stale > MOST_STALE:
-        storm.progress(f"kwok has stopped renewing {stale} leases, and is started again")
-        restart_kwok(storm.site.supervisor, storm.site.plane)
 
 
 def _until(probe: Callable[[], object], errors: tuple[type[Exception], ...]) -> None:

@@ -18,6 +18,7 @@ from chaos.site import Progress, Site
 from chaos.storm import Sequence, Storm
 from chaos.workload import Submitter, endless, submissions, wide
 from localcluster.controlplane import restart_kwok
+from localcluster.lease_watch import LeaseWatch
 
 FAULTS = {**processes.FAULTS, **cluster_faults.FAULTS, **edits.FAULTS, **hostile.FAULTS}
 WEIGHTS = {name: weight for name, (weight, _) in FAULTS.items()}
@@ -30,7 +31,6 @@ REST_SECONDS_EACH = (
 )
 BACKUP_AT = 0.5  # of the storm
 PROPOSE_SECONDS = 1.0  # about how often gangs that wait are proposed an order
-LEASES_SECONDS = 15.0  # about how often kwok is looked after
 HIT_SECONDS = 1.0  # about how often gangs that come back are looked for
 AGAIN_SECONDS = 8.0  # about how often a crash point is armed once all were hit
 AFTER_A_LOSS = "before-minimum-set"  # a point that only the loss of a task leads to
@@ -172,6 +172,7 @@ def _rage(storm: Storm, points: Points, hitter: Hitter, options: Options, *, ord
     kinds = Sequence(order, WEIGHTS)
     gap = options.seconds / (len(FAULTS) * (1.5 if options.short else 3.0))
     due = time.monotonic() + gap
+    leases = LeaseWatch(storm.site.supervisor, storm.site.plane)
     while (now := time.monotonic()) < ends or (
         now < ends + MORE_SECONDS
         and (points.missing() or kinds.first or hitter.missing() or not storm.counts[cluster_faults.REUSED])
@@ -181,8 +182,8 @@ def _rage(storm: Storm, points: Points, hitter: Hitter, options: Options, *, ord
         points.arm()
         if order.random() < TICK / PROPOSE_SECONDS:
             orders.propose(storm.site)
-        if order.random() < TICK / LEASES_SECONDS:
-            processes.tend_kwok(storm)
+        if stale := leases.look():
+            storm.progress(f"kwok has stopped renewing {stale} leases, and was started again")
         if order.random() < TICK / HIT_SECONDS:
             hitter.strike()
         if not options.short and not points.missing() and order.random() < TICK / AGAIN_SECONDS:

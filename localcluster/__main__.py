@@ -5,6 +5,7 @@ import sys
 import time
 
 from localcluster import build, controlplane, directories, kueue, stack, up
+from localcluster.lease_watch import LeaseWatch
 from localcluster.supervisor import ServerFailed, Supervisor
 
 COMMANDS = {
@@ -70,8 +71,10 @@ def cluster(kai_version: str, *, with_kueue: bool) -> int:
             kueue.start(supervisor, plane)
         print(f"export KUBECONFIG={plane.kubeconfig('admin')}", flush=True)
         try:
+            leases = LeaseWatch(supervisor, plane)
             while True:
                 supervisor.check()
+                leases.look()
                 time.sleep(0.5)
         except KeyboardInterrupt:
             print("stopping")

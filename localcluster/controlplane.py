@@ -353,8 +353,7 @@ def _start_kwok(supervisor: Supervisor, plane: Plane, binaries: Binaries, *, por
 def restart_kwok(supervisor: Supervisor, plane: Plane) -> None:
     """Start kwok again; its nodes and pods are as before, and it renews the leases of all nodes.
 
-    kwok 0.8.0 stops renewing leases for ever if a node is removed and made again while its lease is renewed:
-    the name is in kwok's queue twice, and the queue never gets past the second entry.
+    Why it may stop: ``lease_watch``.
     """
     _take_over_nodes(supervisor, plane, supervisor.stop_one("kwok"))
 

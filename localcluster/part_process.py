@@ -16,6 +16,7 @@ from typing import Any, cast, get_args
 from localcluster import build, controlplane, kueue, servers, stack
 from localcluster.directories import CHECKOUT, OWNER, note_home
 from localcluster.kubelet import image
+from localcluster.lease_watch import LeaseWatch
 from localcluster.processes import Process
 from localcluster.shared import POLL_SECONDS, REDIS_DATABASES, Part, join, plane_of
 from localcluster.standins.commands import commands
@@ -50,8 +51,11 @@ def hold(part: Part, *, directory: Path) -> None:
                 record = _cluster(supervisor, directory, part)
             me = Process.of(os.getpid())
             _write(directory / f"{part}.json", record | {"process": {"pid": me.pid, "started": me.started}})
+            leases = LeaseWatch(supervisor, plane_of(record)) if "server" in record else None
             while owner.alive():
                 supervisor.check()
+                if leases:
+                    leases.look()
                 time.sleep(POLL_SECONDS)
     finally:
         if home:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from localcluster import build, directories, given_cluster, homes, runfile, scenario, stack
+from localcluster.lease_watch import LeaseWatch
 from localcluster.processes import Process
 from localcluster.supervisor import ServerFailed, Supervisor
 
@@ -78,8 +79,11 @@ def serve(options: stack.Options) -> int:
             else:
                 given_cluster.register(running, options, progress=_progress)
             runfile.write(running)
+            leases = LeaseWatch(supervisor, running.plane) if running.plane else None
             while True:
                 supervisor.check()
+                if leases:
+                    leases.look()
                 time.sleep(POLL_SECONDS)
     except ServerFailed as error:
         print(error, flush=True)

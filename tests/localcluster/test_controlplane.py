@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 import urllib3
 
-from localcluster import controlplane, nodes
+from localcluster import controlplane, lease_watch, nodes
 from localcluster.api import Api
 from localcluster.build import binaries
 from localcluster.supervisor import Supervisor
@@ -36,7 +36,7 @@ def test_an_open_watch_does_not_keep_the_api_server_from_its_end(tmp_path, capsy
     assert "killed" not in capsys.readouterr().err
 
 
-def test_nodes_stay_ready_and_their_leases_are_renewed_after_kwok_is_started_again(tmp_path):
+def test_nodes_stay_ready_and_their_leases_are_renewed_after_kwok_is_started_again(tmp_path, monkeypatch):
     with Supervisor(log_dir=tmp_path / "logs") as supervisor:
         plane = controlplane.start(supervisor, directory=tmp_path / "cluster", binaries=binaries())
         api = Api(plane.access())
@@ -51,6 +51,13 @@ def test_nodes_stay_ready_and_their_leases_are_renewed_after_kwok_is_started_aga
         nodes.wait_ready(api, made)
         assert controlplane.unrenewed_leases(api, seconds=3600) == 0
         assert controlplane.unrenewed_leases(api, seconds=-60) == 2
+
+        monkeypatch.setattr(lease_watch, "LOOK_SECONDS", 0.0)
+        leases, before = lease_watch.LeaseWatch(supervisor, plane), holders(api)
+        assert (leases.look(), holders(api)) == (0, before)
+        monkeypatch.setattr(lease_watch, "STALE_SECONDS", -60.0)
+        assert leases.look() == 2
+        until(lambda: len(holders(api)) == 2 and not holders(api) & before)
 
 
 def holders(api):
