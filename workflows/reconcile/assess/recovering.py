@@ -14,6 +14,7 @@ from scheduling import names
 from scheduling.nodes.node_health import NodeHealth
 from scheduling.sentences import as_sentence, in_seconds, listing, plural
 from workflows.lifecycle.domain_health import DOMAIN_DELETED, DOMAIN_LOST_NODE
+from workflows.lifecycle.kubelet_reasons import NodeEnd
 from workflows.lifecycle.loss_response import History, LostTask, Recovery, recover, recover_without_pods
 from workflows.lifecycle.pod_status import OF_THE_ROOM, ROOM_BUSY, ROOM_REJECTED, PodReading, last_end
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
@@ -368,13 +369,13 @@ def _avoided(view: GroupView, recovery: Recovery, out_of_domain: Sequence[str]) 
     """The nodes that the next attempt avoids, those of the last losses first.
 
     Two kinds are avoided whatever the policy says. One that is out of the NVLink domain: Kubernetes would use
-    it again. One to which a pod could not be bound, and those before it: their scheduler does not see what
-    uses them, and would assign the same ones again.
+    it again. One to which a pod could not be bound, or whose kubelet refused it, and those before it: their
+    scheduler does not see what is wrong with them, and would assign the same ones again.
     """
     most, evidence = view.placement.recovery.avoid_nodes, recovery.cause.evidence
     last = [*recovery.nodes, *view.row.avoided_nodes, *out_of_domain]
     always = {*out_of_domain, *(recovery.nodes[:1] if evidence == DOMAIN_LOST_NODE else ())}
-    if evidence == ROOM_BUSY:
+    if evidence in {ROOM_BUSY, NodeEnd.REFUSED}:
         always |= {*recovery.nodes, *view.row.avoided_nodes}
     nodes = [node for rank, node in enumerate(dict.fromkeys(last)) if rank < most or node in always]
     return nodes[:MOST_AVOIDED]
@@ -383,9 +384,12 @@ def _avoided(view: GroupView, recovery: Recovery, out_of_domain: Sequence[str]) 
 def avoided_by_replacement(
     view: GroupView, recovery: Recovery, *, out_of_domain: Sequence[str]
 ) -> list[Change]:
-    """What a replacement avoids: Kubernetes would take the node again that left the NVLink domain alone."""
-    is_out = recovery.cause.evidence == DOMAIN_LOST_NODE
-    nodes = _avoided(view, recovery, out_of_domain) if is_out else ()
+    """What a replacement avoids: a node that left the NVLink domain alone, or refused the pod.
+
+    Their scheduler would use them again.
+    """
+    is_seen = recovery.cause.evidence not in {DOMAIN_LOST_NODE, NodeEnd.REFUSED}
+    nodes = () if is_seen else _avoided(view, recovery, out_of_domain)
     return [NewAvoidedNodes(nodes)] if nodes and list(nodes) != view.row.avoided_nodes else []
 
 
