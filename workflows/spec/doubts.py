@@ -16,7 +16,7 @@ from workflows.spec.syntax import quoted, tiny_amount
 MOST = 20
 """Notices of one kind; a longer list is read by nobody."""
 
-_FREE = frozenset({"environment", "labels", "credentials"})
+_FREE = frozenset({"environment", "labels", "credentials", "default-values"})
 """Mappings whose keys are the user's, so that a key is no name of a field."""
 
 
@@ -62,9 +62,10 @@ def _both_readings(each: Respelling) -> str:
 def _is_doubtful(each: Respelling) -> bool:
     """Whether the field gets another value than is written: no flag does, and few numbers."""
     name = each.path[-1] if each.path and not _FREE.intersection(each.path[-3:-1]) else ""
+    of_template = each.path[:1] == ("default-values",)
     if isinstance(each.value, bool):
-        return name not in FLAGS
-    if name not in NUMBERS:
+        return each.written not in {"true", "false"} if of_template else name not in FLAGS
+    if name not in NUMBERS and not of_template:
         return True
     try:
         return int(each.written, base=0) != each.value

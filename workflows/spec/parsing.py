@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pools.documents.yaml_text import is_large
+from scheduling.errors import InvalidSpec
 from workflows.spec.limits import SpecLimits
 from workflows.spec.reading import PlainText, invalid, read_in_child
 from workflows.spec.template import is_templated, render
+from workflows.spec.variables import Assignments
 from workflows.spec.workflow_spec import WorkflowSpec
 
 
@@ -54,12 +56,16 @@ def read_workflow(
     is the user's own. Raises InvalidSpec only for what leaves nothing to check: no YAML, or not of the
     grammar.
     """
-    templated = not rendered_before and is_templated(text)
-    rendered = (
-        render(text, variables=variables, string_variables=string_variables, limits=limits)
-        if templated
-        else text
-    )
-    plain = PlainText(text=rendered, limits=limits, allow_localpath=allow_localpath)
-    spec = read_in_child(plain) if is_large(rendered) else plain.read()
-    return replace(spec, template=text if templated else None)
+    if rendered_before or not is_templated(text):
+        faults = [] if rendered_before else Assignments.of(variables, string_variables).unknown(())
+        if faults:
+            raise InvalidSpec("The text has no variables to set.", faults)
+        return _read(text, limits=limits, allow_localpath=allow_localpath)
+    rendering = render(text, variables=variables, string_variables=string_variables, limits=limits)
+    spec = _read(rendering.text, limits=limits, allow_localpath=allow_localpath)
+    return replace(spec, template=text, warnings=(*rendering.notices, *spec.warnings))
+
+
+def _read(text: str, *, limits: SpecLimits, allow_localpath: bool) -> WorkflowSpec:
+    plain = PlainText(text=text, limits=limits, allow_localpath=allow_localpath)
+    return read_in_child(plain) if is_large(text) else plain.read()

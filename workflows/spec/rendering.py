@@ -1,39 +1,38 @@
 """Rendering of a template: Jinja's sandbox in a process that bounds it (``web.children``).
 
 A sandbox bounds neither CPU nor memory (``{{ 'x' * 10**10 }}``), and may have a hole. So nothing of what the
-rendering process answers is trusted: it is text, or a refusal as JSON.
+rendering process answers is trusted: it is text with notices, or a refusal as JSON.
 
 The tokens that are filled in later are put aside before rendering, because ``{{host:task}}`` is not Jinja.
 """
 
-import difflib
 import json
 import pickle
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from jinja2 import StrictUndefined
+from jinja2 import StrictUndefined, Template, nodes
 from jinja2.exceptions import TemplateSyntaxError, UndefinedError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from pools.documents.yaml_text import check_text, parse_document
-from scheduling.errors import Fault, InvalidSpec
-from scheduling.sentences import listing
+from scheduling.errors import Fault, InvalidSpec, Notice
+from workflows.spec.doubts import doubts
 from workflows.spec.limits import SpecLimits
+from workflows.spec.marks import DEFERRED, TemplateMark, marks_of, unreadable
+from workflows.spec.unset import effects_of, removed_text
+from workflows.spec.variables import MOST_NAMES, Assignments, names_in, needed_names, no_value
 
-DEFERRED = re.compile(r"\{\{(?:uuid|workflow_id|output|(?:input|host):[^{}\s]+)\}\}")
 DEFAULTS = re.compile(r"^default-values[ \t]*:.*(?:\n(?:[ \t#].*)?$)*\n?", re.MULTILINE)
 TEXT, REFUSAL = b"T", b"R"
 """How an answer begins."""
 
-_LATER = ("uuid", "workflow_id", "output")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class TemplateText:
     """A templated text. ``variables`` are ``name=value`` and win over the default values."""
 
     text: str
@@ -42,29 +41,41 @@ class Template:
     limits: SpecLimits
 
 
+@dataclass(frozen=True, slots=True)
+class RenderedText:
+    """A rendered text, and what its author should know of how it was read."""
+
+    text: str
+    notices: tuple[Notice, ...]
+
+
 def render_job(payload: bytes) -> bytes:
-    """Render a pickled template; the answer is ``TEXT`` and UTF-8, or ``REFUSAL`` and JSON."""
-    template: Template = pickle.loads(payload)  # noqa: S301 -- made by the service itself
+    """Render a pickled template; the answer is ``TEXT``, notices and UTF-8, or ``REFUSAL`` and JSON."""
+    template: TemplateText = pickle.loads(payload)  # noqa: S301 -- made by the service itself
     try:
-        return TEXT + _rendered(template)
+        rendering = _rendered(template)
     except InvalidSpec as error:
         refusal = {"message": error.message, "faults": [asdict(fault) for fault in error.faults]}
         return REFUSAL + json.dumps(refusal).encode()
+    messages = json.dumps([notice.message for notice in rendering.notices])
+    return b"%b%b\n%b" % (TEXT, messages.encode(), rendering.text.encode(errors="surrogatepass"))
 
 
-def rendered_text(answer: memoryview) -> str:
-    """The text of an answer. Raises InvalidSpec where it is a refusal."""
+def rendering_of(answer: memoryview) -> RenderedText:
+    """What an answer says. Raises InvalidSpec where it is a refusal."""
     try:
         if bytes(answer[:1]) == TEXT:
-            return str(answer[1:], "utf-8", "surrogatepass")
+            messages, _, text = bytes(answer[1:]).partition(b"\n")
+            notices = tuple(Notice("template", str(message)) for message in json.loads(messages))
+            return RenderedText(str(text, "utf-8", "surrogatepass"), notices)
         refusal = json.loads(bytes(answer[1:]))
         faults = [
             Fault(**{**fault, "path": tuple(fault["path"]), "allowed": _names(fault["allowed"])})
             for fault in refusal["faults"]
         ]
         error = InvalidSpec(str(refusal["message"]), faults)
-    except (AttributeError, KeyError, TypeError, ValueError) as unreadable:
-        raise refused("the process that rendered it gave no answer") from unreadable
+    except (AttributeError, KeyError, TypeError, ValueError) as no_answer:
+        raise refused("the process that rendered it gave no answer") from no_answer
     raise error
 
 
@@ -72,33 +83,61 @@ def _names(allowed: list[str] | None) -> tuple[str, ...] | None:
     return None if allowed is None else tuple(allowed)
 
 
-def refused(reason: str, *, line: int | None = None, allowed: Iterable[str] | None = None) -> InvalidSpec:
+def _refused(faults: Sequence[Fault]) -> InvalidSpec:
+    ordered = sorted(faults, key=lambda fault: (fault.line or 0, fault.column or 0))
+    return InvalidSpec(f"The template cannot be rendered. {ordered[0].message}", ordered)
+
+
+def refused(reason: str, *, line: int | None = None) -> InvalidSpec:
     message = f"The template cannot be rendered: {reason}."
-    names = tuple(allowed) if allowed is not None else None
-    place = (line, 1) if line else (None, None)
-    return InvalidSpec(
-        message, [Fault((), "template", message, allowed=names, line=place[0], column=place[1])]
-    )
+    return InvalidSpec(message, [Fault((), "template", message, line=line, column=1 if line else None)])
 
 
-def _rendered(template: Template) -> bytes:
-    """The text without ``default-values``, rendered, as UTF-8. Raises InvalidSpec with the user's lines."""
+def _rendered(template: TemplateText) -> RenderedText:
+    """The text without ``default-values``, rendered. Raises InvalidSpec with the user's lines."""
     limits = template.limits
     check_text(template.text, limits=limits)
-    assignments = _variables(template.variables, template.string_variables)
+    assignments = Assignments.of(template.variables, template.string_variables)
     text = template.text.replace("\r\n", "\n").replace("\r", "\n")
-    values = _default_values(text, limits=limits) | assignments
-    mark = f"osmo{secrets.token_hex(12)}x"
-    tokens: list[str] = []
+    defaults, notices = _default_values(text, limits=limits)
+    source = DEFAULTS.sub(_blank, text)
+    marks = list(marks_of(source))
+    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    later = _Later()
+    body = later.put_aside(source)
+    values = {**defaults, **assignments.values}
+    faults = [] if values else removed_text(source, marks, limits=limits)
+    try:
+        tree = environment.parse(body)
+        faults += assignments.unknown(names_in(tree, environment) | defaults.keys())
+        compiled = environment.from_string(body)
+    except TemplateSyntaxError as error:
+        faults += unreadable(marks, error, environment)
+    except RecursionError as error:
+        raise _too_deep() from error
+    if faults:
+        raise _refused(faults)
+    rendered = later.put_back(_Run(tree, compiled, marks, values).text(most=limits.size)).lstrip("\n")
+    effects = effects_of(source, marks, environment, is_set=bool(values))
+    return RenderedText(rendered, (*assignments.notices, *notices, *effects))
 
-    def put_aside(match: re.Match[str]) -> str:
-        tokens.append(match[0])
-        return f"{mark}{len(tokens) - 1}x"
 
-    body = DEFERRED.sub(put_aside, DEFAULTS.sub(_blank, text))
-    rendered = _by_jinja(body, values, most=limits.size)
-    rendered = re.sub(mark + r"(\d+)x", lambda match: tokens[int(match[1])], rendered).lstrip("\n")
-    return rendered.encode(errors="surrogatepass")
+class _Later:
+    """The tokens of a text that are filled in later, put aside."""
+
+    def __init__(self) -> None:
+        self._word = f"osmo{secrets.token_hex(12)}x"
+        self._tokens: list[str] = []
+
+    def put_aside(self, text: str) -> str:
+        return DEFERRED.sub(self._stand_in, text)
+
+    def put_back(self, text: str) -> str:
+        return re.sub(self._word + r"(\d+)x", lambda match: self._tokens[int(match[1])], text)
+
+    def _stand_in(self, match: re.Match[str]) -> str:
+        self._tokens.append(match[0])
+        return f"{self._word}{len(self._tokens) - 1}x"
 
 
 def _blank(section: re.Match[str]) -> str:
@@ -106,40 +145,76 @@ def _blank(section: re.Match[str]) -> str:
     return "\n" * section[0].count("\n")
 
 
-def _by_jinja(body: str, values: Mapping[str, Any], *, most: int) -> str:
-    try:
-        return _text(body, values, most=most)
-    except TemplateSyntaxError as error:
-        raise refused(_reason(error.message or "syntax error"), line=error.lineno) from error
-    except UndefinedError as error:
-        line = _line_of(error)
-        if name := re.fullmatch(r"'(\w+)' is undefined", str(error)):
-            raise _undefined(name[1], values, line=line) from error
-        raise refused(_reason(str(error)), line=line) from error
-    except RecursionError as error:
-        raise refused("it recurses too deep") from error
-    except (InvalidSpec, MemoryError):
-        raise
-    except Exception as error:  # whatever a user's expression raises is the user's to read
-        raise refused(_reason(str(error) or type(error).__name__), line=_line_of(error)) from error
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A template that can be read, and the values that it runs with."""
+
+    tree: nodes.Template
+    compiled: Template
+    marks: Sequence[TemplateMark]
+    values: Mapping[str, Any]
+
+    def text(self, *, most: int) -> str:
+        """The rendered text. Raises InvalidSpec with the place of what failed."""
+        try:
+            return self._bounded(most)
+        except UndefinedError as error:
+            if name := re.fullmatch(r"'(\w+)' is undefined", str(error)):
+                raise self._without_values(name[1], _line_of(error)) from error
+            raise self._failed(error) from error
+        except RecursionError as error:
+            raise _too_deep() from error
+        except (InvalidSpec, MemoryError):
+            raise
+        except Exception as error:  # whatever a user's expression raises is the user's to read
+            raise self._failed(error) from error
+
+    def _bounded(self, most: int) -> str:
+        """The text, unless it is too long; it is never put together whole if it is."""
+        parts, size = [], 0
+        for part in self.compiled.generate(self.values):
+            size += len(part)
+            if size <= most:
+                size += len(part.encode(errors="surrogatepass")) - len(part)
+            if size > most:
+                raise refused(f"it renders to over {most} bytes")
+            parts.append(part)
+        return "".join(parts)
+
+    def _failed(self, error: Exception) -> InvalidSpec:
+        """The refusal of what failed while it ran, at its mark if that fails by itself in the same way."""
+        line, reason = _line_of(error), _reason(error)
+        near = [mark for mark in self.marks if mark.kind != "comment" and mark.covers(line)]
+        for mark in near:
+            if len(near) == 1 or self._reason_alone(mark) == reason:
+                return _refused([mark.fault(f"that fails: {reason}")])
+        return refused(reason, line=line)
+
+    def _reason_alone(self, mark: TemplateMark) -> str | None:
+        try:
+            self.compiled.environment.from_string(mark.text).render(self.values)
+        except Exception as error:  # noqa: BLE001 -- as above
+            return _reason(error)
+        return None
+
+    def _without_values(self, name: str, line: int | None) -> InvalidSpec:
+        """The refusal of every variable without a value, that which was needed first among them."""
+        needed = sorted(needed_names(self.tree) - self.values.keys() - {name})[:MOST_NAMES]
+        faults = []
+        for each in (name, *needed):
+            reason = no_value(each, self.values)
+            mark = next((mark for mark in self.marks if mark.uses(each)), None)
+            fault = mark.fault(reason) if mark else refused(f"a text {reason}", line=line).faults[0]
+            faults.append(replace(fault, allowed=tuple(sorted(map(str, self.values))[:MOST_NAMES])))
+        return _refused(faults)
 
 
-def _text(body: str, values: Mapping[str, Any], *, most: int) -> str:
-    """The text, unless it is too long; it is never put together whole if it is."""
-    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
-    parts, size = [], 0
-    for part in environment.from_string(body).generate(values):
-        size += len(part)
-        if size <= most:
-            size += len(part.encode(errors="surrogatepass")) - len(part)
-        if size > most:
-            raise refused(f"it renders to over {most} bytes")
-        parts.append(part)
-    return "".join(parts)
+def _reason(error: Exception) -> str:
+    return (str(error) or type(error).__name__)[:500].rstrip(".")
 
 
-def _reason(text: str) -> str:
-    return text[:500].rstrip(".")
+def _too_deep() -> InvalidSpec:
+    return refused("it recurses too deep")
 
 
 def _line_of(error: BaseException) -> int | None:
@@ -152,22 +227,10 @@ def _line_of(error: BaseException) -> int | None:
     return line
 
 
-def _undefined(name: str, values: Mapping[str, Any], *, line: int | None) -> InvalidSpec:
-    """The refusal of a variable without a value, with the name its writer may have meant."""
-    names = sorted(str(key) for key in values)[:100]
-    reason = f'variable "{name[:63]}" has no value. Set it with --set {name[:63]}=... or under default-values'
-    if name in _LATER:
-        reason = f"{{{{ {name} }}}} is filled in later and must be written without spaces: {{{{{name}}}}}"
-    elif near := difflib.get_close_matches(name[:63], names, n=1):
-        reason += f'. Did you mean "{near[0]}"?'
-        reason = reason.rstrip(".")
-    return refused(reason, line=line, allowed=names)
-
-
-def _default_values(text: str, *, limits: SpecLimits) -> dict[str, Any]:
+def _default_values(text: str, *, limits: SpecLimits) -> tuple[dict[str, Any], list[Notice]]:
     sections = list(DEFAULTS.finditer(text))
     if not sections:
-        return {}
+        return {}, []
     if len(sections) > 1:
         line = text.count("\n", 0, sections[1].start()) + 1
         message = "The key default-values stands here a second time; write it once."
@@ -178,34 +241,9 @@ def _default_values(text: str, *, limits: SpecLimits) -> dict[str, Any]:
     document = parse_document("\n" * first_line + sections[0][0], limits=limits)
     values = document.data["default-values"]
     if values is None:
-        return {}
+        return {}, []
     if not isinstance(values, dict):
         message = "default-values must be a mapping of variables to values."
         line, column = document.locate(("default-values",))
         raise InvalidSpec(message, [Fault(("default-values",), "type", message, line=line, column=column)])
-    return values
-
-
-def _variables(variables: Sequence[str], string_variables: Sequence[str]) -> dict[str, Any]:
-    """``k=v`` pairs: an int, else a float, else a string; of the second kind always a string."""
-    faults, values = [], {}
-    for source, pairs in (("set_variables", variables), ("set_string_variables", string_variables)):
-        for index, pair in enumerate(pairs):
-            name, equals, value = str(pair).partition("=")
-            if not equals or not name.isidentifier():
-                message = f"{listing([str(pair)[:63]])} is not of the form name=value."
-                faults.append(Fault((source, index), "variable", message, allowed=("name=value",)))
-            else:
-                values[name] = value if source == "set_string_variables" else _number_or_text(value)
-    if faults:
-        raise InvalidSpec("Variables cannot be read.", faults)
-    return values
-
-
-def _number_or_text(value: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            continue
-    return value
+    return values, list(doubts(document, ()))

@@ -16,13 +16,14 @@ from typing import Final
 
 from web.children import Exceeded, JobBounds, children
 from workflows.spec.limits import SpecLimits
+from workflows.spec.marks import DEFERRED
 from workflows.spec.rendering import (
     DEFAULTS,
-    DEFERRED,
-    Template,
+    RenderedText,
+    TemplateText,
     refused,
     render_job,
-    rendered_text,
+    rendering_of,
 )
 
 _TEMPLATED = re.compile(r"\{[{%#]")
@@ -40,12 +41,12 @@ def is_templated(text: str) -> bool:
 
 def render(
     text: str, *, variables: Sequence[str], string_variables: Sequence[str], limits: SpecLimits
-) -> str:
-    """Render a templated text, without its ``default-values``. Raises InvalidSpec; lines are the template's.
+) -> RenderedText:
+    """Render a text, without its ``default-values``. Raises InvalidSpec; lines are the template's.
 
     ``variables`` are ``name=value`` and win over the default values.
     """
-    template = Template(
+    template = TemplateText(
         text=text, variables=tuple(variables), string_variables=tuple(string_variables), limits=limits
     )
     bounds = replace(BOUNDS, answer=limits.size + _REFUSAL_BYTES)
@@ -53,4 +54,4 @@ def render(
         answer = children().run(render_job, pickle.dumps(template), bounds)
     except Exceeded as error:
         raise refused(str(error)) from error
-    return rendered_text(answer)
+    return rendering_of(answer)

@@ -692,7 +692,7 @@ def test_more_pod_sets_than_the_cluster_s_kueue_takes_are_refused_with_its_versi
 
 
 def rendered(written):
-    return render(written, variables=(), string_variables=(), limits=SpecLimits())
+    return render(written, variables=(), string_variables=(), limits=SpecLimits()).text
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,8 @@ def test_a_merge_gives_way_to_what_the_mapping_says_itself():
 
 
 def rendered(text, *, variables=(), string_variables=(), limits=None):
-    return render(text, variables=variables, string_variables=string_variables, limits=limits or SpecLimits())
+    limits = limits or SpecLimits()
+    return render(text, variables=variables, string_variables=string_variables, limits=limits).text
 
 
 @pytest.mark.parametrize(
