@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scheduling.fit.snapshot import FitNode, ResourceVector
+from scheduling.topology.levels import HOSTNAME_LABEL
 
 _BARRING = frozenset({"NoSchedule", "NoExecute"})
 
@@ -21,6 +22,8 @@ class Demand:
     selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[tuple[tuple[str, str], ...], ...] = ()
     excluded: frozenset[str] = frozenset()
+    """Nodes by their label kubernetes.io/hostname."""
+
     others: frozenset[str] = frozenset()
     ignores_closed: bool = False
     avoids_held: bool = False
@@ -45,7 +48,7 @@ class Demand:
 
     def may_use(self, node: FitNode) -> bool:
         """Whether the pod may use the node, whatever is free there."""
-        if node.name in self.excluded or (node.closed and not self.ignores_closed):
+        if self._excludes(node) or (node.closed and not self.ignores_closed):
             return False
         if self.avoids_held and node.channel_is_held:
             return False
@@ -53,6 +56,9 @@ class Demand:
             if node.labels.get(key) != value:
                 return False
         return not node.taints or all(self._tolerates(taint) for taint in node.taints)
+
+    def _excludes(self, node: FitNode) -> bool:
+        return bool(self.excluded) and node.labels.get(HOSTNAME_LABEL, node.name) in self.excluded
 
     def _tolerates(self, taint: Mapping[str, str]) -> bool:
         if taint.get("effect") not in _BARRING:

@@ -6,13 +6,12 @@ after all, as few as needed, and the reply says so. Bounded: with many suspects 
 
 from collections.abc import Sequence
 
-from pools.models import Node, Pool
+from pools.models import Pool
 from pools.pod_templates.applied import node_selection
-from scheduling.kubernetes_syntax import selects
 from scheduling.nodes.suspects import most_avoided
 from scheduling.sentences import agree, plain_listing
-from scheduling.topology.levels import HOSTNAME_LABEL
 from workflows.feasibility.verdict.avoidance import UsableNodes
+from workflows.nodes.hosts import hosts_of
 from workflows.nodes.suspects import suspects_of
 from workflows.values.placement import GroupValues
 
@@ -36,11 +35,10 @@ def avoiding_suspects(
 
 def _suspects(pool: Pool) -> list[str]:
     """The host names of the pool's suspect nodes, the newest suspicion first."""
-    suspects, selector = suspects_of(pool.backend.cluster_id), node_selection(pool)
-    rows = Node.objects.filter(cluster_id=pool.backend.cluster_id, name__in=suspects) if suspects else []
-    hosts = {
-        row.name: row.labels.get(HOSTNAME_LABEL, row.name) for row in rows if selects(selector, row.labels)
-    }
+    suspects, cluster = suspects_of(pool.backend.cluster_id), pool.backend.cluster_id or ""
+    if not suspects:
+        return []
+    hosts = hosts_of([*suspects], cluster=cluster, selector=node_selection(pool))
     return [hosts[name] for name in reversed(suspects) if name in hosts]
 
 

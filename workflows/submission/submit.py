@@ -45,6 +45,7 @@ from workflows.submission.accepted import AcceptedSubmission
 from workflows.submission.avoidance import avoiding_suspects
 from workflows.submission.backpressure import BacklogCheck, groups_to_create
 from workflows.submission.choice import choose, named_pools, pools_of_document
+from workflows.submission.excluded_nodes import by_host_names
 from workflows.submission.idempotency import earlier_reply
 from workflows.submission.kept_bytes import check_document, take_bytes
 from workflows.submission.quotas import check_limits, limits_on
@@ -147,6 +148,7 @@ def _accept_into(
     if backlog:
         backlog.check(added=groups_to_create(spec.groups, carried=request.carried))
     spec = with_overrides(spec, labels=request.labels, env_vars=request.env_vars)
+    spec = by_host_names(spec, pool)
     user = request.user.get_username()
     groups, checked = _admitted(request, spec, facts, cluster=pool.backend.cluster_id)
     check_document(spec.rendered)

@@ -42,7 +42,7 @@ from scheduling.fit import snapshot as fit
 from scheduling.kubernetes_syntax import GPU
 from scheduling.nodes.channels import settled_until
 from scheduling.topology.coverage import LabelCoverage, count
-from scheduling.topology.levels import DomainPath, Levels, domain_of
+from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domain_of
 from workflows.feasibility.capacity.known_usage import NO_USAGE, ClusterUsage
 from workflows.feasibility.capacity.recent_values import RecentValues, database
 from workflows.values.amounts import STORAGE, allocatable, fit_amounts
@@ -321,10 +321,13 @@ def _read(cluster: str, labels: tuple[str, ...], *, since: str | None = None) ->
     """The nodes that were written by transactions from ``since`` on, all if None.
 
     Columns and not models, which would take five times as long. One statement, so that count, horizon and
-    rows are of the same moment.
+    rows are of the same moment. A host name that is also the node's name is left out, so that nodes share
+    their other labels.
     """
     amounts = ", ".join(["node.allocatable ->> (%s::text)"] * len(AMOUNTS))
     label_values = "".join([", node.labels ->> (%s::text)"] * len(labels))
+    if HOSTNAME_LABEL not in labels:
+        label_values += f", NULLIF(node.labels ->> '{HOSTNAME_LABEL}', node.name)"
     written = "AND age(node.xmin) <= age(%s::xid)" if since else ""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -347,7 +350,8 @@ def _read(cluster: str, labels: tuple[str, ...], *, since: str | None = None) ->
         )
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     count, horizon, server, has_written, *times = rows[0][:7]
-    nodes = {row[9]: _node(row[9:], labels) for row in rows if row[9] is not None}
+    read = labels if HOSTNAME_LABEL in labels else (*labels, HOSTNAME_LABEL)
+    nodes = {row[9]: _node(row[9:], read) for row in rows if row[9] is not None}
     channelless = {row[9]: row[8] for row in rows if row[9] is not None and not row[7]}
     return _Answer(nodes, channelless, ClusterTimes(*times), count, labels, horizon, server, has_written)
 
