@@ -182,7 +182,7 @@ def _rage(storm: Storm, points: Points, hitter: Hitter, options: Options, *, ord
         points.arm()
         if order.random() < TICK / PROPOSE_SECONDS:
             orders.propose(storm.site)
-        if stale := leases.look():
+        if stale := leases.check():
             storm.progress(f"kwok has stopped renewing {stale} leases, and was started again")
         if order.random() < TICK / HIT_SECONDS:
             hitter.strike()

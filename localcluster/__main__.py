@@ -74,7 +74,7 @@ def cluster(kai_version: str, *, with_kueue: bool) -> int:
             leases = LeaseWatch(supervisor, plane)
             while True:
                 supervisor.check()
-                leases.look()
+                leases.check()
                 time.sleep(0.5)
         except KeyboardInterrupt:
             print("stopping")

@@ -21,13 +21,13 @@ STALE_SECONDS = float(LEASE_SECONDS)
 
 
 class LeaseWatch:
-    """``look`` may be called at any pace; few calls ask the cluster."""
+    """Its leases may be checked at any pace; few calls ask the cluster."""
 
     def __init__(self, supervisor: Supervisor, plane: Plane) -> None:
         self._supervisor, self._plane = supervisor, plane
         self._next_look = time.monotonic() + LOOK_SECONDS
 
-    def look(self) -> int:
+    def check(self) -> int:
         """Start kwok again if most leases are stale, not those of some stopped kubelets; how many are."""
         if time.monotonic() < self._next_look:
             return 0

@@ -55,7 +55,7 @@ def hold(part: Part, *, directory: Path) -> None:
             while owner.alive():
                 supervisor.check()
                 if leases:
-                    leases.look()
+                    leases.check()
                 time.sleep(POLL_SECONDS)
     finally:
         if home:

@@ -83,7 +83,7 @@ def serve(options: stack.Options) -> int:
             while True:
                 supervisor.check()
                 if leases:
-                    leases.look()
+                    leases.check()
                 time.sleep(POLL_SECONDS)
     except ServerFailed as error:
         print(error, flush=True)

@@ -54,9 +54,9 @@ def test_nodes_stay_ready_and_their_leases_are_renewed_after_kwok_is_started_aga
 
         monkeypatch.setattr(lease_watch, "LOOK_SECONDS", 0.0)
         leases, before = lease_watch.LeaseWatch(supervisor, plane), holders(api)
-        assert (leases.look(), holders(api)) == (0, before)
+        assert (leases.check(), holders(api)) == (0, before)
         monkeypatch.setattr(lease_watch, "STALE_SECONDS", -60.0)
-        assert leases.look() == 2
+        assert leases.check() == 2
         until(lambda: len(holders(api)) == 2 and not holders(api) & before)
 
 
