@@ -13,7 +13,7 @@ import structlog
 from celery import shared_task
 
 from cluster import concurrency
-from cluster.errors import ClusterError
+from cluster.errors import ClusterError, ClusterUnreachable, DeadlinePassed
 from pools import conditions
 from pools.clusters.connect import access_of, cluster_for, guard_for
 from pools.clusters.probe import PROBE_SECONDS, READ_SECONDS, Address, Probe, ensure_namespace, probe_cluster
@@ -78,7 +78,7 @@ def _probe(backend: Backend, silent: Probe | None) -> Probe | None:
     if probe.reachable:
         probe = replace(probe, quotas=read_quotas(cluster, address.namespace))
     lives = probe.reachable and not backend.deleted_at
-    more = [ensure_namespace(cluster, backend.namespace), _writes_allowed(backend)] if lives else []
+    more = [ensure_namespace(cluster, backend.namespace), *_writes_allowed(backend)] if lives else []
     record_probe(backend.pk, probe, address=address, more=more)
     return probe
 
@@ -97,17 +97,22 @@ def try_composites(backend_id: int) -> None:
         log.warning("composites_not_tried", backend=backend.name, error=str(error))
 
 
-def _writes_allowed(backend: Backend) -> Condition:
-    """Whether this database may write in the backend's namespace."""
+def _writes_allowed(backend: Backend) -> list[Condition]:
+    """Whether this database may write in the backend's namespace; nothing of a cluster that gives no answer.
+
+    The next probe says of that one that it is not reachable.
+    """
     try:
         guard = guard_for(backend, read_seconds=READ_SECONDS, seconds=PROBE_SECONDS)
         verdict = guard.examine(backend.namespace)
+    except (ClusterUnreachable, DeadlinePassed):
+        return []
     except ClusterError as error:
         message = f"Its mark could not be read or written, and nothing is written without it: {error}"
-        return Condition(type="WritesAllowed", status="Unknown", reason=error.code, message=message)
+        return [Condition(type="WritesAllowed", status="Unknown", reason=error.code, message=message)]
     if not verdict.allowed:
         log.error("writes_suspended", backend=backend.name, reason=verdict.reason, message=verdict.message)
-    return verdict.condition()
+    return [verdict.condition()]
 
 
 @shared_task(base=Periodic, name="pools.sync_clusters")

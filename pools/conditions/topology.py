@@ -139,6 +139,10 @@ def _remedy(pool: EvaluatedPool, state: Drift | TopologyNotFound | InSync) -> st
 def _incomplete(pool: EvaluatedPool, members: Nodes) -> Iterator[Condition]:
     if not pool.levels:
         return
+    if not members:
+        message = "No node is the pool's, so nothing is known of their labels."
+        yield Condition(type=INCOMPLETE, status="Unknown", reason="NoNodes", message=message)
+        return
     coverage = cover(members, pool.levels, named=NAMED, paths=pool.paths)
     if coverage.is_complete and not coverage.shared:
         yield Condition(type=INCOMPLETE, status="False", reason="Complete")

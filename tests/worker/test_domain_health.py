@@ -1,10 +1,13 @@
 """The health of a group's ComputeDomain, from what its controller reports of the pods' nodes."""
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, POD
 from pools import conditions
+from pools.models import Cluster
 from tests.fakes import players
 from tests.worker.world import fresh
 from workflows.models import Event
@@ -58,6 +61,18 @@ def test_a_domain_whose_nodes_join_becomes_ready(report, group):
     condition = report(node_0="Ready", node_1="Ready", node_2="Ready")
     assert (condition["status"], condition["reason"]) == ("True", "AllNodesReady")
     assert events(group) == [("NVLinkReady", False)]
+
+
+def test_a_report_from_before_nobody_observed_the_cluster_says_nothing_of_pods_on_other_nodes(
+    world, report, group
+):
+    before = report(node_0="Ready", node_1="Ready", node_2="Ready")
+    Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+    pod = world.cluster.all(POD)[0]
+    pod["spec"]["nodeName"] = "node-9"
+    world.cluster.put(POD, pod)
+    world.reconcile(group)
+    assert conditions.find(fresh(group).conditions, "NVLinkReady") == before
 
 
 def test_a_node_that_a_running_group_loses_is_a_warning(report, group):

@@ -277,6 +277,17 @@ def test_a_namespace_without_rights_stops_only_itself(world, backend):
         here(world).permit("locked", deletes=False)
 
 
+def test_a_cluster_that_falls_silent_while_it_is_probed_leaves_what_was_known_of_its_mark(world, backend):
+    """Otherwise its outage would call for somebody who takes over a copy of the database."""
+    probe_backend(backend.pk)
+    before = find(Backend.objects.get(pk=backend.pk).conditions, "WritesAllowed")
+    assert before["status"] == "True"
+    guard.forget()
+    world.cluster.fail(ClusterUnreachable("no route"), kind=CONFIG_MAP, times=9)
+    probe_backend(backend.pk)
+    assert find(Backend.objects.get(pk=backend.pk).conditions, "WritesAllowed") == before
+
+
 def test_without_the_right_to_the_mark_nothing_is_written(world, backend):
     world.cluster.fail(RequestForbidden("configmaps is forbidden"), kind=CONFIG_MAP, times=9)
     with pytest.raises(WritesUnconfirmed, match="configmaps is forbidden"):

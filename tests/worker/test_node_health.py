@@ -56,6 +56,15 @@ def events(group):
     return list(rows.values_list("reason", "warning"))
 
 
+def test_what_nobody_observes_any_more_stays_as_it_was(world, group, change):
+    """The node may be as it was: without an observer there is no report that it is healthy again."""
+    change(ready="False")
+    before, noted = condition_of(group), events(group)
+    Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+    world.reconcile(group)
+    assert (condition_of(group), events(group)) == (before, noted)
+
+
 def test_a_group_on_healthy_nodes_has_no_such_condition(group):
     assert condition_of(group) is None
     assert fresh(group).waiting_reason == ""

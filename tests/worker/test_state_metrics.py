@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from pools.models import Cluster
 from tests.factories import (
     RACK,
     BackendFactory,
@@ -13,6 +14,7 @@ from tests.factories import (
     TaskFactory,
     TaskGroupFactory,
 )
+from web.times import naive_utc
 from workflows.feasibility.placement import measured_fragmentation
 from workflows.models import MeasuredFragments, TaskGroup
 from workflows.services.gauges import STATE, StateCollector, read
@@ -96,6 +98,31 @@ def test_free_nodes_show_by_size_and_key_until_nobody_counts_them_any_more(db):
     assert told["osmo_largest_free_group_nodes"] == {("train", "rack"): 2}
     MeasuredFragments.objects.update(measured_at=timezone.now() - timedelta(minutes=6))
     assert values()["osmo_free_slots"] == {}
+
+
+def test_nodes_that_nobody_observes_any_more_are_not_counted(db):
+    """The metric would say that they are counted now."""
+    pool = PoolFactory(levels=[RACK])
+    Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+    assert measured_fragmentation.clusters_measured() == []
+    Cluster.objects.update(heartbeat_at=timezone.now())
+    assert measured_fragmentation.clusters_measured() == [pool.backend.cluster_id]
+
+
+def test_a_backend_that_was_never_probed_is_neither_good_nor_bad(db):
+    BackendFactory(conditions=[])
+    numbers = values()
+    assert numbers["osmo_backend_reachable"] == numbers["osmo_backend_writes_allowed"] == {}
+
+
+def test_a_cluster_that_was_never_observed_ages_since_it_answered(db):
+    backend = BackendFactory(cluster__heartbeat_at=None)
+    since = timezone.now() - timedelta(minutes=10)
+    backend.conditions[0]["lastTransitionTime"] = naive_utc(since, precision="seconds")
+    backend.save()
+    BackendFactory(cluster__heartbeat_at=None, conditions=[])
+    (age,) = values()["osmo_cluster_heartbeat_age_seconds"].values()
+    assert 600 <= age < 660
 
 
 def test_a_sweep_leaves_its_time(db):

@@ -51,7 +51,7 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "osmo_compute_domains": ("ComputeDomains as last observed, by state.", ("cluster", "state")),
     "osmo_cluster_heartbeat_age_seconds": (
-        "Seconds since the observer last heard from a cluster.",
+        "Seconds since the observer last heard from a cluster, or since it answered and nobody follows it.",
         ("cluster",),
     ),
     "osmo_backend_reachable": ("1 if the backend's cluster answered the last probe, else 0.", ("backend",)),
@@ -136,16 +136,20 @@ _QUERIES: dict[str, str] = {
                     ELSE coalesce(digest #>> '{status,status}', 'Unknown') END AS state
           FROM workflows_observedobject WHERE kind = 'ComputeDomain' GROUP BY cluster_id, state""",
     "osmo_cluster_heartbeat_age_seconds": """
-        SELECT extract(epoch FROM clock_timestamp() - c.heartbeat_at), c.uid FROM pools_cluster c
-         WHERE c.heartbeat_at IS NOT NULL
-           AND EXISTS (SELECT 1 FROM pools_backend b WHERE b.cluster_id = c.uid AND b.cleaned_at IS NULL)""",
+        SELECT extract(epoch FROM clock_timestamp() - coalesce(c.heartbeat_at, min(b.answered_at))), c.uid
+          FROM pools_cluster c
+          JOIN (SELECT cluster_id,
+                       (jsonb_path_query_first(conditions, '$[*] ? (@.type == "Reachable")')
+                        ->> 'lastTransitionTime')::timestamp AT TIME ZONE 'UTC' AS answered_at
+                  FROM pools_backend WHERE cleaned_at IS NULL) AS b ON b.cluster_id = c.uid
+         GROUP BY c.uid HAVING coalesce(c.heartbeat_at, min(b.answered_at)) IS NOT NULL""",
     "osmo_backend_reachable": """
         SELECT (conditions @> '[{"type": "Reachable", "status": "True"}]')::int, name FROM pools_backend
-         WHERE deleted_at IS NULL""",
+         WHERE deleted_at IS NULL AND conditions @> '[{"type": "Reachable"}]'""",
     "osmo_backend_writes_allowed": """
         SELECT (NOT conditions @> '[{"type": "WritesAllowed", "status": "False"}]'
                 AND NOT conditions @> '[{"type": "WritesAllowed", "status": "Unknown"}]')::int, name
-          FROM pools_backend WHERE deleted_at IS NULL""",
+          FROM pools_backend WHERE deleted_at IS NULL AND conditions @> '[{"type": "WritesAllowed"}]'""",
     "osmo_sweep_age_seconds": """
         SELECT extract(epoch FROM clock_timestamp() - ran_at) FROM pools_sweeprun""",
     "osmo_configuration_refused": """
@@ -230,7 +234,8 @@ def _read_database() -> GaugeRows:
         for name, query in _QUERIES.items():
             cursor.execute(query)
             rows[name] = cursor.fetchall()
-    backends = [name for _, name in rows["osmo_backend_reachable"]]
+        cursor.execute("SELECT name FROM pools_backend WHERE deleted_at IS NULL")
+        backends = [name for (name,) in cursor.fetchall()]
     for name in _ZERO_PER_BACKEND:  # a series that comes and goes cannot be compared with yesterday's
         present = {label for _, label in rows[name]}
         rows[name] += [(0, backend) for backend in backends if backend not in present]

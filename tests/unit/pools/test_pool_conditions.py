@@ -114,6 +114,11 @@ def test_complete_labels_are_said_to_be_so():
     assert said(INCOMPLETE, POOL).status == "False"
 
 
+def test_nothing_is_known_of_the_labels_of_a_pool_without_nodes():
+    condition = said(INCOMPLETE, replace(POOL, node_selector={"pool": "eats"}))
+    assert (condition.status, condition.reason) == ("Unknown", "NoNodes")
+
+
 def test_only_the_pools_own_nodes_count():
     assert (
         said(INCOMPLETE, replace(POOL, node_selector={"z": "a"}), nodes=NODES | {"n3": {}}).status == "False"

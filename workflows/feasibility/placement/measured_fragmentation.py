@@ -18,14 +18,19 @@ from scheduling.kubernetes_syntax import selects
 from workflows.feasibility.capacity.node_snapshot import observed_nodes
 from workflows.feasibility.placement.fragmentation import PoolFragments, of_snapshot
 from workflows.models import MeasuredFragments
+from workflows.values.observation import OBSERVER_SILENCE
 
 MOST_SIZE = 512
 """Nodes of the largest slot that is kept: it limits the number of series, not the size of gangs."""
 
 
 def clusters_measured() -> list[str]:
-    """The clusters that have pools and whose nodes were listed."""
-    rows = Pool.objects.filter(backend__deleted_at=None, backend__cluster__nodes_synced_at__isnull=False)
+    """The clusters that have pools and whose nodes are observed: others have old ones, or none."""
+    rows = Pool.objects.filter(
+        backend__deleted_at=None,
+        backend__cluster__nodes_synced_at__isnull=False,
+        backend__cluster__heartbeat_at__gt=Now() - OBSERVER_SILENCE,
+    )
     uids = rows.order_by("backend__cluster_id").values_list("backend__cluster_id", flat=True)
     return [uid for uid in uids.distinct() if uid]
 

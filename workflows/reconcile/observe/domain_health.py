@@ -101,16 +101,16 @@ def _channel_tasks(view: GroupView, observed: ObservedPods) -> list[ChannelTask]
 def _health(
     view: GroupView, observed: ObservedPods, tasks: Sequence[ChannelTask], cluster: LeasedCluster
 ) -> DomainHealth | None:
-    """The domain's health; None if it was never observed. Raises ClusterError.
+    """The domain's health; None if it was never observed, or is not now. Raises ClusterError.
 
     The cluster is asked once, when the observer's rows first lack the domain.
     """
+    if observed.observer_silent:
+        return None
     nodes = observations.compute_domain_nodes(view)
     if nodes is not None:
         holding = [task for task in tasks if task.holds]
         return health_of(nodes, holding, now=view.now) if holding else None
-    if observed.observer_silent:
-        return None
     reader = GroupReader(cluster, view.uuid, view.placement)
     is_deleted = observations.domain_was_deleted(view) or reader.lacks_domain(view.domain_uid)
     return deleted_domain([task.node for task in tasks]) if is_deleted else None

@@ -49,7 +49,12 @@ def condition_of(nodes: Mapping[str, NodeHealth]) -> Condition:
 
 
 def record_node_health(view: GroupView, observed: ObservedPods, lease: Lease) -> None:
-    """Keep the condition, which begins with the first node that is not healthy; each change is an event."""
+    """Keep the condition, which begins with the first node that is not healthy; each change is an event.
+
+    While no observer is at work it stays as it was.
+    """
+    if observed.observer_silent:
+        return
     condition = condition_of(ill_nodes(observed))
     before = conditions.status_of(view.row.conditions, NODES_HEALTHY)
     if not conditions.differs(view.row.conditions, condition) or (condition.status == "True" and not before):

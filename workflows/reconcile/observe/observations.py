@@ -29,7 +29,14 @@ from workflows.nodes.health import node_policy, unhealthy_nodes
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.view.group_reader import parent_kinds
 from workflows.reconcile.view.group_view import GroupView, TaskView, exit_actions_of, uncounted_tries_of
-from workflows.values.observation import DISRUPTION, POD_COLUMNS, POD_GROUP, PREEMPTED, PodSeen
+from workflows.values.observation import (
+    DISRUPTION,
+    OBSERVER_SILENCE,
+    POD_COLUMNS,
+    POD_GROUP,
+    PREEMPTED,
+    PodSeen,
+)
 
 EVICTION_AGE = timedelta(minutes=5)
 MOST_EVENTS = 20
@@ -41,7 +48,6 @@ UNPREPARED_AGE = timedelta(hours=1)
 MOST_POD_GROUPS = 20
 MOST_NODES = 32
 MOST_PODS = 500
-OBSERVER_SILENCE = timedelta(seconds=60)
 
 
 def observed_pods(view: GroupView) -> ObservedPods:
