@@ -31,6 +31,7 @@ from web.policy import Action
 from web.rest.errors import summary
 from workflows import metrics
 from workflows.admission.admit import admit, capability_faults, oversized_objects
+from workflows.admission.final_texts import check_texts
 from workflows.admission.overrides import with_overrides
 from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
 from workflows.admission.size import oversized_workflow
@@ -152,7 +153,7 @@ def _accept_into(
     user = request.user.get_username()
     groups, checked = _admitted(request, spec, facts, cluster=pool.backend.cluster_id)
     check_document(spec.rendered)
-    objects, object_bytes = _rendered(spec, groups, checked, facts=facts, user=request.user)
+    objects, object_bytes, texts = _rendered(spec, groups, checked, facts=facts, user=request.user)
     limits = limits_on(user, pool, facts.limits)
     check_limits(limits, tasks=sum(len(group.tasks) for group in groups))
     avoiding, avoided = avoiding_suspects(groups, pool)
@@ -174,7 +175,7 @@ def _accept_into(
         warnings=_shortened(
             [
                 *_label_warnings(spec.labels),
-                *_warnings((*spec.warnings, *checked.notices), groups, facts, pool),
+                *_warnings((*spec.warnings, *checked.notices, *texts), groups, facts, pool),
                 *_infeasible_warnings(pool, reports),
                 *_passed_over_warnings(reports),
                 *avoided,
@@ -213,17 +214,19 @@ def _rendered(
     *,
     facts: PoolFacts,
     user: AbstractBaseUser,
-) -> tuple[tuple[GroupObjects, ...], int]:
-    """Render every group, and count the bytes. Raises InvalidSpec with all faults so far."""
+) -> tuple[tuple[GroupObjects, ...], int, tuple[Notice, ...]]:
+    """Render every group, count the bytes, and check the texts. Raises InvalidSpec with all faults so far."""
     faults = [*spec.faults, *checked.faults, *oversized_workflow(groups)]
     objects: tuple[GroupObjects, ...] = ()
     sizes: list[tuple[Path, int]] = []
+    texts = Checked((), ())
     if not faults:
         objects = tuple(render_group(group) for group in groups)
         sizes = list(_sizes(spec, objects))
-        faults += oversized_objects(sizes, most=facts.limits.max_object_bytes)
+        texts = check_texts(spec, objects)
+        faults += [*oversized_objects(sizes, most=facts.limits.max_object_bytes), *texts.faults]
     _refuse(faults, spec=spec, user=user, pool=facts.terms.pool)
-    return objects, sum(size for _, size in sizes)
+    return objects, sum(size for _, size in sizes), texts.notices
 
 
 def _read(request: SubmissionRequest, limits: WorkflowLimits) -> WorkflowSpec:
