@@ -507,7 +507,9 @@ def test_replacements_of_a_whole_gang_keep_their_place_in_the_queue(world):
 
 def test_preemptions_of_a_task_alone_count_to_their_own_bound(world):
     """``max`` counts losses by ``failed`` and ``node_lost``, ``max_preemptions`` those by preemption."""
-    policy = RecoveryPolicy(preempted=Response.TASK, node_lost=Response.TASK, most=1, most_preemptions=2)
+    policy = RecoveryPolicy(
+        preempted=Response.TASK, node_lost=Response.TASK, most=1, most_preemptions=2, backoff_first=0.001
+    )
     group = recovering_gang(world, policy=policy)
     disrupt(world, group)
     world.settle()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.utils import timezone
@@ -15,6 +15,7 @@ from tests.builders.workloads import admit, evict_workload, kueue_world, queued_
 from tests.worker.world import World, fresh, statuses
 from workflows.lifecycle import attempts_in_vain
 from workflows.models import Attempt, TaskGroup
+from workflows.services.gauges import read
 
 FIRST = 16.0
 UNRECOVERED = RecoveryPolicy(backoff_first=FIRST, backoff_limit=100.0)
@@ -188,3 +189,52 @@ def test_deletions_that_nothing_explains_count_for_ten_minutes(loop, world):
     world.settle()
     row = fresh(group)
     assert round((row.attempt_not_before - row.attempt_began_at).total_seconds()) == 16
+
+
+def replaced_alone(world, **policy):
+    """A gang of which each lost task is tried again alone, while its peers run on."""
+    words = {"preempted": Response.TASK, "backoff_first": FIRST, "backoff_limit": 100.0}
+    return recovering_gang(world, policy=RecoveryPolicy(**words | policy))
+
+
+def lose_one(world, group):
+    """The second task loses its node, once its pause is over; returns the next pause, in seconds."""
+    group.tasks.filter(latest=True, position=1, status="PROCESSING").update(
+        processing_start_time=timezone.now() - timedelta(seconds=101)
+    )
+    world.settle()
+    disrupt(world, group, 1)
+    world.settle()
+    task = group.tasks.get(position=1, latest=True)
+    if task.status == "RUNNING":
+        return 0
+    text = fresh(group).waiting_reason.partition("is tried again at ")[2].partition(" UTC")[0]
+    until = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    return (until - task.processing_start_time).total_seconds()
+
+
+@pytest.mark.parametrize("loop", [LOOPS["kai"]])
+def test_a_task_that_is_replaced_alone_in_vain_pauses_beside_its_peers(loop, world):
+    group = replaced_alone(world)
+    pauses = [lose_one(world, group) for _ in range(5)]
+    assert pauses == pytest.approx([0, 0, 16, 32, 64], abs=1)
+    row = fresh(group)
+    assert (row.attempt_number, statuses(group)) == (1, ["RUNNING", "PROCESSING", "RUNNING"])
+    assert row.waiting_why == "no_progress"
+    assert "4 replacements in a row ended in vain" in row.waiting_reason
+    assert no_progress(group)["status"] == "True"
+    assert "4 replacements in a row ended in vain" in no_progress(group)["message"]
+    assert read()["osmo_no_progress_groups"] == [(1, group.backend.name)]
+
+
+@pytest.mark.parametrize("loop", [LOOPS["kai"]])
+def test_a_task_whose_replacements_are_all_in_vain_ends_its_group(loop, world, monkeypatch):
+    monkeypatch.setattr(attempts_in_vain, "MOST_IN_VAIN", 3)
+    group = replaced_alone(world, backoff_first=0.001)
+    TaskGroup.objects.filter(pk=group.pk).update(ignore_nonlead_status=False)
+    for _ in range(5):
+        disrupt(world, group, 1)
+        world.settle()
+    row = fresh(group)
+    assert (row.status, row.released_at is not None) == ("FAILED_PREEMPTED", True)
+    assert "3 replacements in a row ended in vain" in row.failure_message

@@ -242,6 +242,9 @@ class ObservedGroup:
     node_wait: str = ""
     """Which nodes keep pods of earlier tries."""
 
+    paused: str = ""
+    """Until when a task is not tried again alone, and why."""
+
     silence: str = ""
     """The sentence on a scheduler that does not answer."""
 
@@ -268,9 +271,8 @@ def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reas
     """The reason why the group, or a task of it that is tried again, does not run; None if nothing waits."""
     if group.status in TERMINAL:
         return None
-    if group.node_wait or group.held_back:
-        why = Why.NODE_AWAY if group.node_wait else Why.LOSS
-        return Reason(why, group.node_wait or group.held_back)
+    if group.node_wait or group.held_back or group.paused:
+        return _of_old_tries(group)
     if group.status == TaskStatus.RUNNING:
         return _of_template(group) or _of_busy(group) or _of_running(group, scheduler)
     if obstacle := _of_request(group) or _before_the_cluster(group) or _before_the_scheduler(group):
@@ -278,6 +280,13 @@ def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reas
     if group.waiting is None:
         return CREATING
     return _of_placement(group, group.waiting, scheduler)
+
+
+def _of_old_tries(group: ObservedGroup) -> Reason:
+    """What tasks that are tried again wait for, or whether they are."""
+    if group.node_wait:
+        return Reason(Why.NODE_AWAY, group.node_wait)
+    return Reason(Why.LOSS, group.held_back) if group.held_back else Reason(Why.NO_PROGRESS, group.paused)
 
 
 def _of_request(group: ObservedGroup) -> Reason | None:

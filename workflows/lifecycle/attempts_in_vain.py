@@ -34,15 +34,19 @@ _OTHER_ENDS = frozenset({OWN_END, ROOM_SWITCHED_OFF})
 
 @dataclass(frozen=True, slots=True)
 class InVain:
-    """The last attempts in a row that were in vain: how many, and when the first of them ended."""
+    """The last attempts in a row that were in vain: how many, and when the first of them ended.
+
+    ``noun`` is ``replacement`` for those of a task that is tried again alone.
+    """
 
     number: int = 0
     since: datetime | None = None
+    noun: str = "attempt"
 
     @property
     def sentence(self) -> str:
         since = f", the first at {naive_utc(self.since, precision='seconds')} UTC" if self.since else ""
-        return f"{count_of(self.number, 'attempt')} in a row ended in vain{since}."
+        return f"{count_of(self.number, self.noun)} in a row ended in vain{since}."
 
     @property
     def is_last(self) -> bool:

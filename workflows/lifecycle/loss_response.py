@@ -8,8 +8,8 @@ the failures of peers that it led to. A task alone cannot join peers whose Compu
 ``task`` is an attempt. Pure.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pools.values.recovery import MOST_ATTEMPTS, Loss, RecoveryPolicy, Response
 from scheduling.sentences import count_of
@@ -55,6 +55,9 @@ class History:
 
     in_vain: InVain = NONE_IN_VAIN
     """The last ended attempts in a row that were in vain."""
+
+    replaced_in_vain: Mapping[int, InVain] = field(default_factory=dict)
+    """The last ended replacements in a row of a task that were in vain, by its row."""
 
     ran: float = 0.0
     """For how many seconds the present attempt has run."""
@@ -207,7 +210,8 @@ def _bounded(recovery: Recovery, policy: RecoveryPolicy, history: Callable[[], H
             recovery, f"It was tried again {times} before, the most that its recovery policy allows."
         )
     if recovery.response != Response.REQUEUE:
-        return recovery
+        tries = before.replaced_in_vain.get(cause.pk, NONE_IN_VAIN)
+        return _ended(recovery, f"{tries.sentence} So it is tried no more.") if tries.is_last else recovery
     return _next_attempt(recovery, policy, before, pause=_pause(cause, policy, before))
 
 

@@ -59,6 +59,7 @@ from workflows.reconcile.objects.create import (
 )
 from workflows.reconcile.objects.namespace_quotas import QuotaWait
 from workflows.reconcile.objects.other_queues import follow_other_queues
+from workflows.reconcile.objects.paused_replacements import ReplacementPause
 from workflows.reconcile.objects.rejoining import rejoins
 from workflows.reconcile.objects.repin import repins
 from workflows.reconcile.objects.room import RoomGone, RoomWait, lost_changes, queued_changes, with_room
@@ -179,6 +180,7 @@ class Reconciliation:
     quota_wait: QuotaWait | None = None
     claim_template: str = ""
     node_wait: str = ""
+    paused: str = ""
     unchosen: str = ""
     silence: str = ""
     held_back: str = ""
@@ -219,6 +221,7 @@ class Reconciliation:
         self.recorded_view = self.observed = self.domain = None
         self.quota_wait = None
         self.claim_template = self.node_wait = self.unchosen = self.silence = self.held_back = ""
+        self.paused = ""
         if not view.ended and (changes := self._settle(view)) is not None:
             self.recorded_view = view.after(record(self.lease, changes))
             return None
@@ -271,7 +274,9 @@ class Reconciliation:
         return self._wait(view, outcome)
 
     def _wait(
-        self, view: GroupView, outcome: TemplateWait | RoomWait | NodeWait | QuotaWait | Outcome
+        self,
+        view: GroupView,
+        outcome: TemplateWait | RoomWait | NodeWait | QuotaWait | ReplacementPause | Outcome,
     ) -> Outcome | None:
         """Keep for the reason what is waited for, and when it is looked at again."""
         match outcome:
@@ -285,6 +290,11 @@ class Reconciliation:
             case NodeWait():
                 self.node_wait = outcome.sentence
                 return RequeueAfter(seconds=NODE_SECONDS)
+            case ReplacementPause():
+                if changes := outcome.changes(view):
+                    record(self.lease, changes)
+                self.paused = outcome.sentence
+                return _next_reconcile(view, (outcome.until,), NODE_SECONDS)
             case QuotaWait():
                 self.quota_wait = outcome
                 return outcome.next_look(_waits_since(view), view.now)
@@ -405,7 +415,7 @@ class Reconciliation:
             view,
             observed,
             editable=lambda: rejoins_pod_group(view),
-            history=lambda: history_of(view.row, now=view.now),
+            history=lambda: history_of(view.row, now=view.now, tasks=view.live),
             placed=lambda: self._placed_pods(view),
         )
 
@@ -443,6 +453,7 @@ class Reconciliation:
             trouble=trouble,
             template=self.claim_template,
             node_wait=self.node_wait,
+            paused=self.paused,
             unchosen=self.unchosen,
             silence=self.silence,
             quota_wait=self.quota_wait,

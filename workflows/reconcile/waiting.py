@@ -63,6 +63,7 @@ def reason_of(
     trouble: Retry | None,
     template: str,
     node_wait: str,
+    paused: str = "",
     unchosen: str = "",
     silence: str = "",
     quota_wait: QuotaWait | None = None,
@@ -73,6 +74,7 @@ def reason_of(
     """Why the group waits, or None if it does not.
 
     ``template`` is a claim template waited for; ``node_wait`` says which nodes keep pods of earlier tries.
+    ``paused`` says until when a task is not tried again alone.
     ``unchosen`` says why no domain is chosen for sets around others, ``silence`` that its scheduler does not
     answer.
     ``held_back`` says which failures do not count yet, ``domain`` is the health of its ComputeDomain.
@@ -111,6 +113,7 @@ def reason_of(
         drift=levels.drift,
         nodes_away=_nodes_away(observed) if observed else (),
         node_wait=node_wait,
+        paused=paused,
         unchosen=unchosen,
         silence=silence,
         quota=quota_wait.sentence if quota_wait else "",

@@ -113,7 +113,10 @@ _QUERIES: dict[str, str] = {
         SELECT count(*), b.name FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
          WHERE g.released_at IS NULL AND g.end_time IS NULL
            AND g.conditions @> '[{"type": "NoProgress", "status": "True"}]'
-           AND greatest(g.attempt_began_at, g.attempt_not_before) > clock_timestamp() - interval '1 hour'
+           AND (greatest(g.attempt_began_at, g.attempt_not_before) > clock_timestamp() - interval '1 hour'
+                OR EXISTS (SELECT 1 FROM workflows_task t
+                            WHERE t.group_id = g.uuid AND t.latest AND t.replaced_after <> ''
+                              AND t.processing_start_time > clock_timestamp() - interval '1 hour'))
          GROUP BY b.name""",
     "osmo_suspect_nodes": """
         SELECT count(*), cluster_id FROM pools_suspectnode

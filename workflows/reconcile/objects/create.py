@@ -31,6 +31,7 @@ from workflows.reconcile.objects.lost_pods import PodsAway, pods_away
 from workflows.reconcile.objects.namespace_quotas import QuotaWait, quota_wait
 from workflows.reconcile.objects.other_queues import elsewhere
 from workflows.reconcile.objects.partial_gangs import give_back, without_parts
+from workflows.reconcile.objects.paused_replacements import ReplacementPause, replacement_pause
 from workflows.reconcile.objects.placed_gangs import placed_together
 from workflows.reconcile.objects.plan import (
     Create,
@@ -115,6 +116,7 @@ Progress = (
     | RoomGone
     | NodeWait
     | QuotaWait
+    | ReplacementPause
     | RequeueAfter
     | Retry
     | Failed
@@ -123,9 +125,9 @@ Progress = (
 
 def create(view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive) -> Progress:
     """Create the missing objects. Raises ClusterError."""
-    if waits_by_rows(view):
-        return RoomWait()
-    tasks = tuple(task for task in view.tasks if _lacks_pod(view, task))
+    tasks, awaited = _to_create(view)
+    if awaited is not None:
+        return awaited
     try:
         desired = desired_group(view, tasks)
     except TopologyError as error:
@@ -141,6 +143,18 @@ def create(view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogAr
         if message := _missing_api(view, cluster):
             return Retry(trouble=message, slow=True)
         raise
+
+
+def _to_create(view: GroupView) -> tuple[tuple[TaskView, ...], RoomWait | ReplacementPause | None]:
+    """The tasks whose pods are to be created, and what is waited for where that is none."""
+    if waits_by_rows(view):
+        return (), RoomWait()
+    tasks = tuple(task for task in view.tasks if _lacks_pod(view, task))
+    pause = replacement_pause(view, tasks)
+    if pause is None:
+        return tasks, None
+    tasks = tuple(task for task in tasks if task.pk not in pause.tasks)
+    return tasks, None if tasks else pause
 
 
 def _lacks_pod(view: GroupView, task: TaskView) -> bool:

@@ -212,7 +212,7 @@ def _domains(view: GroupView) -> dict[str, tuple[str | None, ...]]:
 
 def lost_changes(view: GroupView, lost: RoomLoss) -> list[Change]:
     """What to record of a gang that lost its room before it had pods: the next attempt, or its end."""
-    reading, history = read_without_room(lost), history_of(view.row, now=view.now)
+    reading, history = read_without_room(lost), history_of(view.row, now=view.now, tasks=())
     recovery = recovery_without_pods(view, reading, history=history)
     if recovery.response == Response.FAIL:
         message = as_sentence(reading.message) + f" {recovery.refused}"

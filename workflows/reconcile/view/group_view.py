@@ -6,7 +6,7 @@ under their locks. After a record the values are those under its locks.
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -27,7 +27,13 @@ from scheduling.gang.set_order import SetOrder
 from scheduling.gang.stages import stage_begins
 from scheduling.topology.requirements import Gang, GangTask, Requirement
 from web.database.model_rows import Columns
-from workflows.lifecycle.attempts_in_vain import MOST_IN_VAIN, InVain, is_in_vain
+from workflows.lifecycle.attempts_in_vain import (
+    MOST_IN_VAIN,
+    NONE_IN_VAIN,
+    PROGRESS,
+    InVain,
+    is_in_vain,
+)
 from workflows.lifecycle.loss_response import History
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.manifests.group import Renderer
@@ -275,8 +281,8 @@ def uncounted_tries_of(row: TaskGroup, pks: list[int]) -> Mapping[int, int]:
     return Counter(latest[uuid] for uuid in replaced.values_list("task_uuid", flat=True))
 
 
-def history_of(row: TaskGroup, *, now: datetime) -> History:
-    """What the group recovered from before."""
+def history_of(row: TaskGroup, *, now: datetime, tasks: Sequence[TaskView]) -> History:
+    """What the group recovered from before, and how often these tasks were replaced alone in vain."""
     kinds = Attempt.objects.filter(group=row).order_by().values_list("loss", "counted")
     counts = {(loss, counted): rows for loss, counted, rows in kinds.annotate(rows=Count("pk"))}
     preemptions = counts.get((Loss.PREEMPTED.value, False), 0)
@@ -291,6 +297,7 @@ def history_of(row: TaskGroup, *, now: datetime) -> History:
         rescheduled=sum(rows for (_, counted), rows in counts.items() if not counted) - preemptions,
         in_vain=_in_vain(row, now),
         ran=_ran(row, now),
+        replaced_in_vain={pk: tries.in_vain for pk, tries in replaced_in_vain(row, tasks).items()},
         replaced=sum(replaced.values()),
         replaced_preempted=replaced_preempted,
         out_of_domain=_out_of_domain(row),
@@ -318,6 +325,43 @@ def _in_vain(row: TaskGroup, now: datetime) -> InVain:
         for _, _, end in takewhile(lambda attempt: is_in_vain(attempt[0], ran=_seconds(*attempt[1:])), last)
     ]
     return InVain(number=len(ends), since=ends[-1] if ends else now)
+
+
+_MOST_TRIES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierReplacements:
+    """The last replacements in a row of a task that were in vain, and why the last one ended."""
+
+    in_vain: InVain
+    reason: str = ""
+
+
+def replaced_in_vain(row: TaskGroup, tasks: Sequence[TaskView]) -> Mapping[int, EarlierReplacements]:
+    """The ended replacements of these tasks in the present attempt, by row; none for one without any.
+
+    One query, and none where no task was replaced alone twice.
+    """
+    again = {t.task_uuid: t for t in tasks if t.replaced_after and t.retry_id - t.first_retry > 1}
+    if not again:
+        return {}
+    ended: dict[UUID, list[tuple[datetime, float, str]]] = {uuid: [] for uuid in again}
+    rows = Task.objects.filter(group=row, latest=False, task_uuid__in=again, end_time__isnull=False)
+    columns = ("task_uuid", "retry_id", "start_time", "end_time", "failure_message")
+    for uuid, retry, start, end, message in rows.order_by("-retry_id").values_list(*columns)[:_MOST_TRIES]:
+        if retry > again[uuid].first_retry:
+            ended[uuid].append((end, _seconds(start, end), message))
+    return {again[uuid].pk: _earlier(tries) for uuid, tries in ended.items()}
+
+
+def _earlier(tries: Sequence[tuple[datetime, float, str]]) -> EarlierReplacements:
+    in_vain = list(takewhile(lambda ended: ended[1] < PROGRESS, tries))
+    if not in_vain:
+        return EarlierReplacements(NONE_IN_VAIN)
+    return EarlierReplacements(
+        InVain(len(in_vain), since=in_vain[-1][0], noun="replacement"), reason=in_vain[0][2]
+    )
 
 
 def _ran(row: TaskGroup, now: datetime) -> float:
