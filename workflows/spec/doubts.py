@@ -7,7 +7,7 @@ makes text of them again. An amount without a unit is one of bytes.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from pools.documents.yaml_text import ParsedDocument, Respelling
+from pools.documents.yaml_text import LocatedText, ParsedDocument, Respelling
 from scheduling.errors import Fault, Notice, Path, format_path
 from scheduling.sentences import count_of
 from workflows.spec.grammar import FLAGS, NUMBERS, ResourceModel
@@ -20,12 +20,14 @@ _FREE = frozenset({"environment", "labels", "credentials", "default-values"})
 """Mappings whose keys are the user's, so that a key is no name of a field."""
 
 
-def doubts(document: ParsedDocument, resources: Iterable[ResourceModel]) -> Iterator[Notice]:
+def doubts(
+    respellings: Iterable[Respelling], resources: Iterable[ResourceModel], places: LocatedText
+) -> Iterator[Notice]:
     """The notices of a document, each with its line."""
-    respellings = [each for each in document.respellings if _is_doubtful(each)]
+    respellings = [each for each in respellings if _is_doubtful(each)]
     for each in respellings[:MOST]:
         more = f" and {count_of(each.count - 1, 'other place')}" if each.count > 1 else ""
-        yield _notice(document, each.path, f"{format_path(each.path)}{more} {_both_readings(each)}")
+        yield _notice(places, each.path, f"{format_path(each.path)}{more} {_both_readings(each)}")
     if (others := len(respellings) - MOST) > 0:
         message = f"YAML 1.1 reads {count_of(others, 'other value')} otherwise than written."
         yield Notice("doubt", message)
@@ -33,7 +35,7 @@ def doubts(document: ParsedDocument, resources: Iterable[ResourceModel]) -> Iter
         for kind in ("memory", "storage"):
             path = (*resource.path, kind)
             if predicate := tiny_amount(getattr(resource, kind)):
-                yield _notice(document, path, f"{format_path(path)} {predicate}")
+                yield _notice(places, path, f"{format_path(path)} {predicate}")
 
 
 def with_readings(faults: Iterable[Fault], document: ParsedDocument) -> list[Fault]:
@@ -47,8 +49,9 @@ def with_readings(faults: Iterable[Fault], document: ParsedDocument) -> list[Fau
     ]
 
 
-def _notice(document: ParsedDocument, path: Path, message: str) -> Notice:
-    return Notice("doubt", f"Line {document.locate(path)[0]}: {message}", path)
+def _notice(places: LocatedText, path: Path, message: str) -> Notice:
+    ((line, _),) = places.locate_all([path])
+    return Notice("doubt", f"Line {line}: {message}", path)
 
 
 def _both_readings(each: Respelling) -> str:

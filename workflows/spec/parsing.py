@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pools.documents.yaml_text import is_large
 from scheduling.errors import InvalidSpec
+from workflows.spec.file_lines import Runs
 from workflows.spec.limits import SpecLimits
 from workflows.spec.reading import PlainText, invalid, read_in_child
 from workflows.spec.template import is_templated, render
@@ -62,10 +63,10 @@ def read_workflow(
             raise InvalidSpec("The text has no variables to set.", faults)
         return _read(text, limits=limits, allow_localpath=allow_localpath)
     rendering = render(text, variables=variables, string_variables=string_variables, limits=limits)
-    spec = _read(rendering.text, limits=limits, allow_localpath=allow_localpath)
+    spec = _read(rendering.text, limits=limits, allow_localpath=allow_localpath, runs=rendering.runs)
     return replace(spec, template=text, warnings=(*rendering.notices, *spec.warnings))
 
 
-def _read(text: str, *, limits: SpecLimits, allow_localpath: bool) -> WorkflowSpec:
-    plain = PlainText(text=text, limits=limits, allow_localpath=allow_localpath)
+def _read(text: str, *, limits: SpecLimits, allow_localpath: bool, runs: Runs = ()) -> WorkflowSpec:
+    plain = PlainText(text=text, limits=limits, allow_localpath=allow_localpath, runs=runs)
     return read_in_child(plain) if is_large(text) else plain.read()

@@ -21,6 +21,7 @@ from scheduling.sentences import first
 from web.children import Exceeded, children
 from web.children.process_pool import ChildFunction
 from workflows.spec.doubts import doubts, with_readings
+from workflows.spec.file_lines import FilePlaces, Runs, file_line
 from workflows.spec.limits import SpecLimits
 from workflows.spec.resolution import Resolver
 from workflows.spec.several_groups import shared_by_groups, topology_of_workflow
@@ -35,19 +36,32 @@ class PlainText:
     text: str
     limits: SpecLimits
     allow_localpath: bool
+    runs: Runs = ()
+
+    def document(self) -> ParsedDocument:
+        """The text as YAML. Raises InvalidSpec with the lines of the file."""
+        try:
+            return parse_document(self.text, limits=self.limits)
+        except InvalidSpec as error:
+            faults = [replace(fault, line=file_line(fault.line or 1, self.runs)) for fault in error.faults]
+            raise InvalidSpec(error.message, faults) from error
+
+    def places(self, document: ParsedDocument) -> LocatedText:
+        return FilePlaces(document, self.runs) if self.runs else document
 
     def read(self) -> WorkflowSpec:
         """The workflow, as far as it can be read. Raises InvalidSpec."""
         limits = self.limits
-        document = parse_document(self.text, limits=limits)
+        document = self.document()
+        places = self.places(document)
         validator = Validator(limits)
         try:
             workflow = validator.workflow(document.data)
         except InvalidSpec as error:
-            raise invalid(with_readings(error.faults, document), document) from error
+            raise invalid(with_readings(error.faults, document), places) from error
         groups, resources = tuple(validator.groups(workflow)), dict(validator.resources(workflow))
         if validator.full:
-            raise invalid(_at_most(with_readings(validator.faults, document), limits), document)
+            raise invalid(_at_most(with_readings(validator.faults, document), limits), places)
         resolver = Resolver(workflow, groups, resources, limits, self.allow_localpath)
         specs = resolver.groups()
         sound = not (validator.faults or resolver.faults)
@@ -62,8 +76,12 @@ class PlainText:
             queue_timeout=resolver.timeout("queue_timeout"),
             rendered=self.text,
             template=None,
-            places=document,
-            warnings=(*resolver.notices(), *notices, *doubts(document, resources.values())),
+            places=places,
+            warnings=(
+                *resolver.notices(),
+                *notices,
+                *doubts(document.respellings, resources.values(), places),
+            ),
             faults=_at_most(with_readings([*validator.faults, *resolver.faults, *faults], document), limits),
         )
 
@@ -90,7 +108,7 @@ def read_job(payload: bytes) -> bytes:
 def locate_job(payload: bytes) -> bytes:
     """The pickled places of paths in a text."""
     plain, paths = pickle.loads(payload)  # noqa: S301 -- made by the service itself
-    return pickle.dumps(parse_document(plain.text, limits=plain.limits).locate_all(paths))
+    return pickle.dumps(plain.places(plain.document()).locate_all(paths))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pools.documents.yaml_text import check_text, parse_document
 from scheduling.errors import Fault, InvalidSpec, Notice
 from workflows.spec.doubts import doubts
+from workflows.spec.file_lines import Runs, numbered, runs_of
 from workflows.spec.limits import SpecLimits
 from workflows.spec.marks import DEFERRED, TemplateMark, marks_of, unreadable
 from workflows.spec.unset import effects_of, removed_text
@@ -47,6 +48,7 @@ class RenderedText:
 
     text: str
     notices: tuple[Notice, ...]
+    runs: Runs
 
 
 def render_job(payload: bytes) -> bytes:
@@ -57,17 +59,19 @@ def render_job(payload: bytes) -> bytes:
     except InvalidSpec as error:
         refusal = {"message": error.message, "faults": [asdict(fault) for fault in error.faults]}
         return REFUSAL + json.dumps(refusal).encode()
-    messages = json.dumps([notice.message for notice in rendering.notices])
-    return b"%b%b\n%b" % (TEXT, messages.encode(), rendering.text.encode(errors="surrogatepass"))
+    head = json.dumps([[notice.message for notice in rendering.notices], rendering.runs])
+    return b"%b%b\n%b" % (TEXT, head.encode(), rendering.text.encode(errors="surrogatepass"))
 
 
 def rendering_of(answer: memoryview) -> RenderedText:
     """What an answer says. Raises InvalidSpec where it is a refusal."""
     try:
         if bytes(answer[:1]) == TEXT:
-            messages, _, text = bytes(answer[1:]).partition(b"\n")
-            notices = tuple(Notice("template", str(message)) for message in json.loads(messages))
-            return RenderedText(str(text, "utf-8", "surrogatepass"), notices)
+            head, _, text = bytes(answer[1:]).partition(b"\n")
+            messages, runs = json.loads(head)
+            notices = tuple(Notice("template", str(message)) for message in messages)
+            pairs = tuple((int(line), int(file_line)) for line, file_line in runs)
+            return RenderedText(str(text, "utf-8", "surrogatepass"), notices, pairs)
         refusal = json.loads(bytes(answer[1:]))
         faults = [
             Fault(**{**fault, "path": tuple(fault["path"]), "allowed": _names(fault["allowed"])})
@@ -117,9 +121,19 @@ def _rendered(template: TemplateText) -> RenderedText:
         raise _too_deep() from error
     if faults:
         raise _refused(faults)
-    rendered = later.put_back(_Run(tree, compiled, marks, values).text(most=limits.size)).lstrip("\n")
+    rendered = later.put_back(_Run(tree, compiled, marks, values).text(most=limits.size))
     effects = effects_of(source, marks, environment, is_set=bool(values))
-    return RenderedText(rendered, (*assignments.notices, *notices, *effects))
+    word = f"osmo{secrets.token_hex(6)}l"
+    with_numbers = later.put_aside(numbered(source, marks, word))
+    try:
+        run = _Run(tree, environment.from_string(with_numbers), marks, values)
+        again = later.put_back(run.text(most=4 * limits.size))
+    except (InvalidSpec, TemplateSyntaxError, RecursionError):
+        again = ""
+    unchanged = re.sub(rf"{word}\d+x", "", again) == rendered
+    text = rendered.lstrip("\n")
+    runs = runs_of(again, word, stripped=len(rendered) - len(text)) if unchanged else ()
+    return RenderedText(text, (*assignments.notices, *notices, *effects), runs)
 
 
 class _Later:
@@ -246,4 +260,4 @@ def _default_values(text: str, *, limits: SpecLimits) -> tuple[dict[str, Any], l
         message = "default-values must be a mapping of variables to values."
         line, column = document.locate(("default-values",))
         raise InvalidSpec(message, [Fault(("default-values",), "type", message, line=line, column=column)])
-    return values, list(doubts(document, ()))
+    return values, list(doubts(document.respellings, (), document))

@@ -205,3 +205,31 @@ def test_a_value_of_a_variable_that_is_read_as_another_gets_a_warning():
 def test_raw_text_that_begins_beside_the_field_keeps_its_first_line():
     spec = parse(script("#!/bin/bash\necho ${#a}{% endraw %}").replace("contents: |", "contents: |{% raw %}"))
     assert spec.groups[0].tasks[0].files[0].contents == "#!/bin/bash\necho ${#a}\n"
+
+
+LOOP = """\
+{% for i in [1, 2] %}
+    - {name: 'a{{ i }}',
+       image: i,
+       command: [c]}
+{% endfor %}
+"""
+MOVED = {
+    "default values above": "default-values:\n  n: 2\n" + HEAD.replace("[bash,", "[bash, {{ n }},"),
+    "a comment of several lines": "{# one\n two #}\n" + HEAD,
+    "a loop": HEAD.replace("tasks:\n", f"tasks:\n{LOOP}"),
+    "lines without whitespace": HEAD.replace("tasks:\n", "tasks:\n    {%- if true %}\n    {%- endif %}\n"),
+    "a statement of several lines": "{% set a =\n 1 %}\n" + HEAD,
+    "raw text": HEAD.replace("/run.sh", "'{% raw %}\n          {{ a }}\n          {% endraw %}'"),
+}
+
+
+@pytest.mark.parametrize("text", MOVED.values(), ids=MOVED)
+def test_lines_of_warnings_and_faults_are_those_of_the_file(text):
+    environment = "      environment: {MODE: 0755}\n"
+    line = (text + environment).splitlines().index(environment.rstrip()) + 1
+    assert any(f"Line {line}: workflow.tasks[" in warning for warning in warnings(text + environment))
+    assert faults(text + environment.replace("MODE", "A b"))[0].line == line
+    assert faults(text + environment.replace("}", "]"))[0].line in {line, line + 1}
+    large = "  # " + "x" * 20_000 + "\n" + environment.replace("MODE", "A b")
+    assert faults(text + large)[0].line == line + 1
