@@ -13,7 +13,7 @@ from typing import Final
 from jinja2 import Environment, TemplateSyntaxError
 
 from scheduling.errors import Fault
-from scheduling.sentences import listing
+from scheduling.sentences import as_sentence, listing
 
 DEFERRED: Final = re.compile(r"\{\{(?:uuid|workflow_id|output|(?:input|host):[^{}\s]+)\}\}")
 """The tokens that are filled in later."""
@@ -69,11 +69,9 @@ class TemplateMark:
 
     def fault(self, reason: str) -> Fault:
         """The refusal of the mark: the characters, what they are to Jinja, and how to keep them as text."""
-        words = "" if self.kind == "comment" else f", {self},"
-        message = (
-            f'"{self.text[:2]}" in line {self.line} begins a Jinja {self.kind}{words} {reason}. {WAY_OUT}'
-        )
-        return Fault((), "template", message, line=self.line, column=self.column)
+        kind = self.kind if self.kind == "comment" else f"{self.kind}, {self},"
+        sentence = as_sentence(f'"{self.text[:2]}" in line {self.line} begins a Jinja {kind} {reason}')
+        return Fault((), "template", f"{sentence} {WAY_OUT}", line=self.line, column=self.column)
 
 
 def unreadable(
@@ -100,6 +98,8 @@ def _reason(mark: TemplateMark, environment: Environment) -> str | None:
     """Why a mark cannot be read by itself; None if it can. A statement may lack its other half."""
     if mark.kind == "comment":
         return None if mark.has_end else 'that never ends with "#}"'
+    if mark.tag == "raw":  # a raw text that has an end is no mark
+        return "that no {% endraw %} follows"
     if mark.has_end and (mark.tag in {"else", "elif"} or mark.tag.startswith("end")):
         return None
     try:
@@ -139,7 +139,7 @@ def marks_of(text: str) -> Iterator[TemplateMark]:
         yield TemplateMark(
             _KINDS[begin[1]], excerpt, start, line, start - text.rfind("\n", 0, start), bool(end)
         )
-        at = end or start + 2
+        at = len(text) if _RAW.match(text, start) else end or start + 2
 
 
 def _passed_over(text: str, start: int) -> int:

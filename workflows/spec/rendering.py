@@ -110,7 +110,8 @@ def _rendered(template: TemplateText) -> RenderedText:
     later = _Later()
     body = later.put_aside(source)
     values = {**defaults, **assignments.values}
-    faults = [] if values else removed_text(source, marks, limits=limits)
+    is_set = bool(assignments.values) or source != text
+    faults = [] if is_set else removed_text(source, marks, limits=limits)
     try:
         tree = environment.parse(body)
         faults += assignments.unknown(names_in(tree, environment) | defaults.keys())
@@ -122,7 +123,7 @@ def _rendered(template: TemplateText) -> RenderedText:
     if faults:
         raise _refused(faults)
     rendered = later.put_back(_Run(tree, compiled, marks, values).text(most=limits.size))
-    effects = effects_of(source, marks, environment, is_set=bool(values))
+    effects = effects_of(source, marks, environment, is_set=is_set)
     word = f"osmo{secrets.token_hex(6)}l"
     with_numbers = later.put_aside(numbered(source, marks, word))
     try:
