@@ -3,6 +3,7 @@
 A list names a few things and counts the rest, so that a message stays short however many there are.
 """
 
+import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -53,6 +54,12 @@ def agree(number: int, singular: str, several: str) -> str:
 def as_sentence(text: str) -> str:
     """The text as a sentence; a scheduler's words come without a full stop."""
     return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def did_you_mean(word: str, words: Sequence[str]) -> str:
+    """`` Did you mean "rack"?``: the word that is most like it; empty if none is."""
+    near = difflib.get_close_matches(word[:63], words, n=1)
+    return f' Did you mean "{near[0]}"?' if near else ""
 
 
 def character(sign: str) -> str:

@@ -7,7 +7,6 @@ one type and one ``waitSeconds``, and a task whose group has a topology of its o
 keys.
 """
 
-import difflib
 import json
 import math
 import re
@@ -15,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from scheduling.errors import Fault, Path, in_order
-from scheduling.sentences import in_seconds, listing, plural
+from scheduling.sentences import did_you_mean, in_seconds, listing, plural
 from scheduling.topology.levels import Level, ranks
 from scheduling.topology.requirements import (
     Gang,
@@ -120,20 +119,14 @@ def _unknown_key(key: str, levels: Sequence[Level], path: Path, *, faults: dict[
         message = f'The pool has no topology key "{key[:63]}".'
         if key in (labels := {level.label: level.key for level in levels}):
             message += f' That is a label: did you mean key "{labels[key]}"?'
-        elif len(faults) < _SUGGESTED and (near := _near(key, keys)):
-            message += f' Did you mean "{near[0]}"?'
+        elif len(faults) < _SUGGESTED:  # a label of another pool may end in a key
+            message += did_you_mean(key, keys) or did_you_mean(key.rpartition("/")[2], keys)
         message += (
             f" Its keys, broadest first: {', '.join(keys)}." if keys else " It has no topology keys at all."
         )
         faults[key] = Fault(path, "unknown_key", message, allowed=keys)
     fault = faults[key]
     return Fault(path, fault.code, fault.message, allowed=fault.allowed)
-
-
-def _near(key: str, keys: Sequence[str]) -> list[str]:
-    """The key that was meant, if one is like it, or like the name in a label of another pool."""
-    words = (key, key.rpartition("/")[2])
-    return [near for word in words for near in difflib.get_close_matches(word[:63], keys, n=1)]
 
 
 def _group_faults(group: str, path: Path) -> Iterator[Fault]:

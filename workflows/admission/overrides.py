@@ -4,23 +4,19 @@ A value is everything after the first ``=``: ``A=b=c`` sets ``A`` to ``b=c`` (OS
 request's values replace those of the spec.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from scheduling.errors import Fault, Path
-from scheduling.kubernetes_syntax import is_label_key, is_label_value
-from workflows.spec.syntax import MAX_LABELS, MAX_QUOTED
+from scheduling.errors import Fault
+from workflows.spec.syntax import MAX_LABELS, MAX_QUOTED, label_faults, variable_fault
 from workflows.spec.workflow_spec import WorkflowSpec
-
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,252}", re.ASCII)
 
 
 def with_overrides(spec: WorkflowSpec, *, labels: Sequence[str], env_vars: Sequence[str]) -> WorkflowSpec:
     """Lay the request's labels and variables over a spec; their faults are added to the spec's."""
-    merged, label_faults = _merged_labels(spec.labels, labels)
-    environment, variable_faults = _environment(env_vars)
-    faults = (*label_faults, *variable_faults, *spec.faults)
+    merged, of_labels = _merged_labels(spec.labels, labels)
+    environment, of_variables = _environment(env_vars)
+    faults = (*of_labels, *of_variables, *spec.faults)
     return replace(spec, labels=merged, environment=environment, faults=faults)
 
 
@@ -28,7 +24,7 @@ def _merged_labels(own: Mapping[str, str], labels: Sequence[str]) -> tuple[dict[
     """The spec's labels with those of the request over them."""
     pairs, faults = _pairs(labels, parameter="label", example="team=vision")
     for index, (key, value) in pairs.items():
-        faults += _label_faults(key, value, ("label", index))
+        faults += [Fault(("label", index), "label", message) for _, message in label_faults({key: value})]
     merged = {**own, **dict(pairs.values())}
     if len(merged) > MAX_LABELS:
         message = (
@@ -39,29 +35,12 @@ def _merged_labels(own: Mapping[str, str], labels: Sequence[str]) -> tuple[dict[
     return merged, faults
 
 
-def _label_faults(key: str, value: str, path: Path) -> list[Fault]:
-    faults = []
-    if not is_label_key(key):
-        message = f"{key[:MAX_QUOTED]!a} is not a Kubernetes label key."
-        faults.append(Fault(path, "invalid_label", message, allowed=("team", "example.com/team")))
-    if not (value and is_label_value(value)):
-        message = (
-            f"{value[:MAX_QUOTED]!a} is not a label value. Such a value has 1 to 63 letters, digits, '-', "
-            "'_' and '.', and begins and ends with a letter or digit."
-        )
-        faults.append(Fault(path, "invalid_label_value", message))
-    return faults
-
-
 def _environment(env_vars: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:
     """Environment variables of the request."""
     pairs, faults = _pairs(env_vars, parameter="env_vars", example="MODE=fast")
     for index, (name, _) in pairs.items():
-        if not _VARIABLE.fullmatch(name):
-            message = f"{name[:MAX_QUOTED]!a} is not a name of an environment variable."
-            faults.append(
-                Fault(("env_vars", index), "invalid_variable", message, allowed=(_VARIABLE.pattern,))
-            )
+        if message := variable_fault(name):
+            faults.append(Fault(("env_vars", index), "variable", message))
     return dict(pairs.values()), faults
 
 

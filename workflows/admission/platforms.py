@@ -1,12 +1,11 @@
 """The platform of a task, and what that platform allows."""
 
-import difflib
 import posixpath
 from collections.abc import Iterator
 
 from scheduling import names
 from scheduling.errors import Fault, Notice, Path
-from scheduling.sentences import listing
+from scheduling.sentences import did_you_mean, listing
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts
 from workflows.spec.workflow_spec import Resource, TaskSpec
 
@@ -26,9 +25,7 @@ def platform_of(resource: Resource, facts: PoolFacts) -> PlatformFacts | Fault:
             f"one of {listing(platforms)}."
         )
         return Fault(path, "platform_needed", message, allowed=platforms)
-    near = difflib.get_close_matches(name[:63], platforms, n=1)
-    message = f'Pool "{facts.terms.pool}" has no platform "{name[:63]}".'
-    message += f' Did you mean "{near[0]}"?' if near else ""
+    message = f'Pool "{facts.terms.pool}" has no platform "{name[:63]}".{did_you_mean(name, platforms)}'
     message += (
         f" Its platforms are {listing(platforms)}." if platforms else " It has none: leave platform out."
     )

@@ -5,7 +5,6 @@ document as it was written: ``validation`` checks the document against them piec
 resolves the references between them and builds the values.
 """
 
-import difflib
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -16,6 +15,7 @@ from pools.documents.reading import FlagOrAuto
 from pools.values.durations import parse_duration
 from pools.values.recovery import MOST_AVOIDED
 from scheduling.errors import Fault, Path
+from scheduling.sentences import did_you_mean
 from web.rest.expectations import EXPECTATIONS
 from workflows.spec.syntax import quoted
 
@@ -271,8 +271,7 @@ def _unknown_field(inside: Path, *, model: type[GrammarModel], path: Path) -> Fa
     if parent is RootModel and name == "resources":
         hint = " It belongs under workflow."
     else:
-        near = difflib.get_close_matches(name[:63], allowed, n=1)
-        hint = f' Did you mean "{near[0]}"?' if near else ""
+        hint = did_you_mean(name, allowed)
     return Fault(path, "unknown_field", f"There is no field {quoted(name)} here.{hint}", allowed=allowed)
 
 

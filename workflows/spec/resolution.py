@@ -6,7 +6,6 @@ size.
 """
 
 import base64
-import difflib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from pools.values.exit_codes import exit_codes
 from pools.values.images import image_fault
 from pools.values.recovery_words import RecoveryWords, read_words
 from scheduling.errors import Fault, Notice, Path
+from scheduling.sentences import did_you_mean
 from scheduling.topology.requirements import Requirement
 from workflows.spec import syntax
 from workflows.spec.grammar import (
@@ -124,8 +124,7 @@ class Resolver:
         hint = ""
         if self._suggested < SUGGESTIONS:
             self._suggested += 1
-            near = difflib.get_close_matches(name[: syntax.MAX_NAME], list(islice(names, 1000)), n=1)
-            hint = f' Did you mean "{near[0]}"?' if near else ""
+            hint = did_you_mean(name, list(islice(names, 1000)))
         if kind == "resource" and name == "default":
             hint = " Name an entry of `resources` with `resource:`, or add an entry called default."
         message = f"There is no {kind} {syntax.quoted(name)}.{hint}"

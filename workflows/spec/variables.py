@@ -1,6 +1,5 @@
 """The variables of a template: those that a request sets as ``name=value``, and those that it needs."""
 
-import difflib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -8,7 +7,7 @@ from typing import Any, Self
 from jinja2 import Environment, meta, nodes
 
 from scheduling.errors import Fault, InvalidSpec, Notice
-from scheduling.sentences import listing
+from scheduling.sentences import did_you_mean, listing
 
 MOST_NAMES = 100
 """Names that a fault lists, or that are reported."""
@@ -70,18 +69,15 @@ def no_value(name: str, values: Mapping[str, Any]) -> str:
     """What is wrong with the use of a variable without a value, with the name that was meant."""
     if name in _LATER:
         return f"that is filled in later and must be written without spaces: {{{{{name}}}}}"
-    near = difflib.get_close_matches(name[:63], sorted(str(key) for key in values)[:MOST_NAMES], n=1)
-    hint = f'. Did you mean "{near[0]}"' if near else ""
+    hint = did_you_mean(name, sorted(map(str, values))[:MOST_NAMES])
     ways = f"--set {name[:63]}=... or default-values give it one"
-    return f'whose variable "{name[:63]}" has no value; {ways}{hint}'
+    return f'whose variable "{name[:63]}" has no value; {ways}.{hint}'
 
 
 def _no_variable(name: str, names: Sequence[str]) -> str:
     if not names:
         return f'There is no variable "{name[:63]}" to set: the text has no variables.'
-    near = difflib.get_close_matches(name[:63], names, n=1)
-    hint = f' Did you mean "{near[0]}"?' if near else ""
-    return f'The template has no variable "{name[:63]}".{hint}'
+    return f'The template has no variable "{name[:63]}".{did_you_mean(name, names)}'
 
 
 def _as_number(name: str, text: str, number: object) -> Notice:
