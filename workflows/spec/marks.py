@@ -144,7 +144,7 @@ def marks_of(text: str) -> Iterator[TemplateMark]:
 
 def _passed_over(text: str, start: int) -> int:
     """Where the raw text or the token for later ends that begins at ``start``; 0 if neither does."""
-    if later := DEFERRED.match(text, start):
+    if later := DEFERRED.match(text, start) or DEFERRED.match(text, start + 1):  # also in {{{uuid}}}
         return later.end()
     if begin := _RAW.match(text, start):
         end = _END_OF_RAW.search(text, begin.end())

@@ -117,24 +117,30 @@ def _rendered(template: TemplateText) -> RenderedText:
         faults += assignments.unknown(names_in(tree, environment) | defaults.keys())
         compiled = environment.from_string(body)
     except TemplateSyntaxError as error:
-        faults += unreadable(marks, error, environment)
+        faults += unreadable(marks, error, environment) or refused(_reason(error), line=error.lineno).faults
     except RecursionError as error:
         raise _too_deep() from error
     if faults:
         raise _refused(faults)
-    rendered = later.put_back(_Run(tree, compiled, marks, values).text(most=limits.size))
-    effects = effects_of(source, marks, environment, is_set=is_set)
-    word = f"osmo{secrets.token_hex(6)}l"
-    with_numbers = later.put_aside(numbered(source, marks, word))
-    try:
-        run = _Run(tree, environment.from_string(with_numbers), marks, values)
-        again = later.put_back(run.text(most=4 * limits.size))
-    except (InvalidSpec, TemplateSyntaxError, RecursionError):
-        again = ""
-    unchanged = re.sub(rf"{word}\d+x", "", again) == rendered
+    run = _Run(tree, compiled, marks, values)
+    rendered = later.put_back(run.text(most=limits.size))
     text = rendered.lstrip("\n")
+    again, word = _with_numbers(source, run, later, most=4 * limits.size)
+    unchanged = re.sub(rf"{word}\d+x", "", again) == rendered
     runs = runs_of(again, word, stripped=len(rendered) - len(text)) if unchanged else ()
+    effects = effects_of(source, marks, environment, is_set=is_set)
     return RenderedText(text, (*assignments.notices, *notices, *effects), runs)
+
+
+def _with_numbers(source: str, run: "_Run", later: "_Later", *, most: int) -> tuple[str, str]:
+    """The rendering with the lines' numbers, and the word before each; an empty one if that fails."""
+    word = f"osmo{secrets.token_hex(6)}l"
+    body = later.put_aside(numbered(source, run.marks, word))
+    try:
+        compiled = run.compiled.environment.from_string(body)
+        return later.put_back(replace(run, compiled=compiled).text(most=most)), word
+    except (InvalidSpec, TemplateSyntaxError, RecursionError):
+        return "", word
 
 
 class _Later:

@@ -59,6 +59,7 @@ BROKEN = {
     "a program of awk": ("awk '{# one\n{n++}'", 18, "comment that never ends"),
     "an expression that fails": ("echo {{ 1 // 0 }}", 18, "that fails: integer division or modulo by zero"),
     "a loop without end": ("{% for a in [1] %}", 13, "that nothing ends: Unexpected end of template"),
+    "a block without an end": ("{% set a|replace('=', '') %}", 13, "Unexpected end of template"),
     "raw text without an end": ("{% raw %} ${#a}", 13, '"{% raw %}", that no {% endraw %} follows'),
     "an end without a loop": ("{% endfor %}", 13, "that cannot be read: Encountered unknown tag 'endfor'"),
 }  # fmt: skip
@@ -149,11 +150,12 @@ def test_a_warning_names_the_first_marks_and_counts_the_others():
 
 
 def test_raw_text_tokens_for_later_and_base64_are_left_alone():
-    text = "{% raw %}${#a[@]}\n{{.Names}} {# x #}{% endraw %}\n{{uuid}} {{host:one}}"
+    text = "{% raw %}${#a[@]}\n{{.Names}} {# x #}{% endraw %}\n{{uuid}} {{host:one}} {{{uuid}}}"
     spec = parse(script(text))
     assert [notice.message for notice in spec.warnings] == []
     assert (
-        spec.groups[0].tasks[0].files[0].contents == "${#a[@]}\n{{.Names}} {# x #}\n{{uuid}} {{host:one}}\n"
+        spec.groups[0].tasks[0].files[0].contents
+        == "${#a[@]}\n{{.Names}} {# x #}\n{{uuid}} {{host:one}} {{{uuid}}}\n"
     )
 
 
