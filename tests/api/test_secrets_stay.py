@@ -133,7 +133,8 @@ HOLDING = {
 SPEC = alone(**HOLDING)
 PLAIN = text(SPEC)
 SENT = {
-    "a workflow that is accepted": (PLAIN, 200),
+    "a workflow that is accepted": (PLAIN + "# {{ v|length }}\n", 200),
+    "a variable that the text does not have": (PLAIN, 400),
     "a fault beside it": (text(SPEC | {"resources": {"default": {"gpu": "x"}}}), 400),
     "a field that nobody knows beside it": (text(SPEC | {"unknown": 1}), 400),
     "a resource that nobody knows": (text(alone(**HOLDING, resource="no")), 400),

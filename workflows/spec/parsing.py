@@ -59,9 +59,11 @@ def read_workflow(
     """
     if rendered_before or not is_templated(text):
         faults = [] if rendered_before else Assignments.of(variables, string_variables).unknown(())
-        if faults:
-            raise InvalidSpec("The text has no variables to set.", faults)
-        return _read(text, limits=limits, allow_localpath=allow_localpath)
+        try:
+            spec = _read(text, limits=limits, allow_localpath=allow_localpath)
+        except InvalidSpec as error:
+            raise InvalidSpec(error.message, [*faults, *error.faults]) from error
+        return replace(spec, faults=(*faults, *spec.faults)) if faults else spec
     rendering = render(text, variables=variables, string_variables=string_variables, limits=limits)
     spec = _read(rendering.text, limits=limits, allow_localpath=allow_localpath, runs=rendering.runs)
     return replace(spec, template=text, warnings=(*rendering.notices, *spec.warnings))

@@ -173,7 +173,7 @@ UNKNOWN = {
 def test_a_variable_that_the_template_does_not_have_is_refused(line, values, want, source):
     text = HEAD.replace("name: train", line)
     default = "default-values: {image: 1}\n" if "{{ image" in text or "[image" in text else ""
-    (fault,) = faults(default + text, **{source: values})
+    fault, *_ = faults(default + text, **{source: values})
     assert fault.path == (f"set_{source}", 0)
     assert want in fault.message
 
@@ -240,3 +240,10 @@ def test_lines_of_warnings_and_faults_are_those_of_the_file(text):
     assert faults(text + environment.replace("}", "]"))[0].line in {line, line + 1}
     large = "  # " + "x" * 20_000 + "\n" + environment.replace("MODE", "A b")
     assert faults(text + large)[0].line == line + 1
+
+
+def test_a_variable_too_many_is_reported_beside_the_faults_of_the_document():
+    for wrong in ("    - {name: 9}\n", "      files: {\n"):
+        paths = {fault.path for fault in faults(HEAD + wrong, variables=["a=1"])}
+        assert ("set_variables", 0) in paths
+        assert len(paths) > 1
