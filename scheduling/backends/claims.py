@@ -19,7 +19,7 @@ class PluginMessage(StrEnum):
 
 
 CLAIMS_IN_USE = re.compile(r"cannot allocate (?:all claims|(?:all )?DRA claims on node)")
-NOT_ENOUGH_RESOURCES = re.compile(r"didn't have enough resources?: (?P<what>[^,.\n]+)")
+NOT_ENOUGH_RESOURCES = re.compile(r"didn't have enough resources?: (?P<what>(?:[^,.\n]|\.(?=\w))+)")
 
 _PATTERNS = (
     (CLAIMS_IN_USE, PluginMessage.CLAIMS_IN_USE),

@@ -90,6 +90,12 @@ TEXTS = (
         "Not enough free memory on the nodes these tasks may use.",
     ),
     _w(
+        "too few devices of a name with dots",
+        NODES + "4 node(s) didn't have enough resources: nvidia.com/mig-1g.10gb.",
+        "NotEnoughRoom",
+        "Not enough free nvidia.com/mig-1g.10gb on the nodes these tasks may use.",
+    ),
+    _w(
         "a domain's sum is too small",
         "node-group(s) didn't have enough resources: CPU cores",
         "NotEnoughRoom",
