@@ -55,7 +55,11 @@ class Demand:
         for key, value in self.selector:
             if node.labels.get(key) != value:
                 return False
-        return not node.taints or all(self._tolerates(taint) for taint in node.taints)
+        return not node.taints or not self.untolerated(node)
+
+    def untolerated(self, node: FitNode) -> list[Mapping[str, str]]:
+        """The node's taints that keep the pod off it."""
+        return [taint for taint in node.taints if not self._tolerates(taint)]
 
     def _excludes(self, node: FitNode) -> bool:
         return bool(self.excluded) and node.labels.get(HOSTNAME_LABEL, node.name) in self.excluded

@@ -21,6 +21,7 @@ from scheduling.fit.contention import UNKNOWN_CONTENTION, Contention
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand, SetDemand
 from scheduling.fit.greedy import ONE_GPU, Placer, holds
+from scheduling.fit.misfits import Misfit, misfit
 from scheduling.fit.node_index import times
 from scheduling.fit.order import is_placed_in_any_order
 from scheduling.fit.order import regions as regions_of
@@ -156,6 +157,9 @@ class Verdict:
     room_empty: int = 0
     """The same on empty, open nodes."""
 
+    misfit: Misfit | None = None
+    """Of NEVER: the tasks that fit on no node, or on none beside the others."""
+
     quota: QuotaVerdict = NO_QUEUES
     """Whether the gang's queues admit it."""
 
@@ -223,7 +227,7 @@ def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
         room_empty=empty.room(demand.measure, POOL),
     )
     if ever is Possible.NO:
-        return verdict
+        return replace(verdict, misfit=misfit(empty, last))
     return replace(
         verdict,
         answer=Answer.NOT_NOW,

@@ -97,6 +97,9 @@ class Why(StrEnum):
 _ROOM = {Why.TOPOLOGY, Why.CAPACITY, Why.NODES}
 """One cause: room is missing, in a domain or on nodes, some of which are closed perhaps."""
 
+_EVERYWHERE = {Why.CAPACITY, Why.QUOTA}
+"""Causes that nodes without labels, which are full as well or in the same queue, do not change."""
+
 _BEFORE_ROOM = {Why.POD, Why.NOT_SERVED}
 """Causes that no room cures."""
 
@@ -401,7 +404,7 @@ def _of_placement(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBa
     texts = [] if is_complete else _messages(cause)
     if not reasons and not obstacle:
         why, texts = Why.SILENT, ["The scheduler has not placed it yet and has given no reason."]
-    hidden = uncovered(group.coverage) if group.coverage else ()
+    hidden = uncovered(group.coverage) if group.coverage and why not in _EVERYWHERE else ()
     left_out = "" if is_complete or why == Why.QUOTA else _left_out(group, waiting, scheduler)
     return Reason(why, " ".join(filter(None, [obstacle, *texts, left_out, *hidden])), evidence)
 
@@ -423,7 +426,8 @@ def of_one_cause(reasons: Sequence[WaitingReason], meanings: Mapping[str, Meanin
     """The reasons of the first known cause: two causes in one sentence contradict each other.
 
     While pods are missing, a scheduler does not judge room, so its reason on room is an earlier one. Of
-    several counts of missing pods the first is the current one.
+    several counts of missing pods the first is the current one. Closed nodes are the cause only where nothing
+    else lacks room: a scheduler counts them whenever it finds none.
     """
     recognised = [reason for reason in reasons if _kind(reason, meanings) != Why.SCHEDULER]
     first = next(
@@ -435,8 +439,10 @@ def of_one_cause(reasons: Sequence[WaitingReason], meanings: Mapping[str, Meanin
     kind = _kind(first, meanings)
     if kind == Why.PODS:
         return [first]
-    cause = _ROOM if kind in _ROOM else {kind}
-    return [reason for reason in reasons if _kind(reason, meanings) in cause]
+    if kind not in _ROOM:
+        return [reason for reason in reasons if _kind(reason, meanings) == kind]
+    room = [reason for reason in reasons if _kind(reason, meanings) in _ROOM]
+    return [reason for reason in room if _kind(reason, meanings) != Why.NODES] or room
 
 
 def _messages(cause: Sequence[WaitingReason]) -> list[str]:

@@ -290,8 +290,14 @@ def test_a_reason_that_no_room_cures_is_stated_before_a_lack_of_room():
     of_room = WaitingReason("TopologyNotSatisfied", "No rack has room.")
     of_pod = WaitingReason("VolumeMissing", "A claim does not exist.")
     assert of_one_cause([of_room, of_pod], KAI.texts.meanings) == [of_pod]
+
+
+def test_closed_nodes_are_the_cause_only_where_nothing_else_lacks_room():
+    """KAI counts them in every message, on a full pool too."""
+    of_room = WaitingReason("NotEnoughRoom", "Not enough free GPUs.")
     closed = WaitingReason("NodesClosed", "Nodes are cordoned.")
-    assert of_one_cause([of_room, closed], KAI.texts.meanings) == [of_room, closed]
+    assert of_one_cause([closed, of_room], KAI.texts.meanings) == [of_room]
+    assert of_one_cause([closed], KAI.texts.meanings) == [closed]
 
 
 PREPARING = "Failed to prepare dynamic resources: "

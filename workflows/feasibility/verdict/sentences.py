@@ -14,6 +14,7 @@ from scheduling.queues.queue_state import QueueShortage
 from scheduling.sentences import agree, count_of, in_seconds, listing, plain_listing
 from scheduling.topology.levels import DomainPath
 from workflows.feasibility.capacity.node_snapshot import ObservedNodes
+from workflows.feasibility.verdict.misfit_sentences import amount_of, misfit_sentence
 
 ANOTHER_WORKFLOW = "another workflow"
 """The name that stands for a workflow that the reader may not list."""
@@ -107,7 +108,7 @@ def quota_sentence(verdict: Verdict) -> str:
 
 def bound_sentence(shortage: QueueShortage) -> str:
     """A bound, and the room in it, as in ``the namespace's quota "team" has room for 8 of 16 GPUs``."""
-    words = partial(_amount, shortage.resource)
+    words = partial(amount_of, shortage.resource)
     is_of_namespace = shortage.bound == "namespace"
     owner = "the namespace's quota" if is_of_namespace else "queue"
     if is_of_namespace and not shortage.is_lasting:
@@ -120,20 +121,6 @@ def bound_sentence(shortage: QueueShortage) -> str:
     if not shortage.is_lasting:
         text += f", {words(shortage.used)} of them are in use,"
     return f"{text} and the group asks for {words(shortage.requested)}."
-
-
-def _amount(resource: str, amount: float) -> str:
-    match resource:
-        case "gpu":
-            return f"{amount:g} {'GPU' if amount == 1 else 'GPUs'}"
-        case "cpu":
-            return f"{amount / 1000:g} cores"
-        case "pods":
-            return count_of(int(amount), "pod")
-        case "storage":
-            return f"{amount / 2**30:.4g} GiB of storage"
-        case _:
-            return f"{amount / 2**30:.4g} GiB of memory"
 
 
 def no_nodes_reason(observed: ObservedNodes, *, reached: bool) -> str:
@@ -211,6 +198,8 @@ def _apart(verdict: Verdict) -> str:
 
 
 def _never(verdict: Verdict) -> str:
+    if verdict.misfit is not None:
+        return misfit_sentence(verdict.misfit)
     too_large = [entry for entry in verdict.sets if not entry.fit_empty]
     if not too_large:
         return (
@@ -237,8 +226,9 @@ def _too_large(entry: SetVerdict) -> str:
 def _not_now(verdict: Verdict) -> str:
     blocked = verdict.blocked
     if not blocked:
+        parts = "each set has" if len(verdict.sets) > 1 else "each size of its tasks has"
         text = (
-            "each set has room alone, but not all of them together: the scheduler places "
+            f"{parts} room alone, but not all of them together: the scheduler places "
             f"{count_of(verdict.most_placed, 'task')} before it gives up."
         )
         if verdict.another_order:

@@ -1,0 +1,83 @@
+"""Sentences about tasks that have no place on any node, with the numbers of both."""
+
+from collections.abc import Mapping
+
+from scheduling.fit.misfits import Apart, Misfit, NotSelected, Tainted, TooLarge
+from scheduling.sentences import agree, count_of, listing, plain_listing
+
+MOST_NAMED = 3
+MOST_DIGITS = 10_000
+
+
+def misfit_sentence(misfit: Misfit) -> str:
+    match misfit:
+        case TooLarge():
+            return f"{_subject(misfit)} asks for {_too_large(misfit)}."
+        case Tainted():
+            return _tainted(misfit)
+        case NotSelected(excluded=excluded) if excluded:
+            nodes = "the node" if excluded == 1 else f"all {excluded} nodes"
+            return f"{_subject(misfit)} excludes {nodes} of its platform."
+        case NotSelected(selector=selector):
+            labels = plain_listing([f"{key}={value}" for key, value in selector.items()], limit=MOST_NAMED)
+            return f"{_subject(misfit)} selects nodes with {labels}, and no known node carries that."
+        case Apart():
+            return (
+                f"{_subject(misfit)} asks for {_together(misfit.amounts)} and has room in {misfit.key} "
+                f"{_path(misfit.place)}, where the others have none, which have room in {misfit.key} "
+                f"{_path(misfit.other_place)}; all of them must share one {misfit.key}."
+            )
+    raise TypeError(misfit)
+
+
+def _subject(misfit: Misfit) -> str:
+    number = len(misfit.tasks)
+    if number == misfit.of:
+        return "its task" if number == 1 else "each of its tasks"
+    names = listing(misfit.tasks, limit=MOST_NAMED)
+    return f"task {names}" if number == 1 else f"each of {count_of(number, 'task')} ({names})"
+
+
+def _too_large(misfit: TooLarge) -> str:
+    if not misfit.amounts:
+        return f"{_together(misfit.together)}, and no node has all of that"
+    texts = []
+    for resource, (asked, most) in misfit.amounts.items():
+        node = f"the largest node has {amount_of(resource, most)}" if most else "no node has any"
+        texts.append(f"{amount_of(resource, asked)}, and {node}")
+    return "; it asks for ".join(texts)
+
+
+def _together(amounts: Mapping[str, int]) -> str:
+    shown = [amount_of(name, amount) for name, amount in amounts.items() if name not in {"pods", "channels"}]
+    return plain_listing(shown, limit=len(shown))
+
+
+def _tainted(misfit: Tainted) -> str:
+    nodes = "the node" if misfit.nodes == 1 else f"all {misfit.nodes} nodes"
+    taints = plain_listing([f"{t} ({number})" for t, number in misfit.taints.items()], limit=MOST_NAMED)
+    carry = agree(misfit.nodes, "carries", "carry")
+    return f"{nodes} that {_subject(misfit)} may use {carry} taints that it does not tolerate: {taints}."
+
+
+def _path(path: tuple[str, ...]) -> str:
+    return f'"{"/".join(path)}"'
+
+
+def amount_of(resource: str, amount: float) -> str:
+    match resource:
+        case "gpu":
+            return f"{amount:g} {'GPU' if amount == 1 else 'GPUs'}"
+        case "cpu":
+            return f"{amount / 1000:g} cores"
+        case "pods":
+            return count_of(int(amount), "pod")
+        case "storage":
+            return f"{_gib(amount)} of storage"
+        case _:
+            return f"{_gib(amount)} of memory"
+
+
+def _gib(amount: float) -> str:
+    number = amount / 2**30
+    return f"{number:.4g} GiB" if number < MOST_DIGITS else f"{number:.0f} GiB"
