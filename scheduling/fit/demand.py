@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scheduling.fit.snapshot import FitNode, ResourceVector
-from scheduling.topology.levels import HOSTNAME_LABEL
+from scheduling.topology.levels import HOSTNAME_LABEL, NO_CLIQUE
 
 _BARRING = frozenset({"NoSchedule", "NoExecute"})
 
@@ -24,6 +24,9 @@ class Demand:
     excluded: frozenset[str] = frozenset()
     """Nodes by their label kubernetes.io/hostname."""
 
+    clique: str = ""
+    """The label of the NVLink clique that it requires: it keeps off nodes whose value means none."""
+
     others: frozenset[str] = frozenset()
     ignores_closed: bool = False
     avoids_held: bool = False
@@ -36,11 +39,12 @@ class Demand:
         selector: Mapping[str, str] | None = None,
         tolerations: Sequence[Mapping[str, object]] = (),
         excluded: Sequence[str] = (),
+        clique: str = "",
         others: Iterable[str] = (),
     ) -> "Demand":
         plain = tuple(tuple(sorted((k, str(v)) for k, v in toleration.items())) for toleration in tolerations)
         selection = tuple(sorted((selector or {}).items()))
-        return cls(amounts, selection, plain, frozenset(excluded), frozenset(others))
+        return cls(amounts, selection, plain, frozenset(excluded), clique, frozenset(others))
 
     def on_nodes_with(self, labels: Mapping[str, str]) -> "Demand":
         """The same demand on nodes that carry these labels, too."""
@@ -62,6 +66,8 @@ class Demand:
         return [taint for taint in node.taints if not self._tolerates(taint)]
 
     def _excludes(self, node: FitNode) -> bool:
+        if self.clique and node.labels.get(self.clique) in NO_CLIQUE:
+            return True
         return bool(self.excluded) and node.labels.get(HOSTNAME_LABEL, node.name) in self.excluded
 
     def _tolerates(self, taint: Mapping[str, str]) -> bool:

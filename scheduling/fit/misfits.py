@@ -12,6 +12,7 @@ from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.order import regions
 from scheduling.fit.snapshot import RESOURCES, FitNode
+from scheduling.topology.levels import NO_CLIQUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,14 @@ class NotSelected(Misfit):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutClique(Misfit):
+    """The tasks require an NVLink clique, and all nodes carry a value of its label that means none."""
+
+    label: str
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Apart(Misfit):
     """Tasks of a set that must share one domain of ``key``, and have room only where the others have none."""
 
@@ -74,7 +83,10 @@ def misfit(empty: Board, gang: GangDemand) -> Misfit | None:
 
 def _nowhere(nodes: Sequence[FitNode], kind: Demand, tasks: tuple[str, ...], *, of: int) -> Misfit:
     bare = replace(kind, tolerations=_ALL)
-    selected = [node for node in nodes if replace(bare, excluded=frozenset()).may_use(node)]
+    anywhere = replace(bare, excluded=frozenset(), clique="")
+    selected = [node for node in nodes if anywhere.may_use(node)]
+    if kind.clique and selected and all(node.labels.get(kind.clique) in NO_CLIQUE for node in selected):
+        return WithoutClique(label=kind.clique, nodes=len(selected), tasks=tasks, of=of)
     allowed = [node for node in selected if bare.may_use(node)]
     usable = [node for node in allowed if kind.may_use(node)]
     if usable:

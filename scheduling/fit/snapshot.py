@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from scheduling.topology.levels import Levels, domain_of
+from scheduling.topology.levels import DomainPath, Levels, domain_of, lacks_clique
 
 RESOURCES = ("gpu", "cpu", "memory", "storage", "pods", "channels")
 """The entries of ``Amounts``, in this order; cpu in thousandths of a core, memory and storage in bytes."""
@@ -165,7 +165,7 @@ class Snapshot:
         rows = tuple(sorted(nodes, key=lambda node: node.name))
         by_level: list[dict[tuple[str, ...], list[int]]] = [defaultdict(list) for _ in levels]
         for index, node in enumerate(rows):
-            values = domain_of(node.labels, levels)
+            values = _domains_of(node, levels)
             for rank, value in enumerate(values):
                 if value is None:
                     if paths:
@@ -265,6 +265,17 @@ class Snapshot:
             empty = replace(self, nodes=tuple(_emptied(node) for node in self.nodes))
             self.derived[Snapshot] = empty
         return empty
+
+
+def _domains_of(node: FitNode, levels: Levels) -> DomainPath:
+    """The node's domains; one of no NVLink clique is alone in its own, since its scheduler sees a label."""
+    values = domain_of(node.labels, levels)
+    if None not in values:
+        return values
+    return tuple(
+        node.name if lacks_clique(node.labels.get(level.label), level) else value
+        for level, value in zip(levels, values, strict=True)
+    )
 
 
 _PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")

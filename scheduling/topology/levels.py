@@ -19,6 +19,18 @@ CLIQUE_LABELS = frozenset({"nvidia.com/gpu.clique", "nvidia.com/gpu-clique"})
 CLIQUE_LABEL = "nvidia.com/gpu.clique"
 """The label GPU feature discovery sets; the one to offer."""
 
+NO_CLIQUE = (
+    "",
+    "00000000-0000-0000-0000-000000000000",
+    "00000000-0000-0000-0000-000000000000.0",
+    "N/A",
+    "NA",
+    "None",
+    "none",
+    "unknown",
+)
+"""Values of a clique label that mean none; GPU feature discovery writes zeros for NVLink within a node."""
+
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 MAX_LEVELS = 16
 MAX_KEY = 63
@@ -123,5 +135,14 @@ def check_look_alikes(levels: Sequence[Level], node_labels: Collection[str], *, 
 
 
 def domain_of(labels: Mapping[str, str], levels: Sequence[Level]) -> DomainPath:
-    """The place of a node with these labels."""
-    return tuple(labels.get(level.label) for level in levels)
+    """The place of a node with these labels; a node of no NVLink clique has none at that level."""
+    return tuple(
+        None if lacks_clique(value, level) else value
+        for level in levels
+        for value in (labels.get(level.label),)
+    )
+
+
+def lacks_clique(value: str | None, level: Level) -> bool:
+    """Whether this is a clique label's value of a node that is in no NVLink clique."""
+    return value in NO_CLIQUE and level.label in CLIQUE_LABELS

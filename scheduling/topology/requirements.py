@@ -12,10 +12,11 @@ layer of its own in the tree, which would give the same set two identities.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scheduling.errors import Path
+from scheduling.topology.levels import Level, clique_rank
 
 Pair = tuple[str, str]
 """A key and a group's name."""
@@ -48,6 +49,14 @@ class Requirement:
     def required_for(self) -> float:
         """Seconds for which this is applied as required: infinite, ``wait_seconds``, or 0."""
         return math.inf if self.required else self.wait_seconds or 0.0
+
+
+def required_clique(requirements: Iterable[Requirement], levels: Sequence[Level]) -> str:
+    """The label of the NVLink clique that a task requires; empty: it requires none."""
+    rank = clique_rank(levels)
+    if rank is None or not any(each.required and each.key == levels[rank].key for each in requirements):
+        return ""
+    return levels[rank].label
 
 
 @dataclass(frozen=True, slots=True)

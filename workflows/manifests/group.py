@@ -13,7 +13,9 @@ from scheduling import names
 from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from scheduling.gang import pins, set_order
-from scheduling.topology.levels import HOSTNAME_LABEL
+from scheduling.kubernetes_syntax import is_label_value
+from scheduling.topology.levels import HOSTNAME_LABEL, NO_CLIQUE
+from scheduling.topology.requirements import required_clique
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod import PodFrame, render_pod
@@ -140,6 +142,8 @@ class Renderer:
         if self.values.left_out:
             elsewhere = {"key": HOSTNAME_LABEL, "operator": "NotIn", "values": [*self.values.left_out]}
             specs = {shape: on_nodes_with(spec, [elsewhere]) for shape, spec in specs.items()}
+        cliques = {shape_of(task.placement): off for task in tasks if (off := self._off_cliques(task))}
+        specs |= {shape: on_nodes_with(specs[shape], off) for shape, off in cliques.items()}
         gpus = self.values.placement.gpus_beside_claims(task.placement for task in tasks)
         return {
             shape: for_a_claim(spec, gpus=gpus[shape]) if shape in gpus else spec
@@ -163,12 +167,23 @@ class Renderer:
         if parts.labels_present:
             expressions = [{"key": label, "operator": "Exists"} for label in parts.labels_present]
             pod["spec"] = on_nodes_with(pod["spec"], expressions)
+        if off := self._off_cliques(task):
+            pod["spec"] = on_nodes_with(pod["spec"], off)
         if self.values.pins:
             pod["metadata"]["labels"][PINNED_SETS_ANNOTATION] = pins.digest_of(self.values.pins)
         if (barrier := self.values.placement.start_barrier) is not None and self._peers is not None:
             peers, domain = self._peers, service_domain(self.values)
             add_barrier(pod, barrier, domain=domain, peers=peers, ended=self.ended_text(ended))
         return pod
+
+    def _off_cliques(self, task: TaskTry) -> list[Manifest]:
+        """What keeps a task that requires a clique off nodes whose label means none.
+
+        The scheduler would take all of them for one clique.
+        """
+        label = required_clique(task.placement.requirements, self.values.placement.terms.levels)
+        values = [value for value in NO_CLIQUE if is_label_value(value)]
+        return [{"key": label, "operator": "NotIn", "values": values}] if label else []
 
     def ended_text(self, ended: Collection[str]) -> str:
         """The annotation by which start barriers learn which of the group's tasks have ended."""

@@ -22,6 +22,7 @@ from scheduling.gang.stages import at_stage, stage_begins
 from scheduling.gang.tree import build_tree, grow
 from scheduling.kubernetes_syntax import GPU
 from scheduling.topology.levels import Levels
+from scheduling.topology.requirements import required_clique
 from workflows.feasibility.capacity.known_nodes import AMOUNTS, node_table, selected_nodes
 from workflows.feasibility.capacity.known_usage import NO_USAGE, ClusterUsage, cluster_usage
 from workflows.manifests.requests import Requests, requests_of
@@ -134,11 +135,12 @@ def _demands(group: GroupValues) -> dict[str, Demand]:
     for task in group.tasks:
         placement = task.placement
         gpus = least_gpus.get(shape_of(placement), 0)
-        key = repr((gpus, *(getattr(placement, name) for name in _COUNTED)))
+        clique = required_clique(placement.requirements, frozen.terms.levels)
+        key = repr((gpus, clique, *(getattr(placement, name) for name in _COUNTED)))
         if key not in by_values:
             template = frozen.templates.get(placement.platform)
             requests = requests_of(placement, template, submitted_by=frozen.submitted_by)
-            by_values[key] = _demand(placement, requests, least_gpus=gpus)
+            by_values[key] = _demand(placement, requests, least_gpus=gpus, clique=clique)
         demands[task.name] = by_values[key]
     return demands
 
@@ -156,7 +158,7 @@ _COUNTED = (
 )
 
 
-def _demand(placement: TaskPlacement, requests: Requests, *, least_gpus: int) -> Demand:
+def _demand(placement: TaskPlacement, requests: Requests, *, least_gpus: int, clique: str) -> Demand:
     return Demand.of(
         fit.amounts(
             gpu=max(least_gpus, int(requests.get(GPU, 0))),
@@ -169,6 +171,7 @@ def _demand(placement: TaskPlacement, requests: Requests, *, least_gpus: int) ->
         selector=placement.node_selector,
         tolerations=placement.tolerations,
         excluded=placement.nodes_excluded,
+        clique=clique,
         others=[resource for resource in requests if resource not in AMOUNTS],
     )
 

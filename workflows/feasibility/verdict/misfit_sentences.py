@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from scheduling.fit.misfits import Apart, Misfit, NotSelected, Tainted, TooLarge
+from scheduling.fit.misfits import Apart, Misfit, NotSelected, Tainted, TooLarge, WithoutClique
 from scheduling.sentences import agree, count_of, listing, plain_listing
 
 MOST_NAMED = 3
@@ -21,6 +21,12 @@ def misfit_sentence(misfit: Misfit) -> str:
         case NotSelected(selector=selector):
             labels = plain_listing([f"{key}={value}" for key, value in selector.items()], limit=MOST_NAMED)
             return f"{_subject(misfit)} selects nodes with {labels}, and no known node carries that."
+        case WithoutClique():
+            carry = agree(misfit.nodes, "the node carries", f"all {misfit.nodes} nodes carry")
+            return (
+                f"{_subject(misfit)} requires an NVLink clique, and {carry} a value of {misfit.label} that "
+                "means none."
+            )
         case Apart():
             return (
                 f"{_subject(misfit)} asks for {_together(misfit.amounts)} and has room in {misfit.key} "
