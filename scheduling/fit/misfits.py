@@ -106,13 +106,13 @@ _ALL = ((("operator", "Exists"),),)
 
 def _too_large(nodes: Sequence[FitNode], kind: Demand, *, tasks: tuple[str, ...], of: int) -> TooLarge:
     most = [max(each) for each in zip(*(node.allocatable for node in nodes), strict=True)]
-    asked = dict(zip(RESOURCES, kind.amounts, strict=True))
+    demanded = dict(zip(RESOURCES, kind.amounts, strict=True))
     amounts = {
         name: (amount, limit)
-        for (name, amount), limit in zip(asked.items(), most, strict=True)
+        for (name, amount), limit in zip(demanded.items(), most, strict=True)
         if amount > limit
     }
-    together = {name: amount for name, amount in asked.items() if amount}
+    together = {name: amount for name, amount in demanded.items() if amount}
     return TooLarge(tasks=tasks, of=of, amounts=amounts, together=together)
 
 

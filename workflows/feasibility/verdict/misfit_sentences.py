@@ -48,15 +48,15 @@ def _too_large(misfit: TooLarge) -> str:
     if not misfit.amounts:
         return f"{_together(misfit.together)}, and no node has all of that"
     texts = []
-    for resource, (asked, most) in misfit.amounts.items():
+    for resource, (demanded, most) in misfit.amounts.items():
         node = f"the largest node has {amount_of(resource, most)}" if most else "no node has any"
-        texts.append(f"{amount_of(resource, asked)}, and {node}")
+        texts.append(f"{amount_of(resource, demanded)}, and {node}")
     return "; it asks for ".join(texts)
 
 
 def _together(amounts: Mapping[str, int]) -> str:
-    shown = [amount_of(name, amount) for name, amount in amounts.items() if name not in {"pods", "channels"}]
-    return plain_listing(shown, limit=len(shown))
+    texts = [amount_of(name, amount) for name, amount in amounts.items() if name not in {"pods", "channels"}]
+    return plain_listing(texts, limit=len(texts))
 
 
 def _tainted(misfit: Tainted) -> str:
