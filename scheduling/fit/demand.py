@@ -1,7 +1,8 @@
 """The demand of one pod on a node: amounts, and which nodes it may use."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from scheduling.fit.snapshot import FitNode, ResourceVector
 from scheduling.topology.levels import HOSTNAME_LABEL, NO_CLIQUE
@@ -13,7 +14,7 @@ _BARRING = frozenset({"NoSchedule", "NoExecute"})
 class Demand:
     """The demand of one pod. Tolerations are as a pod writes them; hashable, so equal tasks are one kind.
 
-    ``others`` names further resources that the pod asks for; no node's amount of them is known.
+    ``others`` has further resources that the pod asks for: how much of them is in use is not known.
     ``ignores_closed`` marks a demand that a scheduler counts on nodes that take no new pods, too;
     ``avoids_held`` one that gets no node whose NVLink channel other work holds.
     """
@@ -27,7 +28,7 @@ class Demand:
     clique: str = ""
     """The label of the NVLink clique that it requires: it keeps off nodes whose value means none."""
 
-    others: frozenset[str] = frozenset()
+    others: tuple[tuple[str, int], ...] = ()
     ignores_closed: bool = False
     avoids_held: bool = False
 
@@ -40,11 +41,11 @@ class Demand:
         tolerations: Sequence[Mapping[str, object]] = (),
         excluded: Sequence[str] = (),
         clique: str = "",
-        others: Iterable[str] = (),
+        others: Mapping[str, int] = MappingProxyType({}),
     ) -> "Demand":
         plain = tuple(tuple(sorted((k, str(v)) for k, v in toleration.items())) for toleration in tolerations)
         selection = tuple(sorted((selector or {}).items()))
-        return cls(amounts, selection, plain, frozenset(excluded), clique, frozenset(others))
+        return cls(amounts, selection, plain, frozenset(excluded), clique, tuple(sorted(others.items())))
 
     def on_nodes_with(self, labels: Mapping[str, str]) -> "Demand":
         """The same demand on nodes that carry these labels, too."""
@@ -59,7 +60,16 @@ class Demand:
         for key, value in self.selector:
             if node.labels.get(key) != value:
                 return False
+        if self.lacking(node):
+            return False
         return not node.taints or not self.untolerated(node)
+
+    def lacking(self, node: FitNode) -> list[str]:
+        """The further resources of which the node offers too little, as far as nodes publish them."""
+        if not self.others:
+            return []
+        offered = dict(node.extended)
+        return [name for name, amount in self.others if offered.get(name, amount) < amount]
 
     def untolerated(self, node: FitNode) -> list[Mapping[str, str]]:
         """The node's taints that keep the pod off it."""

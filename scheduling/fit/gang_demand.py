@@ -138,7 +138,7 @@ def _set_demand(
     alike = (
         counts_largest
         and all(len({bool(kind.amounts[i]) for kind in counts}) == 1 for i in _SPECIAL)
-        and len({kind.others for kind in counts}) == 1
+        and len({frozenset(name for name, _ in kind.others) for kind in counts}) == 1
     )
     every = zip(*(kind.amounts for kind in counts), strict=True)
     amounts = tuple(0 if i == _UNCOUNTED else max(each) for i, each in enumerate(every))

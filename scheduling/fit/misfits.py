@@ -82,13 +82,13 @@ def misfit(empty: Board, gang: GangDemand) -> Misfit | None:
 
 
 def _nowhere(nodes: Sequence[FitNode], kind: Demand, tasks: tuple[str, ...], *, of: int) -> Misfit:
-    bare = replace(kind, tolerations=_ALL)
+    bare = replace(kind, tolerations=_ALL, others=())
     anywhere = replace(bare, excluded=frozenset(), clique="")
     selected = [node for node in nodes if anywhere.may_use(node)]
     if kind.clique and selected and all(node.labels.get(kind.clique) in NO_CLIQUE for node in selected):
         return WithoutClique(label=kind.clique, nodes=len(selected), tasks=tasks, of=of)
     allowed = [node for node in selected if bare.may_use(node)]
-    usable = [node for node in allowed if kind.may_use(node)]
+    usable = [node for node in allowed if replace(kind, others=()).may_use(node)]
     if usable:
         return _too_large(usable, kind, tasks=tasks, of=of)
     if not allowed:
@@ -112,7 +112,11 @@ def _too_large(nodes: Sequence[FitNode], kind: Demand, *, tasks: tuple[str, ...]
         for (name, amount), limit in zip(demanded.items(), most, strict=True)
         if amount > limit
     }
-    together = {name: amount for name, amount in demanded.items() if amount}
+    for name, amount in kind.others:
+        limit = max(dict(node.extended).get(name, amount) for node in nodes)
+        if amount > limit:
+            amounts[name] = (amount, limit)
+    together = {name: amount for name, amount in (*demanded.items(), *kind.others) if amount}
     return TooLarge(tasks=tasks, of=of, amounts=amounts, together=together)
 
 

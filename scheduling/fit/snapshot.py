@@ -56,20 +56,26 @@ OTHERS = "other tenants' pods"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitNode:
-    """A node. ``closed`` is the reason why it takes no new pods (cordoned, not ready), empty if it does.
-
-    ``others`` is the usage of pods that no workflow created; their end is unknown. ``lacks_channel``: the
-    node is known to offer no NVLink channel at the moment, of which it is counted to have one.
-    """
+    """A node."""
 
     name: str
     labels: Mapping[str, str]
     allocatable: ResourceVector
     holdings: tuple[Holding, ...] = ()
+
     others: ResourceVector = NO_AMOUNTS
+    """The usage of pods that no workflow created; their end is unknown."""
+
     taints: tuple[Mapping[str, str], ...] = ()
+
     closed: str = ""
+    """Why it takes no new pods (cordoned, not ready); empty if it does."""
+
+    extended: tuple[tuple[str, int], ...] = ()
+    """What it offers of each further resource that some node publishes by number, whatever is in use."""
+
     lacks_channel: bool = False
+    """Whether it is known to offer no NVLink channel at the moment, of which it is counted to have one."""
 
     @property
     def free(self) -> ResourceVector:

@@ -140,10 +140,10 @@ class Verdict:
     """The sets that NOW needs to be pinned to a domain."""
 
     proven: bool = True
-    """False in two cases.
+    """False in three cases.
 
     NOT_NOW might really be NEVER, because the search hit its limit or its conditions are only necessary ones;
-    or NOW depends on the scheduler's order of tasks, which is unknown.
+    or NOW depends on the scheduler's order of tasks, which is unknown, or on resources that are not counted.
     """
 
     tasks: int = 0
@@ -156,6 +156,9 @@ class Verdict:
 
     room_empty: int = 0
     """The same on empty, open nodes."""
+
+    uncounted: tuple[str, ...] = ()
+    """Further resources that tasks ask for; how much of them is in use is not known."""
 
     misfit: Misfit | None = None
     """Of NEVER: the tasks that fit on no node, or on none beside the others."""
@@ -191,6 +194,15 @@ class Verdict:
 
 def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
     """Judge whether a gang would be placed on these nodes."""
+    verdict = _judge(snapshot, gang)
+    uncounted = tuple(sorted({name for demand in gang.demands.values() for name, _ in demand.others}))
+    if not uncounted:
+        return verdict
+    proven = verdict.proven and verdict.answer is not Answer.NOW
+    return replace(verdict, uncounted=uncounted, proven=proven)
+
+
+def _judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
     board = Board(snapshot)
     placer = placer_of(board, gang)
     if placer.run():

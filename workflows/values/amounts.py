@@ -55,6 +55,11 @@ def allocatable(written: Mapping[str, object]) -> Amounts:
     )
 
 
+def whole_amounts(written: Mapping[str, object]) -> dict[str, int]:
+    """Amounts of any resources, by their names."""
+    return {name: int(_number(str(amount))) for name, amount in written.items()}
+
+
 def requested(gpu: int | None, cpu: int | None, memory: str | None, storage: str | None) -> Amounts:
     """The amounts that a task requests, from its frozen spec; an amount that it leaves out is zero."""
     return Amounts(

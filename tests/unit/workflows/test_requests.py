@@ -119,8 +119,8 @@ def test_the_verdict_counts_what_the_pods_request():
     demand = demand_of(values, capabilities=capabilities_at("kai", ""))
 
     plain, fast = demand.demands["t0"], demand.demands["t1"]
-    assert (plain.amounts[1], plain.others) == (4000, frozenset())
-    assert (fast.amounts[1], fast.others) == (1000, frozenset({"example.com/nic"}))
+    assert (plain.amounts[1], plain.others) == (4000, ())
+    assert (fast.amounts[1], fast.others) == (1000, (("example.com/nic", 1),))
 
 
 def test_an_external_topology_is_read_whole_and_the_last_stage_is_known():

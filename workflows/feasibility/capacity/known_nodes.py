@@ -45,7 +45,7 @@ from scheduling.topology.coverage import LabelCoverage, count
 from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domain_of
 from workflows.feasibility.capacity.known_usage import NO_USAGE, ClusterUsage
 from workflows.feasibility.capacity.recent_values import RecentValues, database
-from workflows.values.amounts import STORAGE, allocatable, fit_amounts
+from workflows.values.amounts import STORAGE, allocatable, fit_amounts, whole_amounts
 
 AMOUNTS = ("cpu", "memory", STORAGE, GPU, "pods")
 _PODS = 110
@@ -336,7 +336,8 @@ def _read(cluster: str, labels: tuple[str, ...], *, since: str | None = None) ->
                    CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END,
                    cluster.others_synced_at IS NOT NULL,
                    node.offers_channel, node.channel_since, node.name,
-                   node.ready, node.unschedulable, node.taints::text, {amounts}{label_values}
+                   node.ready, node.unschedulable, node.taints::text, {amounts},
+                   (node.allocatable - %s::text[])::text{label_values}
             FROM (
                 SELECT (SELECT count(*) FROM pools_node WHERE cluster_id = %s) AS count,
                        (pg_snapshot_xmin(pg_current_snapshot())::xid)::text AS horizon,
@@ -346,24 +347,25 @@ def _read(cluster: str, labels: tuple[str, ...], *, since: str | None = None) ->
             LEFT JOIN pools_cluster AS cluster ON cluster.uid = %s
             LEFT JOIN pools_node AS node ON node.cluster_id = %s {written}
             """,  # noqa: S608 -- placeholders alone
-            [*AMOUNTS, *labels, cluster, cluster, cluster, *([since] if since else [])],
+            [*AMOUNTS, [*AMOUNTS], *labels, cluster, cluster, cluster, *([since] if since else [])],
         )
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     count, horizon, server, has_written, *times = rows[0][:7]
     read = labels if HOSTNAME_LABEL in labels else (*labels, HOSTNAME_LABEL)
-    nodes = {row[9]: _node(row[9:], read) for row in rows if row[9] is not None}
+    nodes = _published_alike(_node(row[9:], read) for row in rows if row[9] is not None)
     channelless = {row[9]: row[8] for row in rows if row[9] is not None and not row[7]}
     return _Answer(nodes, channelless, ClusterTimes(*times), count, labels, horizon, server, has_written)
 
 
 def _node(row: Sequence[Any], labels: Sequence[str]) -> fit.FitNode:
     name, ready, unschedulable, taints = row[:4]
-    first_label = 4 + len(AMOUNTS)
+    first_label = 5 + len(AMOUNTS)
     label_values = zip(labels, row[first_label:], strict=True)
     return fit.FitNode(
         name=name,
         labels={label: value for label, value in label_values if value is not None},
-        allocatable=_allocatable(row[4:first_label]),
+        allocatable=_allocatable(row[4 : first_label - 1]),
+        extended=_extended(row[first_label - 1]),
         taints=_taints(taints),
         closed="not ready" if not ready else "cordoned" if unschedulable else "",
     )
@@ -382,6 +384,24 @@ def fit_node(
         allocatable=_allocatable(tuple(written.get(name) for name in AMOUNTS)),
         taints=tuple(taints),
     )
+
+
+def _published_alike(nodes: Iterable[fit.FitNode]) -> dict[str, fit.FitNode]:
+    """The nodes by name; of a resource that some of them publish, the others offer 0."""
+    by_name = {node.name: node for node in nodes}
+    distinct = {node.extended for node in by_name.values()}
+    names = {name for published in distinct for name, _ in published}
+    completed = {of: tuple(sorted({**dict.fromkeys(names, 0), **dict(of)}.items())) for of in distinct}
+    return {
+        name: replace(node, extended=completed[node.extended]) if len(node.extended) < len(names) else node
+        for name, node in by_name.items()
+    }
+
+
+@lru_cache(maxsize=1024)
+def _extended(text: str) -> tuple[tuple[str, int], ...]:
+    """Parse what nodes publish beyond AMOUNTS; thousands of nodes have the same."""
+    return tuple(sorted(whole_amounts(json.loads(text)).items()))
 
 
 @lru_cache(maxsize=1024)

@@ -172,7 +172,7 @@ def _demand(placement: TaskPlacement, requests: Requests, *, least_gpus: int, cl
         tolerations=placement.tolerations,
         excluded=placement.nodes_excluded,
         clique=clique,
-        others=[resource for resource in requests if resource not in AMOUNTS],
+        others={name: int(amount) for name, amount in requests.items() if name not in AMOUNTS},
     )
 
 

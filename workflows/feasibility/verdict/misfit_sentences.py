@@ -78,10 +78,10 @@ def amount_of(resource: str, amount: float) -> str:
             return f"{amount / 1000:g} cores"
         case "pods":
             return count_of(int(amount), "pod")
-        case "storage":
-            return f"{_gib(amount)} of storage"
+        case _ if resource in {"memory", "storage"} or resource.startswith("hugepages-"):
+            return f"{_gib(amount)} of {resource}"
         case _:
-            return f"{_gib(amount)} of memory"
+            return f"{amount:g} {resource}"
 
 
 def _gib(amount: float) -> str:

@@ -145,6 +145,9 @@ def _now(verdict: Verdict) -> str:
         room += f" with its sets placed in this order: {set_order.sentence(verdict.order)}"
     if verdict.proven:
         return f"It fits now: {room}."
+    if verdict.uncounted:
+        unknown = plain_listing(verdict.uncounted, limit=3)
+        return f"It may fit now: {room}, but how much of {unknown} is in use is not known."
     return (
         f"It may fit now: {room}, but the order in which this scheduler takes tasks is unknown, and it may "
         "put a task where another one would have to go."

@@ -69,7 +69,7 @@ def _pod(name, demand, parts, group, number):
         uid=f"{number}/{name}",
         created=f"t{name}",
         state="pending",
-        shape=_shape(demand.amounts, demand.others, sorted(parts.node_labels.items())),
+        shape=_shape(demand.amounts, dict(demand.others), sorted(parts.node_labels.items())),
         group=group.name,
         subgroup=parts.labels.get("kai.scheduler/subgroup-name"),
     )

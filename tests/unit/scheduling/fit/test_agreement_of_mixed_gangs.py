@@ -55,7 +55,7 @@ def gangs(draw, most=6):
     extra = draw(st.sampled_from([False, False, True]))
     wants = demands(gang)
     for task in tasks if extra else ():
-        others = frozenset(OTHERS if draw(st.booleans()) else ())
+        others = tuple((name, 1) for name in OTHERS) if draw(st.booleans()) else ()
         wants[task.name] = replace(wants[task.name], others=others)
     return gang, wants
 

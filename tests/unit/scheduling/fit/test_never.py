@@ -175,7 +175,7 @@ def test_requests_of_another_kind_that_some_tasks_have_end_the_count_of_the_larg
     """A resource that a pod template adds to some tasks alone: KAI then compares sums."""
     gang = build.gang("a*4: rack! r", "b c d*2: rack! r")
     wants = demands(gang)
-    wants["a"] = replace(wants["a"], others=frozenset({"example.com/nic"}))
+    wants["a"] = replace(wants["a"], others=(("example.com/nic", 1),))
 
     verdict = judge(snapshot(*MIXED), GangDemand(build_tree(gang, POOL), wants, counts_largest=True))
 
