@@ -238,3 +238,27 @@ def test_a_task_whose_replacements_are_all_in_vain_ends_its_group(loop, world, m
     row = fresh(group)
     assert (row.status, row.released_at is not None) == ("FAILED_PREEMPTED", True)
     assert "3 replacements in a row ended in vain" in row.failure_message
+
+
+@pytest.mark.parametrize("loop", [LOOPS["kai"]])
+def test_a_program_that_fails_each_time_is_no_replacement_in_vain(loop, world, monkeypatch):
+    monkeypatch.setattr(attempts_in_vain, "MOST_IN_VAIN", 3)
+    group = replaced_alone(world, failed=Response.TASK, most=50)
+    TaskGroup.objects.filter(pk=group.pk).update(ignore_nonlead_status=False)
+    second = group.tasks.get(position=1).name
+    for _ in range(6):
+        world.finish(group, 1, tasks=[second])
+        world.settle()
+    assert statuses(group) == ["RUNNING"] * 3
+    assert group.tasks.filter(position=1).count() == 7
+    assert no_progress(group) is None
+
+
+@pytest.mark.parametrize("loop", [LOOPS["kai"]])
+def test_a_failure_of_the_program_interrupts_replacements_in_vain(loop, world):
+    group = replaced_alone(world, failed=Response.TASK, most=50)
+    TaskGroup.objects.filter(pk=group.pk).update(ignore_nonlead_status=False)
+    assert [lose_one(world, group) for _ in range(2)] == [0, 0]
+    world.finish(group, 1, tasks=[group.tasks.filter(position=1).first().name])
+    world.settle()
+    assert [lose_one(world, group) for _ in range(3)] == pytest.approx([0, 16, 32], abs=1)

@@ -210,7 +210,8 @@ def _bounded(recovery: Recovery, policy: RecoveryPolicy, history: Callable[[], H
             recovery, f"It was tried again {times} before, the most that its recovery policy allows."
         )
     if recovery.response != Response.REQUEUE:
-        tries = before.replaced_in_vain.get(cause.pk, NONE_IN_VAIN)
+        is_own = cause.action is not None or cause.loss not in _BY_CLUSTER
+        tries = NONE_IN_VAIN if is_own else before.replaced_in_vain.get(cause.pk, NONE_IN_VAIN)
         return _ended(recovery, f"{tries.sentence} So it is tried no more.") if tries.is_last else recovery
     return _next_attempt(recovery, policy, before, pause=_pause(cause, policy, before))
 

@@ -328,6 +328,14 @@ def _in_vain(row: TaskGroup, now: datetime) -> InVain:
 
 
 _MOST_TRIES = 10_000
+_BY_CLUSTER = {Loss.PREEMPTED.value, Loss.NODE_LOST.value}
+
+
+class _EndedTry(NamedTuple):
+    at: datetime
+    ran: float
+    reason: str
+    lost_to: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,26 +349,29 @@ class EarlierReplacements:
 def replaced_in_vain(row: TaskGroup, tasks: Sequence[TaskView]) -> Mapping[int, EarlierReplacements]:
     """The ended replacements of these tasks in the present attempt, by row; none for one without any.
 
-    One query, and none where no task was replaced alone twice.
+    Only the next try says what a try was lost to. One query, and none where no task was replaced alone twice.
     """
     again = {t.task_uuid: t for t in tasks if t.replaced_after and t.retry_id - t.first_retry > 1}
     if not again:
         return {}
-    ended: dict[UUID, list[tuple[datetime, float, str]]] = {uuid: [] for uuid in again}
+    ended: dict[UUID, list[_EndedTry]] = {uuid: [] for uuid in again}
+    lost_to = {uuid: task.replaced_after for uuid, task in again.items()}
     rows = Task.objects.filter(group=row, latest=False, task_uuid__in=again, end_time__isnull=False)
-    columns = ("task_uuid", "retry_id", "start_time", "end_time", "failure_message")
-    for uuid, retry, start, end, message in rows.order_by("-retry_id").values_list(*columns)[:_MOST_TRIES]:
+    columns = ("task_uuid", "retry_id", "start_time", "end_time", "failure_message", "replaced_after")
+    latest_first = rows.order_by("-retry_id").values_list(*columns)[:_MOST_TRIES]
+    for uuid, retry, start, end, message, after in latest_first:
         if retry > again[uuid].first_retry:
-            ended[uuid].append((end, _seconds(start, end), message))
+            ended[uuid].append(_EndedTry(end, _seconds(start, end), message, lost_to[uuid]))
+            lost_to[uuid] = after
     return {again[uuid].pk: _earlier(tries) for uuid, tries in ended.items()}
 
 
-def _earlier(tries: Sequence[tuple[datetime, float, str]]) -> EarlierReplacements:
-    in_vain = list(takewhile(lambda ended: ended[1] < PROGRESS, tries))
+def _earlier(tries: Sequence[_EndedTry]) -> EarlierReplacements:
+    in_vain = list(takewhile(lambda ended: ended.ran < PROGRESS and ended.lost_to in _BY_CLUSTER, tries))
     if not in_vain:
         return EarlierReplacements(NONE_IN_VAIN)
     return EarlierReplacements(
-        InVain(len(in_vain), since=in_vain[-1][0], noun="replacement"), reason=in_vain[0][2]
+        InVain(len(in_vain), since=in_vain[-1].at, noun="replacement"), reason=in_vain[0].reason
     )
 
 
