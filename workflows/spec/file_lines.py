@@ -1,13 +1,14 @@
 """The lines of a file from which the lines of its rendering come.
 
-A rendered text is what has faults, but its author has the file. So a template is rendered once more with a
-number before each line that begins with no mark; where that changes nothing else, the numbers are the file's
-lines. Rejected: counting lines, since loops repeat them and comments remove them.
+A rendered text is what has faults, but its author has the file. So a template whose reading has a fault or a
+notice is rendered once more, with a number before each line that begins with no mark; where that changes
+nothing else, the numbers are the file's lines. Where it meets a bound, lines are those of the rendering.
+Rejected: counting lines, since loops repeat them and comments remove them.
 """
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pools.documents.yaml_text import LineAndColumn, LocatedText
@@ -31,6 +32,17 @@ class FilePlaces:
         return [(file_line(line, self.runs), column) for line, column in self.rendered.locate_all(paths)]
 
 
+@dataclass(frozen=True, slots=True)
+class LatePlaces:
+    """Places in a rendered text whose runs are made when the first place is needed."""
+
+    rendered: LocatedText
+    runs: Callable[[], Runs]
+
+    def locate_all(self, paths: Sequence[Path]) -> list[LineAndColumn]:
+        return FilePlaces(self.rendered, self.runs()).locate_all(paths) if paths else []
+
+
 def file_line(line: int, runs: Runs) -> int:
     at = bisect_right(runs, line, key=lambda run: run[0]) - 1
     return line + runs[at][1] - runs[at][0] if at >= 0 else line
@@ -52,10 +64,10 @@ def _numbered_lines(lines: Iterable[str], marks: Sequence[TemplateMark], word: s
         start += len(line) + 1
 
 
-def runs_of(rendered: str, word: str, *, stripped: int) -> Runs:
-    """The runs of a rendering with numbers, of whose lines the first ones are stripped."""
+def runs_of(rendered: str, word: str) -> Runs:
+    """The runs of a rendering with numbers."""
     runs = [(0, 0)]
-    for at, line in enumerate(rendered.split("\n"), 1 - stripped):
+    for at, line in enumerate(rendered.split("\n"), 1):
         if match := re.search(rf"{word}(\d+)x", line):
             number = int(match[1])
             if number != file_line(at, (runs[-1],)):

@@ -1,14 +1,16 @@
 """The one way in: text to values, through template, document, grammar and resolution."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 
 from pools.documents.yaml_text import is_large
 from scheduling.errors import InvalidSpec
-from workflows.spec.file_lines import Runs
+from workflows.spec.file_lines import LatePlaces, Runs
 from workflows.spec.limits import SpecLimits
 from workflows.spec.reading import PlainText, invalid, read_in_child
-from workflows.spec.template import is_templated, render
+from workflows.spec.rendering import TemplateText
+from workflows.spec.template import is_templated, lines, render
 from workflows.spec.variables import Assignments
 from workflows.spec.workflow_spec import WorkflowSpec
 
@@ -64,9 +66,28 @@ def read_workflow(
         except InvalidSpec as error:
             raise InvalidSpec(error.message, [*faults, *error.faults]) from error
         return replace(spec, faults=(*faults, *spec.faults)) if faults else spec
-    rendering = render(text, variables=variables, string_variables=string_variables, limits=limits)
-    spec = _read(rendering.text, limits=limits, allow_localpath=allow_localpath, runs=rendering.runs)
+    template = TemplateText(
+        text=text, variables=tuple(variables), string_variables=tuple(string_variables), limits=limits
+    )
+    rendering = render(template)
+    runs = cache(partial(lines, template, rendering.text))
+    spec = _read_of_template(rendering.text, runs, limits=limits, allow_localpath=allow_localpath)
     return replace(spec, template=text, warnings=(*rendering.notices, *spec.warnings))
+
+
+def _read_of_template(
+    text: str, runs: Callable[[], Runs], *, limits: SpecLimits, allow_localpath: bool
+) -> WorkflowSpec:
+    """Read a rendered text; once more with the lines of its file where a fault or a notice names a line."""
+    try:
+        spec = _read(text, limits=limits, allow_localpath=allow_localpath)
+    except InvalidSpec:
+        if not runs():
+            raise
+        return _read(text, limits=limits, allow_localpath=allow_localpath, runs=runs())
+    if (spec.faults or spec.warnings) and runs():
+        return _read(text, limits=limits, allow_localpath=allow_localpath, runs=runs())
+    return replace(spec, places=LatePlaces(spec.places, runs))
 
 
 def _read(text: str, *, limits: SpecLimits, allow_localpath: bool, runs: Runs = ()) -> WorkflowSpec:

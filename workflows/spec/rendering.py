@@ -48,7 +48,6 @@ class RenderedText:
 
     text: str
     notices: tuple[Notice, ...]
-    runs: Runs
 
 
 def render_job(payload: bytes) -> bytes:
@@ -59,8 +58,20 @@ def render_job(payload: bytes) -> bytes:
     except InvalidSpec as error:
         refusal = {"message": error.message, "faults": [asdict(fault) for fault in error.faults]}
         return REFUSAL + json.dumps(refusal).encode()
-    head = json.dumps([[notice.message for notice in rendering.notices], rendering.runs])
+    head = json.dumps([notice.message for notice in rendering.notices])
     return b"%b%b\n%b" % (TEXT, head.encode(), rendering.text.encode(errors="surrogatepass"))
+
+
+def lines_job(payload: bytes) -> bytes:
+    """The runs of a pickled template and its rendering, as JSON; none where numbers change the rendering."""
+    template, text = pickle.loads(payload)  # noqa: S301 -- made by the service itself
+    word = f"osmo{secrets.token_hex(6)}l"
+    try:
+        again = _rendered(template, word=word).text
+    except (InvalidSpec, MemoryError):
+        return b"[]"
+    unchanged = re.sub(rf"{word}\d+x", "", again) == text
+    return json.dumps(runs_of(again, word) if unchanged else ()).encode()
 
 
 def rendering_of(answer: memoryview) -> RenderedText:
@@ -68,10 +79,8 @@ def rendering_of(answer: memoryview) -> RenderedText:
     try:
         if bytes(answer[:1]) == TEXT:
             head, _, text = bytes(answer[1:]).partition(b"\n")
-            messages, runs = json.loads(head)
-            notices = tuple(Notice("template", str(message)) for message in messages)
-            pairs = tuple((int(line), int(file_line)) for line, file_line in runs)
-            return RenderedText(str(text, "utf-8", "surrogatepass"), notices, pairs)
+            notices = tuple(Notice("template", str(message)) for message in json.loads(head))
+            return RenderedText(str(text, "utf-8", "surrogatepass"), notices)
         refusal = json.loads(bytes(answer[1:]))
         faults = [
             Fault(**{**fault, "path": tuple(fault["path"]), "allowed": _names(fault["allowed"])})
@@ -81,6 +90,14 @@ def rendering_of(answer: memoryview) -> RenderedText:
     except (AttributeError, KeyError, TypeError, ValueError) as no_answer:
         raise refused("the process that rendered it gave no answer") from no_answer
     raise error
+
+
+def runs_in(answer: memoryview) -> Runs:
+    """What an answer of ``lines_job`` says; no runs where it says nothing."""
+    try:
+        return tuple((int(line), int(file_line)) for line, file_line in json.loads(bytes(answer)))
+    except (TypeError, ValueError):
+        return ()
 
 
 def _names(allowed: list[str] | None) -> tuple[str, ...] | None:
@@ -97,8 +114,11 @@ def refused(reason: str, *, line: int | None = None) -> InvalidSpec:
     return InvalidSpec(message, [Fault((), "template", message, line=line, column=1 if line else None)])
 
 
-def _rendered(template: TemplateText) -> RenderedText:
-    """The text without ``default-values``, rendered. Raises InvalidSpec with the user's lines."""
+def _rendered(template: TemplateText, *, word: str = "") -> RenderedText:
+    """The text without ``default-values``, rendered. Raises InvalidSpec with the user's lines.
+
+    With a ``word`` the lines are numbered after it (``file_lines``), for which the text may be longer.
+    """
     limits = template.limits
     check_text(template.text, limits=limits)
     assignments = Assignments.of(template.variables, template.string_variables)
@@ -108,7 +128,7 @@ def _rendered(template: TemplateText) -> RenderedText:
     marks = list(marks_of(source))
     environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
     later = _Later()
-    body = later.put_aside(source)
+    body = later.put_aside(numbered(source, marks, word) if word else source)
     values = {**defaults, **assignments.values}
     is_set = bool(assignments.values) or source != text
     faults = [] if is_set else removed_text(source, marks, limits=limits)
@@ -123,24 +143,9 @@ def _rendered(template: TemplateText) -> RenderedText:
     if faults:
         raise _refused(faults)
     run = _Run(tree, compiled, marks, values)
-    rendered = later.put_back(run.text(most=limits.size))
-    text = rendered.lstrip("\n")
-    again, word = _with_numbers(source, run, later, most=4 * limits.size)
-    unchanged = re.sub(rf"{word}\d+x", "", again) == rendered
-    runs = runs_of(again, word, stripped=len(rendered) - len(text)) if unchanged else ()
+    text = later.put_back(run.text(most=limits.size * (4 if word else 1))).lstrip("\n")
     effects = effects_of(source, marks, environment, is_set=is_set)
-    return RenderedText(text, (*assignments.notices, *notices, *effects), runs)
-
-
-def _with_numbers(source: str, run: "_Run", later: "_Later", *, most: int) -> tuple[str, str]:
-    """The rendering with the lines' numbers, and the word before each; an empty one if that fails."""
-    word = f"osmo{secrets.token_hex(6)}l"
-    body = later.put_aside(numbered(source, run.marks, word))
-    try:
-        compiled = run.compiled.environment.from_string(body)
-        return later.put_back(replace(run, compiled=compiled).text(most=most)), word
-    except (InvalidSpec, TemplateSyntaxError, RecursionError):
-        return "", word
+    return RenderedText(text, (*assignments.notices, *notices, *effects))
 
 
 class _Later:

@@ -10,20 +10,21 @@ cannot be stopped.
 
 import pickle
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from web.children import Exceeded, JobBounds, children
-from workflows.spec.limits import SpecLimits
+from workflows.spec.file_lines import Runs
 from workflows.spec.marks import DEFERRED
 from workflows.spec.rendering import (
     DEFAULTS,
     RenderedText,
     TemplateText,
+    lines_job,
     refused,
     render_job,
     rendering_of,
+    runs_in,
 )
 
 _TEMPLATED = re.compile(r"\{[{%#]")
@@ -39,19 +40,19 @@ def is_templated(text: str) -> bool:
     return bool(DEFAULTS.search(text)) or bool(_TEMPLATED.search(DEFERRED.sub("", text)))
 
 
-def render(
-    text: str, *, variables: Sequence[str], string_variables: Sequence[str], limits: SpecLimits
-) -> RenderedText:
-    """Render a text, without its ``default-values``. Raises InvalidSpec; lines are the template's.
-
-    ``variables`` are ``name=value`` and win over the default values.
-    """
-    template = TemplateText(
-        text=text, variables=tuple(variables), string_variables=tuple(string_variables), limits=limits
-    )
-    bounds = replace(BOUNDS, answer=limits.size + _REFUSAL_BYTES)
+def render(template: TemplateText) -> RenderedText:
+    """Render a text, without its ``default-values``. Raises InvalidSpec; lines are the template's."""
+    bounds = replace(BOUNDS, answer=template.limits.size + _REFUSAL_BYTES)
     try:
         answer = children().run(render_job, pickle.dumps(template), bounds)
     except Exceeded as error:
         raise refused(str(error)) from error
     return rendering_of(answer)
+
+
+def lines(template: TemplateText, text: str) -> Runs:
+    """The lines from which a rendered text comes; none where that takes more than a rendering may."""
+    try:
+        return runs_in(children().run(lines_job, pickle.dumps((template, text)), BOUNDS))
+    except Exceeded:
+        return ()

@@ -17,6 +17,7 @@ from workflows.api import shapes
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.services import queue
 from workflows.spec import SpecLimits
+from workflows.spec.rendering import TemplateText
 from workflows.spec.template import is_templated, render
 from workflows.submission import submit as submission
 from workflows.values.placement import GroupPlacement, TaskPlacement
@@ -692,7 +693,7 @@ def test_more_pod_sets_than_the_cluster_s_kueue_takes_are_refused_with_its_versi
 
 
 def rendered(written):
-    return render(written, variables=(), string_variables=(), limits=SpecLimits()).text
+    return render(TemplateText(text=written, variables=(), string_variables=(), limits=SpecLimits())).text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 
 from scheduling.errors import InvalidSpec, format_path
 from workflows.spec import SpecLimits, is_expensive, parse_workflow, read_workflow
+from workflows.spec.rendering import TemplateText
 from workflows.spec.template import render
 
 
@@ -231,10 +232,14 @@ def test_keys_are_taken_as_written():
     assert spec.groups[0].tasks[0].environment == {"on": "1", "NO": "2", "_0x1F": "3"}
 
 
+def template(text):
+    return TemplateText(text=text, variables=(), string_variables=(), limits=SpecLimits())
+
+
 def test_a_fault_in_a_template_has_the_users_own_line():
     text = "version: 2\ndefault-values:\n  x: 1\n\n  y: 2\nworkflow:\n  name: {{ x }}\n  tasks: {{ z }}\n"
     with pytest.raises(InvalidSpec) as refused:
-        render(text, variables=(), string_variables=(), limits=SpecLimits())
+        render(template(text))
     (fault,) = refused.value.faults
     assert (fault.line, fault.allowed) == (8, ("x", "y"))
     assert "--set z=" in fault.message
@@ -242,19 +247,19 @@ def test_a_fault_in_a_template_has_the_users_own_line():
 
 def test_a_token_for_later_with_spaces_is_answered_with_the_right_spelling():
     with pytest.raises(InvalidSpec, match=r"must be written without spaces: \{\{uuid\}\}"):
-        render("a: {{ uuid }}", variables=(), string_variables=(), limits=SpecLimits())
+        render(template("a: {{ uuid }}"))
 
 
 def test_a_template_sees_nothing_of_the_services_environment(monkeypatch):
     monkeypatch.setenv("OSMO_SECRET_KEY", "hush")
     for expression in ("environ", "os", "self.__init__", "cycler.__init__.__globals__", "config"):
         with pytest.raises(InvalidSpec):
-            render(f"{{{{ {expression} }}}}", variables=(), string_variables=(), limits=SpecLimits())
+            render(template(f"{{{{ {expression} }}}}"))
 
 
 def test_lines_of_windows_are_lines():
     text = "default-values:\r\n  x: 1\r\n\r\nworkflow: {{ x }}\r\n"
-    assert render(text, variables=(), string_variables=(), limits=SpecLimits()).text == "workflow: 1\n"
+    assert render(template(text)).text == "workflow: 1\n"
 
 
 EXPENSIVE = {

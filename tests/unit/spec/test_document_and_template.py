@@ -8,6 +8,7 @@ from pools.documents.yaml_text import parse_document
 from scheduling.errors import InvalidSpec
 from workflows.spec import template
 from workflows.spec.limits import SpecLimits
+from workflows.spec.rendering import TemplateText
 from workflows.spec.template import is_templated, render
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -69,7 +70,9 @@ def test_a_merge_gives_way_to_what_the_mapping_says_itself():
 
 def rendered(text, *, variables=(), string_variables=(), limits=None):
     limits = limits or SpecLimits()
-    return render(text, variables=variables, string_variables=string_variables, limits=limits).text
+    return render(
+        TemplateText(text=text, variables=variables, string_variables=string_variables, limits=limits)
+    ).text
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from scheduling.errors import InvalidSpec
+from web.children import Exceeded, children
 from workflows.spec import SpecLimits, parse_workflow
 
 HEAD = """\
@@ -247,3 +248,27 @@ def test_a_variable_too_many_is_reported_beside_the_faults_of_the_document():
         paths = {fault.path for fault in faults(HEAD + wrong, variables=["a=1"])}
         assert ("set_variables", 0) in paths
         assert len(paths) > 1
+
+
+def test_a_template_is_rendered_once_unless_a_line_is_needed(monkeypatch):
+    jobs = []
+    run = children().run
+    monkeypatch.setattr(children(), "run", lambda job, *of: (jobs.append(job.__name__), run(job, *of))[1])
+    spec = parse(HEAD.replace("train", "train-{{ a }}"), variables=["a=x"])
+    assert jobs == ["render_job"]
+    spec.places.locate_all([("workflow",), ("workflow", "name")])
+    spec.places.locate_all([("workflow",)])
+    assert jobs == ["render_job", "lines_job"]
+
+
+def test_a_template_may_need_the_whole_time_of_a_rendering_and_still_have_a_fault(monkeypatch):
+    def only_the_first(job, *of):
+        if job.__name__ == "lines_job":
+            raise Exceeded("cpu", "it needs over 2 s of CPU")
+        return run(job, *of)
+
+    run = children().run
+    monkeypatch.setattr(children(), "run", only_the_first)
+    text = HEAD.replace("train", "train-{{ a }}") + "      environment: {A b: c}\n"
+    (fault,) = faults(text, variables=["a=x"])
+    assert (fault.code, fault.line) == ("variable", 7)
