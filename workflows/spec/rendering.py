@@ -24,7 +24,7 @@ from workflows.spec.doubts import doubts
 from workflows.spec.file_lines import Runs, numbered, runs_of
 from workflows.spec.limits import SpecLimits
 from workflows.spec.marks import DEFERRED, TemplateMark, marks_of, unreadable
-from workflows.spec.unset import effects_of, removed_text
+from workflows.spec.unset import CommentWords, effects_of
 from workflows.spec.variables import MOST_NAMES, Assignments, names_in, needed_names, no_value
 
 DEFAULTS = re.compile(r"^default-values[ \t]*:.*(?:\n(?:[ \t#].*)?$)*\n?", re.MULTILINE)
@@ -131,7 +131,9 @@ def _rendered(template: TemplateText, *, word: str = "") -> RenderedText:
     body = later.put_aside(numbered(source, marks, word) if word else source)
     values = {**defaults, **assignments.values}
     is_set = bool(assignments.values) or source != text
-    faults = [] if is_set else removed_text(source, marks, limits=limits)
+    comments = CommentWords(source, marks, limits)
+    removed = [] if is_set or word else comments.faults(comments.document())
+    faults = list(removed or ())
     try:
         tree = environment.parse(body)
         faults += assignments.unknown(names_in(tree, environment) | defaults.keys())
@@ -144,6 +146,10 @@ def _rendered(template: TemplateText, *, word: str = "") -> RenderedText:
         raise _refused(faults)
     run = _Run(tree, compiled, marks, values)
     text = later.put_back(run.text(most=limits.size * (4 if word else 1))).lstrip("\n")
+    if removed is None and any(mark.kind == "comment" for mark in marks):
+        again = environment.from_string(later.put_aside(comments.template()))
+        if removed := comments.faults(replace(run, compiled=again).text(most=4 * limits.size)):
+            raise _refused(removed)
     effects = effects_of(source, marks, environment, is_set=is_set)
     return RenderedText(text, (*assignments.notices, *notices, *effects))
 

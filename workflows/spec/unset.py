@@ -6,7 +6,8 @@ script is refused, since nobody writes a script to lose lines.
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from jinja2 import Environment
@@ -20,34 +21,60 @@ from workflows.spec.marks import WAY_OUT, TemplateMark
 _NAMED = 5
 
 
-def removed_text(text: str, marks: Sequence[TemplateMark], *, limits: SpecLimits) -> list[Fault]:
-    """The faults of comments that take text out of ``files``, ``args`` or ``command``."""
-    word = f"osmo{secrets.token_hex(12)}x"
-    parts, at = [], 0
-    for index, mark in enumerate(marks):
-        if mark.has_end:
-            line = text[text.rfind("\n", 0, mark.start) + 1 : mark.start]
-            parts += [text[at : mark.start], _stand_in(mark, f"{word}{index}x", before=line)]
-            at = mark.start + len(mark.text)
-    try:
-        document = parse_document("".join([*parts, text[at:]]), limits=limits)
-    except InvalidSpec:
-        return []  # a template of more than scripts
-    places = {
-        int(place) for script in _scripts(document.data) for place in re.findall(rf"{word}(\d+)x", script)
-    }
-    return [
-        mark.fault(f"that removes text of a script up to line {mark.last_line}: {mark}")
-        for index, mark in enumerate(marks)
-        if index in places
-    ]
+@dataclass(frozen=True, slots=True)
+class CommentWords:
+    """A template with words for its comments, by which the texts made of it show where those stood."""
+
+    text: str
+    marks: Sequence[TemplateMark]
+    limits: SpecLimits
+    word: str = field(default_factory=lambda: f"osmo{secrets.token_hex(12)}x")
+
+    def document(self) -> str:
+        """A text to read as YAML without rendering; it is none where a template has more than scripts."""
+        others = {"expression": "0", "statement": ""}
+        return self._with_words(lambda mark, word: others.get(mark.kind, word))
+
+    def template(self) -> str:
+        """The template with a word where a comment stands, within the comment's control of whitespace."""
+        return self._with_words(_in_template)
+
+    def faults(self, text: str) -> list[Fault] | None:
+        """The faults of comments that take text out of ``files``, ``args`` or ``command``; None: no YAML."""
+        at_ends = re.compile(rf"[ \t]({self.word}\d+x)[ \t]*$", re.MULTILINE)  # nothing may follow quotes
+        for tried in (text, at_ends.sub(r" #\1", text)):
+            try:
+                data = parse_document(tried, limits=self.limits).data
+            except InvalidSpec:
+                continue
+            places = {
+                int(at) for script in _scripts(data) for at in re.findall(rf"{self.word}(\d+)x", script)
+            }
+            return [
+                mark.fault(f"that removes text of a script up to line {mark.last_line}: {mark}")
+                for index, mark in enumerate(self.marks)
+                if index in places
+            ]
+        return None
+
+    def _with_words(self, stand_in: Callable[[TemplateMark, str], str]) -> str:
+        """A comment that begins its line gets a comment of YAML, since between two lines it is no value."""
+        parts, at = [], 0
+        for index, mark in enumerate(self.marks):
+            if mark.has_end:
+                line = self.text[self.text.rfind("\n", 0, mark.start) + 1 : mark.start]
+                word = f"{self.word}{index}x" if line.strip() else f"#{self.word}{index}x"
+                parts += [self.text[at : mark.start], stand_in(mark, word)]
+                at = mark.start + len(mark.text)
+        return "".join([*parts, self.text[at:]])
 
 
-def _stand_in(mark: TemplateMark, word: str, *, before: str) -> str:
-    """What stands for a mark while the text is read as YAML: a comment between two lines is YAML's own."""
+def _in_template(mark: TemplateMark, word: str) -> str:
     if mark.kind != "comment":
-        return "0" if mark.kind == "expression" else ""
-    return word if before.strip() else f"#{word}"
+        return mark.text
+    control = "{#- -#}"
+    before = control if mark.text.startswith("{#-") else ""
+    return f"{before}{word}{control if mark.text.endswith('-#}') else ''}"
 
 
 def _scripts(data: Any) -> Iterator[str]:

@@ -93,6 +93,9 @@ def test_every_variable_without_a_value_is_reported_where_it_is_used():
     ]
 
 
+TWICE = "{% if false %}\nworkflow: 2\n{% endif %}\n"
+"""A key that stands twice only in what is not rendered."""
+
 REMOVED = {
     "lines of a file": script('n=${#hosts[@]}\ntrain --all\necho "end #}"'),
     "lines of a folded file": script('n=${#a}\necho "end #}"').replace("|\n", ">-\n"),
@@ -105,6 +108,10 @@ REMOVED = {
     "arguments in a block": HEAD
     + "      args:\n        - |\n          n=${#a}\n          b\n          c #}\n",
     "a file beside a statement": script("a {# b #}") + "{% if true %}\n  timeout: {}\n{% endif %}\n",
+    "an argument beside a key that a statement leaves out": HEAD
+    + "      args:\n        - |\n          a {# gone\n          rm y #}\n"
+    + TWICE,
+    "a line of its own beside such a key": script("a\n{#- gone\nrm y -#}\nb") + TWICE,
 }
 
 
@@ -114,6 +121,17 @@ def test_a_comment_that_takes_text_out_of_a_script_is_refused(text):
     assert "begins a Jinja comment that removes text of a script" in fault.message
     assert text.splitlines()[fault.line - 1][fault.column - 1 :].startswith("{#")
     assert KEEP in fault.message
+
+
+def test_a_comment_that_takes_text_out_of_a_script_is_refused_below_a_comment_after_quotes():
+    text = script("a {# gone\nrm y #}").replace("busybox", '"busybox" {# ours #}')
+    for ending in ("", TWICE):
+        assert [fault.line for fault in faults(text + ending)] == [10]
+
+
+def test_comments_beside_scripts_are_ones_where_a_statement_leaves_out_a_key():
+    text = HEAD.replace("busybox", '"busybox" {# ours\n and theirs #}') + "{# below\n the tasks #}\n" + TWICE
+    assert len(warnings(text)) == 1
 
 
 def test_a_comment_in_a_script_of_a_template_with_variables_is_one():
