@@ -41,7 +41,7 @@ _ANY_CASE = {unit.lower(): unit for unit in UNITS if unit != "m"} | {
     "kb": "K",
 }
 
-_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]{0,252}")
+_VARIABLE = re.compile(r"(?!\.\.|\.\Z)[-._a-zA-Z][-._a-zA-Z0-9]{0,252}")
 _SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
@@ -151,7 +151,7 @@ def variable_fault(name: str) -> str | None:
         return None
     return (
         f'{quoted(name)} is not a name of an environment variable. Such a name has letters, digits, "_", "-" '
-        'and ".", and does not begin with a digit.'
+        'and ".", and begins neither with a digit nor with "..".'
     )
 
 

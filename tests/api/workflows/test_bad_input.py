@@ -262,6 +262,7 @@ QUERIES = [
     "label=team%3Da%20b",
     "env_vars=A",
     "env_vars=1A%3Db",
+    "env_vars=..A%3Db",
     "env_vars=%00%3Db",
     "workflow_id=train-1",
     "&".join(f"label=k{i}%3Dv" for i in range(17)),

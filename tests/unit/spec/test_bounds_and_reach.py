@@ -155,6 +155,8 @@ def test_everything_accepted_but_not_carried_out_is_named(fields, name):
 PODS = {
     "environment: {'A B': c}": ("environment.A B", "variable"),
     "environment: {1A: c}": ("environment.1A", "variable"),
+    "environment: {.: c}": ("environment..", "variable"),
+    "environment: {..A: c}": ("environment...A", "variable"),
     "files: [{path: a, contents: b}]": ("files[0].path", "path"),
     "files: [{path: /a/../b, contents: b}]": ("files[0].path", "path"),
     "files: [{path: /a, contents: b}, {path: /a, contents: c}]": ("files[1].path", "mounted_twice"),
@@ -230,6 +232,10 @@ def test_a_task_that_names_no_resource_among_several_is_refused():
 def test_keys_are_taken_as_written():
     spec = parse(bare(task("environment: {on: 1, NO: 2, 0x1F: 3}")).replace("0x1F", "_0x1F"))
     assert spec.groups[0].tasks[0].environment == {"on": "1", "NO": "2", "_0x1F": "3"}
+
+
+def test_a_variable_may_begin_with_a_hyphen_or_a_full_stop_as_in_kubernetes():
+    assert parse(bare(task("environment: {-A: b, .A: b, _A: b}"))).faults == ()
 
 
 def template(text):
