@@ -10,7 +10,7 @@ from django.utils import timezone
 from pools import conditions
 from pools.values.recovery import RecoveryPolicy, Response
 from tests.builders.gangs import native_gang, recovering_gang
-from tests.builders.losses import delete_pod, disrupt
+from tests.builders.losses import delete_pod, disrupt, lose_nodes
 from tests.builders.workloads import admit, evict_workload, kueue_world, queued_gang
 from tests.worker.world import World, fresh, statuses
 from workflows.lifecycle import attempts_in_vain
@@ -262,3 +262,18 @@ def test_a_failure_of_the_program_interrupts_replacements_in_vain(loop, world):
     world.finish(group, 1, tasks=[group.tasks.filter(position=1).first().name])
     world.settle()
     assert [lose_one(world, group) for _ in range(3)] == pytest.approx([0, 16, 32], abs=1)
+
+
+@pytest.mark.parametrize("loop", [LOOPS["kai"]])
+def test_an_attempt_that_ran_is_not_in_vain_whose_tasks_were_all_replaced_just_before(loop, world):
+    group = replaced_alone(world, preempted=Response.REQUEUE, node_lost=Response.TASK)
+    assert lose_again(loop, world, group, times=2) == [0, 16]
+    end_pause(world, group)
+    began = timezone.now() - timedelta(seconds=7200)
+    group.tasks.filter(latest=True).update(start_time=began)
+    for number in range(3):
+        lose_nodes(world, group, number)
+        world.settle()
+    assert group.tasks.filter(latest=True, start_time__gt=began).count() == 3
+    assert lose(loop, world, group) == 0
+    assert Attempt.objects.filter(group=group).latest("number").start_time == began

@@ -16,7 +16,7 @@ from scheduling.sentences import in_seconds, plain_listing
 from workflows.lifecycle.attempts_in_vain import NO_PROGRESS, NO_PROGRESS_ENDED
 from workflows.lifecycle.domain_health import NVLINK_READY
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.models import Attempt, Task
+from workflows.models import Attempt, Task, TaskGroup
 from workflows.services.changes import NewAttempt
 from workflows.services.steps import Steps
 from workflows.values.placement import TRIED_AGAIN
@@ -105,11 +105,20 @@ def _store(change: NewAttempt, steps: Steps) -> None:
         message=change.message,
         counted=change.counted,
         began_at=group.attempt_began_at or group.processing_start_time or group.submit_time,
-        start_time=tries.aggregate(first=Min("start_time"))["first"],
+        start_time=run_began(group),
         end_time=steps.now,
         cleared_at=None if group.touched_cluster else steps.now,
         nodes=list(nodes[:MOST_NODES]),
     )
+
+
+def run_began(group: TaskGroup) -> datetime | None:
+    """When a task of the present attempt first ran, also one that was replaced alone since."""
+    tries = Task.objects.filter(group=group)
+    if group.attempt_began_at is not None:
+        tries = tries.filter(processing_start_time__gte=group.attempt_began_at)
+    first: datetime | None = tries.aggregate(first=Min("start_time"))["first"]
+    return first
 
 
 def note_cleared(steps: Steps) -> None:

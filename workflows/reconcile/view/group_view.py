@@ -15,7 +15,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Max, Q
 
 from pools.models import Backend
 from pools.values.recovery import MOST_AVOIDED, Loss
@@ -40,6 +40,7 @@ from workflows.manifests.group import Renderer
 from workflows.models import Attempt, Task, TaskGroup
 from workflows.reconcile.view.rendered_gangs import RENDERED_GANGS, GangSource
 from workflows.selectors import gang_values, group_values
+from workflows.services.attempt_rows import run_began
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.record import NOT_LOCKED, Recorded
 from workflows.values.placement import Easing, GroupPlacement, GroupValues
@@ -296,7 +297,7 @@ def history_of(row: TaskGroup, *, now: datetime, tasks: Sequence[TaskView]) -> H
         preemptions=preemptions,
         rescheduled=sum(rows for (_, counted), rows in counts.items() if not counted) - preemptions,
         in_vain=_in_vain(row, now),
-        ran=_ran(row, now),
+        ran=_seconds(run_began(row), now),
         replaced_in_vain={pk: tries.in_vain for pk, tries in replaced_in_vain(row, tasks).items()},
         replaced=sum(replaced.values()),
         replaced_preempted=replaced_preempted,
@@ -373,12 +374,6 @@ def _earlier(tries: Sequence[_EndedTry]) -> EarlierReplacements:
     return EarlierReplacements(
         InVain(len(in_vain), since=in_vain[-1].at, noun="replacement"), reason=in_vain[0].reason
     )
-
-
-def _ran(row: TaskGroup, now: datetime) -> float:
-    """For how many seconds the present attempt has run."""
-    begun = Task.objects.filter(group=row, latest=True).aggregate(first=Min("start_time"))["first"]
-    return _seconds(begun, now)
 
 
 def _seconds(since: datetime | None, until: datetime) -> float:
