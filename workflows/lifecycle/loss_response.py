@@ -10,6 +10,7 @@ the failures of peers that it led to. A task alone cannot join peers whose Compu
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from pools.values.recovery import MOST_ATTEMPTS, Loss, RecoveryPolicy, Response
 from scheduling.sentences import count_of
@@ -52,6 +53,8 @@ class History:
 
     rescheduled: int = 0
     """Those by RESCHEDULE."""
+
+    now: datetime | None = None
 
     in_vain: InVain = NONE_IN_VAIN
     """The last ended attempts in a row that were in vain."""
@@ -212,7 +215,11 @@ def _bounded(recovery: Recovery, policy: RecoveryPolicy, history: Callable[[], H
     if recovery.response != Response.REQUEUE:
         is_own = cause.action is not None or cause.loss not in _BY_CLUSTER
         tries = NONE_IN_VAIN if is_own else before.replaced_in_vain.get(cause.pk, NONE_IN_VAIN)
-        return _ended(recovery, f"{tries.sentence} So it is tried no more.") if tries.is_last else recovery
+        return (
+            _ended(recovery, f"{tries.sentence} So it is tried no more.")
+            if tries.is_last(now=before.now)
+            else recovery
+        )
     return _next_attempt(recovery, policy, before, pause=_pause(cause, policy, before))
 
 
@@ -233,7 +240,7 @@ def _next_attempt(recovery: Recovery, policy: RecoveryPolicy, before: History, *
     if not is_in_vain(recovery.cause.evidence, ran=before.ran):
         return replace(recovery, pause=pause)
     in_vain = replace(before.in_vain, number=before.in_vain.number + 1)
-    if in_vain.is_last:
+    if in_vain.is_last(now=before.now):
         return _ended(recovery, f"{in_vain.sentence} So it is tried no more.")
     pause = max(pause, policy.pause(Loss.FAILED, earlier=in_vain.number - 2))  # the first one has none
     return replace(recovery, pause=pause, in_vain=in_vain)

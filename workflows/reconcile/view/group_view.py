@@ -17,8 +17,9 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Count, Max, Q
 
+from pools import conditions
 from pools.models import Backend
-from pools.values.recovery import MOST_AVOIDED, Loss
+from pools.values.recovery import MOST_ATTEMPTS, MOST_AVOIDED, Loss
 from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import installed
 from scheduling.gang import set_order
@@ -27,8 +28,9 @@ from scheduling.gang.set_order import SetOrder
 from scheduling.gang.stages import stage_begins
 from scheduling.topology.requirements import Gang, GangTask, Requirement
 from web.database.model_rows import Columns
+from web.times import read_instant
 from workflows.lifecycle.attempts_in_vain import (
-    MOST_IN_VAIN,
+    NO_PROGRESS,
     NONE_IN_VAIN,
     PROGRESS,
     InVain,
@@ -291,14 +293,18 @@ def history_of(row: TaskGroup, *, now: datetime, tasks: Sequence[TaskView]) -> H
     # those replaced at the same time were lost together
     replaced = dict(alone.annotate(times=Count("processing_start_time", distinct=True)))
     replaced_preempted = replaced.pop(Loss.PREEMPTED.value, 0)
+    warned = _warned(row)
     return History(
+        now=now,
         attempts=sum(counts.values()),
         counted=sum(rows for (_, counted), rows in counts.items() if counted),
         preemptions=preemptions,
         rescheduled=sum(rows for (_, counted), rows in counts.items() if not counted) - preemptions,
-        in_vain=_in_vain(row, now),
+        in_vain=replace(_in_vain(row, now), warned=warned),
         ran=_seconds(run_began(row), now),
-        replaced_in_vain={pk: tries.in_vain for pk, tries in replaced_in_vain(row, tasks).items()},
+        replaced_in_vain={
+            pk: replace(tries.in_vain, warned=warned) for pk, tries in replaced_in_vain(row, tasks).items()
+        },
         replaced=sum(replaced.values()),
         replaced_preempted=replaced_preempted,
         out_of_domain=_out_of_domain(row),
@@ -320,12 +326,18 @@ def _out_of_domain(row: TaskGroup) -> tuple[str, ...]:
 def _in_vain(row: TaskGroup, now: datetime) -> InVain:
     """The last attempts in a row that were in vain; where there is none, the present one may be the first."""
     attempts = Attempt.objects.filter(group=row).order_by("-number")
-    last = attempts.values_list("evidence", "start_time", "end_time")[:MOST_IN_VAIN]
+    last = attempts.values_list("evidence", "start_time", "end_time")[:MOST_ATTEMPTS]
     ends = [
         end
         for _, _, end in takewhile(lambda attempt: is_in_vain(attempt[0], ran=_seconds(*attempt[1:])), last)
     ]
     return InVain(number=len(ends), since=ends[-1] if ends else now)
+
+
+def _warned(row: TaskGroup) -> datetime | None:
+    """Since when the group has the condition of attempts in vain; None without it."""
+    entry = conditions.find(row.conditions, NO_PROGRESS)
+    return read_instant(entry["lastTransitionTime"]) if entry and entry["status"] == "True" else None
 
 
 _MOST_TRIES = 10_000
