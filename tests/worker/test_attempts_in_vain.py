@@ -17,6 +17,7 @@ from workflows.lifecycle import attempts_in_vain
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Attempt, TaskGroup
 from workflows.services.gauges import read
+from workflows.values.placement import TRIED_AGAIN
 
 FIRST = 16.0
 UNRECOVERED = RecoveryPolicy(backoff_first=FIRST, backoff_limit=100.0)
@@ -311,3 +312,20 @@ def test_no_group_ends_by_attempts_in_vain_without_an_hour_of_warning(loop, worl
     warn(group)
     lose_again(loop, world, group, times=1)
     assert "6 attempts in a row ended in vain" in fresh(group).failure_message
+
+
+@pytest.mark.parametrize("loop", [LOOPS["kueue, before pods"]])
+def test_a_group_accepted_before_there_was_recovery_gets_room_again_before_pods(loop, world):
+    """Its next attempt is left alone by older workers; what runs ends with its loss, as its row says."""
+    group = loop.begin(world)
+    TaskGroup.objects.filter(pk=group.pk).update(optional_placement={})
+    assert fresh(group).placement["version"] < TRIED_AGAIN
+    assert lose(loop, world, group) == 0
+    row = fresh(group)
+    assert (row.attempt_number, row.placement["version"]) == (2, TRIED_AGAIN)
+    admit(world, "n-3", "n-4")
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 2
+    evict_workload(world)
+    world.settle()
+    assert (fresh(group).status, fresh(group).attempt_number) == ("FAILED_PREEMPTED", 2)
