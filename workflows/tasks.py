@@ -197,8 +197,9 @@ def _reconcile(group_id: UUID, *, again: Callable[[str], None]) -> None:
 def sweep_due_groups() -> None:
     """Notify workers of the groups that are due, unless the queue is full."""
     sweep.note_sweep()
-    heartbeat.end_leases_of_the_dead()
     _notify_due()
+    if heartbeat.end_leases_of_the_dead():
+        _notify_due()
 
 
 def _notify_due() -> None:

@@ -21,7 +21,7 @@ from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import NO_AMOUNTS, OTHERS, FitNode, Snapshot
 from scheduling.natural_order import natural
 from scheduling.sentences import plain_listing
-from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domain_of
+from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domains_of
 from web.access.rights import grants_of
 from web.policy import Action
 from workflows import selectors
@@ -130,7 +130,7 @@ class _Places:
         if not isinstance(places, cls):
             nodes = base.nodes
             order = sorted(range(len(nodes)), key=lambda at: natural(nodes[at].name))
-            places = cls(tuple(order), tuple(domain_of(node.labels, levels) for node in nodes))
+            places = cls(tuple(order), tuple(domains_of(node.labels, levels) for node in nodes))
             base.derived[cls] = places
         return places
 

@@ -19,7 +19,7 @@ from pools.values.recovery_words import policy_of
 from scheduling.capabilities import Capability
 from scheduling.fit.snapshot import FitNode
 from scheduling.sentences import plain_listing
-from scheduling.topology.levels import domain_of
+from scheduling.topology.levels import domains_of
 from web.access.rights import grants_of
 from web.policy import Action, Grants
 from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed_nodes
@@ -150,7 +150,7 @@ def pool_content(pool: Pool, *, user: Caller, outcomes_since: datetime) -> PoolC
     """One pool, which came with its keys and platforms. Its nodes are read once."""
     observed = _observed(pool)
     nodes, levels = observed.snapshot.nodes, observed.snapshot.levels
-    places = Counter(domain_of(node.labels, levels) for node in nodes)
+    places = Counter(domains_of(node.labels, levels) for node in nodes)
     may_list = _may_list(grants_of(user), pool)
     waiting = _waiting(pool) if may_list else []
     return PoolContent(

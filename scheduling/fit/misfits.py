@@ -6,6 +6,7 @@ without one asks for too many nodes.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from scheduling.fit.board import Board, Region
 from scheduling.fit.demand import Demand
@@ -45,10 +46,15 @@ class Tainted(Misfit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotSelected(Misfit):
-    """No node carries the labels that the tasks select, or they exclude those that do (``excluded``)."""
+    """No node carries the labels that the tasks select, or they exclude those that do.
+
+    ``excluded`` counts those that they exclude by name, ``without_clique`` others in no NVLink clique, which
+    they require.
+    """
 
     selector: Mapping[str, str]
     excluded: int
+    without_clique: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +67,9 @@ class WithoutClique(Misfit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apart(Misfit):
-    """Tasks of a set that must share one domain of ``key``, and have room only where the others have none."""
+    """Tasks of a set that must share one domain of ``key``, none has room for them and ``others``."""
 
+    others: tuple[str, ...]
     key: str
     place: tuple[str, ...]
     other_place: tuple[str, ...]
@@ -92,7 +99,15 @@ def _nowhere(nodes: Sequence[FitNode], kind: Demand, tasks: tuple[str, ...], *, 
     if usable:
         return _too_large(usable, kind, tasks=tasks, of=of)
     if not allowed:
-        return NotSelected(selector=dict(kind.selector), excluded=len(selected), tasks=tasks, of=of)
+        named = replace(bare, clique="")
+        excluded = sum(not named.may_use(node) for node in selected)
+        return NotSelected(
+            selector=dict(kind.selector),
+            excluded=excluded,
+            without_clique=len(selected) - excluded,
+            tasks=tasks,
+            of=of,
+        )
     taints: dict[str, int] = {}
     for node in allowed:
         for taint in kind.untolerated(node):
@@ -130,12 +145,19 @@ def _apart(empty: Board, gang: GangDemand) -> Iterator[Apart]:
             kinds.setdefault(gang.demands[task.name], []).append(task.name)
         domains = regions(empty, node, cut=gang.cut_of(node))
         homes = {kind: [at for at in domains if empty.room(kind, at)] for kind in kinds}
-        if len(kinds) < 2 or not all(homes.values()) or set.intersection(*map(set, homes.values())):
+        if not all(homes.values()):
             continue
-        few, *others = sorted(kinds, key=lambda kind: len(kinds[kind]))
-        other = next((kind for kind in others if not set(homes[kind]) & set(homes[few])), others[-1])
+        rising = sorted(kinds, key=lambda kind: len(kinds[kind]))
+        pairs = (
+            (few, other) for few, other in combinations(rising, 2) if not {*homes[few]} & {*homes[other]}
+        )
+        pair = next(pairs, None)
+        if pair is None:
+            continue
+        few, other = pair
         yield Apart(
             tasks=tuple(kinds[few]),
+            others=tuple(kinds[other]),
             of=sum(map(len, kinds.values())),
             key=empty.snapshot.levels[node.constraint.required].key,
             place=_path(empty, homes[few][0]),

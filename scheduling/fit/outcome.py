@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scheduling.gang.tree import ConstraintTree
-from scheduling.topology.levels import DomainPath
+from scheduling.topology.levels import DomainPath, Level, has_domain
 from scheduling.topology.requirements import SetPath
 
 
@@ -47,7 +47,7 @@ def outcomes(
     for node in tree.root.walk():
         set_places = [places[task.name] for task in node.all_tasks() if task.name in places]
         for member in sorted(node.members, key=lambda member: member.rank):
-            domains, outside = _domains(set_places, member.rank, paths=paths)
+            domains, outside = _domains(set_places, member.rank, tree.levels[member.rank], paths=paths)
             missed = PlacementOutcome.VIOLATION if member.required else PlacementOutcome.DEGRADED
             outcome = missed if outside or len(domains) > 1 else PlacementOutcome.MATCH
             level = tree.levels[member.rank].key
@@ -63,12 +63,14 @@ def worst(set_outcomes: tuple[SetOutcome, ...]) -> PlacementOutcome:
     )
 
 
-def _domains(places: list[DomainPath], rank: int, *, paths: bool) -> tuple[dict[tuple[str, ...], int], int]:
+def _domains(
+    places: list[DomainPath], rank: int, level: Level, *, paths: bool
+) -> tuple[dict[tuple[str, ...], int], int]:
     counts: dict[tuple[str, ...], int] = {}
     outside = 0
     for place in places:
         values = place[: rank + 1] if paths else place[rank : rank + 1]
-        if None in values:
+        if None in values or not has_domain(place[rank], level):
             outside += 1
             continue
         path = tuple(value for value in values if value is not None)

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from scheduling.topology.levels import DomainPath, Levels, domain_of, lacks_clique
+from scheduling.topology.levels import DomainPath, Levels, domain_of, has_domain
 
 RESOURCES = ("gpu", "cpu", "memory", "storage", "pods", "channels")
 """The entries of ``Amounts``, in this order; cpu in thousandths of a core, memory and storage in bytes."""
@@ -276,10 +276,10 @@ class Snapshot:
 def _domains_of(node: FitNode, levels: Levels) -> DomainPath:
     """The node's domains; one of no NVLink clique is alone in its own, since its scheduler sees a label."""
     values = domain_of(node.labels, levels)
-    if None not in values:
+    if "" not in values:
         return values
     return tuple(
-        node.name if lacks_clique(node.labels.get(level.label), level) else value
+        value if value is None or has_domain(value, level) else node.name
         for level, value in zip(levels, values, strict=True)
     )
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scheduling.topology.levels import DomainPath, Level, Levels, domain_of, ranks
+from scheduling.topology.levels import DomainPath, Level, Levels, domain_of, has_domain, ranks
 from scheduling.topology.requirements import Gang, effective
 
 
@@ -84,8 +84,8 @@ def cover(
     places = {name: domain_of(nodes[name], levels) for name in sorted(nodes)}
     coverages = []
     for rank, level in enumerate(levels):
-        lacking = [name for name, place in places.items() if place[rank] is None]
-        hidden = [name for name, place in places.items() if _hides(place, rank, paths=paths)]
+        lacking = [name for name, place in places.items() if not has_domain(place[rank], level)]
+        hidden = [name for name, place in places.items() if _hides(place, rank, level, paths=paths)]
         first = (tuple(lacking[:named]), tuple(hidden[:named]))
         coverages.append(LevelCoverage(level, len(lacking), len(hidden), *first))
     return LabelCoverage(
@@ -93,8 +93,8 @@ def cover(
     )
 
 
-def _hides(place: DomainPath, rank: int, *, paths: bool) -> bool:
-    return None in place[: rank + 1] if paths else place[rank] is None
+def _hides(place: DomainPath, rank: int, level: Level, *, paths: bool) -> bool:
+    return not has_domain(place[rank], level) or (paths and None in place[:rank])
 
 
 def count(places: Mapping[DomainPath, int], levels: Levels, *, paths: bool) -> LabelCoverage:
@@ -108,8 +108,8 @@ def count(places: Mapping[DomainPath, int], levels: Levels, *, paths: bool) -> L
         levels=tuple(
             LevelCoverage(
                 level,
-                total(place for place in places if place[rank] is None),
-                total(place for place in places if _hides(place, rank, paths=paths)),
+                total(place for place in places if not has_domain(place[rank], level)),
+                total(place for place in places if _hides(place, rank, level, paths=paths)),
             )
             for rank, level in enumerate(levels)
         ),
@@ -133,7 +133,7 @@ def broader_values(domains: Iterable[DomainPath], rank: int) -> Mapping[tuple[st
     above: dict[tuple[str, int], set[str]] = defaultdict(set)
     for domain in domains:
         value = domain[rank]
-        if value is None:
+        if not value:
             continue
         for at, name in enumerate(domain[:rank]):
             if name is not None:

@@ -135,14 +135,29 @@ def check_look_alikes(levels: Sequence[Level], node_labels: Collection[str], *, 
 
 
 def domain_of(labels: Mapping[str, str], levels: Sequence[Level]) -> DomainPath:
-    """The place of a node with these labels; a node of no NVLink clique has none at that level."""
+    """The place of a node with these labels; a clique label's values that mean none are alike, empty."""
     return tuple(
-        None if lacks_clique(value, level) else value
+        "" if value in NO_CLIQUE and is_clique(level) else value
         for level in levels
         for value in (labels.get(level.label),)
     )
 
 
-def lacks_clique(value: str | None, level: Level) -> bool:
-    """Whether this is a clique label's value of a node that is in no NVLink clique."""
-    return value in NO_CLIQUE and level.label in CLIQUE_LABELS
+def is_clique(level: Level) -> bool:
+    return level.label in CLIQUE_LABELS
+
+
+def has_domain(value: str | None, level: Level) -> bool:
+    """Whether a node with this value in its place is in a domain of the level.
+
+    A node of no NVLink clique is in none, and carries the label nevertheless: that hides it from nobody.
+    """
+    return value is not None and not (value == "" and is_clique(level))
+
+
+def domains_of(labels: Mapping[str, str], levels: Sequence[Level]) -> DomainPath:
+    """The same place with None for each level at which the node is in no domain."""
+    place = domain_of(labels, levels)
+    return tuple(
+        value if has_domain(value, level) else None for value, level in zip(place, levels, strict=True)
+    )

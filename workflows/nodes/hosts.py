@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from django.db.models import Q
+
 from pools.models import Node
 from scheduling.kubernetes_syntax import selects
 from scheduling.topology.levels import HOSTNAME_LABEL
@@ -19,6 +21,11 @@ def host_names(nodes: Sequence[str], *, cluster: str) -> list[str]:
 def hosts_of(
     nodes: Sequence[str], *, cluster: str, selector: Mapping[str, str] = NO_LABELS
 ) -> dict[str, str]:
-    """The host names of those of these nodes that are known and match the selector, by their names."""
-    rows = Node.objects.filter(cluster_id=cluster, name__in=nodes).values_list("name", "labels")
-    return {name: labels.get(HOSTNAME_LABEL) or name for name, labels in rows if selects(selector, labels)}
+    """The host names of those of these nodes that are known and match the selector, by their names.
+
+    A text that is the host name of a node counts as a name of that node, too.
+    """
+    either = Q(name__in=nodes) | Q(**{f"labels__{HOSTNAME_LABEL}__in": list(nodes)})
+    rows = Node.objects.filter(either, cluster_id=cluster).values_list("name", "labels")
+    hosts = {name: labels.get(HOSTNAME_LABEL) or name for name, labels in rows if selects(selector, labels)}
+    return {host: host for host in hosts.values()} | hosts

@@ -142,7 +142,8 @@ _QUERIES: dict[str, str] = {
         SELECT extract(epoch FROM clock_timestamp() - coalesce(c.heartbeat_at, min(b.answered_at))), c.uid
           FROM pools_cluster c
           JOIN (SELECT cluster_id,
-                       (jsonb_path_query_first(conditions, '$[*] ? (@.type == "Reachable")')
+                       (jsonb_path_query_first(
+                            conditions, '$[*] ? (@.type == "Reachable" && @.status == "True")')
                         ->> 'lastTransitionTime')::timestamp AT TIME ZONE 'UTC' AS answered_at
                   FROM pools_backend WHERE cleaned_at IS NULL) AS b ON b.cluster_id = c.uid
          GROUP BY c.uid HAVING coalesce(c.heartbeat_at, min(b.answered_at)) IS NOT NULL""",

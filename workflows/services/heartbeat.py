@@ -17,14 +17,18 @@ from typing import Final
 from uuid import UUID, uuid4
 
 import structlog
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 
 from cluster.clock import boot_seconds
+from web.operation import pulse
 
 HEARTBEAT_SECONDS: Final = 8.0
 """How long a worker counts as alive after its last heartbeat."""
 
 BEAT_SECONDS: Final = 2.0
+
+LONGEST_LEASE: Final = 120.0
+"""After which nothing names a worker any more that died."""
 
 _BEAT = """
     INSERT INTO workflows_workerheartbeat (worker, until)
@@ -32,13 +36,21 @@ _BEAT = """
         ON CONFLICT (worker) DO UPDATE SET until = excluded.until
 """
 _END = """
-    WITH dead AS (
-        DELETE FROM workflows_workerheartbeat WHERE until < clock_timestamp() RETURNING worker)
-    UPDATE workflows_taskgroup AS g SET late_writes_until = greatest(g.late_writes_until, g.lease_until),
+    WITH leased AS MATERIALIZED (
+        SELECT g.uuid, g.lease_until AS late
+          FROM workflows_taskgroup AS g JOIN workflows_workerheartbeat AS dead ON dead.worker = g.lease_worker
+         WHERE dead.until < clock_timestamp() AND g.lease_until > clock_timestamp() AND g.released_at IS NULL
+           FOR NO KEY UPDATE OF g SKIP LOCKED)
+    UPDATE workflows_taskgroup AS g SET late_writes_until = greatest(g.late_writes_until, leased.late),
            lease_until = clock_timestamp()
-      FROM dead
-     WHERE g.lease_worker = dead.worker AND g.lease_until > clock_timestamp() AND g.released_at IS NULL
+      FROM leased WHERE g.uuid = leased.uuid
  RETURNING g.uuid
+"""
+"""A row that somebody holds locked is left to the next sweep, or to the end of its lease."""
+
+_FORGET = """
+    DELETE FROM workflows_workerheartbeat
+     WHERE until < clock_timestamp() - make_interval(secs => %(seconds)s)
 """
 
 log = structlog.get_logger(__name__)
@@ -52,6 +64,9 @@ class Heartbeat:
     ends: float = inf
     """Until when others see it, of its own clock."""
 
+    steady_since: float | None = None
+    """Since when it has missed none; None: it has not begun."""
+
     def left(self) -> float:
         return self.ends - boot_seconds()
 
@@ -60,32 +75,44 @@ class Heartbeat:
         worker, began = self.worker or uuid4(), boot_seconds()
         with connection.cursor() as cursor:
             cursor.execute(_BEAT, {"worker": worker, "seconds": HEARTBEAT_SECONDS})
+        if self.steady_since is None or began > self.ends:
+            self.steady_since = began
         self.worker, self.ends = worker, began + HEARTBEAT_SECONDS
 
 
 OWN = Heartbeat()
+_LOOP = pulse.Loop("the heartbeat")
 
 
 def keep_beating() -> None:
     """Beat from a thread of its own for as long as this process lives."""
+    pulse.watch(_LOOP.fault)
     threading.Thread(target=_beat_for_ever, name="heartbeat of this worker", daemon=True).start()
 
 
 def _beat_for_ever() -> None:
     while True:
+        _LOOP.turn()
         try:
             OWN.beat()
-        except DatabaseError as error:
+        except Error as error:
             log.warning("heartbeat_missed", error=str(error).strip())
             connection.close()
         time.sleep(BEAT_SECONDS)
 
 
 def end_leases_of_the_dead() -> int:
-    """End the leases of workers whose heartbeat stopped; returns how many groups are due by that."""
+    """End the leases of workers whose heartbeat stopped; returns how many groups are due by that.
+
+    Nothing is ended by a process that has not beaten for long enough itself: after a time without the
+    database all heartbeats are old, and none of the workers has died.
+    """
+    if OWN.steady_since is None or boot_seconds() - OWN.steady_since < HEARTBEAT_SECONDS:
+        return 0
     with connection.cursor() as cursor:
         cursor.execute(_END)
         ended: int = cursor.rowcount
+        cursor.execute(_FORGET, {"seconds": LONGEST_LEASE})
     if ended:
         log.warning("leases_of_dead_workers_ended", groups=ended)
     return ended

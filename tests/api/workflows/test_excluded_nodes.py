@@ -48,3 +48,9 @@ def test_a_name_that_no_node_of_the_pool_has_is_a_warning(api, pool):
     (warning,) = (text for text in answer["warnings"] if "n7" in text)
     assert 'No known node of pool "train" is named "n7"; it excludes none.' in warning
     assert not any('named "n0"' in text for text in answer["warnings"])
+
+
+def test_a_host_name_is_known_as_well(api, pool):
+    answer = ask(api, "n0.example", query="?validation_only=true")
+    assert not any("n0.example" in text for text in answer["warnings"])
+    assert "n0.example" in json.dumps(ask(api, "n0.example"))

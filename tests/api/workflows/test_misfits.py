@@ -76,8 +76,8 @@ def test_a_driver_that_has_no_place_beside_its_workers(api, pool):
     spec["resources"]["driver"] = {"cpu": 32, "memory": "1Gi", "topology": [{"key": "zone"}]}
     spec["groups"][0]["tasks"][0]["resource"] = "driver"
     assert sentence(api, spec) == (
-        'task "worker-0" asks for 32 cores and 1 GiB of memory and has room in zone "b", where the others '
-        'have none, which have room in zone "a"; all of them must share one zone.'
+        'task "worker-0" asks for 32 cores and 1 GiB of memory and has room in zone "b", each of 2 tasks '
+        '("worker-1" and "worker-2") in zone "a", and no zone has room for both; all of them must share one.'
     )
 
 
@@ -93,7 +93,7 @@ def test_nodes_that_a_task_excludes_itself(api, pool):
     nodes(pool, "n0", "n1")
     spec = gang(1)
     spec["resources"]["shard"]["nodesExcluded"] = ["n0", "n1"]
-    assert sentence(api, spec) == "its task excludes all 2 nodes of its platform."
+    assert sentence(api, spec) == "its task excludes all nodes of its platform (2)."
 
 
 def test_a_gang_of_too_many_tasks_has_no_misfit(api, pool):

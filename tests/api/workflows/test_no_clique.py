@@ -4,9 +4,13 @@ import json
 
 import pytest
 
-from scheduling.topology.levels import NO_CLIQUE
+from scheduling.fit.outcome import PlacementOutcome, outcomes
+from scheduling.gang.tree import build_tree
+from scheduling.topology.coverage import cover
+from scheduling.topology.levels import NO_CLIQUE, Level, domain_of
 from tests.api.workflows.specs import gang, text
 from tests.factories import CLIQUE, RACK, NodeFactory, PoolFactory
+from tests.unit.scheduling import build
 
 pytestmark = pytest.mark.django_db
 ZEROS = "00000000-0000-0000-0000-000000000000.0"
@@ -58,3 +62,19 @@ def test_pods_that_require_a_clique_keep_off_them(api, pool):
     nodes(pool, "a.1", "a.1", ZEROS)
     assert ZEROS in json.dumps(ask(api, "?dry_run=true"))
     assert ZEROS not in json.dumps(ask(api, "?dry_run=true", key="rack"))
+
+
+def test_a_node_without_a_clique_is_hidden_from_no_other_level():
+    """Its scheduler sees the label, whatever it means."""
+    host = Level("host", "kubernetes.io/hostname")
+    labels = {RACK.label: "r1", CLIQUE.label: ZEROS, host.label: "n0"}
+    clique, below = cover({"n0": labels}, (RACK, CLIQUE, host), named=5, paths=True).levels[1:]
+    assert (clique.lacking, clique.hidden) == (1, 1)
+    assert (below.lacking, below.hidden) == (0, 0)
+
+
+def test_tasks_on_nodes_without_a_clique_do_not_share_one():
+    place = domain_of({RACK.label: "r1", CLIQUE.label: ZEROS}, (RACK, CLIQUE))
+    pair = build.gang("a b*1: clique! c")
+    (judged,) = outcomes(build_tree(pair, (RACK, CLIQUE)), {"a": place, "b": place}, paths=True)
+    assert (judged.outcome, judged.outside) == (PlacementOutcome.VIOLATION, 2)

@@ -80,7 +80,7 @@ def test_sets_that_got_what_they_asked_for_are_one_line_and_the_others_come_firs
         placed("degraded", required=False, domains=[("z/r1", 1), ("z/r2", 3)]),
         placed("violation", outside=1),
     )
-    result = PlacementResult(outcome=PlacementOutcome.VIOLATION, at=NOW, places="x", sets=sets)
+    result = PlacementResult(outcome=PlacementOutcome.VIOLATION, at=NOW, places="x", domains="", sets=sets)
     shown = placement_view("g", result)
     assert shown.badge.word == "A requirement does not hold"
     assert [row.badge.status for row in shown.sets] == ["violation", "degraded", "match"]
@@ -94,7 +94,7 @@ def test_sets_that_got_what_they_asked_for_are_one_line_and_the_others_come_firs
 
 def test_a_placement_kept_in_the_row_reads_back_as_it_was():
     sets = (placed("degraded", required=False, domains=[("z/r1", 1), ("z/r2", 3)], outside=1),)
-    result = PlacementResult(outcome=PlacementOutcome.DEGRADED, at=NOW, places="x", sets=sets)
+    result = PlacementResult(outcome=PlacementOutcome.DEGRADED, at=NOW, places="x", domains="", sets=sets)
     assert PlacementResult.from_row(json.loads(json.dumps(result.to_row()))) == result
     assert set(result.as_json()) == {"outcome", "at", "sets"}
 

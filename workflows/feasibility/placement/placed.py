@@ -6,7 +6,7 @@ where the scheduler cannot prefer or a preference was relaxed after its time.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from pools.clusters.capabilities import capabilities_at
 from scheduling.fit.outcome import PlacementOutcome, SetOutcome, outcomes, worst
 from scheduling.gang.tree import ConstraintTree, build_tree
-from scheduling.topology.levels import domain_of
+from scheduling.topology.levels import Levels, domain_of
 from scheduling.topology.requirements import Gang, SetPath
 from web.times import naive_utc, read_instant
 from workflows.feasibility.verdict.sentences import missed_requirements
@@ -44,11 +44,15 @@ class PlacedSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementResult:
-    """The outcome of one placement; ``places`` is the ``fingerprint`` of its nodes."""
+    """The outcome of one placement; ``places`` is the ``fingerprint`` of its nodes.
+
+    ``domains`` is the ``fingerprint`` of the domains that their labels name; empty: of a release before.
+    """
 
     outcome: PlacementOutcome
     at: datetime
     places: str
+    domains: str
     sets: tuple[PlacedSet, ...]
 
     @property
@@ -65,7 +69,7 @@ class PlacementResult:
         }
 
     def to_row(self) -> Json:
-        return self.as_json() | {"places": self.places}
+        return self.as_json() | {"places": self.places, "domains": self.domains}
 
     @classmethod
     def from_row(cls, content: Json) -> "PlacementResult":
@@ -76,6 +80,7 @@ class PlacementResult:
             outcome=PlacementOutcome(content["outcome"]),
             at=at,
             places=content["places"],
+            domains=content.get("domains", ""),
             sets=tuple(map(_read_set, content["sets"])),
         )
 
@@ -102,6 +107,20 @@ def _read_set(content: Json) -> PlacedSet:
         domain_count=content["domain_count"],
         outside=content["outside"],
     )
+
+
+def domains_fingerprint(
+    labels: Mapping[str, Mapping[str, str]], levels: Levels, *, keys: Collection[str]
+) -> str:
+    """A digest of the domains of nodes, down to the narrowest level of these keys.
+
+    Empty while a node lacks a label: that is unknown, and no other domain.
+    """
+    narrowest = max((rank for rank, level in enumerate(levels) if level.key in keys), default=-1)
+    places = {node: domain_of(labels[node], levels[: narrowest + 1]) for node in labels}
+    if any(None in place for place in places.values()):
+        return ""
+    return fingerprint({node: repr(place) for node, place in places.items()})
 
 
 def fingerprint(nodes: Mapping[str, str]) -> str:
@@ -142,6 +161,9 @@ def judge(
         outcome=worst(set_outcomes),
         at=now,
         places=fingerprint(nodes),
+        domains=domains_fingerprint(
+            labels, group.placement.terms.levels, keys={each.level for each in set_outcomes}
+        ),
         sets=tuple(map(_placed, set_outcomes)),
     )
     return result, missed_requirements(set_outcomes)

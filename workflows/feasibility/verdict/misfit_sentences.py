@@ -1,6 +1,6 @@
 """Sentences about tasks that have no place on any node, with the numbers of both."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from scheduling.fit.misfits import Apart, Misfit, NotSelected, Tainted, TooLarge, WithoutClique
 from scheduling.sentences import agree, count_of, listing, plain_listing
@@ -15,9 +15,11 @@ def misfit_sentence(misfit: Misfit) -> str:
             return f"{_subject(misfit)} asks for {_too_large(misfit)}."
         case Tainted():
             return _tainted(misfit)
-        case NotSelected(excluded=excluded) if excluded:
-            nodes = "the node" if excluded == 1 else f"all {excluded} nodes"
-            return f"{_subject(misfit)} excludes {nodes} of its platform."
+        case NotSelected(excluded=excluded, without_clique=bare) if excluded:
+            others = (
+                f", but for {count_of(bare, 'node')} in no NVLink clique, which it requires" if bare else ""
+            )
+            return f"{_subject(misfit)} excludes all nodes of its platform ({excluded}){others}."
         case NotSelected(selector=selector):
             labels = plain_listing([f"{key}={value}" for key, value in selector.items()], limit=MOST_NAMED)
             return f"{_subject(misfit)} selects nodes with {labels}, and no known node carries that."
@@ -30,18 +32,22 @@ def misfit_sentence(misfit: Misfit) -> str:
         case Apart():
             return (
                 f"{_subject(misfit)} asks for {_together(misfit.amounts)} and has room in {misfit.key} "
-                f"{_path(misfit.place)}, where the others have none, which have room in {misfit.key} "
-                f"{_path(misfit.other_place)}; all of them must share one {misfit.key}."
+                f"{_path(misfit.place)}, {_tasks(misfit.others)} in {misfit.key} "
+                f"{_path(misfit.other_place)}, and no {misfit.key} has room for both; all of them must share "
+                "one."
             )
     raise TypeError(misfit)
 
 
 def _subject(misfit: Misfit) -> str:
-    number = len(misfit.tasks)
-    if number == misfit.of:
-        return "its task" if number == 1 else "each of its tasks"
-    names = listing(misfit.tasks, limit=MOST_NAMED)
-    return f"task {names}" if number == 1 else f"each of {count_of(number, 'task')} ({names})"
+    if len(misfit.tasks) == misfit.of:
+        return "its task" if misfit.of == 1 else "each of its tasks"
+    return _tasks(misfit.tasks)
+
+
+def _tasks(tasks: Sequence[str]) -> str:
+    names = listing(tasks, limit=MOST_NAMED)
+    return f"task {names}" if len(tasks) == 1 else f"each of {count_of(len(tasks), 'task')} ({names})"
 
 
 def _too_large(misfit: TooLarge) -> str:

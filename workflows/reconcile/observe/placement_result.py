@@ -3,18 +3,25 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from pools import conditions
 from pools.conditions import Condition
 from pools.models import Node
 from pools.services import composites
 from scheduling.fit.outcome import PlacementOutcome
-from workflows.feasibility.placement.placed import PlacementResult, fingerprint, judge, outcomes_on
+from workflows.feasibility.placement.placed import (
+    PlacementResult,
+    domains_fingerprint,
+    fingerprint,
+    judge,
+    outcomes_on,
+)
 from workflows.lifecycle.pod_status import placed_at
 from workflows.metrics import COMPOSITES_BROKEN, PLACED
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_view import GroupView
 from workflows.services.attempt_rows import PLACEMENT_KEPT
-from workflows.services.changes import NewPlacementResult, Note
+from workflows.services.changes import Change, NewPlacementResult, Note
 from workflows.services.lease import Lease
 from workflows.services.record import record
 
@@ -30,18 +37,23 @@ def record_placement_result(view: GroupView, observed: ObservedPods, lease: Leas
     """
     if not view.placement.terms.levels:  # without levels no task can require or prefer anything
         return
-    nodes, before = _nodes(view, observed), view.row.placement_result
-    is_judged = nodes is not None and before is not None and fingerprint(nodes) == before["places"]
-    if nodes is None or not (is_judged or _asks(view)):
+    nodes, row = _nodes(view, observed), view.row.placement_result
+    if nodes is None:
+        return
+    before = PlacementResult.from_row(row) if row and fingerprint(nodes) == row["places"] else None
+    if not (before.domains if before else _asks(view)):
         return
     labels = _labels(view, nodes)
     if len(labels) < len(set(nodes.values())):
         return
-    if is_judged and before is not None:
-        _judge_again(view, nodes, labels, PlacementResult.from_row(before), lease)
+    if before:
+        _judge_again(view, nodes, labels, before, lease)
     elif judgement := judge(view.values, nodes, labels, now=view.now):
         result, missed = judgement
-        record(lease, [NewPlacementResult(result.to_row()), *_notes(result, missed)])
+        changes: list[Change] = [NewPlacementResult(result.to_row()), *_notes(result, missed)]
+        if conditions.find(view.row.conditions, PLACEMENT_KEPT):
+            changes.append(_kept_condition(result, "Its tasks have other nodes since."))
+        record(lease, changes)
         PLACED.labels(view.placement.terms.pool, result.strictness, result.outcome.value).inc()
         is_nested = any(gang.parents for gang in view.gangs.values())
         is_broken = result.outcome is PlacementOutcome.VIOLATION
@@ -58,22 +70,32 @@ def _judge_again(
     lease: Lease,
 ) -> None:
     """Keep with the group where it stands by the labels of now; the time of its placing stays."""
+    keys = {placed.key for placed in before.sets}
+    domains = domains_fingerprint(labels, view.placement.terms.levels, keys=keys)
+    if domains in {"", before.domains}:
+        return
     judgement = judge(view.values, nodes, labels, now=before.at)
-    if judgement is None or judgement[0].sets == before.sets:
+    if judgement is None:
         return
     result, missed = judgement
+    condition = _kept_condition(
+        result, " ".join(["Its nodes carry other labels than when it was placed.", *missed])
+    )
+    key = f"relabelled:{domains}"
+    note = Note(
+        key=key, reason="NodesRelabelled", message=condition.message, warning=condition.status == "False"
+    )
+    record(lease, [NewPlacementResult(result.to_row()), condition, note])
+
+
+def _kept_condition(result: PlacementResult, message: str) -> Condition:
     is_kept = result.outcome is PlacementOutcome.MATCH
-    message = "Its nodes carry other labels than when it was placed. "
-    message += "It stands as it asks to." if is_kept else " ".join(missed)
-    condition = Condition(
+    return Condition(
         type=PLACEMENT_KEPT,
         status="True" if is_kept else "False",
         reason="AsRequested" if is_kept else "NodesRelabelled",
         message=message,
     )
-    key = f"relabelled:{view.now.isoformat()}"
-    note = Note(key=key, reason="NodesRelabelled", message=message, warning=not is_kept)
-    record(lease, [NewPlacementResult(result.to_row()), condition, note])
 
 
 def _is_breach(
