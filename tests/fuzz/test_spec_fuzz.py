@@ -25,6 +25,7 @@ from workflows.spec.grammar import (
     WorkflowModel,
     fields_of,
 )
+from workflows.spec.rendering import TemplateText
 from workflows.spec.template import is_templated, render
 from workflows.values.placement import TaskPlacement
 
@@ -243,5 +244,6 @@ def test_any_template_is_a_workflow_or_a_refusal(text):
 @pytest.mark.timeout(1200)
 def test_tokens_for_later_survive_any_rendering(pieces):
     text = " ".join(pieces)
-    done = render("{{ 1 }}" + text, variables=(), string_variables=(), limits=SpecLimits()).text
+    template = TemplateText(text="{{ 1 }}" + text, variables=(), string_variables=(), limits=SpecLimits())
+    done = render(template).text
     assert done == "1" + text
