@@ -84,20 +84,21 @@ def _apply(api, body):
     api.apply(f"{root}{scope}/{plural}/{body['metadata']['name']}", body, manager="administrator")
 
 
-def kubeconfig(api, admin, directory, *, processes):
+def kubeconfig(api, admin, directory, *, processes, token=TOKEN):
     """A kubeconfig with which each process of the service is its own account; returns its path.
 
-    It names a file of the process's own working directory, as each pod has a file of its own at one path.
+    It names a file of the process's own working directory, as each pod has a file of its own at one path;
+    ``token`` is that file's name, another one for each control plane.
     """
     for account in ACCOUNTS:
         path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
         spec = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-        token = api.create(path, spec | {"spec": {"expirationSeconds": 86400}})["status"]["token"]
+        answer = api.create(path, spec | {"spec": {"expirationSeconds": 86400}})
         written = directory / account
-        written.write_text(token)
-        written.rename(processes / account / TOKEN)  # of several test workers, any token is good
+        written.write_text(answer["status"]["token"])
+        written.rename(processes / account / token)  # of several test workers, any token is good
     content = yaml.safe_load(admin.read_text())
-    own = {"tokenFile": f"/proc/self/cwd/{TOKEN}"}
+    own = {"tokenFile": f"/proc/self/cwd/{token}"}
     content["users"] = [{"name": user["name"], "user": own} for user in content["users"]]
     path = directory / "kubeconfig"
     path.write_text(yaml.safe_dump(content))

@@ -39,8 +39,11 @@ def plain(running_service, own_token, tmp_path):
         rights.grant(api, world.namespace)
         accounts, processes = tmp_path / "accounts", Path(running_service["processes"])
         accounts.mkdir()
+        kubeconfig = rights.kubeconfig(
+            api, plane.kubeconfig(), accounts, processes=processes, token="token-without-composites"
+        )
         content = {
-            "kubeconfig": str(rights.kubeconfig(api, plane.kubeconfig(), accounts, processes=processes)),
+            "kubeconfig": str(kubeconfig),
             "k8s_namespace": world.namespace,
             "scheduler_settings": {"scheduler_type": "kubernetes"},
         }
