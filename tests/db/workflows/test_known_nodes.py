@@ -23,6 +23,7 @@ RACK = Level("rack", "example.com/rack")
 POOL = {"example.com/pool": "a"}
 USED = amounts(gpu=1, pods=1)
 HELD = Holding("w", USED, 5.0)
+AMOUNTS = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8", "ephemeral-storage": "1Ti"}
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +45,7 @@ def cluster():
         labels = POOL | {RACK.label: f"r{number // 2}"}
         NodeFactory(cluster=cluster, name=f"n{number}", labels=labels)
     NodeFactory(cluster=cluster, name="other", labels={RACK.label: "r9"})
+    cluster.nodes.filter(name="n0").update(allocatable=AMOUNTS | {"rdma/hca": "2"})
     return cluster
 
 
@@ -77,6 +79,15 @@ def fresh(cluster, **usage):
 
 CHANGES = {
     "nothing": lambda nodes: None,
+    "a heartbeat of a node beside one that publishes more": lambda nodes: nodes.filter(name="n1").update(
+        seen_at=timezone.now()
+    ),
+    "a node that publishes what none did": lambda nodes: nodes.filter(name="n1").update(
+        allocatable=AMOUNTS | {"example.com/nic": "1"}
+    ),
+    "the last node that published a resource and does so no more": lambda nodes: nodes.filter(
+        name="n0"
+    ).update(allocatable=AMOUNTS),
     "a node that is cordoned": lambda nodes: nodes.filter(name="n1").update(unschedulable=True),
     "a node that moves to another rack": lambda nodes: nodes.filter(name="n1").update(
         labels=POOL | {RACK.label: "r2"}

@@ -73,13 +73,15 @@ class NodeTable:
     """Every node of a cluster by name, empty; ``horizon`` is the first transaction that it may lack.
 
     ``cluster`` is what is known of the cluster as a whole, ``channelless`` since when each node that offers
-    no NVLink channel has offered none, None if that is not known. ``server`` is when PostgreSQL started.
+    no NVLink channel has offered none, None if that is not known. ``published`` are the further resources of
+    which each node says how much it offers. ``server`` is when PostgreSQL started.
     """
 
     nodes: Mapping[str, fit.FitNode]
     channelless: Mapping[str, datetime | None]
     cluster: ClusterTimes
     labels: tuple[str, ...]
+    published: frozenset[str]
     horizon: str
     server: str
     read_at: float
@@ -264,9 +266,12 @@ def _table(cluster: str, labels: tuple[str, ...]) -> NodeTable:
     key = (database(), cluster, labels)
     earlier = tables.find(key)
     if earlier is not None and time.monotonic() - earlier.read_at < MOST_SECONDS:
-        answer = _read(cluster, labels, since=earlier.horizon)
+        answer = _read(cluster, labels, since=earlier.horizon, published=earlier.published)
         nodes = _updated(earlier.nodes, answer.nodes)
         is_whole = len(nodes) == answer.count and answer.server == earlier.server
+        is_whole = (
+            is_whole and answer.published == earlier.published and not _lost(earlier.nodes, answer.nodes)
+        )
         if is_whole and not answer.has_written:
             table = answer.table(nodes, _still_channelless(earlier, answer), read_at=earlier.read_at)
             tables.keep(key, table)
@@ -289,6 +294,16 @@ def _updated(
     return {**earlier, **changed} if changed else earlier
 
 
+def _lost(earlier: Mapping[str, fit.FitNode], written: Mapping[str, fit.FitNode]) -> bool:
+    """Whether a node offers nothing any more of a further resource: it may have been the last to name it."""
+    return any(
+        amount and not dict(node.extended).get(resource)
+        for name, node in written.items()
+        if (before := earlier.get(name)) is not None and before.extended != node.extended
+        for resource, amount in before.extended
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
     """``count`` is that of all nodes, ``has_written`` whether this transaction has written anything."""
@@ -298,6 +313,7 @@ class _Answer:
     cluster: ClusterTimes
     count: int
     labels: tuple[str, ...]
+    published: frozenset[str]
     horizon: str
     server: str
     has_written: bool
@@ -305,7 +321,8 @@ class _Answer:
     def table(
         self, nodes: Mapping[str, fit.FitNode], channelless: Mapping[str, datetime | None], *, read_at: float
     ) -> NodeTable:
-        return NodeTable(nodes, channelless, self.cluster, self.labels, self.horizon, self.server, read_at)
+        times, names = self.cluster, self.published
+        return NodeTable(nodes, channelless, times, self.labels, names, self.horizon, self.server, read_at)
 
 
 def _still_channelless(earlier: NodeTable, answer: _Answer) -> Mapping[str, datetime | None]:
@@ -317,8 +334,16 @@ def _still_channelless(earlier: NodeTable, answer: _Answer) -> Mapping[str, date
     return {**unwritten, **answer.channelless}
 
 
-def _read(cluster: str, labels: tuple[str, ...], *, since: str | None = None) -> _Answer:
+def _read(
+    cluster: str,
+    labels: tuple[str, ...],
+    *,
+    since: str | None = None,
+    published: frozenset[str] = frozenset(),
+) -> _Answer:
     """The nodes that were written by transactions from ``since`` on, all if None.
+
+    ``published`` are the further resources that nodes were known to publish by then.
 
     Columns and not models, which would take five times as long. One statement, so that count, horizon and
     rows are of the same moment. A host name that is also the node's name is left out, so that nodes share
@@ -352,9 +377,12 @@ def _read(cluster: str, labels: tuple[str, ...], *, since: str | None = None) ->
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     count, horizon, server, has_written, *times = rows[0][:7]
     read = labels if HOSTNAME_LABEL in labels else (*labels, HOSTNAME_LABEL)
-    nodes = _published_alike(_node(row[9:], read) for row in rows if row[9] is not None)
+    written_nodes = [_node(row[9:], read) for row in rows if row[9] is not None]
+    published = published.union(name for node in written_nodes for name, _ in node.extended)
+    nodes = _published_alike(written_nodes, published)
     channelless = {row[9]: row[8] for row in rows if row[9] is not None and not row[7]}
-    return _Answer(nodes, channelless, ClusterTimes(*times), count, labels, horizon, server, has_written)
+    cluster_times = ClusterTimes(*times)
+    return _Answer(nodes, channelless, cluster_times, count, labels, published, horizon, server, has_written)
 
 
 def _node(row: Sequence[Any], labels: Sequence[str]) -> fit.FitNode:
@@ -386,16 +414,19 @@ def fit_node(
     )
 
 
-def _published_alike(nodes: Iterable[fit.FitNode]) -> dict[str, fit.FitNode]:
-    """The nodes by name; of a resource that some of them publish, the others offer 0."""
-    by_name = {node.name: node for node in nodes}
-    distinct = {node.extended for node in by_name.values()}
-    names = {name for published in distinct for name, _ in published}
-    completed = {of: tuple(sorted({**dict.fromkeys(names, 0), **dict(of)}.items())) for of in distinct}
-    return {
-        name: replace(node, extended=completed[node.extended]) if len(node.extended) < len(names) else node
-        for name, node in by_name.items()
-    }
+def _published_alike(nodes: Iterable[fit.FitNode], published: frozenset[str]) -> dict[str, fit.FitNode]:
+    """The nodes by name; of a published resource that a node does not name it offers 0."""
+    none = dict.fromkeys(published, 0)
+    completed: dict[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]] = {}
+    alike = {}
+    for node in nodes:
+        if len(node.extended) < len(none):
+            if node.extended not in completed:
+                completed[node.extended] = tuple(sorted((none | dict(node.extended)).items()))
+            alike[node.name] = replace(node, extended=completed[node.extended])
+        else:
+            alike[node.name] = node
+    return alike
 
 
 @lru_cache(maxsize=1024)
