@@ -2,8 +2,7 @@
 
 import pytest
 
-from scheduling.errors import InvalidSpec
-from workflows.spec import SpecLimits, parse_workflow
+from tests.builders.documents import faults, parse
 
 DOCUMENT = """\
 workflow:
@@ -13,22 +12,6 @@ workflow:
       image: busybox
       command: [sleep, 5]
 """
-
-
-def parse(text, *, variables=(), string_variables=()):
-    return parse_workflow(
-        text,
-        variables=variables,
-        string_variables=string_variables,
-        limits=SpecLimits(),
-        allow_localpath=False,
-    )
-
-
-def faults(text, **options):
-    with pytest.raises(InvalidSpec) as refused:
-        parse(text, **options)
-    return refused.value.faults
 
 
 INVISIBLE = {

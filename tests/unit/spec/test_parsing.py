@@ -5,28 +5,21 @@ from textwrap import dedent
 import pytest
 
 from localcluster.directories import CHECKOUT
-from scheduling.errors import InvalidSpec, format_path
+from scheduling.errors import format_path
 from scheduling.topology.requirements import Requirement
-from workflows.spec import SpecLimits, parse_workflow
+from tests.builders import documents
+from workflows.spec import SpecLimits
 from workflows.spec.grammar import GroupModel, ResourceModel, TaskModel
 
 EXAMPLES = CHECKOUT / "examples"
 
 
-def parse(text, *, variables=(), string_variables=(), limits=None, allow_localpath=False):
-    return parse_workflow(
-        dedent(text),
-        variables=variables,
-        string_variables=string_variables,
-        limits=limits or SpecLimits(),
-        allow_localpath=allow_localpath,
-    )
+def parse(text, **options):
+    return documents.parse(dedent(text), **options)
 
 
 def faults(text, **options):
-    with pytest.raises(InvalidSpec) as refused:
-        parse(text, **options)
-    return refused.value.faults
+    return documents.faults(dedent(text), **options)
 
 
 def placed_faults(text, **options):

@@ -2,9 +2,8 @@
 
 import pytest
 
-from scheduling.errors import InvalidSpec
+from tests.builders.documents import faults, parse
 from web.children import Exceeded, children
-from workflows.spec import SpecLimits, parse_workflow
 
 HEAD = """\
 workflow:
@@ -22,22 +21,6 @@ KEEP = "put it between {% raw %} and {% endraw %}, or send the file with base64:
 
 def script(text):
     return SCRIPT + "".join(f"            {line}\n" for line in text.splitlines())
-
-
-def parse(text, *, variables=(), string_variables=()):
-    return parse_workflow(
-        text,
-        variables=variables,
-        string_variables=string_variables,
-        limits=SpecLimits(),
-        allow_localpath=False,
-    )
-
-
-def faults(text, **options):
-    with pytest.raises(InvalidSpec) as refused:
-        parse(text, **options)
-    return refused.value.faults
 
 
 def warnings(text, **options):
