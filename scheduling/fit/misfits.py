@@ -67,7 +67,7 @@ class WithoutClique(Misfit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apart(Misfit):
-    """Tasks of a set that must share one domain of ``key``, none has room for them and ``others``."""
+    """Tasks of a set that must share one domain of ``key``; none has room for them and ``others``."""
 
     others: tuple[str, ...]
     key: str

@@ -104,7 +104,7 @@ def ranks(levels: Sequence[Level]) -> dict[str, int]:
 
 def clique_rank(levels: Sequence[Level]) -> int | None:
     """The rank of the level that names an NVLink clique, if the pool has one."""
-    return next((rank for rank, level in enumerate(levels) if level.label in CLIQUE_LABELS), None)
+    return next((rank for rank, level in enumerate(levels) if is_clique(level)), None)
 
 
 def look_alike(label: str, node_labels: Collection[str]) -> str | None:
