@@ -2,8 +2,8 @@
 
 ``services`` alone writes configuration (Backend, Pool, Platform, TopologyKey, PodTemplate, ServiceConfig) and
 records a ConfigRevision with each change; nothing else keeps history. The observer alone writes observation
-(Cluster, Node, ForeignUsage, ObservedTopology, ObservedQueue, ObservedSlice); workers note what nodes did to
-task groups (NodeFailure, SuspectNode). Rejected: one history table per model, because
+(Cluster, Node, ForeignUsage, ObservedTopology, ObservedQueue, ObservedSlice, ObservedDeviceClass); workers
+note what nodes did to task groups (NodeFailure, SuspectNode). Rejected: one history table per model, because
 a reader asks what changed, not in which table.
 """
 
@@ -142,9 +142,15 @@ class Cluster(models.Model):
     )
     slices_synced_at = models.DateTimeField(
         null=True,
-        help_text="When the slices of NVLink channels were last listed completely; null: not known.",
+        help_text="When the slices of nodes' devices were last listed completely; null: not known.",
     )
     slices_problem = models.TextField(
+        default="", db_default="", help_text="Why they are not followed, as the cluster says it."
+    )
+    classes_synced_at = models.DateTimeField(
+        null=True, help_text="When device classes were last listed completely; null: not known."
+    )
+    classes_problem = models.TextField(
         default="", db_default="", help_text="Why they are not followed, as the cluster says it."
     )
     quarantine = models.JSONField(
@@ -183,7 +189,13 @@ class Node(models.Model):
     labels = models.JSONField(default=dict)
     taints = models.JSONField(default=list)
     allocatable = models.JSONField(
-        default=dict, help_text="Resource name to quantity, as Kubernetes writes it."
+        default=dict,
+        help_text="Resource name to quantity, as Kubernetes writes it; devices of DRA drivers included.",
+    )
+    devices = models.JSONField(
+        default=dict,
+        db_default={},
+        help_text="Devices of DRA drivers: as a resource, why they are not counted as one, and by driver.",
     )
     unschedulable = models.BooleanField(default=False)
     ready = models.BooleanField(default=False)
@@ -333,15 +345,31 @@ class ObservedQueue(models.Model):
 
 
 class ObservedSlice(models.Model):
-    """A ResourceSlice that gives a node an NVLink channel, as last observed.
+    """A ResourceSlice as last observed, reduced to what is counted of it (``scheduling.nodes.devices``).
 
-    ``node`` is a name, because a slice may be heard of before its node. The consequence for the node stands
-    in its row. Without ``Cluster.slices_synced_at`` nothing is known and rows mean nothing.
+    ``node`` is a name, because a slice may be heard of before its node; empty for devices that are not one
+    node's. The consequence for the node stands in its row. Without ``Cluster.slices_synced_at`` nothing is
+    known and rows mean nothing.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="slices")
     name = models.CharField(max_length=253)
-    node = models.CharField(max_length=253)
+    node = models.CharField(max_length=253, blank=True)
+    has_channel = models.BooleanField(
+        default=False, db_default=False, help_text="Whether it gives the node an NVLink channel."
+    )
+    driver = models.CharField(max_length=253, default="", db_default="")
+    pool = models.CharField(max_length=253, default="", db_default="", help_text="The driver's own pool.")
+    generation = models.BigIntegerField(
+        default=0, db_default=0, help_text="Of the pool; older ones are past."
+    )
+    pool_slices = models.BigIntegerField(default=0, db_default=0, help_text="The slices of a whole pool.")
+    kinds = models.JSONField(
+        default=list, db_default=[], help_text="Attributes that devices share, and how many they are."
+    )
+    doubt = models.TextField(
+        default="", db_default="", help_text="Why they are not counted; empty if they are."
+    )
     resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
     seen_at = models.DateTimeField()
 
@@ -350,6 +378,31 @@ class ObservedSlice(models.Model):
             models.UniqueConstraint(fields=["cluster", "name"], name="observedslice_once_per_name"),
         ]
         indexes = [models.Index(fields=["cluster", "node"], name="observedslice_by_node")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ObservedDeviceClass(models.Model):
+    """A DeviceClass that names a resource, as last observed: its devices are given by that name, too.
+
+    Without ``Cluster.classes_synced_at`` nothing is known and rows mean nothing.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="device_classes")
+    name = models.CharField(max_length=253)
+    resource = models.CharField(max_length=316)
+    selectors = models.JSONField(default=list, help_text="Its expressions (CEL), all of which hold.")
+    created = models.CharField(
+        max_length=64, help_text="As Kubernetes writes times: the newest class counts."
+    )
+    resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "name"], name="observeddeviceclass_once_per_name"),
+        ]
 
     def __str__(self) -> str:
         return self.name

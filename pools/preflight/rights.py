@@ -66,7 +66,7 @@ RULES = (
     Rule((OBSERVER,), "kai.scheduler", "topologies", "list watch"),
     Rule((OBSERVER,), "scheduling.run.ai", "queues", "list watch"),
     Rule((OBSERVER,), "kueue.x-k8s.io", "localqueues clusterqueues resourceflavors topologies", "list watch"),
-    Rule((OBSERVER,), "resource.k8s.io", "resourceslices", "list watch"),
+    Rule((OBSERVER,), "resource.k8s.io", "resourceslices deviceclasses", "list watch"),
     Rule((OBSERVER,), "", "pods", "list watch", optional=True),
     Rule((WORKER,), "", "pods", _OWN, in_namespace=True),
     Rule((WORKER,), "", "services secrets", "get list create delete", in_namespace=True),

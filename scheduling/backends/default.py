@@ -9,7 +9,7 @@ from typing import Any
 
 from scheduling.backends.base import GangRequest, PodParts, ReadBack, RenderedGang, Waiting, WaitingReason
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.facets import SchedulerBackend
+from scheduling.backends.facets import SchedulerBackend, SchedulerTraits
 from scheduling.backends.plain_texts import PlainTexts
 from scheduling.capabilities import Capability, SchedulerVersion
 
@@ -51,6 +51,7 @@ DEFAULT = SchedulerBackend(
     scheduler_name="default-scheduler",
     pod_group=None,
     read_back=ReadBack(status=()),
+    traits=SchedulerTraits(gives_devices=True),
     rendering=_IMPLEMENTATION,
     texts=_IMPLEMENTATION,
 )

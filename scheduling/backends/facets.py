@@ -313,6 +313,13 @@ class SchedulerTraits:
     """A preference is no set but node affinity of pods, to a domain that the service's search chooses."""
     consolidates: bool = False
     """It may move running work that may be preempted, of any queue, for a gang that may be, too."""
+    gives_devices: bool = False
+    """Pods that ask for a resource by number get devices of the DeviceClass that names it, on nodes that
+    offer none by a device plugin: Kubernetes' scheduler with the gate DRAExtendedResource, by default since
+    1.36. Where it is off the API server keeps no such name."""
+    shuns_drivers: str = ""
+    """Of a node with devices of a DRA driver that has this word in its name it gives no GPUs by number, also
+    where a device plugin offers them (KAI 0.13 to 0.16); empty: there is no such driver."""
     hides_unlabelled: bool = False
     """It reads one object of levels for all gangs, and sees no node that lacks one's label: a constraint of a
     broad level does not reach nodes without narrower labels."""

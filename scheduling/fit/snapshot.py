@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from scheduling.kubernetes_syntax import GPU
+from scheduling.nodes.devices import CLAIMS_UNKNOWN, NO_DEVICES, NodeDevices
 from scheduling.topology.levels import DomainPath, Levels, domain_of, has_domain
 
 RESOURCES = ("gpu", "cpu", "memory", "storage", "pods", "channels")
@@ -24,6 +26,9 @@ ResourceVector = tuple[int, ...]
 NO_AMOUNTS: ResourceVector = (0,) * len(RESOURCES)
 _GPU = RESOURCES.index("gpu")
 _CHANNELS = RESOURCES.index("channels")
+
+MANY_GPUS = 1 << 12
+"""Of a node of which it is not known how many it offers: more than any task asks for."""
 
 POOL_RANK = -1
 """The rank of the pool itself, which is broader than every level."""
@@ -74,6 +79,12 @@ class FitNode:
     extended: tuple[tuple[str, int], ...] = ()
     """What it offers of each further resource that some node publishes by number, whatever is in use."""
 
+    devices: NodeDevices = NO_DEVICES
+    """The devices of DRA drivers, of which ``allocatable`` and ``extended`` have those that are counted."""
+
+    uncounted: str = ""
+    """Why it is not known how many GPUs the scheduler gives of it; empty if that is known."""
+
     lacks_channel: bool = False
     """Whether it is known to offer no NVLink channel at the moment, of which it is counted to have one."""
 
@@ -103,6 +114,11 @@ class FitNode:
     @property
     def gpus(self) -> int:
         return self.allocatable[_GPU]
+
+    @property
+    def doubt(self) -> str:
+        """Why it is not known how many GPUs it has free; empty if that is known."""
+        return self.uncounted or (CLAIMS_UNKNOWN if GPU in self.devices.counted else "")
 
     @property
     def free_gpus(self) -> int:
@@ -261,6 +277,20 @@ class Snapshot:
         """The snapshot without any pods, and without the nodes that are closed."""
         return self.edited(lambda node: None if node.closed else _emptied(node))
 
+    def hopeful(self) -> "Snapshot":
+        """The snapshot with as many GPUs as can be on nodes of which it is not known how many they offer."""
+        if self.base is not None:
+            base = self.base.hopeful()
+            if base is self.base and not any(self.nodes[at].uncounted for at in self.changed):
+                return self
+            return base.with_nodes({at: _hopeful(self.nodes[at]) for at in self.changed})
+        hopeful = self.derived.get(FitNode)
+        if not isinstance(hopeful, Snapshot):
+            is_known = not any(node.uncounted for node in self.nodes)
+            hopeful = self if is_known else replace(self, nodes=tuple(map(_hopeful, self.nodes)))
+            self.derived[FitNode] = hopeful
+        return hopeful
+
     def emptied(self) -> "Snapshot":
         """The snapshot without any pods, with every node open and an NVLink channel on each."""
         if self.base is not None:
@@ -282,6 +312,17 @@ def _domains_of(node: FitNode, levels: Levels) -> DomainPath:
         value if value is None or has_domain(value, level) else node.name
         for level, value in zip(levels, values, strict=True)
     )
+
+
+def with_gpus(of: ResourceVector, count: int) -> ResourceVector:
+    """The amounts with this many GPUs."""
+    return (*of[:_GPU], count, *of[_GPU + 1 :])
+
+
+def _hopeful(node: FitNode) -> FitNode:
+    if not node.uncounted or node.gpus:
+        return node
+    return replace(node, allocatable=with_gpus(node.allocatable, MANY_GPUS))
 
 
 _PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")

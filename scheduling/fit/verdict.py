@@ -10,7 +10,7 @@ placement exists that no order was found for, NOT_NOW says so: waiting alone may
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -160,6 +160,10 @@ class Verdict:
     uncounted: tuple[str, ...] = ()
     """Further resources that tasks ask for; how much of them is in use is not known."""
 
+    doubts: Mapping[str, int] = field(default_factory=dict)
+    """Why it is not known how many GPUs nodes offer or have free, and of how many nodes: those of the places
+    of NOW, or all that the tasks may use."""
+
     misfit: Misfit | None = None
     """Of NEVER: the tasks that fit on no node, or on none beside the others."""
 
@@ -194,12 +198,26 @@ class Verdict:
 
 def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
     """Judge whether a gang would be placed on these nodes."""
-    verdict = _judge(snapshot, gang)
+    verdict = _judge(snapshot.hopeful(), gang)
     uncounted = tuple(sorted({name for demand in gang.demands.values() for name, _ in demand.others}))
-    if not uncounted:
+    doubts = _doubts(snapshot, gang, verdict)
+    if not uncounted and not doubts:
         return verdict
-    proven = verdict.proven and verdict.answer is not Answer.NOW
-    return replace(verdict, uncounted=uncounted, proven=proven)
+    proven = verdict.proven and not doubts and verdict.answer is not Answer.NOW
+    return replace(verdict, uncounted=uncounted, doubts=doubts, proven=proven)
+
+
+def _doubts(snapshot: Snapshot, gang: GangDemand, verdict: Verdict) -> Mapping[str, int]:
+    """What is not known of GPUs; of NEVER nothing, which more GPUs could not help."""
+    doubtful = [node for node in snapshot.nodes if node.doubt]
+    kinds = {kind for kind in gang.demands.values() if kind.amounts[_GPU]} if doubtful else set()
+    if not kinds or verdict.answer is Answer.NEVER:
+        return {}
+    if verdict.answer is Answer.NOW:
+        names = {node for task, node in verdict.places.items() if gang.demands[task].amounts[_GPU]}
+        return Counter(node.doubt for node in doubtful if node.name in names)
+    usable = (node for node in doubtful if node.uncounted and any(kind.may_use(node) for kind in kinds))
+    return Counter(node.uncounted for node in usable)
 
 
 def _judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:

@@ -13,6 +13,7 @@ from cluster import kinds
 from cluster.kinds import (
     CONFIG_MAP,
     CRD,
+    DEVICE_CLASS,
     EVENT,
     NAMESPACE,
     NODE,
@@ -179,6 +180,7 @@ CALLS = {
             kinds.COMPUTE_DOMAIN,
             RESOURCE_CLAIM_TEMPLATE,
             RESOURCE_SLICE,
+            DEVICE_CLASS,
             *gang_kinds(),
             *_topologies(),
             *_queues(),

@@ -10,7 +10,7 @@ from django.db import DatabaseError, OperationalError, transaction
 from django.utils import timezone
 
 from cluster.errors import ClusterUnreachable, RequestForbidden
-from cluster.kinds import COMPUTE_DOMAIN, EVENT, NAMESPACE, NODE, POD, RESOURCE_SLICE
+from cluster.kinds import COMPUTE_DOMAIN, DEVICE_CLASS, EVENT, NAMESPACE, NODE, POD, RESOURCE_SLICE
 from pools.clusters import connect
 from pools.models import (
     Backend,
@@ -739,7 +739,7 @@ def test_slices_and_nodes_may_come_in_any_order_and_go(nvlink, observer):
     assert Node.objects.get(name="n1").channel_since > joined
     nvlink.cluster.put(RESOURCE_SLICE, channel("n2") | {"spec": {"driver": CHANNEL_DRIVER}})
     until(lambda: offering() == set())
-    assert not ObservedSlice.objects.exists()
+    assert not ObservedSlice.objects.filter(has_channel=True).exists()
 
 
 def test_a_change_of_channels_that_nobody_observed_is_found_out(nvlink, observer):
@@ -749,7 +749,7 @@ def test_a_change_of_channels_that_nobody_observed_is_found_out(nvlink, observer
         row = NodeFactory(cluster=cluster, name=name, offers_channel=name == "n1", channel_since=long_ago)
         add_nodes(nvlink, name)
     nvlink.cluster.put(NODE, {"metadata": {"name": "n2", "uid": row.uid}})
-    ObservedSlice.objects.create(cluster=cluster, name="old", node="n1", seen_at=long_ago)
+    ObservedSlice.objects.create(cluster=cluster, name="old", node="n1", has_channel=True, seen_at=long_ago)
     observer()
     until(lambda: slices_state(nvlink) == (True, "") and offering() == set())
     since = dict(Node.objects.values_list("name", "channel_since"))
@@ -786,12 +786,14 @@ def test_slices_are_not_known_while_their_watch_is_cut(nvlink, observer, monkeyp
     until(lambda: slices_state(nvlink) == (True, ""))
 
 
-def test_slices_are_followed_where_a_pool_has_nvlink(nvlink, observer):
-    began = observer()
-    until(lambda: slices_state(nvlink) == (True, ""))
+def test_slices_and_device_classes_are_followed_in_every_cluster(nvlink, observer, monkeypatch):
     Pool.objects.update(nvlink=False)
-    until(lambda: not slices_state(nvlink)[0])
-    assert all(follower.completeness != "slices" for follower in began.followers.values())
+    refuse(nvlink.cluster, monkeypatch, refused := {"list"}, refused_kind=DEVICE_CLASS)
+    observer()
+    until(lambda: slices_state(nvlink) == (True, ""))
+    until(lambda: Cluster.objects.get(uid=nvlink.uid).classes_problem == "you may not list deviceclasses")
+    refused.clear()
+    until(lambda: Cluster.objects.get(uid=nvlink.uid).classes_synced_at is not None)
 
 
 def test_backends_of_one_cluster_share_its_slices(nvlink, observer):

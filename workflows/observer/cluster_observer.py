@@ -120,6 +120,7 @@ class ClusterObserver:
         self._in_line = self._reported = None
         self._foreign_usage = foreign_usage_sums(self.uid)
         self.inbox.incomplete("slices", NOT_LISTED)
+        self.inbox.incomplete("classes", NOT_LISTED)
         try:
             while not self.stopped.is_set():
                 self._bring_in_line()
@@ -140,8 +141,6 @@ class ClusterObserver:
                 follower = self.followers.pop(key)
                 follower.stop()
                 self._retired.append(follower)
-                if follower.completeness == "slices":
-                    self.inbox.incomplete("slices", NOT_LISTED)
             self._retired = [follower for follower in self._retired if follower.alive]
             for key in streams.keys() - self.followers.keys():
                 log.info("stream_started", cluster=key[0], kind=key[3], namespace=key[4])

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from cluster.kinds import RESOURCE_SLICE
+from cluster.kinds import DEVICE_CLASS, RESOURCE_SLICE
 from workflows.values.observation import (
+    ClassSeen,
     EventSeen,
     ForeignUsageSeen,
     NodeSeen,
@@ -26,10 +27,18 @@ from workflows.values.observation import (
 )
 
 Observation = (
-    PodSeen | ObjectSeen | NodeSeen | TopologySeen | QueueSeen | SliceSeen | EventSeen | UnreadableObject
+    PodSeen
+    | ObjectSeen
+    | NodeSeen
+    | TopologySeen
+    | QueueSeen
+    | SliceSeen
+    | ClassSeen
+    | EventSeen
+    | UnreadableObject
 )
 
-Completeness = Literal["queues", "slices"]
+Completeness = Literal["queues", "slices", "classes"]
 """What the cluster's row says of apart from the rest: whether all of them are known, and why they are not."""
 
 MOST = 5000
@@ -87,6 +96,10 @@ class Batch:
         return [change for change in self.changes if isinstance(change, SliceSeen)]
 
     @property
+    def classes(self) -> list[ClassSeen]:
+        return [change for change in self.changes if isinstance(change, ClassSeen)]
+
+    @property
     def events(self) -> list[EventSeen]:
         return [change for change in self.changes if isinstance(change, EventSeen)]
 
@@ -127,8 +140,9 @@ def key_of(change: Observation) -> Hashable:
             return ("Node", "", change.name)
         case TopologySeen() | QueueSeen():
             return (change.resource, "", change.name)
-        case SliceSeen():
-            return (RESOURCE_SLICE.name, "", change.name)
+        case SliceSeen() | ClassSeen():
+            kind = RESOURCE_SLICE if isinstance(change, SliceSeen) else DEVICE_CLASS
+            return (kind.name, "", change.name)
     return ("Event", "", change.dedupe)
 
 

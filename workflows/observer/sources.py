@@ -2,8 +2,8 @@
 
 Pods, pod groups, ComputeDomains, their claim templates and events in each namespace that has or had groups;
 nodes once, other tenants' pods on them, and the topology objects and queues of its schedulers with what
-queues lead to, whoever made them; where a pool has NVLink, the slices of its nodes' channels. Backends of one
-cluster share all of it.
+queues lead to, whoever made them; the slices of its nodes' devices and the classes of devices that name a
+resource. Backends of one cluster share all of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +12,7 @@ from functools import partial
 
 from cluster.kinds import (
     COMPUTE_DOMAIN,
+    DEVICE_CLASS,
     EVENT,
     NODE,
     POD,
@@ -26,15 +27,14 @@ from pools.models import (
     ForeignUsage,
     Installation,
     Node,
+    ObservedDeviceClass,
     ObservedQueue,
     ObservedSlice,
     ObservedTopology,
-    Pool,
 )
 from scheduling import names
 from scheduling.backends.facets import BoundedQueues, JoinedQueues, SchedulerBackend, TopologyObjects
 from scheduling.backends.registry import installed
-from scheduling.nodes.channels import CHANNEL_DRIVER
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.observer.foreign_usage import BOUND, ForeignUsageSums, see_foreign_pod
 from workflows.observer.inbox import Completeness, Observation
@@ -42,6 +42,7 @@ from workflows.observer.streams import Reduce, Source
 from workflows.values.observation import (
     DOMAIN_LABEL,
     POD_GROUP,
+    ClassSeen,
     ForeignUsageSeen,
     NodeSeen,
     ObjectSeen,
@@ -50,6 +51,7 @@ from workflows.values.observation import (
     SliceSeen,
     TopologySeen,
     see_claim_template,
+    see_class,
     see_compute_domain,
     see_event,
     see_joined,
@@ -67,11 +69,10 @@ FOREIGN_STREAMS = 2
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A cluster to follow, through one of its backends; ``has_nvlink``: one of its pools has."""
+    """A cluster to follow, through one of its backends."""
 
     uid: str
     backend: Backend
-    has_nvlink: bool
     namespaces: frozenset[str]
     schedulers: tuple[SchedulerBackend, ...]
     parents: frozenset[tuple[str, Kind]] = frozenset()
@@ -98,7 +99,6 @@ def _followed(uid: str, backends: list[Backend]) -> Followed:
     return Followed(
         uid,
         (living or backends)[0],
-        Pool.objects.filter(backend__in=living, nvlink=True).exists(),
         frozenset(namespace for namespace, _, _ in frozen | now),
         tuple(scheduler for name in named if (scheduler := installed().get(name))),
         frozenset(
@@ -122,7 +122,6 @@ def sources_of(followed: Followed) -> Iterator[Source]:
         namespace: str = "",
         label: str = "",
         complete: str = "",
-        fields: str = "",
         queue: str = "",
         completeness: Completeness | None = None,
     ) -> Source:
@@ -131,7 +130,6 @@ def sources_of(followed: Followed) -> Iterator[Source]:
             kind=kind,
             namespace=namespace,
             label_selector=label,
-            field_selector=fields,
             reduce=reduce,
             recorded=recorded,
             complete=complete,
@@ -166,14 +164,8 @@ def sources_of(followed: Followed) -> Iterator[Source]:
             queue=resource,
             completeness="queues",
         )
-    if followed.has_nvlink:
-        yield source(
-            RESOURCE_SLICE,
-            see_slice,
-            partial(_recorded_slices, uid),
-            fields=f"spec.driver={CHANNEL_DRIVER}",
-            completeness="slices",
-        )
+    yield source(RESOURCE_SLICE, see_slice, partial(_recorded_slices, uid), completeness="slices")
+    yield source(DEVICE_CLASS, see_class, partial(_recorded_classes, uid), completeness="classes")
     for namespace in sorted(followed.namespaces):
         objects = partial(_recorded_objects, uid, namespace)
         yield source(
@@ -313,7 +305,12 @@ def _recorded_queues(uid: str, resource: str) -> list[Observation]:
 
 def _recorded_slices(uid: str) -> list[Observation]:
     rows = ObservedSlice.objects.filter(cluster_id=uid)
-    return [SliceSeen(name=name, node="") for name in rows.values_list("name", flat=True)]
+    return [SliceSeen(name=name) for name in rows.values_list("name", flat=True)]
+
+
+def _recorded_classes(uid: str) -> list[Observation]:
+    rows = ObservedDeviceClass.objects.filter(cluster_id=uid)
+    return [ClassSeen(name=name) for name in rows.values_list("name", flat=True)]
 
 
 def _recorded_pods(uid: str, namespace: str) -> list[Observation]:

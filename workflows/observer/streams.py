@@ -24,6 +24,7 @@ from workflows import metrics
 from workflows.observer.inbox import Completeness, Inbox, Observation, key_of
 from workflows.values.observation import (
     MAX_TEXT,
+    ClassSeen,
     EventSeen,
     NodeSeen,
     ObjectSeen,
@@ -145,7 +146,8 @@ _BEYOND_DELETION: Mapping[type[Observation], Mapping[str, Any]] = {
     ObjectSeen: {"digest": {}},
     TopologySeen: {"labels": ()},
     QueueSeen: {"reading": {}},
-    SliceSeen: {"node": ""},
+    SliceSeen: {"devices": None},
+    ClassSeen: {"device_class": None},
 }
 
 

@@ -14,20 +14,23 @@ from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import Case, Exists, F, Model, OuterRef, Q, Value, When
+from django.db.models import Case, F, Model, Q, Value, When
 from pydantic_core import to_json
 
-from pools.models import Cluster, ForeignUsage, Node, ObservedQueue, ObservedSlice, ObservedTopology
+from pools.models import Cluster, ForeignUsage, Node, ObservedQueue, ObservedTopology
 from scheduling.backends.registry import installed
+from scheduling.nodes.devices import NO_DEVICES, NodeDevices
 from web.times import read_instant
 from workflows.homes import Home, at_home, homes_of
 from workflows.models import Event, ObservedObject, ObservedPod, Task
+from workflows.observer.device_rows import OFFERS_CHANNEL, offered_by, with_devices, write_devices
 from workflows.observer.inbox import Batch, ForeignUsageChanges, key_of
 from workflows.services.notify import mark_due
 from workflows.services.steps import database_now
 from workflows.values.observation import (
     OBJECT_COLUMNS,
     POD_COLUMNS,
+    ClassSeen,
     EventSeen,
     ForeignUsageSeen,
     NodeSeen,
@@ -40,7 +43,7 @@ from workflows.values.observation import (
 )
 from workflows.values.pod_usage import NO_USAGE
 
-Versioned = TypeVar("Versioned", PodSeen, ObjectSeen, NodeSeen, TopologySeen, QueueSeen, SliceSeen)
+Versioned = TypeVar("Versioned", PodSeen, ObjectSeen, NodeSeen, TopologySeen, QueueSeen, SliceSeen, ClassSeen)
 
 ResourceRow = TypeVar("ResourceRow", ObservedTopology, ObservedQueue)
 
@@ -49,11 +52,8 @@ UNFOLLOWED_AFTER = timedelta(seconds=60)
 
 _POD_KEY = ("namespace", "name")
 _OBJECT_KEY = ("kind", "namespace", "name")
-_NODE_KEY = ("name",)
+_NAME_KEY = ("name",)
 _RESOURCE_KEY = ("resource", "name")
-_SLICE_KEY = ("name",)
-_SLICES = Exists(ObservedSlice.objects.filter(cluster_id=OuterRef("cluster_id"), node=OuterRef("name")))
-"""Whether a slice gives a node a channel."""
 _USAGE_FIELDS = ("gpu", "cpu", "memory", "storage", "pods")
 _HEALTH_FIELDS = ("ready", "unschedulable", "conditions", "taints")
 _NODE_FIELDS = (
@@ -61,6 +61,7 @@ _NODE_FIELDS = (
     "labels",
     "taints",
     "allocatable",
+    "devices",
     "unschedulable",
     "ready",
     "conditions",
@@ -100,12 +101,14 @@ def write(cluster: str, batch: Batch) -> int:
         _write_objects(
             cluster, _newest(cluster, batch, batch.objects, "workflows_observedobject", _OBJECT_KEY), now
         )
-        nodes = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, "pools_node", _NODE_KEY), now)
+        nodes = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, "pools_node", _NAME_KEY), now)
         topologies = _newest(cluster, batch, batch.topologies, "pools_observedtopology", _RESOURCE_KEY)
         _write_topologies(cluster, topologies, now)
         queues = _newest(cluster, batch, batch.queues, "pools_observedqueue", _RESOURCE_KEY)
         queues_set = _write_queues(cluster, queues, now)
-        _write_slices(cluster, _newest(cluster, batch, batch.slices, "pools_observedslice", _SLICE_KEY), now)
+        slices = _newest(cluster, batch, batch.slices, "pools_observedslice", _NAME_KEY)
+        classes = _newest(cluster, batch, batch.classes, "pools_observeddeviceclass", _NAME_KEY)
+        write_devices(cluster, slices, classes, now)
         named_groups = _write_events(cluster, batch.events, now)
         _note(cluster, batch, now, moved=nodes.moved or queues_set)
         groups = (
@@ -276,11 +279,17 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> Node
     if not nodes:
         return NodeChanges()
     rows = Node.objects.filter(cluster_id=cluster, name__in=[node.name for node in nodes])
-    before = {row.name: row for row in rows.only("name", "uid", "channel_since", "labels", *_HEALTH_FIELDS)}
+    before = {
+        row.name: row
+        for row in rows.only("name", "uid", "channel_since", "labels", "devices", *_HEALTH_FIELDS)
+    }
     changes = _node_changes(before, nodes)
     deleted = [node.name for node in nodes if node.absent]
     if deleted:
         Node.objects.filter(cluster_id=cluster, name__in=deleted).delete()
+    new = [node.name for node in nodes if not node.absent and node.name not in before]
+    devices = {name: NodeDevices.from_json(row.devices) for name, row in before.items()}
+    devices |= offered_by(cluster, new) if new else {}
     Node.objects.bulk_create(
         (
             Node(
@@ -289,7 +298,10 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> Node
                 uid=node.uid,
                 labels=node.labels,
                 taints=list(node.taints),
-                allocatable=node.allocatable,
+                allocatable=with_devices(
+                    node.allocatable, devices.get(node.name, NO_DEVICES), before=NO_DEVICES
+                ),
+                devices=devices.get(node.name, NO_DEVICES).as_json(),
                 unschedulable=node.unschedulable,
                 ready=node.ready,
                 conditions=list(node.conditions),
@@ -301,13 +313,13 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> Node
             if not node.absent
         ),
         update_conflicts=True,
-        unique_fields=("cluster", *_NODE_KEY),
+        unique_fields=("cluster", *_NAME_KEY),
         update_fields=_NODE_FIELDS,
         batch_size=500,
     )
     if fresh := [node.name for node in nodes if not node.absent and _is_fresh(node, before.get(node.name))]:
         rows = Node.objects.filter(cluster_id=cluster, name__in=fresh)
-        rows.update(offers_channel=_SLICES, channel_since=now)
+        rows.update(offers_channel=OFFERS_CHANNEL, channel_since=now)
     return changes
 
 
@@ -356,34 +368,6 @@ def _write_queues(cluster: str, queues: Sequence[QueueSeen], now: datetime) -> b
         before.get((queue.resource, queue.name)) != (None if queue.absent else queue.reading.get("settings"))
         for queue in queues
     )
-
-
-def _write_slices(cluster: str, slices: Sequence[SliceSeen], now: datetime) -> None:
-    """Write the slices with a channel, and note the nodes that offer one now or do not any more."""
-    if not slices:
-        return
-    rows = ObservedSlice.objects.filter(cluster_id=cluster, name__in=[piece.name for piece in slices])
-    nodes = {*rows.values_list("node", flat=True), *(piece.node for piece in slices)}
-    present = [piece for piece in slices if piece.node and not piece.absent]
-    rows.exclude(name__in=[piece.name for piece in present]).delete()
-    ObservedSlice.objects.bulk_create(
-        (
-            ObservedSlice(
-                cluster_id=cluster,
-                name=piece.name,
-                node=piece.node,
-                resource_version=piece.resource_version,
-                seen_at=now,
-            )
-            for piece in present
-        ),
-        update_conflicts=True,
-        unique_fields=("cluster", *_SLICE_KEY),
-        update_fields=("node", "resource_version", "seen_at"),
-        batch_size=500,
-    )
-    changed = Node.objects.alias(offers=_SLICES).filter(cluster_id=cluster, name__in=nodes)
-    changed.exclude(offers_channel=F("offers")).update(offers_channel=_SLICES, channel_since=now)
 
 
 def _write_resources(

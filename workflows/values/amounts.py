@@ -82,6 +82,10 @@ def fit_amounts(of: Amounts, *, pods: int, channels: int) -> fit.ResourceVector:
     )
 
 
+def is_zero(amount: object) -> bool:
+    return not _number(str(amount))
+
+
 @lru_cache(maxsize=4096)
 def _number(text: str) -> Decimal:
     """Read a quantity; a malformed one from a cluster counts as zero, since no request may fail for it."""

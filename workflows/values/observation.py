@@ -20,6 +20,7 @@ from scheduling import names
 from scheduling.backends.base import ReadBack, ResourceKind
 from scheduling.backends.facets import BoundedQueues, JoinedQueues, TopologyObjects
 from scheduling.nodes.channels import node_with_channel
+from scheduling.nodes.devices import DeviceClass, SliceDevices, read_class, read_slice
 from scheduling.nodes.node_health import MOST_CONDITIONS, MOST_TYPE, READY
 from scheduling.topology.levels import HOSTNAME_LABEL
 from web.times import read_instant
@@ -176,10 +177,21 @@ class QueueSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceSeen:
-    """A ResourceSlice; ``node`` is the one that it gives an NVLink channel to, empty for none."""
+    """A ResourceSlice, whether it gives its node an NVLink channel, and its devices, None if it is absent."""
 
     name: str
-    node: str
+    has_channel: bool = False
+    devices: SliceDevices | None = None
+    absent: bool = False
+    resource_version: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassSeen:
+    """A DeviceClass that names a resource; ``device_class`` is None if it is absent."""
+
+    name: str
+    device_class: DeviceClass | None = None
     absent: bool = False
     resource_version: str = field(default="", repr=False)
 
@@ -461,7 +473,23 @@ def see_joined(queues: JoinedQueues, kind: ResourceKind, obj: Mapping[str, Any])
 
 def see_slice(obj: Mapping[str, Any]) -> SliceSeen:
     metadata = obj["metadata"]
-    return SliceSeen(name=metadata["name"], node=node_with_channel(obj), resource_version=_version(metadata))
+    return SliceSeen(
+        name=metadata["name"],
+        has_channel=bool(node_with_channel(obj)),
+        devices=read_slice(obj.get("spec") or {}),
+        resource_version=_version(metadata),
+    )
+
+
+def see_class(obj: Mapping[str, Any]) -> ClassSeen:
+    metadata = obj["metadata"]
+    device_class = read_class(obj)
+    return ClassSeen(
+        name=metadata["name"],
+        device_class=device_class,
+        absent=device_class is None,
+        resource_version=_version(metadata),
+    )
 
 
 def see_event(

@@ -31,7 +31,12 @@ KAI = SchedulerBackend(
     reads_label=pod_keys.reads_label,
     reads_annotation=pod_keys.reads_annotation,
     traits=SchedulerTraits(
-        spares_normal=True, counts_largest=True, pins_sets=True, orders_sets=True, consolidates=True
+        spares_normal=True,
+        counts_largest=True,
+        pins_sets=True,
+        orders_sets=True,
+        consolidates=True,
+        shuns_drivers="gpu",
     ),
     rendering=_IMPLEMENTATION,
     edits=_IMPLEMENTATION,

@@ -22,7 +22,7 @@ KUBERNETES = SchedulerBackend(
     read_back=ReadBack(),
     features=FEATURES,
     loses_preemptor=loses_preemptor,
-    traits=SchedulerTraits(prefers_by_affinity=True, pins_sets=True),
+    traits=SchedulerTraits(prefers_by_affinity=True, pins_sets=True, gives_devices=True),
     rendering=_IMPLEMENTATION,
     texts=_IMPLEMENTATION,
     installation=_IMPLEMENTATION,

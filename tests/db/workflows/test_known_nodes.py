@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from pools.models import Node
 from scheduling.fit.snapshot import Holding, amounts
+from scheduling.nodes.devices import EVERY_DEVICE
 from scheduling.topology.levels import Level
 from tests.factories import ClusterFactory, NodeFactory
 from workflows.feasibility.capacity import known_nodes, recent_values
@@ -69,6 +70,7 @@ def snapshot(cluster, *, labels=(), levels=(RACK,), holdings=(), others=()):
         levels=levels,
         paths=True,
         usage=usage_of(dict(holdings), dict(others)),
+        devices=EVERY_DEVICE,
     )
 
 

@@ -41,6 +41,7 @@ from django.utils import timezone
 from scheduling.fit import snapshot as fit
 from scheduling.kubernetes_syntax import GPU
 from scheduling.nodes.channels import settled_until
+from scheduling.nodes.devices import NO_DEVICES, NOT_GIVEN, DeviceRule, NodeDevices
 from scheduling.topology.coverage import LabelCoverage, count
 from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domain_of
 from workflows.feasibility.capacity.known_usage import NO_USAGE, ClusterUsage
@@ -66,6 +67,8 @@ class ClusterTimes:
     nodes_synced_at: datetime | None = None
     slices_observed_at: datetime | None = None
     others_known: bool = False
+    devices_problem: str = ""
+    """Why slices or device classes are not known; empty if they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,25 +209,35 @@ def node_table(cluster: str, *, selectors: Selectors, labels: Iterable[str]) -> 
 
 
 def selected_nodes(
-    cluster: str, table: NodeTable, *, selectors: Selectors, levels: Levels, paths: bool, usage: ClusterUsage
+    cluster: str,
+    table: NodeTable,
+    *,
+    selectors: Selectors,
+    levels: Levels,
+    paths: bool,
+    usage: ClusterUsage,
+    devices: DeviceRule,
 ) -> fit.Snapshot:
     """The nodes of a cluster's table that one of the selectors matches, with this usage."""
     nodes, without_channel = table.nodes, table.without_channel()
     selection = frozenset(frozenset(selector.items()) for selector in selectors)
-    key = (database(), cluster, table.labels, selection, tuple(levels), paths)
+    key = (database(), cluster, table.labels, selection, tuple(levels), paths, devices)
     earlier = snapshots.find(key)
     if earlier is None or (earlier.table is not nodes and not _same_labels(earlier.table, nodes)):
-        matched = [node for node in nodes.values() if _matches(node, selectors)]
+        matched = [_as_given(node, devices) for node in nodes.values() if _matches(node, selectors)]
         snapshot = fit.Snapshot.of(matched, levels, paths=paths, is_complete=len(matched) == len(nodes))
         earlier = SelectedNodes(nodes, snapshot)
-    snapshot = _with_changes(earlier, nodes, without_channel)
+    snapshot = _with_changes(earlier, nodes, without_channel, devices)
     snapshot = snapshot.with_usage(usage.differing(earlier.usage))
     snapshots.keep(key, SelectedNodes(nodes, snapshot, usage, without_channel))
     return snapshot
 
 
 def _with_changes(
-    earlier: SelectedNodes, nodes: Mapping[str, fit.FitNode], without_channel: frozenset[str]
+    earlier: SelectedNodes,
+    nodes: Mapping[str, fit.FitNode],
+    without_channel: frozenset[str],
+    devices: DeviceRule,
 ) -> fit.Snapshot:
     """The earlier snapshot, its usage included, with what else changed of its nodes since."""
     snapshot = earlier.snapshot
@@ -236,12 +249,27 @@ def _with_changes(
         if (at := snapshot.place(name)) is not None:
             before = snapshot.nodes[at]
             changes[at] = replace(
-                nodes[name],
+                _as_given(nodes[name], devices),
                 lacks_channel=name in without_channel,
                 holdings=before.holdings,
                 others=before.others,
             )
     return snapshot.with_nodes(changes)
+
+
+def _as_given(node: fit.FitNode, rule: DeviceRule) -> fit.FitNode:
+    """The node with what its scheduler is known to give of it, and why that is not known of the rest."""
+    if node.devices is NO_DEVICES and not (rule.problem and rule.gives_devices):
+        return node
+    devices = node.devices
+    doubt = rule.doubt(devices, GPU, offered=node.gpus)
+    extended = tuple(
+        (name, amount) for name, amount in node.extended if not rule.doubt(devices, name, offered=amount)
+    )
+    if not doubt and extended == node.extended:
+        return node
+    allocatable = fit.with_gpus(node.allocatable, 0) if doubt == NOT_GIVEN else node.allocatable
+    return replace(node, allocatable=allocatable, extended=extended, uncounted=doubt)
 
 
 def _columns(selectors: Selectors, labels: Iterable[str]) -> tuple[str, ...]:
@@ -360,9 +388,12 @@ def _read(
                    cluster.nodes_synced_at,
                    CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END,
                    cluster.others_synced_at IS NOT NULL,
+                   CASE WHEN cluster.slices_synced_at IS NULL AND cluster.slices_problem <> ''
+                        THEN cluster.slices_problem
+                        WHEN cluster.classes_synced_at IS NULL THEN cluster.classes_problem ELSE '' END,
                    node.offers_channel, node.channel_since, node.name,
                    node.ready, node.unschedulable, node.taints::text, {amounts},
-                   (node.allocatable - %s::text[])::text{label_values}
+                   node.devices::text, (node.allocatable - %s::text[])::text{label_values}
             FROM (
                 SELECT (SELECT count(*) FROM pools_node WHERE cluster_id = %s) AS count,
                        (pg_snapshot_xmin(pg_current_snapshot())::xid)::text AS horizon,
@@ -375,25 +406,27 @@ def _read(
             [*AMOUNTS, [*AMOUNTS], *labels, cluster, cluster, cluster, *([since] if since else [])],
         )
         rows: list[tuple[Any, ...]] = cursor.fetchall()
-    count, horizon, server, has_written, *times = rows[0][:7]
+    count, horizon, server, has_written, *times = rows[0][:8]
+    rows = [row[8:] for row in rows if row[10] is not None]
     read = labels if HOSTNAME_LABEL in labels else (*labels, HOSTNAME_LABEL)
-    written_nodes = [_node(row[9:], read) for row in rows if row[9] is not None]
+    written_nodes = [_node(row[2:], read) for row in rows]
     published = published.union(name for node in written_nodes for name, _ in node.extended)
     nodes = _published_alike(written_nodes, published)
-    channelless = {row[9]: row[8] for row in rows if row[9] is not None and not row[7]}
+    channelless = {row[2]: row[1] for row in rows if not row[0]}
     cluster_times = ClusterTimes(*times)
     return _Answer(nodes, channelless, cluster_times, count, labels, published, horizon, server, has_written)
 
 
 def _node(row: Sequence[Any], labels: Sequence[str]) -> fit.FitNode:
     name, ready, unschedulable, taints = row[:4]
-    first_label = 5 + len(AMOUNTS)
+    first_label = 6 + len(AMOUNTS)
     label_values = zip(labels, row[first_label:], strict=True)
     return fit.FitNode(
         name=name,
         labels={label: value for label, value in label_values if value is not None},
-        allocatable=_allocatable(row[4 : first_label - 1]),
+        allocatable=_allocatable(row[4 : first_label - 2]),
         extended=_extended(row[first_label - 1]),
+        devices=_devices(row[first_label - 2]),
         taints=_taints(taints),
         closed="not ready" if not ready else "cordoned" if unschedulable else "",
     )
@@ -433,6 +466,11 @@ def _published_alike(nodes: Iterable[fit.FitNode], published: frozenset[str]) ->
 def _extended(text: str) -> tuple[tuple[str, int], ...]:
     """Parse what nodes publish beyond AMOUNTS; thousands of nodes have the same."""
     return tuple(sorted(whole_amounts(json.loads(text)).items()))
+
+
+@lru_cache(maxsize=1024)
+def _devices(text: str) -> NodeDevices:
+    return NodeDevices.from_json(json.loads(text)) if text != "{}" else NO_DEVICES
 
 
 @lru_cache(maxsize=1024)

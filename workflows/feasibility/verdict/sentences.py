@@ -35,7 +35,8 @@ def sentence(verdict: Verdict) -> str:
         case _ if verdict.obstacle is Obstacle.PRIORITY:
             return f"It does not fit now: {_goes_later(verdict)}{_preemptible(verdict)}"
         case _:
-            return f"It does not fit now: {_not_now(verdict)}{_apart(verdict)}{_queue_around(verdict)}"
+            text = f"It does not fit now: {_not_now(verdict)}{_apart(verdict)}{_queue_around(verdict)}"
+            return f"{text} Beside that, {_doubts(verdict)}" if verdict.doubts else text
 
 
 def _goes_later(verdict: Verdict) -> str:
@@ -145,12 +146,22 @@ def _now(verdict: Verdict) -> str:
         room += f" with its sets placed in this order: {set_order.sentence(verdict.order)}"
     if verdict.proven:
         return f"It fits now: {room}."
+    if verdict.doubts:
+        return f"It may fit now: {room}, but {_doubts(verdict)}"
     if verdict.uncounted:
         unknown = plain_listing(verdict.uncounted, limit=3)
         return f"It may fit now: {room}, but how much of {unknown} is in use is not known."
     return (
         f"It may fit now: {room}, but the order in which this scheduler takes tasks is unknown, and it may "
         "put a task where another one would have to go."
+    )
+
+
+def _doubts(verdict: Verdict) -> str:
+    count = sum(verdict.doubts.values())
+    reasons = plain_listing(list(verdict.doubts), limit=3)
+    return (
+        f"how many free GPUs {count_of(count, 'node')} {agree(count, 'has', 'have')} is not known: {reasons}."
     )
 
 

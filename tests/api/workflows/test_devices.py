@@ -1,0 +1,194 @@
+"""GPUs that nodes offer only by ResourceSlices: counted where the scheduler gives them, else not proven."""
+
+import pytest
+
+from pools.models import Cluster, Node
+from scheduling.kubernetes_syntax import GPU
+from tests.api.workflows.specs import gang, text
+from tests.factories import RACK, BackendFactory, PoolFactory
+from workflows.observer.inbox import Batch
+from workflows.observer.writer import write
+from workflows.values.observation import see_class, see_node, see_slice
+
+pytestmark = pytest.mark.django_db
+
+DRIVER = "gpu.nvidia.com"
+AMOUNTS = {"cpu": "64", "memory": "512Gi", "pods": "110", "ephemeral-storage": "500Gi"}
+FOUR = [{"name": f"gpu-{n}", "attributes": {"type": {"string": "gpu"}}} for n in range(4)]
+DIVIDED = [{**device, "consumesCounters": [{"counterSet": "c"}]} for device in FOUR]
+
+
+def node(name, gpus=None):
+    ready = [{"type": "Ready", "status": "True"}]
+    amounts = AMOUNTS | ({} if gpus is None else {GPU: gpus})
+    labels = {RACK.label: "r1", "kubernetes.io/hostname": name}
+    return see_node(
+        {
+            "metadata": {"name": name, "uid": f"uid-{name}", "labels": labels},
+            "status": {"allocatable": amounts, "conditions": ready},
+        }
+    )
+
+
+def gpu_slice(name, devices=FOUR, **fields):
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": devices} | fields
+    return see_slice({"metadata": {"name": f"{name}-gpu"}, "spec": spec})
+
+
+def gpu_class(expression=f'device.driver == "{DRIVER}"'):
+    spec = {"extendedResourceName": GPU, "selectors": [{"cel": {"expression": expression}}]}
+    return see_class({"metadata": {"name": "gpus"}, "spec": spec})
+
+
+@pytest.fixture
+def pool():
+    return PoolFactory(
+        name="train", levels=[RACK], infeasible="refuse", backend=backend("kubernetes", "1.37")
+    )
+
+
+def backend(kind, version):
+    return BackendFactory(scheduler_type=kind, scheduler_version=version)
+
+
+def observe(pool, *changes, **problems):
+    batch = Batch(changes=list(changes), nodes_complete=True, problems=problems)
+    write(pool.backend.cluster_id, batch)
+
+
+def fit(api, tasks=2):
+    document = {"file": text(gang(tasks, gpu=4, topology=[{"key": "rack"}]))}
+    answer = api.post("/api/pool/train/workflow?feasibility=only", document, format="json")
+    assert answer.status_code == 200, answer.json()
+    (found,) = answer.json()["feasibility"]
+    return found["verdict"], found["proven"], found["sentence"]
+
+
+ALL = (node("n0"), node("n1"), gpu_slice("n0"), gpu_slice("n1"), gpu_class())
+
+
+def test_devices_that_a_class_names_are_counted(api, pool):
+    observe(pool, *ALL)
+    assert {row.allocatable[GPU] for row in Node.objects.all()} == {"4"}
+    assert fit(api)[:2] == ("now", False)
+    assert "resource claims of other pods may use its devices" in fit(api)[2]
+    assert fit(api, tasks=3)[:2] == ("never", True), "eight devices are no room for twelve"
+
+
+def test_a_pool_that_refuses_accepts_it(api, pool):
+    observe(pool, *ALL)
+    answer = api.post("/api/pool/train/workflow", {"file": text(gang(2, gpu=4))}, format="json")
+    assert answer.status_code == 200, answer.json()
+
+
+def test_the_order_in_which_they_are_heard_of_makes_no_difference(api, pool):
+    for change in reversed(ALL):
+        observe(pool, change)
+    assert fit(api)[0] == "now"
+
+
+def test_a_node_that_is_written_again_keeps_its_devices_and_loses_them_with_their_class(api, pool):
+    observe(pool, *ALL)
+    observe(pool, node("n0"))
+    assert fit(api)[0] == "now"
+    spec = {"selectors": []}
+    observe(pool, see_class({"metadata": {"name": "gpus"}, "spec": spec}))
+    assert {row.allocatable.get(GPU) for row in Node.objects.all()} == {None}
+    assert fit(api)[:2] == ("never", True)
+
+
+def test_without_a_class_that_names_gpus_it_is_never(api, pool):
+    observe(pool, *ALL[:-1])
+    assert fit(api)[:2] == ("never", True)
+
+
+def test_a_device_plugin_and_slices_of_one_node_are_not_added(api, pool):
+    observe(pool, node("n0", gpus="4"), *ALL[1:])
+    assert Node.objects.get(name="n0").allocatable[GPU] == "4"
+    assert fit(api, tasks=2)[0] == "now"
+    assert fit(api, tasks=3)[0] == "never"
+
+
+def test_a_device_plugin_that_offers_none_leaves_them_to_the_slices(api, pool):
+    observe(pool, node("n0", gpus="0"), *ALL[1:])
+    assert fit(api)[0] == "now"
+
+
+UNCOUNTED = {
+    "devices that can be divided": (gpu_slice("n0", DIVIDED), gpu_slice("n1", DIVIDED)),
+    "a pool that is not whole": tuple(
+        gpu_slice(name, pool={"name": name, "generation": 1, "resourceSliceCount": 2})
+        for name in ("n0", "n1")
+    ),
+    "devices of several nodes": (
+        gpu_slice("x", nodeName=None, nodeSelector={"nodeSelectorTerms": [{"matchFields": []}]}),
+    ),
+    "an expression that is not evaluated": (
+        gpu_slice("n0"),
+        gpu_slice("n1"),
+        gpu_class("device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('40Gi'))"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNCOUNTED)
+def test_nothing_is_proven_of_devices_that_cannot_be_counted(api, pool, case):
+    observe(pool, node("n0"), node("n1"), gpu_class(), *UNCOUNTED[case])
+    verdict, proven, sentence = fit(api)
+    assert (verdict, proven) == ("now", False)
+    assert "how many free GPUs 1 node has is not known: " in sentence
+    answer = api.post("/api/pool/train/workflow", {"file": text(gang(2, gpu=4))}, format="json")
+    assert answer.status_code == 200, "the pool refuses only what is proven"
+
+
+def test_other_causes_of_never_are_proven_all_the_same(api, pool):
+    observe(pool, node("n0"), node("n1"), gpu_class(), *UNCOUNTED["devices that can be divided"])
+    wide = gang(2, gpu=4)
+    wide["resources"]["shard"]["cpu"] = 100
+    document = {"file": text(wide)}
+    (found,) = api.post("/api/pool/train/workflow?feasibility=only", document, format="json").json()[
+        "feasibility"
+    ]
+    assert (found["verdict"], found["proven"]) == ("never", True)
+    assert "100 cores" in found["sentence"]
+
+
+@pytest.mark.parametrize("kind", ["slices", "classes"])
+def test_what_may_not_be_listed_proves_nothing(api, pool, kind):
+    observe(pool, node("n0"), node("n1"), **{kind: "you may not list them"})
+    verdict, proven, sentence = fit(api)
+    assert (verdict, proven) == ("now", False)
+    assert "you may not list them" in sentence
+    observe(pool, slices="", classes="")
+    assert fit(api)[:2] == ("never", True)
+    assert Cluster.objects.get().classes_synced_at is not None
+
+
+SCHEDULERS = {
+    "default": ("1.37", "now", False),
+    "kai": ("0.13", "now", False),
+    "kueue": ("0.17", "now", False),
+}
+
+
+@pytest.mark.parametrize("kind", SCHEDULERS)
+def test_what_each_scheduler_gives_of_them(api, kind):
+    version, *want = SCHEDULERS[kind]
+    levels = [] if kind == "default" else [RACK]
+    pool = PoolFactory(name="train", levels=levels, backend=backend(kind, version))
+    observe(pool, *ALL)
+    document = {"file": text(gang(2, gpu=4))}
+    (found,) = api.post("/api/pool/train/workflow?feasibility=only", document, format="json").json()[
+        "feasibility"
+    ]
+    assert [found["verdict"], found["proven"]] == want
+    assert ("is not known to give devices" in found["sentence"]) == (kind != "default")
+
+
+def test_on_kai_a_node_with_both_is_not_proven_to_have_room(api):
+    pool = PoolFactory(name="train", levels=[RACK], backend=backend("kai", "0.13"))
+    observe(pool, node("n0", gpus="4"), node("n1", gpus="4"), *ALL[2:-1])
+    verdict, proven, sentence = fit(api)
+    assert (verdict, proven) == ("now", False)
+    assert "gives no GPUs by number on nodes whose GPUs a DRA driver offers, too" in sentence
