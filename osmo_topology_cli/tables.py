@@ -55,7 +55,9 @@ def pools(reply: Reply) -> Table:
 
 def pool_heading(reply: Reply) -> str:
     """A pool with its nodes and what is free; an older service does not report the latter."""
-    age = f", as of {moment(reply['nodes_synced_at'])} UTC" if reply["nodes_synced_at"] else ", none seen yet"
+    age = f", as of {moment(reply['observed_at'])} UTC" if reply["observed_at"] else ", none seen yet"
+    if reply["freshness"] == "old":
+        age += f", {int(reply['age_seconds']) // 60} min old: the observer is silent"
     nvlink = ", NVLink" if reply["nvlink"] else ""
     gpus = f", {reply['free_gpus']} of {reply['gpus']} GPUs" if reply.get("gpus") else ""
     free = f", free are {reply['free_nodes']}{gpus}" if "free_nodes" in reply else ""

@@ -23,6 +23,7 @@ from django.db import connection
 from django.utils import timezone
 
 from pools.api.representations import HEARTBEAT_LASTS
+from pools.values.freshness import IS_OLD
 from scheduling.nodes.channels import SETTLED_AFTER
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_LIVE
 
@@ -96,7 +97,11 @@ _NODES_IN_USE = (
     RowSource("workflows_task", f"status = ANY(%(live_tasks)s) AND group_id IN {_GROUPS}"),
     RowSource("workflows_workflow", f"uuid IN {_HOLDERS}"),
 )
-_LISTED = ("nodes_synced_at", "others_synced_at IS NULL")
+_MINUTES_OLD = f"""
+    CASE WHEN {IS_OLD}
+         THEN (heartbeat_at, floor(extract(epoch FROM clock_timestamp() - heartbeat_at) / 60)) END
+"""
+_LISTED = ("nodes_synced_at IS NULL", "heartbeat_at IS NULL", _MINUTES_OLD, "others_synced_at IS NULL")
 
 MAP_SOURCES = (
     *_NODES_IN_USE,

@@ -7,9 +7,8 @@ selector matches; every count uses that set.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import reduce
 from itertools import takewhile
 from operator import or_
@@ -35,6 +34,7 @@ from pools.models import (
     TopologyKey,
 )
 from pools.pod_templates.applied import node_selection
+from pools.values.freshness import NEVER_OBSERVED, OBSERVED_AT, Freshness
 from scheduling.errors import NotFound
 from scheduling.kubernetes_syntax import GPU
 from scheduling.topology.key_rows import NodeLabel
@@ -181,6 +181,23 @@ def pool_nodes(pool: Pool) -> QuerySet[Node]:
     return Node.objects.filter(cluster_id=pool.backend.cluster_id, labels__contains=node_selection(pool))
 
 
+_FRESHNESS = f"""
+    SELECT uid, {OBSERVED_AT}, clock_timestamp() FROM pools_cluster WHERE uid = ANY(%s)
+"""  # noqa: S608 -- constants
+
+
+def freshness_by_cluster(uids: Collection[str]) -> Mapping[str, Freshness]:
+    """How fresh everything is that was observed of each of these clusters. One query."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FRESHNESS, [list(uids)])
+        return {uid: Freshness(observed_at, now) for uid, observed_at, now in cursor.fetchall()}
+
+
+def freshness_of(uid: str | None) -> Freshness:
+    """The same of one cluster; None: a backend whose cluster was never reached."""
+    return freshness_by_cluster([uid] if uid else []).get(uid or "", NEVER_OBSERVED)
+
+
 def gpus_of(pools: Sequence[Pool]) -> int:
     """The GPUs of all nodes of these pools of one cluster, each node counted once. One query."""
     if not pools:
@@ -206,11 +223,11 @@ class KeyDomains:
 
 @dataclass(frozen=True, slots=True)
 class PoolDomains:
-    """The domains of a pool's levels on its nodes. ``synced_at`` is None until the first listing."""
+    """The domains of a pool's levels on its nodes."""
 
     nodes: int
     keys: tuple[KeyDomains, ...]
-    synced_at: datetime | None
+    freshness: Freshness
 
 
 def pool_places(pool: Pool, levels: Sequence[Level]) -> Counter[DomainPath]:
@@ -233,11 +250,10 @@ def domains_of(pool: Pool) -> PoolDomains:
     """The live domains of each of a pool's keys."""
     levels = pool_levels(pool)
     places = pool_places(pool, levels)
-    cluster = pool.backend.cluster
     return PoolDomains(
         nodes=places.total(),
         keys=key_domains(levels, places),
-        synced_at=cluster.nodes_synced_at if cluster else None,
+        freshness=freshness_of(pool.backend.cluster_id),
     )
 
 

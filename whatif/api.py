@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any
 
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from pools.api.shapes import ObservedShape
 from pools.selectors import pool_visible_to
 from scheduling.topology.levels import Level
 from web.access.permissions import Needs
@@ -16,11 +16,11 @@ from web.access.rights import grants_of
 from web.limits.throttles import SubmitThrottle
 from web.policy import Action, refusal
 from web.rest.queries import NoQuery, StrictForm, valid_values
-from web.rest.shapes import Instant, Shape, about, choice
+from web.rest.shapes import Shape, about, choice
 from whatif.comparison import Effect, GroupComparison, WhatIf, what_if
 from whatif.judgement import Judgement, Prospect
 from whatif.scenario import MOST_ADDED, NewNodes, Scenario
-from workflows.api.fit import FragmentsShape, age_of, fragments_shape
+from workflows.api.fit import FragmentsShape, fragments_shape
 
 _MOST = 1000
 
@@ -119,11 +119,9 @@ class FragmentationChangeShape(Shape):
     after: FragmentsShape
 
 
-class WhatIfShape(Shape):
+class WhatIfShape(ObservedShape):
     pool: str
     scheduler: str
-    nodes_synced_at: Instant | None
-    age_seconds: float | None
     waiting: int = about("Groups that would still wait.")
     left_out: int = about("How many of them were not judged: the newest ones.")
     summary: EffectCountsShape
@@ -169,8 +167,7 @@ def shape_of(result: WhatIf) -> WhatIfShape:
     return WhatIfShape(
         pool=result.pool,
         scheduler=result.scheduler,
-        nodes_synced_at=result.synced_at,
-        age_seconds=age_of(result.synced_at, now=timezone.now()),
+        **result.freshness.as_json(),
         waiting=result.waiting,
         left_out=result.left_out,
         summary=EffectCountsShape(**{effect.value: count for effect, count in result.counts().items()}),

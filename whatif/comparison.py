@@ -4,7 +4,6 @@ import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -15,6 +14,7 @@ from pools.models import Backend, Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import Caller, installation, pool_levels
 from pools.services.pool_objects import queue_of
+from pools.values.freshness import Freshness
 from scheduling.errors import Fault, InvalidSpec, in_order
 from scheduling.fit.edits import after, drained
 from scheduling.fit.questions import EditSide, Question, Questions, answer_job
@@ -84,7 +84,7 @@ class WhatIf:
 
     pool: str
     scheduler: str
-    synced_at: datetime | None
+    freshness: Freshness
     waiting: int
     groups: tuple[GroupComparison, ...]
     before: PoolFragments
@@ -143,7 +143,7 @@ def _what_if(pool: Pool, scenario: Scenario, *, user: Caller, names: bool) -> Wh
     return WhatIf(
         pool=pool.name,
         scheduler=target.backend.scheduler_type,
-        synced_at=base.synced_at,
+        freshness=base.freshness,
         waiting=waiting.count - (len(waiting.groups) - len(staying)),
         groups=tuple(compared),
         before=_fragments(before, pool, pool_levels(pool)),
@@ -226,7 +226,7 @@ def _fragments(observed: ObservedNodes, pool: Pool, levels: Levels) -> PoolFragm
         return node if selects(own, node.labels) else None
 
     snapshot = replace(observed.snapshot, levels=levels).edited(in_pool)
-    return of_snapshot(snapshot, synced_at=observed.synced_at)
+    return of_snapshot(snapshot, freshness=observed.freshness)
 
 
 def _compared(

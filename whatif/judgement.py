@@ -64,7 +64,7 @@ class PreparedNodes:
     ) -> None:
         self.nodes, self._is_complete = observed.snapshot.nodes, observed.snapshot.is_complete
         self._side, self._no_nodes, self._visible, self._cluster = side, no_nodes, visible, cluster
-        self._queues = queues
+        self._queues, self._freshness = queues, observed.freshness
 
     def frozen(self, group: GroupValues) -> Judgement | Question:
         """The question of a group as it was accepted, on these nodes; a judgement where none is needed."""
@@ -89,8 +89,9 @@ class PreparedNodes:
         """A verdict on these nodes, and on the queues above them, in words."""
         if self._queues:
             verdict = admitted(verdict, replace(self._queues, priority=priority).verdict(gang))
-        text = sentence(redacted(verdict, self._visible))
-        return Judgement(prospect=Prospect(verdict.answer.value), sentence=text, proven=verdict.proven)
+        text = sentence(redacted(verdict, self._visible), self._freshness)
+        proven = verdict.proven and not self._freshness.is_old
+        return Judgement(prospect=Prospect(verdict.answer.value), sentence=text, proven=proven)
 
 
 class Resubmission:

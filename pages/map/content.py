@@ -8,7 +8,6 @@ leaves out the name of a workflow that the caller may not list.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from pages.map.layout import BoxKind, Picture, detail, lay_out
 from pages.map.selection import MapWorkflow
@@ -54,7 +53,6 @@ class MapContent:
     trail: tuple[MapPlace, ...] = field(repr=False)
     lost: bool
     nodes: int
-    synced_at: datetime | None
     fragments: PoolFragments
     listed: tuple[str, ...] | None
     chosen: MapWorkflow | None
@@ -100,7 +98,6 @@ def map_content(
         trail=(*opened[:-1], place),
         lost=not places_on_path and path != ("",),
         nodes=len(observed.snapshot.nodes),
-        synced_at=observed.synced_at,
         fragments=fragments_of(observed),
         listed=_listed(pool, user=user),
         chosen=chosen,

@@ -118,8 +118,7 @@ def _title(view: MapContent) -> str:
 
 def _captions(view: MapContent) -> list[Caption]:
     """The time of the picture, and the meaning of its letters."""
-    listed_at = f"{view.synced_at:%Y-%m-%d %H:%M} UTC" if view.synced_at else "never"
-    captions = [Caption(f"{_title(view)}. Nodes as last listed: {listed_at}.")]
+    captions = [Caption(f"{_title(view)}. {view.fragments.freshness.dated}")]
     if view.chosen is None:
         return captions
     for group in view.chosen.groups:

@@ -226,7 +226,7 @@ class _GroupMarker:
         return replace(
             map_group,
             answer=verdict.answer.value,
-            sentence=sentence(verdict),
+            sentence=sentence(verdict, observed.freshness),
             waiting=tuple(_waits(verdict)),
             drawn=describe(node.path) if node and shows else "",
         )

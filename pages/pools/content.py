@@ -14,7 +14,8 @@ from pools.documents.recovery import words_of
 from pools.interfaces import usage
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection
-from pools.selectors import Caller, KeyDomains, key_domains, pool_levels
+from pools.selectors import Caller, KeyDomains, freshness_by_cluster, key_domains, pool_levels
+from pools.values.freshness import NEVER_OBSERVED, Freshness
 from pools.values.recovery_words import policy_of
 from scheduling.capabilities import Capability
 from scheduling.fit.snapshot import FitNode
@@ -57,6 +58,7 @@ class PoolLine:
     status: str
     keys: tuple[str, ...]
     room: PoolRoom
+    freshness: Freshness
     live: int | None
 
 
@@ -120,7 +122,7 @@ class PoolContent:
     recovery: str
     suspects: tuple[str, ...]
     without_channel: str
-    synced_at: datetime | None
+    freshness: Freshness
     keys: tuple[KeyLine, ...]
     snippet: str
     waiting: tuple[WaitingLine, ...] | None
@@ -130,16 +132,18 @@ class PoolContent:
 
 
 def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
-    """The pools with their room and their live work; each came with its keys and platforms. Four queries."""
+    """The pools with their room and their live work; each came with its keys and platforms. Five queries."""
     nodes = nodes_of(pools)
     free, live = _free(nodes), usage().living_by_pool()
     grants, now = grants_of(user), timezone.now()
+    freshness = freshness_by_cluster({pool.backend.cluster_id or "" for pool in pools})
     return [
         PoolLine(
             pool=pool,
             status=pool_status(pool, now=now),
             keys=tuple(row.key for row in pool.topology_keys.all()),
             room=_room_of_rows([node for node in nodes if pool.name in node.pools], free),
+            freshness=freshness.get(pool.backend.cluster_id or "", NEVER_OBSERVED),
             live=live.get(pool.name, 0) if _may_list(grants, pool) else None,
         )
         for pool in pools
@@ -163,7 +167,7 @@ def pool_content(pool: Pool, *, user: Caller, outcomes_since: datetime) -> PoolC
         recovery=policy_of([words_of(pool.recovery)]).summary,
         suspects=tuple(sorted(suspects_of(pool.backend.cluster_id).keys() & {node.name for node in nodes})),
         without_channel=plain_listing(nodes_without_channel(pool, now=timezone.now())),
-        synced_at=observed.synced_at,
+        freshness=observed.freshness,
         keys=tuple(map(_key_line, key_domains(levels, places))),
         snippet=snippet(_offer(pool, nodes)),
         waiting=tuple(waiting[:MOST_WAITING]) if may_list else None,

@@ -109,9 +109,9 @@ def _verdict(report: FeasibilityReport) -> VerdictView | None:
     if verdict.answer is Answer.NOT_NOW and verdict.obstacle:
         word = _WAITS_FOR.get(verdict.obstacle, word)
     about = [f"Computed for scheduler {report.scheduler} over {count_of(report.nodes, 'node')}"]
-    if report.synced_at:
-        about.append(f", listed at {report.synced_at:%Y-%m-%d %H:%M:%S} UTC and watched since")
-    about.append("; the scheduler decides.")
+    about.append(f"; the scheduler decides. {report.freshness.sentence}")
+    if report.freshness.is_old:
+        word, tone = f"{word}, by old observations", "warn"
     if verdict.answer is Answer.NOT_NOW and not verdict.proven:
         about.append(" It might really never fit: the search hit its limit.")
     about += _queue(verdict)

@@ -7,11 +7,11 @@ a cluster, and no write.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from pools import selectors
 from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
+from pools.values.freshness import NEVER_OBSERVED, Age, Freshness
 from scheduling.capabilities import Capabilities, check_pool_levels
 from scheduling.errors import Fault
 from scheduling.kubernetes_syntax import is_label_key
@@ -47,7 +47,7 @@ class KeyCoverage:
 
     unknown: str = ""
     nodes: int = 0
-    synced_at: datetime | None = None
+    freshness: Freshness = NEVER_OBSERVED
     order: tuple[str, ...] = ()
     rows: Mapping[str, RowCoverage] = field(default_factory=dict)
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
@@ -67,8 +67,8 @@ def key_coverage(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = 
     unknown = unknown or ("" if pool else "Choose a backend to see the labels of its nodes.")
     if unknown or pool is None or capabilities is None:
         return KeyCoverage(unknown=unknown, order=order, faults=faults)
-    cluster = pool.backend.cluster
-    if cluster is None or cluster.nodes_synced_at is None:
+    freshness = selectors.freshness_of(pool.backend.cluster_id)
+    if freshness.age is Age.NEVER:
         unknown = f'The nodes of backend "{pool.backend.name}" have not been listed yet.'
         return KeyCoverage(unknown=unknown, order=order, faults=faults)
     labels = selectors.label_counts(pool)
@@ -79,7 +79,7 @@ def key_coverage(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = 
     covered = cover_rows(places, levels, paths=paths, node_labels=labels)
     return KeyCoverage(
         nodes=places.total(),
-        synced_at=cluster.nodes_synced_at,
+        freshness=freshness,
         order=order,
         rows={row.prefix: row_coverage for row, row_coverage in zip(sound, covered, strict=True)},
         faults=faults,

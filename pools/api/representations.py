@@ -129,7 +129,7 @@ def topology_of(pool: Pool, pool_domains: PoolDomains, room: DomainRoom) -> shap
         nvlink=pool.nvlink,
         capabilities=capabilities_of(pool.backend).as_json(),
         nodes=pool_domains.nodes,
-        nodes_synced_at=pool_domains.synced_at,
+        **pool_domains.freshness.as_json(),
         **asdict(room.total),
         topology_keys=[
             shapes.KeyDomainsShape(

@@ -6,7 +6,7 @@ that every door has the same checks. A body may leave out any field of a documen
 ones, so that a PUT accepts what a GET returned.
 """
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import SerializeAsAny
 
@@ -250,14 +250,25 @@ class PoolKeysShape(Shape):
     topology_keys: list[TopologyKeyShape] = about("Broadest first.")
 
 
-class PoolTopologyShape(RoomShape):
+class ObservedShape(Shape):
+    """How fresh the numbers are that it has beside: the same three fields everywhere."""
+
+    observed_at: Instant | None = about(
+        "When the observer last heard from the cluster; naive UTC. null: its nodes were never listed."
+    )
+    age_seconds: float | None = about("How long ago that was, by the database's clock.")
+    freshness: Literal["fresh", "old", "never"] = about(
+        "old: the observer has been silent for a minute or more, and nothing here is proven any more."
+    )
+
+
+class PoolTopologyShape(RoomShape, ObservedShape):
     name: str
     revision: int
     backend: str
     nvlink: bool
     capabilities: Annotated[dict[str, Any], AsStored()] = about("What the pool's scheduler can hold.")
     nodes: int = about("Nodes of the pool.")
-    nodes_synced_at: Instant | None = about("When the node list was last complete; naive UTC. null: never.")
     topology_keys: list[KeyDomainsShape] = about("Broadest first.")
 
 

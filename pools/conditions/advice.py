@@ -101,6 +101,7 @@ TO_DO: Mapping[str, str] = {
     "TopologyNotFound": "Managed: nothing, it is created again. External: correct topology_name, or "
     "create it.",
     "NotObserved": "Check that the observer runs and the scheduler is installed.",
+    "ObserverSilent": "Check that the observer runs and reaches the cluster.",
     "NoNodes": "Correct the pool's node_selector, or wait until it has nodes.",
     "NodesLackLabels": "Label them, or exclude them by the pool's node_selector.",
     "ValuesUnderTwoParents": "Where domains are paths (KAI), two racks of one name in two zones are two "

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from pools import conditions, selectors
 from pools.clusters.capabilities import capabilities_of
-from pools.conditions import Condition
+from pools.conditions import Condition, aged
 from pools.conditions.topology import TYPES, EvaluatedPool, TopologyObject, evaluate
 from pools.models import Cluster, Node, ObservedQueue, ObservedTopology, Pool
 from pools.pod_templates.applied import node_selection
@@ -99,8 +99,10 @@ def evaluate_pools(uid: str, *, nodes: Mapping[str, Mapping[str, str]]) -> int:
     rows = Pool.objects.filter(backend__cluster_id=uid, backend__deleted_at=None)
     pools = list(rows.select_related("backend").prefetch_related("topology_keys", "platforms").order_by("pk"))
     evaluated = [_evaluated(pool, objects, installation) for pool in pools]
-    verdicts = evaluate(evaluated, nodes)
-    return sum(_record(pool, verdicts[pool.name]) for pool in pools)
+    verdicts, freshness = evaluate(evaluated, nodes), selectors.freshness_of(uid)
+    return sum(
+        _record(pool, [aged.by(freshness, condition) for condition in verdicts[pool.name]]) for pool in pools
+    )
 
 
 def _evaluated(pool: Pool, objects: ClusterObjects, installation: UUID) -> EvaluatedPool:

@@ -10,12 +10,12 @@ from django.db.models import Q
 from pools.models import Backend
 from pools.services import declared
 from pools.services.recording import declared_file
+from pools.values.freshness import OBSERVER_SILENCE
 from web.operation.health import OK, SILENT, DependencyStatus, register
 from web.operation.periodic import SWEEP_SECONDS
 
 LATE_SWEEPS = 15
 """Missed sweeps before they are reported: a busy queue delays some."""
-OBSERVER_SECONDS = 60.0
 
 _SWEEP = "SELECT extract(epoch FROM clock_timestamp() - ran_at) FROM pools_sweeprun"
 _OBSERVERS = """
@@ -61,7 +61,11 @@ def _line(age: float | None) -> str:
     if age is None:
         return "has not heard from its cluster yet"
     text = f"heard {age:.0f} s ago"
-    return f"{OK}, {text}" if age < OBSERVER_SECONDS else f"{text}; is it running, does the cluster answer?"
+    return (
+        f"{OK}, {text}"
+        if age < OBSERVER_SILENCE.total_seconds()
+        else f"{text}; is it running, does the cluster answer?"
+    )
 
 
 def _holder(name: str | None) -> str:

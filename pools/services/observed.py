@@ -1,5 +1,6 @@
 """Writes of what was observed of backends: never configuration, so without history."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from django.db import transaction
@@ -7,9 +8,10 @@ from django.utils import timezone
 
 from pools import conditions
 from pools.clusters.probe import Address, Probe, conditions_of
-from pools.conditions import Condition
+from pools.conditions import Condition, aged
 from pools.interfaces import usage
 from pools.models import Backend, Cluster, Pool
+from pools.selectors import freshness_of
 from pools.services.composites import begins_trial, composites_condition
 from pools.services.recording import enqueue
 from scheduling.backends.registry import installed
@@ -28,10 +30,9 @@ def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None =
             probe = Probe(problem="another cluster", reason="AnotherCluster")
     if probe.reachable:
         _note_cluster(backend, probe, now=now)
-        news += [*_foreign_usage_condition(backend), *_queues_condition(backend)]
-        news += _slices_condition(backend)
         news += composites_condition(backend)
-        news += _quarantine_condition(backend)
+    freshness = freshness_of(backend.cluster_id)
+    news += [aged.by(freshness, condition) for condition in _observed_conditions(backend)]
     backend.conditions = conditions.upsert(
         backend.conditions, news, now=now, observed_revision=backend.revision
     )
@@ -69,6 +70,14 @@ def _note_cluster(backend: Backend, probe: Probe, *, now: datetime) -> None:
     backend.scheduler_version = probe.scheduler_version or backend.scheduler_version
     backend.card = probe.card()
     backend.probed_at = now
+
+
+def _observed_conditions(backend: Backend) -> Iterator[Condition]:
+    """Those that follow from what its cluster's observer wrote."""
+    yield from _foreign_usage_condition(backend)
+    yield from _queues_condition(backend)
+    yield from _slices_condition(backend)
+    yield from _quarantine_condition(backend)
 
 
 def _foreign_usage_condition(backend: Backend) -> list[Condition]:

@@ -1,5 +1,7 @@
 """A level goes from the cluster and comes back: groups say so, and nothing else happens to them."""
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
@@ -114,7 +116,7 @@ def test_the_number_of_queries_does_not_grow_with_groups_and_pools(
     for _ in range(20):
         world.group(pods=1, pool=world.pool(levels=LEVELS), constraints=[CONSTRAINT])
     evaluate(world.uid)
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(16):
         evaluate(world.uid)
 
 
@@ -126,3 +128,14 @@ def test_of_many_messages_one_does_the_work(world, group, django_assert_max_num_
     label(world, {ZONE.label: "a"})
     evaluate_cluster(world.uid)
     assert conditions.status_of(fresh(group).conditions, UNAVAILABLE) == "True"
+
+
+def test_levels_are_unknown_while_the_observer_is_silent_and_no_event_says_that_they_came_back(world, group):
+    assert evaluated(world, group) == ("False", "Available")
+    TaskGroup.objects.update(next_reconcile_at=None)
+    Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=4))
+    assert evaluated(world, group) == ("Unknown", "ObserverSilent")
+    assert fresh(group).next_reconcile_at is None
+    world.observe()
+    assert evaluated(world, group) == ("False", "Available")
+    assert events(group) == []

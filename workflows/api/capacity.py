@@ -10,9 +10,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pools.api.representations import minimal_fields
-from pools.api.shapes import MinimalPoolShape
+from pools.api.shapes import MinimalPoolShape, ObservedShape
 from pools.models import Pool
-from pools.selectors import pool_levels, pools_allowed_to
+from pools.selectors import freshness_by_cluster, pool_levels, pools_allowed_to
+from pools.values.freshness import NEVER_OBSERVED
 from web.access.permissions import Needs
 from web.policy import Action
 from web.rest.queries import Query, flag, texts
@@ -39,7 +40,7 @@ class UsageShape(Shape):
     total_free: str = about("Free GPUs of nodes that take work.")
 
 
-class PoolUsageShape(MinimalPoolShape):
+class PoolUsageShape(MinimalPoolShape, ObservedShape):
     resource_usage: UsageShape
 
 
@@ -52,7 +53,7 @@ class PoolQuotaShape(Shape):
     resource_sum: UsageShape
 
 
-class NodeShape(Shape):
+class NodeShape(ObservedShape):
     """A node of the caller's pools. Amounts as OSMO writes them; ``topology`` is not OSMO's."""
 
     hostname: str
@@ -104,10 +105,11 @@ class PoolQuotaView(APIView):
         report = quota(
             {pool.name: _guarantee(pool) for pool in pools}, nodes_of(pools), tasks, used_by_node(tasks)
         )
-        now = timezone.now()
+        now, freshness = timezone.now(), freshness_by_cluster(_clusters(pools))
         usage = {
             pool.name: PoolUsageShape(
                 **minimal_fields(pool, now=now),
+                **freshness.get(pool.backend.cluster_id or "", NEVER_OBSERVED).as_json(),
                 resource_usage=UsageShape(**report.usage[pool.name].as_json()),
             )
             for pool in pools
@@ -150,6 +152,7 @@ def _nodes(pools: Sequence[Pool], *, node: str = "") -> list[NodeShape]:
     platforms = {(pool.name, row.name): row for pool in pools for row in pool.platforms.all()}
     levels = {pool.name: pool_levels(pool) for pool in pools}
     backends = {pool.name: pool.backend.name for pool in pools}
+    freshness = freshness_by_cluster(_clusters(pools))
 
     def shape(node: PoolNode) -> NodeShape:
         fields = entry(
@@ -159,6 +162,6 @@ def _nodes(pools: Sequence[Pool], *, node: str = "") -> list[NodeShape]:
             platforms=platforms,
             levels=levels,
         )
-        return NodeShape(**fields)
+        return NodeShape(**fields, **freshness.get(node.cluster, NEVER_OBSERVED).as_json())
 
     return [shape(pool_node) for pool_node in nodes_of(pools, name=node)]

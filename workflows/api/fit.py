@@ -1,18 +1,16 @@
 """What fits into a pool, over REST: how its free nodes are spread over domains."""
 
-from datetime import datetime
-
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from pools.api.shapes import ObservedShape
 from pools.selectors import pool_visible_to
 from web.access.permissions import Needs
 from web.policy import Action
 from web.rest.queries import NoQuery
-from web.rest.shapes import Instant, Shape, about
+from web.rest.shapes import Shape, about
 from workflows.feasibility.placement.fragmentation import PoolFragments, pool_fragments
 
 
@@ -40,19 +38,12 @@ class FragmentsShape(Shape):
     keys: list[KeySlotsShape]
 
 
-class FragmentationShape(FragmentsShape):
+class FragmentationShape(FragmentsShape, ObservedShape):
     pool: str
-    nodes_synced_at: Instant | None = about("Null: the nodes were never listed.")
-    age_seconds: float | None
 
 
 def fragments_shape(fragments: PoolFragments) -> FragmentsShape:
     return FragmentsShape(nodes=fragments.nodes, free=fragments.free, keys=_keys(fragments))
-
-
-def age_of(synced_at: datetime | None, *, now: datetime) -> float | None:
-    """Seconds since the nodes were last complete; None if they never were."""
-    return max(0.0, (now - synced_at).total_seconds()) if synced_at else None
 
 
 def _keys(fragments: PoolFragments) -> list[KeySlotsShape]:
@@ -82,8 +73,7 @@ class FragmentationView(APIView):
         fragments = pool_fragments(row)
         reply = FragmentationShape(
             pool=row.name,
-            nodes_synced_at=fragments.synced_at,
-            age_seconds=age_of(fragments.synced_at, now=timezone.now()),
+            **fragments.freshness.as_json(),
             nodes=fragments.nodes,
             free=fragments.free,
             keys=_keys(fragments),

@@ -8,9 +8,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from pools.api.shapes import ObservedShape
 from pools.models import Node, Pool, SuspectNode
 from pools.pod_templates.applied import node_selection
-from pools.selectors import pool_levels, pool_visible_to
+from pools.selectors import freshness_of, pool_levels, pool_visible_to
 from scheduling.kubernetes_syntax import selects
 from web.access.permissions import Needs
 from web.policy import Action
@@ -46,7 +47,7 @@ class NodeHealthShape(Shape):
     topology: dict[str, str | None] = about("Its domain of each key of the pool; null without the label.")
 
 
-class PoolNodesShape(Shape):
+class PoolNodesShape(ObservedShape):
     pool: str
     nodes: list[NodeHealthShape] = about("In order of name.")
 
@@ -59,7 +60,8 @@ class PoolNodesView(APIView):
         """Show the nodes of a pool with what is wrong with them, and which are suspect."""
         NoQuery.of(request)
         row = pool_visible_to(request.user, pool, action=Action.RESOURCES_READ)
-        return Response(PoolNodesShape(pool=row.name, nodes=_nodes(row)))
+        freshness = freshness_of(row.backend.cluster_id)
+        return Response(PoolNodesShape(pool=row.name, nodes=_nodes(row), **freshness.as_json()))
 
 
 def _nodes(pool: Pool) -> list[NodeHealthShape]:

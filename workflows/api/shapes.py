@@ -195,7 +195,8 @@ class GroupFeasibilityShape(Shape):
     )
     scheduler: str
     nodes: int
-    nodes_synced_at: str | None = about(TIME)
+    observed_at: str | None = about(f"When the observer last heard from the cluster. {TIME}")
+    freshness: Literal["fresh", "old", "never"] = about("old: nothing here is proven any more.")
     others_known: bool = about("False: what other tenants' pods use counts as free.")
     age_seconds: float | None
     places: dict[str, str] | None = about("Node by task; null for a large group.")

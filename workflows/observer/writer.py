@@ -186,11 +186,15 @@ def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
 
 
 def _heartbeat(now: datetime) -> dict[str, Any]:
-    """The cluster was heard now, perhaps after a silence in which its scheduler was not followed."""
+    """The cluster was heard now, perhaps after a silence in which it was not followed.
+
+    Its conditions are evaluated anew then: they became Unknown.
+    """
     is_late = Q(heartbeat_at__lt=now - UNFOLLOWED_AFTER)
     return {
         "heartbeat_at": now,
         "unobserved_from": Case(When(is_late, then=F("heartbeat_at")), default=F("unobserved_from")),
+        "changes": F("changes") + Case(When(is_late, then=Value(1)), default=Value(0)),
         "unobserved_until": Case(When(is_late, then=Value(now)), default=F("unobserved_until")),
     }
 

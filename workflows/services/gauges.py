@@ -16,6 +16,7 @@ from django.db import DatabaseError, connection
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from pools.values.freshness import IS_OLD
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.services.queue import length
 
@@ -78,9 +79,12 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Name, help and labels of every gauge that comes from here."""
 
-_FRAGMENTS = """FROM (SELECT f.content, p.name FROM workflows_measuredfragments f
+_FRAGMENTS = f"""FROM (SELECT f.content, p.name FROM workflows_measuredfragments f
                       JOIN pools_pool p ON p.id = f.pool_id
-                     WHERE f.measured_at > clock_timestamp() - interval '5 minutes') AS fragments"""
+                      JOIN pools_backend b ON b.id = p.backend_id
+                      JOIN pools_cluster c ON c.uid = b.cluster_id
+                     WHERE f.measured_at > clock_timestamp() - interval '5 minutes'
+                       AND ({IS_OLD}) IS NOT TRUE) AS fragments"""  # noqa: S608 -- a constant
 
 _QUERIES: dict[str, str] = {
     "osmo_due_groups": """
@@ -133,11 +137,12 @@ _QUERIES: dict[str, str] = {
     "osmo_largest_free_group_nodes": f"""
         SELECT (key->>'largest')::int, name, key->>'key'
           {_FRAGMENTS}, jsonb_array_elements(content->'keys') AS key""",
-    "osmo_compute_domains": """
+    "osmo_compute_domains": f"""
         SELECT count(*), cluster_id,
                CASE WHEN deleting THEN 'Deleting'
-                    ELSE coalesce(digest #>> '{status,status}', 'Unknown') END AS state
-          FROM workflows_observedobject WHERE kind = 'ComputeDomain' GROUP BY cluster_id, state""",
+                    ELSE coalesce(digest #>> '{{status,status}}', 'Unknown') END AS state
+          FROM workflows_observedobject JOIN pools_cluster c ON c.uid = cluster_id
+         WHERE kind = 'ComputeDomain' AND ({IS_OLD}) IS NOT TRUE GROUP BY cluster_id, state""",  # noqa: S608 -- a constant
     "osmo_cluster_heartbeat_age_seconds": """
         SELECT extract(epoch FROM clock_timestamp() - coalesce(c.heartbeat_at, min(b.answered_at))), c.uid
           FROM pools_cluster c

@@ -19,7 +19,8 @@ from django.db import connection, transaction
 
 from pools import conditions
 from pools.clusters.capabilities import capabilities_at
-from pools.conditions import Condition
+from pools.conditions import Condition, aged
+from pools.selectors import freshness_of
 from pools.services import evaluation
 from scheduling.backends.registry import installed
 from scheduling.queues.joined_queues import JoinedQueue
@@ -125,13 +126,15 @@ def evaluate(uid: str) -> None:
 
 def evaluate_groups(uid: str, *, nodes: Nodes) -> int:
     """Evaluate the groups that wait or run in a cluster whose nodes are these; returns how many changed."""
+    freshness = freshness_of(uid)
     verdicts: dict[Any, Condition] = {}
     news: dict[UUID, Condition] = {}
     for group in _groups(uid):
         key = (group.named, group.selectors)
         if key not in verdicts:
             usable = _matched(nodes, group.selectors)
-            verdicts[key] = condition_of(group.named, coverage_of(group.named, usable))
+            condition = condition_of(group.named, coverage_of(group.named, usable))
+            verdicts[key] = aged.by(freshness, condition)
         if conditions.differs(group.conditions, verdicts[key]):
             news[group.pk] = verdicts[key]
     left = iter(news.items())
@@ -182,11 +185,12 @@ def _record(news: Mapping[UUID, Condition]) -> int:
                 group.conditions, [verdict], now=now, observed_revision=group.generation
             )
             changed.append(group)
-            if verdict.status != (before or "False"):
+            if {verdict.status, before or "False"} == {"True", "False"}:
                 events.append(_event(group, verdict, now))
         TaskGroup.objects.bulk_update(changed, ["conditions"])
         timeline.add(events)
-        mark_due([group.pk for group in changed if group.present_status != TaskStatus.RUNNING])
+        waiting = [group.pk for group in changed if group.present_status != TaskStatus.RUNNING]
+        mark_due([pk for pk in waiting if news[pk].status != "Unknown"])
     return len(changed)
 
 

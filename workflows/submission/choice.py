@@ -80,7 +80,7 @@ class _Candidate:
         """Sort key: the best pool comes first; of equal ones the one that is named first."""
         place = _BEST_FIRST.index(self.worst.word)
         if self.worst.answer is Answer.NOW:
-            unproven = not all(report.verdict and report.verdict.proven for report in self.reports)
+            unproven = not all(report.is_proven for report in self.reports)
             return (place, unproven, not self.preferences_met, self.broken_nodes or 0)
         return (place, not self.may_be_reclaimed, self.free_at.timestamp() if self.free_at else math.inf)
 

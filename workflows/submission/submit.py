@@ -312,6 +312,7 @@ def _feasibility(
                 "force_infeasible=true.",
             )
             for report in infeasible(reports)
+            if not report.freshness.is_old
         ]
         _refuse(faults, spec=spec, user=request.user, pool=pool.name)
     return reports

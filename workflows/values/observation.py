@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -27,9 +27,6 @@ from web.times import read_instant
 from workflows.values.pod_changes import SENT_ANNOTATION, compare
 
 Json = dict[str, Any]
-
-OBSERVER_SILENCE = timedelta(seconds=60)
-"""For how long an observer may say nothing of a cluster before its rows may be old."""
 
 MAX_TEXT = 500
 DOMAIN_LABEL = "resource.nvidia.com/computeDomain"

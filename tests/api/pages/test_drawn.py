@@ -170,9 +170,10 @@ OF_THE_MAP = {
         Node.objects.filter(name="n3").delete(),
         NodeFactory(cluster=Cluster.objects.get(), name="n9", labels={ZONE.label: "a", RACK.label: "r1"}),
     ),
-    "the nodes are listed again": lambda: Cluster.objects.update(
-        nodes_synced_at=timezone.now() + timedelta(minutes=1)
+    "the observer falls silent": lambda: Cluster.objects.update(
+        heartbeat_at=timezone.now() - timedelta(minutes=4)
     ),
+    "the nodes are not known": lambda: Cluster.objects.update(nodes_synced_at=None),
     "a task gets another node": lambda: Task.objects.filter(name="t1").update(node_name="n3"),
     "a workflow ends": lambda: Workflow.objects.update(status="COMPLETED"),
     "a workflow comes": lambda: WorkflowFactory(pool=Pool.objects.get(), base_name="next"),

@@ -98,7 +98,7 @@ def test_a_pool_without_nodes_shows_its_keys(pool, ann):
     reply = ann.get("/api/pool/train/topology").json()
     assert [entry["key"] for entry in reply["topology_keys"]] == ["zone", "rack"]
     assert [entry["domains"] for entry in reply["topology_keys"]] == [[], []]
-    assert (reply["nodes"], reply["nodes_synced_at"]) == (0, None)
+    assert (reply["nodes"], reply["observed_at"], reply["freshness"]) == (0, None, "never")
 
 
 def test_all_keys_of_all_pools(pool, put, ann):

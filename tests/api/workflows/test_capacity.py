@@ -133,7 +133,8 @@ def test_one_node_is_shown_by_its_name_and_another_not(api, backend, cluster):
         NodeFactory(name=name, cluster=cluster, labels={"pool": "train"})
     NodeFactory(name="n3", cluster=cluster)
     listed = {resource["hostname"]: resource for resource in api.get("/api/resources").json()["resources"]}
-    assert api.get("/api/resources/n1").json() == {"resources": [listed["n1"]]}
+    (entry,) = api.get("/api/resources/n1").json()["resources"]
+    assert entry == listed["n1"] | {"age_seconds": entry["age_seconds"]}
     for name in ("n3", "nosuch"):
         assert api.get(f"/api/resources/{name}").json() == {"resources": []}
 

@@ -46,5 +46,10 @@ def test_a_pool_whose_cluster_was_never_listed_has_none_and_says_so(api):
 
     told = api.get("/api/pool/new/fragmentation").json()
 
-    assert (told["nodes"], told["nodes_synced_at"], told["age_seconds"]) == (0, None, None)
+    assert (told["nodes"], told["observed_at"], told["age_seconds"], told["freshness"]) == (
+        0,
+        None,
+        None,
+        "never",
+    )
     assert [(key["largest"], key["slots"]) for key in told["keys"]] == [(0, [])]

@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from pools import conditions, services
+from pools.conditions.topology import TYPES
 from pools.models import Cluster, ObservedQueue, ObservedTopology, Pool
 from pools.services import evaluation
 from scheduling import names
@@ -13,6 +14,8 @@ from scheduling.backends.kueue import Kueue
 from scheduling.topology.levels import HOSTNAME_LABEL
 from tests.factories import LEVELS, BackendFactory, NodeFactory, PoolFactory, installation
 from tests.fakes import kueue_objects
+from workflows.observer.inbox import Batch
+from workflows.observer.writer import write
 
 pytestmark = pytest.mark.django_db
 ADMIN = services.ConfigChange(username="root")
@@ -209,3 +212,35 @@ def test_a_queue_whose_kinds_were_not_listed_is_not_missed(kueue_pool):
     evaluate(kueue_pool)
     assert statuses(kueue_pool)["QueueReady"] == ("Unknown", "NotObserved")
     assert statuses(kueue_pool)["TopologyDrift"] == ("Unknown", "NotObserved")
+
+
+def test_every_condition_is_unknown_while_the_observer_is_silent_and_as_before_when_it_is_back(pool):
+    """It stays what it was for as long as one watched, otherwise."""
+    other = PoolFactory(name="flavored", backend=kueue_beside(pool))
+    evaluate(pool)
+    before = statuses(pool) | statuses(other)
+    Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=4))
+    evaluate(pool)
+    unknown = statuses(pool) | statuses(other)
+    assert set(unknown) == set(TYPES)
+    assert {status for status, _ in unknown.values()} == {"Unknown"}
+    known_before = {name for name, (status, _) in before.items() if status != "Unknown"}
+    assert {unknown[name] for name in known_before} == {("Unknown", "ObserverSilent")}
+    told = conditions.find(Pool.objects.get(pk=pool.pk).conditions, "TopologyDrift")["message"]
+    assert told.startswith("The observer was last heard at ")
+    assert told.endswith("it was False (InSync).")
+    assert evaluate(pool) == 0
+    write(pool.backend.cluster_id, Batch(is_reachable=True))
+    assert evaluation.clusters_due() == [pool.backend.cluster_id]
+    evaluate(pool)
+    assert statuses(pool) | statuses(other) == before
+
+
+def kueue_beside(pool):
+    return BackendFactory(name="kueue", cluster=pool.backend.cluster, scheduler_type=Kueue.name)
+
+
+def test_conditions_of_a_cluster_without_a_heartbeat_are_not_old(pool):
+    Cluster.objects.update(heartbeat_at=None)
+    evaluate(pool)
+    assert statuses(pool) == GOOD

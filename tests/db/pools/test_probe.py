@@ -14,6 +14,7 @@ from pools.models import Backend, Cluster
 from pools.services.observed import record_probe
 from scheduling.capabilities import Capability
 from scheduling.errors import InvalidSpec
+from tests.factories import PoolFactory
 from tests.fakes.kai import kai_cluster, pod_group_crd
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_TOPOLOGY, POD_GROUP
 
@@ -312,3 +313,33 @@ def test_objects_that_cannot_be_stored_are_named_until_they_change(cluster):
     Cluster.objects.update(quarantine={})
     tasks.probe_backend(backend.pk)
     assert status("ObservationsStored") == "True"
+
+
+OBSERVED = {
+    "OthersSeen": {"others_synced_at": timezone.now()},
+    "QueuesSeen": {"queues_synced_at": timezone.now()},
+    "SlicesSeen": {"slices_synced_at": timezone.now()},
+    "ObservationsStored": {"quarantine": {}},
+}
+
+
+@pytest.mark.parametrize("kind", OBSERVED)
+def test_what_the_observer_tells_is_unknown_while_it_is_silent(kind, cluster):
+    """The probe is a worker's: it goes on without an observer, and what it says itself holds."""
+    backend = register().value
+    tasks.probe_backend(backend.pk)
+    PoolFactory(backend=backend, nvlink=True)
+    now = timezone.now()
+    Cluster.objects.update(nodes_synced_at=now, heartbeat_at=now, **OBSERVED[kind])
+    tasks.probe_backend(backend.pk)
+    assert status(kind) == "True"
+    Cluster.objects.update(heartbeat_at=now - timedelta(minutes=4))
+    tasks.probe_backend(backend.pk)
+    assert (status(kind), status("Reachable")) == ("Unknown", "True")
+    assert "it was True" in said(kind)
+    with cluster.unreachable():
+        tasks.probe_backend(backend.pk)
+    assert (status(kind), status("Reachable")) == ("Unknown", "False")
+    Cluster.objects.update(heartbeat_at=timezone.now())
+    tasks.probe_backend(backend.pk)
+    assert status(kind) == "True"

@@ -5,6 +5,7 @@ import weakref
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
+from pools.values.freshness import Freshness
 from scheduling.errors import InvalidSpec
 from scheduling.fit.verdict import Answer, Verdict
 from workflows.feasibility.verdict.forecast import Forecast
@@ -27,7 +28,7 @@ def report(broken_nodes):
         verdict=Verdict(Answer.NOW, (), tasks=1),
         sentence="It fits now.",
         nodes=1,
-        synced_at=NOW,
+        freshness=Freshness(NOW, NOW),
         others_known=True,
         made_at=NOW,
         forecast=Forecast(preferences_met=True, broken_nodes=broken_nodes),

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+from pools.values.freshness import NEVER_OBSERVED
 from scheduling.fit.admission import admitted
 from scheduling.fit.verdict import Answer, Obstacle, judge
 from scheduling.queues.queue_state import QueueShortage, QuotaAnswer, QuotaVerdict
@@ -32,7 +33,7 @@ def test_the_queue_comes_first_although_the_nodes_have_room():
     verdict = judged(FREE, short())
     assert (verdict.answer, verdict.obstacle, verdict.proven) == (Answer.NOT_NOW, Obstacle.QUOTA, True)
     assert verdict.places == {}
-    assert sentence(verdict) == (
+    assert sentence(verdict, NEVER_OBSERVED) == (
         'It does not fit now: queue "q" never allows more than 64 GPUs, 40 GPUs of them are in use, and the '
         "group asks for 32 GPUs. The nodes have room for all 4 tasks."
     )
@@ -41,20 +42,20 @@ def test_the_queue_comes_first_although_the_nodes_have_room():
 def test_the_nodes_are_told_too_where_they_have_no_place_either():
     verdict = judged(TAKEN, short())
     assert verdict.obstacle is Obstacle.QUOTA
-    assert " The nodes have no place either: the nearest rack" in sentence(verdict)
+    assert " The nodes have no place either: the nearest rack" in sentence(verdict, NEVER_OBSERVED)
 
 
 def test_a_gang_that_asks_for_more_than_the_queue_ever_allows_never_starts():
     verdict = judged(FREE, short(amount=16.0, used=0.0))
     assert (verdict.answer, verdict.proven) == (Answer.NEVER, True)
-    assert sentence(verdict) == (
+    assert sentence(verdict, NEVER_OBSERVED) == (
         'It can never start under its quotas as they are set: queue "q" never allows more than 16 GPUs '
         "and the group asks for 32 GPUs."
     )
 
 
 def test_a_guarantee_bounds_what_is_not_to_be_preempted():
-    assert sentence(judged(FREE, short(bound="quota", amount=16.0))) == (
+    assert sentence(judged(FREE, short(bound="quota", amount=16.0)), NEVER_OBSERVED) == (
         'It can never start under its quotas as they are set: queue "q" guarantees 16 GPUs, which work '
         "that is not to be preempted cannot exceed and the group asks for 32 GPUs."
     )

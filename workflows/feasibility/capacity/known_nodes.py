@@ -38,6 +38,7 @@ from typing import Any
 from django.db import connection
 from django.utils import timezone
 
+from pools.values.freshness import NEVER_OBSERVED, OBSERVED_AT, Freshness
 from scheduling.fit import snapshot as fit
 from scheduling.kubernetes_syntax import GPU
 from scheduling.nodes.channels import settled_until
@@ -59,12 +60,12 @@ Selectors = Sequence[Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ClusterTimes:
-    """When a cluster's nodes were last listed completely, and until when its slices are known; None: never.
+    """How fresh a cluster's nodes are, and until when its slices are known; None: never.
 
     ``others_known``: other tenants' pods are followed.
     """
 
-    nodes_synced_at: datetime | None = None
+    freshness: Freshness = NEVER_OBSERVED
     slices_observed_at: datetime | None = None
     others_known: bool = False
     devices_problem: str = ""
@@ -385,7 +386,7 @@ def _read(
     with connection.cursor() as cursor:
         cursor.execute(
             f"""SELECT now.count, now.horizon, now.server, now.has_written,
-                   cluster.nodes_synced_at,
+                   {OBSERVED_AT}, clock_timestamp(),
                    CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END,
                    cluster.others_synced_at IS NOT NULL,
                    CASE WHEN cluster.slices_synced_at IS NULL AND cluster.slices_problem <> ''
@@ -406,14 +407,14 @@ def _read(
             [*AMOUNTS, [*AMOUNTS], *labels, cluster, cluster, cluster, *([since] if since else [])],
         )
         rows: list[tuple[Any, ...]] = cursor.fetchall()
-    count, horizon, server, has_written, *times = rows[0][:8]
-    rows = [row[8:] for row in rows if row[10] is not None]
+    count, horizon, server, has_written, observed_at, clock, *times = rows[0][:9]
+    rows = [row[9:] for row in rows if row[11] is not None]
     read = labels if HOSTNAME_LABEL in labels else (*labels, HOSTNAME_LABEL)
     written_nodes = [_node(row[2:], read) for row in rows]
     published = published.union(name for node in written_nodes for name, _ in node.extended)
     nodes = _published_alike(written_nodes, published)
     channelless = {row[2]: row[1] for row in rows if not row[0]}
-    cluster_times = ClusterTimes(*times)
+    cluster_times = ClusterTimes(Freshness(observed_at, clock), *times)
     return _Answer(nodes, channelless, cluster_times, count, labels, published, horizon, server, has_written)
 
 

@@ -7,9 +7,9 @@ timeout at the latest; the end of other tenants' pods is unknown.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from uuid import UUID
 
+from pools.values.freshness import Freshness
 from scheduling.backends.registry import traits_of
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.fit import snapshot as fit
@@ -33,14 +33,14 @@ from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacemen
 
 @dataclass(frozen=True, slots=True)
 class ObservedNodes:
-    """A snapshot and when its nodes were last listed completely, None if never.
+    """A snapshot and how fresh it is.
 
     ``others_known`` False: other tenants' pods cannot be followed, so their usage counts as free. ``usage``
     is that of the whole cluster, of the groups ``without`` too.
     """
 
     snapshot: fit.Snapshot
-    synced_at: datetime | None
+    freshness: Freshness
     others_known: bool
     usage: ClusterUsage = NO_USAGE
 
@@ -74,7 +74,7 @@ def observed_nodes(
         devices=DeviceRule(traits.gives_devices, traits.shuns_drivers, table.cluster.devices_problem),
     )
     snapshot = snapshot.with_usage(usage.without(without).differing(usage))
-    return ObservedNodes(snapshot, table.cluster.nodes_synced_at, others_known, usage)
+    return ObservedNodes(snapshot, table.cluster.freshness, others_known, usage)
 
 
 def nodes_with_usage(

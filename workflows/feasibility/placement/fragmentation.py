@@ -5,12 +5,12 @@ same rows, so a gang of whole nodes finds every slot counted here. No cluster is
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import pool_levels
+from pools.values.freshness import Freshness
 from scheduling.fit.fragmentation import LevelSlots, fragmentation, free_nodes
 from scheduling.fit.snapshot import Snapshot
 from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed_nodes
@@ -18,12 +18,12 @@ from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolFragments:
-    """``free`` counts nodes that are open and wholly free; ``synced_at`` is None until nodes were listed."""
+    """``free`` counts nodes that are open and wholly free."""
 
     nodes: int
     free: int
     keys: tuple[LevelSlots, ...]
-    synced_at: datetime | None
+    freshness: Freshness
 
 
 def pool_fragments(pool: Pool) -> PoolFragments:
@@ -33,15 +33,15 @@ def pool_fragments(pool: Pool) -> PoolFragments:
 
 def fragments_of(observed: ObservedNodes) -> PoolFragments:
     """The free slots of nodes that were read already."""
-    return of_snapshot(observed.snapshot, synced_at=observed.synced_at)
+    return of_snapshot(observed.snapshot, freshness=observed.freshness)
 
 
-def of_snapshot(snapshot: Snapshot, *, synced_at: datetime | None) -> PoolFragments:
+def of_snapshot(snapshot: Snapshot, *, freshness: Freshness) -> PoolFragments:
     return PoolFragments(
         nodes=len(snapshot.nodes),
         free=sum(free_nodes(snapshot.nodes, among=snapshot.nodes)),
         keys=fragmentation(snapshot),
-        synced_at=synced_at,
+        freshness=freshness,
     )
 
 

@@ -13,12 +13,12 @@ from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import pool_levels
+from pools.values.freshness import NEVER_OBSERVED, OBSERVER_SILENCE
 from scheduling.fit.snapshot import FitNode, Snapshot
 from scheduling.kubernetes_syntax import selects
 from workflows.feasibility.capacity.node_snapshot import observed_nodes
 from workflows.feasibility.placement.fragmentation import PoolFragments, of_snapshot
 from workflows.models import MeasuredFragments
-from workflows.values.observation import OBSERVER_SILENCE
 
 MOST_SIZE = 512
 """Nodes of the largest slot that is kept: it limits the number of series, not the size of gangs."""
@@ -64,7 +64,7 @@ def _fragments(pool: Pool, nodes: Sequence[FitNode]) -> PoolFragments:
     own = node_selection(pool)
     in_pool = (node for node in nodes if selects(own, node.labels))
     paths = capabilities_of(pool.backend).by_paths
-    return of_snapshot(Snapshot.of(in_pool, pool_levels(pool), paths=paths), synced_at=None)
+    return of_snapshot(Snapshot.of(in_pool, pool_levels(pool), paths=paths), freshness=NEVER_OBSERVED)
 
 
 def _content(fragments: PoolFragments) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from uuid import UUID
 from pools.clusters.capabilities import capabilities_at
 from pools.models import Pool
 from pools.selectors import Caller
+from pools.values.freshness import Freshness
 from scheduling.capabilities import Capabilities
 from scheduling.fit.admission import admitted
 from scheduling.fit.contention import Displacement, Preemption, QueuePlace
@@ -77,8 +78,8 @@ class FeasibilityReport:
     nodes: int
     """How many nodes the group may use."""
 
-    synced_at: datetime | None
-    """When these were listed; None: never."""
+    freshness: Freshness
+    """How fresh all is that the verdict rests on; of old observations it proves nothing."""
 
     others_known: bool
     """False: the usage of other tenants' pods is unknown, so it counts as free."""
@@ -95,6 +96,10 @@ class FeasibilityReport:
     @property
     def answer(self) -> Answer | None:
         return self.verdict.answer if self.verdict else None
+
+    @property
+    def is_proven(self) -> bool:
+        return self.verdict is not None and self.verdict.proven and not self.freshness.is_old
 
     @property
     def lacks_place(self) -> bool:
@@ -120,7 +125,6 @@ class FeasibilityReport:
         """The shape of REST. ``places`` is null for a gang too large to list."""
         verdict = self.verdict or Verdict(Answer.NOT_NOW, (), proven=False, tasks=self.tasks)
         obstacle = self.verdict.obstacle if self.verdict else None
-        age = max(0.0, (self.made_at - self.synced_at).total_seconds()) if self.synced_at else None
         return {
             "group": self.group,
             "verdict": self.word,
@@ -134,7 +138,7 @@ class FeasibilityReport:
             "not_examined": [
                 {"code": code.value, "message": NOT_EXAMINED[code]} for code in self.not_examined
             ],
-            "proven": verdict.proven,
+            "proven": self.is_proven,
             "another_order": verdict.another_order,
             "order": set_order.to_json(verdict.order),
             "workable_spec": self.workable_spec,
@@ -145,9 +149,9 @@ class FeasibilityReport:
             "room": verdict.room,
             "scheduler": self.scheduler,
             "nodes": self.nodes,
-            "nodes_synced_at": naive_utc(self.synced_at),
+            **self.freshness.as_json(),
+            "observed_at": naive_utc(self.freshness.observed_at),
             "others_known": self.others_known,
-            "age_seconds": age,
             "places": _places(verdict.places) if self.verdict else None,
             "sets": [_set(entry) for entry in verdict.sets],
         }
@@ -238,7 +242,11 @@ def feasibility(
     ]
     reports = [
         _report(
-            group, verdict, _text(group, verdict, place=place, hides_room=hides), observed=observed, now=now
+            group,
+            verdict,
+            _text(group, verdict, place=place, hides_room=hides, freshness=observed.freshness),
+            observed=observed,
+            now=now,
         )
         for group, verdict, place, hides in zip(
             groups, (redacted(v, visible) for v in verdicts), places, hidden, strict=True
@@ -320,13 +328,14 @@ def _hides_room(group: GroupValues, demand: GangDemand, verdict: Verdict, snapsh
     return group.preference_levels is None and freed_levels(snapshot, demand) is not None
 
 
-def _text(group: GroupValues, verdict: Verdict, *, place: str, hides_room: bool) -> str:
+def _text(group: GroupValues, verdict: Verdict, *, place: str, hides_room: bool, freshness: Freshness) -> str:
+    text = sentence(verdict, freshness)
     if place:
-        return place if verdict.has_place else f"{sentence(verdict)} {place}"
+        return place if verdict.has_place else f"{text} {place}"
     if not hides_room:
-        return sentence(verdict)
+        return text
     seconds = count_of(group.placement.free_preferences_after, "second")
-    return f"{sentence(verdict)} There is room that only its preferences hide: they give way after {seconds}."
+    return f"{text} There is room that only its preferences hide: they give way after {seconds}."
 
 
 def _verdicts(
@@ -409,7 +418,7 @@ def _report(
         verdict=verdict,
         sentence=text,
         nodes=len(observed.snapshot.nodes),
-        synced_at=observed.synced_at,
+        freshness=observed.freshness,
         others_known=observed.others_known,
         made_at=now,
     )
@@ -445,5 +454,5 @@ def workflows_in(verdict: Verdict) -> set[str]:
 
 
 def infeasible(reports: Sequence[FeasibilityReport]) -> list[FeasibilityReport]:
-    """The reports on groups that can never be placed."""
+    """The reports on groups that can never be placed by what is known now."""
     return [report for report in reports if report.answer is Answer.NEVER]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from pools.values.freshness import Age, Freshness
 from scheduling.fit.contention import DisplacementAnswer, PreemptionAnswer, QueuePlace
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
@@ -20,22 +21,29 @@ ANOTHER_WORKFLOW = "another workflow"
 """The name that stands for a workflow that the reader may not list."""
 
 
-def sentence(verdict: Verdict) -> str:
-    """State the verdict and its cause."""
+def sentence(verdict: Verdict, freshness: Freshness) -> str:
+    """State the verdict and its cause; of old observations as of when they were made."""
+    if not freshness.is_old:
+        return _sentence(verdict, now=" now")
+    text = _sentence(verdict, now="")
+    return f"{freshness.sentence} By that, {text[0].lower()}{text[1:]}"
+
+
+def _sentence(verdict: Verdict, *, now: str) -> str:
     match verdict.answer:
         case Answer.NOW:
-            return _now(verdict)
+            return _now(verdict, now=now)
         case Answer.NEVER if verdict.quota.is_lasting:
             return f"It can never start under its quotas as they are set: {quota_sentence(verdict)}"
         case Answer.NEVER:
             return f"It can never be placed on the pool's nodes as they are: {_never(verdict)}"
         case _ if verdict.quota.shortages:
-            text = f"It does not fit now: {quota_sentence(verdict)} {_nodes_too(verdict)}"
+            text = f"It does not fit{now}: {quota_sentence(verdict)} {_nodes_too(verdict)}"
             return text + _queue_around(verdict)
         case _ if verdict.obstacle is Obstacle.PRIORITY:
-            return f"It does not fit now: {_goes_later(verdict)}{_preemptible(verdict)}"
+            return f"It does not fit{now}: {_goes_later(verdict)}{_preemptible(verdict)}"
         case _:
-            text = f"It does not fit now: {_not_now(verdict)}{_apart(verdict)}{_queue_around(verdict)}"
+            text = f"It does not fit{now}: {_not_now(verdict)}{_apart(verdict)}{_queue_around(verdict)}"
             return f"{text} Beside that, {_doubts(verdict)}" if verdict.doubts else text
 
 
@@ -128,14 +136,14 @@ def no_nodes_reason(observed: ObservedNodes, *, reached: bool) -> str:
     """Why there can be no verdict; empty if a node is known."""
     if not reached:
         return "No verdict: the pool's cluster was never reached, so none of its nodes is known."
-    if observed.synced_at is None:
+    if observed.freshness.age is Age.NEVER:
         return "No verdict: the nodes of the pool's cluster have not been listed yet."
     if not observed.snapshot.nodes:
         return "No verdict: these tasks may use none of the nodes that are known at the moment."
     return ""
 
 
-def _now(verdict: Verdict) -> str:
+def _now(verdict: Verdict, *, now: str) -> str:
     room = f"there is room for {_all(len(verdict.places))}"
     if verdict.pins:
         room += (
@@ -145,14 +153,14 @@ def _now(verdict: Verdict) -> str:
     if verdict.order:
         room += f" with its sets placed in this order: {set_order.sentence(verdict.order)}"
     if verdict.proven:
-        return f"It fits now: {room}."
+        return f"It fits{now}: {room}."
     if verdict.doubts:
-        return f"It may fit now: {room}, but {_doubts(verdict)}"
+        return f"It may fit{now}: {room}, but {_doubts(verdict)}"
     if verdict.uncounted:
         unknown = plain_listing(verdict.uncounted, limit=3)
-        return f"It may fit now: {room}, but how much of {unknown} is in use is not known."
+        return f"It may fit{now}: {room}, but how much of {unknown} is in use is not known."
     return (
-        f"It may fit now: {room}, but the order in which this scheduler takes tasks is unknown, and it may "
+        f"It may fit{now}: {room}, but the order in which this scheduler takes tasks is unknown, and it may "
         "put a task where another one would have to go."
     )
 

@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from pools import conditions
 from pools.models import Cluster, Node
+from pools.values.freshness import OBSERVER_SILENCE
 from scheduling.backends.base import ReadBack, RoomLoss
 from scheduling.backends.registry import installed
 from scheduling.nodes.node_health import NodeHealth
@@ -31,7 +32,6 @@ from workflows.reconcile.view.group_reader import parent_kinds
 from workflows.reconcile.view.group_view import GroupView, TaskView, exit_actions_of, uncounted_tries_of
 from workflows.values.observation import (
     DISRUPTION,
-    OBSERVER_SILENCE,
     POD_COLUMNS,
     POD_GROUP,
     PREEMPTED,
