@@ -14,7 +14,7 @@ so that neither a page nor a program need read sentences.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 from scheduling.backends.base import UNRECOGNISED, Meaning, Waiting, WaitingReason
 from scheduling.backends.claims import PluginMessage, plugin_messages
 from scheduling.backends.facets import SchedulerBackend
+from scheduling.backends.missing_objects import NOT_CREATED, missing_objects, missing_sentence
 from scheduling.nodes.node_health import NodeHealth
 from scheduling.sentences import agree, count_of, listing, plain_listing, plural
 from scheduling.topology.coverage import LabelCoverage, LevelCoverage
@@ -67,6 +68,7 @@ class Why(StrEnum):
     LABELS = "labels"
     DRIFT = "drift"
     NOT_MADE = "not_made"
+    MISSING = "missing_object"
     NAMESPACE_QUOTA = "namespace_quota"
     NOT_SERVED = "compute_domain_not_served"
     CLAIM_TEMPLATE = "claim_template"
@@ -112,6 +114,8 @@ HELP: Mapping[Why, str] = {
     Why.DRIFT: "An administrator restores the Topology object, or corrects the pool's topology keys.",
     Why.NOT_SERVED: "An administrator installs or repairs NVIDIA's DRA driver for ComputeDomains.",
     Why.NOT_MADE: "The service tries again; an administrator removes the cause that it names.",
+    Why.MISSING: "An administrator creates what is missing, or corrects the pod template that names it; the "
+    "group then goes on by itself.",
     Why.NAMESPACE_QUOTA: "Wait until work of the namespace ends, or ask its administrator for more.",
     Why.CLAIM_TEMPLATE: "An administrator checks the ComputeDomain controller of the cluster.",
     Why.CREATING: "Nothing to do.",
@@ -266,6 +270,12 @@ class ObservedGroup:
     unprepared: Sequence[UnpreparedClaim] = ()
     """Kubelets that report that they cannot prepare claims; nothing rests on such a report having come."""
 
+    namespace: str = ""
+    """The one of its pods."""
+
+    reports: Sequence[str] = ()
+    """Reports of controllers and kubelets on pods that have not started; nothing rests on one having come."""
+
     busy: Sequence[BusyNode] = ()
     """Tasks whose pods cannot be bound to the nodes that its scheduler assigned."""
 
@@ -361,6 +371,8 @@ def _before_the_scheduler(group: ObservedGroup) -> Reason | None:
     if group.trouble and group.compute_domains_unserved:
         text = f'The cluster of backend "{group.backend}" does not serve ComputeDomains: {group.trouble}'
         return Reason(Why.NOT_SERVED, text, {"cluster": {"backend": group.backend, "said": group.trouble}})
+    if missing := _of_missing(group, [group.trouble]):
+        return missing
     if group.trouble:
         silent = group.silent_scheduler
         scheduler = f'Scheduler "{silent}" does not answer. ' if silent else ""
@@ -372,6 +384,17 @@ def _before_the_scheduler(group: ObservedGroup) -> Reason | None:
         why = Why.SILENT if scheduler else refused
         return Reason(why, text, {"cluster": {"backend": group.backend, "said": group.trouble}})
     return _of_template(group)
+
+
+def _of_missing(group: ObservedGroup, texts: Sequence[str]) -> Reason | None:
+    """Objects that its pods name and that do not exist, by these texts."""
+    objects = missing_objects(texts)
+    if not objects:
+        return None
+    quotes = [text[:MOST_CHARACTERS] for text in dict.fromkeys(texts) if missing_objects([text])]
+    named = [obj.as_json() for obj in objects[:MOST_EVIDENCE]]
+    evidence = {"missing_objects": {"namespace": group.namespace, "named": named, "said": quotes[:MOST_RAW]}}
+    return Reason(Why.MISSING, missing_sentence(objects, namespace=group.namespace), evidence)
 
 
 def _of_template(group: ObservedGroup) -> Reason | None:
@@ -395,18 +418,22 @@ def _of_placement(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBa
     if reason := _of_busy(group):
         return reason
     reasons, meanings = _current(scheduler.texts.waiting_reasons(waiting), waiting), scheduler.texts.meanings
+    texts = [*waiting.pod_messages, *(reason.raw for reason in reasons)]
+    reports = group.reports if not texts or any(NOT_CREATED in text for text in texts) else ()
+    if missing := _of_missing(group, [*texts, *reports]):
+        return missing
     evidence = _scheduler_evidence(reasons, waiting) | _node_evidence(group)
     cause = of_one_cause(reasons, meanings)
     why, obstacle = _obstacle(group, reasons, _kind(cause[0], meanings) if cause else Why.SILENT)
     if cause and not obstacle and (own_help := _help(cause[0], meanings)):
         evidence["help"] = own_help
     is_complete = obstacle and why in (Why.CHANNEL, Why.CLAIM, Why.NOT_SERVED)
-    texts = [] if is_complete else _messages(cause)
+    sentences = [] if is_complete else _messages(cause)
     if not reasons and not obstacle:
-        why, texts = Why.SILENT, ["The scheduler has not placed it yet and has given no reason."]
+        why, sentences = Why.SILENT, ["The scheduler has not placed it yet and has given no reason."]
     hidden = uncovered(group.coverage) if group.coverage and why not in _EVERYWHERE else ()
     left_out = "" if is_complete or why == Why.QUOTA else _left_out(group, waiting, scheduler)
-    return Reason(why, " ".join(filter(None, [obstacle, *texts, left_out, *hidden])), evidence)
+    return Reason(why, " ".join(filter(None, [obstacle, *sentences, left_out, *hidden])), evidence)
 
 
 def _left_out(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBackend) -> str:
@@ -503,8 +530,8 @@ def _of_starting(group: ObservedGroup) -> Reason:
         return away_reason(group.nodes_away)
     evidence: Json = {"containers": evidence_of(group.starting)} if group.starting else {}
     evidence |= {"unprepared_claims": evidence_of(group.unprepared)} if group.unprepared else {}
-    if images := [container for container in group.starting if container.is_image]:
-        return Reason(Why.IMAGE, image_sentence(images), evidence)
+    if reason := _of_containers(group, evidence):
+        return reason
     if former := [node for node in group.occupied if node.ended]:
         return Reason(
             Why.CHANNEL,
@@ -517,6 +544,15 @@ def _of_starting(group: ObservedGroup) -> Reason:
         return _of_barrier(group.barrier, evidence)
     counts = Counter(container.reason for container in group.starting)
     return Reason(Why.STARTING, _starting_sentence(counts), evidence)
+
+
+def _of_containers(group: ObservedGroup, evidence: Json) -> Reason | None:
+    """Containers that kubelets cannot start: their image, or what they and their volumes name."""
+    if images := [container for container in group.starting if container.is_image]:
+        return Reason(Why.IMAGE, image_sentence(images), evidence | {"containers": evidence_of(images)})
+    texts = [*(container.message for container in group.starting), *group.reports]
+    missing = _of_missing(group, texts) if group.starting else None
+    return missing and replace(missing, evidence=missing.evidence | evidence)
 
 
 def _of_preparing(group: ObservedGroup, evidence: Json) -> Reason | None:
@@ -560,8 +596,8 @@ def _of_running(group: ObservedGroup, scheduler: SchedulerBackend) -> Reason | N
         return away_reason(group.nodes_away)
     if group.domain and group.domain.unready and (group.domain.is_reported or group.domain.is_deleted):
         return Reason(Why.NVLINK, group.domain.sentence, _domain_evidence(group.domain))
-    if images := [container for container in group.starting if container.is_image]:
-        return Reason(Why.IMAGE, image_sentence(images), {"containers": evidence_of(images)})
+    if reason := _of_containers(group, {}):
+        return reason
     if group.waiting is None or group.waiting.placed:
         return _of_barrier(group.barrier, {}) if group.barrier else None
     return _of_retries(group, group.waiting, scheduler)

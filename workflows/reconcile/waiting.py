@@ -14,6 +14,7 @@ from pools import conditions
 from pools.models import Node
 from scheduling import names
 from scheduling.backends.base import BindFailure, Waiting
+from scheduling.backends.missing_objects import NOT_CREATED
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError
 from scheduling.kubernetes_syntax import selects
@@ -120,6 +121,8 @@ def reason_of(
         quota_requested=quota_wait.requested if quota_wait else {},
         barrier=_barrier(view, observed) if observed and view.placement.start_barrier else None,
         unprepared=_unprepared(view, observed) if observed and status in _STARTING else (),
+        namespace=view.placement.terms.namespace,
+        reports=_reports(view, observed) if observed and unplaced else (),
         busy=tuple(observed.busy.values()) if observed else (),
     )
     reason = waiting_reason(group, scheduler=scheduler)
@@ -438,12 +441,32 @@ def _unprepared(view: GroupView, observed: ObservedPods) -> tuple[UnpreparedClai
     }
     if not nodes or not view.placement.nvlink:
         return ()
-    reports = observations.claim_events(view)
+    reports = observations.pod_events(view, observations.UNPREPARED)
     return tuple(
         UnpreparedClaim(task=task[0], node=nodes[task], message=message)
         for task, message in reports.items()
         if task in nodes
     )
+
+
+def _reports(view: GroupView, observed: ObservedPods) -> tuple[str, ...]:
+    """The last events on pods that have not started, about objects that they name; each text once."""
+    pods = {(task.name, task.retry_id): observed.pods.get(task.pod_name) for task in view.live}
+    pending = {task for task, pod in pods.items() if pod and _may_miss_objects(pod)}
+    if not pending:
+        return ()
+    messages = observations.pod_events(view, observations.UNMOUNTED, observations.UNCLAIMED)
+    texts = dict.fromkeys(message for task, message in messages.items() if task in pending)
+    return tuple(texts)[:MOST_MESSAGES]
+
+
+def _may_miss_objects(pod: PodSeen) -> bool:
+    """Whether a controller or a kubelet may look for objects that the pod names."""
+    if pod.phase != "Pending" or pod.absent:
+        return False
+    if pod.node_name:
+        return any(container.get("state") == "waiting" for container in pod.digest.get("containers") or ())
+    return any(NOT_CREATED in message for message in _messages([pod], "PodScheduled"))
 
 
 def _known_image(view: GroupView, pod: PodSeen, container: Mapping[str, Any]) -> str:

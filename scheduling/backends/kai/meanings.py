@@ -11,6 +11,11 @@ MEANINGS: Mapping[str, Meaning] = {
     **dict.fromkeys(("NotEnoughRoom",), Meaning(WaitKind.CAPACITY)),
     **dict.fromkeys(("ChannelInUse", "ClaimMissing"), Meaning(WaitKind.CLAIM)),
     **dict.fromkeys(("PodGroupMissing", "PodsMissing"), Meaning(WaitKind.PODS)),
+    "DeviceNodes": Meaning(
+        WaitKind.CAPACITY,
+        "Use another pool, or a pod template with a claim template for GPUs and tasks without `gpu`; an "
+        "administrator may also let a device plugin offer the GPUs.",
+    ),
     **dict.fromkeys(("NodesClosed", "NoNode", "NodeSelector", "Taints"), Meaning(WaitKind.NODES)),
     **dict.fromkeys(
         (

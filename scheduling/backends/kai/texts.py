@@ -139,7 +139,7 @@ TEXTS: tuple[Text, ...] = (
             r"resource claim \S+ is being deleted"
         ),
         "ClaimMissing",
-        "The claims on the group's ComputeDomain do not exist yet.",
+        "Resource claims of its pods do not exist yet.",
     ),
     Text(
         re.compile(r"claim (?P<claim>\S+) node selector does not match node"),
@@ -175,6 +175,15 @@ TEXTS: tuple[Text, ...] = (
         NOT_ENOUGH_RESOURCES,
         "NotEnoughRoom",
         "Not enough free {what} on the nodes these tasks may use.",
+    ),
+    Text(
+        re.compile(
+            _COUNT + r"(?:node\(s\) expose GPUs through dynamic resource allocation only|"
+            r"device-plugin GPU requests cannot be scheduled on DRA-only nodes)"
+        ),
+        "DeviceNodes",
+        "Nodes that these tasks may use offer their GPUs only through DRA: KAI gives them to pods that ask "
+        "by a resource claim, and not to tasks that ask for GPUs by number.",
     ),
 )
 

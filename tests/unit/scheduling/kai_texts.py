@@ -251,14 +251,14 @@ TEXTS = (
         "a claim that is not there yet",
         "no resource claim name found for pod ns/p and claim reference channel",
         "ClaimMissing",
-        "The claims on the group's ComputeDomain do not exist yet.",
+        "Resource claims of its pods do not exist yet.",
         seen="tried",
     ),
     _w(
         "a claim that is not there yet, in Kubernetes' words",
         "ResourceClaim not created yet",
         "ClaimMissing",
-        "The claims on the group's ComputeDomain do not exist yet.",
+        "Resource claims of its pods do not exist yet.",
         versions="0.13.0, 0.13.1",
     ),
     _w(
@@ -317,6 +317,23 @@ TEXTS = (
         GANG + "moon in the wrong phase",
         "Unrecognised",
         "The scheduler says: moon in the wrong phase",
+    ),
+    _w(
+        "nodes whose GPUs a DRA driver offers (to 0.16)",
+        f"{NODES}2 device-plugin GPU requests cannot be scheduled on DRA-only nodes",
+        "DeviceNodes",
+        "Nodes that these tasks may use offer their GPUs only through DRA: KAI gives them to pods that ask "
+        "by a resource claim, and not to tasks that ask for GPUs by number.",
+        versions="0.13 to 0.16",
+    ),
+    _w(
+        "the same, beside nodes of other pools",
+        f"{NODES}2 node(s) expose GPUs through dynamic resource allocation only. "
+        "\n4 node(s) didn't match Pod's node affinity/selector",
+        "DeviceNodes",
+        "Nodes that these tasks may use offer their GPUs only through DRA: KAI gives them to pods that ask "
+        "by a resource claim, and not to tasks that ask for GPUs by number.",
+        versions="0.13 to 0.16",
     ),
 )
 

@@ -119,7 +119,7 @@ KAI = {
     "a claim that is not there yet": (
         "no resource claim name found for pod osmo/p and claim reference channel",
         "ClaimMissing",
-        "The claims on the group's ComputeDomain do not exist yet.",
+        "Resource claims of its pods do not exist yet.",
     ),
     "no reason given": (
         "Unable to schedule podgroup.",

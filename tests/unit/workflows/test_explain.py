@@ -342,6 +342,87 @@ def test_a_task_that_cannot_get_its_assigned_node_says_who_uses_it_and_what_foll
     assert reason.evidence["assigned_nodes"][0]["node"] == "n2"
 
 
+MISSING = {
+    "refused by the API server": (
+        {"trouble": 'pods "x" is forbidden: no PriorityClass with name urgent was found', "waiting": None},
+        'Its pods name PriorityClass "urgent", which does not exist in the cluster.',
+    ),
+    "waited for by the scheduler": (
+        {"waiting": waiting(message='VolumeBinding: persistentvolumeclaim "data" not found.')},
+        'Its pods name PersistentVolumeClaim "data", which does not exist in namespace "ml".',
+    ),
+    "a template of claims, told by an event, in a pool with NVLink": (
+        {
+            "waiting": waiting(message="ResourceClaim not created yet"),
+            "occupied": [HELD],
+            "reports": ['resource claim template "gpus": resourceclaimtemplate "gpus" not found'],
+        },
+        'Its pods name ResourceClaimTemplate "gpus", which does not exist in namespace "ml".',
+    ),
+    "a Secret of a container": (
+        {
+            "waiting": waiting(placed=True),
+            "starting": [
+                WaitingContainer(
+                    task="a", reason="CreateContainerConfigError", message='secret "token" not found'
+                )
+            ],
+        },
+        'Its pods name Secret "token", which does not exist in namespace "ml".',
+    ),
+    "a ConfigMap of a volume": (
+        {
+            "waiting": waiting(placed=True),
+            "starting": [WaitingContainer(task="a", reason="ContainerCreating")],
+            "reports": ['MountVolume.SetUp failed for volume "v" : configmap "settings" not found'],
+        },
+        'Its pods name ConfigMap "settings", which does not exist in namespace "ml".',
+    ),
+    "a Secret of a task that is tried again": (
+        {
+            "status": "RUNNING",
+            "starting": [
+                WaitingContainer(
+                    task="a", reason="CreateContainerConfigError", message='secret "token" not found'
+                )
+            ],
+        },
+        'Its pods name Secret "token", which does not exist in namespace "ml".',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISSING)
+def test_an_object_that_does_not_exist_is_named_as_that_with_the_way_out(case):
+    changes, want = MISSING[case]
+    reason = waiting_reason(seen(namespace="ml", **changes), scheduler=KAI)
+    assert (reason.why, reason.text) == (Why.MISSING, want)
+    assert "corrects the pod template" in HELP[reason.why]
+    assert reason.evidence["missing_objects"]["said"]
+
+
+def test_an_old_event_on_claims_does_not_count_once_the_scheduler_waits_for_room():
+    event = 'resource claim template "gpus": resourceclaimtemplate "gpus" not found'
+    assert waiting_reason(seen(reports=[event]), scheduler=KAI).why == Why.TOPOLOGY
+
+
+def test_objects_of_the_service_that_are_missing_are_no_mistake_of_a_template():
+    own = 'secret "osmo-0123456789abcdef0123456789abcdef-files" not found'
+    starting = [WaitingContainer(task="a", reason="CreateContainerConfigError", message=own)]
+    assert waiting_reason(seen(waiting=waiting(placed=True), starting=starting), scheduler=KAI).why == (
+        Why.STARTING
+    )
+
+
+def test_nodes_that_offer_gpus_through_dra_alone_are_not_told_as_closed():
+    text = "2 node(s) expose GPUs through dynamic resource allocation only"
+    text = f"no nodes with enough resources were found: {text}"
+    reason = waiting_reason(seen(waiting=waiting(message=text)), scheduler=KAI)
+    assert reason.why == Why.CAPACITY
+    assert "offer their GPUs only through DRA" in reason.text
+    assert "claim template" in reason.evidence["help"]
+
+
 @pytest.mark.parametrize("case", PREPARED)
 def test_a_task_whose_claims_are_not_prepared_says_what_is_known(case):
     domain, unprepared, want = PREPARED[case]

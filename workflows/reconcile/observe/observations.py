@@ -42,7 +42,8 @@ EVICTION_AGE = timedelta(minutes=5)
 MOST_EVENTS = 20
 MOST_CLAIM_EVENTS = 200
 UNPREPARED = "FailedPrepareDynamicResources"
-UNPREPARED_AGE = timedelta(hours=1)
+UNMOUNTED, UNCLAIMED = "FailedMount", "FailedResourceClaimCreation"
+EVENT_AGE = timedelta(hours=1)
 """The kubelet counts repeated events up, and only each doubling is a row: the last may be old."""
 
 MOST_POD_GROUPS = 20
@@ -400,13 +401,13 @@ def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:
     return tuple({"reason": row.reason, "message": row.message} for row in rows[:MOST_EVENTS])
 
 
-def claim_events(view: GroupView) -> dict[tuple[str, int | None], str]:
-    """The last message of kubelets that cannot prepare a pod's claims, by task and try, newest first."""
+def pod_events(view: GroupView, *reasons: str) -> dict[tuple[str, int | None], str]:
+    """The last message of events of these reasons on a pod, by task and try, newest first."""
     rows = Event.objects.filter(
         workflow_id=view.row.workflow_id,
         group=view.row,
-        reason=UNPREPARED,
-        time__gte=view.now - UNPREPARED_AGE,
+        reason__in=reasons,
+        time__gte=view.now - EVENT_AGE,
     ).order_by("-time", "-id")
     messages: dict[tuple[str, int | None], str] = {}
     for task, retry, message in rows.values_list("task_name", "retry_id", "message")[:MOST_CLAIM_EVENTS]:
