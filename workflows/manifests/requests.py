@@ -6,7 +6,7 @@ for a resource requests its limit.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -14,16 +14,20 @@ from cluster.quantities import quantity
 from scheduling.kubernetes_syntax import GPU
 from workflows.manifests.pod import amounts_of, task_values
 from workflows.manifests.pod_template import apply_template
+from workflows.manifests.start_barrier import barrier_resources
 from workflows.values.observation import DOMAIN_LABEL
 from workflows.values.placement import FrozenTemplate, TaskPlacement
 
 Requests = dict[str, Decimal]
 
 _NAME = "task"
+_THOUSANDTH = Decimal("0.001")
 
 
-def requests_of(placement: TaskPlacement, template: FrozenTemplate | None, *, submitted_by: str) -> Requests:
-    """The requests of a task's pod by resource, without those that are zero."""
+def requests_of(
+    placement: TaskPlacement, template: FrozenTemplate | None, *, submitted_by: str, has_barrier: bool
+) -> Requests:
+    """The requests of a task's pod as it is sent, by resource, without those that are zero."""
     amounts = amounts_of(placement)
     container = {"name": _NAME, "resources": {"requests": amounts, "limits": amounts}}
     spec: Mapping[str, Any] = {"containers": [container]}
@@ -31,6 +35,9 @@ def requests_of(placement: TaskPlacement, template: FrozenTemplate | None, *, su
         values = task_values(_NAME, placement, submitted_by=submitted_by, labels={})
         pod = {"metadata": {}, "spec": spec}
         spec = apply_template(pod, template, task=values, labels={}, fixed=())["spec"]
+    if has_barrier:
+        barrier = barrier_resources(spec["containers"])
+        spec = {**spec, "initContainers": [*(spec.get("initContainers") or ()), barrier]}
     return {resource: amount for resource, amount in _total(spec).items() if amount}
 
 
@@ -124,8 +131,12 @@ def _add(total: Requests, more: Mapping[str, Decimal]) -> None:
 
 @lru_cache(maxsize=4096)
 def _number(text: str) -> Decimal:
-    """Read a quantity; one that cannot be read counts as zero, since the API server refuses such a pod."""
+    """Read a quantity, rounded up to thousandths as the API server does (``SetDefaults_ResourceList``).
+
+    One that cannot be read counts as zero, since the API server refuses such a pod.
+    """
     try:
-        return quantity(text)
+        amount = quantity(text)
+        return amount.quantize(_THOUSANDTH, rounding=ROUND_CEILING) if amount % _THOUSANDTH else amount
     except ValueError:
         return Decimal(0)

@@ -51,8 +51,7 @@ def add_barrier(
         "securityContext": _security(spec.get("securityContext", {})),
         "volumeMounts": [{"name": CONTAINER, "mountPath": FOLDER, "readOnly": True}],
     }
-    if amounts := _amounts(spec["containers"]):
-        container["resources"] = {"requests": amounts, "limits": amounts}
+    container |= barrier_resources(spec["containers"])
     spec["initContainers"] = [*spec.get("initContainers", []), container]
     spec["volumes"] = [*spec.get("volumes", []), _volume(peers)]
 
@@ -75,11 +74,12 @@ def _security(of_pod: Manifest) -> Manifest:
     }
 
 
-def _amounts(containers: Collection[Manifest]) -> dict[str, str]:
-    """The barrier's amounts of what the task's container asks for, too."""
+def barrier_resources(containers: Collection[Manifest]) -> Manifest:
+    """The barrier's amounts of what the task's containers ask for, too; empty for none."""
     resources = [container.get("resources", {}) for container in containers]
     requested = {key for own in resources for kind in ("requests", "limits") for key in own.get(kind, {})}
-    return {resource: amount for resource, amount in AMOUNTS.items() if resource in requested}
+    amounts = {resource: amount for resource, amount in AMOUNTS.items() if resource in requested}
+    return {"resources": {"requests": amounts, "limits": amounts}} if amounts else {}
 
 
 def _volume(peers: tuple[str, str]) -> Manifest:

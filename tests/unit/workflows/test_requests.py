@@ -26,7 +26,7 @@ def user_container(**resources):
 
 
 def requests(frozen):
-    return requests_of(TASK, frozen, submitted_by="alice")
+    return requests_of(TASK, frozen, submitted_by="alice", has_barrier=False)
 
 
 def test_without_a_template_the_users_amounts_count():

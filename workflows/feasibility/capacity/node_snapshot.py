@@ -7,6 +7,7 @@ timeout at the latest; the end of other tenants' pods is unknown.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from uuid import UUID
 
 from pools.values.freshness import Freshness
@@ -144,7 +145,12 @@ def _demands(group: GroupValues) -> dict[str, Demand]:
         key = repr((gpus, clique, *(getattr(placement, name) for name in _COUNTED)))
         if key not in by_values:
             template = frozen.templates.get(placement.platform)
-            requests = requests_of(placement, template, submitted_by=frozen.submitted_by)
+            requests = requests_of(
+                placement,
+                template,
+                submitted_by=frozen.submitted_by,
+                has_barrier=frozen.start_barrier is not None and len(group.tasks) > 1,
+            )
             by_values[key] = _demand(placement, requests, least_gpus=gpus, clique=clique)
         demands[task.name] = by_values[key]
     return demands
@@ -167,9 +173,9 @@ def _demand(placement: TaskPlacement, requests: Requests, *, least_gpus: int, cl
     return Demand.of(
         fit.amounts(
             gpu=max(least_gpus, int(requests.get(GPU, 0))),
-            cpu=int(requests.get("cpu", 0) * 1000),
-            memory=int(requests.get("memory", 0)),
-            storage=int(requests.get(STORAGE, 0)),
+            cpu=ceil(requests.get("cpu", 0) * 1000),
+            memory=ceil(requests.get("memory", 0)),
+            storage=ceil(requests.get(STORAGE, 0)),
             pods=1,
             channels=int(placement.claims_channel),
         ),
@@ -177,7 +183,7 @@ def _demand(placement: TaskPlacement, requests: Requests, *, least_gpus: int, cl
         tolerations=placement.tolerations,
         excluded=placement.nodes_excluded,
         clique=clique,
-        others={name: int(amount) for name, amount in requests.items() if name not in AMOUNTS},
+        others={name: ceil(amount) for name, amount in requests.items() if name not in AMOUNTS},
     )
 
 

@@ -30,9 +30,13 @@ NOT_EXAMINED: Mapping[Unexamined, str] = {
     Unexamined.CONSOLIDATION: "Whether running work that the scheduler would move finds another place.",
     Unexamined.RUN_TIMES: "Minimum run times, which spare running work from being reclaimed or preempted.",
     Unexamined.OTHER_TENANTS: "Other tenants' pods: what they use counts as free.",
-    Unexamined.CLAIMS: "Devices by resource claims of others, and NVLink channels of pods that are ending.",
+    Unexamined.CLAIMS: (
+        "Devices by resource claims of others, taints that rules put on devices, and NVLink channels of pods "
+        "that are ending."
+    ),
     Unexamined.POD_CONDITIONS: (
-        "Volumes, host ports, affinity between pods, and resources that a pod template adds."
+        "Volumes, host ports, affinity between pods, use of resources that a pod template adds, and the "
+        "overhead of a RuntimeClass."
     ),
 }
 
