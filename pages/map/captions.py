@@ -55,7 +55,7 @@ def about_room(room: SetRoom) -> str:
 def about_node(node: MapNode) -> str:
     """A node in one sentence."""
     has = f"{node.free} of {node.gpus} GPUs free" if node.gpus else "no GPUs"
-    parts = [f"{node.name}: {has}"]
+    parts = [f"{node.name}: {node.gpu_note or has}"]
     if node.shut:
         parts.append(f"takes no new work: {node.shut}{f' ({node.taint})' if node.taint else ''}")
     if node.suspect:

@@ -156,6 +156,7 @@ def _located_nodes(
             shut=_shut(node, taint),
             taint=taint,
             suspect=node.name in suspects,
+            gpu_note=node.gpu_note,
             marks=marks.get(node.name, ()),
         )
         holders = {holder_names[holding.holder] for holding in node.holdings}

@@ -77,7 +77,7 @@ def _card_words(box: MapBox, node: MapNode, room: float) -> Iterator[str]:
     elif node.suspect:
         sort, text = "small", "⚠ suspect"
     else:
-        sort, text = "small", f"{node.free} GPUs free" if node.gpus else "free"
+        sort, text = "small", node.gpu_note or (f"{node.free} GPUs free" if node.gpus else "free")
     base, words = px(box.y + box.height - 8), escaped(fitted(text, room, SMALL_LETTER))
     yield f'<text class="{sort}" x="{px(box.x + PAD)}" y="{base}">{words}</text>'
 

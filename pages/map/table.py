@@ -64,7 +64,7 @@ def _node(node: MapNode, depth: int) -> MapRow:
         sort="node",
         name=node.name,
         is_free=node.is_open and not node.users,
-        gpus=f"{node.free} of {node.gpus}" if node.gpus else "",
+        gpus=node.gpu_note or (f"{node.free} of {node.gpus}" if node.gpus else ""),
         closed=" ".join(filter(None, [node.shut, node.taint, "suspect" if node.suspect else ""])),
         holders=named(node.users),
         chosen=_sets(node.marks),

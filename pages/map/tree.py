@@ -67,6 +67,7 @@ class MapNode(NamedTuple):  # of which a map makes thousands, so a tuple: it is 
     shut: Shut = Shut.NO
     taint: str = ""
     suspect: bool = False
+    gpu_note: str = ""
     users: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
 

@@ -48,6 +48,8 @@ class PoolRoom:
     open_nodes: int = 0
     gpus: int = 0
     free_gpus: int = 0
+    uncounted: int = 0
+    """How many nodes offer GPUs that are not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +222,7 @@ def _room(nodes: Sequence[FitNode]) -> PoolRoom:
         open_nodes=len(open_nodes),
         gpus=sum(node.allocatable[_GPU] for node in nodes),
         free_gpus=sum(node.free_of(_GPU) for node in open_nodes),
+        uncounted=sum(bool(node.gpu_note) for node in nodes),
     )
 
 

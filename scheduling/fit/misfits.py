@@ -4,6 +4,7 @@ A misfit is about tasks that fit on no node, or about sets whose tasks fit in di
 without one asks for too many nodes.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -34,6 +35,8 @@ class TooLarge(Misfit):
 
     amounts: Mapping[str, tuple[int, int]]
     together: Mapping[str, int]
+    unnamed: Mapping[str, int]
+    """On how many nodes each DRA driver has devices that no class gives as GPUs, where GPUs are lacking."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +135,9 @@ def _too_large(nodes: Sequence[FitNode], kind: Demand, *, tasks: tuple[str, ...]
         if amount > limit:
             amounts[name] = (amount, limit)
     together = {name: amount for name, amount in (*demanded.items(), *kind.others) if amount}
-    return TooLarge(tasks=tasks, of=of, amounts=amounts, together=together)
+    drivers = Counter(driver for node in nodes for driver in node.devices.unnamed)
+    unnamed = drivers if "gpu" in amounts else {}
+    return TooLarge(tasks=tasks, of=of, amounts=amounts, together=together, unnamed=unnamed)
 
 
 def _apart(empty: Board, gang: GangDemand) -> Iterator[Apart]:

@@ -121,6 +121,15 @@ class FitNode:
         return self.uncounted or (CLAIMS_UNKNOWN if GPU in self.devices.counted else "")
 
     @property
+    def gpu_note(self) -> str:
+        """What a number of its GPUs leaves out; empty for nothing."""
+        if self.uncounted:
+            return f"GPUs not known: {self.uncounted}"
+        unnamed = {} if self.gpus else self.devices.unnamed
+        listed = ", ".join(f"{count} devices of {driver}" for driver, count in sorted(unnamed.items()))
+        return f"{listed} by resource claims alone" if listed else ""
+
+    @property
     def free_gpus(self) -> int:
         """0 for a node that takes no new pods."""
         return 0 if self.closed else self.free_of(_GPU)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduling.kubernetes_syntax import GPU
+from scheduling.nodes.channels import CHANNEL_DRIVER
 
 ATTRIBUTES = frozenset({"type", "productName", "brand", "architecture"})
 """The attributes that are kept of devices, by their names without the driver's domain."""
@@ -116,6 +117,13 @@ class NodeDevices:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "NodeDevices":
         return cls(value.get("counted") or {}, value.get("doubts") or {}, value.get("drivers") or {})
+
+    @property
+    def unnamed(self) -> dict[str, int]:
+        """The devices by driver, but for NVLink channels, where no class gives them as GPUs."""
+        if GPU in self.counted or GPU in self.doubts:
+            return {}
+        return {driver: count for driver, count in self.drivers.items() if driver != CHANNEL_DRIVER}
 
     def as_json(self) -> dict[str, Any]:
         """Empty for no devices."""

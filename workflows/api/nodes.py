@@ -38,8 +38,8 @@ class NodeHealthShape(Shape):
     name: str
     healthy: bool
     nvlink_channel: bool | None = about(
-        "Whether NVIDIA's driver offers a channel on it. Null while that is not known: in a cluster "
-        "without a pool with NVLink, without the right to read ResourceSlices, and for ten minutes after a "
+        "Whether NVIDIA's driver offers a channel on it. Null while that is not known: without "
+        "the right to read ResourceSlices, and for ten minutes after a "
         "node joined or lost its channel."
     )
     condition: NodeConditionShape | None = about("Null for a healthy node.")

@@ -1,6 +1,7 @@
 """GPUs that nodes offer only by ResourceSlices: counted where the scheduler gives them, else not proven."""
 
 import pytest
+from django.test import Client
 
 from pools.models import Cluster, Node
 from scheduling.kubernetes_syntax import GPU
@@ -100,7 +101,32 @@ def test_a_node_that_is_written_again_keeps_its_devices_and_loses_them_with_thei
 
 def test_without_a_class_that_names_gpus_it_is_never(api, pool):
     observe(pool, *ALL[:-1])
-    assert fit(api)[:2] == ("never", True)
+    verdict, proven, sentence = fit(api)
+    assert (verdict, proven) == ("never", True)
+    assert "Devices of gpu.nvidia.com (2 nodes) are there, and no DeviceClass gives them to tasks" in sentence
+
+
+@pytest.fixture
+def browser(ann):
+    ann.is_superuser = ann.is_staff = True
+    ann.save()
+    client = Client()
+    client.force_login(ann)
+    return client
+
+
+NOTES = {
+    "counted": ((gpu_slice("n0"), gpu_slice("n1"), gpu_class()), "4 of 4 GPUs free"),
+    "not counted": ((gpu_slice("n0", DIVIDED), gpu_class()), "GPUs not known: its devices can be divided"),
+    "without a class": ((gpu_slice("n0"),), "4 devices of gpu.nvidia.com by resource claims alone"),
+}
+
+
+@pytest.mark.parametrize("case", NOTES)
+def test_the_map_shows_no_zero_that_is_not_known(browser, pool, case):
+    changes, want = NOTES[case]
+    observe(pool, node("n0"), *changes)
+    assert f"n0: {want}" in browser.get("/ui/pools/train/map").content.decode()
 
 
 def test_a_device_plugin_and_slices_of_one_node_are_not_added(api, pool):

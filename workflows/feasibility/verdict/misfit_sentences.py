@@ -12,7 +12,7 @@ MOST_DIGITS = 10_000
 def misfit_sentence(misfit: Misfit) -> str:
     match misfit:
         case TooLarge():
-            return f"{_subject(misfit)} asks for {_too_large(misfit)}."
+            return f"{_subject(misfit)} asks for {_too_large(misfit)}.{_unnamed(misfit)}"
         case Tainted():
             return _tainted(misfit)
         case NotSelected(excluded=excluded, without_clique=bare) if excluded:
@@ -58,6 +58,16 @@ def _too_large(misfit: TooLarge) -> str:
         node = f"the largest node has {amount_of(resource, most)}" if most else "no node has any"
         texts.append(f"{amount_of(resource, demanded)}, and {node}")
     return "; it asks for ".join(texts)
+
+
+def _unnamed(misfit: TooLarge) -> str:
+    if not misfit.unnamed:
+        return ""
+    listed = [f"{driver} ({count_of(count, 'node')})" for driver, count in misfit.unnamed.items()]
+    return (
+        f" Devices of {plain_listing(listed, limit=MOST_NAMED)} are there, and no DeviceClass gives them to "
+        "tasks that ask for GPUs by number: use a claim template in a pod template, or another pool."
+    )
 
 
 def _together(amounts: Mapping[str, int]) -> str:
