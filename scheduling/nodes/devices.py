@@ -106,28 +106,30 @@ class DeviceClass:
 class NodeDevices:
     """The devices of DRA drivers on a node.
 
-    ``counted`` are those that the node's allocatable amounts have by the name of a resource, ``doubts`` why
-    it is not known how many it offers of others. ``drivers`` counts all devices by driver.
+    ``counted`` are those that the node's allocatable amounts have by the name of a resource, ``beside`` those
+    that they do not have, since a device plugin offers the resource. ``doubts`` says why it is not known how
+    many it offers of others. ``drivers`` counts all devices by driver.
     """
 
     counted: Mapping[str, int] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
     drivers: Mapping[str, int] = field(default_factory=dict)
+    beside: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "NodeDevices":
-        return cls(value.get("counted") or {}, value.get("doubts") or {}, value.get("drivers") or {})
+        return cls(*(value.get(name) or {} for name in ("counted", "doubts", "drivers", "beside")))
 
     @property
     def unnamed(self) -> dict[str, int]:
         """The devices by driver, but for NVLink channels, where no class gives them as GPUs."""
-        if GPU in self.counted or GPU in self.doubts:
+        if GPU in {*self.counted, *self.doubts, *self.beside}:
             return {}
         return {driver: count for driver, count in self.drivers.items() if driver != CHANNEL_DRIVER}
 
     def as_json(self) -> dict[str, Any]:
         """Empty for no devices."""
-        fields = {"counted": self.counted, "doubts": self.doubts, "drivers": self.drivers}
+        fields = {name: getattr(self, name) for name in ("counted", "doubts", "drivers", "beside")}
         return {name: dict(values) for name, values in fields.items() if values}
 
 

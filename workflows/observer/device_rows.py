@@ -7,13 +7,14 @@ their pools: a pool that is not whole is not counted on any of its nodes.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q
 
 from pools.models import Node, ObservedDeviceClass, ObservedSlice
-from scheduling.nodes.devices import DeviceClass, NodeDevices, SliceDevices, devices_of
+from scheduling.nodes.devices import NO_DEVICES, DeviceClass, NodeDevices, SliceDevices, devices_of
 from workflows.values.amounts import is_zero
 from workflows.values.observation import ClassSeen, SliceSeen
 
@@ -45,23 +46,25 @@ def count_devices(cluster: str, names: Collection[str] | None) -> None:
     by_node = offered_by(cluster, names)
     changed = []
     for row in rows.only("name", "allocatable", "devices"):
-        devices = by_node.get(row.name, NodeDevices())
-        allocatable = with_devices(row.allocatable, devices, before=NodeDevices.from_json(row.devices))
+        before = NodeDevices.from_json(row.devices)
+        own = {name: amount for name, amount in row.allocatable.items() if name not in before.counted}
+        allocatable, devices = with_devices(own, by_node.get(row.name, NO_DEVICES))
         if (allocatable, devices.as_json()) != (row.allocatable, row.devices):
             row.allocatable, row.devices = allocatable, devices.as_json()
             changed.append(row)
     Node.objects.bulk_update(changed, ["allocatable", "devices"], batch_size=500)
 
 
-def with_devices(
-    allocatable: Mapping[str, Any], devices: NodeDevices, *, before: NodeDevices
-) -> dict[str, Any]:
-    """A node's amounts with the devices that count as resources of which no device plugin offers any."""
-    own = {name: amount for name, amount in allocatable.items() if name not in before.counted}
-    counted = {name: str(count) for name, count in devices.counted.items()}
-    return counted | {
-        name: amount for name, amount in own.items() if name not in counted or not is_zero(amount)
-    }
+def with_devices(allocatable: Mapping[str, Any], devices: NodeDevices) -> tuple[dict[str, Any], NodeDevices]:
+    """A node's amounts with the devices that count: those of resources that no device plugin offers.
+
+    ``allocatable`` is the node's own. The devices come with those that do not count set apart.
+    """
+    every = {**devices.beside, **devices.counted}
+    counted = {name: count for name, count in every.items() if is_zero(allocatable.get(name, "0"))}
+    beside = {name: count for name, count in every.items() if name not in counted}
+    amounts = {**allocatable, **{name: str(count) for name, count in counted.items()}}
+    return amounts, replace(devices, counted=counted, beside=beside)
 
 
 def offered_by(cluster: str, names: Collection[str] | None) -> dict[str, NodeDevices]:

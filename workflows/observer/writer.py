@@ -294,6 +294,9 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> Node
     new = [node.name for node in nodes if not node.absent and node.name not in before]
     devices = {name: NodeDevices.from_json(row.devices) for name, row in before.items()}
     devices |= offered_by(cluster, new) if new else {}
+    amounts = {
+        node.name: with_devices(node.allocatable, devices.get(node.name, NO_DEVICES)) for node in nodes
+    }
     Node.objects.bulk_create(
         (
             Node(
@@ -302,10 +305,8 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> Node
                 uid=node.uid,
                 labels=node.labels,
                 taints=list(node.taints),
-                allocatable=with_devices(
-                    node.allocatable, devices.get(node.name, NO_DEVICES), before=NO_DEVICES
-                ),
-                devices=devices.get(node.name, NO_DEVICES).as_json(),
+                allocatable=amounts[node.name][0],
+                devices=amounts[node.name][1].as_json(),
                 unschedulable=node.unschedulable,
                 ready=node.ready,
                 conditions=list(node.conditions),

@@ -136,6 +136,18 @@ def test_a_device_plugin_and_slices_of_one_node_are_not_added(api, pool):
     assert fit(api, tasks=3)[0] == "never"
 
 
+def test_a_device_plugin_that_comes_and_goes_takes_their_place_for_as_long(api, pool):
+    observe(pool, *ALL)
+    observe(pool, node("n0", gpus="8"))
+    observe(pool, gpu_slice("n0"))
+    row = Node.objects.get(name="n0")
+    assert (row.allocatable[GPU], row.devices["beside"]) == ("8", {GPU: 4})
+    assert [fit(api, tasks=tasks)[0] for tasks in (3, 4)] == ["now", "never"]
+    observe(pool, node("n0", gpus="0"))
+    row = Node.objects.get(name="n0")
+    assert (row.allocatable[GPU], row.devices["counted"]) == ("4", {GPU: 4})
+
+
 def test_a_device_plugin_that_offers_none_leaves_them_to_the_slices(api, pool):
     observe(pool, node("n0", gpus="0"), *ALL[1:])
     assert fit(api)[0] == "now"
@@ -214,7 +226,8 @@ def test_what_each_scheduler_gives_of_them(api, kind):
 
 def test_on_kai_a_node_with_both_is_not_proven_to_have_room(api):
     pool = PoolFactory(name="train", levels=[RACK], backend=backend("kai", "0.13"))
-    observe(pool, node("n0", gpus="4"), node("n1", gpus="4"), *ALL[2:-1])
-    verdict, proven, sentence = fit(api)
-    assert (verdict, proven) == ("now", False)
-    assert "gives no GPUs by number on nodes whose GPUs a DRA driver offers, too" in sentence
+    for classes in ((), ALL[-1:]):
+        observe(pool, node("n0", gpus="4"), node("n1", gpus="4"), *ALL[2:-1], *classes)
+        verdict, proven, sentence = fit(api)
+        assert (verdict, proven) == ("now", False)
+        assert "gives no GPUs by number on nodes whose GPUs a DRA driver offers, too" in sentence
