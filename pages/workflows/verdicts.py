@@ -150,10 +150,7 @@ def _set_sentence(entry: SetVerdict) -> str:
         scope = f", in each of {entry.alike} sets"
     elif entry.path:
         scope = f" of set {describe(entry.path)}"
-    text = (
+    return (
         f"{tasks}{scope} must share one {entry.key}: of {count_of(entry.domains, 'domain')}, "
         f"{entry.fit_now} {agree(entry.fit_now, 'has', 'have')} room now and {entry.fit_empty} when empty."
     )
-    if entry.unlabelled:
-        text += f" {count_of(entry.unlabelled, 'node')} with room cannot be used: a label is missing."
-    return text

@@ -97,10 +97,10 @@ class Why(StrEnum):
 
 
 _ROOM = {Why.TOPOLOGY, Why.CAPACITY, Why.NODES}
-"""One cause: room is missing, in a domain or on nodes, some of which are closed perhaps."""
+"""One cause: room is missing, in a domain or on nodes, some of which are closed perhaps.
 
-_EVERYWHERE = {Why.CAPACITY, Why.QUOTA}
-"""Causes that nodes without labels, which are full as well or in the same queue, do not change."""
+Whether nodes that are closed or lack a label would help, the verdict says (``scheduling.fit.remedies``).
+"""
 
 _BEFORE_ROOM = {Why.POD, Why.NOT_SERVED}
 """Causes that no room cures."""
@@ -431,7 +431,7 @@ def _of_placement(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBa
     sentences = [] if is_complete else _messages(cause)
     if not reasons and not obstacle:
         why, sentences = Why.SILENT, ["The scheduler has not placed it yet and has given no reason."]
-    hidden = uncovered(group.coverage) if group.coverage and why not in _EVERYWHERE else ()
+    hidden = uncovered(group.coverage) if group.coverage and why not in _ROOM | {Why.QUOTA} else ()
     left_out = "" if is_complete or why == Why.QUOTA else _left_out(group, waiting, scheduler)
     return Reason(why, " ".join(filter(None, [obstacle, *sentences, left_out, *hidden])), evidence)
 

@@ -5,14 +5,16 @@ the verdict of ``scheduling.fit`` says which domains are too small now, by how m
 when. No cluster is called. Code that decides reads these values; ``as_json`` is for REST alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db.models import QuerySet
 
 from pools.selectors import Caller
+from scheduling.fit.remedies import RemedyKind
 from scheduling.fit.verdict import Obstacle
 from scheduling.gang import set_order
 from web.times import naive_utc
@@ -25,17 +27,28 @@ from workflows.explain.summary import (
     waiting_groups,
     workflow_sentence,
 )
+from workflows.feasibility.verdict.remedy_sentences import help_of
 from workflows.feasibility.verdict.report import FeasibilityReport, feasibility
+from workflows.homes import at_home
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TERMINAL
-from workflows.models import TaskGroup, Workflow
+from workflows.models import ObservedObject, TaskGroup, Workflow
 from workflows.selectors import group_values
 from workflows.values.placement import GroupPlacement
 
 Json = dict[str, Any]
 
-JUDGED_REASONS = frozenset({Why.TOPOLOGY, Why.CAPACITY, Why.SCHEDULER, Why.SILENT, Why.QUOTA, Why.LABELS})
+JUDGED_REASONS = frozenset(
+    {Why.TOPOLOGY, Why.CAPACITY, Why.NODES, Why.SCHEDULER, Why.SILENT, Why.QUOTA, Why.LABELS}
+)
 """Reasons that a verdict on the nodes explains further; it does not cover channels and drivers."""
+
+HELP_CONTRADICTED = (
+    "Nothing to do for a minute: its scheduler looks again. Then read what it says, and look at what is not "
+    "observed."
+)
+
+_OF_ROOM = frozenset({Why.TOPOLOGY, Why.CAPACITY, Why.NODES})
 
 ANSWER_AFTER = timedelta(seconds=30)
 """How long a scheduler may say nothing of a group before somebody should look at it."""
@@ -92,6 +105,10 @@ class WaitExplanation:
         is_new = self.since is not None and self.explained_at - self.since < ANSWER_AFTER
         if self.why == Why.SILENT and is_new:
             return "Nothing to do: a scheduler answers within seconds."
+        if self.report and self.report.verdict and self.why in _OF_ROOM:
+            if not self.report.lacks_place and self.report.verdict.obstacle is None:
+                return HELP_CONTRADICTED
+            return help_of(self.report.verdict, self.report.remedies) or HELP[self.why]
         return self.evidence.get("help") or HELP[self.why]
 
     @property
@@ -180,18 +197,22 @@ def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) 
     preferences = _preferences(group)
     why = Why(group.waiting_why) if group.waiting_why else Why.SCHEDULER
     is_changed = "pod_changes" in group.waiting_evidence
-    verdict = _verdict_sentence(report, why, is_changed=is_changed) if report else ""
+    written_at = partial(_written_at, group)
+    verdict = _verdict_sentence(report, why, is_changed=is_changed, written_at=written_at) if report else ""
     if preferences and verdict:  # the verdict counts preferences that are still required
         verdict = f"Under this requirement, {verdict[0].lower()}{verdict[1:]}"
-    if report and report.lacks_place and why in {Why.TOPOLOGY, Why.CAPACITY}:
-        why = Why.TOPOLOGY if report.has_total_room else Why.CAPACITY
+    if report and report.lacks_place and why in _OF_ROOM:
+        why = _kind_of_room(report)
+    own = group_sentence(group, now=now)
+    if verdict and group.waiting_why == Why.NODES and why in (Why.TOPOLOGY, Why.CAPACITY):
+        own = own.removeprefix(group.waiting_reason)  # a scheduler counts closed nodes wherever it finds none
     if preferences and why in JUDGED_REASONS:
         why = Why.PATIENCE
     return WaitExplanation(
         group=group.name,
         status=group.status,
         why=why,
-        sentence=" ".join(filter(None, (group_sentence(group, now=now), verdict))),
+        sentence=" ".join(filter(None, (own.strip(), verdict))),
         since=group.waiting_since,
         evidence=group.waiting_evidence,
         preferences=preferences,
@@ -201,6 +222,19 @@ def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) 
         avoided_nodes=group.avoided_nodes,
         explained_at=now,
     )
+
+
+def _written_at(group: TaskGroup) -> datetime | None:
+    """When the objects that carry the scheduler's words last changed. One query."""
+    rows = at_home(ObservedObject.objects.filter(group_uuid=group.pk))
+    return max((row.seen_at for row in rows), default=None)
+
+
+def _kind_of_room(report: FeasibilityReport) -> Why:
+    """What is missing by the verdict: closed nodes are the cause only where it would fit with them alone."""
+    if any(remedy.kind is RemedyKind.OPEN and not remedy.after_work for remedy in report.remedies):
+        return Why.NODES
+    return Why.TOPOLOGY if report.has_total_room else Why.CAPACITY
 
 
 def _preferences(group: TaskGroup) -> PendingPreferences | None:
@@ -214,7 +248,9 @@ def _preferences(group: TaskGroup) -> PendingPreferences | None:
     )
 
 
-def _verdict_sentence(report: FeasibilityReport, why: Why, *, is_changed: bool) -> str:
+def _verdict_sentence(
+    report: FeasibilityReport, why: Why, *, is_changed: bool, written_at: Callable[[], datetime | None]
+) -> str:
     """The verdict beside the scheduler's reason, which it does not contradict: the scheduler decides."""
     fits = not report.lacks_place
     if report.in_vain:
@@ -227,14 +263,18 @@ def _verdict_sentence(report: FeasibilityReport, why: Why, *, is_changed: bool) 
     if fits and why == Why.QUOTA:
         return "But for that, it would fit now."
     obstacle = report.verdict.obstacle if report.verdict else None
-    if not fits or obstacle is Obstacle.QUOTA or why not in {Why.TOPOLOGY, Why.CAPACITY}:
+    if not fits or obstacle is Obstacle.QUOTA or why not in _OF_ROOM:
         return report.sentence
     if is_changed:
         return "The observed nodes have room for its pods as they were sent, so look at what was changed."
+    checked = f"{report.freshness.observed_at:%H:%M:%S} UTC" if report.freshness.observed_at else "now"
+    at = written_at()
+    time = f", written at {at:%H:%M:%S} UTC" if at else ""
     others = "" if report.others_known else "other tenants' pods, "
     return (
-        "The observed nodes have room, so the obstacle is something that is not observed "
-        f"({others}a quota, a resource claim, or a pod that has just started or ended)."
+        f"That is what its scheduler says{time}. The nodes as observed at {checked} have room: if both stay "
+        f"so, the obstacle is something that is not observed ({others}a quota, a resource claim, or a pod "
+        "that has just started or ended)."
     )
 
 

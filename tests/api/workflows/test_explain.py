@@ -165,7 +165,7 @@ def test_room_is_not_claimed_against_a_scheduler_that_finds_none(api, pool, know
     (group,) = explained(api, workflow)["groups"]
 
     assert (group["feasibility"]["verdict"], group["why"]) == ("now", "capacity")
-    assert group["sentence"].startswith("No rack has room for 2 tasks. The observed nodes have room")
+    assert group["sentence"].startswith("No rack has room for 2 tasks. That is what its scheduler says")
     assert unseen in group["sentence"]
     assert "fits now" not in group["sentence"]
 

@@ -232,14 +232,24 @@ def test_a_cluster_that_does_not_answer_comes_before_what_its_scheduler_once_sai
     assert "rack" not in said(unreachable_since=TEN)
 
 
-def test_nodes_that_a_label_keeps_out_are_counted_and_named_beside_the_reason():
-    nodes = {
-        "n1": {"topo/zone": "a", "topo/rack": "1"},
-        "n2": {"topo/zone": "a"},
-        "n3": {"topo/rack": "1"},
-    }
-    text = said(coverage=cover(nodes, (ZONE, RACK), named=3, paths=True))
-    assert "No rack has room" in text
+UNLABELLED = {
+    "n1": {"topo/zone": "a", "topo/rack": "1"},
+    "n2": {"topo/zone": "a"},
+    "n3": {"topo/rack": "1"},
+}
+
+
+def test_nodes_that_a_label_keeps_out_are_no_cause_where_room_is_missing():
+    """The verdict names them where they would help; on a full pool they do not."""
+    group = seen(coverage=cover(UNLABELLED, (ZONE, RACK), named=3, paths=True))
+    reason = waiting_reason(group, scheduler=KAI)
+    assert reason.text == "No rack has room for the whole task group at the moment; one rack is required."
+    assert [entry["not_seen"] for entry in reason.evidence["labels"]] == [1, 2]
+
+
+def test_nodes_that_a_label_keeps_out_are_counted_and_named_where_no_reason_is_known():
+    coverage = cover(UNLABELLED, (ZONE, RACK), named=3, paths=True)
+    text = said(waiting=waiting(message=""), coverage=coverage)
     assert "1 of the pool's 3 nodes lacks label topo/zone" in text
     assert '2 of the pool\'s 3 nodes lack label topo/rack of key "rack" or of a broader one' in text
     assert "n2 and n3." in text

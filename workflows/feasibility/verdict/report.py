@@ -16,8 +16,9 @@ from scheduling.fit.admission import admitted
 from scheduling.fit.contention import Displacement, Preemption, QueuePlace
 from scheduling.fit.freeing import freed_levels
 from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.remedies import Remedy, remedies
 from scheduling.fit.snapshot import Snapshot
-from scheduling.fit.verdict import Answer, SetVerdict, Verdict
+from scheduling.fit.verdict import Answer, Obstacle, SetVerdict, Verdict
 from scheduling.gang import set_order
 from scheduling.queues.namespace_quota import NamespaceQuota, shortages
 from scheduling.queues.queue_state import QuotaAnswer, QuotaVerdict
@@ -39,6 +40,7 @@ from workflows.feasibility.queues.queue_usage import (
 )
 from workflows.feasibility.verdict.alternatives import sentence_of, workable_spec
 from workflows.feasibility.verdict.forecast import NO_FORECAST, Forecast, forecast
+from workflows.feasibility.verdict.remedy_sentences import remedy_sentence
 from workflows.feasibility.verdict.sentences import no_nodes_reason, redacted, sentence
 from workflows.feasibility.verdict.unexamined import NOT_EXAMINED, Unexamined, unexamined
 from workflows.feasibility.verdict.vain_pins import place_sentence
@@ -89,6 +91,9 @@ class FeasibilityReport:
 
     in_vain: bool = False
     """Whether it is pinned where there is no room for it; the verdict is on it without the pins."""
+
+    remedies: tuple[Remedy, ...] = ()
+    """Nodes that it may not use, with which it would fit."""
 
     workable_spec: str | None = None
     """The topology that would work, as YAML; empty: none is known; None: no place is passed over."""
@@ -262,15 +267,20 @@ def feasibility(
         None if hides else workable_spec(group, demand, verdict, observed.snapshot)
         for group, demand, verdict, hides in zip(groups, demands, verdicts, hidden, strict=True)
     ]
+    remedied = [
+        remedies(observed.snapshot, demand) if _lacks_room(verdict) and not hides else ()
+        for demand, verdict, hides in zip(demands, verdicts, hidden, strict=True)
+    ]
     return [
         replace(
             report,
             forecast=of,
+            remedies=help_by,
             in_vain=bool(place),
             workable_spec=spec,
-            sentence=report.sentence + sentence_of(spec),
+            sentence=report.sentence + remedy_sentence(report.verdict, help_by) + sentence_of(spec),
         )
-        for report, of, place, spec in zip(reports, forecasts, places, specs, strict=True)
+        for report, of, place, spec, help_by in zip(reports, forecasts, places, specs, remedied, strict=True)
     ]
 
 
@@ -310,6 +320,11 @@ def demands_of(groups: Sequence[GroupValues], *, capabilities: Capabilities) -> 
         demand = demand_of(group, capabilities=capabilities)
         left -= not demand.tree.is_flat
         yield demand if left >= 0 else replace(demand, is_orderable=False)
+
+
+def _lacks_room(verdict: Verdict) -> bool:
+    """Whether it is the nodes that have no place, and not a queue or those who go first."""
+    return not verdict.has_place and verdict.obstacle in (Obstacle.ROOM, Obstacle.TOPOLOGY)
 
 
 def _gives_way_at(group: GroupValues, now: datetime) -> datetime:

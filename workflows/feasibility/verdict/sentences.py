@@ -233,33 +233,35 @@ def _never(verdict: Verdict) -> str:
 def _too_large(entry: SetVerdict) -> str:
     """Why no domain is large enough for the set, even when empty."""
     largest = max(entry.nearest, key=lambda domain: domain.empty, default=None)
-    hidden = _hidden(entry)
     if largest is None:
-        return f'no node carries label {entry.label} of key "{entry.key}".{hidden}'
+        return f'no node carries label {entry.label} of key "{entry.key}".'
     if entry.key is None:
         room = f"the pool's nodes have room for {largest.empty} when empty"
-        return f"it has {count_of(entry.tasks, 'task')}, and {room}.{hidden}"
+        return f"it has {count_of(entry.tasks, 'task')}, and {room}."
     return (
         f"{_set(entry)} must share one {entry.key}, and the largest, {_path(largest.path)}, has room for "
-        f"{largest.empty} when empty.{hidden}"
+        f"{largest.empty} when empty."
     )
 
 
 def _not_now(verdict: Verdict) -> str:
     blocked = verdict.blocked
     if not blocked:
-        parts = "each set has" if len(verdict.sets) > 1 else "each size of its tasks has"
-        text = (
-            f"{parts} room alone, but not all of them together: the scheduler places "
-            f"{count_of(verdict.most_placed, 'task')} before it gives up."
+        several = sum(entry.alike for entry in verdict.sets if entry.key) > 1
+        parts = (
+            "each set has room alone, but not all of them together"
+            if several
+            else ("its tasks have room one by one, but not beside each other")
         )
+        placed = count_of(verdict.most_placed, "task")
+        text = f"{parts}: the scheduler places {placed} before it gives up."
         if verdict.another_order:
             text += " It would fit with its sets in another order, but no such order could be chosen."
         return text
     entry = blocked[-1]
     if not entry.nearest:
         return f'no node carries label {entry.label} of key "{entry.key}".'
-    return f"{_lacks(entry, entry.nearest[0])}{_hidden(entry)}"
+    return _lacks(entry, entry.nearest[0])
 
 
 def _lacks(entry: SetVerdict, domain: DomainCapacity) -> str:
@@ -272,8 +274,6 @@ def _lacks(entry: SetVerdict, domain: DomainCapacity) -> str:
         text += f", held by {_holders(domain)}"
     if domain.free_at is not None:
         text += f"; enough of it is free by {_time(domain.free_at)} at the latest"
-    if domain.closed:
-        text += f"; {domain.closed} of its nodes {agree(domain.closed, 'takes', 'take')} no new pods"
     return f"{text}{_channelless(domain)}."
 
 
@@ -286,13 +286,6 @@ def _holders(domain: DomainCapacity) -> str:
     workflows = listing([holder.name for holder in domain.holders if holder.name != OTHERS], limit=3)
     others = OTHERS if any(holder.name == OTHERS for holder in domain.holders) else ""
     return " and by ".join(filter(None, (workflows, others)))
-
-
-def _hidden(entry: SetVerdict) -> str:
-    if not entry.unlabelled:
-        return ""
-    nodes = count_of(entry.unlabelled, "node")
-    return f' {nodes} with room cannot be used: a label of key "{entry.key}" or of a broader one is missing.'
 
 
 def _set(entry: SetVerdict) -> str:
