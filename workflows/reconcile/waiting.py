@@ -452,7 +452,9 @@ def _unprepared(view: GroupView, observed: ObservedPods) -> tuple[UnpreparedClai
 def _reports(view: GroupView, observed: ObservedPods) -> tuple[str, ...]:
     """The last events on pods that have not started, about objects that they name; each text once."""
     pods = {(task.name, task.retry_id): observed.pods.get(task.pod_name) for task in view.live}
-    pending = {task for task, pod in pods.items() if pod and _may_miss_objects(pod)}
+    templates = view.placement.templates.values()
+    has_claims = any((template.pod.get("spec") or {}).get("resourceClaims") for template in templates)
+    pending = {task for task, pod in pods.items() if pod and _may_miss_objects(pod, has_claims=has_claims)}
     if not pending:
         return ()
     messages = observations.pod_events(view, observations.UNMOUNTED, observations.UNCLAIMED)
@@ -460,13 +462,17 @@ def _reports(view: GroupView, observed: ObservedPods) -> tuple[str, ...]:
     return tuple(texts)[:MOST_MESSAGES]
 
 
-def _may_miss_objects(pod: PodSeen) -> bool:
-    """Whether a controller or a kubelet may look for objects that the pod names."""
+def _may_miss_objects(pod: PodSeen, *, has_claims: bool) -> bool:
+    """Whether a controller or a kubelet may look for objects that the pod names.
+
+    Kubernetes' scheduler does not queue a pod before its claims are made, and then says nothing of it.
+    """
     if pod.phase != "Pending" or pod.absent:
         return False
     if pod.node_name:
         return any(container.get("state") == "waiting" for container in pod.digest.get("containers") or ())
-    return any(NOT_CREATED in message for message in _messages([pod], "PodScheduled"))
+    messages = _messages([pod], "PodScheduled")
+    return any(NOT_CREATED in message for message in messages) if messages else has_claims
 
 
 def _known_image(view: GroupView, pod: PodSeen, container: Mapping[str, Any]) -> str:
