@@ -15,6 +15,7 @@ from itertools import islice
 from scheduling.fit.board import Board
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.node_index import times
 from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import FitNode, Snapshot
 from scheduling.fit.verdict import Answer, judge
@@ -67,12 +68,10 @@ RemedyTrial = tuple[Remedy, frozenset[str]]
 
 def remedies(snapshot: Snapshot, gang: GangDemand) -> tuple[Remedy, ...]:
     """The remedies for a gang that does not fit; empty where none helps, or where to wait is enough."""
-    groups = [*_changes(snapshot, gang)]
-    if not groups:
-        return ()
     for after_work in (False, True):
         base = without_work(snapshot) if after_work else snapshot
-        if after_work and _fits(base, gang):
+        groups = [*_changes(base, gang)]
+        if after_work and (not groups or _fits(base, gang)):
             return ()
         alone = [helpful for group in groups if (helpful := _first(base, gang, group))]
         if not alone and len(groups) > 1:
@@ -84,7 +83,8 @@ def remedies(snapshot: Snapshot, gang: GangDemand) -> tuple[Remedy, ...]:
 
 def without_work(snapshot: Snapshot) -> Snapshot:
     """The snapshot once all work of this service has ended; closed nodes stay closed."""
-    return snapshot.edited(lambda node: replace(node, holdings=()) if node.holdings else node)
+    changes = {at: replace(node, holdings=()) for at, node in enumerate(snapshot.nodes) if node.holdings}
+    return snapshot.with_nodes(changes)
 
 
 def _first(base: Snapshot, gang: GangDemand, group: Sequence[RemedyTrial]) -> RemedyTrial | None:
@@ -113,7 +113,10 @@ def _changed(base: Snapshot, changes: Sequence[RemedyTrial]) -> Snapshot:
             lambda so_far, entry: entry[0].applied(so_far) if node.name in entry[1] else so_far, changes, node
         )
 
-    return base.edited(change)
+    if any(remedy.kind is RemedyKind.LABEL for remedy, _ in changes):
+        return base.edited(change)
+    places = {at for _, names in changes for name in names if (at := base.place(name)) is not None}
+    return base.with_nodes({at: change(base.nodes[at]) for at in places})
 
 
 def _changes(snapshot: Snapshot, gang: GangDemand) -> Iterator[list[RemedyTrial]]:
@@ -128,8 +131,8 @@ def _changes(snapshot: Snapshot, gang: GangDemand) -> Iterator[list[RemedyTrial]
     cuts = [cut for node in gang.tree.root.walk() if (cut := gang.cut_of(node)) is not None]
     if cuts:
         lacking = [at for at, place in enumerate(snapshot.places) if None in place[: max(cuts) + 1]]
-        usable = {node.name for node in _of(snapshot, kinds, lambda _node, _kind: True)}
-        unlabelled = [node for at in lacking if (node := snapshot.nodes[at]).name in usable]
+        names = {snapshot.nodes[at].name for at in lacking}
+        unlabelled = _of(snapshot, kinds, lambda node, _kind: node.name in names)
         if unlabelled:
             yield [
                 _change(RemedyKind.LABEL, nodes, labels)
@@ -139,11 +142,16 @@ def _changes(snapshot: Snapshot, gang: GangDemand) -> Iterator[list[RemedyTrial]
 
 
 def _of(snapshot: Snapshot, kinds: set[Demand], is_kind: Callable[[FitNode, Demand], bool]) -> list[FitNode]:
-    """The nodes of a kind that some task could use if that were all."""
+    """The nodes of a kind that have room for some task, and that it could use if that were all."""
     return [
         node
         for node in snapshot.nodes
-        if any(is_kind(node, kind) and kind.may_use(replace(node, closed="", taints=())) for kind in kinds)
+        if any(
+            is_kind(node, kind)
+            and times(node.free, kind.amounts)
+            and kind.may_use(replace(node, closed="", taints=()))
+            for kind in kinds
+        )
     ]
 
 

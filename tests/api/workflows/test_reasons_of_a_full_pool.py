@@ -266,7 +266,7 @@ WANT = {
     "topology: the scheduler says no, the nodes have room": 5,
     "topology: wait": 4,
     "nodes_closed: open+tolerate": 3,
-    "capacity: open+tolerate+label after work": 2,
+    "capacity: label after work": 2,
     "capacity: never": 2,
     "capacity: the scheduler says no, the nodes have room": 1,
     "nodes_closed: the scheduler says no, the nodes have room": 1,
