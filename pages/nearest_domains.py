@@ -4,18 +4,24 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scheduling.fit.verdict import DomainCapacity
-from scheduling.sentences import count_of
+from scheduling.sentences import count_of, plain_listing
+
+MOST_TAINTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearestDomain:
-    """Room for tasks now and when empty, the missing room in tasks, and the nodes of each holder."""
+    """Room for tasks now and when empty, the missing room in tasks, and the nodes of each holder.
+
+    ``tainted`` counts the nodes of each taint that may pass.
+    """
 
     path: str
     free: int
     empty: int
     missing: int
     closed: int
+    tainted: str
     without_channel: int
     holders: tuple[tuple[str, str], ...]
     free_at: datetime | None
@@ -28,6 +34,9 @@ def nearest_domain(capacity: DomainCapacity) -> NearestDomain:
         empty=capacity.empty,
         missing=capacity.missing,
         closed=capacity.closed,
+        tainted=plain_listing(
+            [f"{entry.taint} ({entry.nodes})" for entry in capacity.tainted], limit=MOST_TAINTS
+        ),
         without_channel=capacity.without_channel,
         holders=tuple((holder.name, count_of(holder.nodes, "node")) for holder in capacity.holders),
         free_at=capacity.free_at,

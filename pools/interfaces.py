@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from scheduling.fit.usable import PodKind
 from scheduling.topology.levels import DomainPath, Levels
 
 
@@ -85,9 +86,14 @@ class PoolUsage(Protocol):
         """ComputeDomains of the pool's groups in a cluster; at most ``most`` of them are described."""
 
     def room(
-        self, cluster_uid: str, *, selector: Mapping[str, str], labels: Sequence[str]
+        self,
+        cluster_uid: str,
+        *,
+        selector: Mapping[str, str],
+        kinds: Sequence[PodKind],
+        labels: Sequence[str],
     ) -> Mapping[DomainPath, Room]:
-        """The room on a cluster's nodes that the selector matches, by their values of the labels."""
+        """The room for these pods on a cluster's nodes that the selector matches, by values of the labels."""
 
     def unreleased_groups(self, backend_id: int) -> int:
         """Task groups frozen to the backend that may still have objects in its cluster."""
@@ -127,9 +133,14 @@ class NoUsage:
         return ComputeDomains()
 
     def room(
-        self, cluster_uid: str, *, selector: Mapping[str, str], labels: Sequence[str]
+        self,
+        cluster_uid: str,
+        *,
+        selector: Mapping[str, str],
+        kinds: Sequence[PodKind],
+        labels: Sequence[str],
     ) -> Mapping[DomainPath, Room]:
-        del cluster_uid, selector, labels
+        del cluster_uid, selector, kinds, labels
         return {}
 
     def unreleased_groups(self, backend_id: int) -> int:

@@ -188,6 +188,9 @@ class Node(models.Model):
     uid = models.CharField(max_length=64)
     labels = models.JSONField(default=dict)
     taints = models.JSONField(default=list)
+    taints_since = models.JSONField(
+        default=dict, db_default={}, help_text="When the key of each taint was first observed there."
+    )
     allocatable = models.JSONField(
         default=dict,
         help_text="Resource name to quantity, as Kubernetes writes it; devices of DRA drivers included.",

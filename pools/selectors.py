@@ -33,7 +33,7 @@ from pools.models import (
     Pool,
     TopologyKey,
 )
-from pools.pod_templates.applied import node_selection
+from pools.pod_templates.applied import node_selection, pod_kinds
 from pools.values.freshness import NEVER_OBSERVED, OBSERVED_AT, Freshness
 from scheduling.errors import NotFound
 from scheduling.kubernetes_syntax import GPU
@@ -181,6 +181,15 @@ def pool_nodes(pool: Pool) -> QuerySet[Node]:
     return Node.objects.filter(cluster_id=pool.backend.cluster_id, labels__contains=node_selection(pool))
 
 
+def tolerated_keys(cluster: str) -> frozenset[str]:
+    """The keys of taints that some pool of a cluster tolerates. One query."""
+    template = "applied_template__pod__spec__tolerations"
+    fields = ("tolerations", template, "platforms__tolerations", f"platforms__{template}")
+    rows = Pool.objects.filter(backend__cluster_id=cluster, backend__deleted_at=None).order_by()
+    entries = (entry for row in rows.values_list(*fields) for listed in row for entry in listed or ())
+    return frozenset(key for entry in entries if (key := entry.get("key")))
+
+
 _FRESHNESS = f"""
     SELECT uid, {OBSERVED_AT}, clock_timestamp() FROM pools_cluster WHERE uid = ANY(%s)
 """  # noqa: S608 -- constants
@@ -285,7 +294,9 @@ class DomainRoom:
 def room_of(pool: Pool) -> DomainRoom:
     """The amounts free in a pool. A fixed number of queries, and a read of its cluster's nodes."""
     labels = [level.label for level in pool_levels(pool)]
-    by_place = usage().room(pool.backend.cluster_id or "", selector=node_selection(pool), labels=labels)
+    by_place = usage().room(
+        pool.backend.cluster_id or "", selector=node_selection(pool), kinds=pod_kinds(pool), labels=labels
+    )
     domains: dict[tuple[str, ...], Room] = defaultdict(Room)
     for place, room in by_place.items():
         path = tuple(takewhile(lambda value: value is not None, place))

@@ -41,6 +41,10 @@ class ClusterFactory(DjangoModelFactory):
     heartbeat_at = factory.LazyFunction(timezone.now)
 
 
+STANDING = "2026-01-01T00:00:00+00:00"
+"""Since when the taints of a node stand, unless a test says otherwise."""
+
+
 class NodeFactory(DjangoModelFactory):
     class Meta:
         model = Node
@@ -52,6 +56,8 @@ class NodeFactory(DjangoModelFactory):
     allocatable = factory.LazyFunction(
         lambda: {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8", "ephemeral-storage": "1Ti"}
     )
+    taints = factory.LazyFunction(list)
+    taints_since = factory.LazyAttribute(lambda node: {taint["key"]: STANDING for taint in node.taints})
     ready = True
     seen_at = factory.LazyFunction(timezone.now)
 

@@ -9,6 +9,7 @@ from django.db.models import Count, Q
 
 from pools.interfaces import ComputeDomains, ObservedComputeDomain, Room, Unreleased
 from scheduling.fit.fragmentation import free_nodes
+from scheduling.fit.usable import PodKind, as_usable, selected_labels
 from scheduling.topology.levels import DomainPath, Level, Levels
 from workflows.feasibility.capacity.node_snapshot import nodes_with_usage
 from workflows.homes import at_home
@@ -57,9 +58,15 @@ class WorkflowUsage:
         return ComputeDomains(count, tuple(_compute_domain(group, by_group[group.pk]) for group in owners))
 
     def room(
-        self, cluster_uid: str, *, selector: Mapping[str, str], labels: Sequence[str]
+        self,
+        cluster_uid: str,
+        *,
+        selector: Mapping[str, str],
+        kinds: Sequence[PodKind],
+        labels: Sequence[str],
     ) -> Mapping[DomainPath, Room]:
-        nodes = nodes_with_usage(cluster_uid, selectors=[selector], labels=labels)
+        needed = {*labels, *selected_labels(kinds)}
+        nodes = as_usable(nodes_with_usage(cluster_uid, selectors=[selector], labels=needed), kinds).nodes
         by_place: dict[DomainPath, Room] = {}
         for node, is_free in zip(nodes, free_nodes(nodes, among=nodes), strict=True):
             place = tuple(node.labels.get(label) for label in labels)

@@ -7,18 +7,19 @@ leaves out the name of a workflow that the caller may not list.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pages.map.layout import BoxKind, Picture, detail, lay_out
 from pages.map.selection import MapWorkflow
 from pages.map.tree import Chosen, LocatedNode, MapNode, MapPlace, PlacePath, Shut, Use, grow, peopled, trail
 from pages.map.workflow import Ground, map_workflow
 from pools.models import Pool
-from pools.pod_templates.applied import node_selection, tolerations_of
+from pools.pod_templates.applied import node_selection, pod_kinds
 from pools.selectors import Caller, pool_levels
-from scheduling.fit.demand import Demand
-from scheduling.fit.snapshot import NO_AMOUNTS, OTHERS, FitNode, Snapshot
+from scheduling.fit.snapshot import OTHERS, FitNode, Snapshot
+from scheduling.fit.usable import TAINTED, as_usable, refusal
 from scheduling.natural_order import natural
+from scheduling.nodes.taints import taint_name
 from scheduling.sentences import plain_listing
 from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domains_of
 from web.access.rights import grants_of
@@ -72,6 +73,7 @@ def map_content(
     observed = observed_pool_nodes(pool)
     levels = drawn_levels(pool_levels(pool))
     places = _Places.of(observed.snapshot, levels)
+    usable = replace(observed, snapshot=as_usable(observed.snapshot, pod_kinds(pool)))
     chosen = None
     if workflow:
         ground = Ground(
@@ -84,7 +86,7 @@ def map_content(
         )
         chosen = map_workflow(workflow, ground=ground, drawn=group)
     tree = grow(
-        _located_nodes(pool, observed.snapshot.nodes, places, chosen, user=user),
+        _located_nodes(pool, usable.snapshot.nodes, places, chosen, user=user),
         pool=pool.name,
         keys=[level.key for level in levels],
         chosen_in=chosen.in_domain if chosen else lambda _rank, _path: Chosen(),
@@ -98,7 +100,7 @@ def map_content(
         trail=(*opened[:-1], place),
         lost=not places_on_path and path != ("",),
         nodes=len(observed.snapshot.nodes),
-        fragments=fragments_of(observed),
+        fragments=fragments_of(usable),
         listed=_listed(pool, user=user),
         chosen=chosen,
     )
@@ -139,22 +141,22 @@ def _located_nodes(
     pool: Pool, nodes: Sequence[FitNode], places: _Places, chosen: MapWorkflow | None, *, user: Caller
 ) -> list[LocatedNode]:
     """The nodes in the order of the map."""
-    accepts = _accepted(pool)
+    kinds = pod_kinds(pool)
     holder_names = _holder_names(nodes, user=user)
     suspects = suspects_of(pool.backend.cluster_id)
     marks = chosen.marks if chosen else {}
     located = []
     for at in places.order:
         node = nodes[at]
-        taint = accepts.refused(node) if node.taints else ""
+        refused = refusal(node.taints, node.labels, kinds)
         free = node.free_of(_GPU)
         map_node = MapNode(
             name=node.name,
             gpus=node.gpus,
             free=free,
             use=_use(node, free_gpus=free),
-            shut=_shut(node, taint),
-            taint=taint,
+            shut=_CLOSED[node.closed],
+            taint=", ".join(map(taint_name, refused)),
             suspect=node.name in suspects,
             gpu_note=node.gpu_note,
             marks=marks.get(node.name, ()),
@@ -182,30 +184,7 @@ def _use(node: FitNode, *, free_gpus: int) -> Use:
     return Use.PART if free else Use.FULL
 
 
-@dataclass(frozen=True, slots=True)
-class _Accepted:
-    """The taints that the pods of a pool tolerate."""
-
-    demands: tuple[Demand, ...]
-
-    def refused(self, node: FitNode) -> str:
-        """The taints that keep every pod of the pool away; empty if some pod is accepted."""
-        if any(demand.may_use(node) for demand in self.demands):
-            return ""
-        barring = [taint for taint in node.taints if taint.get("effect") in ("NoSchedule", "NoExecute")]
-        return ", ".join(f"{taint.get('key', '')}:{taint['effect']}" for taint in barring)
-
-
-def _accepted(pool: Pool) -> _Accepted:
-    rows = [tolerations_of(pool, platform) for platform in pool.platforms.all()] or [pool.tolerations]
-    return _Accepted(tuple({Demand.of(NO_AMOUNTS, tolerations=row) for row in rows}))
-
-
-_CLOSED = {"": Shut.NO, "cordoned": Shut.CORDONED, "not ready": Shut.NOT_READY}
-
-
-def _shut(node: FitNode, taint: str) -> Shut:
-    return Shut.TAINTED if taint and not node.closed else _CLOSED[node.closed]
+_CLOSED = {"": Shut.NO, "cordoned": Shut.CORDONED, "not ready": Shut.NOT_READY, TAINTED: Shut.TAINTED}
 
 
 def _with_users(place: MapPlace, pool: Pool, *, user: Caller) -> MapPlace:

@@ -23,9 +23,8 @@ from scheduling.sentences import plain_listing
 from scheduling.topology.levels import domains_of
 from web.access.rights import grants_of
 from web.policy import Action, Grants
-from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed_nodes
 from workflows.feasibility.capacity.usage import PoolNode, nodes_of, placed_tasks, used_by_node
-from workflows.feasibility.placement.fragmentation import PoolFragments, fragments_of
+from workflows.feasibility.placement.fragmentation import PoolFragments, fragments_of, usable_pool_nodes
 from workflows.feasibility.placement.pool_outcomes import PoolOutcomes, outcomes_in
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import TaskGroup, in_status
@@ -42,7 +41,7 @@ _GPU, _CPU, _MEMORY = 0, 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRoom:
-    """GPUs and nodes of a pool; ``open_nodes`` take new pods, ``free_gpus`` are unused on those."""
+    """GPUs and nodes of a pool; its pods may use ``open_nodes``, ``free_gpus`` are unused on those."""
 
     nodes: int = 0
     open_nodes: int = 0
@@ -144,7 +143,7 @@ def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
             pool=pool,
             status=pool_status(pool, now=now),
             keys=tuple(row.key for row in pool.topology_keys.all()),
-            room=_room_of_rows([node for node in nodes if pool.name in node.pools], free),
+            room=_room_of_rows(pool.name, [node for node in nodes if pool.name in node.pools], free),
             freshness=freshness.get(pool.backend.cluster_id or "", NEVER_OBSERVED),
             live=live.get(pool.name, 0) if _may_list(grants, pool) else None,
         )
@@ -154,7 +153,7 @@ def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
 
 def pool_content(pool: Pool, *, user: Caller, outcomes_since: datetime) -> PoolContent:
     """One pool, which came with its keys and platforms. Its nodes are read once."""
-    observed = _observed(pool)
+    observed = usable_pool_nodes(pool)
     nodes, levels = observed.snapshot.nodes, observed.snapshot.levels
     places = Counter(domains_of(node.labels, levels) for node in nodes)
     may_list = _may_list(grants_of(user), pool)
@@ -181,18 +180,7 @@ def pool_content(pool: Pool, *, user: Caller, outcomes_since: datetime) -> PoolC
 
 def pool_snippet(pool: Pool) -> str:
     """A workflow that the pool accepts as it stands; it came with its keys and platforms."""
-    return snippet(_offer(pool, _observed(pool).snapshot.nodes))
-
-
-def _observed(pool: Pool) -> ObservedNodes:
-    """The pool's nodes, with the labels of its levels and those that its platforms select by."""
-    return observed_nodes(
-        pool.backend.cluster_id or "",
-        selectors=[node_selection(pool)],
-        levels=pool_levels(pool),
-        capabilities=capabilities_of(pool.backend),
-        labels={label for platform in pool.platforms.all() for label in node_selection(pool, platform)},
-    )
+    return snippet(_offer(pool, usable_pool_nodes(pool).snapshot.nodes))
 
 
 def _may_list(grants: Grants, pool: Pool) -> bool:
@@ -205,8 +193,8 @@ def _free(nodes: Sequence[PoolNode]) -> dict[tuple[str, str], int]:
     return {node.key: node.free(used.get(node.key, NO_AMOUNTS)).gpu for node in nodes}
 
 
-def _room_of_rows(nodes: Sequence[PoolNode], free: dict[tuple[str, str], int]) -> PoolRoom:
-    open_nodes = [node for node in nodes if node.is_open]
+def _room_of_rows(pool: str, nodes: Sequence[PoolNode], free: dict[tuple[str, str], int]) -> PoolRoom:
+    open_nodes = [node for node in nodes if pool in node.usable_by]
     return PoolRoom(
         nodes=len(nodes),
         open_nodes=len(open_nodes),

@@ -14,6 +14,7 @@ from typing import Any
 from pools.documents.backend import shard_of
 from pools.models import Platform, Pool
 from pools.pod_templates.merge import overlay
+from scheduling.fit.usable import PodKind
 
 AppliedContent = Mapping[str, Any]
 Templates = Mapping[str, tuple[Mapping[str, Any], int]]
@@ -73,6 +74,14 @@ def tolerations_of(pool: Pool, platform: Platform) -> list[Mapping[str, Any]]:
         *_of_template(platform.applied_template, "tolerations", []),
     ]
     return [entry for place, entry in enumerate(entries) if entry not in entries[:place]]
+
+
+def pod_kinds(pool: Pool) -> tuple[PodKind, ...]:
+    """The pods that a pool can send to nodes. Reads ``platforms``."""
+    return tuple(
+        PodKind(selector=node_selection(pool, platform), tolerations=tolerations_of(pool, platform))
+        for platform in list(pool.platforms.all()) or [Platform(pool=pool, name="")]
+    )
 
 
 def requested_resources(pool: Pool) -> frozenset[str]:

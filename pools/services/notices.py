@@ -1,5 +1,6 @@
 """Notices: what is accepted and the author should know, in the reply to a save and in the admin."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,20 +8,26 @@ from pools import conditions, selectors
 from pools.clusters.capabilities import capabilities_of
 from pools.interfaces import Unreleased, usage
 from pools.models import Backend, Pool
+from pools.pod_templates.applied import pod_kinds
 from pools.pod_templates.notices import template_notices
 from scheduling.capabilities import Capability, places_by_topology
 from scheduling.errors import Notice, format_path
 from scheduling.gang.checks import slices_alone
-from scheduling.sentences import count_of
+from scheduling.kubernetes_syntax import selects
+from scheduling.nodes.taints import barring, passes_by_condition, taint_name
+from scheduling.sentences import agree, count_of, plain_listing
 from scheduling.topology.levels import Levels, check_look_alikes
+
+MOST_TAINTS = 3
 
 OSMO_SCHEDULER_TIMEOUT = 30
 """Seconds; the default of OSMO's own service."""
 
 
 def pool_notices(pool: Pool) -> list[Notice]:
-    """Notices of a saved pool about its cluster and its templates. At most two queries."""
+    """Notices of a saved pool about its cluster and its templates. At most five queries."""
     notices = [*_of_backend(pool), *_of_source(pool), *_of_labels(pool), *_of_templates(pool)]
+    notices += _of_taints(pool)
     notices += _of_preferences(pool)
     if pool.download_type is not None:
         notices.append(_not_carried_out("download_type", "no data is downloaded"))
@@ -163,3 +170,39 @@ def _of_labels(pool: Pool) -> list[Notice]:
         for rank, key in enumerate(domains.keys)
         if key.outside > before[rank]
     ]
+
+
+def _of_taints(pool: Pool) -> list[Notice]:
+    """A word on each platform whose nodes all carry taints that it does not tolerate."""
+    nodes = selectors.pool_nodes(pool)
+    platforms = list(pool.platforms.all())
+    if (len(platforms) < 2 and nodes.filter(taints=[]).exists()) or not nodes.exists():
+        return []
+    rows = list(nodes.values_list("labels", "taints"))
+    notices = []
+    for place, kind in enumerate(pod_kinds(pool)):
+        refused = [
+            barring([t for t in taints if not passes_by_condition(t.get("key", ""))], kind.tolerations)
+            for labels, taints in rows
+            if selects(kind.selector, labels)
+        ]
+        if not refused or not all(refused):
+            continue
+        counts = Counter(name for taints in refused for name in {*map(taint_name, taints)})
+        listed = plain_listing(
+            [f"{name} ({nodes})" for name, nodes in counts.most_common()], limit=MOST_TAINTS
+        )
+        owner = f'platform "{platforms[place].name}"' if platforms else "the pool"
+        message = (
+            f"{_all(len(refused))} of {owner} {agree(len(refused), 'carries', 'carry')} taints that its pods "
+            f"do not tolerate: {listed}. Nothing runs there until a toleration is added or the taints are "
+            "removed."
+        )
+        notices.append(
+            Notice("nodes_tainted", message, (*(("platforms", place) if platforms else ()), "tolerations"))
+        )
+    return notices
+
+
+def _all(nodes: int) -> str:
+    return "The only node" if nodes == 1 else f"All {nodes} nodes"

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from scheduling.fit.snapshot import FitNode, ResourceVector
+from scheduling.nodes.taints import Taint, barring
 from scheduling.topology.levels import HOSTNAME_LABEL, NO_CLIQUE
-
-_BARRING = frozenset({"NoSchedule", "NoExecute"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +70,11 @@ class Demand:
         offered = dict(node.extended)
         return [name for name, amount in self.others if offered.get(name, amount) < amount]
 
-    def untolerated(self, node: FitNode) -> list[Mapping[str, str]]:
+    def untolerated(self, node: FitNode) -> list[Taint]:
         """The node's taints that keep the pod off it."""
-        return [taint for taint in node.taints if not self._tolerates(taint)]
+        return barring(node.taints, [dict(toleration) for toleration in self.tolerations])
 
     def _excludes(self, node: FitNode) -> bool:
         if self.clique and node.labels.get(self.clique) in NO_CLIQUE:
             return True
         return bool(self.excluded) and node.labels.get(HOSTNAME_LABEL, node.name) in self.excluded
-
-    def _tolerates(self, taint: Mapping[str, str]) -> bool:
-        if taint.get("effect") not in _BARRING:
-            return True
-        return any(_covers(dict(toleration), taint) for toleration in self.tolerations)
-
-
-def _covers(toleration: Mapping[str, str], taint: Mapping[str, str]) -> bool:
-    """Kubernetes' rule: an empty key tolerates everything with Exists, an empty effect every effect."""
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    key = toleration.get("key", "")
-    if toleration.get("operator") == "Exists":
-        return key in ("", taint.get("key"))
-    return key == taint.get("key") and toleration.get("value", "") == taint.get("value", "")

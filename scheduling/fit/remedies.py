@@ -18,6 +18,7 @@ from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.node_index import times
 from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import FitNode, Snapshot
+from scheduling.fit.usable import TaintedNodes, by_taint
 from scheduling.fit.verdict import Answer, judge
 from scheduling.topology.levels import HOSTNAME_LABEL
 
@@ -39,7 +40,8 @@ class RemedyKind(StrEnum):
 class Remedy:
     """Nodes that the gang may not use, with which it would fit: how many, and the first by name.
 
-    ``labels`` are those that it would fit with, of RemedyKind.LABEL. ``after_work``: only once running work
+    ``labels`` are those that it would fit with, of RemedyKind.LABEL; ``taints`` those that keep it off, of
+    RemedyKind.TOLERATE. ``after_work``: only once running work
     has ended. ``together``: only with the other remedies.
     """
 
@@ -47,6 +49,7 @@ class Remedy:
     nodes: int
     names: tuple[str, ...]
     labels: Mapping[str, str]
+    taints: tuple[TaintedNodes, ...]
     after_work: bool
     together: bool
 
@@ -127,7 +130,7 @@ def _changes(snapshot: Snapshot, gang: GangDemand) -> Iterator[list[RemedyTrial]
         yield [_change(RemedyKind.OPEN, closed)]
     tainted = _of(snapshot, kinds, lambda node, kind: bool(node.taints and kind.untolerated(node)))
     if tainted:
-        yield [_change(RemedyKind.TOLERATE, tainted)]
+        yield [_change(RemedyKind.TOLERATE, tainted, taints=_taints(tainted, kinds))]
     cuts = [cut for node in gang.tree.root.walk() if (cut := gang.cut_of(node)) is not None]
     if cuts:
         lacking = [at for at, place in enumerate(snapshot.places) if None in place[: max(cuts) + 1]]
@@ -155,13 +158,32 @@ def _of(snapshot: Snapshot, kinds: set[Demand], is_kind: Callable[[FitNode, Dema
     ]
 
 
+def _taints(nodes: Sequence[FitNode], kinds: set[Demand]) -> tuple[TaintedNodes, ...]:
+    """The taints that some task does not tolerate, each once of a node."""
+    return by_taint(
+        (node, taint)
+        for node in nodes
+        for taint in node.taints
+        if any(taint in kind.untolerated(node) for kind in kinds)
+    )
+
+
 def _change(
-    kind: RemedyKind, nodes: Sequence[FitNode], labels: Mapping[str, str] | None = None
+    kind: RemedyKind,
+    nodes: Sequence[FitNode],
+    labels: Mapping[str, str] | None = None,
+    taints: tuple[TaintedNodes, ...] = (),
 ) -> RemedyTrial:
     names = [node.name for node in nodes]
     first = tuple(names[:MOST_NAMED])
     remedy = Remedy(
-        kind=kind, nodes=len(names), names=first, labels=labels or {}, after_work=False, together=False
+        kind=kind,
+        nodes=len(names),
+        names=first,
+        labels=labels or {},
+        taints=taints,
+        after_work=False,
+        together=False,
     )
     return remedy, frozenset(names)
 

@@ -14,9 +14,11 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from scheduling.kubernetes_syntax import GPU
 from scheduling.nodes.devices import CLAIMS_UNKNOWN, NO_DEVICES, NodeDevices
+from scheduling.nodes.taints import Taint, passes_by_condition
 from scheduling.topology.levels import DomainPath, Levels, domain_of, has_domain
 
 RESOURCES = ("gpu", "cpu", "memory", "storage", "pods", "channels")
@@ -71,10 +73,13 @@ class FitNode:
     others: ResourceVector = NO_AMOUNTS
     """The usage of pods that no workflow created; their end is unknown."""
 
-    taints: tuple[Mapping[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
+
+    passing: Mapping[str, datetime | None] = field(default_factory=dict)
+    """The keys of taints that may pass, and since when each stands, None if that is not known."""
 
     closed: str = ""
-    """Why it takes no new pods (cordoned, not ready); empty if it does."""
+    """Why it takes no new pods (cordoned, not ready, in the eyes of one pool tainted); empty if it does."""
 
     extended: tuple[tuple[str, int], ...] = ()
     """What it offers of each further resource that some node publishes by number, whatever is in use."""
@@ -301,7 +306,7 @@ class Snapshot:
         return hopeful
 
     def emptied(self) -> "Snapshot":
-        """The snapshot without any pods, with every node open and an NVLink channel on each."""
+        """The snapshot without any pods, every node open, with an NVLink channel and no taint that passes."""
         if self.base is not None:
             base = self.base.emptied()
             return base.with_nodes({at: _emptied(self.nodes[at]) for at in self.changed})
@@ -334,12 +339,14 @@ def _hopeful(node: FitNode) -> FitNode:
     return replace(node, allocatable=with_gpus(node.allocatable, MANY_GPUS))
 
 
-_PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Taints that Kubernetes sets by a node's condition (cordoned, not ready, disk pressure), and removes."""
-
-
 def _emptied(node: FitNode) -> FitNode:
     if not (node.holdings or node.closed or node.taints or node.lacks_channel) and node.others == NO_AMOUNTS:
         return node
-    taints = tuple(t for t in node.taints if not t.get("key", "").startswith(_PASSING_TAINTS))
-    return replace(node, holdings=(), others=NO_AMOUNTS, closed="", taints=taints, lacks_channel=False)
+    taints = tuple(taint for taint in node.taints if not _passes(taint.get("key", ""), node))
+    return replace(
+        node, holdings=(), others=NO_AMOUNTS, closed="", taints=taints, passing={}, lacks_channel=False
+    )
+
+
+def _passes(key: str, node: FitNode) -> bool:
+    return key in node.passing or passes_by_condition(key)

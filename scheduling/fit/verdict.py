@@ -30,9 +30,11 @@ from scheduling.fit.placing import placer_of
 from scheduling.fit.reorder import reordering
 from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import OTHERS, POOL_RANK, RESOURCES, FitNode, Snapshot
+from scheduling.fit.usable import TaintedNodes, by_taint
 from scheduling.gang.pins import Pins
 from scheduling.gang.set_order import SetOrder, order_of
 from scheduling.gang.tree import ConstraintNode
+from scheduling.nodes.taints import Taint
 from scheduling.queues.queue_state import NO_QUEUES, QuotaVerdict
 from scheduling.topology.requirements import SetPath
 
@@ -69,21 +71,29 @@ class Occupant:
 
 @dataclass(frozen=True, slots=True)
 class DomainCapacity:
-    """The capacity of one domain for one set, in tasks as large as the set's largest.
-
-    ``path`` is empty for the pool. ``closed`` counts nodes that take no new pods, ``without_channel`` those
-    without the NVLink channel that its tasks claim. ``holders`` are in order of
-    their end. ``free_at`` is the latest time at which enough of them have ended, None if unknown.
-    """
+    """The capacity of one domain for one set, in tasks as large as the set's largest."""
 
     path: tuple[str, ...]
+    """Empty for the pool."""
+
     free: int
     empty: int
     missing: int
+
     closed: int = 0
+    """Nodes that take no new pods."""
+
+    tainted: tuple[TaintedNodes, ...] = ()
+    """Open nodes, by taints that may pass and that no task of the set tolerates."""
+
     without_channel: int = 0
+    """Nodes without the NVLink channel that its tasks claim."""
+
     holders: tuple[Occupant, ...] = ()
+    """In order of their end."""
+
     free_at: datetime | None = None
+    """The latest time at which enough of them have ended, None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,10 +407,25 @@ def _room(board: Board, empty: Board, demand: SetDemand, region: Region) -> Doma
         empty=empty.room(demand.measure, region),
         missing=_missing(board, demand, region),
         closed=sum(bool(snapshot.nodes[at].closed) for at in nodes),
+        tainted=_tainted([snapshot.nodes[at] for at in nodes], demand),
         without_channel=sum(_lacks_channel(snapshot.nodes[at], demand.measure) for at in nodes),
         holders=holders,
         free_at=free_at,
     )
+
+
+def _tainted(nodes: Sequence[FitNode], demand: SetDemand) -> tuple[TaintedNodes, ...]:
+    """The open nodes that taints keep from every task of the set, by taint, most nodes first."""
+    shut = [(node, taint) for node in nodes if not node.closed for taint in _barring_all(node, demand)]
+    return by_taint(shut)
+
+
+def _barring_all(node: FitNode, demand: SetDemand) -> list[Taint]:
+    """The taints that keep away the tasks of every kind; none where some task may use the node."""
+    if not node.taints:
+        return []
+    by_kind = [kind.untolerated(node) for kind, _ in demand.kinds]
+    return by_kind[0] if all(by_kind) else []
 
 
 def _lacks_channel(node: FitNode, demand: Demand) -> bool:
@@ -437,7 +462,8 @@ def _holders(
             on[OTHERS] += 1
             ends[OTHERS] = math.inf
         last = max((ends[holding.holder] for holding in node.holdings), default=math.inf)
-        regained.append((math.inf if node.closed or lacks_channel else last, gain - stays))
+        is_shut = bool(node.closed) or lacks_channel or bool(_barring_all(node, demand))
+        regained.append((math.inf if is_shut else last, gain - stays))
     missing, free_at = _missing(board, demand, region), None
     for until, gain in sorted(regained):
         missing -= gain

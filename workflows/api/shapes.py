@@ -63,6 +63,12 @@ class OccupantShape(Shape):
     until: str | None = about(TIME)
 
 
+class TaintedNodesShape(Shape):
+    taint: str = about("As key:effect.")
+    nodes: int
+    since: str | None = about(TIME)
+
+
 class DomainCapacityShape(Shape):
     """A domain as one set sees it, counted in tasks as large as the set's largest."""
 
@@ -71,6 +77,9 @@ class DomainCapacityShape(Shape):
     empty: int = about("The capacity if nothing ran there and every node took work.")
     missing: int
     closed: int = about("Nodes that take no work.")
+    tainted: list[TaintedNodesShape] = about(
+        "Open nodes by taints that may pass and that its tasks do not tolerate."
+    )
     without_channel: int = about("Nodes without the NVLink channel that its tasks claim.")
     holders: list[OccupantShape] = about(
         "Those that end first come first; other tenants' pods are one entry, by that name."

@@ -20,6 +20,7 @@ from pydantic_core import to_json
 from pools.models import Cluster, ForeignUsage, Node, ObservedQueue, ObservedTopology
 from scheduling.backends.registry import installed
 from scheduling.nodes.devices import NO_DEVICES, NodeDevices
+from scheduling.nodes.taints import BARRING
 from web.times import read_instant
 from workflows.homes import Home, at_home, homes_of
 from workflows.models import Event, ObservedObject, ObservedPod, Task
@@ -56,10 +57,12 @@ _NAME_KEY = ("name",)
 _RESOURCE_KEY = ("resource", "name")
 _USAGE_FIELDS = ("gpu", "cpu", "memory", "storage", "pods")
 _HEALTH_FIELDS = ("ready", "unschedulable", "conditions", "taints")
+_BEFORE_FIELDS = ("name", "uid", "channel_since", "labels", "devices", "taints_since", *_HEALTH_FIELDS)
 _NODE_FIELDS = (
     "uid",
     "labels",
     "taints",
+    "taints_since",
     "allocatable",
     "devices",
     "unschedulable",
@@ -283,10 +286,7 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> Node
     if not nodes:
         return NodeChanges()
     rows = Node.objects.filter(cluster_id=cluster, name__in=[node.name for node in nodes])
-    before = {
-        row.name: row
-        for row in rows.only("name", "uid", "channel_since", "labels", "devices", *_HEALTH_FIELDS)
-    }
+    before = {row.name: row for row in rows.only(*_BEFORE_FIELDS)}
     changes = _node_changes(before, nodes)
     deleted = [node.name for node in nodes if node.absent]
     if deleted:
@@ -307,6 +307,7 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> Node
                 taints=list(node.taints),
                 allocatable=amounts[node.name][0],
                 devices=amounts[node.name][1].as_json(),
+                taints_since=_taints_since(node, before.get(node.name), now),
                 unschedulable=node.unschedulable,
                 ready=node.ready,
                 conditions=list(node.conditions),
@@ -326,6 +327,13 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> Node
         rows = Node.objects.filter(cluster_id=cluster, name__in=fresh)
         rows.update(offers_channel=OFFERS_CHANNEL, channel_since=now)
     return changes
+
+
+def _taints_since(node: NodeSeen, row: Node | None, now: datetime) -> dict[str, str]:
+    """When each of its taints was first observed; a row may be of another node of its name."""
+    earlier = row.taints_since if row is not None and row.uid == node.uid else {}
+    keys = {str(taint.get("key", "")) for taint in node.taints if taint.get("effect") in BARRING}
+    return {key: earlier.get(key, now.isoformat()) for key in sorted(keys)}
 
 
 def _is_fresh(node: NodeSeen, row: Node | None) -> bool:

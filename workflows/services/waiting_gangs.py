@@ -216,6 +216,8 @@ def _digest(snapshot: Snapshot) -> str:
     digest = hashlib.sha256()
     for node in snapshot.nodes:
         digest.update(
-            repr((node.name, node.free, node.closed, node.taints, sorted(node.labels.items()))).encode()
+            repr(
+                (node.name, node.free, node.closed, node.taints, {*node.passing}, sorted(node.labels.items()))
+            ).encode()
         )
     return digest.hexdigest()[:24]

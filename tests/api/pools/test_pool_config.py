@@ -2,8 +2,9 @@
 
 import pytest
 
-from pools.models import ConfigRevision, Pool, TopologyKey
+from pools.models import Backend, ConfigRevision, Pool, TopologyKey
 from tests.api.pools.conftest import POOL
+from tests.factories import NodeFactory
 from tests.fakes.usage import at_work
 
 pytestmark = pytest.mark.django_db
@@ -531,3 +532,37 @@ def test_a_body_without_its_envelope_is_refused_in_whole_sentences(admin):
         'The request was refused. backend: There is no field "backend" here; '
         'configs: The configuration is given as "configs".'
     )
+
+
+TEAM = {"key": "example.com/team", "effect": "NoSchedule"}
+TAINTED = {
+    "a node is open": ([[TEAM], []], {}, ""),
+    "all nodes are tainted": (
+        [[TEAM], [TEAM]],
+        {},
+        "tolerations: All 2 nodes of the pool carry taints that its pods do not tolerate",
+    ),
+    "the pool tolerates the taint": ([[TEAM]], {"tolerations": [{"operator": "Exists"}]}, ""),
+    "its platforms do not": (
+        [[TEAM]],
+        {"platforms": {"a": {}, "b": {"tolerations": [{"key": TEAM["key"], "operator": "Exists"}]}}},
+        'platforms[0].tolerations: The only node of platform "a" carries taints',
+    ),
+    "the taint says that a node is cordoned": (
+        [[{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]],
+        {},
+        "",
+    ),
+    "no node is known": ([], {}, ""),
+}
+
+
+@pytest.mark.parametrize("case", TAINTED)
+def test_a_pool_whose_nodes_it_does_not_tolerate_is_warned(put, kai, case):
+    nodes, changes, start = TAINTED[case]
+    for taints in nodes:
+        NodeFactory(cluster=Backend.objects.get().cluster, taints=taints)
+    status, reply = put("pool/train", {**POOL, **changes})
+    assert status == 200, reply
+    tainted = [message for message in reply["warnings"] if "taints that" in message]
+    assert [message[: len(start)] for message in tainted] == ([start] if start else [])

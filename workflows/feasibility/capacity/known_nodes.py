@@ -18,8 +18,8 @@ A kept value is never older than the statement that asked, and it dies
 A transaction that has written reads every row and keeps nothing, since its own rows may be rolled back.
 
 What is in use (``known_usage``) is laid on the nodes where it differs from the reading before. So are the
-nodes that are known to have no NVLink channel, which depends on the time: a table keeps since when a node
-offers none.
+nodes that are known to have no NVLink channel, and taints that may pass, which depend on the time: a table
+keeps since when a node offers none, and since when it carries a taint.
 
 20,000 nodes with 6 labels take 15 MB as a table. A snapshot of them all takes 6 MB, 9 MB if every node is in
 use, and up to 6 MB for what was counted of it; so a process keeps at most about 75 MB of tables and 75 MB of
@@ -29,20 +29,22 @@ snapshots.
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import connection
 from django.utils import timezone
 
+from pools.selectors import tolerated_keys
 from pools.values.freshness import NEVER_OBSERVED, OBSERVED_AT, Freshness
 from scheduling.fit import snapshot as fit
 from scheduling.kubernetes_syntax import GPU
 from scheduling.nodes.channels import settled_until
 from scheduling.nodes.devices import NO_DEVICES, NOT_GIVEN, DeviceRule, NodeDevices
+from scheduling.nodes.taints import BARRING, Taint, passes
 from scheduling.topology.coverage import LabelCoverage, count
 from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domain_of
 from workflows.feasibility.capacity.known_usage import NO_USAGE, ClusterUsage
@@ -54,6 +56,11 @@ _PODS = 110
 """kubelet's default, for a node that reports none."""
 
 MOST_SECONDS = 600
+
+Value = TypeVar("Value")
+
+TaintTimes = Mapping[str, datetime | None]
+"""Since when a node carries each taint that bars pods, by key; None: not known."""
 
 Selectors = Sequence[Mapping[str, str]]
 
@@ -74,20 +81,29 @@ class ClusterTimes:
 
 @dataclass(frozen=True, slots=True)
 class NodeTable:
-    """Every node of a cluster by name, empty; ``horizon`` is the first transaction that it may lack.
-
-    ``cluster`` is what is known of the cluster as a whole, ``channelless`` since when each node that offers
-    no NVLink channel has offered none, None if that is not known. ``published`` are the further resources of
-    which each node says how much it offers. ``server`` is when PostgreSQL started.
-    """
+    """Every node of a cluster, by name."""
 
     nodes: Mapping[str, fit.FitNode]
+    """Empty ones."""
+
     channelless: Mapping[str, datetime | None]
+    """Since when each node that offers no NVLink channel has offered none, None if that is not known."""
+
+    tainted: Mapping[str, TaintTimes]
+    """Of the nodes with a taint that may pass."""
+
     cluster: ClusterTimes
     labels: tuple[str, ...]
+
     published: frozenset[str]
+    """The further resources of which each node says how much it offers."""
+
     horizon: str
+    """The first transaction that it may lack."""
+
     server: str
+    """When PostgreSQL started."""
+
     read_at: float
 
     def __len__(self) -> int:
@@ -101,18 +117,31 @@ class NodeTable:
         since_by_node = self.channelless.items()
         return frozenset(name for name, since in since_by_node if since is not None and since <= settled)
 
+    def passing(self, cluster: str) -> Mapping[str, TaintTimes]:
+        """The taints that may pass, of each node that has any. One query if some taint is young."""
+        if not self.tainted:
+            return {}
+        listed, now = tolerated_keys(cluster), timezone.now()
+        passing = {
+            name: {key: at for key, at in times.items() if passes(key, since=at, listed=listed, now=now)}
+            for name, times in self.tainted.items()
+        }
+        return {name: times for name, times in passing.items() if times}
+
 
 @dataclass(frozen=True, slots=True)
 class SelectedNodes:
     """The snapshot of those nodes of a table that selectors match, with the usage that was read last.
 
-    ``without_channel`` are those of the cluster that are known to have no NVLink channel.
+    ``without_channel`` are those of the cluster that are known to have no NVLink channel, ``passing`` those
+    with taints that may pass.
     """
 
     table: Mapping[str, fit.FitNode]
     snapshot: fit.Snapshot
     usage: ClusterUsage = NO_USAGE
     without_channel: frozenset[str] = frozenset()
+    passing: Mapping[str, TaintTimes] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.snapshot.nodes)
@@ -220,7 +249,7 @@ def selected_nodes(
     devices: DeviceRule,
 ) -> fit.Snapshot:
     """The nodes of a cluster's table that one of the selectors matches, with this usage."""
-    nodes, without_channel = table.nodes, table.without_channel()
+    nodes, without_channel, passing = table.nodes, table.without_channel(), table.passing(cluster)
     selection = frozenset(frozenset(selector.items()) for selector in selectors)
     key = (database(), cluster, table.labels, selection, tuple(levels), paths, devices)
     earlier = snapshots.find(key)
@@ -228,9 +257,9 @@ def selected_nodes(
         matched = [_as_given(node, devices) for node in nodes.values() if _matches(node, selectors)]
         snapshot = fit.Snapshot.of(matched, levels, paths=paths, is_complete=len(matched) == len(nodes))
         earlier = SelectedNodes(nodes, snapshot)
-    snapshot = _with_changes(earlier, nodes, without_channel, devices)
+    snapshot = _with_changes(earlier, nodes, without_channel, passing, devices)
     snapshot = snapshot.with_usage(usage.differing(earlier.usage))
-    snapshots.keep(key, SelectedNodes(nodes, snapshot, usage, without_channel))
+    snapshots.keep(key, SelectedNodes(nodes, snapshot, usage, without_channel, passing))
     return snapshot
 
 
@@ -238,11 +267,17 @@ def _with_changes(
     earlier: SelectedNodes,
     nodes: Mapping[str, fit.FitNode],
     without_channel: frozenset[str],
+    passing: Mapping[str, TaintTimes],
     devices: DeviceRule,
 ) -> fit.Snapshot:
     """The earlier snapshot, its usage included, with what else changed of its nodes since."""
     snapshot = earlier.snapshot
     changed = set(earlier.without_channel ^ without_channel)
+    changed.update(
+        name
+        for name in passing.keys() | earlier.passing.keys()
+        if passing.get(name) != earlier.passing.get(name)
+    )
     if earlier.table is not nodes:
         changed.update(name for name, node in nodes.items() if node is not earlier.table[name])
     changes = {}
@@ -252,6 +287,7 @@ def _with_changes(
             changes[at] = replace(
                 _as_given(nodes[name], devices),
                 lacks_channel=name in without_channel,
+                passing=passing.get(name, {}),
                 holdings=before.holdings,
                 others=before.others,
             )
@@ -302,11 +338,16 @@ def _table(cluster: str, labels: tuple[str, ...]) -> NodeTable:
             is_whole and answer.published == earlier.published and not _lost(earlier.nodes, answer.nodes)
         )
         if is_whole and not answer.has_written:
-            table = answer.table(nodes, _still_channelless(earlier, answer), read_at=earlier.read_at)
+            table = answer.table(
+                nodes,
+                _renewed(earlier.channelless, answer.channelless, answer.nodes),
+                _renewed(earlier.tainted, answer.tainted, answer.nodes),
+                read_at=earlier.read_at,
+            )
             tables.keep(key, table)
             return table
     answer = _read(cluster, labels)
-    table = answer.table(answer.nodes, answer.channelless, read_at=time.monotonic())
+    table = answer.table(answer.nodes, answer.channelless, answer.tainted, read_at=time.monotonic())
     if not answer.has_written:
         tables.keep(key, table)
     return table
@@ -339,6 +380,7 @@ class _Answer:
 
     nodes: dict[str, fit.FitNode]
     channelless: dict[str, datetime | None]
+    tainted: dict[str, TaintTimes]
     cluster: ClusterTimes
     count: int
     labels: tuple[str, ...]
@@ -348,19 +390,33 @@ class _Answer:
     has_written: bool
 
     def table(
-        self, nodes: Mapping[str, fit.FitNode], channelless: Mapping[str, datetime | None], *, read_at: float
+        self,
+        nodes: Mapping[str, fit.FitNode],
+        channelless: Mapping[str, datetime | None],
+        tainted: Mapping[str, TaintTimes],
+        *,
+        read_at: float,
     ) -> NodeTable:
-        times, names = self.cluster, self.published
-        return NodeTable(nodes, channelless, times, self.labels, names, self.horizon, self.server, read_at)
+        return NodeTable(
+            nodes,
+            channelless,
+            tainted,
+            self.cluster,
+            self.labels,
+            self.published,
+            self.horizon,
+            self.server,
+            read_at,
+        )
 
 
-def _still_channelless(earlier: NodeTable, answer: _Answer) -> Mapping[str, datetime | None]:
-    """Since when each node offers no channel; the same mapping where that is as it was."""
-    before, offers = earlier.channelless, object()
-    if all(answer.channelless.get(name, offers) == before.get(name, offers) for name in answer.nodes):
-        return before
-    unwritten = {name: at for name, at in before.items() if name not in answer.nodes}
-    return {**unwritten, **answer.channelless}
+def _renewed(
+    before: Mapping[str, Value], written: Mapping[str, Value], nodes: Container[str]
+) -> Mapping[str, Value]:
+    """What is known of some nodes, written anew for ``nodes``; the same mapping where it is as it was."""
+    unwritten = {name: value for name, value in before.items() if name not in nodes}
+    after = {**unwritten, **written}
+    return before if after == before else after
 
 
 def _read(
@@ -392,7 +448,7 @@ def _read(
                    CASE WHEN cluster.slices_synced_at IS NULL AND cluster.slices_problem <> ''
                         THEN cluster.slices_problem
                         WHEN cluster.classes_synced_at IS NULL THEN cluster.classes_problem ELSE '' END,
-                   node.offers_channel, node.channel_since, node.name,
+                   node.offers_channel, node.channel_since, node.taints_since::text, node.name,
                    node.ready, node.unschedulable, node.taints::text, {amounts},
                    node.devices::text, (node.allocatable - %s::text[])::text{label_values}
             FROM (
@@ -408,14 +464,35 @@ def _read(
         )
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     count, horizon, server, has_written, observed_at, clock, *times = rows[0][:9]
-    rows = [row[9:] for row in rows if row[11] is not None]
+    rows = [row[9:] for row in rows if row[12] is not None]
     read = labels if HOSTNAME_LABEL in labels else (*labels, HOSTNAME_LABEL)
-    written_nodes = [_node(row[2:], read) for row in rows]
+    written_nodes = [_node(row[3:], read) for row in rows]
     published = published.union(name for node in written_nodes for name, _ in node.extended)
     nodes = _published_alike(written_nodes, published)
-    channelless = {row[2]: row[1] for row in rows if not row[0]}
-    cluster_times = ClusterTimes(Freshness(observed_at, clock), *times)
-    return _Answer(nodes, channelless, cluster_times, count, labels, published, horizon, server, has_written)
+    channelless = {row[3]: row[1] for row in rows if not row[0]}
+    tainted = {row[3]: young for row in rows if (young := _young(nodes[row[3]].taints, row[2]))}
+    return _Answer(
+        nodes,
+        channelless,
+        tainted,
+        ClusterTimes(Freshness(observed_at, clock), *times),
+        count,
+        labels,
+        published,
+        horizon,
+        server,
+        has_written,
+    )
+
+
+def _young(taints: Sequence[Taint], since: str) -> TaintTimes:
+    """The taints of a node that time alone may not show to be lasting yet."""
+    barring = {taint.get("key", "") for taint in taints if taint.get("effect") in BARRING}
+    if not barring:
+        return {}
+    observed, now = json.loads(since), timezone.now()
+    times = {key: datetime.fromisoformat(observed[key]) if key in observed else None for key in barring}
+    return {key: at for key, at in times.items() if passes(key, since=at, listed=frozenset(), now=now)}
 
 
 def _node(row: Sequence[Any], labels: Sequence[str]) -> fit.FitNode:
@@ -444,6 +521,7 @@ def fit_node(
         name=name,
         labels=labels,
         allocatable=_allocatable(tuple(written.get(name) for name in AMOUNTS)),
+        extended=_extended(json.dumps({name: text for name, text in written.items() if name not in AMOUNTS})),
         taints=tuple(taints),
     )
 

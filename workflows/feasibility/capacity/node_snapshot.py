@@ -83,14 +83,13 @@ def nodes_with_usage(
     *,
     selectors: Sequence[Mapping[str, str]],
     labels: Iterable[str],
-) -> list[fit.FitNode]:
+) -> fit.Snapshot:
     """The nodes alone, with these labels and those of the selectors. Two queries, three with others."""
     table = node_table(cluster, selectors=selectors, labels=labels)
     usage = cluster_usage(cluster, others_known=table.cluster.others_known)
-    snapshot = selected_nodes(
+    return selected_nodes(
         cluster, table, selectors=selectors, levels=(), paths=False, usage=usage, devices=EVERY_DEVICE
     )
-    return list(snapshot.nodes)
 
 
 def demand_of(

@@ -11,7 +11,8 @@ from decimal import Decimal
 from typing import Any
 
 from pools.models import Cluster, Node, Platform, Pool
-from pools.pod_templates.applied import node_selection
+from pools.pod_templates.applied import node_selection, pod_kinds
+from scheduling.fit.usable import PodKind, refusal
 from scheduling.kubernetes_syntax import selects
 from web.database.transactions import one_transaction
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
@@ -49,13 +50,12 @@ class PoolNode:
     memberships: tuple[NodeMembership, ...]
     """The same with their platforms."""
 
+    usable_by: tuple[str, ...]
+    """Those of the given pools whose pods may use it now (``scheduling.fit.usable``)."""
+
     @property
     def key(self) -> tuple[str, str]:
         return (self.cluster, self.name)
-
-    @property
-    def is_open(self) -> bool:
-        return self.ready and not self.unschedulable
 
     def free(self, used: Amounts) -> Amounts:
         """The free amounts when tasks use this much; unknown usage counts as free."""
@@ -82,11 +82,11 @@ class _Selectors:
     """The selectors of one cluster's pools and their platforms."""
 
     def __init__(self) -> None:
-        self.pools: list[tuple[str, Mapping[str, str]]] = []
+        self.pools: list[tuple[str, Mapping[str, str], tuple[PodKind, ...]]] = []
         self.memberships: list[tuple[NodeMembership, Mapping[str, str]]] = []
 
     def add(self, pool: Pool) -> None:
-        self.pools.append((pool.name, node_selection(pool)))
+        self.pools.append((pool.name, node_selection(pool), pod_kinds(pool)))
         for platform in list(pool.platforms.all()) or [Platform(pool=pool, name="")]:
             selector = node_selection(pool, platform)
             self.memberships.append((NodeMembership(pool=pool.name, platform=platform.name), selector))
@@ -128,6 +128,8 @@ def _pool_node(
     row: Mapping[str, Any], selectors: _Selectors, others: Mapping[str, Mapping[str, Amounts]]
 ) -> PoolNode:
     labels, by_node = row["labels"], others.get(row["cluster_id"])
+    is_open = row["ready"] and not row["unschedulable"]
+    pools = [(pool, kinds) for pool, selector, kinds in selectors.pools if selects(selector, labels)]
     return PoolNode(
         cluster=row["cluster_id"],
         name=row["name"],
@@ -137,7 +139,10 @@ def _pool_node(
         others=None if by_node is None else by_node.get(row["name"], NO_AMOUNTS),
         ready=row["ready"],
         unschedulable=row["unschedulable"],
-        pools=tuple(pool for pool, selector in selectors.pools if selects(selector, labels)),
+        pools=tuple(pool for pool, _ in pools),
+        usable_by=tuple(
+            pool for pool, kinds in pools if is_open and not refusal(row["taints"], labels, kinds)
+        ),
         memberships=tuple(
             membership for membership, selector in selectors.memberships if selects(selector, labels)
         ),

@@ -4,15 +4,16 @@ The nodes are the pool's own, those its selector matches, whatever its platforms
 same rows, so a gang of whole nodes finds every slot counted here. No cluster is called.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
-from pools.pod_templates.applied import node_selection
+from pools.pod_templates.applied import node_selection, pod_kinds
 from pools.selectors import pool_levels
 from pools.values.freshness import Freshness
 from scheduling.fit.fragmentation import LevelSlots, fragmentation, free_nodes
 from scheduling.fit.snapshot import Snapshot
+from scheduling.fit.usable import as_usable, selected_labels
 from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed_nodes
 
 
@@ -27,12 +28,15 @@ class PoolFragments:
 
 
 def pool_fragments(pool: Pool) -> PoolFragments:
-    """The free slots of each key of a pool, broadest first. The pool came with its keys; three queries."""
-    return fragments_of(observed_pool_nodes(pool))
+    """The free slots of each key of a pool, broadest first. It came with its keys and platforms.
+
+    Three queries.
+    """
+    return fragments_of(usable_pool_nodes(pool))
 
 
 def fragments_of(observed: ObservedNodes) -> PoolFragments:
-    """The free slots of nodes that were read already."""
+    """The free slots of a pool's usable nodes, which were read already."""
     return of_snapshot(observed.snapshot, freshness=observed.freshness)
 
 
@@ -46,10 +50,20 @@ def of_snapshot(snapshot: Snapshot, *, freshness: Freshness) -> PoolFragments:
 
 
 def observed_pool_nodes(pool: Pool) -> ObservedNodes:
-    """The pool's nodes with the usage of each; none while its cluster was never reached."""
+    """The pool's nodes with the usage of each; none while its cluster was never reached.
+
+    The pool came with its platforms.
+    """
     return observed_nodes(
         pool.backend.cluster_id or "",
         selectors=[node_selection(pool)],
         levels=pool_levels(pool),
         capabilities=capabilities_of(pool.backend),
+        labels=selected_labels(pod_kinds(pool)),
     )
+
+
+def usable_pool_nodes(pool: Pool) -> ObservedNodes:
+    """The same, closed where taints keep all pods of the pool off."""
+    observed = observed_pool_nodes(pool)
+    return replace(observed, snapshot=as_usable(observed.snapshot, pod_kinds(pool)))

@@ -11,10 +11,11 @@ from django.db.models.functions import Now
 
 from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
-from pools.pod_templates.applied import node_selection
+from pools.pod_templates.applied import node_selection, pod_kinds
 from pools.selectors import pool_levels
 from pools.values.freshness import NEVER_OBSERVED, OBSERVER_SILENCE
 from scheduling.fit.snapshot import FitNode, Snapshot
+from scheduling.fit.usable import as_usable, selected_labels
 from scheduling.kubernetes_syntax import selects
 from workflows.feasibility.capacity.node_snapshot import observed_nodes
 from workflows.feasibility.placement.fragmentation import PoolFragments, of_snapshot
@@ -36,13 +37,14 @@ def clusters_measured() -> list[str]:
 
 
 def measure(cluster: str) -> int:
-    """Measure the pools of a cluster; returns how many there are. Five queries."""
+    """Measure the pools of a cluster; returns how many there are. Six queries."""
     rows = Pool.objects.filter(backend__cluster_id=cluster, backend__deleted_at=None)
-    pools = list(rows.select_related("backend").prefetch_related("topology_keys").order_by("pk"))
+    pools = list(rows.select_related("backend").prefetch_related("topology_keys", "platforms").order_by("pk"))
     if not pools:
         return 0
     labels = {level.label for pool in pools for level in pool_levels(pool)}
     labels |= {key for pool in pools for key in node_selection(pool)}
+    labels |= {label for pool in pools for label in selected_labels(pod_kinds(pool))}
     observed = observed_nodes(
         cluster, selectors=[{}], levels=(), capabilities=capabilities_of(pools[0].backend), labels=labels
     )
@@ -64,7 +66,8 @@ def _fragments(pool: Pool, nodes: Sequence[FitNode]) -> PoolFragments:
     own = node_selection(pool)
     in_pool = (node for node in nodes if selects(own, node.labels))
     paths = capabilities_of(pool.backend).by_paths
-    return of_snapshot(Snapshot.of(in_pool, pool_levels(pool), paths=paths), freshness=NEVER_OBSERVED)
+    snapshot = Snapshot.of(in_pool, pool_levels(pool), paths=paths)
+    return of_snapshot(as_usable(snapshot, pod_kinds(pool)), freshness=NEVER_OBSERVED)
 
 
 def _content(fragments: PoolFragments) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 Pools that share nodes, directly or through other pools, are in one *node set*. ``quota_used`` counts the GPUs
 of running tasks of HIGH and NORMAL priority in the pool, ``total_usage`` those of all its running tasks.
 ``quota_limit`` is the pool's guarantee, or the capacity of its nodes where that is unlimited.
-``total_capacity`` counts GPUs of ready nodes. ``total_free`` counts GPUs on those of them that take new pods,
-less the usage of all pods (of other tenants' too, where it is known).
+``total_capacity`` counts GPUs of ready nodes. ``total_free`` counts GPUs on the nodes that the pool's pods
+may use, less the usage of all pods (of other tenants' too, where it is known).
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from workflows.feasibility.capacity.usage import PlacedTask, PoolNode
@@ -58,10 +59,10 @@ def quota(
         for pool in node.pools:
             by_pool[pool].append(node)
     usage = {
-        pool: _usage(guarantee, by_pool[pool], [s for s in tasks if s.pool == pool], used)
+        pool: _usage(guarantee, by_pool[pool], [s for s in tasks if s.pool == pool], used, {pool})
         for pool, guarantee in guarantees.items()
     }
-    every_node = _usage(-1, nodes, [s for s in tasks if s.pool in guarantees], used)
+    every_node = _usage(-1, nodes, [s for s in tasks if s.pool in guarantees], used, {*guarantees})
     total = Usage(
         quota_used=sum(pool.quota_used for pool in usage.values()),
         quota_limit=sum(pool.quota_limit for pool in usage.values()),
@@ -77,6 +78,7 @@ def _usage(
     nodes: Sequence[PoolNode],
     tasks: Sequence[PlacedTask],
     used: Mapping[tuple[str, str], Amounts],
+    pools: AbstractSet[str],
 ) -> Usage:
     capacity = sum(node.allocatable.gpu for node in nodes if node.ready)
     running = [task for task in tasks if task.running]
@@ -85,7 +87,7 @@ def _usage(
         quota_limit=capacity if guarantee < 0 else int(guarantee),
         total_usage=sum(task.requests.gpu for task in running),
         total_capacity=capacity,
-        total_free=sum(n.free(used.get(n.key, NO_AMOUNTS)).gpu for n in nodes if n.is_open),
+        total_free=sum(n.free(used.get(n.key, NO_AMOUNTS)).gpu for n in nodes if pools & {*n.usable_by}),
     )
 
 

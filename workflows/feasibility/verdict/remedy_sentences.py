@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 
 from scheduling.fit.remedies import NEW, Remedy, RemedyKind
+from scheduling.fit.usable import TaintedNodes
 from scheduling.fit.verdict import Answer, Verdict
 from scheduling.sentences import agree, count_of, plain_listing
 
+MOST_TAINTS = 3
 HELP_NEVER = "Waiting does not help: ask for less, put fewer tasks in one domain, or use another pool."
 
 
@@ -35,7 +37,7 @@ def _condition(remedy: Remedy) -> str:
         case RemedyKind.OPEN:
             return f"{nodes} that {agree(remedy.nodes, 'takes', 'take')} no new pods {was} open"
         case RemedyKind.TOLERATE:
-            return f"{nodes} with taints that it does not tolerate {was} without them"
+            return f"{nodes} {was} without taints that it does not tolerate: {_taints(remedy)}"
         case RemedyKind.LABEL:
             return f"{nodes} without a label had {_labels(remedy)}"
 
@@ -49,6 +51,18 @@ def _action(remedy: Remedy) -> str:
             return f"removes the taints of {nodes}, or lets the pool tolerate them"
         case RemedyKind.LABEL:
             return f"labels {nodes}"
+
+
+def _taints(remedy: Remedy) -> str:
+    return plain_listing(map(_taint, remedy.taints), limit=MOST_TAINTS)
+
+
+def _taint(tainted: TaintedNodes) -> str:
+    """The taint with its nodes, and since when it stands if it may pass."""
+    count = count_of(tainted.nodes, "node")
+    if tainted.since is None:
+        return f"{tainted.taint} ({count})"
+    return f"{tainted.taint} ({count}, since {tainted.since:%Y-%m-%d %H:%M} UTC, may pass)"
 
 
 def _names(remedy: Remedy) -> str:
