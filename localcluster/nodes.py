@@ -45,6 +45,8 @@ class Node:
     memory_gib: int = 512
     pods: int = 110
     taints: Sequence[Taint] = ()
+    further: Mapping[str, str] = field(default_factory=dict)
+    """What it offers beside these, as Kubernetes writes it."""
 
 
 def rack(
@@ -113,7 +115,12 @@ def wait_ready(api: Api, nodes: Iterable[Node]) -> None:
 
 def manifest(node: Node) -> Json:
     """The Node object as a kubelet would register it, GPUs as the device plugin reports them."""
-    amounts = {"cpu": str(node.cpus), "memory": f"{node.memory_gib}Gi", "pods": str(node.pods)}
+    amounts = {
+        "cpu": str(node.cpus),
+        "memory": f"{node.memory_gib}Gi",
+        "pods": str(node.pods),
+        **node.further,
+    }
     if node.gpus:
         amounts["nvidia.com/gpu"] = str(node.gpus)
     machine = {f"{domain}/{key}": value for domain in MACHINE_DOMAINS for key, value in MACHINE.items()}
