@@ -9,7 +9,9 @@ from uuid import UUID
 from django.utils import timezone
 
 from pools.api.shapes import RecoveryShape
-from pools.selectors import Caller
+from pools.conditions import aged
+from pools.selectors import Caller, freshness_of
+from pools.values.freshness import Freshness
 from pools.values.recovery_words import document_of
 from scheduling import names
 from scheduling.gang.nvlink import ChannelClaim
@@ -27,6 +29,7 @@ from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
 from workflows.nodes.health import UnhealthyNodes, live_nodes, unhealthy_nodes_of
 from workflows.selectors import compute_domains_of, variables_of
+from workflows.services.attempt_rows import OBSERVED
 
 MOST_NODES = 20
 """Nodes and cliques of a ComputeDomain that are named."""
@@ -134,23 +137,25 @@ def detailed_texts(selection: GroupRange, *, base: str) -> Iterator[str]:
     reply = detailed(workflow, explanation=explanation, more_entries=selection.has_more, base=base, now=now)
     begin, end = _opened(reply, "groups")
     yield begin
-    between = ""
+    between, freshness = "", freshness_of(workflow.backend.cluster_id)
     for groups in selection.batches():
-        for text in _group_texts(selection, groups, base=base):
+        for text in _group_texts(selection, groups, freshness, base=base):
             yield between + text
             between = ""
         between = ","
     yield end
 
 
-def _group_texts(selection: GroupRange, groups: Sequence[ReadGroup], *, base: str) -> Iterator[str]:
+def _group_texts(
+    selection: GroupRange, groups: Sequence[ReadGroup], freshness: Freshness, *, base: str
+) -> Iterator[str]:
     """The JSON of a batch of groups, with a comma between two."""
     now = timezone.now()
     domains = compute_domains_of(groups)
     tasks = _task_texts(selection, groups, base=base)
     group_key, task_text = next(tasks, _NO_TASK)
     for place, group in enumerate(groups):
-        begin, end = _opened(_group(group, domains.get(group.pk), now=now), "tasks")
+        begin, end = _opened(_group(group, domains.get(group.pk), freshness, now=now), "tasks")
         yield f",{begin}" if place else begin
         comma = ""
         while group_key == group.pk:
@@ -181,7 +186,9 @@ def _opened(shape: Shape, field: str) -> tuple[str, str]:
     return f'{begin}"{field}":[', f"]{end}"
 
 
-def _group(group: ReadGroup, domain: ObservedObject | None, *, now: datetime) -> shapes.GroupShape:
+def _group(
+    group: ReadGroup, domain: ObservedObject | None, freshness: Freshness, *, now: datetime
+) -> shapes.GroupShape:
     """A group without its tasks."""
     return shapes.GroupShape(
         name=group.name,
@@ -203,7 +210,9 @@ def _group(group: ReadGroup, domain: ObservedObject | None, *, now: datetime) ->
         patience=_patience(group),
         order=group.set_order,
         got=_placement(group.placement_result),
-        conditions=group.conditions,
+        conditions=group.conditions
+        if group.status in TERMINAL
+        else aged.rows(freshness, group.conditions, types=OBSERVED),
         compute_domain=_compute_domain(group, domain),
         recovery=RecoveryShape.model_validate(document_of(group.recovery)),
         avoided_nodes=group.avoided_nodes,

@@ -24,6 +24,9 @@ from workflows.values.placement import TRIED_AGAIN
 NODES_HEALTHY = "NodesHealthy"
 PODS_CHANGED = "PodsChanged"
 PLACEMENT_KEPT = "PlacementKept"
+OBSERVED = frozenset({NVLINK_READY, NODES_HEALTHY, PLACEMENT_KEPT})
+"""The conditions of a group that tell how its cluster is now."""
+
 _OF_AN_ATTEMPT = (NVLINK_READY, NODES_HEALTHY, PODS_CHANGED, PLACEMENT_KEPT)
 MOST_NODES = 1000
 MOST_NAMED = 5

@@ -20,7 +20,7 @@ from tests.factories import (
     TaskGroupFactory,
 )
 from workflows.feasibility.placement.measured_fragmentation import measure
-from workflows.models import Workflow
+from workflows.models import TaskGroup, Workflow
 from workflows.services import gauges
 
 pytestmark = pytest.mark.django_db
@@ -129,6 +129,26 @@ def test_a_verdict_on_old_observations_is_told_as_of_then_and_not_proven(api, po
     assert verdict["sentence"].startswith("As of ")
     assert f"{OLD} By that, it " in verdict["sentence"]
     assert "fits now" not in verdict["sentence"]
+
+
+@pytest.mark.parametrize("status", ["RUNNING", "COMPLETED"])
+def test_what_follows_from_observations_of_a_group_that_has_not_ended_is_unknown_while_they_are_old(
+    api, pool, status
+):
+    written = [
+        {"type": kind, "status": "True", "reason": "Fine", "message": "", "lastTransitionTime": "x"}
+        for kind in ("NVLinkReady", "NodesHealthy", "PlacementKept", "PodsChanged")
+    ]
+    TaskGroup.objects.update(status=status, conditions=written)
+    heard(timedelta(seconds=0))
+    assert {row["status"] for row in conditions_of(api)} == {"True"}
+    heard(timedelta(minutes=4))
+    unknown = [row["type"] for row in conditions_of(api) if row["status"] == "Unknown"]
+    assert unknown == (["NVLinkReady", "NodesHealthy", "PlacementKept"] if status == "RUNNING" else [])
+
+
+def conditions_of(api):
+    return asked(api, "/api/workflow/wide?verbose=true")["groups"][0]["conditions"]
 
 
 def test_a_pool_that_refuses_what_never_fits_does_not_refuse_by_old_observations(api, pool):
