@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from pools.clusters.capabilities import capabilities_of
 from pools.models import Backend, Pool
-from pools.pod_templates.applied import node_selection
+from pools.pod_templates.applied import node_selection, pod_kinds
 from pools.selectors import Caller, installation, pool_levels
 from pools.services.pool_objects import queue_of
 from pools.values.freshness import Freshness
@@ -19,6 +19,7 @@ from scheduling.errors import Fault, InvalidSpec, in_order
 from scheduling.fit.edits import after, drained
 from scheduling.fit.questions import EditSide, Question, Questions, answer_job
 from scheduling.fit.snapshot import FitNode
+from scheduling.fit.usable import as_usable, selected_labels
 from scheduling.fit.verdict import Verdict
 from scheduling.kubernetes_syntax import selects
 from scheduling.topology.levels import Levels
@@ -158,7 +159,8 @@ def _what_if(pool: Pool, scenario: Scenario, *, user: Caller, names: bool) -> Wh
 def _labels(target: Target, groups: Sequence[WaitingGroup]) -> set[str]:
     """Every label that a verdict or an edit reads; added nodes bring their own."""
     levels = {level.label for group in groups for level in group.values.placement.terms.levels}
-    return levels | {level.label for level in (*target.levels, *pool_levels(target.pool))}
+    levels |= {level.label for level in (*target.levels, *pool_levels(target.pool))}
+    return levels | selected_labels(pod_kinds(target.pool))
 
 
 def _holders(observed: ObservedNodes) -> set[str]:
@@ -226,7 +228,7 @@ def _fragments(observed: ObservedNodes, pool: Pool, levels: Levels) -> PoolFragm
         return node if selects(own, node.labels) else None
 
     snapshot = replace(observed.snapshot, levels=levels).edited(in_pool)
-    return of_snapshot(snapshot, freshness=observed.freshness)
+    return of_snapshot(as_usable(snapshot, pod_kinds(pool)), freshness=observed.freshness)
 
 
 def _compared(

@@ -110,9 +110,11 @@ def _verdict(report: FeasibilityReport) -> VerdictView | None:
         word = _WAITS_FOR.get(verdict.obstacle, word)
     about = [f"Computed for scheduler {report.scheduler} over {count_of(report.nodes, 'node')}"]
     about.append(f"; the scheduler decides. {report.freshness.sentence}")
+    if verdict.answer is Answer.NOW and report.is_uncertain:
+        word, tone = "May fit now", "warn"
     if report.freshness.is_old:
         word, tone = f"{word}, by old observations", "warn"
-    if verdict.answer is Answer.NOT_NOW and not verdict.proven:
+    if verdict.answer is Answer.NOT_NOW and not verdict.proven and not verdict.doubts:
         about.append(" It might really never fit: the search hit its limit.")
     about += _queue(verdict)
     left_out = " ".join(NOT_EXAMINED[code] for code in report.not_examined)

@@ -176,7 +176,7 @@ def _of_taints(pool: Pool) -> list[Notice]:
     """A word on each platform whose nodes all carry taints that it does not tolerate."""
     nodes = selectors.pool_nodes(pool)
     platforms = list(pool.platforms.all())
-    if (len(platforms) < 2 and nodes.filter(taints=[]).exists()) or not nodes.exists():
+    if (not platforms and nodes.filter(taints=[]).exists()) or not nodes.exists():
         return []
     rows = list(nodes.values_list("labels", "taints"))
     notices = []

@@ -12,5 +12,6 @@ def admitted(verdict: Verdict, quota: QuotaVerdict) -> Verdict:
         return replace(verdict, quota=quota)
     answer = Answer.NEVER if quota.is_lasting else verdict.answer
     answer = Answer.NOT_NOW if answer is Answer.NOW else answer
-    proven = quota.is_lasting or verdict.answer is Answer.NOW or verdict.proven
+    has_place = verdict.answer is Answer.NOW and not verdict.doubts
+    proven = quota.is_lasting or has_place or verdict.proven
     return replace(verdict, quota=quota, answer=answer, proven=proven, places={}, order=())

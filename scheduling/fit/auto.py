@@ -45,7 +45,7 @@ def decide(snapshot: Snapshot, gang: GangDemand) -> tuple[AutoDecision, ...]:
     gang = gang.at_last_stage()
     if not snapshot.is_complete:
         gang = gang.counted_apart()
-    empty = Board(snapshot.emptied())
+    empty = Board(snapshot.hopeful().emptied())
     alone = [_alone(empty, gang, node, member) for node, member in _undecided(gang)]
     required = _together(empty, gang, [decision.path for decision in alone if decision.required])
     return tuple(replace(decision, required=decision.path in required) for decision in alone)

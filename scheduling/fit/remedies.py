@@ -20,7 +20,8 @@ from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import FitNode, Snapshot
 from scheduling.fit.usable import TaintedNodes, by_taint
 from scheduling.fit.verdict import Answer, judge
-from scheduling.topology.levels import HOSTNAME_LABEL
+from scheduling.nodes.taints import passes_by_condition
+from scheduling.topology.levels import HOSTNAME_LABEL, is_clique
 
 MOST_NAMED = 3
 NEW = "(one more)"
@@ -57,7 +58,8 @@ class Remedy:
         """A node of the kind as the remedy makes it."""
         match self.kind:
             case RemedyKind.OPEN:
-                return replace(node, closed="")
+                taints = (t for t in node.taints if not passes_by_condition(t.get("key", "")))
+                return replace(node, closed="", taints=tuple(taints))
             case RemedyKind.TOLERATE:
                 return replace(node, taints=())
             case RemedyKind.LABEL:
@@ -107,7 +109,8 @@ def _all(base: Snapshot, gang: GangDemand, groups: Sequence[Sequence[RemedyTrial
 def _fits(snapshot: Snapshot, gang: GangDemand) -> bool:
     if possible(Board(snapshot), gang) is Possible.NO and not gang.is_pinnable:
         return False
-    return judge(snapshot, gang).answer is Answer.NOW
+    verdict = judge(snapshot, gang)
+    return verdict.answer is Answer.NOW and not verdict.doubts
 
 
 def _changed(base: Snapshot, changes: Sequence[RemedyTrial]) -> Snapshot:
@@ -128,13 +131,13 @@ def _changes(snapshot: Snapshot, gang: GangDemand) -> Iterator[list[RemedyTrial]
     closed = _of(snapshot, kinds, lambda node, _kind: bool(node.closed))
     if closed:
         yield [_change(RemedyKind.OPEN, closed)]
-    tainted = _of(snapshot, kinds, lambda node, kind: bool(node.taints and kind.untolerated(node)))
+    tainted = _of(snapshot, kinds, _is_tainted)
     if tainted:
         yield [_change(RemedyKind.TOLERATE, tainted, taints=_taints(tainted, kinds))]
     cuts = [cut for node in gang.tree.root.walk() if (cut := gang.cut_of(node)) is not None]
     if cuts:
         lacking = [at for at, place in enumerate(snapshot.places) if None in place[: max(cuts) + 1]]
-        names = {snapshot.nodes[at].name for at in lacking}
+        names = {snapshot.nodes[at].name for at in lacking if not _lacks_clique(snapshot, at)}
         unlabelled = _of(snapshot, kinds, lambda node, _kind: node.name in names)
         if unlabelled:
             yield [
@@ -156,6 +159,11 @@ def _of(snapshot: Snapshot, kinds: set[Demand], is_kind: Callable[[FitNode, Dema
             for kind in kinds
         )
     ]
+
+
+def _is_tainted(node: FitNode, kind: Demand) -> bool:
+    """Whether taints alone keep the task off; a node is opened together with the taints of its condition."""
+    return bool(node.taints) and not node.closed and bool(kind.untolerated(node))
 
 
 def _taints(nodes: Sequence[FitNode], kinds: set[Demand]) -> tuple[TaintedNodes, ...]:
@@ -188,8 +196,14 @@ def _change(
     return remedy, frozenset(names)
 
 
+def _lacks_clique(snapshot: Snapshot, at: int) -> bool:
+    """Whether a node lacks the label of a clique, which NVIDIA's software writes: a label makes no NVLink."""
+    labels = snapshot.nodes[at].labels
+    return any(is_clique(level) and level.label not in labels for level in snapshot.levels)
+
+
 def _agrees(node: FitNode, labels: Mapping[str, str]) -> bool:
-    return all(node.labels.get(label, value) == value for label, value in labels.items())
+    return all(value in (NEW, node.labels.get(label, value)) for label, value in labels.items())
 
 
 def _labels(snapshot: Snapshot, cut: int) -> Iterator[Mapping[str, str]]:

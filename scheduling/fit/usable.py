@@ -12,7 +12,7 @@ from datetime import datetime
 
 from scheduling.fit.snapshot import FitNode, Snapshot
 from scheduling.kubernetes_syntax import selects
-from scheduling.nodes.taints import Taint, Toleration, barring, taint_name
+from scheduling.nodes.taints import Taint, Toleration, barring, passes_by_condition, taint_name
 
 TAINTED = "tainted"
 
@@ -29,21 +29,31 @@ class PodKind:
 class TaintedNodes:
     """How many nodes carry a taint, as ``key:effect``.
 
-    ``since`` is when the last of them got it, if it may pass; None where it is lasting, or not known of all.
+    ``may_pass``: on all of them. ``since`` is then when the last of them got it, None if not known of all.
     """
 
     taint: str
     nodes: int
+    may_pass: bool
     since: datetime | None
 
 
 def by_taint(tainted: Iterable[tuple[FitNode, Taint]]) -> tuple[TaintedNodes, ...]:
     """The nodes by their taints, most nodes first."""
     times: dict[str, list[datetime | None]] = defaultdict(list)
+    lasting = set()
     for node, taint in tainted:
-        times[taint_name(taint)].append(node.passing.get(taint.get("key", "")))
+        name, key = taint_name(taint), taint.get("key", "")
+        times[name].append(node.passing.get(key))
+        if key not in node.passing and not passes_by_condition(key):
+            lasting.add(name)
     entries = [
-        TaintedNodes(taint, len(since), None if None in since else max(filter(None, since)))
+        TaintedNodes(
+            taint,
+            len(since),
+            taint not in lasting,
+            None if None in since else max(filter(None, since)),
+        )
         for taint, since in times.items()
     ]
     return tuple(sorted(entries, key=lambda entry: (-entry.nodes, entry.taint)))

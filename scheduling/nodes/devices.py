@@ -32,6 +32,9 @@ MANY_KINDS = "its driver publishes too many kinds of devices"
 
 NOT_GIVEN = "the pool's scheduler is not known to give devices of DRA drivers by number"
 SHUNNED = "the pool's scheduler gives no GPUs by number on nodes whose GPUs a DRA driver offers, too"
+NOT_SERVED = "not served"
+"""The problem of a cluster that knows no classes: none of its devices has the name of a resource."""
+
 CLAIMS_UNKNOWN = "resource claims of other pods may use its devices"
 
 _SLICE_FIELDS: Mapping[str, str] = {
@@ -67,6 +70,9 @@ _ATTRIBUTE = re.compile(
     r"device\.attributes\[\s*" + _QUOTED.format("domain") + r"\s*\]\.(?P<name>\w+)\s*==\s*"
     + _QUOTED.format("value")
 )  # fmt: skip
+
+_CHOICE = re.compile(r"\|\||\?")
+"""What makes an expression more than terms that all have to hold."""
 
 DeviceKind = tuple[tuple[tuple[str, str], ...], int]
 """The attributes that devices share, by ``domain/name``, and how many devices they are."""
@@ -241,12 +247,15 @@ def devices_of(
     for piece in present:
         if piece.node and piece.kinds:
             drivers[piece.driver] += sum(count for _, count in piece.kinds)
+    partial = {piece.driver for piece in slices if not _is_whole(piece, present, pools)}
     counted, doubts = {}, {}
     for resource, entry in class_of_each(classes).items():
         count, doubt = 0, ""
         for piece in present:
-            number, own = _matching(piece, entry, is_whole=pools[piece.pool_key][1] >= piece.pool_slices)
+            number, own = _matching(piece, entry)
             count, doubt = count + number, doubt or own
+        if any(_selects(entry, driver, {}) is not False for driver in partial):
+            doubt = doubt or INCOMPLETE
         if doubt:
             doubts[resource] = doubt
         elif count:
@@ -254,7 +263,17 @@ def devices_of(
     return NodeDevices(counted, doubts, dict(drivers))
 
 
-def _matching(piece: SliceDevices, entry: DeviceClass, *, is_whole: bool) -> tuple[int, str]:
+def _is_whole(
+    piece: SliceDevices,
+    present: Sequence[SliceDevices],
+    pools: Mapping[tuple[str, str], tuple[int, int]],
+) -> bool:
+    """Whether all of the slice's pool is known: in its newest generation, which may have come in part."""
+    newest = [other for other in present if other.pool_key == piece.pool_key]
+    return bool(newest) and all(pools[other.pool_key][1] >= other.pool_slices for other in newest)
+
+
+def _matching(piece: SliceDevices, entry: DeviceClass) -> tuple[int, str]:
     """How many devices of a slice the class selects, or why that is not known."""
     count, doubt = 0, ""
     for attributes, number in piece.kinds:
@@ -267,13 +286,16 @@ def _matching(piece: SliceDevices, entry: DeviceClass, *, is_whole: bool) -> tup
         return 0, ""
     if piece.doubt or not piece.node:
         return 0, piece.doubt or SHARED
-    return (0, doubt) if doubt else (count, "") if is_whole else (0, INCOMPLETE)
+    return (0, doubt) if doubt else (count, "")
 
 
 def _selects(entry: DeviceClass, driver: str, attributes: Mapping[str, str]) -> bool | None:
     """Whether the class selects such devices; None where that is not known."""
     answer: bool | None = True
     for selector in entry.selectors:
+        if _CHOICE.search(selector):
+            answer = None
+            continue
         for term in selector.split("&&"):
             match _holds(term.strip(), driver, attributes):
                 case False:

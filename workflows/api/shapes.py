@@ -66,6 +66,7 @@ class OccupantShape(Shape):
 class TaintedNodesShape(Shape):
     taint: str = about("As key:effect.")
     nodes: int
+    may_pass: bool
     since: str | None = about(TIME)
 
 

@@ -107,7 +107,8 @@ class WaitExplanation:
             return "Nothing to do: a scheduler answers within seconds."
         if self.report and self.report.verdict and self.why in _OF_ROOM:
             if not self.report.lacks_place and self.report.verdict.obstacle is None:
-                return HELP_CONTRADICTED
+                own = self.evidence.get("help") or HELP[self.why]
+                return own if self.report.is_uncertain else HELP_CONTRADICTED
             return help_of(self.report.verdict, self.report.remedies) or HELP[self.why]
         return self.evidence.get("help") or HELP[self.why]
 
@@ -253,7 +254,7 @@ def _verdict_sentence(
 ) -> str:
     """The verdict beside the scheduler's reason, which it does not contradict: the scheduler decides."""
     fits = not report.lacks_place
-    if report.in_vain:
+    if report.in_vain or report.is_uncertain:
         return report.sentence
     if fits and report.verdict and report.verdict.order:
         order = set_order.sentence(report.verdict.order)

@@ -20,6 +20,7 @@ from cluster.interface import ClusterApi, Obj
 from cluster.kinds import Kind
 from cluster.storable import storable_text
 from cluster.watch import Changed, Deleted, Disconnected, Reconnected, Synced, Watch, backoff
+from scheduling.nodes.devices import NOT_SERVED
 from workflows import metrics
 from workflows.observer.inbox import Completeness, Inbox, Observation, key_of
 from workflows.values.observation import (
@@ -271,7 +272,8 @@ class Follower:
         """
         objects = self._source.completeness
         if objects == "slices" or (objects and isinstance(error, RequestForbidden | NotServed)):
-            self._inbox.incomplete(objects, str(error))
+            is_absent = objects == "classes" and isinstance(error, NotServed)
+            self._inbox.incomplete(objects, NOT_SERVED if is_absent else str(error))
 
     def _restarts(self, reason: str) -> None:
         source = self._source

@@ -217,7 +217,15 @@ def _digest(snapshot: Snapshot) -> str:
     for node in snapshot.nodes:
         digest.update(
             repr(
-                (node.name, node.free, node.closed, node.taints, {*node.passing}, sorted(node.labels.items()))
+                (
+                    node.name,
+                    node.free,
+                    node.uncounted,
+                    node.closed,
+                    node.taints,
+                    sorted(node.passing),
+                    sorted(node.labels.items()),
+                )
             ).encode()
         )
     return digest.hexdigest()[:24]

@@ -48,7 +48,7 @@ def test_the_verdict_names_the_taint_its_age_and_its_nodes(api, pool):
     verdict = fit(api)
     at = timezone.now() - timedelta(minutes=4)
     (tainted,) = verdict["sets"][0]["nearest"][0]["tainted"]
-    assert (tainted["taint"], tainted["nodes"]) == (f"{AGENT}:NoSchedule", 2)
+    assert (tainted["taint"], tainted["nodes"], tainted["may_pass"]) == (f"{AGENT}:NoSchedule", 2, True)
     words = f"taints that it does not tolerate: {AGENT}:NoSchedule (2 nodes, since {at:%Y-%m-%d %H}"
     assert words in verdict["sentence"]
 

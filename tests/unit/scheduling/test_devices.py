@@ -83,6 +83,8 @@ def test_whole_devices_of_one_node_are_counted(case):
 
 DOUBTFUL = {
     "part of a pool": ([spec(gpu(), slices=2)], INCOMPLETE),
+    "part of a pool without devices": ([spec(slices=2)], INCOMPLETE),
+    "part of a pool with devices of another kind": ([spec(gpu(kind="mig"), slices=2)], INCOMPLETE),
     "partitions": ([spec(gpu(consumesCounters=[{"counterSet": "c"}]))], DIVIDED),
     "counters": ([spec(gpu(), sharedCounters=[{"name": "c"}])], DIVIDED),
     "a selector of nodes": ([spec(gpu(), nodeName=None, nodeSelector={"nodeSelectorTerms": []})], SHARED),
@@ -117,6 +119,8 @@ EXPRESSIONS = {
     "device.driver=='gpu.nvidia.com'": 2,
     'device.driver == "other.example.com" && device.capacity["x"].memory > quantity("1Gi")': 0,
     'device.driver == "gpu.nvidia.com" || true': None,
+    'device.driver == "x" && device.driver == "y" || device.driver == "gpu.nvidia.com"': None,
+    'device.driver == "x" && true ? false : true': None,
     'device.attributes["gpu.nvidia.com"].index == 1': None,
     'device.attributes["gpu.nvidia.com"].productName == "H100"': None,  # that they do not have: CEL fails
     '!(device.driver == "gpu.nvidia.com")': None,
@@ -184,3 +188,9 @@ def test_what_is_not_known_of_gpus_depends_on_the_scheduler(case):
     rule, devices, gpus, want = RULES[case]
     assert rule.doubt(devices, GPU, offered=gpus) == want
     assert CLAIMS_UNKNOWN not in want
+
+
+def test_a_pool_whose_new_generation_has_not_come_whole_is_a_doubt():
+    newer = {("gpu.nvidia.com", "n"): (2, 1)}
+    devices = devices_of([read_slice(spec(gpu()))], pools=newer, classes=[read_class(device_class(BY_TYPE))])
+    assert (devices.counted, devices.doubts) == ({}, {GPU: INCOMPLETE})

@@ -43,7 +43,7 @@ from pools.values.freshness import NEVER_OBSERVED, OBSERVED_AT, Freshness
 from scheduling.fit import snapshot as fit
 from scheduling.kubernetes_syntax import GPU
 from scheduling.nodes.channels import settled_until
-from scheduling.nodes.devices import NO_DEVICES, NOT_GIVEN, DeviceRule, NodeDevices
+from scheduling.nodes.devices import NO_DEVICES, NOT_GIVEN, NOT_SERVED, DeviceRule, NodeDevices
 from scheduling.nodes.taints import BARRING, Taint, passes
 from scheduling.topology.coverage import LabelCoverage, count
 from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domain_of
@@ -445,7 +445,8 @@ def _read(
                    {OBSERVED_AT}, clock_timestamp(),
                    CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END,
                    cluster.others_synced_at IS NOT NULL,
-                   CASE WHEN cluster.slices_synced_at IS NULL AND cluster.slices_problem <> ''
+                   CASE WHEN cluster.classes_problem = '{NOT_SERVED}' THEN ''
+                        WHEN cluster.slices_synced_at IS NULL AND cluster.slices_problem <> ''
                         THEN cluster.slices_problem
                         WHEN cluster.classes_synced_at IS NULL THEN cluster.classes_problem ELSE '' END,
                    node.offers_channel, node.channel_since, node.taints_since::text, node.name,

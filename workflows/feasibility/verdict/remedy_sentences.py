@@ -47,6 +47,8 @@ def _action(remedy: Remedy) -> str:
     match remedy.kind:
         case RemedyKind.OPEN:
             return f"opens {nodes}: uncordons them or looks after them"
+        case RemedyKind.TOLERATE if all(tainted.may_pass for tainted in remedy.taints):
+            return f"looks at {nodes} if what set the taints does not remove them"
         case RemedyKind.TOLERATE:
             return f"removes the taints of {nodes}, or lets the pool tolerate them"
         case RemedyKind.LABEL:
@@ -60,9 +62,8 @@ def _taints(remedy: Remedy) -> str:
 def _taint(tainted: TaintedNodes) -> str:
     """The taint with its nodes, and since when it stands if it may pass."""
     count = count_of(tainted.nodes, "node")
-    if tainted.since is None:
-        return f"{tainted.taint} ({count})"
-    return f"{tainted.taint} ({count}, since {tainted.since:%Y-%m-%d %H:%M} UTC, may pass)"
+    since = f", since {tainted.since:%Y-%m-%d %H:%M} UTC" if tainted.since else ""
+    return f"{tainted.taint} ({count}{since}{', may pass' if tainted.may_pass else ''})"
 
 
 def _names(remedy: Remedy) -> str:

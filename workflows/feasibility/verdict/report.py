@@ -107,6 +107,11 @@ class FeasibilityReport:
         return self.verdict is not None and self.verdict.proven and not self.freshness.is_old
 
     @property
+    def is_uncertain(self) -> bool:
+        """Whether the nodes have a place only as far as is known: something is not counted or not offered."""
+        return self.verdict is not None and bool(self.verdict.doubts or self.verdict.uncounted)
+
+    @property
     def lacks_place(self) -> bool:
         """Whether the nodes have no place for it, whatever its queues say."""
         return self.verdict is not None and not self.verdict.has_place
@@ -307,7 +312,7 @@ def fits_now(group: GroupValues, *, cluster: str, now: datetime) -> bool:
         now=now,
         submitted_to=None,
     )
-    return verdict.answer is Answer.NOW
+    return verdict.answer is Answer.NOW and not verdict.doubts and not observed.freshness.is_old
 
 
 def demands_of(groups: Sequence[GroupValues], *, capabilities: Capabilities) -> Iterator[GangDemand]:

@@ -10,6 +10,8 @@ from tests.unit.scheduling.build import gang
 from tests.unit.scheduling.fit.worlds import draw, gang_demand
 
 TAINT = ({"key": "k", "effect": "NoSchedule"},)
+CORDON = ({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},)
+"""As Kubernetes puts it on a cordoned node."""
 
 
 def world(picture, *, closed="", tainted=""):
@@ -17,7 +19,8 @@ def world(picture, *, closed="", tainted=""):
         lambda node: replace(
             node,
             closed="cordoned" if node.name in closed.split() else "",
-            taints=TAINT if node.name in tainted.split() else (),
+            taints=(TAINT if node.name in tainted.split() else ())
+            + (CORDON if node.name in closed.split() else ()),
         )
     )
 
@@ -46,6 +49,7 @@ CASES = {
         [(TOLERATE, 1, False, False)],
     ),
     "a node without its label is free": ("a/r: n1\na/-: n2", {}, TWO, [(LABEL, 1, False, False)]),
+    "nodes that have the zone alone": ("a/-: n1 n2", {}, TWO, [(LABEL, 2, False, False)]),
     "a node without its label is full, and so is all": ("a/r: n1x n2x\na/-: n3x", {}, TWO, []),
     "either of two": (
         "a/r: n1 n2 n3",
@@ -75,11 +79,8 @@ def test_named_are_nodes_with_which_the_gang_fits_and_no_others(phrase):
     assert judge(snapshot, demand).answer is not Answer.NOW
     found = remedies(snapshot, demand)
     assert [(r.kind, r.nodes, r.after_work, r.together) for r in found] == want
-    if not want and change == {}:
-        return
-    names = {name for remedy in found for name in remedy.names}
     base = without_work(snapshot) if found and found[0].after_work else snapshot
-    if found and found[0].together:
-        kinds = {name: remedy for remedy in found for name in remedy.names}
-        opened = base.edited(lambda node: kinds[node.name].applied(node) if node.name in names else node)
-        assert judge(opened, demand).answer is Answer.NOW
+    for chosen in [found] if found and found[0].together else [(remedy,) for remedy in found]:
+        kinds = {name: remedy for remedy in chosen for name in remedy.names}
+        changed = base.edited(lambda node, of=kinds: of[node.name].applied(node) if node.name in of else node)
+        assert judge(changed, demand).answer is Answer.NOW
