@@ -21,7 +21,7 @@ from scheduling.fit.snapshot import FitNode, Snapshot
 from scheduling.fit.usable import TaintedNodes, by_taint
 from scheduling.fit.verdict import Answer, judge
 from scheduling.nodes.taints import passes_by_condition
-from scheduling.topology.levels import HOSTNAME_LABEL, is_clique
+from scheduling.topology.levels import HOSTNAME_LABEL
 
 MOST_NAMED = 3
 NEW = "(one more)"
@@ -137,7 +137,7 @@ def _changes(snapshot: Snapshot, gang: GangDemand) -> Iterator[list[RemedyTrial]
     cuts = [cut for node in gang.tree.root.walk() if (cut := gang.cut_of(node)) is not None]
     if cuts:
         lacking = [at for at, place in enumerate(snapshot.places) if None in place[: max(cuts) + 1]]
-        names = {snapshot.nodes[at].name for at in lacking if not _lacks_clique(snapshot, at)}
+        names = {snapshot.nodes[at].name for at in lacking}
         unlabelled = _of(snapshot, kinds, lambda node, _kind: node.name in names)
         if unlabelled:
             yield [
@@ -194,12 +194,6 @@ def _change(
         together=False,
     )
     return remedy, frozenset(names)
-
-
-def _lacks_clique(snapshot: Snapshot, at: int) -> bool:
-    """Whether a node lacks the label of a clique, which NVIDIA's software writes: a label makes no NVLink."""
-    labels = snapshot.nodes[at].labels
-    return any(is_clique(level) and level.label not in labels for level in snapshot.levels)
 
 
 def _agrees(node: FitNode, labels: Mapping[str, str]) -> bool:

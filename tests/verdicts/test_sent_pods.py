@@ -17,7 +17,7 @@ import pytest
 from localcluster import nodes
 from scheduling.fit.verdict import Answer
 from tests.verdicts.schedulers import PODS, NativeScheduler
-from tests.verdicts.test_verdicts import SEED, stand_up
+from tests.verdicts.standing import SEED, stand_up
 from tests.verdicts.worlds import GPUS, LEVELS, MINE, Machine, World, group_of, rendered
 from workflows.values.placement import FrozenTemplate
 

@@ -1,7 +1,8 @@
 """Rows as the shapes that OSMO's client reads."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -137,7 +138,7 @@ def detailed_texts(selection: GroupRange, *, base: str) -> Iterator[str]:
     reply = detailed(workflow, explanation=explanation, more_entries=selection.has_more, base=base, now=now)
     begin, end = _opened(reply, "groups")
     yield begin
-    between, freshness = "", freshness_of(workflow.backend.cluster_id)
+    between, freshness = "", cache(partial(freshness_of, workflow.backend.cluster_id))
     for groups in selection.batches():
         for text in _group_texts(selection, groups, freshness, base=base):
             yield between + text
@@ -147,7 +148,7 @@ def detailed_texts(selection: GroupRange, *, base: str) -> Iterator[str]:
 
 
 def _group_texts(
-    selection: GroupRange, groups: Sequence[ReadGroup], freshness: Freshness, *, base: str
+    selection: GroupRange, groups: Sequence[ReadGroup], freshness: Callable[[], Freshness], *, base: str
 ) -> Iterator[str]:
     """The JSON of a batch of groups, with a comma between two."""
     now = timezone.now()
@@ -187,7 +188,7 @@ def _opened(shape: Shape, field: str) -> tuple[str, str]:
 
 
 def _group(
-    group: ReadGroup, domain: ObservedObject | None, freshness: Freshness, *, now: datetime
+    group: ReadGroup, domain: ObservedObject | None, freshness: Callable[[], Freshness], *, now: datetime
 ) -> shapes.GroupShape:
     """A group without its tasks."""
     return shapes.GroupShape(
@@ -210,9 +211,7 @@ def _group(
         patience=_patience(group),
         order=group.set_order,
         got=_placement(group.placement_result),
-        conditions=group.conditions
-        if group.status in TERMINAL
-        else aged.rows(freshness, group.conditions, types=OBSERVED),
+        conditions=_conditions(group, freshness),
         compute_domain=_compute_domain(group, domain),
         recovery=RecoveryShape.model_validate(document_of(group.recovery)),
         avoided_nodes=group.avoided_nodes,
@@ -221,6 +220,13 @@ def _group(
         released_at=group.released_at,
         tasks=[],
     )
+
+
+def _conditions(group: ReadGroup, freshness: Callable[[], Freshness]) -> list[dict[str, Any]]:
+    """Its conditions; Unknown where they tell how a group that has not ended stands by old observations."""
+    if group.status in TERMINAL or not any(row["type"] in OBSERVED for row in group.conditions):
+        return list(group.conditions)
+    return aged.rows(freshness(), group.conditions, types=OBSERVED)
 
 
 def explained_texts(selection: WaitRange, *, user: Caller) -> Iterator[str]:

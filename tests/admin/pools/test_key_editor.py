@@ -43,7 +43,7 @@ def lay(cluster, *, zones=2, racks=2, nodes=4, **more):
 @pytest.fixture
 def nodes(pool):
     cluster = Cluster.objects.get()
-    Cluster.objects.update(nodes_synced_at=timezone.now())
+    Cluster.objects.update(nodes_synced_at=timezone.now(), heartbeat_at=timezone.now())
     lay(cluster)
     return cluster
 

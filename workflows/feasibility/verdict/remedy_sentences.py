@@ -6,6 +6,7 @@ from scheduling.fit.remedies import NEW, Remedy, RemedyKind
 from scheduling.fit.usable import TaintedNodes
 from scheduling.fit.verdict import Answer, Verdict
 from scheduling.sentences import agree, count_of, plain_listing
+from scheduling.topology.levels import CLIQUE_LABELS
 
 MOST_TAINTS = 3
 HELP_NEVER = "Waiting does not help: ask for less, put fewer tasks in one domain, or use another pool."
@@ -52,7 +53,9 @@ def _action(remedy: Remedy) -> str:
         case RemedyKind.TOLERATE:
             return f"removes the taints of {nodes}, or lets the pool tolerate them"
         case RemedyKind.LABEL:
-            return f"labels {nodes}"
+            clique = next((label for label in remedy.labels if label in CLIQUE_LABELS), "")
+            source = f", of which NVIDIA's software writes {clique}" if clique else ""
+            return f"sees to the labels of {nodes}{source}"
 
 
 def _taints(remedy: Remedy) -> str:
