@@ -7,7 +7,7 @@ leaves out the name of a workflow that the caller may not list.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pages.map.layout import BoxKind, Picture, detail, lay_out
 from pages.map.selection import MapWorkflow
@@ -17,7 +17,7 @@ from pools.models import Pool
 from pools.pod_templates.applied import node_selection, pod_kinds
 from pools.selectors import Caller, pool_levels
 from scheduling.fit.snapshot import OTHERS, FitNode, Snapshot
-from scheduling.fit.usable import TAINTED, as_usable, refusal
+from scheduling.fit.usable import TAINTED, refusal
 from scheduling.natural_order import natural
 from scheduling.nodes.taints import taint_name
 from scheduling.sentences import plain_listing
@@ -25,7 +25,12 @@ from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domai
 from web.access.rights import grants_of
 from web.policy import Action
 from workflows import selectors
-from workflows.feasibility.placement.fragmentation import PoolFragments, fragments_of, observed_pool_nodes
+from workflows.feasibility.placement.fragmentation import (
+    PoolFragments,
+    fragments_of,
+    observed_pool_nodes,
+    usable_of,
+)
 from workflows.feasibility.verdict.sentences import ANOTHER_WORKFLOW
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 from workflows.models import Task, Workflow
@@ -73,7 +78,7 @@ def map_content(
     observed = observed_pool_nodes(pool)
     levels = drawn_levels(pool_levels(pool))
     places = _Places.of(observed.snapshot, levels)
-    usable = replace(observed, snapshot=as_usable(observed.snapshot, pod_kinds(pool)))
+    usable = usable_of(observed, pool)
     chosen = None
     if workflow:
         ground = Ground(

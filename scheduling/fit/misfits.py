@@ -14,6 +14,7 @@ from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.order import regions
 from scheduling.fit.snapshot import RESOURCES, FitNode
+from scheduling.nodes.taints import taint_name
 from scheduling.topology.levels import NO_CLIQUE
 
 
@@ -111,11 +112,7 @@ def _nowhere(nodes: Sequence[FitNode], kind: Demand, tasks: tuple[str, ...], *, 
             tasks=tasks,
             of=of,
         )
-    taints: dict[str, int] = {}
-    for node in allowed:
-        for taint in kind.untolerated(node):
-            key = f"{taint.get('key')}:{taint.get('effect')}"
-            taints[key] = taints.get(key, 0) + 1
+    taints = Counter(taint_name(taint) for node in allowed for taint in kind.untolerated(node))
     return Tainted(nodes=len(allowed), taints=taints, tasks=tasks, of=of)
 
 

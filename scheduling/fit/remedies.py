@@ -42,8 +42,8 @@ class Remedy:
     """Nodes that the gang may not use, with which it would fit: how many, and the first by name.
 
     ``labels`` are those that it would fit with, of RemedyKind.LABEL; ``taints`` those that keep it off, of
-    RemedyKind.TOLERATE. ``after_work``: only once running work
-    has ended. ``together``: only with the other remedies.
+    RemedyKind.TOLERATE. ``after_work``: only once running work has ended. ``together``: only with the other
+    remedies.
     """
 
     kind: RemedyKind

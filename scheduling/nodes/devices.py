@@ -247,7 +247,14 @@ def devices_of(
     for piece in present:
         if piece.node and piece.kinds:
             drivers[piece.driver] += sum(count for _, count in piece.kinds)
-    partial = {piece.driver for piece in slices if not _is_whole(piece, present, pools)}
+    sizes: dict[tuple[str, str], int] = {}
+    for piece in present:
+        sizes[piece.pool_key] = max(piece.pool_slices, sizes.get(piece.pool_key, 0))
+    partial = {
+        piece.driver
+        for piece in slices
+        if piece.pool_key not in sizes or pools[piece.pool_key][1] < sizes[piece.pool_key]
+    }  # of these pools the newest generation has not come whole, or not at all
     counted, doubts = {}, {}
     for resource, entry in class_of_each(classes).items():
         count, doubt = 0, ""
@@ -261,16 +268,6 @@ def devices_of(
         elif count:
             counted[resource] = count
     return NodeDevices(counted, doubts, dict(drivers))
-
-
-def _is_whole(
-    piece: SliceDevices,
-    present: Sequence[SliceDevices],
-    pools: Mapping[tuple[str, str], tuple[int, int]],
-) -> bool:
-    """Whether all of the slice's pool is known: in its newest generation, which may have come in part."""
-    newest = [other for other in present if other.pool_key == piece.pool_key]
-    return bool(newest) and all(pools[other.pool_key][1] >= other.pool_slices for other in newest)
 
 
 def _matching(piece: SliceDevices, entry: DeviceClass) -> tuple[int, str]:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 
 from pools.selectors import Caller
 from scheduling.fit.remedies import RemedyKind
@@ -228,7 +228,8 @@ def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) 
 def _written_at(group: TaskGroup) -> datetime | None:
     """When the objects that carry the scheduler's words last changed. One query."""
     rows = at_home(ObservedObject.objects.filter(group_uuid=group.pk))
-    return max((row.seen_at for row in rows), default=None)
+    at: datetime | None = rows.aggregate(at=Max("seen_at"))["at"]
+    return at
 
 
 def _kind_of_room(report: FeasibilityReport) -> Why:

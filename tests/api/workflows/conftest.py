@@ -1,5 +1,6 @@
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
 from rest_framework.test import APIClient
 
 
@@ -21,3 +22,13 @@ def as_user():
         return client
 
     return log_in
+
+
+@pytest.fixture
+def browser(ann):
+    """A browser of Ann's, who may do everything."""
+    ann.is_superuser = ann.is_staff = True
+    ann.save()
+    client = Client()
+    client.force_login(ann)
+    return client

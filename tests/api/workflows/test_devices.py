@@ -1,7 +1,6 @@
 """GPUs that nodes offer only by ResourceSlices: counted where the scheduler gives them, else not proven."""
 
 import pytest
-from django.test import Client
 
 from pools.models import Cluster, Node
 from scheduling.kubernetes_syntax import GPU
@@ -104,15 +103,6 @@ def test_without_a_class_that_names_gpus_it_is_never(api, pool):
     verdict, proven, sentence = fit(api)
     assert (verdict, proven) == ("never", True)
     assert "Devices of gpu.nvidia.com (2 nodes) are there, and no DeviceClass gives them to tasks" in sentence
-
-
-@pytest.fixture
-def browser(ann):
-    ann.is_superuser = ann.is_staff = True
-    ann.save()
-    client = Client()
-    client.force_login(ann)
-    return client
 
 
 NOTES = {

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from pages.drawn import drawn_explanations
@@ -45,15 +44,6 @@ def pool():
         TaskFactory(group=group, name=f"t{at}", placement__gpu=8)
     Workflow.objects.update(name="wide")
     return pool
-
-
-@pytest.fixture
-def browser(ann):
-    ann.is_superuser = ann.is_staff = True
-    ann.save()
-    client = Client()
-    client.force_login(ann)
-    return client
 
 
 def heard(ago, **other):

@@ -65,5 +65,9 @@ def observed_pool_nodes(pool: Pool) -> ObservedNodes:
 
 def usable_pool_nodes(pool: Pool) -> ObservedNodes:
     """The same, closed where taints keep all pods of the pool off."""
-    observed = observed_pool_nodes(pool)
+    return usable_of(observed_pool_nodes(pool), pool)
+
+
+def usable_of(observed: ObservedNodes, pool: Pool) -> ObservedNodes:
+    """A pool's nodes that were read already, closed in the same way."""
     return replace(observed, snapshot=as_usable(observed.snapshot, pod_kinds(pool)))
