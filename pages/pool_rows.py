@@ -101,7 +101,10 @@ _MINUTES_OLD = f"""
     CASE WHEN {IS_OLD}
          THEN (heartbeat_at, floor(extract(epoch FROM clock_timestamp() - heartbeat_at) / 60)) END
 """
-_LISTED = ("nodes_synced_at IS NULL", "heartbeat_at IS NULL", _MINUTES_OLD, "others_synced_at IS NULL")
+_LISTED = (
+    *("nodes_synced_at IS NULL", "heartbeat_at IS NULL", _MINUTES_OLD, "others_synced_at IS NULL"),
+    *("slices_synced_at IS NULL", "slices_problem", "classes_synced_at IS NULL", "classes_problem"),
+)
 
 MAP_SOURCES = (
     *_NODES_IN_USE,

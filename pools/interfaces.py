@@ -5,13 +5,13 @@ Without one (a management command before the apps are ready, a test of pools alo
 ``NoUsage`` says.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from scheduling.fit.usable import PodKind
+from pools.models import Pool
 from scheduling.topology.levels import DomainPath, Levels
 
 
@@ -55,10 +55,15 @@ class Room:
     free_nodes: int = 0
     gpus: int = 0
     free_gpus: int = 0
+    uncounted_nodes: int = 0
+    """How many nodes offer GPUs that are not counted."""
 
     def __add__(self, other: "Room") -> "Room":
         return Room(
-            self.free_nodes + other.free_nodes, self.gpus + other.gpus, self.free_gpus + other.free_gpus
+            self.free_nodes + other.free_nodes,
+            self.gpus + other.gpus,
+            self.free_gpus + other.free_gpus,
+            self.uncounted_nodes + other.uncounted_nodes,
         )
 
 
@@ -85,15 +90,8 @@ class PoolUsage(Protocol):
     def compute_domains(self, pool_name: str, *, most: int) -> ComputeDomains:
         """ComputeDomains of the pool's groups in a cluster; at most ``most`` of them are described."""
 
-    def room(
-        self,
-        cluster_uid: str,
-        *,
-        selector: Mapping[str, str],
-        kinds: Sequence[PodKind],
-        labels: Sequence[str],
-    ) -> Mapping[DomainPath, Room]:
-        """The room for these pods on a cluster's nodes that the selector matches, by values of the labels."""
+    def room(self, pool: Pool) -> Mapping[DomainPath, Room]:
+        """The room on a pool's nodes by its keys' domains; the pool came with its keys and platforms."""
 
     def unreleased_groups(self, backend_id: int) -> int:
         """Task groups frozen to the backend that may still have objects in its cluster."""
@@ -132,15 +130,8 @@ class NoUsage:
         del pool_name, most
         return ComputeDomains()
 
-    def room(
-        self,
-        cluster_uid: str,
-        *,
-        selector: Mapping[str, str],
-        kinds: Sequence[PodKind],
-        labels: Sequence[str],
-    ) -> Mapping[DomainPath, Room]:
-        del cluster_uid, selector, kinds, labels
+    def room(self, pool: Pool) -> Mapping[DomainPath, Room]:
+        del pool
         return {}
 
     def unreleased_groups(self, backend_id: int) -> int:

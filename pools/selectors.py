@@ -33,10 +33,12 @@ from pools.models import (
     Pool,
     TopologyKey,
 )
-from pools.pod_templates.applied import node_selection, pod_kinds
+from pools.pod_templates.applied import node_selection
 from pools.values.freshness import NEVER_OBSERVED, OBSERVED_AT, Freshness
+from scheduling.backends.registry import traits_of
 from scheduling.errors import NotFound
 from scheduling.kubernetes_syntax import GPU
+from scheduling.nodes.devices import devices_problem
 from scheduling.topology.key_rows import NodeLabel
 from scheduling.topology.levels import DomainPath, Level, Levels
 from web.access.rights import grants_of
@@ -207,12 +209,25 @@ def freshness_of(uid: str | None) -> Freshness:
     return freshness_by_cluster([uid] if uid else []).get(uid or "", NEVER_OBSERVED)
 
 
+def devices_problem_of(cluster: Cluster) -> str:
+    """Why a cluster's slices or classes of devices are not known; empty if they are."""
+    return devices_problem(
+        *(cluster.slices_synced_at, cluster.slices_problem),
+        *(cluster.classes_synced_at, cluster.classes_problem),
+    )
+
+
 def gpus_of(pools: Sequence[Pool]) -> int:
-    """The GPUs of all nodes of these pools of one cluster, each node counted once. One query."""
+    """The GPUs of all nodes of these pools of one cluster, each node counted once. One query.
+
+    The pools have one kind of scheduler; devices count if it gives them by number.
+    """
     if not pools:
         return 0
     of_any = reduce(or_, (Q(labels__contains=node_selection(pool)) for pool in pools))
     nodes = Node.objects.filter(of_any, cluster_id=pools[0].backend.cluster_id).order_by()
+    if not traits_of(pools[0].backend.scheduler_type).gives_devices:
+        nodes = nodes.filter(Q(devices__counted__isnull=True) | ~Q(devices__counted__has_key=GPU))
     counted = nodes.annotate(gpu=KeyTextTransform(GPU, "allocatable")).filter(gpu__regex=r"^\d{1,6}$")
     return int(counted.aggregate(gpus=Sum(Cast("gpu", IntegerField())))["gpus"] or 0)
 
@@ -293,10 +308,7 @@ class DomainRoom:
 
 def room_of(pool: Pool) -> DomainRoom:
     """The amounts free in a pool. A fixed number of queries, and a read of its cluster's nodes."""
-    labels = [level.label for level in pool_levels(pool)]
-    by_place = usage().room(
-        pool.backend.cluster_id or "", selector=node_selection(pool), kinds=pod_kinds(pool), labels=labels
-    )
+    by_place = usage().room(pool)
     domains: dict[tuple[str, ...], Room] = defaultdict(Room)
     for place, room in by_place.items():
         path = tuple(takewhile(lambda value: value is not None, place))

@@ -15,6 +15,7 @@ from pools.documents.terms import terms_of
 from pools.models import Backend, Cluster, ForeignUsage, Installation, Node, Platform, Pool, TopologyKey
 from pools.selectors import pool_levels
 from scheduling import names
+from scheduling.nodes.devices import NOT_SERVED
 from scheduling.topology.levels import Level
 from tests.builders.terms import changed
 from workflows.models import Task, TaskGroup, Workflow
@@ -39,6 +40,7 @@ class ClusterFactory(DjangoModelFactory):
     uid = factory.Sequence("cluster-{}".format)
     nodes_synced_at = factory.LazyFunction(timezone.now)
     heartbeat_at = factory.LazyFunction(timezone.now)
+    classes_problem = NOT_SERVED
 
 
 STANDING = "2026-01-01T00:00:00+00:00"

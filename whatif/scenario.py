@@ -8,12 +8,15 @@ from typing import TypeVar
 from pools.models import Backend, Node, Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import Caller, backend_visible_to, pool_levels, pool_visible_to
+from scheduling.backends.registry import device_rule
 from scheduling.errors import Fault, Forbidden, NotFound, Path, in_order
 from scheduling.fit.edits import Edits, in_domain
 from scheduling.fit.snapshot import FitNode, Snapshot
+from scheduling.kubernetes_syntax import GPU
+from scheduling.nodes.devices import NO_DEVICES, NodeDevices
 from scheduling.topology.levels import HOSTNAME_LABEL, Levels, check_levels
 from web.policy import Action
-from workflows.feasibility.capacity.known_nodes import fit_node
+from workflows.feasibility.capacity.known_nodes import as_given, fit_node
 
 MOST_ADDED = 20_000
 _MOST_ALLOWED = 20
@@ -183,5 +186,8 @@ def _new(place: int, new: NewNodes, target: Target, faults: list[Fault]) -> list
         return []
     written = {**(row.allocatable if row else {}), **new.allocatable}
     taints = row.taints if row else []
+    devices = NodeDevices.from_json(row.devices) if row and GPU not in new.allocatable else NO_DEVICES
+    rule = device_rule(target.backend.scheduler_type, problem="")
     names = [f"added-{place + 1}-{number + 1:05}" for number in range(new.count)]
-    return [fit_node(name, {**labels, HOSTNAME_LABEL: name}, written, taints) for name in names]
+    nodes = (fit_node(name, {**labels, HOSTNAME_LABEL: name}, written, taints, devices) for name in names)
+    return [as_given(node, rule) for node in nodes]

@@ -1,17 +1,17 @@
 """The running work of pools, clusters and backends, from the rows of workflows."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from django.db import connection
 from django.db.models import Count, Q
 
 from pools.interfaces import ComputeDomains, ObservedComputeDomain, Room, Unreleased
+from pools.models import Pool
 from scheduling.fit.fragmentation import free_nodes
-from scheduling.fit.usable import PodKind, as_usable, selected_labels
 from scheduling.topology.levels import DomainPath, Level, Levels
-from workflows.feasibility.capacity.node_snapshot import nodes_with_usage
+from workflows.feasibility.placement.fragmentation import usable_pool_nodes
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import WORKFLOW_LIVE
 from workflows.models import ObservedObject, TaskGroup, Workflow
@@ -57,20 +57,14 @@ class WorkflowUsage:
         owners = groups.filter(pk__in=by_group).select_related("workflow").order_by("-submit_time", "pk")
         return ComputeDomains(count, tuple(_compute_domain(group, by_group[group.pk]) for group in owners))
 
-    def room(
-        self,
-        cluster_uid: str,
-        *,
-        selector: Mapping[str, str],
-        kinds: Sequence[PodKind],
-        labels: Sequence[str],
-    ) -> Mapping[DomainPath, Room]:
-        needed = {*labels, *selected_labels(kinds)}
-        nodes = as_usable(nodes_with_usage(cluster_uid, selectors=[selector], labels=needed), kinds).nodes
+    def room(self, pool: Pool) -> Mapping[DomainPath, Room]:
+        snapshot = usable_pool_nodes(pool).snapshot
         by_place: dict[DomainPath, Room] = {}
-        for node, is_free in zip(nodes, free_nodes(nodes, among=nodes), strict=True):
-            place = tuple(node.labels.get(label) for label in labels)
-            room = Room(int(is_free), node.gpus, node.free_gpus)
+        for node, is_free in zip(
+            snapshot.nodes, free_nodes(snapshot.nodes, among=snapshot.nodes), strict=True
+        ):
+            place = tuple(node.labels.get(level.label) for level in snapshot.levels)
+            room = Room(int(is_free), node.gpus, node.free_gpus, int(bool(node.gpu_note)))
             by_place[place] = by_place.get(place, Room()) + room
         return by_place
 

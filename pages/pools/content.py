@@ -1,7 +1,7 @@
 """The contents of the pages of pools, from rows: a fixed number of queries, none of them to a cluster."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -30,7 +30,7 @@ from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import TaskGroup, in_status
 from workflows.nodes.channels import nodes_without_channel
 from workflows.nodes.suspects import suspects_of
-from workflows.values.amounts import NO_AMOUNTS
+from workflows.values.amounts import NO_AMOUNTS, Amounts
 
 MOST_WAITING = 20
 MOST_DOMAINS = 12
@@ -135,7 +135,7 @@ class PoolContent:
 def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
     """The pools with their room and their live work; each came with its keys and platforms. Five queries."""
     nodes = nodes_of(pools)
-    free, live = _free(nodes), usage().living_by_pool()
+    used, live = used_by_node(placed_tasks({node.cluster for node in nodes})), usage().living_by_pool()
     grants, now = grants_of(user), timezone.now()
     freshness = freshness_by_cluster({pool.backend.cluster_id or "" for pool in pools})
     return [
@@ -143,7 +143,7 @@ def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
             pool=pool,
             status=pool_status(pool, now=now),
             keys=tuple(row.key for row in pool.topology_keys.all()),
-            room=_room_of_rows(pool.name, [node for node in nodes if pool.name in node.pools], free),
+            room=_room_of_rows(pool.name, [node for node in nodes if pool.name in node.pools], used),
             freshness=freshness.get(pool.backend.cluster_id or "", NEVER_OBSERVED),
             live=live.get(pool.name, 0) if _may_list(grants, pool) else None,
         )
@@ -187,19 +187,14 @@ def _may_list(grants: Grants, pool: Pool) -> bool:
     return bool(grants.allows(Action.WORKFLOW_LIST, f"pool/{pool.name}"))
 
 
-def _free(nodes: Sequence[PoolNode]) -> dict[tuple[str, str], int]:
-    """The unused GPUs of each node."""
-    used = used_by_node(placed_tasks({node.cluster for node in nodes}))
-    return {node.key: node.free(used.get(node.key, NO_AMOUNTS)).gpu for node in nodes}
-
-
-def _room_of_rows(pool: str, nodes: Sequence[PoolNode], free: dict[tuple[str, str], int]) -> PoolRoom:
+def _room_of_rows(pool: str, nodes: Sequence[PoolNode], used: Mapping[tuple[str, str], Amounts]) -> PoolRoom:
     open_nodes = [node for node in nodes if pool in node.usable_by]
     return PoolRoom(
         nodes=len(nodes),
         open_nodes=len(open_nodes),
-        gpus=sum(node.allocatable.gpu for node in nodes),
-        free_gpus=sum(free[node.key] for node in open_nodes),
+        gpus=sum(node.gpus[pool] for node in nodes),
+        free_gpus=sum(node.free(used.get(node.key, NO_AMOUNTS), [pool]).gpu for node in open_nodes),
+        uncounted=sum(bool(node.gpu_notes[pool]) for node in nodes),
     )
 
 

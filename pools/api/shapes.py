@@ -226,6 +226,7 @@ class RoomShape(Shape):
     free_nodes: int = about("Nodes that take work and hold none; in a pool with GPUs only nodes with GPUs.")
     gpus: int
     free_gpus: int = about("Of nodes that take work.")
+    uncounted_nodes: int = about("Nodes of which it is not known how many GPUs the pool's scheduler gives.")
 
 
 class DomainShape(RoomShape):

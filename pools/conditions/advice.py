@@ -75,7 +75,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "CompositesHeld": ("composites held", "composites not held"),
     "OthersSeen": ("other tenants' pods seen", "other tenants' pods not seen"),
     "QueuesSeen": ("queues seen", "queues not seen"),
-    "SlicesSeen": ("NVLink channels seen", "NVLink channels not seen"),
+    "SlicesSeen": ("devices seen", "devices not seen"),
     "ObservationsStored": ("observations stored", "objects kept aside"),
 }
 """The names of each type, where all is well and where it is not."""
@@ -126,7 +126,8 @@ TO_DO: Mapping[str, str] = {
     "QueuesSeen": "Grant the observer the rights of deploy/rbac/cluster.yaml (list and watch queues), or "
     "know that verdicts know a pool's own queue alone.",
     "SlicesSeen": "Grant the observer the rights of deploy/rbac/cluster.yaml (list and watch "
-    "resourceslices), or know that a claim of a channel is accepted although no node may have one.",
+    "resourceslices and deviceclasses), or know that a claim of a channel is accepted although no node may "
+    "have one, and that nothing is proven of GPUs that DRA drivers alone offer.",
     "ObservationsStored": "Correct or delete the objects that the message names; each is tried again when it "
     "changes.",
 }

@@ -11,10 +11,11 @@ from pools.clusters.probe import Address, Probe, conditions_of
 from pools.conditions import Condition, aged
 from pools.interfaces import usage
 from pools.models import Backend, Cluster, Pool
-from pools.selectors import freshness_of
+from pools.selectors import devices_problem_of, freshness_of
 from pools.services.composites import begins_trial, composites_condition
 from pools.services.recording import enqueue
-from scheduling.backends.registry import installed
+from scheduling.backends.registry import installed, traits_of
+from scheduling.nodes.devices import NOT_SERVED, UNLISTED
 from scheduling.sentences import agree, count_of
 
 
@@ -112,19 +113,30 @@ def _queues_condition(backend: Backend) -> list[Condition]:
 
 
 def _slices_condition(backend: Backend) -> list[Condition]:
-    """Whether the slices of NVLink channels are followed; no condition where no pool needs them."""
+    """Whether devices of DRA drivers are followed; no condition where nothing needs them."""
     cluster = backend.cluster
-    if cluster is None or not Pool.objects.filter(backend_id=backend.pk, nvlink=True).exists():
+    if cluster is None:
         return []
-    if cluster.slices_synced_at:
-        return [Condition(type="SlicesSeen", status="True", reason="Followed")]
-    if not cluster.slices_problem:
-        return []
-    message = (
-        "Which nodes offer an NVLink channel is not known, so a claim that none can meet is a warning alone, "
-        f"because ResourceSlices are not followed: {cluster.slices_problem}"
-    )
-    return [Condition(type="SlicesSeen", status="False", reason="NotFollowed", message=message)]
+    lost, followed = [], False
+    if Pool.objects.filter(backend_id=backend.pk, nvlink=True).exists():
+        followed = cluster.slices_synced_at is not None
+        if not followed and cluster.slices_problem:
+            lost.append(
+                "Which nodes offer an NVLink channel is not known, so a claim that none can meet is a "
+                f"warning alone, because ResourceSlices are not followed: {cluster.slices_problem}"
+            )
+    if traits_of(backend.scheduler_type).gives_devices and cluster.classes_problem != NOT_SERVED:
+        problem = devices_problem_of(cluster)
+        followed = followed or not problem
+        if problem not in ("", UNLISTED):
+            lost.append(
+                "How many GPUs nodes offer by DRA drivers alone is not known, so a verdict that depends on "
+                f"it proves nothing, because ResourceSlices or DeviceClasses are not followed: {problem}"
+            )
+    if lost:
+        message = " ".join(lost)
+        return [Condition(type="SlicesSeen", status="False", reason="NotFollowed", message=message)]
+    return [Condition(type="SlicesSeen", status="True", reason="Followed")] if followed else []
 
 
 def _quarantine_condition(backend: Backend) -> list[Condition]:

@@ -14,6 +14,7 @@ from scheduling.backends.kai import KAI
 from scheduling.backends.kubernetes import KUBERNETES
 from scheduling.backends.kueue import KUEUE
 from scheduling.errors import Conflict, NotFound
+from scheduling.nodes.devices import DeviceRule
 
 GROUP = "osmo_topology.scheduler_backends"
 
@@ -52,6 +53,12 @@ def traits_of(name: str) -> SchedulerTraits:
     """The traits of the scheduler of this name; of one that is not installed, none."""
     backend = installed().get(name)
     return backend.traits if backend else NO_TRAITS
+
+
+def device_rule(name: str, *, problem: str) -> DeviceRule:
+    """How the scheduler of this name counts the devices of a cluster with this problem."""
+    traits = traits_of(name)
+    return DeviceRule(traits.gives_devices, traits.shuns_drivers, problem)
 
 
 def owns_topologies(name: str) -> bool:

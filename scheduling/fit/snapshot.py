@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from scheduling.kubernetes_syntax import GPU
-from scheduling.nodes.devices import CLAIMS_UNKNOWN, NO_DEVICES, NodeDevices
+from scheduling.nodes.devices import CLAIMS_UNKNOWN, NO_DEVICES, SHUNNED, NodeDevices
 from scheduling.nodes.taints import Taint, passes_by_condition
 from scheduling.topology.levels import DomainPath, Levels, domain_of, has_domain
 
@@ -128,11 +128,7 @@ class FitNode:
     @property
     def gpu_note(self) -> str:
         """What a number of its GPUs leaves out; empty for nothing."""
-        if self.uncounted:
-            return f"GPUs not known: {self.uncounted}"
-        unnamed = {} if self.gpus else self.devices.unnamed
-        listed = ", ".join(f"{count} devices of {driver}" for driver, count in sorted(unnamed.items()))
-        return f"{listed} by resource claims alone" if listed else ""
+        return self.devices.gpu_note(self.gpus, self.uncounted)
 
     @property
     def free_gpus(self) -> int:
@@ -297,11 +293,11 @@ class Snapshot:
             base = self.base.hopeful()
             if base is self.base and not any(self.nodes[at].uncounted for at in self.changed):
                 return self
-            return base.with_nodes({at: _hopeful(self.nodes[at]) for at in self.changed})
+            return base.with_nodes({at: hopeful_node(self.nodes[at]) for at in self.changed})
         hopeful = self.derived.get(FitNode)
         if not isinstance(hopeful, Snapshot):
             is_known = not any(node.uncounted for node in self.nodes)
-            hopeful = self if is_known else replace(self, nodes=tuple(map(_hopeful, self.nodes)))
+            hopeful = self if is_known else replace(self, nodes=tuple(map(hopeful_node, self.nodes)))
             self.derived[FitNode] = hopeful
         return hopeful
 
@@ -333,8 +329,9 @@ def with_gpus(of: ResourceVector, count: int) -> ResourceVector:
     return (*of[:_GPU], count, *of[_GPU + 1 :])
 
 
-def _hopeful(node: FitNode) -> FitNode:
-    if not node.uncounted or node.gpus:
+def hopeful_node(node: FitNode) -> FitNode:
+    """The node with as many GPUs as can be, where it is not known how many it offers."""
+    if node.uncounted in ("", SHUNNED):  # which gives at most what the node offers by number
         return node
     return replace(node, allocatable=with_gpus(node.allocatable, MANY_GPUS))
 

@@ -34,6 +34,7 @@ NOT_GIVEN = "the pool's scheduler is not known to give devices of DRA drivers by
 SHUNNED = "the pool's scheduler gives no GPUs by number on nodes whose GPUs a DRA driver offers, too"
 NOT_SERVED = "not served"
 """The problem of a cluster that knows no classes: none of its devices has the name of a resource."""
+UNLISTED = "the devices of DRA drivers have not been listed yet"
 
 CLAIMS_UNKNOWN = "resource claims of other pods may use its devices"
 
@@ -133,6 +134,14 @@ class NodeDevices:
             return {}
         return {driver: count for driver, count in self.drivers.items() if driver != CHANNEL_DRIVER}
 
+    def gpu_note(self, gpus: int, doubt: str) -> str:
+        """What this number of GPUs leaves out; empty for nothing."""
+        if doubt:
+            return f"GPUs not known: {doubt}"
+        unnamed = {} if gpus else self.unnamed
+        listed = ", ".join(f"{count} devices of {driver}" for driver, count in sorted(unnamed.items()))
+        return f"{listed} by resource claims alone" if listed else ""
+
     def as_json(self) -> dict[str, Any]:
         """Empty for no devices."""
         fields = {name: getattr(self, name) for name in ("counted", "doubts", "drivers", "beside")}
@@ -157,17 +166,27 @@ class DeviceRule:
     def doubt(self, devices: NodeDevices, resource: str, *, offered: int) -> str:
         """Why it is not known how much the scheduler gives of a resource of which a node has this much."""
         if resource in devices.counted:
-            return "" if self.gives_devices else NOT_GIVEN
+            return self.problem if self.gives_devices else NOT_GIVEN
         if offered:
             return SHUNNED if resource == GPU and self._shuns(devices) else ""
         return devices.doubts.get(resource, "") or (self.problem if self.gives_devices else "")
+
+    def gpus(self, devices: NodeDevices, *, offered: int) -> tuple[int, str]:
+        """How many GPUs the scheduler gives of a node that offers this many, and why that is not known."""
+        doubt = self.doubt(devices, GPU, offered=offered)
+        return (0 if doubt == NOT_GIVEN else offered), doubt
 
     def _shuns(self, devices: NodeDevices) -> bool:
         return bool(self.shuns_drivers) and any(self.shuns_drivers in name for name in devices.drivers)
 
 
-EVERY_DEVICE = DeviceRule(gives_devices=True, shuns_drivers="")
-"""To count what nodes have, whatever a scheduler gives of it."""
+def devices_problem(
+    slices_listed: object, slices_problem: str, classes_listed: object, classes_problem: str
+) -> str:
+    """Why slices or classes of a cluster are not known; empty if they are. By a cluster's columns."""
+    if classes_problem == NOT_SERVED or (slices_listed and classes_listed):
+        return ""
+    return (not slices_listed and slices_problem) or (not classes_listed and classes_problem) or UNLISTED
 
 
 def read_slice(spec: Mapping[str, Any]) -> SliceDevices:

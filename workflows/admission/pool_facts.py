@@ -70,7 +70,7 @@ class PlatformFacts:
     """None while no node of the cluster is known."""
 
     node_gpus: int | None
-    """The most GPUs of one node; None likewise."""
+    """The most GPUs of one node; None likewise, and if it is not known how many a node gives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +225,9 @@ def _platforms(
 ) -> dict[str, PlatformFacts]:
     """The pool's platforms, each with its selector, and with what is known of their nodes."""
     knows_nodes = len(table) > 0
-    counts = count_nodes(pool.backend.cluster_id or "", table, selectors=selectors)
+    counts = count_nodes(
+        pool.backend.cluster_id or "", table, selectors=selectors, scheduler=pool.backend.scheduler_type
+    )
     observed_at = table.cluster.slices_observed_at
     return {
         row.name: PlatformFacts(

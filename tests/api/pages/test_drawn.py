@@ -201,6 +201,25 @@ OF_THE_POOL = {
     ),
     "a node has no channel for long": lambda: without_channel(),  # noqa: PLW0108 -- defined below
 }
+UNKNOWN_DEVICES = {
+    "classes may not be read": {"classes_problem": "you may not list them"},
+    "slices may not be read": {"classes_problem": "", "slices_problem": "you may not list them"},
+    "neither was listed yet": {"classes_problem": ""},
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN_DEVICES)
+def test_devices_that_are_not_known_any_more_give_the_new_page(browser, page, case):
+    Backend.objects.update(scheduler_type="kubernetes")
+    Node.objects.filter(name="n3").update(allocatable={"cpu": "8"})
+    browser.etag = browser.get(page.address)["ETag"]
+    assert again(browser, page.address).status_code == 304
+    Cluster.objects.update(**UNKNOWN_DEVICES[case])
+    answer = again(browser, page.address)
+    assert answer.status_code == 200
+    assert "not known" in answer.content.decode() or "are not counted" in answer.content.decode()
+
+
 DEGRADED = {
     "outcome": "degraded",
     "at": "",

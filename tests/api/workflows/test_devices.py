@@ -3,6 +3,7 @@
 import pytest
 
 from pools.models import Cluster, Node
+from pools.selectors import gpus_of
 from scheduling.kubernetes_syntax import GPU
 from tests.api.workflows.specs import gang, text
 from tests.factories import RACK, BackendFactory, PoolFactory
@@ -43,9 +44,11 @@ def gpu_class(expression=f'device.driver == "{DRIVER}"'):
 
 @pytest.fixture
 def pool():
-    return PoolFactory(
+    pool = PoolFactory(
         name="train", levels=[RACK], infeasible="refuse", backend=backend("kubernetes", "1.37")
     )
+    observe(pool, slices="", classes="")
+    return pool
 
 
 def backend(kind, version):
@@ -193,6 +196,24 @@ def test_what_may_not_be_listed_proves_nothing(api, pool, kind):
     assert Cluster.objects.get().classes_synced_at is not None
 
 
+@pytest.mark.parametrize("kind", ["slices", "classes"])
+def test_what_was_never_listed_proves_nothing(api, pool, kind):
+    observe(pool, *ALL[:2])
+    Cluster.objects.update(**{f"{kind}_synced_at": None}, classes_problem="")
+    verdict, proven, sentence = fit(api)
+    assert (verdict, proven) == ("now", False)
+    assert "the devices of DRA drivers have not been listed yet" in sentence
+
+
+def test_a_count_that_can_no_longer_be_followed_proves_nothing(api, pool):
+    observe(pool, *ALL)
+    assert fit(api, tasks=3)[:2] == ("never", True)
+    observe(pool, slices="you may not list them")
+    verdict, proven, sentence = fit(api, tasks=3)
+    assert (verdict, proven) == ("now", False)
+    assert "you may not list them" in sentence
+
+
 SCHEDULERS = {
     "default": ("1.37", "now", False),
     "kai": ("0.13", "now", False),
@@ -212,6 +233,33 @@ def test_what_each_scheduler_gives_of_them(api, kind):
     ]
     assert [found["verdict"], found["proven"]] == want
     assert ("is not known to give devices" in found["sentence"]) == (kind != "default")
+
+
+GIVEN = {"default": 8, "kubernetes": 8, "kai": 0, "kueue": 0}
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_no_door_counts_devices_that_the_scheduler_does_not_give(api, kind):
+    pool = PoolFactory(name="train", levels=[RACK], backend=backend(kind, "1.37"))
+    observe(pool, *ALL)
+    observe(pool, slices="", classes="")
+    (usage,) = api.get("/api/pool_quota").json()["node_sets"][0]["pools"]
+    resources = api.get("/api/resources").json()["resources"]
+    amounts = [row["platform_available_fields"]["train"] for row in resources]
+    topology = api.get("/api/pool/train/topology").json()
+    counts = {
+        "quota": int(usage["resource_usage"]["total_capacity"]),
+        "quota, free": int(usage["resource_usage"]["total_free"]),
+        "resources": sum(entry["gpu"] for row in amounts for entry in row.values()),
+        "resources, for a table": sum(int(row["exposed_fields"]["gpu"]) for row in resources),
+        "topology": topology["gpus"],
+        "parent queue": gpus_of([pool]),
+    }
+    assert set(counts.values()) == {GIVEN[kind]}, counts
+    assert topology["uncounted_nodes"] == (0 if GIVEN[kind] else 2)
+    added = {"add_nodes": [{"like": "n0", "count": 3}]}
+    after = api.post("/api/pool/train/what-if", added, format="json").json()["fragmentation"]["after"]
+    assert after["free"] == 5, "an added node is like its model"
 
 
 def test_on_kai_a_node_with_both_is_not_proven_to_have_room(api):

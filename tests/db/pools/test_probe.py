@@ -315,6 +315,37 @@ def test_objects_that_cannot_be_stored_are_named_until_they_change(cluster):
     assert status("ObservationsStored") == "True"
 
 
+SEEN = timezone.now()
+DEVICES_SEEN = {
+    "before the first try": ({}, None, ""),
+    "followed": ({"slices_synced_at": SEEN, "classes_synced_at": SEEN}, "True", ""),
+    "no classes are served": ({"slices_synced_at": SEEN, "classes_problem": "not served"}, None, ""),
+    "slices may not be read": (
+        {"slices_problem": "you may not list slices", "classes_synced_at": SEEN},
+        "False",
+        "How many GPUs nodes offer by DRA drivers alone is not known",
+    ),
+    "classes may not be read": (
+        {"slices_synced_at": SEEN, "classes_problem": "you may not list classes"},
+        "False",
+        "not followed: you may not list classes",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DEVICES_SEEN)
+@pytest.mark.parametrize("scheduler", ["kubernetes", "default", "kai"])
+def test_whether_devices_are_followed_is_told_where_the_scheduler_gives_them(cluster, case, scheduler):
+    fields, want, message = DEVICES_SEEN[case]
+    backend = register().value
+    tasks.probe_backend(backend.pk)
+    Backend.objects.update(scheduler_type=scheduler)
+    Cluster.objects.update(nodes_synced_at=SEEN, heartbeat_at=timezone.now(), **fields)
+    tasks.probe_backend(backend.pk)
+    assert status("SlicesSeen") == (None if scheduler == "kai" else want)
+    assert scheduler == "kai" or not message or message in said("SlicesSeen")
+
+
 OBSERVED = {
     "OthersSeen": {"others_synced_at": timezone.now()},
     "QueuesSeen": {"queues_synced_at": timezone.now()},

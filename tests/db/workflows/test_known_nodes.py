@@ -12,7 +12,6 @@ from django.utils import timezone
 
 from pools.models import Node
 from scheduling.fit.snapshot import Holding, amounts
-from scheduling.nodes.devices import EVERY_DEVICE
 from scheduling.topology.levels import Level
 from tests.factories import ClusterFactory, NodeFactory
 from workflows.feasibility.capacity import known_nodes, recent_values
@@ -70,7 +69,7 @@ def snapshot(cluster, *, labels=(), levels=(RACK,), holdings=(), others=()):
         levels=levels,
         paths=True,
         usage=usage_of(dict(holdings), dict(others)),
-        devices=EVERY_DEVICE,
+        scheduler="kai",
     )
 
 
@@ -131,7 +130,7 @@ def test_the_places_of_nodes_equal_those_that_are_counted_anew(cluster, change):
 
 def counts(cluster, *selectors):
     table = known_nodes.node_table(cluster.pk, selectors=selectors, labels=[])
-    return known_nodes.count_nodes(cluster.pk, table, selectors=selectors)
+    return known_nodes.count_nodes(cluster.pk, table, selectors=selectors, scheduler="kai")
 
 
 COUNTED_CHANGES = CHANGES | {

@@ -42,13 +42,17 @@ def some(chance, among, most):
 
 
 def make_world(seed):
-    """A pool with random nodes; the names of the nodes that its pods may use, by hand."""
+    """A pool with random nodes; by hand, the nodes that its pods may use with the GPUs that they get of each.
+
+    And how many of its nodes have devices that stand for GPUs and that its scheduler gives to nobody.
+    """
     chance = random.Random(seed)
     own = some(chance, TOLERATIONS[:3], 1)
     kinds = {"cpu": (some(chance, TOLERATIONS, 1)), "gpu": (some(chance, TOLERATIONS, 2))}
     pool = PoolFactory(
         levels=[ZONE, RACK],
         platforms=(),
+        backend__scheduler_type=(scheduler := chance.choice(["kai", "kubernetes", "kueue"])),
         node_selector={"example.com/pool": "x"},
         tolerations=[TOLERATIONS[at] for at in own],
     )
@@ -59,14 +63,16 @@ def make_world(seed):
             node_selector={"example.com/kind": name},
             tolerations=[TOLERATIONS[at] for at in tolerations],
         )
-    usable = {}
+    usable, uncounted = {}, 0
     for number in range(NODES):
         name, kind, gpus = f"n{number}", chance.choice(["cpu", "gpu"]), chance.choice([0, 4, 8])
         taints, mine = some(chance, TAINTS, 2), chance.random() < 0.8
         ready, cordoned = chance.random() < 0.8, chance.random() < 0.2
+        is_dra = gpus and chance.random() < 0.3
         NodeFactory(
             cluster=pool.backend.cluster,
             name=name,
+            devices={"counted": {GPU: gpus}, "drivers": {"gpu.nvidia.com": gpus}} if is_dra else {},
             labels={
                 "example.com/pool": "x" if mine else "y",
                 "example.com/kind": kind,
@@ -79,10 +85,12 @@ def make_world(seed):
             unschedulable=cordoned,
             taints_since={},
         )
+        if is_dra and scheduler != "kubernetes":
+            gpus, uncounted = 0, uncounted + mine
         covered = set().union(*(TOLERATED[at] for at in (*own, *kinds[kind])), {4})
         if mine and ready and not cordoned and {*taints} <= covered:
             usable[name] = gpus
-    return Pool.objects.get(pk=pool.pk), usable
+    return Pool.objects.get(pk=pool.pk), usable, uncounted
 
 
 def doors(pool):
@@ -114,14 +122,20 @@ def doors(pool):
         "list of pools": line.room.open_nodes,
         "map": count.nodes - count.closed,
     }
-    return gpus, free, open_nodes
+    uncounted = {
+        "pool page": page.room.uncounted,
+        "list of pools": line.room.uncounted,
+        "topology": room_of(pool).total.uncounted_nodes,
+    }
+    return gpus, free, open_nodes, uncounted
 
 
 @pytest.mark.parametrize("seed", range(WORLDS))
 def test_every_door_counts_the_same_usable_nodes(seed):
-    pool, usable = make_world(seed)
-    gpus, free, open_nodes = doors(pool)
+    pool, usable, devices = make_world(seed)
+    gpus, free, open_nodes, uncounted = doors(pool)
     assert set(gpus.values()) == {sum(usable.values())}, gpus
     with_gpus = any(node.allocatable.gpu for node in nodes_of([pool]))
     assert set(free.values()) == {sum(1 for gpus in usable.values() if gpus or not with_gpus)}, free
     assert set(open_nodes.values()) == {len(usable)}, open_nodes
+    assert set(uncounted.values()) == {devices}, uncounted

@@ -174,6 +174,7 @@ RULES = {
     "a device plugin goes before": (KUBERNETES, DIVIDES, 4, ""),
     "without a class": (KUBERNETES, BESIDE, 0, ""),
     "slices unknown": (DeviceRule(True, "", "forbidden"), NO_DEVICES, 0, "forbidden"),
+    "counted once, slices unknown now": (DeviceRule(True, "", "forbidden"), COUNTS, 4, "forbidden"),
     "slices unknown beside a device plugin": (DeviceRule(True, "", "forbidden"), NO_DEVICES, 8, ""),
     "slices unknown to one that gives none": (DeviceRule(False, "", "forbidden"), NO_DEVICES, 0, ""),
     "a scheduler that is not known to give them": (KUEUE, COUNTS, 4, NOT_GIVEN),

@@ -40,10 +40,11 @@ from django.utils import timezone
 
 from pools.selectors import tolerated_keys
 from pools.values.freshness import NEVER_OBSERVED, OBSERVED_AT, Freshness
+from scheduling.backends.registry import device_rule
 from scheduling.fit import snapshot as fit
 from scheduling.kubernetes_syntax import GPU
 from scheduling.nodes.channels import settled_until
-from scheduling.nodes.devices import NO_DEVICES, NOT_GIVEN, NOT_SERVED, DeviceRule, NodeDevices
+from scheduling.nodes.devices import NO_DEVICES, DeviceRule, NodeDevices, devices_problem
 from scheduling.nodes.taints import BARRING, Taint, passes
 from scheduling.topology.coverage import LabelCoverage, count
 from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domain_of
@@ -109,6 +110,10 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self.nodes)
 
+    def device_rule(self, scheduler: str) -> DeviceRule:
+        """How the scheduler of this name counts devices."""
+        return device_rule(scheduler, problem=self.cluster.devices_problem)
+
     def without_channel(self) -> frozenset[str]:
         """The nodes that are known to have none."""
         settled = settled_until(self.cluster.slices_observed_at, now=timezone.now())
@@ -166,11 +171,12 @@ class PlacesOfNodes:
 class NodeCount:
     """How many nodes a selector matches, the most GPUs of one of them, and how many offer an NVLink channel.
 
+    ``most_gpus`` None: of some node it is not known how many its scheduler gives.
     ``since`` is the latest time from which one that offers none has offered none, None if not known of all.
     """
 
     nodes: int
-    most_gpus: int
+    most_gpus: int | None
     offering: int
     since: datetime | None
 
@@ -209,25 +215,30 @@ def places_of_nodes(
     return counted
 
 
-def count_nodes(cluster: str, table: NodeTable, *, selectors: Selectors) -> Sequence[NodeCount]:
+def count_nodes(
+    cluster: str, table: NodeTable, *, selectors: Selectors, scheduler: str
+) -> Sequence[NodeCount]:
     """Count those nodes of a cluster's table that each of the selectors matches."""
-    key = (database(), cluster, table.labels, tuple(frozenset(selector.items()) for selector in selectors))
+    rule = table.device_rule(scheduler)
+    selections = tuple(frozenset(selector.items()) for selector in selectors)
+    key = (database(), cluster, table.labels, selections, rule)
     earlier = counted_nodes.find(key)
     if earlier is None or earlier.table is not table.nodes or earlier.channelless is not table.channelless:
         earlier = CountedNodes(
-            table.nodes, table.channelless, [_count(table, selector) for selector in selectors]
+            table.nodes, table.channelless, [_count(table, selector, rule) for selector in selectors]
         )
     counted_nodes.keep(key, earlier)
     return earlier.counts
 
 
-def _count(table: NodeTable, selector: Mapping[str, str]) -> NodeCount:
-    matched = [node for node in table.nodes.values() if _matches(node, [selector])]
+def _count(table: NodeTable, selector: Mapping[str, str], rule: DeviceRule) -> NodeCount:
+    matched = [as_given(node, rule) for node in table.nodes.values() if _matches(node, [selector])]
     without = [table.channelless[node.name] for node in matched if node.name in table.channelless]
     dated = [since for since in without if since is not None]
+    most = max((0, *(fit.hopeful_node(node).gpus for node in matched)))
     return NodeCount(
         nodes=len(matched),
-        most_gpus=max((0, *(node.gpus for node in matched))),
+        most_gpus=most if most < fit.MANY_GPUS else None,
         offering=len(matched) - len(without),
         since=max(dated) if dated and len(dated) == len(without) else None,
     )
@@ -246,15 +257,19 @@ def selected_nodes(
     levels: Levels,
     paths: bool,
     usage: ClusterUsage,
-    devices: DeviceRule,
+    scheduler: str,
 ) -> fit.Snapshot:
-    """The nodes of a cluster's table that one of the selectors matches, with this usage."""
+    """The nodes of a cluster's table that one of the selectors matches, with this usage.
+
+    Of devices they have what the scheduler of this name gives.
+    """
+    devices = table.device_rule(scheduler)
     nodes, without_channel, passing = table.nodes, table.without_channel(), table.passing(cluster)
     selection = frozenset(frozenset(selector.items()) for selector in selectors)
     key = (database(), cluster, table.labels, selection, tuple(levels), paths, devices)
     earlier = snapshots.find(key)
     if earlier is None or (earlier.table is not nodes and not _same_labels(earlier.table, nodes)):
-        matched = [_as_given(node, devices) for node in nodes.values() if _matches(node, selectors)]
+        matched = [as_given(node, devices) for node in nodes.values() if _matches(node, selectors)]
         snapshot = fit.Snapshot.of(matched, levels, paths=paths, is_complete=len(matched) == len(nodes))
         earlier = SelectedNodes(nodes, snapshot)
     snapshot = _with_changes(earlier, nodes, without_channel, passing, devices)
@@ -285,7 +300,7 @@ def _with_changes(
         if (at := snapshot.place(name)) is not None:
             before = snapshot.nodes[at]
             changes[at] = replace(
-                _as_given(nodes[name], devices),
+                as_given(nodes[name], devices),
                 lacks_channel=name in without_channel,
                 passing=passing.get(name, {}),
                 holdings=before.holdings,
@@ -294,18 +309,18 @@ def _with_changes(
     return snapshot.with_nodes(changes)
 
 
-def _as_given(node: fit.FitNode, rule: DeviceRule) -> fit.FitNode:
+def as_given(node: fit.FitNode, rule: DeviceRule) -> fit.FitNode:
     """The node with what its scheduler is known to give of it, and why that is not known of the rest."""
     if node.devices is NO_DEVICES and not (rule.problem and rule.gives_devices):
         return node
     devices = node.devices
-    doubt = rule.doubt(devices, GPU, offered=node.gpus)
+    gpus, doubt = rule.gpus(devices, offered=node.gpus)
     extended = tuple(
         (name, amount) for name, amount in node.extended if not rule.doubt(devices, name, offered=amount)
     )
     if not doubt and extended == node.extended:
         return node
-    allocatable = fit.with_gpus(node.allocatable, 0) if doubt == NOT_GIVEN else node.allocatable
+    allocatable = fit.with_gpus(node.allocatable, gpus)
     return replace(node, allocatable=allocatable, extended=extended, uncounted=doubt)
 
 
@@ -445,10 +460,8 @@ def _read(
                    {OBSERVED_AT}, clock_timestamp(),
                    CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END,
                    cluster.others_synced_at IS NOT NULL,
-                   CASE WHEN cluster.classes_problem = '{NOT_SERVED}' THEN ''
-                        WHEN cluster.slices_synced_at IS NULL AND cluster.slices_problem <> ''
-                        THEN cluster.slices_problem
-                        WHEN cluster.classes_synced_at IS NULL THEN cluster.classes_problem ELSE '' END,
+                   cluster.slices_synced_at IS NOT NULL, cluster.slices_problem,
+                   cluster.classes_synced_at IS NOT NULL, cluster.classes_problem,
                    node.offers_channel, node.channel_since, node.taints_since::text, node.name,
                    node.ready, node.unschedulable, node.taints::text, {amounts},
                    node.devices::text, (node.allocatable - %s::text[])::text{label_values}
@@ -464,8 +477,9 @@ def _read(
             [*AMOUNTS, [*AMOUNTS], *labels, cluster, cluster, cluster, *([since] if since else [])],
         )
         rows: list[tuple[Any, ...]] = cursor.fetchall()
-    count, horizon, server, has_written, observed_at, clock, *times = rows[0][:9]
-    rows = [row[9:] for row in rows if row[12] is not None]
+    count, horizon, server, has_written, observed_at, clock, slices_at, others_known = rows[0][:8]
+    problem = devices_problem(*rows[0][8:12])
+    rows = [row[12:] for row in rows if row[15] is not None]
     read = labels if HOSTNAME_LABEL in labels else (*labels, HOSTNAME_LABEL)
     written_nodes = [_node(row[3:], read) for row in rows]
     published = published.union(name for node in written_nodes for name, _ in node.extended)
@@ -476,7 +490,7 @@ def _read(
         nodes,
         channelless,
         tainted,
-        ClusterTimes(Freshness(observed_at, clock), *times),
+        ClusterTimes(Freshness(observed_at, clock), slices_at, others_known, problem),
         count,
         labels,
         published,
@@ -516,6 +530,7 @@ def fit_node(
     labels: Mapping[str, str],
     written: Mapping[str, str],
     taints: Sequence[Mapping[str, str]],
+    devices: NodeDevices = NO_DEVICES,
 ) -> fit.FitNode:
     """An open, empty node; ``written`` is its allocatable in Kubernetes' notation."""
     return fit.FitNode(
@@ -523,6 +538,7 @@ def fit_node(
         labels=labels,
         allocatable=_allocatable(tuple(written.get(name) for name in AMOUNTS)),
         extended=_extended(json.dumps({name: text for name, text in written.items() if name not in AMOUNTS})),
+        devices=devices,
         taints=tuple(taints),
     )
 

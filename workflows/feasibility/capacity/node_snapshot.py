@@ -22,7 +22,6 @@ from scheduling.gang.slices import required_around, without_preferences_around
 from scheduling.gang.stages import at_stage, stage_begins
 from scheduling.gang.tree import build_tree, grow
 from scheduling.kubernetes_syntax import GPU
-from scheduling.nodes.devices import EVERY_DEVICE, DeviceRule
 from scheduling.topology.levels import Levels
 from scheduling.topology.requirements import required_clique
 from workflows.feasibility.capacity.known_nodes import AMOUNTS, node_table, selected_nodes
@@ -62,7 +61,6 @@ def observed_nodes(
     """
     label_names = {level.label for level in levels}.union(labels)
     table = node_table(cluster, selectors=selectors, labels=label_names)
-    traits = traits_of(capabilities.scheduler)
     others_known = table.cluster.others_known
     usage = cluster_usage(cluster, others_known=others_known)
     snapshot = selected_nodes(
@@ -72,24 +70,10 @@ def observed_nodes(
         levels=levels,
         paths=capabilities.by_paths,
         usage=usage,
-        devices=DeviceRule(traits.gives_devices, traits.shuns_drivers, table.cluster.devices_problem),
+        scheduler=capabilities.scheduler,
     )
     snapshot = snapshot.with_usage(usage.without(without).differing(usage))
     return ObservedNodes(snapshot, table.cluster.freshness, others_known, usage)
-
-
-def nodes_with_usage(
-    cluster: str,
-    *,
-    selectors: Sequence[Mapping[str, str]],
-    labels: Iterable[str],
-) -> fit.Snapshot:
-    """The nodes alone, with these labels and those of the selectors. Two queries, three with others."""
-    table = node_table(cluster, selectors=selectors, labels=labels)
-    usage = cluster_usage(cluster, others_known=table.cluster.others_known)
-    return selected_nodes(
-        cluster, table, selectors=selectors, levels=(), paths=False, usage=usage, devices=EVERY_DEVICE
-    )
 
 
 def demand_of(

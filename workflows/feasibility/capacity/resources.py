@@ -4,7 +4,7 @@
 ``topology`` has, for each pool, the node's domain of each of its keys.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -26,7 +26,6 @@ def entry(
     levels: Mapping[str, Levels],
 ) -> Json:
     """One node. ``platforms`` are by pool and name, ``levels`` by pool."""
-    free = node.free(used)
     return {
         "hostname": node.name,
         "exposed_fields": {
@@ -38,9 +37,9 @@ def entry(
         "usage_fields": _written(used),
         "non_workflow_usage_fields": {} if node.others is None else _written(node.others),
         "allocatable_fields": _written(node.allocatable),
-        "platform_allocatable_fields": _by_membership(node, _plain(node.allocatable)),
-        "platform_available_fields": _by_membership(node, _plain(free)),
-        "platform_workflow_allocatable_fields": _by_membership(node, _plain(free)),
+        "platform_allocatable_fields": _by_membership(node, lambda pool: node.offered([pool])),
+        "platform_available_fields": _by_membership(node, lambda pool: node.free(used, [pool])),
+        "platform_workflow_allocatable_fields": _by_membership(node, lambda pool: node.free(used, [pool])),
         "config_fields": _config(node, platforms),
         "backend": backend,
         "label_fields": None,
@@ -97,10 +96,10 @@ def _number(value: Decimal) -> str:
     return str(int(value)) if value == int(value) else f"{value.normalize():f}"
 
 
-def _by_membership(node: PoolNode, fields: Json) -> dict[str, dict[str, Json]]:
+def _by_membership(node: PoolNode, amounts: Callable[[str], Amounts]) -> dict[str, dict[str, Json]]:
     by_pool: dict[str, dict[str, Json]] = {}
     for membership in node.memberships:
-        by_pool.setdefault(membership.pool, {})[membership.platform] = fields
+        by_pool.setdefault(membership.pool, {})[membership.platform] = _plain(amounts(membership.pool))
     return by_pool
 
 

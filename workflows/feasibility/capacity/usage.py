@@ -4,16 +4,18 @@
 narrows that by its own. One read of the nodes of the clusters concerned serves any number of pools.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 from pools.models import Cluster, Node, Platform, Pool
 from pools.pod_templates.applied import node_selection, pod_kinds
+from pools.selectors import devices_problem_of
+from scheduling.backends.registry import device_rule
 from scheduling.fit.usable import PodKind, refusal
 from scheduling.kubernetes_syntax import selects
+from scheduling.nodes.devices import DeviceRule, NodeDevices
 from web.database.transactions import one_transaction
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import Task
@@ -37,6 +39,13 @@ class PoolNode:
     labels: Mapping[str, str]
     taints: Sequence[Mapping[str, Any]]
     allocatable: Amounts
+    """GPUs as the pool whose scheduler gives most of them gets them."""
+
+    gpus: Mapping[str, int]
+    """What the scheduler of each of the pools is known to give."""
+
+    gpu_notes: Mapping[str, str]
+    """By pool: what that number leaves out; empty for nothing."""
 
     others: Amounts | None
     """The usage of other tenants' pods; None: unknown."""
@@ -57,9 +66,13 @@ class PoolNode:
     def key(self) -> tuple[str, str]:
         return (self.cluster, self.name)
 
-    def free(self, used: Amounts) -> Amounts:
-        """The free amounts when tasks use this much; unknown usage counts as free."""
-        return self.allocatable.without(used + (self.others or NO_AMOUNTS))
+    def offered(self, pools: Iterable[str]) -> Amounts:
+        """What pods of some of these pools may get of it."""
+        return replace(self.allocatable, gpu=max((self.gpus.get(pool, 0) for pool in pools), default=0))
+
+    def free(self, used: Amounts, pools: Iterable[str]) -> Amounts:
+        """The free amounts of these when tasks use this much; unknown usage counts as free."""
+        return self.offered(pools).without(used + (self.others or NO_AMOUNTS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,29 +92,33 @@ class PlacedTask:
 
 
 class _Selectors:
-    """The selectors of one cluster's pools and their platforms."""
+    """The selectors of one cluster's pools and their platforms, and how their schedulers count devices."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: Cluster) -> None:
+        self.problem = devices_problem_of(cluster)
+        self.rules: dict[str, DeviceRule] = {}
         self.pools: list[tuple[str, Mapping[str, str], tuple[PodKind, ...]]] = []
         self.memberships: list[tuple[NodeMembership, Mapping[str, str]]] = []
 
     def add(self, pool: Pool) -> None:
         self.pools.append((pool.name, node_selection(pool), pod_kinds(pool)))
+        self.rules[pool.name] = device_rule(pool.backend.scheduler_type, problem=self.problem)
         for platform in list(pool.platforms.all()) or [Platform(pool=pool, name="")]:
             selector = node_selection(pool, platform)
             self.memberships.append((NodeMembership(pool=pool.name, platform=platform.name), selector))
 
 
-def nodes_of(pools: Iterable[Pool], *, name: str = "") -> list[PoolNode]:
+def nodes_of(pools: Sequence[Pool], *, name: str = "") -> list[PoolNode]:
     """The nodes of these pools, by cluster and name; ``name`` narrows them to those of this name.
 
-    Two queries; each pool came with its platforms.
+    Three queries; each pool came with its platforms.
     """
-    selectors: dict[str, _Selectors] = defaultdict(_Selectors)
+    clusters = Cluster.objects.in_bulk({pool.backend.cluster_id for pool in pools if pool.backend.cluster_id})
+    selectors = {uid: _Selectors(cluster) for uid, cluster in clusters.items()}
     for pool in pools:
         if pool.backend.cluster_id is not None:
             selectors[pool.backend.cluster_id].add(pool)
-    fields = ("cluster_id", "name", "labels", "taints", "allocatable", "ready", "unschedulable")
+    fields = ("cluster_id", "name", "labels", "taints", "allocatable", "devices", "ready", "unschedulable")
     nodes = Node.objects.filter(cluster_id__in=list(selectors))
     rows = (nodes.filter(name=name) if name else nodes).order_by("cluster_id", "name").values(*fields)
     others = others_on(selectors)
@@ -130,12 +147,16 @@ def _pool_node(
     labels, by_node = row["labels"], others.get(row["cluster_id"])
     is_open = row["ready"] and not row["unschedulable"]
     pools = [(pool, kinds) for pool, selector, kinds in selectors.pools if selects(selector, labels)]
+    amounts, devices = allocatable(row["allocatable"]), NodeDevices.from_json(row["devices"])
+    by_pool = {pool: selectors.rules[pool].gpus(devices, offered=amounts.gpu) for pool, _ in pools}
     return PoolNode(
         cluster=row["cluster_id"],
         name=row["name"],
         labels=labels,
         taints=row["taints"],
-        allocatable=allocatable(row["allocatable"]),
+        allocatable=replace(amounts, gpu=max((gpus for gpus, _ in by_pool.values()), default=0)),
+        gpus={pool: gpus for pool, (gpus, _) in by_pool.items()},
+        gpu_notes={pool: devices.gpu_note(gpus, doubt) for pool, (gpus, doubt) in by_pool.items()},
         others=None if by_node is None else by_node.get(row["name"], NO_AMOUNTS),
         ready=row["ready"],
         unschedulable=row["unschedulable"],

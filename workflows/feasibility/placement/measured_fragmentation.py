@@ -1,7 +1,7 @@
 """The fragmentation of every pool of a cluster, kept in rows for the metrics.
 
-A worker measures it from time to time, all pools of a cluster from one reading of its nodes. A scrape reads
-the rows; REST and the pages compute it on request.
+A worker measures it from time to time, all pools of a cluster and scheduler from one reading of its nodes. A
+scrape reads the rows; REST and the pages compute it on request.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def clusters_measured() -> list[str]:
 
 
 def measure(cluster: str) -> int:
-    """Measure the pools of a cluster; returns how many there are. Six queries."""
+    """Measure the pools of a cluster; returns how many there are. Six queries for one kind of scheduler."""
     rows = Pool.objects.filter(backend__cluster_id=cluster, backend__deleted_at=None)
     pools = list(rows.select_related("backend").prefetch_related("topology_keys", "platforms").order_by("pk"))
     if not pools:
@@ -45,13 +45,20 @@ def measure(cluster: str) -> int:
     labels = {level.label for pool in pools for level in pool_levels(pool)}
     labels |= {key for pool in pools for key in node_selection(pool)}
     labels |= {label for pool in pools for label in selected_labels(pod_kinds(pool))}
-    observed = observed_nodes(
-        cluster, selectors=[{}], levels=(), capabilities=capabilities_of(pools[0].backend), labels=labels
-    )
+    nodes = {
+        scheduler: observed_nodes(
+            cluster, selectors=[{}], levels=(), capabilities=capabilities, labels=labels
+        ).snapshot.nodes
+        for scheduler, capabilities in {
+            pool.backend.scheduler_type: capabilities_of(pool.backend) for pool in pools
+        }.items()
+    }
     MeasuredFragments.objects.bulk_create(
         [
             MeasuredFragments(
-                pool=pool, measured_at=Now(), content=_content(_fragments(pool, observed.snapshot.nodes))
+                pool=pool,
+                measured_at=Now(),
+                content=_content(_fragments(pool, nodes[pool.backend.scheduler_type])),
             )
             for pool in pools
         ],

@@ -9,7 +9,6 @@ may use, less the usage of all pods (of other tenants' too, where it is known).
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from workflows.feasibility.capacity.usage import PlacedTask, PoolNode
@@ -59,10 +58,10 @@ def quota(
         for pool in node.pools:
             by_pool[pool].append(node)
     usage = {
-        pool: _usage(guarantee, by_pool[pool], [s for s in tasks if s.pool == pool], used, {pool})
+        pool: _usage(guarantee, by_pool[pool], [s for s in tasks if s.pool == pool], used, frozenset({pool}))
         for pool, guarantee in guarantees.items()
     }
-    every_node = _usage(-1, nodes, [s for s in tasks if s.pool in guarantees], used, {*guarantees})
+    every_node = _usage(-1, nodes, [s for s in tasks if s.pool in guarantees], used, frozenset(guarantees))
     total = Usage(
         quota_used=sum(pool.quota_used for pool in usage.values()),
         quota_limit=sum(pool.quota_limit for pool in usage.values()),
@@ -78,16 +77,19 @@ def _usage(
     nodes: Sequence[PoolNode],
     tasks: Sequence[PlacedTask],
     used: Mapping[tuple[str, str], Amounts],
-    pools: AbstractSet[str],
+    pools: frozenset[str],
 ) -> Usage:
-    capacity = sum(node.allocatable.gpu for node in nodes if node.ready)
+    capacity = sum(node.offered(pools).gpu for node in nodes if node.ready)
     running = [task for task in tasks if task.running]
     return Usage(
         quota_used=sum(task.requests.gpu for task in running if task.priority != PREEMPTIBLE),
         quota_limit=capacity if guarantee < 0 else int(guarantee),
         total_usage=sum(task.requests.gpu for task in running),
         total_capacity=capacity,
-        total_free=sum(n.free(used.get(n.key, NO_AMOUNTS)).gpu for n in nodes if pools & {*n.usable_by}),
+        total_free=sum(
+            node.free(used.get(node.key, NO_AMOUNTS), pools.intersection(node.usable_by)).gpu
+            for node in nodes
+        ),
     )
 
 
