@@ -27,6 +27,12 @@ def naive_utc(instant: datetime | None, *, precision: Precision = "auto") -> str
     return instant.replace(tzinfo=None).isoformat(timespec=precision)
 
 
+def clock(instant: datetime, *, now: datetime) -> str:
+    """The time of day, with its day where that is not today."""
+    day = "" if instant.astimezone(UTC).date() == now.astimezone(UTC).date() else f"{instant:%Y-%m-%d} "
+    return f"{day}{instant:%H:%M:%S} UTC"
+
+
 def read_instant(text: object) -> datetime | None:
     """Read an instant in ISO 8601 or RFC 3339; None for an empty, malformed or impossible one."""
     try:

@@ -12,7 +12,7 @@ Objects of the service itself are left out by their names: that one is missing i
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from scheduling import names
 from scheduling.sentences import agree, plain_listing
@@ -49,24 +49,39 @@ _OF_CLUSTER = frozenset({"PriorityClass", "RuntimeClass"})
 
 @dataclass(frozen=True, slots=True)
 class MissingObject:
-    """An object that pods name. ``key`` is the one that it lacks, where it is there; else empty."""
+    """An object that pods name. ``key`` is the one that it lacks, where it is there; else empty.
+
+    ``credential`` is the user's own name of a Secret that is the user's.
+    """
 
     kind: str
     name: str
     key: str = ""
+    credential: str = ""
 
     @property
     def words(self) -> str:
         named = f'{self.kind} "{self.name}"'
+        if self.credential:
+            named = f'credential "{self.credential}" (Secret "{self.name}")'
         return f'key "{self.key}" of {named}' if self.key else named
 
     def as_json(self) -> dict[str, str]:
         return asdict(self)
 
 
-def missing_objects(texts: Iterable[str]) -> tuple[MissingObject, ...]:
-    """The objects that texts report as missing, each once, in order."""
-    return tuple(dict.fromkeys(obj for text in texts for obj in _read(text)))
+def missing_objects(texts: Iterable[str], *, credential_prefix: str = "") -> tuple[MissingObject, ...]:
+    """The objects that texts report as missing, each once, in order.
+
+    Secrets with this prefix, if it is not empty, are the user's own.
+    """
+    objects = dict.fromkeys(obj for text in texts for obj in _read(text))
+    return tuple(
+        replace(obj, credential=obj.name.removeprefix(credential_prefix))
+        if credential_prefix and obj.kind == "Secret" and obj.name.startswith(credential_prefix)
+        else obj
+        for obj in objects
+    )
 
 
 def _read(text: str) -> Iterator[MissingObject]:

@@ -4,6 +4,8 @@ import pytest
 from django.utils import timezone
 
 from cluster.kinds import EVENT, POD
+from scheduling import names
+from tests.factories import installation
 from tests.fakes import players
 from tests.worker.world import World, fresh
 
@@ -28,10 +30,10 @@ def place(world, state):
         world.cluster.put(POD, pod)
 
 
-def report(world, group, reason, message):
+def report(world, group, reason, message, *, number=1):
     task = group.tasks.order_by("position").first()
     event = {
-        "metadata": {"name": "missing.1", "namespace": "osmo", "uid": "event-1"},
+        "metadata": {"name": f"missing.{number}", "namespace": "osmo", "uid": f"event-{number}"},
         "involvedObject": {"kind": "Pod", "namespace": "osmo", "name": task.pod_name},
         "type": "Warning",
         "reason": reason,
@@ -64,6 +66,23 @@ def test_a_volume_that_cannot_be_mounted_names_the_config_map(world, group):
         "ConfigMap",
         [UNMOUNTED],
     )
+
+
+@pytest.mark.parametrize("later", ["Pulling", "Pulled", "Created", "BackOff"])
+def test_a_report_whose_cause_was_cured_is_not_named(world, group, later):
+    place(world, {"reason": "ContainerCreating"})
+    report(world, group, "FailedMount", UNMOUNTED)
+    world.settle()
+    report(world, group, later, "Pulling image x", number=2)
+    world.settle()
+    assert fresh(group).waiting_why == "starting"
+
+
+def test_a_credential_that_is_missing_is_named_as_its_user_does(world, group):
+    prefix = names.credential_prefix(installation(), group.workflow.submitted_by)
+    place(world, UNCONFIGURED | {"message": f'secret "{prefix}wandb" not found'})
+    world.settle()
+    assert 'credential "wandb"' in fresh(group).waiting_reason
 
 
 def test_a_claim_template_that_does_not_exist_is_named_while_no_claim_is_made(db):

@@ -142,6 +142,11 @@ HELP: Mapping[Why, str] = {
     Why.UNFORESEEN: "It is tried again by itself; an administrator reads the worker's log.",
 }
 
+HELP_CREDENTIAL = (
+    "Create the Secret with its keys in that namespace, or ask an administrator to; the group then goes on "
+    "by itself. Or cancel, correct the credential's name or key in the spec, and submit again."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -273,6 +278,9 @@ class ObservedGroup:
     namespace: str = ""
     """The one of its pods."""
 
+    credential_prefix: str = ""
+    """Begins the names of its user's own Secrets."""
+
     reports: Sequence[str] = ()
     """Reports of controllers and kubelets on pods that have not started; nothing rests on one having come."""
 
@@ -388,12 +396,16 @@ def _before_the_scheduler(group: ObservedGroup) -> Reason | None:
 
 def _of_missing(group: ObservedGroup, texts: Sequence[str]) -> Reason | None:
     """Objects that its pods name and that do not exist, by these texts."""
-    objects = missing_objects(texts)
+    objects = missing_objects(texts, credential_prefix=group.credential_prefix)
     if not objects:
         return None
     quotes = [text[:MOST_CHARACTERS] for text in dict.fromkeys(texts) if missing_objects([text])]
     named = [obj.as_json() for obj in objects[:MOST_EVIDENCE]]
-    evidence = {"missing_objects": {"namespace": group.namespace, "named": named, "said": quotes[:MOST_RAW]}}
+    evidence: Json = {
+        "missing_objects": {"namespace": group.namespace, "named": named, "said": quotes[:MOST_RAW]}
+    }
+    if all(obj.credential for obj in objects):
+        evidence["help"] = HELP_CREDENTIAL
     return Reason(Why.MISSING, missing_sentence(objects, namespace=group.namespace), evidence)
 
 
@@ -550,8 +562,10 @@ def _of_containers(group: ObservedGroup, evidence: Json) -> Reason | None:
     """Containers that kubelets cannot start: their image, or what they and their volumes name."""
     if images := [container for container in group.starting if container.is_image]:
         return Reason(Why.IMAGE, image_sentence(images), evidence | {"containers": evidence_of(images)})
-    texts = [*(container.message for container in group.starting), *group.reports]
-    missing = _of_missing(group, texts) if group.starting else None
+    if not group.starting:
+        return None
+    of_containers = [container.message for container in group.starting]
+    missing = _of_missing(group, of_containers) or _of_missing(group, group.reports)
     return missing and replace(missing, evidence=missing.evidence | evidence)
 
 

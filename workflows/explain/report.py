@@ -17,7 +17,7 @@ from pools.selectors import Caller
 from scheduling.fit.remedies import RemedyKind
 from scheduling.fit.verdict import Obstacle
 from scheduling.gang import set_order
-from web.times import naive_utc
+from web.times import clock, naive_utc
 from workflows.explain.reasons import HELP, Why
 from workflows.explain.summary import (
     WaitSummary,
@@ -32,8 +32,9 @@ from workflows.feasibility.verdict.report import FeasibilityReport, feasibility
 from workflows.homes import at_home
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TERMINAL
-from workflows.models import ObservedObject, TaskGroup, Workflow
+from workflows.models import ObservedObject, ObservedPod, TaskGroup, Workflow
 from workflows.selectors import group_values
+from workflows.values.observation import POD_GROUP
 from workflows.values.placement import GroupPlacement
 
 Json = dict[str, Any]
@@ -199,7 +200,11 @@ def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) 
     why = Why(group.waiting_why) if group.waiting_why else Why.SCHEDULER
     is_changed = "pod_changes" in group.waiting_evidence
     written_at = partial(_written_at, group)
-    verdict = _verdict_sentence(report, why, is_changed=is_changed, written_at=written_at) if report else ""
+    verdict = (
+        _verdict_sentence(report, why, is_changed=is_changed, written_at=written_at, now=now)
+        if report
+        else ""
+    )
     if preferences and verdict:  # the verdict counts preferences that are still required
         verdict = f"Under this requirement, {verdict[0].lower()}{verdict[1:]}"
     if report and report.lacks_place and why in _OF_ROOM:
@@ -226,9 +231,18 @@ def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) 
 
 
 def _written_at(group: TaskGroup) -> datetime | None:
-    """When the objects that carry the scheduler's words last changed. One query."""
-    rows = at_home(ObservedObject.objects.filter(group_uuid=group.pk))
-    at: datetime | None = rows.aggregate(at=Max("seen_at"))["at"]
+    """When the objects that carry its scheduler's words last changed: its pod groups, or else its pods.
+
+    One query, or two.
+    """
+    pod_groups = at_home(ObservedObject.objects.filter(group_uuid=group.pk, kind=POD_GROUP))
+    times = [
+        at for status, at in pod_groups.values_list("digest__status", "seen_at") if "message" in str(status)
+    ]
+    if times:
+        return max(times)
+    pods = at_home(ObservedPod.objects.filter(group_uuid=group.pk, absent=False, node_name=""))
+    at: datetime | None = pods.aggregate(at=Max("seen_at"))["at"]
     return at
 
 
@@ -251,7 +265,12 @@ def _preferences(group: TaskGroup) -> PendingPreferences | None:
 
 
 def _verdict_sentence(
-    report: FeasibilityReport, why: Why, *, is_changed: bool, written_at: Callable[[], datetime | None]
+    report: FeasibilityReport,
+    why: Why,
+    *,
+    is_changed: bool,
+    written_at: Callable[[], datetime | None],
+    now: datetime,
 ) -> str:
     """The verdict beside the scheduler's reason, which it does not contradict: the scheduler decides."""
     fits = not report.lacks_place
@@ -269,9 +288,9 @@ def _verdict_sentence(
         return report.sentence
     if is_changed:
         return "The observed nodes have room for its pods as they were sent, so look at what was changed."
-    checked = f"{report.freshness.observed_at:%H:%M:%S} UTC" if report.freshness.observed_at else "now"
+    checked = clock(report.freshness.observed_at, now=now) if report.freshness.observed_at else "now"
     at = written_at()
-    time = f", written at {at:%H:%M:%S} UTC" if at else ""
+    time = f", written at {clock(at, now=now)}" if at else ""
     others = "" if report.others_known else "other tenants' pods, "
     return (
         f"That is what its scheduler says{time}. The nodes as observed at {checked} have room: if both stay "

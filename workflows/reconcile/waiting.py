@@ -122,6 +122,9 @@ def reason_of(
         barrier=_barrier(view, observed) if observed and view.placement.start_barrier else None,
         unprepared=_unprepared(view, observed) if observed and status in _STARTING else (),
         namespace=view.placement.terms.namespace,
+        credential_prefix=names.credential_prefix(
+            view.placement.terms.installation, view.placement.submitted_by
+        ),
         reports=_reports(view, observed) if observed and unplaced else (),
         busy=tuple(observed.busy.values()) if observed else (),
     )

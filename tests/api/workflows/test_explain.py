@@ -1,9 +1,10 @@
 """Why a workflow waits, asked of the service: one reason a group, its evidence, what would help."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.utils import timezone
 
 from tests.factories import (
@@ -17,7 +18,8 @@ from tests.factories import (
     foreign_usage,
 )
 from workflows.api import shapes
-from workflows.models import Event, TaskGroup, Workflow
+from workflows.explain.report import explain_waits
+from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db
 REQUIRED = [{"key": "rack", "group": "r", "required": True}]
@@ -168,6 +170,29 @@ def test_room_is_not_claimed_against_a_scheduler_that_finds_none(api, pool, know
     assert group["sentence"].startswith("No rack has room for 2 tasks. That is what its scheduler says")
     assert unseen in group["sentence"]
     assert "fits now" not in group["sentence"]
+
+
+WRITTEN = {
+    "by a pod group": ({"conditions": [{"message": "no room"}]}, "09:30:00 UTC"),
+    "by the pods, where the pod group says nothing": ({}, "2026-05-03 08:00:00 UTC"),
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_the_time_of_the_schedulers_word_is_that_of_the_object_that_has_it(pool, case):
+    """A pod group of half past nine, its pods of yesterday, and a ComputeDomain that changed last."""
+    status, want = WRITTEN[case]
+    workflow = waiting(pool, why="capacity", text="No rack has room for 2 tasks.")
+    group = TaskGroup.objects.get(workflow=workflow)
+    cluster, namespace = pool.backend.cluster, group.placement["namespace"]
+    now = datetime(2026, 5, 4, 10, tzinfo=UTC)
+    home = {"cluster": cluster, "namespace": namespace, "uid": "u", "group_uuid": group.pk}
+    for kind, hour, minute in (("PodGroup", 9, 30), ("ComputeDomain", 9, 59)):
+        at = now.replace(hour=hour, minute=minute)
+        ObservedObject.objects.create(**home, kind=kind, name=kind, digest={"status": status}, seen_at=at)
+    ObservedPod.objects.create(**home, name="p", phase="Pending", seen_at=now.replace(day=3, hour=8))
+    (wait,) = explain_waits([group], user=User(username="ann", is_superuser=True), now=now)
+    assert f"written at {want}." in wait.sentence
 
 
 def test_younger_work_of_higher_priority_goes_before_it_and_older_work_of_lower_does_not(api, pool):

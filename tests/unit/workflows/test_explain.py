@@ -402,6 +402,55 @@ MISSING = {
 }
 
 
+CREDENTIAL = "user-0123456789abcdef0123-"
+UNCONFIGURED = f'secret "{CREDENTIAL}wandb" not found'
+WITHOUT_KEY = f"couldn't find key token in Secret ml/{CREDENTIAL}wandb"
+CREDENTIALS = {
+    "a credential": (UNCONFIGURED, f'Its pods name credential "wandb" (Secret "{CREDENTIAL}wandb"), which'),
+    "a key of it": (WITHOUT_KEY, 'Its pods name key "token" of credential "wandb" (Secret'),
+}
+
+
+@pytest.mark.parametrize("case", CREDENTIALS)
+def test_a_credential_of_the_user_is_named_as_the_user_does_and_no_template_is_blamed(case):
+    message, want = CREDENTIALS[case]
+    starting = [WaitingContainer(task="a", reason="CreateContainerConfigError", message=message)]
+    group = seen(
+        waiting=waiting(placed=True), starting=starting, namespace="ml", credential_prefix=CREDENTIAL
+    )
+    reason = waiting_reason(group, scheduler=KAI)
+    assert reason.text.startswith(want)
+    assert "template" not in reason.evidence["help"]
+    (named,) = reason.evidence["missing_objects"]["named"]
+    assert named["credential"] == "wandb"
+
+
+OTHERS_SECRETS = {
+    "another user's": ('secret "user-aaaaaaaaaaaaaaaaaaaa-wandb" not found', CREDENTIAL),
+    "one of the pool": ('secret "wandb" not found', CREDENTIAL),
+    "where no user is known": (UNCONFIGURED, ""),
+    "one beside a ConfigMap of the template": (f'{UNCONFIGURED}; configmap "settings" not found', CREDENTIAL),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS_SECRETS)
+def test_other_secrets_keep_the_help_for_administrators(case):
+    message, prefix = OTHERS_SECRETS[case]
+    starting = [WaitingContainer(task="a", reason="CreateContainerConfigError", message=message)]
+    group = seen(waiting=waiting(placed=True), starting=starting, credential_prefix=prefix)
+    assert "help" not in waiting_reason(group, scheduler=KAI).evidence
+
+
+def test_what_a_container_says_now_comes_before_a_report_of_its_kubelet():
+    starting = [WaitingContainer(task="a", reason="X", message='secret "token" not found')]
+    reports = ['MountVolume.SetUp failed for volume "v" : configmap "settings" not found']
+    reason = waiting_reason(
+        seen(waiting=waiting(placed=True), starting=starting, reports=reports), scheduler=KAI
+    )
+    assert "token" in reason.text
+    assert "settings" not in reason.text
+
+
 @pytest.mark.parametrize("case", MISSING)
 def test_an_object_that_does_not_exist_is_named_as_that_with_the_way_out(case):
     changes, want = MISSING[case]

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from pydantic_core import from_json
 
 from pools import conditions
@@ -44,6 +44,9 @@ MOST_CLAIM_EVENTS = 200
 UNPREPARED = "FailedPrepareDynamicResources"
 UNMOUNTED, UNCLAIMED = "FailedMount", "FailedResourceClaimCreation"
 EVENT_AGE = timedelta(hours=1)
+AFTER_VOLUMES = ("Pulling", "Pulled", "BackOff", "Failed", "Created", "Started")
+"""Reasons of a kubelet's events on containers, which it looks at once claims and volumes are ready."""
+
 """The kubelet counts repeated events up, and only each doubling is a row: the last may be old."""
 
 MOST_POD_GROUPS = 20
@@ -402,13 +405,19 @@ def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:
 
 
 def pod_events(view: GroupView, *reasons: str) -> dict[tuple[str, int | None], str]:
-    """The last message of events of these reasons on a pod, by task and try, newest first."""
-    rows = Event.objects.filter(
-        workflow_id=view.row.workflow_id,
-        group=view.row,
-        reason__in=reasons,
-        time__gte=view.now - EVENT_AGE,
-    ).order_by("-time", "-id")
+    """The last message of events of these reasons on a pod, by task and try, newest first.
+
+    Left out are those of pods whose kubelet has gone on since.
+    """
+    own = Event.objects.filter(workflow_id=view.row.workflow_id, group=view.row)
+    later = own.filter(
+        task_name=OuterRef("task_name"),
+        retry_id=OuterRef("retry_id"),
+        time__gte=OuterRef("time"),
+        reason__in=AFTER_VOLUMES,
+    )
+    rows = own.filter(~Exists(later), reason__in=reasons, time__gte=view.now - EVENT_AGE)
+    rows = rows.order_by("-time", "-id")
     messages: dict[tuple[str, int | None], str] = {}
     for task, retry, message in rows.values_list("task_name", "retry_id", "message")[:MOST_CLAIM_EVENTS]:
         messages.setdefault((task, retry), message)
