@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 from uuid import UUID
 
+from pools.values.freshness import Freshness
+
 KindOfFinding = Literal[
     "lost", "leaked", "doubled", "half-made", "stuck", "inconsistent", "backwards", "unsafe"
 ]
@@ -245,6 +247,9 @@ class Facts:
     pools: tuple[PoolRow, ...] = ()
     clusters: tuple[ObservedCluster, ...] = ()
     unread: tuple[UnreadCluster, ...] = ()
+    freshness: Mapping[str, Freshness] = field(default_factory=dict)
+    """How fresh the observer's rows are, by the uids of clusters."""
+
     owners: Mapping[str, UUID] = field(default_factory=dict)
     backwards: tuple[Backwards, ...] = ()
     refusals: tuple[WriteRefusal, ...] = ()

@@ -8,6 +8,7 @@ from doctor.facts import Finding, UnreadCluster
 from doctor.repair import Repaired
 from doctor.run import Report
 from doctor.turns import waiting
+from pools.values.freshness import NEVER_OBSERVED, Age
 from scheduling.sentences import agree, count_of
 from web.times import naive_utc
 
@@ -28,7 +29,13 @@ def as_json(report: Report) -> dict[str, Any]:
         "counts": counts(report.findings),
         "findings": [_finding(finding) for finding in report.findings],
         "looked": [
-            {"cluster": cluster.uid, "backend": cluster.backend, "objects": len(cluster.objects)}
+            {
+                "cluster": cluster.uid,
+                "backend": cluster.backend,
+                "objects": len(cluster.objects),
+                "freshness": facts.freshness.get(cluster.uid, NEVER_OBSERVED).age.value,
+                "observed": facts.freshness.get(cluster.uid, NEVER_OBSERVED).sentence,
+            }
             for cluster in facts.clusters
         ],
         "not_looked": [asdict(cluster) for cluster in facts.unread],
@@ -69,6 +76,10 @@ def as_text(report: Report) -> str:
     facts = report.facts
     lines = [_line(finding) for finding in report.findings]
     lines += [_unread_line(cluster) for cluster in facts.unread]
+    for cluster in facts.clusters:
+        observed = facts.freshness.get(cluster.uid, NEVER_OBSERVED)
+        if observed.age is not Age.FRESH:
+            lines.append(f'not fresh: backend "{cluster.backend}": {observed.sentence}')
     if report.repaired:
         repaired = report.repaired
         lines.append(

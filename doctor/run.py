@@ -13,6 +13,7 @@ from doctor.refusals import refusals
 from doctor.repair import Repaired, repair
 from doctor.rows import read_rows
 from pools.models import Installation
+from pools.selectors import freshness_by_cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,7 @@ def read_facts(*, backend: str = "", history: timedelta) -> Facts:
         pools=rows.pools,
         clusters=tuple(clusters),
         unread=tuple(unread),
+        freshness=freshness_by_cluster({cluster.uid for cluster in clusters}),
         owners=rows.owners,
         backwards=rows.backwards,
         refusals=tuple(refusals(backend)),

@@ -13,6 +13,7 @@ from rest_framework.test import APIClient
 from cluster.errors import ClusterUnreachable, NotServed, RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET
 from doctor import turns
+from pools.models import Cluster
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
 from tests.builders.checks import check, checked_world, findings, rest
@@ -269,6 +270,28 @@ def test_groups_that_wait_for_busy_workers_are_one_line_and_no_finding(world, mo
     code, report = check("--confirm", "0")
     assert [(finding["rule"], finding["group"]) for finding in report["findings"]] == [("due", late[0].name)]
     assert (code, report["waiting"]) == (1, 1)
+
+
+HEARD = {
+    "lately": (timedelta(), "fresh", False),
+    "long ago": (timedelta(minutes=5), "old", True),
+    "never": (None, "never", True),
+}
+
+
+@pytest.mark.parametrize("case", HEARD)
+def test_it_says_of_which_clusters_the_observations_are_not_fresh(world, case):
+    ago, want, is_told = HEARD[case]
+    running(world)
+    at = None if ago is None else timezone.now() - ago
+    Cluster.objects.update(nodes_synced_at=at, heartbeat_at=at)
+    code, report = check("--grace", "0")
+    assert (code, report["looked"][0]["freshness"]) == (0, want)
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", "--grace", "0", stdout=out)
+    assert ("not fresh: backend" in out.getvalue()) == is_told
+    assert not is_told or report["looked"][0]["observed"] in out.getvalue()
 
 
 def test_an_unknown_backend_is_answered_with_those_there_are(world):
