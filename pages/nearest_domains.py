@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scheduling.fit.verdict import DomainCapacity
+from scheduling.nodes.taints import MOST_TAINTS
 from scheduling.sentences import count_of, plain_listing
-
-MOST_TAINTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from pools.models import Pool
 from pools.pod_templates.applied import node_selection, pod_kinds
 from pools.selectors import Caller, pool_levels
 from scheduling.fit.snapshot import OTHERS, FitNode, Snapshot
-from scheduling.fit.usable import TAINTED, refusal
+from scheduling.fit.usable import TAINTED, PodKind, refusal
 from scheduling.natural_order import natural
 from scheduling.nodes.taints import taint_name
 from scheduling.sentences import plain_listing
@@ -75,10 +75,11 @@ def map_content(
 
     ``group`` names the group of the workflow whose waiting set is compared with the domains.
     """
-    observed = observed_pool_nodes(pool)
+    kinds = pod_kinds(pool)
+    observed = observed_pool_nodes(pool, kinds)
     levels = drawn_levels(pool_levels(pool))
     places = _Places.of(observed.snapshot, levels)
-    usable = usable_of(observed, pool)
+    usable = usable_of(observed, kinds)
     chosen = None
     if workflow:
         ground = Ground(
@@ -91,7 +92,7 @@ def map_content(
         )
         chosen = map_workflow(workflow, ground=ground, drawn=group)
     tree = grow(
-        _located_nodes(pool, usable.snapshot.nodes, places, chosen, user=user),
+        _located_nodes(pool, usable.snapshot.nodes, places, chosen, kinds=kinds, user=user),
         pool=pool.name,
         keys=[level.key for level in levels],
         chosen_in=chosen.in_domain if chosen else lambda _rank, _path: Chosen(),
@@ -143,10 +144,15 @@ class _Places:
 
 
 def _located_nodes(
-    pool: Pool, nodes: Sequence[FitNode], places: _Places, chosen: MapWorkflow | None, *, user: Caller
+    pool: Pool,
+    nodes: Sequence[FitNode],
+    places: _Places,
+    chosen: MapWorkflow | None,
+    *,
+    kinds: Sequence[PodKind],
+    user: Caller,
 ) -> list[LocatedNode]:
     """The nodes in the order of the map."""
-    kinds = pod_kinds(pool)
     holder_names = _holder_names(nodes, user=user)
     suspects = suspects_of(pool.backend.cluster_id)
     marks = chosen.marks if chosen else {}

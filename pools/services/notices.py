@@ -14,11 +14,9 @@ from scheduling.capabilities import Capability, places_by_topology
 from scheduling.errors import Notice, format_path
 from scheduling.gang.checks import slices_alone
 from scheduling.kubernetes_syntax import selects
-from scheduling.nodes.taints import barring, passes_by_condition, taint_name
+from scheduling.nodes.taints import MOST_TAINTS, barring, passes_by_condition, taint_name
 from scheduling.sentences import agree, count_of, plain_listing
 from scheduling.topology.levels import Levels, check_look_alikes
-
-MOST_TAINTS = 3
 
 OSMO_SCHEDULER_TIMEOUT = 30
 """Seconds; the default of OSMO's own service."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 
 from scheduling.fit.snapshot import FitNode, ResourceVector
-from scheduling.nodes.taints import Taint, barring
+from scheduling.nodes.taints import Taint, Toleration, barring
 from scheduling.topology.levels import HOSTNAME_LABEL, NO_CLIQUE
 
 
@@ -72,9 +73,14 @@ class Demand:
 
     def untolerated(self, node: FitNode) -> list[Taint]:
         """The node's taints that keep the pod off it."""
-        return barring(node.taints, [dict(toleration) for toleration in self.tolerations])
+        return barring(node.taints, _as_written(self.tolerations))
 
     def _excludes(self, node: FitNode) -> bool:
         if self.clique and node.labels.get(self.clique) in NO_CLIQUE:
             return True
         return bool(self.excluded) and node.labels.get(HOSTNAME_LABEL, node.name) in self.excluded
+
+
+@lru_cache(maxsize=256)
+def _as_written(tolerations: tuple[tuple[tuple[str, str], ...], ...]) -> tuple[Toleration, ...]:
+    return tuple(map(dict, tolerations))

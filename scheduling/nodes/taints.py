@@ -11,6 +11,8 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 
 LASTING_AFTER = timedelta(hours=1)
+MOST_TAINTS = 3
+"""Taints that a sentence names."""
 
 BARRING = frozenset({"NoSchedule", "NoExecute"})
 """The effects for which a scheduler gives a node no pod."""

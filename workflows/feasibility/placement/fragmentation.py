@@ -4,6 +4,7 @@ The nodes are the pool's own, those its selector matches, whatever its platforms
 same rows, so a gang of whole nodes finds every slot counted here. No cluster is called.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pools.clusters.capabilities import capabilities_of
@@ -13,7 +14,7 @@ from pools.selectors import pool_levels
 from pools.values.freshness import Freshness
 from scheduling.fit.fragmentation import LevelSlots, fragmentation, free_nodes
 from scheduling.fit.snapshot import Snapshot
-from scheduling.fit.usable import as_usable, selected_labels
+from scheduling.fit.usable import PodKind, as_usable, selected_labels
 from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed_nodes
 
 
@@ -49,25 +50,26 @@ def of_snapshot(snapshot: Snapshot, *, freshness: Freshness) -> PoolFragments:
     )
 
 
-def observed_pool_nodes(pool: Pool) -> ObservedNodes:
+def observed_pool_nodes(pool: Pool, kinds: Sequence[PodKind]) -> ObservedNodes:
     """The pool's nodes with the usage of each; none while its cluster was never reached.
 
-    The pool came with its platforms.
+    ``kinds`` are those of the pool.
     """
     return observed_nodes(
         pool.backend.cluster_id or "",
         selectors=[node_selection(pool)],
         levels=pool_levels(pool),
         capabilities=capabilities_of(pool.backend),
-        labels=selected_labels(pod_kinds(pool)),
+        labels=selected_labels(kinds),
     )
 
 
 def usable_pool_nodes(pool: Pool) -> ObservedNodes:
-    """The same, closed where taints keep all pods of the pool off."""
-    return usable_of(observed_pool_nodes(pool), pool)
+    """The same, closed where taints keep all pods of the pool off; it came with its platforms."""
+    kinds = pod_kinds(pool)
+    return usable_of(observed_pool_nodes(pool, kinds), kinds)
 
 
-def usable_of(observed: ObservedNodes, pool: Pool) -> ObservedNodes:
+def usable_of(observed: ObservedNodes, kinds: Sequence[PodKind]) -> ObservedNodes:
     """A pool's nodes that were read already, closed in the same way."""
-    return replace(observed, snapshot=as_usable(observed.snapshot, pod_kinds(pool)))
+    return replace(observed, snapshot=as_usable(observed.snapshot, kinds))

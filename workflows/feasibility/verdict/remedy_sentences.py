@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from scheduling.fit.remedies import NEW, Remedy, RemedyKind
 from scheduling.fit.usable import TaintedNodes
 from scheduling.fit.verdict import Answer, Verdict
+from scheduling.nodes.taints import MOST_TAINTS
 from scheduling.sentences import agree, count_of, plain_listing
 from scheduling.topology.levels import CLIQUE_LABELS
 
-MOST_TAINTS = 3
 HELP_NEVER = "Waiting does not help: ask for less, put fewer tasks in one domain, or use another pool."
 
 
