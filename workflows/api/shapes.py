@@ -164,6 +164,20 @@ class PartsOrderShape(Shape):
     parts: list[list[SetMemberShape]] = about("Sets within it; it itself stands for its other tasks.")
 
 
+class RemedyShape(Shape):
+    """Nodes that a group may not use, and with which it would fit."""
+
+    kind: Literal["open", "label", "tolerate"]
+    nodes: int
+    names: list[str] = about("The first of them.")
+    labels: dict[str, str] = about(
+        "For label: with which it would fit; (one more) stands for a domain that does not exist yet."
+    )
+    taints: list[TaintedNodesShape] = about("For tolerate: those that keep it off.")
+    after_work: bool = about("Only once running work has ended, and not by that alone.")
+    together: bool = about("Only with all remedies of the list; otherwise each is enough.")
+
+
 class GroupFeasibilityShape(Shape):
     """Whether a group would be placed; the scheduler decides. ``sets`` is empty where it fits now.
 
@@ -211,6 +225,7 @@ class GroupFeasibilityShape(Shape):
     age_seconds: float | None
     places: dict[str, str] | None = about("Node by task; null for a large group.")
     sets: list[SetFeasibilityShape]
+    remedies: list[RemedyShape] = about("Empty where none helps or it has a place.")
 
 
 class GroupExplanationShape(Shape):

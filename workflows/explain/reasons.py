@@ -441,6 +441,8 @@ def _of_placement(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBa
         evidence["help"] = own_help
     is_complete = obstacle and why in (Why.CHANNEL, Why.CLAIM, Why.NOT_SERVED)
     sentences = [] if is_complete else _messages(cause)
+    if why == Why.NODES and sentences:  # it counts closed nodes wherever it finds no place
+        sentences = ["Its scheduler finds no place for it and says:", *sentences]
     if not reasons and not obstacle:
         why, sentences = Why.SILENT, ["The scheduler has not placed it yet and has given no reason."]
     hidden = uncovered(group.coverage) if group.coverage and why not in _ROOM | {Why.QUOTA} else ()

@@ -195,6 +195,35 @@ def test_the_time_of_the_schedulers_word_is_that_of_the_object_that_has_it(pool,
     assert f"written at {want}." in wait.sentence
 
 
+TEAM = {"key": "team", "effect": "NoSchedule"}
+REMEDIES = {
+    "cordoned": ({"unschedulable": True}, "open", set(), []),
+    "tainted": (
+        {"taints": [{"key": "team", "effect": "NoSchedule"}]},
+        "tolerate",
+        set(),
+        ["team:NoSchedule"],
+    ),
+    "unlabelled": ({"labels": {ZONE.label: "a"}}, "label", {RACK.label}, []),
+    "without work": ({}, None, set(), []),
+}
+
+
+@pytest.mark.parametrize("case", REMEDIES)
+def test_what_would_help_is_told_to_programs_too(api, pool, case):
+    changes, kind, labels, taints = REMEDIES[case]
+    stands = {taint["key"]: "2026-01-01T00:00:00+00:00" for taint in changes.get("taints", [])}
+    pool.backend.cluster.nodes.update(taints_since=stands, **changes)
+    (group,) = explained(api, waiting(pool, why="capacity", text="Not enough room."))["groups"]
+    remedies = group["feasibility"]["remedies"]
+    assert [remedy["kind"] for remedy in remedies] == [kind][: len(remedies)]
+    assert bool(remedies) == bool(kind)
+    for remedy in remedies:
+        assert (remedy["nodes"], len(remedy["names"]), remedy["after_work"]) == (2, 2, False)
+        assert labels <= remedy["labels"].keys()
+        assert [entry["taint"] for entry in remedy["taints"]] == taints
+
+
 def test_younger_work_of_higher_priority_goes_before_it_and_older_work_of_lower_does_not(api, pool):
     older = waiting(pool, why="topology", text="No rack has room for 2 tasks.")
     for name, priority in (("urgent", "HIGH"), ("late", "NORMAL"), ("cheap", "LOW")):

@@ -310,6 +310,17 @@ def test_closed_nodes_are_the_cause_only_where_nothing_else_lacks_room():
     assert of_one_cause([closed], KAI.texts.meanings) == [closed]
 
 
+@pytest.mark.parametrize("text", ["1 node is unschedulable.", "2 node(s) were not ready."])
+def test_closed_nodes_that_a_scheduler_counts_are_told_as_what_it_says(text):
+    """Lists show the sentence without a verdict, which alone knows whether they would help."""
+    text = f"no nodes with enough resources were found: {text}"
+    reason = waiting_reason(seen(waiting=waiting(message=text)), scheduler=KAI)
+    assert reason.why == Why.NODES
+    assert reason.text.startswith(
+        "Its scheduler finds no place for it and says: Nodes that these tasks may use"
+    )
+
+
 PREPARING = "Failed to prepare dynamic resources: "
 OTHER = "label already exists for a different ComputeDomain"
 PREPARED = {

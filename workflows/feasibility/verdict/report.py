@@ -164,6 +164,7 @@ class FeasibilityReport:
             "others_known": self.others_known,
             "places": _places(verdict.places) if self.verdict else None,
             "sets": [_set(entry) for entry in verdict.sets],
+            "remedies": [_remedy(remedy) for remedy in self.remedies],
         }
 
 
@@ -188,6 +189,12 @@ def _queue_place(place: QueuePlace | None) -> Json | None:
 
 def _places(places: Mapping[str, str]) -> dict[str, str] | None:
     return dict(places) if len(places) <= MOST_PLACES else None
+
+
+def _remedy(remedy: Remedy) -> Json:
+    fields = asdict(remedy)
+    fields["taints"] = [{**taint, "since": naive_utc(taint["since"])} for taint in fields["taints"]]
+    return fields
 
 
 def _set(entry: SetVerdict) -> Json:
