@@ -33,8 +33,7 @@ from scheduling.terms import SchedulingTerms
 from scheduling.topology.coverage import LabelCoverage, LevelCoverage, levels_named
 from scheduling.topology.levels import DomainPath
 from scheduling.topology.requirements import Gang, effective
-from workflows.explain.levels import NAMED_NODES, unavailable
-from workflows.explain.reasons import uncovered
+from workflows.explain.levels import NAMED_NODES, unavailable, uncovered
 from workflows.feasibility.capacity.known_nodes import (
     NodeCount,
     NodeTable,

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pools.conditions import Condition
-from scheduling.sentences import count_of, listing
-from scheduling.topology.coverage import LabelCoverage, cover
+from scheduling.sentences import agree, count_of, listing, plain_listing
+from scheduling.topology.coverage import LabelCoverage, LevelCoverage, cover
 from scheduling.topology.levels import Levels
 
 UNAVAILABLE = "TopologyLevelsUnavailable"
@@ -118,3 +118,23 @@ def _label_list(levels: Levels) -> str:
     if len(levels) == 1:
         return f"label {levels[0].label} of topology key {keys}"
     return f"labels {', '.join(level.label for level in levels)} of topology keys {keys}"
+
+
+def uncovered(coverage: LabelCoverage) -> list[str]:
+    """Count and name the nodes that lack a label, one sentence for each level that hides some."""
+    by_count: dict[int, LevelCoverage] = {}
+    for level in coverage.levels:
+        if level.hidden:
+            by_count.setdefault(level.hidden, level)
+    return [_hidden_sentence(level, coverage.nodes) for level in by_count.values()]
+
+
+def _hidden_sentence(level: LevelCoverage, nodes: int) -> str:
+    verb, pronoun = agree(level.hidden, "lacks", "lack"), agree(level.hidden, "it", "them")
+    names = level.hidden_names
+    listed = f": {plain_listing(names, limit=len(names), total=level.hidden)}" if names else ""
+    return (
+        f"{level.hidden} of the pool's {count_of(nodes, 'node')} {verb} label {level.level.label} of key "
+        f'"{level.level.key}" or of a broader one, so the scheduler does not see {pronoun} for these tasks'
+        f"{listed}."
+    )

@@ -11,36 +11,26 @@ reason where it is the cause. Each reason carries its evidence as data, observat
 so that neither a page nor a program need read sentences.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
-from scheduling.backends.base import UNRECOGNISED, Meaning, Waiting, WaitingReason
+from scheduling.backends.base import Meaning, Waiting, WaitingReason
 from scheduling.backends.claims import PluginMessage, plugin_messages
 from scheduling.backends.facets import SchedulerBackend
 from scheduling.backends.missing_objects import NOT_CREATED, missing_objects, missing_sentence
-from scheduling.nodes.node_health import NodeHealth
-from scheduling.sentences import agree, count_of, listing, plain_listing, plural
-from scheduling.topology.coverage import LabelCoverage, LevelCoverage
+from scheduling.sentences import agree, count_of, listing, plural
 from web.times import naive_utc
-from workflows.explain.levels import ADVICE
+from workflows.explain.levels import ADVICE, uncovered
+from workflows.explain.observed_group import NodeAway, ObservedGroup
 from workflows.explain.obstacles import (
     MOST_EVIDENCE,
     BarrierWait,
-    BusyNode,
-    OccupiedNode,
-    TopologyDrift,
-    UnpreparedClaim,
-    WaitingContainer,
     barrier_evidence,
     barrier_sentence,
     busy_evidence,
     busy_sentence,
-    drift_evidence,
     drift_sentence,
     evidence_of,
     held_sentence,
@@ -48,14 +38,15 @@ from workflows.explain.obstacles import (
     occupied_sentence,
     unprepared_sentence,
 )
-from workflows.lifecycle.domain_health import DomainHealth
+from workflows.explain.reason_evidence import (
+    MOST_CHARACTERS,
+    MOST_RAW,
+    Json,
+    domain_evidence,
+    node_evidence,
+    scheduler_evidence,
+)
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
-
-Json = dict[str, Any]
-
-MOST_RAW = 5
-MOST_DOMAINS = 10
-MOST_CHARACTERS = 500
 
 
 class Why(StrEnum):
@@ -161,133 +152,6 @@ MOST_AWAY = 3
 """Nodes that are away and named in the sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAway:
-    """A node that is not ready or unreachable; ``lost_at`` is when it is lost, None for never."""
-
-    name: str
-    health: NodeHealth
-    lost_at: datetime | None
-
-    @property
-    def sentence(self) -> str:
-        text = self.health.sentence(self.name)
-        if self.lost_at is None:
-            return f"{text} Its pods may still run."
-        return f"{text} Its pods may still run; it is lost at {self.lost_at:%H:%M:%S} UTC."
-
-    def as_json(self) -> Json:
-        return {
-            "node": self.name,
-            "state": str(self.health.state),
-            "reason": self.health.reason,
-            "since": naive_utc(self.health.since, precision="seconds"),
-            "lost_at": naive_utc(self.lost_at, precision="seconds"),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedGroup:
-    """A task group as last observed."""
-
-    status: str
-
-    """The groups that it still waits for."""
-
-    attempt_before: str = ""
-    """Why its next attempt has not begun yet."""
-
-    no_progress: str = ""
-    """How many attempts before that were in vain, and why the last one was."""
-
-    backend: str
-    unreachable_since: datetime | None = None
-
-    trouble: str = ""
-    """The error of the last reconcile."""
-
-    silent_scheduler: str = ""
-    """The type of its scheduler, where that is by a webhook of it that gives no answer."""
-
-    compute_domains_unserved: bool = False
-    """Whether the cluster does not serve ComputeDomains."""
-
-    template: str = ""
-    """The claim template that it waits for."""
-
-    template_removed: bool = False
-    """Whether that was there before."""
-
-    missing_levels: str = ""
-    """The message on levels that its constraints need and no node has (``explain.levels``)."""
-
-    coverage: LabelCoverage | None = None
-    """How far nodes carry the other levels; None: no known nodes."""
-
-    waiting: Waiting | None = None
-    """For the scheduler backend; None: the pod group and pods do not exist yet."""
-
-    starting: Sequence[WaitingContainer]
-    """Containers on nodes that have not started."""
-
-    retried: Sequence[str] = ()
-    """Tasks of a running group that are tried again and have no node yet."""
-
-    queued_behind: int = 0
-    """How many groups of its pool the scheduler serves before these tasks."""
-
-    occupied: Sequence[OccupiedNode] = ()
-    """Nodes with another group's ComputeDomain."""
-
-    domain: DomainHealth | None = None
-    """Of its own ComputeDomain."""
-
-    held_back: str = ""
-    """Which failures do not count yet."""
-
-    drift: TopologyDrift | None = None
-    """A manual change of its Topology object."""
-
-    nodes_away: Sequence[NodeAway] = ()
-    """Nodes of its pods that are not ready or unreachable."""
-
-    node_wait: str = ""
-    """Which nodes keep pods of earlier tries."""
-
-    paused: str = ""
-    """Until when a task is not tried again alone, and why."""
-
-    silence: str = ""
-    """The sentence on a scheduler that does not answer."""
-
-    quota: str = ""
-    """Which quota of its namespace has no room for it."""
-
-    quota_requested: Mapping[str, float] = field(default_factory=dict)
-    """What its pods ask for, by the names of ``QUOTA_RESOURCES``."""
-
-    unchosen: str = ""
-    """Why no domain is chosen for sets that its scheduler does not hold around others."""
-
-    barrier: BarrierWait | None = None
-    """The tasks that wait at the start barrier."""
-
-    unprepared: Sequence[UnpreparedClaim] = ()
-    """Kubelets that report that they cannot prepare claims; nothing rests on such a report having come."""
-
-    namespace: str = ""
-    """The one of its pods."""
-
-    credential_prefix: str = ""
-    """Begins the names of its user's own Secrets."""
-
-    reports: Sequence[str] = ()
-    """Reports of controllers and kubelets on pods that have not started; nothing rests on one having come."""
-
-    busy: Sequence[BusyNode] = ()
-    """Tasks whose pods cannot be bound to the nodes that its scheduler assigned."""
-
-
 def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reason | None:
     """The reason why the group, or a task of it that is tried again, does not run; None if nothing waits."""
     if group.status in TERMINAL:
@@ -330,7 +194,7 @@ def _of_busy(group: ObservedGroup) -> Reason | None:
         return None
     occupied = occupied_sentence(group.occupied) if group.occupied else ""
     text = " ".join(filter(None, [busy_sentence(group.busy), occupied]))
-    return Reason(Why.NODE_BUSY, text, {"assigned_nodes": busy_evidence(group.busy)} | _node_evidence(group))
+    return Reason(Why.NODE_BUSY, text, {"assigned_nodes": busy_evidence(group.busy)} | node_evidence(group))
 
 
 def upstream_reason(upstream: Sequence[str]) -> Reason | None:
@@ -375,7 +239,7 @@ _QUOTA_TEXT = "exceeded quota: "
 def _before_the_scheduler(group: ObservedGroup) -> Reason | None:
     if group.missing_levels and not (group.waiting and group.waiting.placed):
         why = Why.DRIFT if group.drift else Why.LABELS
-        return Reason(why, f"{group.missing_levels} {ADVICE}", _node_evidence(group))
+        return Reason(why, f"{group.missing_levels} {ADVICE}", node_evidence(group))
     if group.trouble and group.compute_domains_unserved:
         text = f'The cluster of backend "{group.backend}" does not serve ComputeDomains: {group.trouble}'
         return Reason(Why.NOT_SERVED, text, {"cluster": {"backend": group.backend, "said": group.trouble}})
@@ -434,7 +298,7 @@ def _of_placement(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBa
     reports = group.reports if not texts or any(NOT_CREATED in text for text in texts) else ()
     if missing := _of_missing(group, [*texts, *reports]):
         return missing
-    evidence = _scheduler_evidence(reasons, waiting) | _node_evidence(group)
+    evidence = scheduler_evidence(reasons, waiting) | node_evidence(group)
     cause = of_one_cause(reasons, meanings)
     why, obstacle = _obstacle(group, reasons, _kind(cause[0], meanings) if cause else Why.SILENT)
     if cause and not obstacle and (own_help := _help(cause[0], meanings)):
@@ -577,16 +441,8 @@ def _of_preparing(group: ObservedGroup, evidence: Json) -> Reason | None:
     begin = "All tasks have nodes and are starting."
     if group.domain and group.domain.unready:
         text = f"{begin} {group.domain.sentence}{reports}"
-        return Reason(Why.NVLINK, text, evidence | _domain_evidence(group.domain))
+        return Reason(Why.NVLINK, text, evidence | domain_evidence(group.domain))
     return Reason(Why.NVLINK, f"{begin}{reports}", evidence) if reports else None
-
-
-def _domain_evidence(domain: DomainHealth) -> Json:
-    unready = domain.unready[:MOST_EVIDENCE]
-    since = {
-        node: naive_utc(domain.since[node], precision="seconds") for node in unready if node in domain.since
-    }
-    return {"nvlink_domain": {"nodes": domain.expected, "unready": list(unready), "since": since}}
 
 
 def away_reason(nodes: Sequence[NodeAway]) -> Reason:
@@ -611,7 +467,7 @@ def _of_running(group: ObservedGroup, scheduler: SchedulerBackend) -> Reason | N
     if group.nodes_away:
         return away_reason(group.nodes_away)
     if group.domain and group.domain.unready and (group.domain.is_reported or group.domain.is_deleted):
-        return Reason(Why.NVLINK, group.domain.sentence, _domain_evidence(group.domain))
+        return Reason(Why.NVLINK, group.domain.sentence, domain_evidence(group.domain))
     if reason := _of_containers(group, {}):
         return reason
     if group.waiting is None or group.waiting.placed:
@@ -627,7 +483,7 @@ def _of_retries(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBack
     text = f"{plural(number, 'Task')} {listing(group.retried)} {verbs} for a place."
     reasons = _current(scheduler.texts.waiting_reasons(waiting), waiting)
     messages = _messages(of_one_cause(reasons, scheduler.texts.meanings))
-    evidence: Json = {"tried_again": list(group.retried)} | _scheduler_evidence(reasons, waiting)
+    evidence: Json = {"tried_again": list(group.retried)} | scheduler_evidence(reasons, waiting)
     if queue := _queue_sentence(group.queued_behind):
         evidence["queued_behind"] = group.queued_behind
     return Reason(Why.RETRY, " ".join(filter(None, [text, queue, *messages])), evidence)
@@ -641,84 +497,6 @@ def _queue_sentence(groups: int) -> str:
     return (
         f"It is queued behind {count_of(groups, 'group')} of the pool that {verb} no task running: "
         "the scheduler serves these first."
-    )
-
-
-def _scheduler_evidence(reasons: Sequence[WaitingReason], waiting: Waiting) -> Json:
-    """The scheduler's own texts and the numbers read from them."""
-    evidence: Json = {"pods": {"expected": waiting.pods_expected, "exist": waiting.pods}}
-    if unrecognised := [reason.raw[:MOST_CHARACTERS] for reason in reasons if reason.code == UNRECOGNISED]:
-        evidence["unrecognised"] = unrecognised[:MOST_RAW]
-    if texts := _without_repeats([reason.raw for reason in reasons], waiting.pod_messages):
-        evidence["scheduler_says"] = [text[:MOST_CHARACTERS] for text in texts[:MOST_RAW]]
-    domains = [dict(reason.facts) for reason in reasons if reason.code == "DomainTooSmall" and reason.facts]
-    if domains:
-        evidence["domains"] = domains[:MOST_DOMAINS]
-    quotas = ("OverQuota", "QuotaExceeded", "QuotaTooSmall")
-    if quota := next((reason for reason in reasons if reason.code in quotas), None):
-        evidence["quota"] = dict(quota.facts)
-    return evidence
-
-
-_KIND_AND_COUNTS = re.compile(r"(?:[\w ]+:)?[\d\s.]*")
-
-
-def _without_repeats(own: Sequence[str], of_pods: Sequence[str]) -> list[str]:
-    """The texts, each once; left out is one of pods that an own text has, or that only joins own ones."""
-    texts = list(dict.fromkeys(filter(None, own)))
-    own_words = sorted((text.rstrip(" .") for text in texts), key=len, reverse=True)
-    for text in dict.fromkeys(of_pods):
-        if any(text.rstrip(" .") in words for words in own_words):
-            continue
-        rest = text
-        for words in filter(None, own_words):
-            rest = rest.replace(words, "")
-        if rest == text or not _KIND_AND_COUNTS.fullmatch(rest):
-            texts.append(text)
-    return list(dict.fromkeys(texts))
-
-
-def _node_evidence(group: ObservedGroup) -> Json:
-    """Observations of nodes, of their labels and of the objects that name them."""
-    evidence: Json = {}
-    levels = group.coverage.levels if group.coverage else ()
-    if group.coverage and any(level.hidden or level.lacking for level in levels):
-        evidence["labels"] = [
-            {
-                "key": level.level.key,
-                "label": level.level.label,
-                "nodes": group.coverage.nodes,
-                "without": level.lacking,
-                "not_seen": level.hidden,
-                "named": list(level.hidden_names or level.lacking_names),
-            }
-            for level in levels
-            if level.hidden or level.lacking
-        ]
-    if group.drift:
-        evidence["drift"] = drift_evidence(group.drift)
-    if group.occupied:
-        evidence["nodes_held"] = evidence_of(group.occupied)
-    return evidence
-
-
-def uncovered(coverage: LabelCoverage) -> list[str]:
-    """Count and name the nodes that lack a label, one sentence for each level that hides some."""
-    by_count: dict[int, LevelCoverage] = {}
-    for level in coverage.levels:
-        if level.hidden:
-            by_count.setdefault(level.hidden, level)
-    return [_hidden_sentence(level, coverage.nodes) for level in by_count.values()]
-
-
-def _hidden_sentence(level: LevelCoverage, nodes: int) -> str:
-    verb, pronoun = agree(level.hidden, "lacks", "lack"), agree(level.hidden, "it", "them")
-    names = level.hidden_names
-    listed = f": {plain_listing(names, limit=len(names), total=level.hidden)}" if names else ""
-    return (
-        f"{level.hidden} of the pool's {count_of(nodes, 'node')} {verb} label {level.level.label} of key "
-        f'"{level.level.key}" or of a broader one, so the scheduler does not see {pronoun} for these tasks'
-        f"{listed}."
     )
 
 

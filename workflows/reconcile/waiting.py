@@ -24,6 +24,7 @@ from web.times import naive_utc, read_instant
 from workflows.explain import obstacles
 from workflows.explain.changed_pods import STARTS_BESIDE, ChangedPods, beside_changes
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
+from workflows.explain.observed_group import NodeAway, ObservedGroup
 from workflows.explain.obstacles import (
     BarrierWait,
     OccupiedNode,
@@ -31,7 +32,7 @@ from workflows.explain.obstacles import (
     UnpreparedClaim,
     WaitingContainer,
 )
-from workflows.explain.reasons import NodeAway, ObservedGroup, Reason, Why, waiting_reason
+from workflows.explain.reasons import Reason, Why, waiting_reason
 from workflows.feasibility.queues.queue_usage import read_joined_queue
 from workflows.lifecycle.attempts_in_vain import NO_PROGRESS
 from workflows.lifecycle.domain_health import DomainHealth

@@ -23,7 +23,8 @@ from scheduling.topology.coverage import cover
 from scheduling.topology.levels import Level
 from tests.factories import NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory, WorkflowFactory
 from tests.unit.scheduling.kai_texts import GANG, NODES
-from workflows.explain.reasons import HELP, ObservedGroup, Why, waiting_reason
+from workflows.explain.observed_group import ObservedGroup
+from workflows.explain.reasons import HELP, Why, waiting_reason
 from workflows.explain.report import HELP_CONTRADICTED, explain_waits
 from workflows.feasibility.capacity.node_snapshot import observed_nodes, selectors_of
 from workflows.feasibility.verdict.remedy_sentences import HELP_NEVER

@@ -11,6 +11,8 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.topology.coverage import cover
 from scheduling.topology.drift import Drift
 from scheduling.topology.levels import Level
+from workflows.explain.levels import uncovered
+from workflows.explain.observed_group import ObservedGroup
 from workflows.explain.obstacles import (
     ANOTHER_WORKFLOW,
     BusyNode,
@@ -20,15 +22,7 @@ from workflows.explain.obstacles import (
     WaitingContainer,
     occupied_sentence,
 )
-from workflows.explain.reasons import (
-    HELP,
-    ObservedGroup,
-    Why,
-    of_one_cause,
-    uncovered,
-    upstream_reason,
-    waiting_reason,
-)
+from workflows.explain.reasons import HELP, Why, of_one_cause, upstream_reason, waiting_reason
 from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.statuses import TERMINAL
 
