@@ -347,25 +347,23 @@ def _table(cluster: str, labels: tuple[str, ...]) -> NodeTable:
     earlier = tables.find(key)
     if earlier is not None and time.monotonic() - earlier.read_at < MOST_SECONDS:
         answer = _read(cluster, labels, since=earlier.horizon, published=earlier.published)
-        nodes = _updated(earlier.nodes, answer.nodes)
-        is_whole = len(nodes) == answer.count and answer.server == earlier.server
-        is_whole = (
-            is_whole and answer.published == earlier.published and not _lost(earlier.nodes, answer.nodes)
-        )
+        news, nodes = answer.table, _updated(earlier.nodes, answer.table.nodes)
+        is_whole = len(nodes) == answer.count and news.server == earlier.server
+        is_whole = is_whole and news.published == earlier.published and not _lost(earlier.nodes, news.nodes)
         if is_whole and not answer.has_written:
-            table = answer.table(
-                nodes,
-                _renewed(earlier.channelless, answer.channelless, answer.nodes),
-                _renewed(earlier.tainted, answer.tainted, answer.nodes),
+            table = replace(
+                news,
+                nodes=nodes,
+                channelless=_renewed(earlier.channelless, news.channelless, news.nodes),
+                tainted=_renewed(earlier.tainted, news.tainted, news.nodes),
                 read_at=earlier.read_at,
             )
             tables.keep(key, table)
             return table
     answer = _read(cluster, labels)
-    table = answer.table(answer.nodes, answer.channelless, answer.tainted, read_at=time.monotonic())
     if not answer.has_written:
-        tables.keep(key, table)
-    return table
+        tables.keep(key, answer.table)
+    return answer.table
 
 
 def _updated(
@@ -391,38 +389,14 @@ def _lost(earlier: Mapping[str, fit.FitNode], written: Mapping[str, fit.FitNode]
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """``count`` is that of all nodes, ``has_written`` whether this transaction has written anything."""
+    """``table`` has the nodes that were read alone; ``count`` is that of all nodes.
 
-    nodes: dict[str, fit.FitNode]
-    channelless: dict[str, datetime | None]
-    tainted: dict[str, TaintTimes]
-    cluster: ClusterTimes
+    ``has_written``: whether this transaction has written anything.
+    """
+
+    table: NodeTable
     count: int
-    labels: tuple[str, ...]
-    published: frozenset[str]
-    horizon: str
-    server: str
     has_written: bool
-
-    def table(
-        self,
-        nodes: Mapping[str, fit.FitNode],
-        channelless: Mapping[str, datetime | None],
-        tainted: Mapping[str, TaintTimes],
-        *,
-        read_at: float,
-    ) -> NodeTable:
-        return NodeTable(
-            nodes,
-            channelless,
-            tainted,
-            self.cluster,
-            self.labels,
-            self.published,
-            self.horizon,
-            self.server,
-            read_at,
-        )
 
 
 def _renewed(
@@ -486,18 +460,10 @@ def _read(
     nodes = _published_alike(written_nodes, published)
     channelless = {row[3]: row[1] for row in rows if not row[0]}
     tainted = {row[3]: young for row in rows if (young := _young(nodes[row[3]].taints, row[2]))}
-    return _Answer(
-        nodes,
-        channelless,
-        tainted,
-        ClusterTimes(Freshness(observed_at, clock), slices_at, others_known, problem),
-        count,
-        labels,
-        published,
-        horizon,
-        server,
-        has_written,
-    )
+    times = ClusterTimes(Freshness(observed_at, clock), slices_at, others_known, problem)
+    at = time.monotonic()
+    table = NodeTable(nodes, channelless, tainted, times, labels, published, horizon, server, at)
+    return _Answer(table, count, has_written)
 
 
 def _young(taints: Sequence[Taint], since: str) -> TaintTimes:

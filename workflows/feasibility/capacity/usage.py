@@ -96,13 +96,12 @@ class _Selectors:
 
     def __init__(self, cluster: Cluster) -> None:
         self.problem = devices_problem_of(cluster)
-        self.rules: dict[str, DeviceRule] = {}
-        self.pools: list[tuple[str, Mapping[str, str], tuple[PodKind, ...]]] = []
+        self.pools: list[tuple[str, Mapping[str, str], tuple[PodKind, ...], DeviceRule]] = []
         self.memberships: list[tuple[NodeMembership, Mapping[str, str]]] = []
 
     def add(self, pool: Pool) -> None:
-        self.pools.append((pool.name, node_selection(pool), pod_kinds(pool)))
-        self.rules[pool.name] = device_rule(pool.backend.scheduler_type, problem=self.problem)
+        rule = device_rule(pool.backend.scheduler_type, problem=self.problem)
+        self.pools.append((pool.name, node_selection(pool), pod_kinds(pool), rule))
         for platform in list(pool.platforms.all()) or [Platform(pool=pool, name="")]:
             selector = node_selection(pool, platform)
             self.memberships.append((NodeMembership(pool=pool.name, platform=platform.name), selector))
@@ -116,8 +115,8 @@ def nodes_of(pools: Sequence[Pool], *, name: str = "") -> list[PoolNode]:
     clusters = Cluster.objects.in_bulk({pool.backend.cluster_id for pool in pools if pool.backend.cluster_id})
     selectors = {uid: _Selectors(cluster) for uid, cluster in clusters.items()}
     for pool in pools:
-        if pool.backend.cluster_id is not None:
-            selectors[pool.backend.cluster_id].add(pool)
+        if own := selectors.get(pool.backend.cluster_id or ""):
+            own.add(pool)
     fields = ("cluster_id", "name", "labels", "taints", "allocatable", "devices", "ready", "unschedulable")
     nodes = Node.objects.filter(cluster_id__in=list(selectors))
     rows = (nodes.filter(name=name) if name else nodes).order_by("cluster_id", "name").values(*fields)
@@ -146,9 +145,9 @@ def _pool_node(
 ) -> PoolNode:
     labels, by_node = row["labels"], others.get(row["cluster_id"])
     is_open = row["ready"] and not row["unschedulable"]
-    pools = [(pool, kinds) for pool, selector, kinds in selectors.pools if selects(selector, labels)]
+    pools = [(pool, kinds, rule) for pool, own, kinds, rule in selectors.pools if selects(own, labels)]
     amounts, devices = allocatable(row["allocatable"]), NodeDevices.from_json(row["devices"])
-    by_pool = {pool: selectors.rules[pool].gpus(devices, offered=amounts.gpu) for pool, _ in pools}
+    by_pool = {pool: rule.gpus(devices, offered=amounts.gpu) for pool, _, rule in pools}
     return PoolNode(
         cluster=row["cluster_id"],
         name=row["name"],
@@ -160,9 +159,9 @@ def _pool_node(
         others=None if by_node is None else by_node.get(row["name"], NO_AMOUNTS),
         ready=row["ready"],
         unschedulable=row["unschedulable"],
-        pools=tuple(pool for pool, _ in pools),
+        pools=tuple(by_pool),
         usable_by=tuple(
-            pool for pool, kinds in pools if is_open and not refusal(row["taints"], labels, kinds)
+            pool for pool, kinds, _ in pools if is_open and not refusal(row["taints"], labels, kinds)
         ),
         memberships=tuple(
             membership for membership, selector in selectors.memberships if selects(selector, labels)
