@@ -239,7 +239,7 @@ GIVEN = {"default": 8, "kubernetes": 8, "kai": 0, "kueue": 0}
 
 
 @pytest.mark.parametrize("kind", GIVEN)
-def test_no_door_counts_devices_that_the_scheduler_does_not_give(api, kind):
+def test_no_door_counts_devices_that_the_scheduler_does_not_give(api, browser, kind):
     pool = PoolFactory(name="train", levels=[RACK], backend=backend(kind, "1.37"))
     observe(pool, *ALL)
     observe(pool, slices="", classes="")
@@ -257,6 +257,7 @@ def test_no_door_counts_devices_that_the_scheduler_does_not_give(api, kind):
     }
     assert set(counts.values()) == {GIVEN[kind]}, counts
     assert topology["uncounted_nodes"] == (0 if GIVEN[kind] else 2)
+    assert ("2 nodes not counted" in browser.get("/ui/").content.decode()) == (not GIVEN[kind])
     added = {"add_nodes": [{"like": "n0", "count": 3}]}
     after = api.post("/api/pool/train/what-if", added, format="json").json()["fragmentation"]["after"]
     assert after["free"] == 5, "an added node is like its model"
