@@ -42,6 +42,7 @@ def pools(reply: Reply) -> Table:
             pool["status"],
             _yes(pool["nvlink"]),
             _listed(key["key"] for key in pool["topology_keys"]),
+            _default_topologies(pool),
             _listed(pool["platforms"]),
             pool.get("backend", NONE),
             pool.get("max_exec_timeout", NONE),
@@ -49,8 +50,33 @@ def pools(reply: Reply) -> Table:
         )
         for name, pool in sorted(reply["pools"].items())
     ]
-    columns = ("POOL", "STATUS", "NVLINK", "TOPOLOGY KEYS", "PLATFORMS", "BACKEND", "MAX TIME", "DESCRIPTION")
-    return Table(columns, tuple(rows), wide=frozenset({"BACKEND", "MAX TIME"}))
+    columns = (
+        "POOL",
+        "STATUS",
+        "NVLINK",
+        "TOPOLOGY KEYS",
+        "DEFAULT TOPOLOGY",
+        "PLATFORMS",
+        "BACKEND",
+        "MAX TIME",
+        "DESCRIPTION",
+    )
+    return Table(columns, tuple(rows), wide=frozenset({"DEFAULT TOPOLOGY", "BACKEND", "MAX TIME"}))
+
+
+def _default_topologies(pool: Reply) -> str:
+    """What groups get that name no key, also on a platform; an older service says nothing of it."""
+    named = [("", pool), *((f"{name}: ", platform) for name, platform in sorted(pool["platforms"].items()))]
+    defaults = ((owner, row.get("default_topology")) for owner, row in named)
+    return "; ".join(owner + _default_topology(default) for owner, default in defaults if default) or NONE
+
+
+def _default_topology(default: Reply) -> str:
+    if default.get("pack"):
+        return "pack"
+    return _listed(
+        f"{entry['key']} {entry.get('requirementType', 'required')}" for entry in default["topology"]
+    )
 
 
 def pool_heading(reply: Reply) -> str:

@@ -552,6 +552,11 @@ class Pool(models.Model):
         db_default=Infeasible.WARN,
         help_text="What to do with a task group that no domain of the pool is large enough for, even empty.",
     )
+    default_topology = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="What groups of two or more tasks with GPUs get that name no key; empty: nothing.",
+    )
     free_preferences_after = models.PositiveIntegerField(
         default=60,
         db_default=60,
@@ -699,6 +704,11 @@ class Platform(models.Model):
     )
     default_variables = models.JSONField(
         default=dict, blank=True, db_default={}, help_text="Go over the pool's defaults."
+    )
+    default_topology = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="For groups all of whose tasks with GPUs are on it; empty: as the pool.",
     )
     applied_template = models.JSONField(
         default=dict, db_default={}, editable=False, help_text="What its and its pool's templates make."

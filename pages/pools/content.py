@@ -1,7 +1,7 @@
 """The contents of the pages of pools, from rows: a fixed number of queries, none of them to a cluster."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,6 +10,7 @@ from django.utils import timezone
 from pages.pools.snippet import Asks, Offer, amounts_for, snippet
 from pools.api.representations import pool_status
 from pools.clusters.capabilities import capabilities_of
+from pools.documents.default_topology import default_of
 from pools.documents.recovery import words_of
 from pools.interfaces import usage
 from pools.models import Pool
@@ -111,7 +112,8 @@ class WaitingLine:
 class PoolContent:
     """Everything on the page of one pool, as values: two pages are the same if these are.
 
-    ``waiting`` and ``outcomes`` are None where the caller may not list workflows.
+    ``waiting`` and ``outcomes`` are None where the caller may not list workflows. ``defaults`` says what
+    groups get that name no key.
     """
 
     name: str
@@ -121,6 +123,7 @@ class PoolContent:
     status: str
     room: PoolRoom
     recovery: str
+    defaults: tuple[str, ...]
     suspects: tuple[str, ...]
     without_channel: str
     freshness: Freshness
@@ -166,6 +169,7 @@ def pool_content(pool: Pool, *, user: Caller, outcomes_since: datetime) -> PoolC
         status=pool_status(pool, now=timezone.now()),
         room=_room(nodes),
         recovery=policy_of([words_of(pool.recovery)]).summary,
+        defaults=tuple(_defaults(pool)),
         suspects=tuple(sorted(suspects_of(pool.backend.cluster_id).keys() & {node.name for node in nodes})),
         without_channel=plain_listing(nodes_without_channel(pool, now=timezone.now())),
         freshness=observed.freshness,
@@ -176,6 +180,16 @@ def pool_content(pool: Pool, *, user: Caller, outcomes_since: datetime) -> PoolC
         fits=_fits(fragments_of(observed)),
         outcomes=outcomes_in(pool.name, since=outcomes_since) if may_list else None,
     )
+
+
+def _defaults(pool: Pool) -> Iterator[str]:
+    """The default topology of a pool and of each platform that has its own, in words."""
+    levels = pool_levels(pool)
+    if default := default_of(pool.default_topology):
+        yield default.words(levels) or "nothing, because the pool has no keys"
+    for row in pool.platforms.all():
+        if default := default_of(row.default_topology):
+            yield f"{default.words(levels)} (on platform {row.name})"
 
 
 def pool_snippet(pool: Pool) -> str:

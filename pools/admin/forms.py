@@ -32,7 +32,7 @@ LIMITS = TextLimits(size=MAX_TEXT, depth=24, aliases=0, entries=5_000, values=20
 class YamlField(forms.CharField):
     """A structure, written as YAML or JSON. ``empty`` is the value of an empty text."""
 
-    def __init__(self, *, empty: list[Any] | dict[str, Any], **options: Any) -> None:
+    def __init__(self, *, empty: list[Any] | dict[str, Any] | None, **options: Any) -> None:
         self.empty = empty
         widget = UnfoldAdminTextareaWidget(attrs={"rows": 4, "spellcheck": "false"})
         super().__init__(

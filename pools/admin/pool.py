@@ -34,6 +34,9 @@ SELECTOR = "Node labels as YAML, such as: example.com/pool: train"
 TOLERATIONS = "Tolerations as YAML, such as: [{key: nvidia.com/gpu, operator: Exists}]"
 TEMPLATES = "Names of pod templates as YAML, such as: [shm, tolerate]; later templates override earlier ones."
 VARIABLES = "Default amounts for tasks without their own, as YAML, such as: USER_CPU: 4"
+DEFAULT_TOPOLOGY = (
+    "What groups of two or more tasks with GPUs get that name no key, as YAML, such as: {pack: true}."
+)
 MOUNTS = "Paths as YAML, such as: [/data, '/scratch:/mnt']"
 
 
@@ -49,6 +52,7 @@ class PoolForm(DocumentForm):
     common_pod_template = YamlField(empty=[], help_text=TEMPLATES)
     common_default_variables = YamlField(empty={}, help_text=VARIABLES)
     default_exit_actions = YamlField(empty={}, help_text="As YAML, such as: RESCHEDULE: 1-3,7")
+    default_topology = YamlField(empty=None, help_text=f"{DEFAULT_TOPOLOGY} Empty: nothing.")
     recovery = YamlField(
         empty={},
         help_text="What follows when a task group loses a task, as YAML, such as: "
@@ -64,7 +68,15 @@ class PoolForm(DocumentForm):
 
     class Meta:
         model = Pool
-        fields: ClassVar = [*COLUMNS, "name", "backend", "tolerations", "resources", "recovery"]
+        fields: ClassVar = [
+            *COLUMNS,
+            "name",
+            "backend",
+            "tolerations",
+            "resources",
+            "recovery",
+            "default_topology",
+        ]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -80,10 +92,11 @@ class PlatformForm(RowForm):
     default_mounts = YamlField(empty=[], help_text=f"{MOUNTS}.")
     override_pod_template = YamlField(empty=[], help_text=f"{TEMPLATES} They override the pool's.")
     default_variables = YamlField(empty={}, help_text=f"{VARIABLES}. They override the pool's.")
+    default_topology = YamlField(empty=None, help_text=f"{DEFAULT_TOPOLOGY} Empty: as the pool.")
 
     class Meta:
         model = Platform
-        fields: ClassVar = ["name", *PLATFORM_COLUMNS, "tolerations"]
+        fields: ClassVar = ["name", *PLATFORM_COLUMNS, "tolerations", "default_topology"]
 
     def _post_clean(self) -> None:
         """Build no row: the services write the rows anew."""
@@ -125,6 +138,7 @@ class PlatformInline(StaffInline, StackedInline):  # type: ignore[misc]  # unfol
         "default_mounts",
         "override_pod_template",
         "default_variables",
+        "default_topology",
     )
 
 
@@ -169,6 +183,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
             "Topology",
             {
                 "fields": (
+                    "default_topology",
                     "topology_source",
                     "topology_name",
                     "local_queue",
@@ -273,10 +288,12 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
             "tolerations": cleaned["tolerations"],
             "resources": cleaned["resources"],
             "recovery": cleaned["recovery"],
+            "default_topology": cleaned["default_topology"],
             "topology_keys": keys.documents(),
             "platforms": {
                 row.cleaned_data["name"]: {
-                    field: row.cleaned_data[field] for field in (*PLATFORM_COLUMNS, "tolerations")
+                    field: row.cleaned_data[field]
+                    for field in (*PLATFORM_COLUMNS, "tolerations", "default_topology")
                 }
                 for row in platforms.rows()
             },

@@ -47,6 +47,29 @@ class ConditionShape(Shape):
     observedRevision: int  # noqa: N815 -- after Kubernetes' observedGeneration
 
 
+class DefaultEntryShape(Shape):
+    needed_in_requests = ("key",)
+
+    key: str
+    group: str | None = absent("default (default).")
+    requirementType: str | None = absent(  # noqa: N815 -- OSMO's field
+        "required (default), preferred or auto."
+    )
+    waitSeconds: int | None = absent(  # noqa: N815
+        "Seconds for which a preference is required first."
+    )
+
+
+class DefaultTopologyShape(Shape):
+    """What task groups get that name no key: either of its fields."""
+
+    pack: bool | None = absent("true: preferred at every key of the pool.")
+    topology: list[DefaultEntryShape] | None = absent("As the topology of a task group.")
+
+
+StoredDefault = Annotated[DefaultTopologyShape | None, AsStored()]
+
+
 @fields_of(
     PlatformDocument,
     "description",
@@ -55,9 +78,12 @@ class ConditionShape(Shape):
     "privileged_allowed",
     "allowed_mounts",
     "default_mounts",
+    "default_topology",
 )
 class MinimalPlatformShape(Shape):
-    pass
+    default_topology: StoredDefault = about(
+        "For groups all of whose tasks with GPUs are on it; null: as the pool."
+    )
 
 
 @fields_of(PlatformDocument)
@@ -112,6 +138,7 @@ class NamedShape(Shape):
     "max_grace_period_seconds",
     "resources",
     "topology_keys",
+    "default_topology",
 )
 class PoolBaseShape(NamedShape):
     needed_in_requests = ("backend",)
@@ -120,6 +147,9 @@ class PoolBaseShape(NamedShape):
     recovery: Annotated[RecoveryShape, AsStored()]
     resources: Annotated[ResourcesShape, AsStored()]
     topology_keys: Annotated[list[TopologyKeyShape], AsStored()] = about("Broadest first; at most 16.")
+    default_topology: StoredDefault = about(
+        "What groups of two or more tasks with GPUs get that name no key; null: nothing."
+    )
     revision: int = read_only()
     conditions: Annotated[list[ConditionShape], AsStored()] = read_only()
 

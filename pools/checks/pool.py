@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
+from pools.checks.default_requirements import check_default_capabilities, check_default_forms
 from pools.checks.limits import over_maximum
 from pools.checks.names import MAX_NAME, check_name
 from pools.documents.pool import PlatformDocument, PoolDocument, TolerationDocument
@@ -49,6 +50,7 @@ def check_pool(document: PoolDocument) -> list[Fault]:
     faults += _timeouts(document)
     faults += _exit_actions(document.default_exit_actions, path=("default_exit_actions",))
     faults += _gpus(document)
+    faults += check_default_forms(document)
     words, unreadable = recovery_words(document)
     faults += [*unreadable, *check_amounts([words], most=document.max_recoveries)]
     return in_order(faults)
@@ -93,6 +95,7 @@ def check_placement(
     else:
         faults += check_share(share, share_before, capabilities=capabilities, path=path)
     faults += check_responses([recovery_words(document)[0]], capabilities=capabilities)
+    faults += check_default_capabilities(document, capabilities=capabilities)
     for field, explanations in lacks.items():
         message = f'Backend "{backend}" does not serve what this needs: {"; ".join(explanations)}.'
         faults.append(Fault((field,), "not_served", message))

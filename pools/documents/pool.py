@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from pools.documents.default_topology import DefaultTopologyDocument, default_content
 from pools.documents.reading import Document, DocumentText, FlagOrAuto, Line
 from pools.documents.recovery import RecoveryDocument
 from pools.models import Platform, Pool, TopologyKey
@@ -101,6 +102,9 @@ class PlatformDocument(Document):
     override_pod_template: TemplateNames = Field(
         [], description="Pod templates laid over the pool's, in this order."
     )
+    default_topology: DefaultTopologyDocument | None = Field(
+        None, description="For groups all of whose tasks with GPUs are on it; null: as the pool."
+    )
 
 
 class PoolDocument(Document):
@@ -141,6 +145,9 @@ class PoolDocument(Document):
     infeasible: Literal["accept", "warn", "refuse"] = Field(
         "warn",
         description="accept, warn or refuse: what to do with a task group that can never be placed.",
+    )
+    default_topology: DefaultTopologyDocument | None = Field(
+        None, description="What groups of two or more tasks with GPUs get that name no key; null: nothing."
     )
     free_preferences_after: Seconds = Field(
         60,
@@ -210,6 +217,7 @@ COLUMNS = tuple(
         "tolerations",
         "recovery",
         "resources",
+        "default_topology",
         "topology_keys",
         "platforms",
         "common_resource_validations",
@@ -219,7 +227,9 @@ COLUMNS = tuple(
 """Fields of a pool that are columns of the same name and meaning."""
 
 PLATFORM_COLUMNS = tuple(
-    name for name in PlatformDocument.model_fields if name not in {"tolerations", "resource_validations"}
+    name
+    for name in PlatformDocument.model_fields
+    if name not in {"tolerations", "resource_validations", "default_topology"}
 )
 
 
@@ -234,6 +244,7 @@ def write(document: PoolDocument, pool: Pool) -> None:
         setattr(pool, name, getattr(document, name))
     pool.tolerations = tolerations(document.tolerations)
     pool.resources = document.resources.model_dump()
+    pool.default_topology = default_content(document.default_topology)
     pool.recovery = document.recovery.model_dump(exclude_none=True)  # an older release knows fewer words
 
 
@@ -244,6 +255,7 @@ def platform_rows(document: PoolDocument, pool: Pool) -> list[Platform]:
             pool=pool,
             name=name,
             tolerations=tolerations(platform.tolerations),
+            default_topology=default_content(platform.default_topology),
             **{column: getattr(platform, column) for column in PLATFORM_COLUMNS},
         )
         for name, platform in document.platforms.items()
@@ -281,6 +293,7 @@ def _assembled(pool: Pool, keys: list[dict[str, Any]], platforms: Iterable[Platf
         "tolerations": pool.tolerations,
         "resources": {"gpu": None, **pool.resources},
         "recovery": RecoveryDocument.model_validate(pool.recovery).model_dump(),
+        "default_topology": pool.default_topology,
         "topology_keys": keys,
         "platforms": {row.name: _platform(row) for row in platforms},
         "common_resource_validations": [],
@@ -292,5 +305,6 @@ def _platform(row: Platform) -> dict[str, Any]:
     return {
         **{column: getattr(row, column) for column in PLATFORM_COLUMNS},
         "tolerations": row.tolerations,
+        "default_topology": row.default_topology,
         "resource_validations": [],
     }

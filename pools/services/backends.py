@@ -23,11 +23,13 @@ from pools.checks.backend import (
     check_scheduler_shares_pools,
     check_shard,
 )
+from pools.checks.default_requirements import PoolDefaults, check_scheduler_holds_defaults
 from pools.checks.names import check_name
 from pools.clusters.capabilities import capabilities_at
 from pools.clusters.connect import cluster_for
 from pools.clusters.probe import READ_SECONDS, Address, Probe, lacks, probe_cluster
 from pools.documents import backend as shape
+from pools.documents.default_topology import defaults_of
 from pools.documents.reading import merged, read
 from pools.documents.recovery import words_of
 from pools.interfaces import usage
@@ -294,6 +296,8 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
     faults += check_scheduler_holds_pools(levels, capabilities=capabilities, path=SCHEDULER)
     recovery = {pool.name: words_of(pool.recovery) for pool in pools}
     faults += check_scheduler_recovers_pools(recovery, capabilities=capabilities, path=SCHEDULER)
+    defaults = {pool.name: _defaults(pool) for pool in pools}
+    faults += check_scheduler_holds_defaults(defaults, capabilities=capabilities, path=SCHEDULER)
     if not stays or shape.queues_of(backend).own != own_queues:
         shares = {pool.name: pool.resources.get("gpu") or {} for pool in pools}
         path = ("queue_settings", "own_queues") if stays else SCHEDULER
@@ -315,6 +319,16 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
         )
         faults.append(Fault(("kubeconfig",), "another_cluster", message))
     return faults
+
+
+def _defaults(pool: Pool) -> PoolDefaults:
+    return PoolDefaults(
+        defaults=defaults_of(pool),
+        levels=selectors.pool_levels(pool),
+        unsupported_preferred=(
+            "warn" if pool.unsupported_preferred == Pool.UnsupportedPreferred.WARN else "refuse"
+        ),
+    )
 
 
 def _other_shards(document: shape.BackendDocument, pools: Sequence[Pool]) -> list[Fault]:

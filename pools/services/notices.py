@@ -35,6 +35,7 @@ def pool_notices(pool: Pool) -> list[Notice]:
 FROZEN = (
     "backend",
     "topology_keys",
+    "default_topology",
     "topology_source",
     "topology_name",
     "local_queue",

@@ -14,6 +14,7 @@ layer of its own in the tree, which would give the same set two identities.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from scheduling.errors import Path
 from scheduling.topology.levels import Level, clique_rank
@@ -23,6 +24,9 @@ Pair = tuple[str, str]
 
 SetPath = tuple[Pair, ...]
 """A co-location set's identity: its pairs, broadest first. Empty: the whole task group."""
+
+RequirementWord = Literal["required", "preferred", "auto"]
+"""The type of a requirement as users write it; an ``auto`` one counts as required until it is decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,13 @@ class Requirement:
     path: Path = ()
     wait_seconds: float | None = None
     auto: bool = False
+
+    @classmethod
+    def written(
+        cls, key: str, *, group: str, word: RequirementWord, wait_seconds: float | None, path: Path = ()
+    ) -> "Requirement":
+        """One of a document."""
+        return cls(key, group, word != "preferred", path, wait_seconds, word == "auto")
 
     @property
     def kind(self) -> str:

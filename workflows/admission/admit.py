@@ -38,6 +38,7 @@ from scheduling.sentences import in_seconds, listing
 from scheduling.topology.levels import ranks
 from scheduling.topology.requirements import Gang, GangTask, Requirement, SetPath, decided, effective
 from workflows.admission.barrier_choice import start_barrier
+from workflows.admission.default_topology import default_of_group
 from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
 from workflows.spec.syntax import MAX_NAME, quoted
@@ -66,13 +67,15 @@ def admit(
     scheduler: SchedulerBackend,
     new_uuid: Callable[[], UUID],
     auto_types: Mapping[str, Mapping[SetPath, bool]] | None = None,
+    without_default: Mapping[str, str] | None = None,
 ) -> tuple[tuple[GroupValues, ...], Checked]:
     """Check a workflow against its pool; returns its groups' frozen values, with faults and notices.
 
     ``name`` and ``workflow`` (a uuid) identify it. ``auto_types`` says by task group and set whether a
     requirement that is ``auto`` is required. Without it each such requirement counts as required, and the
-    values of a workflow that has one must not be frozen: they serve to decide it. The groups are in the order
-    of the spec's groups; with faults they must not be used.
+    values of a workflow that has one must not be frozen: they serve to decide it. ``without_default`` are
+    the task groups that get no default topology, with the reason. The groups are in the order of the spec's
+    groups; with faults they must not be used.
     """
     admission = _Admission(
         spec=spec,
@@ -82,6 +85,7 @@ def admit(
         scheduler=scheduler,
         new_uuid=new_uuid,
         auto_types=auto_types or {},
+        without_default=without_default or {},
     )
     groups = admission.groups(name=name, workflow=workflow)
     return groups, Checked(tuple(in_order(admission.faults)), tuple(admission.notices))
@@ -98,6 +102,7 @@ class _Admission:
     scheduler: SchedulerBackend
     new_uuid: Callable[[], UUID]
     auto_types: Mapping[str, Mapping[SetPath, bool]]
+    without_default: Mapping[str, str]
     faults: list[Fault] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     platforms: dict[str, PlatformFacts | None] = field(default_factory=dict)
@@ -172,8 +177,9 @@ class _Admission:
         ]
         members = tuple(map(_member, group.tasks, platforms))
         gang = Gang(group.name, members, group.path, group.topology)
-        if required := self.auto_types.get(group.name):
-            gang = decided(gang, required, ranks(self.facts.terms.levels))
+        if not group.leaves_default:
+            gang = self.with_default(gang, platforms, queue_timeout=shared.queue_timeout)
+        gang = self.decided(gang)
         starts_together = self.check_topology(gang, queue_timeout=shared.queue_timeout)
         in_force = {task.name: task.requirements for task in effective(gang).tasks}
         claims = self.claims(group, placed)
@@ -220,6 +226,29 @@ class _Admission:
             placement=replace(placement, version=version_for(placement, tasks), attempts=attempts),
             tasks=tries,
         )
+
+    def with_default(
+        self, gang: Gang, platforms: Sequence[PlatformFacts | None], *, queue_timeout: float
+    ) -> Gang:
+        """The gang with the default topology that it gets; a notice says so, or why it gets none."""
+        default = default_of_group(gang, platforms, self.facts)
+        if default is None:
+            return gang
+        bound = default.applied(gang)
+        reason = self.without_default.get(gang.name)
+        if reason is None:
+            faults = self.checked(self.decided(bound), queue_timeout=queue_timeout).faults
+            reason = faults[0].message if faults else None
+        if reason is not None:
+            self.notices.append(default.left_out(gang, reason))
+            return gang
+        self.notices.append(default.notice(gang))
+        return bound
+
+    def decided(self, gang: Gang) -> Gang:
+        """The gang with what is ``auto`` as it was decided, if it was."""
+        required = self.auto_types.get(gang.name)
+        return decided(gang, required, ranks(self.facts.terms.levels)) if required else gang
 
     def raised_gpus(
         self, gang: Gang, claims: Mapping[str, ChannelClaim], node_gpus: Mapping[str, int]
@@ -346,8 +375,15 @@ class _Admission:
 
     def check_topology(self, gang: Gang, *, queue_timeout: float) -> bool:
         """Check what the scheduler can hold; returns whether it places all tasks together."""
+        checked = self.checked(gang, queue_timeout=queue_timeout)
+        self.faults += checked.faults
+        self.notices += checked.notices
+        return not any(notice.code == APART for notice in checked.notices)
+
+    def checked(self, gang: Gang, *, queue_timeout: float) -> Checked:
+        """What the scheduler says of a gang."""
         facts = self.facts
-        checked = self.scheduler.rendering.check(
+        return self.scheduler.rendering.check(
             gang,
             facts.terms.levels,
             capabilities=facts.capabilities,
@@ -355,9 +391,6 @@ class _Admission:
             unsupported_preferred=facts.terms.unsupported_preferred,
             queue_timeout=queue_timeout,
         )
-        self.faults += checked.faults
-        self.notices += checked.notices
-        return not any(notice.code == APART for notice in checked.notices)
 
     def check_quota(self, gang: Gang, raised: Mapping[str, int]) -> None:
         most = self.facts.gpu_maximum

@@ -16,6 +16,7 @@ from django.utils import timezone
 from pools import conditions
 from pools.clusters.capabilities import capabilities_of
 from pools.documents.backend import BarrierSettings, queues_of, shard_label, start_barrier_of
+from pools.documents.default_topology import default_of
 from pools.documents.recovery import words_of
 from pools.documents.terms import terms_of
 from pools.documents.workflow import WorkflowLimits
@@ -31,6 +32,7 @@ from scheduling.capabilities import Capabilities
 from scheduling.nodes.channels import NAMED, ChannelCount
 from scheduling.terms import SchedulingTerms
 from scheduling.topology.coverage import LabelCoverage, LevelCoverage, levels_named
+from scheduling.topology.defaults import DefaultTopology
 from scheduling.topology.levels import DomainPath
 from scheduling.topology.requirements import Gang, effective
 from workflows.explain.levels import NAMED_NODES, unavailable, uncovered
@@ -62,6 +64,9 @@ class PlatformFacts:
     privileged_allowed: bool
     allowed_mounts: tuple[str, ...]
     default_mounts: tuple[str, ...]
+    default_topology: DefaultTopology | None = None
+    """For groups all of whose tasks with GPUs are on it; None: the pool's."""
+
     template: FrozenTemplate
     template_revisions: Mapping[str, int]
 
@@ -129,6 +134,9 @@ class PoolFacts:
     queue_timeout: Timeouts
     default_exit_actions: Mapping[str, str]
 
+    default_topology: DefaultTopology | None = None
+    """For groups that name no key; None: nothing."""
+
     recovery: RecoveryWords
     """All that the pool says of it, defaults included."""
 
@@ -192,6 +200,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
             service=Timeouts(default=limits.default_queue_timeout, most=limits.max_queue_timeout),
         ),
         default_exit_actions=pool.default_exit_actions,
+        default_topology=default_of(pool.default_topology),
         recovery=words_of(pool.recovery),
         max_recoveries=pool.max_recoveries,
         max_grace_period=pool.max_grace_period_seconds,
@@ -239,6 +248,7 @@ def _platforms(
             privileged_allowed=row.privileged_allowed,
             allowed_mounts=tuple(row.allowed_mounts),
             default_mounts=tuple(row.default_mounts),
+            default_topology=default_of(row.default_topology),
             template=_template(row),
             template_revisions=row.applied_template.get("revisions", {}),
             nodes=count.nodes if knows_nodes else None,

@@ -16,6 +16,7 @@ from pools.values.durations import parse_duration
 from pools.values.recovery import MOST_AVOIDED
 from scheduling.errors import Fault, Path
 from scheduling.sentences import did_you_mean
+from scheduling.topology.requirements import RequirementWord
 from web.rest.expectations import EXPECTATIONS
 from workflows.spec.syntax import quoted
 
@@ -83,7 +84,7 @@ class Piece(GrammarModel):
 class TopologyEntry(GrammarModel):
     key: SpecText
     group: SpecText = "default"
-    requirementType: Literal["required", "preferred", "auto"] = "required"  # noqa: N815 -- OSMO's field; auto is ours
+    requirementType: RequirementWord = "required"  # noqa: N815 -- OSMO's field; auto is ours
     waitSeconds: Count | None = None  # noqa: N815 -- ours, written as OSMO writes its own
 
 

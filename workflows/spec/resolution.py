@@ -227,6 +227,7 @@ class Resolver:
             bare=group.bare,
             nvlink=_group_nvlink(group),
             topology=_requirements(group.topology, group.path),
+            leaves_default="topology" in group.model_fields_set and not group.topology,
             recovery=(*self._recovery, *self._recovery_of(group)),
         )
 
@@ -470,13 +471,12 @@ def _texts_with_tokens(task: TaskModel, path: Path) -> Iterator[tuple[str, Path]
 def _requirements(entries: Sequence[TopologyEntry], path: Path) -> tuple[Requirement, ...]:
     """The requirements of the ``topology`` below ``path``, in the user's order."""
     return tuple(
-        Requirement(
+        Requirement.written(
             entry.key,
-            entry.group,
-            entry.requirementType != "preferred",
-            (*path, "topology", index),
-            entry.waitSeconds,
-            entry.requirementType == "auto",
+            group=entry.group,
+            word=entry.requirementType,
+            wait_seconds=entry.waitSeconds,
+            path=(*path, "topology", index),
         )
         for index, entry in enumerate(entries)
     )

@@ -91,6 +91,9 @@ class GroupSpec:
     topology: tuple[Requirement, ...] = ()
     """It binds every task that does not leave it."""
 
+    leaves_default: bool = False
+    """Whether it has ``topology: []``, so that no default of its pool binds it."""
+
     recovery: tuple[RecoveryWords, ...] = ()
     """What the workflow and the group say of it, in this order."""
 

@@ -31,6 +31,7 @@ from web.policy import Action
 from web.rest.errors import summary
 from workflows import metrics
 from workflows.admission.admit import admit, capability_faults, oversized_objects
+from workflows.admission.default_topology import APPLIED, LEFT_OUT, groups_with
 from workflows.admission.final_texts import check_texts
 from workflows.admission.overrides import with_overrides
 from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
@@ -151,7 +152,7 @@ def _accept_into(
     spec = with_overrides(spec, labels=request.labels, env_vars=request.env_vars)
     spec = by_host_names(spec, pool)
     user = request.user.get_username()
-    groups, checked = _admitted(request, spec, facts, cluster=pool.backend.cluster_id)
+    groups, checked = _admitted(request, spec, facts, pool)
     check_document(spec.rendered)
     objects, object_bytes, texts = _rendered(spec, groups, checked, facts=facts, user=request.user)
     limits = limits_on(user, pool, facts.limits)
@@ -185,9 +186,12 @@ def _accept_into(
 
 
 def _admitted(
-    request: SubmissionRequest, spec: WorkflowSpec, facts: PoolFacts, *, cluster: str | None
+    request: SubmissionRequest, spec: WorkflowSpec, facts: PoolFacts, pool: Pool
 ) -> tuple[tuple[GroupValues, ...], Checked]:
-    """Admit a workflow; sets that are ``auto`` are decided in between, on the values of a first admission."""
+    """Admit a workflow; sets that are ``auto`` are decided in between, on the values of a first admission.
+
+    It is admitted once more where a default topology would keep a group from ever being placed.
+    """
     admission = partial(
         admit,
         spec,
@@ -200,11 +204,31 @@ def _admitted(
         new_uuid=uuid4,
     )
     groups, checked = admission()
-    types = auto_types(groups, cluster=cluster)
-    if not types.required:
-        return groups, checked
-    groups, checked = admission(auto_types=types.required)
-    return groups, replace(checked, notices=(*checked.notices, *types.notices))
+    types = auto_types(groups, cluster=pool.backend.cluster_id)
+    if types.required:
+        admission = partial(admission, auto_types=types.required)
+        groups, checked = admission()
+    if not checked.faults and (vain := _vain_defaults(request, spec, groups, checked, pool)):
+        groups, checked = admission(without_default=vain)
+    left_out = groups_with(LEFT_OUT, spec, checked.notices)
+    decisions = (
+        notice for name, notices in types.notices.items() if name not in left_out for notice in notices
+    )
+    return groups, replace(checked, notices=(*checked.notices, *decisions))
+
+
+def _vain_defaults(
+    request: SubmissionRequest,
+    spec: WorkflowSpec,
+    groups: Sequence[GroupValues],
+    checked: Checked,
+    pool: Pool,
+) -> dict[str, str]:
+    """The groups that could never be placed with the default topology that they got, and why."""
+    names = groups_with(APPLIED, spec, checked.notices)
+    required = [group for group in groups if group.name in names and group.requires_domain]
+    reports = infeasible(_reports(request, pool, required))
+    return {report.group: report.sentence for report in reports if not report.freshness.is_old}
 
 
 def _rendered(
@@ -294,13 +318,7 @@ def _feasibility(
     request: SubmissionRequest, pool: Pool, spec: WorkflowSpec, groups: Sequence[GroupValues]
 ) -> list[FeasibilityReport]:
     """The verdict on each group. Raises InvalidSpec where the pool refuses what can never be placed."""
-    reports = feasibility(
-        groups,
-        cluster=pool.backend.cluster_id,
-        user=request.user,
-        now=timezone.now(),
-        submitted_to=pool,
-    )
+    reports = _reports(request, pool, groups)
     refuses = pool.infeasible == Pool.Infeasible.REFUSE and request.mode is not Mode.FEASIBILITY
     if refuses and not request.force_infeasible:
         paths = {group.name: group.path for group in spec.groups}
@@ -316,6 +334,18 @@ def _feasibility(
         ]
         _refuse(faults, spec=spec, user=request.user, pool=pool.name)
     return reports
+
+
+def _reports(
+    request: SubmissionRequest, pool: Pool, groups: Sequence[GroupValues]
+) -> list[FeasibilityReport]:
+    return feasibility(
+        groups,
+        cluster=pool.backend.cluster_id,
+        user=request.user,
+        now=timezone.now(),
+        submitted_to=pool,
+    )
 
 
 def _shortened(warnings: Sequence[str]) -> list[str]:

@@ -29,14 +29,15 @@ class AutoTypes:
     """The types of the sets that are ``auto``, and what the user should know of them."""
 
     required: Types
-    notices: tuple[Notice, ...]
+    notices: Mapping[str, tuple[Notice, ...]]
+    """By task group."""
 
 
 def auto_types(groups: Sequence[GroupValues], *, cluster: str | None) -> AutoTypes:
     """Decide on every set that is ``auto``; groups whose requirements are unsound are left out."""
     undecided = [group for group in groups if _is_undecided(group)]
     if not undecided:
-        return AutoTypes({}, ())
+        return AutoTypes({}, {})
     placement = groups[0].placement
     capabilities = capabilities_at(placement.terms.scheduler_type, placement.terms.scheduler_version)
     observed = observed_nodes(
@@ -56,7 +57,7 @@ def auto_types(groups: Sequence[GroupValues], *, cluster: str | None) -> AutoTyp
             name: {decision.path: decision.required for decision in of_group}
             for name, of_group in decisions.items()
         },
-        tuple(notice for name, of_group in decisions.items() for notice in _notices(name, of_group)),
+        {name: tuple(_notices(name, of_group)) for name, of_group in decisions.items()},
     )
 
 
@@ -69,15 +70,17 @@ def _is_undecided(group: GroupValues) -> bool:
 
 def _without_nodes(groups: Sequence[GroupValues]) -> AutoTypes:
     paths = {group.name: list(dict.fromkeys(_paths(group))) for group in groups}
-    notices = tuple(
-        Notice(
-            "auto_unknown",
-            f'Task group "{name}": {_sets(of_group)} {agree(len(of_group), "is", "are")} "auto" and '
-            f"{agree(len(of_group), 'counts', 'count')} as preferred, because no node that its tasks may use "
-            "is known yet.",
+    notices = {
+        name: (
+            Notice(
+                "auto_unknown",
+                f'Task group "{name}": {_sets(of_group)} {agree(len(of_group), "is", "are")} "auto" and '
+                f"{agree(len(of_group), 'counts', 'count')} as preferred, because no node that its tasks may "
+                "use is known yet.",
+            ),
         )
         for name, of_group in paths.items()
-    )
+    }
     return AutoTypes({name: dict.fromkeys(of_group, False) for name, of_group in paths.items()}, notices)
 
 
