@@ -132,6 +132,8 @@ def explain(context: typer.Context, *, workflow: WorkflowName, output: Output = 
     for number, (reply, waits) in enumerate(explained_pages(service, workflow)):
         if number == 0:
             printer.line(explaining.heading(reply))
+            for warning in reply["warnings"]:
+                printer.line(f"warning at submission: {warning}", indent="  ")
         for explained_group in explaining.explain(reply, waits):
             _show_explained(explained_group, printer)
 
