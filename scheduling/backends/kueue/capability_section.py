@@ -57,9 +57,10 @@ SHAPES: dict[str, tuple[ShapeLine, ...]] = {
     "preferred racks in a required zone": ((4, "zone! z, rack? r"), (4, "zone! z, rack? s")),
     "unequal required racks in a required zone": ((4, "zone! z, rack! r"), (2, "zone! z, rack! s")),
     "a preferred rack and a required zone of the same tasks": ((4, "zone! z, rack? r"),),
-    "9 sets": tuple((1, f"rack! {number}") for number in range(9)),
-    "12 sets": tuple((1, f"rack! {number}") for number in range(12)),
-    "20 sets": tuple((1, f"rack! {number}") for number in range(20)),
+    "64 equal sets": tuple((2, f"rack! {number}") for number in range(64)),
+    "9 unequal sets": tuple((2 - bool(number), f"rack! {number}") for number in range(9)),
+    "12 unequal sets": tuple((2 - bool(number), f"rack! {number}") for number in range(12)),
+    "20 unequal sets": tuple((2 - bool(number), f"rack! {number}") for number in range(20)),
 }
 
 

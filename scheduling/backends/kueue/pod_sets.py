@@ -1,9 +1,10 @@
 """A constraint tree as Kueue's pod sets.
 
 Kueue places each pod set by itself: a list of equal pods with at most one topology request. So a leaf set is
-one pod set; a set with equal sub-sets is one pod set cut into slices; free tasks are one pod set for each
-shape of theirs, ``unconstrained``. A set that requires a domain around other sub-sets is pinned to one: its
-parts are pod sets, each in its ``domain``. Source: seen on a running Kueue (main of August 2026).
+one pod set; a set with equal sub-sets is one pod set cut into slices, and so are very many equal sets that
+nothing broader binds; free tasks are one pod set for each shape of theirs, ``unconstrained``. A set that
+requires a domain around other sub-sets is pinned to one: its parts are pod sets, each in its ``domain``.
+Source: seen on a running Kueue (main of August 2026).
 
 ``podSetGroupName`` is never used: Kueue means a leader of one pod beside its workers by it, and gives every
 other second pod set a single node for a single pod.
@@ -17,6 +18,10 @@ from scheduling.errors import UnsupportedCapability
 from scheduling.gang.slices import Slices, slices_of
 from scheduling.gang.tree import Constraint, ConstraintNode, ConstraintTree
 from scheduling.topology.requirements import GangTask, SetPath, describe
+
+MOST_APART = 8
+"""Equal sets that nothing broader binds are pod sets of their own up to so many, which every release holds;
+more are slices of one that is bound nowhere. Seen on 0.17.0: ``unconstrained`` beside a slice topology."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,12 @@ def pod_sets(tree: ConstraintTree) -> tuple[PodSet, ...]:
 
 
 def _of_node(node: ConstraintNode, domain: tuple[str, ...]) -> Iterator[PodSet]:
-    slices = slices_of(node) if node.sets and node.constraint else ""
+    is_wide = len(node.sets) > MOST_APART and not domain and not node.domain
+    slices = slices_of(node) if node.sets and (node.constraint or is_wide) else ""
     if isinstance(slices, Slices):
         yield _sliced(node, slices, domain)
         return
-    if slices and node.constraint.required is None:
+    if slices and node.constraint and node.constraint.required is None:
         raise UnsupportedCapability(f"The sets inside {describe(node.path)} {slices}.")
     domain = node.domain or domain
     for part in node.parts:

@@ -59,7 +59,21 @@ def test_a_version_has_the_facts_of_the_newest_release_before_it():
 
 
 def of_sets(count):
-    return gang(*(f"t{number}: rack! r{number}" for number in range(count)))
+    """So many sets, of which one is larger than the others: they are no slices."""
+    return gang("more: rack! r0", *(f"t{number}: rack! r{number}" for number in range(count)))
+
+
+@pytest.mark.parametrize("version", ["0.15", "0.17", "0.19"])
+def test_equal_sets_of_any_number_are_slices_of_one_pod_set(version):
+    kueue, equal = Kueue(), gang(*(f"a{number} b{number}: rack! r{number}" for number in range(64)))
+    known = SchedulerVersion.parse_known(version)
+    assert kueue.check(equal, LEVELS, capabilities=kueue.capabilities(known)).faults == ()
+    (workload,) = kueue.render(request(equal, LEVELS, version=known)).pod_groups
+    (pod_set,) = workload["spec"]["podSets"]
+    assert (pod_set["count"], pod_set["topologyRequest"]) == (
+        128,
+        {"unconstrained": True, "podSetSliceRequiredTopology": "topology/rack", "podSetSliceSize": 2},
+    )
 
 
 @pytest.mark.parametrize(
