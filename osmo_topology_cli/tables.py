@@ -410,7 +410,10 @@ def printable(text: str) -> str:
 
 
 def _set(members: Sequence[Reply]) -> str:
-    return " > ".join(f"{member['key']} {member['group']}" for member in members) or "all tasks"
+    return (
+        " > ".join(f"{member['key']} {member.get('segment') or member['group']}" for member in members)
+        or "all tasks"
+    )
 
 
 def _note(constraint: Reply) -> str:

@@ -37,7 +37,10 @@ SetEnv = Annotated[
     list[str] | None,
     typer.Option("--set-env", metavar="NAME=VALUE", help="name=value in the environment of every task."),
 ]
-TaskName = Annotated[str | None, typer.Option("--task", "-t", help="Only this task's.")]
+TaskName = Annotated[
+    str | None,
+    typer.Option("--task", "-t", help="Only this task's: worker-3, worker[0-3,7], or worker for all."),
+]
 TryNumber = Annotated[int | None, typer.Option(min=0, help="Only this try's, counted from 0.")]
 
 
@@ -61,6 +64,10 @@ def submit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, show what would be made, make nothing.")
     ] = False,
+    expand: Annotated[
+        bool,
+        typer.Option("--expand", help="Print the plain OSMO document, every task by itself."),
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Go on as the command watch does.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
@@ -73,15 +80,19 @@ def submit(
         path=path,
         params=pools
         | {
-            "dry_run": "True" if dry_run else None,
+            "dry_run": "True" if dry_run or expand else None,
+            "expanded": "True" if expand else None,
             "priority": priority,
             "label": label or None,
             "env_vars": environment or None,
         },
         body={"file": text, "set_variables": variables, "set_string_variables": strings},
-        headers={} if dry_run else _once(),
+        headers={} if dry_run or expand else _once(),
     )
     reply = service.json(call)
+    if expand:
+        printer.text(reply["spec"])
+        return
     _show_submitted(reply, printer, dry_run=dry_run)
     if watch and not dry_run:
         from osmo_topology_cli.watching import watch as follow  # noqa: PLC0415 -- for this option alone
@@ -209,10 +220,14 @@ def spec(
     *,
     workflow: WorkflowName,
     template: Annotated[bool, typer.Option("--template", help="The template that it came from.")] = False,
+    expand: Annotated[
+        bool, typer.Option("--expand", help="The plain OSMO document, every task by itself.")
+    ] = False,
 ) -> None:
     """Print the text that a workflow was submitted with."""
     service, printer = begin(context)
-    call = Call(path=address("workflow", workflow, "spec"), params={"use_template": str(template)})
+    forms = {"use_template": str(template), "expanded": "True" if expand else None}
+    call = Call(path=address("workflow", workflow, "spec"), params=forms)
     for piece in service.text(call):
         printer.raw(piece)
 

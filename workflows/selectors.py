@@ -25,6 +25,7 @@ from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL
 from workflows.models import Attempt, Event, ObservedObject, Task, TaskGroup, Workflow
 from workflows.name_search import name_contains
 from workflows.nodes.hosts import host_names
+from workflows.values.counted import names_in
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 MAX_PAGE = 1000
@@ -212,40 +213,55 @@ def compute_domains_of(groups: Iterable[TaskGroup]) -> dict[UUID, ObservedObject
     return {row.group_uuid: row for row in rows}
 
 
-def tries_of(workflow: Workflow, *, task: str, retry_id: int | None) -> QuerySet[Task]:
-    """Tries of a workflow's tasks, in order: the latest of each, or one task's, or one of its tries.
+def tries_of(workflow: Workflow, *, tasks: Sequence[str], retry_id: int | None) -> QuerySet[Task]:
+    """Tries of a workflow's tasks, in order: the latest of each, or that try; only of tasks that are named.
 
     Only what their logs need: a thousand followers read these rows again and again.
     """
     rows = Task.objects.filter(group__workflow=workflow).select_related("group").only(*_LOG_COLUMNS)
     rows = rows.annotate(pod_namespace=F("group__placement__namespace"))
-    rows = rows.filter(name=task) if task else rows
+    rows = rows.filter(name__in=tasks) if tasks else rows
     rows = rows.filter(latest=True) if retry_id is None else rows.filter(retry_id=retry_id)
     return rows.order_by("group__position", "position")
 
 
-def check_task(workflow: Workflow, *, task: str, retry_id: int | None) -> None:
-    """Raise UnknownTask if a task, or a try of it, was named that the workflow does not have."""
+def named_tasks(workflow: Workflow, *, task: str, retry_id: int | None) -> tuple[str, ...]:
+    """The tasks that a text names: one (``worker-3``), some (``worker[0-3,7]``), an entry's (``worker``).
+
+    An empty text names none, which means all. Raises UnknownTask if one of them, or a try of any, does not
+    exist.
+    """
     rows = Task.objects.filter(group__workflow=workflow)
-    if task and not rows.filter(name=task).exists():
-        raise UnknownTask(f"Workflow {workflow.name} has no task {task[:64]!a}.")
-    if (
-        retry_id is not None
-        and not rows.filter(retry_id=retry_id, **({"name": task} if task else {})).exists()
-    ):
+    try:
+        names = names_in(task)
+    except ValueError as error:
+        raise UnknownTask(
+            f"{task[:64]!a} does not name tasks of workflow {workflow.name}: {error}."
+        ) from error
+    if task and not names:
+        named = rows.filter(Q(name=task) | Q(spec__counted__entry=task))
+        names = tuple(dict.fromkeys(named.order_by("position").values_list("name", flat=True)))
+    existing = set(rows.filter(name__in=names).values_list("name", flat=True)) if len(names) > 1 else {*names}
+    absent = [name for name in names if name not in existing] or ([task] if task and not names else [])
+    if absent:
+        raise UnknownTask(f"Workflow {workflow.name} has no task {absent[0][:64]!a}.")
+    tries = rows.filter(name__in=names) if names else rows
+    if retry_id is not None and not tries.filter(retry_id=retry_id).exists():
         raise UnknownTask(f"Workflow {workflow.name} has no try {retry_id} of {task or 'any task'}.")
+    return names
 
 
 def last_events(
-    workflow: Workflow, *, task: str, retry_id: int | None, limit: int
+    workflow: Workflow, *, tasks: Sequence[str], retry_id: int | None, limit: int
 ) -> tuple[list[Event], bool]:
     """The last events in order of time, and whether earlier ones were left out. One query.
 
-    A task's are its own and those of its group.
+    Those of tasks, if any are named, are their own and those of their groups.
     """
     rows = Event.objects.filter(workflow=workflow).select_related("group")
-    if task:
-        rows = rows.filter(Q(task_name=task) | Q(task_name="", group__tasks__name=task)).distinct()
+    if tasks:
+        groups = TaskGroup.objects.filter(workflow=workflow, tasks__name__in=tasks)
+        rows = rows.filter(Q(task_name__in=tasks) | Q(task_name="", group__in=groups))
     if retry_id is not None:
         rows = rows.filter(Q(retry_id=retry_id) | Q(retry_id=None))
     events = list(rows.order_by("-time", "-id")[: limit + 1])

@@ -13,7 +13,7 @@ from scheduling.gang.set_order import SetOrder
 from scheduling.queues.joined_queues import JoinedQueue, QueuePosition
 from scheduling.terms import SchedulingTerms
 from scheduling.topology.levels import Levels
-from scheduling.topology.requirements import Gang, SetPath
+from scheduling.topology.requirements import Gang, SetPath, members_json
 
 Manifest = dict[str, Any]
 
@@ -250,7 +250,7 @@ class AppliedConstraint:
         patience = {"waitSeconds": self.wait_seconds, "relaxed": self.relaxed}
         freedom = {"freed": True, "applied_key": self.applied_key}
         return {
-            "set": [{"key": key, "group": group} for key, group in self.path],
+            "set": members_json(self.path),
             "key": self.key,
             "label": self.label,
             "requirementType": self.requirement,

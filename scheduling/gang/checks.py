@@ -27,7 +27,7 @@ from scheduling.gang.tree import ConstraintNode, ConstraintTree, NodeRequirement
 from scheduling.sentences import listing, plain_listing
 from scheduling.topology.coverage import broader_values
 from scheduling.topology.levels import DomainPath, Level
-from scheduling.topology.requirements import Gang, Requirement, describe, effective, place_of
+from scheduling.topology.requirements import Gang, Requirement, describe, effective, place_of, segment_words
 
 PreferenceWord = Literal["refuse", "warn"]
 """The fate of a preference that the scheduler cannot hold: a fault, or ignored with a notice."""
@@ -114,8 +114,9 @@ def _ignored(gang: Gang, capabilities: Capabilities) -> Iterator[Notice]:
     for where, requirement in _requirements(gang):
         if requirement.required:
             continue
+        name = segment_words(requirement.group) or requirement.group
         message = (
-            f'The preference for one {requirement.key} "{requirement.group}" is ignored, as the pool allows: '
+            f'The preference for one {requirement.key} "{name}" is ignored, as the pool allows: '
             f'scheduler "{capabilities.scheduler}" lacks capability {Capability.TOPOLOGY_PREFERRED} '
             f"({MEANING[Capability.TOPOLOGY_PREFERRED]})."
         )
@@ -175,8 +176,9 @@ def _unheld(outer: ConstraintNode, obstacle: str) -> str:
 def _ignored_around(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Notice]:
     """A notice for each preference around sets that is ignored, as the pool's administrator chose."""
     for member in ignored_preferences(tree.root):
+        name = segment_words(member.group) or member.group
         message = (
-            f'The preference for one {member.key} "{member.group}" around other sets is ignored, as the pool '
+            f'The preference for one {member.key} "{name}" around other sets is ignored, as the pool '
             f'allows: scheduler "{capabilities.scheduler}" holds the preferences of each set alone.'
         )
         yield Notice("preference_ignored", message, _written_at(member))

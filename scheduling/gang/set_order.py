@@ -20,7 +20,7 @@ from scheduling import names
 from scheduling.gang.subgroups import is_wrapping, lay_out
 from scheduling.gang.tree import ConstraintNode, ConstraintTree, placement_order
 from scheduling.sentences import plain_listing
-from scheduling.topology.requirements import SetPath, describe
+from scheduling.topology.requirements import SetPath, describe, members_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _words(entry: PartsOrder) -> list[str]:
 
 
 def _pairs(path: SetPath) -> list[dict[str, str]]:
-    return [{"key": key, "group": group} for key, group in path]
+    return members_json(path)
 
 
 def _path(pairs: Iterable[Mapping[str, str]]) -> SetPath:

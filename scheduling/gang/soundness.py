@@ -83,10 +83,12 @@ def _single_faults(gang: Gang, levels: Sequence[Level]) -> Iterator[Fault]:
     rank = ranks(levels)
     unknown: dict[str, Fault] = {}
     visited: set[tuple[Path, Requirement]] = set()
+    twice: set[Path] = set()
     for owner, placed in _written(gang):
         first: dict[str, int] = {}
         for i, (where, requirement) in enumerate(placed):
-            if first.setdefault(requirement.key, i) != i:
+            if first.setdefault(requirement.key, i) != i and where not in twice:
+                twice.add(where)  # tasks of one resource spec have it in common
                 yield Fault(
                     (*where, "key"),
                     "duplicate_key",

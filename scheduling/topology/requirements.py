@@ -12,6 +12,7 @@ layer of its own in the tree, which would give the same set two identities.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -170,5 +171,28 @@ def broadest_first(task: GangTask, rank: Mapping[str, int]) -> tuple[Requirement
 
 
 def describe(path: SetPath) -> str:
-    """A set in words, narrowest first: ``rack "r1" in zone "a"``."""
-    return " in ".join(f'{key} "{group}"' for key, group in reversed(path)) or "the whole task group"
+    """A set in words, narrowest first: ``rack "r1" in zone "a"``, ``segment 0 (w-0 to w-8) in zone "a"``."""
+    names = (segment_words(group) or f'{key} "{group}"' for key, group in reversed(path))
+    return " in ".join(names) or "the whole task group"
+
+
+def members_json(path: SetPath) -> list[dict[str, str]]:
+    """A set as clients get it; a segment also in words, which are no part of its identity."""
+    return [
+        {"key": key, "group": group, **({"segment": words} if (words := segment_words(group)) else {})}
+        for key, group in path
+    ]
+
+
+_SEGMENT = re.compile(r"segment\.([0-9]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
+
+
+def segment_group(number: int, first: str, last: str) -> str:
+    """The name of the group that a segment of consecutive tasks is, valid as the value of a label."""
+    return f"segment.{number}.{first}.{last}"
+
+
+def segment_words(group: str) -> str:
+    """A group with such a name in words, ``segment 1 (worker-9 to worker-17)``; empty for another."""
+    match = _SEGMENT.fullmatch(group)
+    return f"segment {match[1]} ({match[2]} to {match[3]})" if match else ""

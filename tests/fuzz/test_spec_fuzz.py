@@ -19,12 +19,14 @@ from workflows.spec.grammar import (
     KpiModel,
     ResourceModel,
     RootModel,
+    SegmentModel,
     TaskModel,
     TimeoutModel,
     TopologyEntry,
     WorkflowModel,
     fields_of,
 )
+from workflows.spec.reading import PlainText
 from workflows.spec.rendering import TemplateText
 from workflows.spec.template import is_templated, render
 from workflows.values.placement import TaskPlacement
@@ -38,12 +40,13 @@ few = settings(bounded, max_examples=max(8, bounded.max_examples // 10))
 EXAMPLES = [path.read_text() for path in (CHECKOUT / "examples").glob("*.yaml")]
 MODELS = (
     RootModel, WorkflowModel, GroupModel, TaskModel, ResourceModel, TopologyEntry, FileModel, InputModel,
-    KpiModel, CheckpointModel, TimeoutModel,
+    KpiModel, CheckpointModel, TimeoutModel, SegmentModel,
 )  # fmt: skip
 FIELDS = st.sampled_from(sorted({name for model in MODELS for name in fields_of(model)}))
 TEXTS = st.sampled_from(
     ["a", "b", "osmo-ctrl", "default", "clique", "required", "preferred", "16Gi", "1k", "8h", "PT8H", "1-3,7",
-     "/mnt", "/mnt:/a", "s3://b/c", "x:y", "\u0661", "{{host:a}}", "{{host:b}}", "{{output}}", "2", "inf"]
+     "/mnt", "/mnt:/a", "s3://b/c", "x:y", "\u0661", "{{host:a}}", "{{host:b}}", "{{output}}", "2", "inf",
+     "{{host:a-1}}", "{{task_index}}"]
 ) | st.text(max_size=8)  # fmt: skip
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
 ANYTHING = st.recursive(
@@ -51,7 +54,7 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(FIELDS | TEXTS, inner, max_size=5),
     max_leaves=15,
 )
-NAMES = st.sampled_from(["a", "b", "B", "c_d", "c-d", "e", "a-group"])
+NAMES = st.sampled_from(["a", "b", "B", "c_d", "c-d", "e", "a-group", "a-1"])
 
 
 def shaped(needed, **optional):
@@ -59,10 +62,13 @@ def shaped(needed, **optional):
     return st.fixed_dictionaries(needed, optional=optional)
 
 
+SEGMENT = shaped({"size": st.integers(1, 3) | SCALARS, "key": TEXTS}, requirementType=TEXTS)
 TASK = shaped(
     {"name": NAMES, "image": TEXTS, "command": st.lists(TEXTS, min_size=1, max_size=2)},
     args=st.lists(SCALARS, max_size=2),
     lead=st.booleans(),
+    count=st.integers(-1, 4) | SCALARS,
+    segment=SEGMENT | st.lists(SEGMENT, max_size=2),
     inputs=st.lists(shaped({"task": NAMES}), max_size=2),
     outputs=st.lists(shaped({"url": TEXTS}), max_size=1),
     resource=NAMES | st.just("default"),
@@ -89,7 +95,11 @@ WORKFLOW = shaped(
     {"name": NAMES},
     tasks=st.lists(TASK, max_size=3),
     groups=st.lists(
-        shaped({"name": NAMES, "tasks": st.lists(TASK, min_size=1, max_size=3)}, topology=TOPOLOGY),
+        shaped(
+            {"name": NAMES, "tasks": st.lists(TASK, min_size=1, max_size=3)},
+            topology=TOPOLOGY,
+            segment=SEGMENT,
+        ),
         max_size=3,
     ),
     resources=st.dictionaries(NAMES | st.just("default"), RESOURCE, max_size=3),
@@ -135,6 +145,11 @@ def promise_kept(text):
         options = {"variables": (), "string_variables": (), "limits": SpecLimits(), "allow_localpath": False}
         assert read_workflow(text, **options).faults == ()
         assert result.groups
+        plain = PlainText(text=text, limits=SpecLimits(), allow_localpath=False).expanded()
+        again = read_workflow(plain, **options)
+        assert again.faults == ()
+        assert _names(again) == _names(result)
+        assert not any(task.counted for group in again.groups for task in group.tasks)
         return
     assert result.message
     assert result.faults
@@ -143,6 +158,10 @@ def promise_kept(text):
         assert len(fault.message) < 1000
         assert fault.line is None or (fault.line >= 1 and fault.column >= 1)
         assert all(isinstance(word, str) for word in fault.allowed or ())
+
+
+def _names(spec):
+    return [(group.name, [(task.name, task.lead) for task in group.tasks]) for group in spec.groups]
 
 
 def dumped(structure):

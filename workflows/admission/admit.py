@@ -41,6 +41,7 @@ from workflows.admission.barrier_choice import start_barrier
 from workflows.admission.default_topology import default_of_group
 from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
+from workflows.admission.segments import segment_faults
 from workflows.spec.syntax import MAX_NAME, quoted
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.values.placement import (
@@ -109,6 +110,8 @@ class _Admission:
     secrets: set[str] = field(default_factory=set)
     reported: set[Path] = field(default_factory=set)
     doubted: set[str] = field(default_factory=set)
+    used: set[Path] = field(default_factory=set)
+    frozen: dict[tuple[Path, int, bool], TaskPlacement] = field(default_factory=dict)
 
     def groups(self, *, name: str, workflow: UUID) -> tuple[GroupValues, ...]:
         shared = self.shared(name=name, workflow=workflow)
@@ -376,7 +379,7 @@ class _Admission:
     def check_topology(self, gang: Gang, *, queue_timeout: float) -> bool:
         """Check what the scheduler can hold; returns whether it places all tasks together."""
         checked = self.checked(gang, queue_timeout=queue_timeout)
-        self.faults += checked.faults
+        self.faults += [*checked.faults, *segment_faults(gang, self.facts.terms.levels)]
         self.notices += checked.notices
         return not any(notice.code == APART for notice in checked.notices)
 
@@ -411,10 +414,15 @@ class _Admission:
         topology: tuple[Requirement, ...],
     ) -> TaskPlacement:
         """Freeze a task; ``topology`` is in force for it, its task group's included."""
-        self.faults += check_use(task, platform)
-        self.check_grace_period(task)
+        key = (task.path, id(task.resource), task.lead)
+        if task.counted is not None and (frozen := self.frozen.get(key)) is not None:
+            return frozen
+        if task.path not in self.used:  # tasks of one entry have their faults in common
+            self.used.add(task.path)
+            self.faults += check_use(task, platform)
+            self.check_grace_period(task)
         resource = task.resource
-        return TaskPlacement(
+        self.frozen[key] = placement = TaskPlacement(
             image=task.image,
             command=task.command,
             args=task.args,
@@ -437,7 +445,9 @@ class _Admission:
             lead=task.lead,
             claims_channel=claim.is_made,
             grace_period=task.grace_period,
+            counted=task.counted,
         )
+        return placement
 
     def check_grace_period(self, task: TaskSpec) -> None:
         most = self.facts.max_grace_period

@@ -13,12 +13,15 @@ from scheduling.backends.base import Checked, Manifest
 from scheduling.errors import Fault, Notice, Path, format_path
 from scheduling.sentences import count_of
 from workflows.manifests.group import GroupObjects
-from workflows.spec.workflow_spec import TaskSpec, WorkflowSpec
+from workflows.spec.workflow_spec import TaskSpec, WorkflowSpec, last_of_each_entry
 
 MOST_BYTES = 128 * 2**10 - 1
 """Of an argument, or of a variable with its name and ``=``; Linux ends each with one byte more."""
 MOST = 20
 """Faults and notices; nobody reads more."""
+
+_OWN = "$(OSMO_"
+"""Begins a reference to a variable of the service's own."""
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
@@ -28,11 +31,13 @@ def check_texts(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Checked:
     faults: list[Fault] = []
     changed: dict[tuple[str, str], list[Path]] = {}
     for group, rendered in zip(spec.groups, objects, strict=True):
-        for task in group.tasks:
+        for task in last_of_each_entry(group):
             for path, size, references in _texts(task, rendered.pods[task.name], spec.environment):
                 if size > MOST_BYTES:
                     faults.append(_too_long(path, size))
                 for reference in references:
+                    if reference.startswith(_OWN):  # nobody writes those without meaning it
+                        continue
                     field = next(str(step) for step in reversed(path) if isinstance(step, str))
                     changed.setdefault((field, reference), []).append(path)
     reported = list(changed.items())[:MOST]

@@ -67,9 +67,9 @@ class ErrorLogsView(APIView):
 def _tries(request: Request, name: str, query: dict[str, Any]) -> tuple[Workflow, QuerySet[Task]]:
     """The workflow, and its requested tries."""
     workflow = selectors.workflow_known_as(name, user=request.user, action=Action.WORKFLOW_READ)
-    task, retry = query["task_name"], query["retry_id"]
-    selectors.check_task(workflow, task=task, retry_id=retry)
-    return workflow, selectors.tries_of(workflow, task=task, retry_id=retry)
+    retry = query["retry_id"]
+    tasks = selectors.named_tasks(workflow, task=query["task_name"], retry_id=retry)
+    return workflow, selectors.tries_of(workflow, tasks=tasks, retry_id=retry)
 
 
 def _most(query: dict[str, Any], most: int) -> int:

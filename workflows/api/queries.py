@@ -34,6 +34,7 @@ class SubmitBody(StrictForm):
 
 class SubmitQuery(Query):
     dry_run = flag("Check everything and show the objects; create nothing.")
+    expanded = flag("With dry_run: as `spec`, the plain OSMO document, with each task that a `count` makes.")
     validation_only = flag("Check everything; create nothing.")
     feasibility = serializers.ChoiceField(
         choices=("", "only"),
@@ -131,13 +132,18 @@ class DetailQuery(GroupsQuery):
 
 class SpecQuery(Query):
     use_template = flag("The spec before templating, where it was a template.")
+    expanded = flag("The plain OSMO document, with each task that a `count` makes.")
 
 
 class LinesQuery(Query):
     """For logs and events."""
 
     last_n_lines = serializers.IntegerField(min_value=1, max_value=1_000_000, default=None)
-    task_name = serializers.CharField(default="", max_length=64)
+    task_name = serializers.CharField(
+        default="",
+        max_length=200,
+        help_text="Only those of this task; of these (worker[0-3,7]), or of all that an entry's count makes.",
+    )
     retry_id = serializers.IntegerField(min_value=0, max_value=2**31 - 1, default=None)
 
 

@@ -29,6 +29,7 @@ Conditions = Annotated[list[ConditionShape], AsStored()]
 class SetMemberShape(Shape):
     key: str
     group: str
+    segment: str | None = absent("The same in words where it is one: segment 1 (worker-9 to worker-17).")
 
 
 class ConstraintShape(Shape):

@@ -23,6 +23,7 @@ from web.access.permissions import Needs
 from web.env import environment
 from web.limits.pieces import json_answer
 from web.limits.throttles import SubmitThrottle
+from web.limits.turns import turn
 from web.policy import Action
 from web.rest.queries import NoQuery, valid_values
 from web.times import naive_utc
@@ -32,6 +33,7 @@ from workflows.explain.report import WaitRange
 from workflows.group_reads import GroupRange
 from workflows.models import Event, Workflow
 from workflows.services.stop import cancel_workflow
+from workflows.spec import expanded
 from workflows.submission.choice import read_pools
 from workflows.submission.idempotency import checked_key
 from workflows.submission.request import Mode, SubmissionRequest
@@ -104,6 +106,7 @@ def _submission(
         "labels": tuple(query["label"]),
         "env_vars": tuple(query["env_vars"]),
         "mode": _mode(query),
+        "expanded": query["expanded"],
         "force_infeasible": query["force_infeasible"],
         "idempotency_key": checked_key(request.headers.get("Idempotency-Key")),
         "request_id": getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
@@ -261,9 +264,12 @@ class SpecView(APIView):
 
     @extend_schema(operation_id="workflow_spec", parameters=[queries.SpecQuery], responses=LINES)
     def get(self, request: Request, workflow_id: str) -> HttpResponse:
-        """Give the spec as parsed, or as it was before templating."""
+        """Give the spec as parsed, as it was before templating, or with each task that a count makes."""
         query = queries.SpecQuery.of(request)
         workflow = _readable(request, workflow_id)
+        if query["expanded"]:
+            with turn(username(request)):
+                return HttpResponse(expanded(workflow.spec), content_type=TEXT)
         text = workflow.template_spec if query["use_template"] else ""
         return HttpResponse(text or workflow.spec, content_type=TEXT)
 
@@ -276,11 +282,11 @@ class EventsView(APIView):
         """Give the timeline, one event a line: the service's own steps and the cluster's events."""
         query = queries.LinesQuery.of(request)
         workflow = _readable(request, workflow_id)
-        task, retry = query["task_name"], query["retry_id"]
-        selectors.check_task(workflow, task=task, retry_id=retry)
+        retry = query["retry_id"]
+        tasks = selectors.named_tasks(workflow, task=query["task_name"], retry_id=retry)
         most = workflow_limits().max_event_log_lines
         limit = min(query["last_n_lines"] or most, most)
-        events, more = selectors.last_events(workflow, task=task, retry_id=retry, limit=limit)
+        events, more = selectors.last_events(workflow, tasks=tasks, retry_id=retry, limit=limit)
         first = [f"(only the last {limit} events are shown)\n"] if more else []
         lines = (_line(event, workflow=workflow.name) for event in events)
         return HttpResponse("".join([*first, *lines]), content_type=TEXT)

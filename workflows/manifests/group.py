@@ -48,7 +48,7 @@ class GroupObjects:
     service: Manifest | None
 
     pods: Mapping[str, Manifest]
-    """By task name."""
+    """By task name; a submission that only checks them needs one of each entry."""
 
     constraints: tuple[AppliedConstraint, ...]
 
@@ -82,7 +82,8 @@ class Renderer:
         self._labels = labels.of_group(values.uuid, placement)
         self.claim_template = names.claim_template(values.uuid) if placement.nvlink else ""
         subdomain = names.headless_service(values.uuid) if len(values.tasks) > 1 else ""
-        tokens = Tokens(values, hosts=_hosts(values, subdomain))
+        hosts = _hosts(values, subdomain)
+        tokens = Tokens(values, hosts=hosts)
         self._frame = PodFrame(
             terms=placement.terms,
             submitted_by=placement.submitted_by,
@@ -92,6 +93,8 @@ class Renderer:
             templates=placement.templates,
             user_labels=labels.users(placement.labels),
             variables=_variables(values),
+            ranks={task.name: rank for rank, task in enumerate(values.tasks)},
+            lead_host=next((hosts[task.name] for task in values.tasks if task.placement.lead), ""),
             tokens=tokens,
             files=FileSecrets(values, tokens, self._labels),
         )
@@ -243,8 +246,8 @@ class Renderer:
         return {"name": name, "namespace": self.values.placement.terms.namespace, "labels": self._labels}
 
 
-def render_group(values: GroupValues) -> GroupObjects:
-    """Render all objects of a group."""
+def render_group(values: GroupValues, *, pods: Collection[str] | None = None) -> GroupObjects:
+    """Render all objects of a group; of its pods only those of these tasks, if any are named."""
     renderer = Renderer(values)
     first = renderer.gangs[min(renderer.gangs)]
     return GroupObjects(
@@ -255,7 +258,7 @@ def render_group(values: GroupValues) -> GroupObjects:
         parents=renderer.parents(),
         pod_groups=renderer.pod_groups(),
         service=renderer.service(),
-        pods={task.name: renderer.pod(task) for task in values.tasks},
+        pods={task.name: renderer.pod(task) for task in values.tasks if pods is None or task.name in pods},
         constraints=first.constraints,
         sets=renderer.sets(),
     )

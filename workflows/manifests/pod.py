@@ -6,6 +6,7 @@ its pods is never deleted (Kubernetes 1.36). No service account token: tasks do 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pools.pod_templates.variables import TaskValues
@@ -16,7 +17,8 @@ from scheduling.terms import SchedulingTerms
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod_template import apply_template
-from workflows.manifests.tokens import Tokens
+from workflows.manifests.tokens import TASK_INDEX, Tokens
+from workflows.values.counted import place_variables
 from workflows.values.placement import FrozenTemplate, TaskPlacement, TaskTry
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -49,8 +51,14 @@ class PodFrame:
     variables: Mapping[str, str] = field(default_factory=dict)
     """The service's own in every container; the user's of the same name replace them."""
 
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    """The place of each task among all of the group, by name, in the order of the document."""
+
+    lead_host: str = ""
+
     environments: dict[tuple[Any, ...], tuple[Manifest, ...]] = field(default_factory=dict)
-    """Those of the pods rendered so far, by the user's variables: tasks of a gang mostly have the same."""
+    """The user's of the pods rendered so far, by how they were written: tasks of a gang mostly have the same.
+    """
 
 
 def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
@@ -141,7 +149,7 @@ def _selection(placement: TaskPlacement) -> Manifest:
 
 
 def _container(task: TaskTry, frame: PodFrame, volumes: "_Volumes") -> Manifest:
-    placement, fill = task.placement, frame.tokens.fill
+    placement, fill = task.placement, partial(frame.tokens.fill, index=task.index)
     container: Manifest = {
         "name": names.container(task.name),
         "image": placement.image,
@@ -149,8 +157,8 @@ def _container(task: TaskTry, frame: PodFrame, volumes: "_Volumes") -> Manifest:
     }
     if placement.args:
         container["args"] = [fill(argument) for argument in placement.args]
-    if env := _environment(placement, frame):
-        container["env"] = list(env)
+    if env := [*_own_variables(task, frame), *_environment(task, frame)]:
+        container["env"] = env
     if resources := _resources(placement, frame):
         container["resources"] = resources
     if placement.privileged:
@@ -160,22 +168,37 @@ def _container(task: TaskTry, frame: PodFrame, volumes: "_Volumes") -> Manifest:
     return container
 
 
-def _environment(placement: TaskPlacement, frame: PodFrame) -> tuple[Manifest, ...]:
+def _own_variables(task: TaskTry, frame: PodFrame) -> Iterator[Manifest]:
+    """The service's own: about the attempts of the group, then about the task's place in it."""
+    placement = task.placement
+    used = {name for use in placement.credentials.values() if not isinstance(use, str) for name in use}
+    place = place_variables(
+        task.name,
+        placement.counted,
+        rank=frame.ranks.get(task.name, 0),
+        size=len(frame.ranks),
+        lead_host=frame.lead_host,
+    )
+    for name, value in (*frame.variables.items(), *place.items()):
+        if name not in placement.environment and name not in used:
+            yield {"name": name, "value": value}
+
+
+def _environment(task: TaskTry, frame: PodFrame) -> tuple[Manifest, ...]:
+    placement = task.placement
     keys = ((name, *use.items()) for name, use in placement.credentials.items() if not isinstance(use, str))
-    key = (*placement.environment.items(), None, *keys)
+    has_index = any(TASK_INDEX in text for text in placement.environment.values())
+    key = (*placement.environment.items(), task.index if has_index else None, *keys)
     variables = frame.environments.get(key)  # one look, since the hash of such a key takes long
     if variables is None:
-        variables = frame.environments[key] = tuple(_variables(placement, frame))
+        variables = frame.environments[key] = tuple(_variables(task, frame))
     return variables
 
 
-def _variables(placement: TaskPlacement, frame: PodFrame) -> Iterator[Manifest]:
-    own = {name for use in placement.credentials.values() if not isinstance(use, str) for name in use}
-    for name, value in frame.variables.items():
-        if name not in placement.environment and name not in own:
-            yield {"name": name, "value": value}
+def _variables(task: TaskTry, frame: PodFrame) -> Iterator[Manifest]:
+    placement = task.placement
     for name, value in placement.environment.items():
-        yield {"name": name, "value": frame.tokens.fill(value)}
+        yield {"name": name, "value": frame.tokens.fill(value, index=task.index)}
     for secret, use in placement.credentials.items():
         if not isinstance(use, str):
             for name, key in use.items():

@@ -2,6 +2,7 @@
 
 They are ``{{workflow_id}}``, ``{{uuid}}`` and ``{{host:task}}``; the last is a DNS name that stays the same
 over retries. A token that names a task of another group stays as it is: such a task has no host name here.
+``{{task_index}}`` is one of ours, for the texts of a task with ``count``.
 """
 
 import re
@@ -9,7 +10,9 @@ from collections.abc import Mapping
 
 from workflows.values.placement import GroupValues
 
-_TOKEN = re.compile(r"\{\{\s*(workflow_id|uuid|host:\s*[A-Za-z0-9_-]+)\s*\}\}")
+TASK_INDEX = "task_index"
+
+_TOKEN = re.compile(r"\{\{\s*(workflow_id|uuid|task_index|host:\s*[A-Za-z0-9_-]+)\s*\}\}")
 
 
 class Tokens:
@@ -22,8 +25,14 @@ class Tokens:
             **{f"host:{task}": host for task, host in hosts.items()},
         }
 
-    def fill(self, text: str) -> str:
-        return _TOKEN.sub(self._value, text) if "{{" in text else text
+    def fill(self, text: str, *, index: int | None = None) -> str:
+        """The text with its tokens filled in; ``index`` is that of the task whose text it is."""
+        if "{{" not in text:
+            return text
+        own = {} if index is None else {TASK_INDEX: str(index)}
 
-    def _value(self, match: re.Match[str]) -> str:
-        return self._values.get(re.sub(r"\s", "", match[1]), match[0])
+        def value(match: re.Match[str]) -> str:
+            name = re.sub(r"\s", "", match[1])
+            return own.get(name) or self._values.get(name, match[0])
+
+        return _TOKEN.sub(value, text)

@@ -2,6 +2,7 @@
 
 from workflows.spec.limits import SpecLimits
 from workflows.spec.parsing import is_expensive, parse_workflow, read_workflow
+from workflows.spec.reading import expanded
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "SpecLimits",
     "TaskSpec",
     "WorkflowSpec",
+    "expanded",
     "is_expensive",
     "parse_workflow",
     "read_workflow",

@@ -6,6 +6,7 @@ resolves the references between them and builds the values.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation
@@ -35,6 +36,23 @@ def _no_bool(value: Any) -> Any:
 
 SpecText = Annotated[str, BeforeValidator(_text)]
 
+LEAST_SEGMENT = 2
+"""Tasks; one task alone is together with nothing."""
+
+
+def _number_of_tasks(value: Any, *, least: int) -> Any:
+    """Refuse what is no number of tasks, also where pydantic would read one from it: ``"18"``, ``18.0``."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise PydanticCustomError("int_type", "a whole number is needed")
+    if value < least:
+        raise PydanticCustomError("least", f"it must be {least} or more")
+    return value
+
+
+def _listed(value: Any) -> Any:
+    """Accept one segment without a list around it."""
+    return [value] if isinstance(value, dict) else value
+
 
 def _positive(value: int) -> int:
     if value < 1:
@@ -55,6 +73,10 @@ def _duration(text: str) -> str:
 
 ExitActionName = Literal["COMPLETE", "FAIL", "RESCHEDULE", "RESTART_GROUP"]
 Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=2**31 - 1)]
+TaskCount = Annotated[int, BeforeValidator(partial(_number_of_tasks, least=1)), Field(le=2**31 - 1)]
+SegmentSize = Annotated[
+    int, BeforeValidator(partial(_number_of_tasks, least=LEAST_SEGMENT)), Field(le=2**31 - 1)
+]
 GracePeriod = Annotated[Count, AfterValidator(_positive)]
 Duration = Annotated[SpecText, AfterValidator(_duration)]
 
@@ -86,6 +108,18 @@ class TopologyEntry(GrammarModel):
     group: SpecText = "default"
     requirementType: RequirementWord = "required"  # noqa: N815 -- OSMO's field; auto is ours
     waitSeconds: Count | None = None  # noqa: N815 -- ours, written as OSMO writes its own
+
+
+class SegmentModel(GrammarModel):
+    """Runs of so many consecutive tasks, each one co-location set at ``key``."""
+
+    size: SegmentSize
+    key: SpecText
+    requirementType: Literal["required", "preferred", "auto"] = "required"  # noqa: N815 -- as that of TopologyEntry
+
+
+Segmentation = Annotated[tuple[SegmentModel, ...], BeforeValidator(_listed), Field(min_length=1)]
+"""One level, or several from broad to narrow."""
 
 
 class ResourceModel(Piece):
@@ -159,6 +193,8 @@ class TaskModel(Piece):
     args: tuple[SpecText, ...] = ()
     resource: SpecText = "default"
     lead: bool = False
+    count: TaskCount | None = None  # ours: so many equal tasks, `<name>-0` and on; `lead` is that of index 0
+    segment: Segmentation | None = None  # ours
     inputs: tuple[InputModel, ...] = ()
     outputs: tuple[OutputModel, ...] = ()
     kpis: tuple[KpiModel, ...] = ()
@@ -188,6 +224,7 @@ class GroupModel(Piece):
     nvlink: FlagOrAuto = None  # ours; false: no ComputeDomain; true: all its tasks with GPUs claim a channel
     recovery: RecoveryModel | None = None  # ours
     topology: tuple[TopologyEntry, ...] = ()  # ours: holds for every task that does not opt out
+    segment: Segmentation | None = None  # ours: cuts its tasks with `count` in the order written
     tasks: Annotated[tuple[SkipValidation[TaskModel], ...], Field(min_length=1)]
 
     @property
@@ -286,7 +323,7 @@ def _has_part(annotation: Any, kind: type) -> bool:
 
 
 def _fields_with(kind: type) -> frozenset[str]:
-    models = (ResourceModel, FileModel, GroupModel, TaskModel, RecoveryModel, TopologyEntry)
+    models = (ResourceModel, FileModel, GroupModel, TaskModel, RecoveryModel, TopologyEntry, SegmentModel)
     return frozenset(
         name
         for model in models
@@ -304,6 +341,8 @@ _PLACES: Mapping[tuple[type[GrammarModel], str], type[GrammarModel]] = {
     (GroupModel, "recovery"): RecoveryModel,
     (TaskModel, "recovery"): RecoveryModel,
     (RecoveryModel, "backoff"): BackoffModel,
+    (TaskModel, "segment"): SegmentModel,
+    (GroupModel, "segment"): SegmentModel,
     (TaskModel, "inputs"): InputModel,
     (TaskModel, "outputs"): OutputModel,
     (TaskModel, "kpis"): KpiModel,

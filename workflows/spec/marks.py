@@ -15,7 +15,7 @@ from jinja2 import Environment, TemplateSyntaxError
 from scheduling.errors import Fault
 from scheduling.sentences import as_sentence, listing
 
-DEFERRED: Final = re.compile(r"\{\{(?:uuid|workflow_id|output|(?:input|host):[^{}\s]+)\}\}")
+DEFERRED: Final = re.compile(r"\{\{(?:uuid|workflow_id|output|task_index|(?:input|host):[^{}\s]+)\}\}")
 """The tokens that are filled in later."""
 
 WAY_OUT = "To keep it as text, put it between {% raw %} and {% endraw %}, or send the file with base64: true."

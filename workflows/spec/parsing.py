@@ -1,5 +1,6 @@
 """The one way in: text to values, through template, document, grammar and resolution."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -13,6 +14,11 @@ from workflows.spec.rendering import TemplateText
 from workflows.spec.template import is_templated, lines, render
 from workflows.spec.variables import Assignments
 from workflows.spec.workflow_spec import WorkflowSpec
+
+MANY_TASKS = 250
+"""A text that spells out more of them is large."""
+
+_COUNT = re.compile(r"""\bcount['"]?\s*:\s*([0-9]+)""")
 
 
 def parse_workflow(
@@ -40,8 +46,12 @@ def parse_workflow(
 
 
 def is_expensive(text: str, *, rendered_before: bool = False) -> bool:
-    """Whether reading may take long: a large text, or a template."""
-    return is_large(text) or (not rendered_before and is_templated(text))
+    """Whether reading and checking may take long: a large text, a template, or many tasks by ``count``."""
+    return is_large(text) or _has_many_tasks(text) or (not rendered_before and is_templated(text))
+
+
+def _has_many_tasks(text: str) -> bool:
+    return sum(int(digits[:9]) for digits in _COUNT.findall(text)) > MANY_TASKS
 
 
 def read_workflow(

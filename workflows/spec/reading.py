@@ -5,6 +5,7 @@ process sends no places back: they would be most of its answer, and only a fault
 """
 
 import pickle
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,7 @@ from scheduling.sentences import first
 from web.children import Exceeded, children
 from web.children.process_pool import ChildFunction
 from workflows.spec.doubts import doubts, with_readings
+from workflows.spec.expansion import expanded_text
 from workflows.spec.file_lines import FilePlaces, Runs, file_line
 from workflows.spec.limits import SpecLimits
 from workflows.spec.resolution import Resolver
@@ -92,6 +94,30 @@ class PlainText:
         raw = data["workflow"]
         faults, notices = topology_of_workflow(groups, raw, resolver.topology())
         return faults, [*notices, *shared_by_groups(groups, raw)]
+
+    def expanded(self) -> str:
+        """The plain document of the workflow, which has no faults. Raises InvalidSpec."""
+        spec = self.read()
+        if spec.faults:
+            raise invalid(spec.faults, spec.places)
+        return expanded_text(spec, self.document().data)
+
+
+def expand_job(payload: bytes) -> bytes:
+    """The pickled plain document of a pickled text."""
+    plain: PlainText = pickle.loads(payload)  # noqa: S301 -- made by the service itself
+    return pickle.dumps(plain.expanded())
+
+
+def expanded(text: str) -> str:
+    """The plain document of a workflow, in which each of its tasks is written out.
+
+    ``text`` was accepted before, whatever the limits are now. It is made in a process that bounds it, since a
+    short document may have thousands of tasks. Raises InvalidSpec where that exceeds a limit.
+    """
+    limits = SpecLimits(size=len(text), entries=sys.maxsize, tasks=sys.maxsize, dependencies=sys.maxsize)
+    plain: str = _in_child(expand_job, PlainText(text=text, limits=limits, allow_localpath=True))
+    return plain
 
 
 def read_job(payload: bytes) -> bytes:

@@ -20,6 +20,7 @@ from scheduling.errors import Fault, Notice, Path
 from scheduling.sentences import did_you_mean
 from scheduling.topology.requirements import Requirement
 from workflows.spec import syntax
+from workflows.spec.entries import HOST, INDEX, TaskNames, index_clashes, segments_of, tasks_of
 from workflows.spec.grammar import (
     GroupModel,
     RecoveryModel,
@@ -32,9 +33,9 @@ from workflows.spec.limits import SpecLimits
 from workflows.spec.upstream import find_cycle
 from workflows.spec.validation import ROOT
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec
+from workflows.values.counted import task_name
 from workflows.values.placement import File
 
-HOST = re.compile(r"\{\{\s*host:\s*([A-Za-z0-9_-]+)\s*\}\}")
 DATA = re.compile(r"\{\{\s*(?:output\s*|input:[^{}]*)\}\}")
 NOT_CARRIED_OUT = {
     "inputs": "no data is downloaded; only the order of tasks is kept",
@@ -69,7 +70,7 @@ class Resolver:
     allow_localpath: bool
     faults: list[Fault] = field(default_factory=list)
     left_out: dict[str, list[Path]] = field(default_factory=dict)
-    _home: dict[str, str] = field(default_factory=dict)
+    _names: TaskNames = field(default_factory=lambda: TaskNames(()))
     _resources: dict[str, Resource] = field(default_factory=dict)
     _recovery: tuple[RecoveryWords, ...] = ()
     _images: dict[str, str | None] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class Resolver:
         groups = self.group_models
         self._check_names()
         self._check_labels()
-        self._home = {task.name: group.name for group in groups for task in group.tasks}
+        self._names = TaskNames(groups)
         self._resources = {name: self._resource(name, model) for name, model in self.resource_models.items()}
         if not self._resources:
             self._resources["default"] = Resource(name="default", path=(*ROOT, "resources", "default"))
@@ -118,11 +119,10 @@ class Resolver:
     def _leave_out(self, name: str, path: Path) -> None:
         self.left_out.setdefault(name, []).append(path)
 
-    def _unknown(self, path: Path, kind: str, name: str, names: Collection[str]) -> None:
+    def _unknown(self, path: Path, kind: str, name: str, names: Collection[str], *, hint: str = "") -> None:
         if len(self.faults) >= self.limits.faults:
             return
-        hint = ""
-        if self._suggested < SUGGESTIONS:
+        if not hint and self._suggested < SUGGESTIONS:
             self._suggested += 1
             hint = did_you_mean(name, list(islice(names, 1000)))
         if kind == "resource" and name == "default":
@@ -153,9 +153,23 @@ class Resolver:
                 self._check_name(group.name, group.path, "group", owners)
             for task in group.tasks:
                 self._check_name(task.name, task.path, "task", owners)
+                self._check_last_name(task)
                 if syntax.folded_name(task.name) in syntax.RESERVED_TASKS:
                     message = f"No task may be called {syntax.quoted(task.name)}."
                     self._fault((*task.path, "name"), "name", message)
+
+        for fault in index_clashes(self.group_models):
+            self._fault(fault.path, fault.code, fault.message)
+
+    def _check_last_name(self, task: TaskModel) -> None:
+        """Check that the longest name that a count makes is not too long."""
+        last = task_name(task.name, (task.count or 1) - 1)
+        if task.count and len(task.name) <= syntax.MAX_NAME < len(last):
+            message = (
+                f"Its last task is {syntax.quoted(last)}, a name of {len(last)} characters; at most "
+                f"{syntax.MAX_NAME} are accepted."
+            )
+            self._fault((*task.path, "name"), "name", message)
 
     def _check_name(self, name: str, path: Path, kind: str, owners: dict[str, tuple[str, str]]) -> None:
         wrong = syntax.name_fault(name)
@@ -212,6 +226,9 @@ class Resolver:
                 "`lead: true`."
             )
             self._fault((*leads[1], "lead") if leads else group.path, "lead", message)
+        segments, faults = segments_of(group)
+        for fault in faults:
+            self._fault(fault.path, fault.code, fault.message, allowed=fault.allowed)
         return GroupSpec(
             name=group.name,
             path=group.path,
@@ -221,7 +238,8 @@ class Resolver:
             tasks=tuple(
                 spec
                 for task in group.tasks
-                if (spec := self._task(task, lead=task.lead or len(group.tasks) == 1))
+                if (entry := self._task(task, lead=task.lead or len(group.tasks) == 1))
+                for spec in tasks_of(entry, task, segments.get(task.name))
             ),
             upstream=upstream,
             bare=group.bare,
@@ -261,9 +279,9 @@ class Resolver:
             name=task.name,
             path=path,
             image=task.image,
-            command=task.command,
-            args=task.args,
-            environment=task.environment,
+            command=tuple(map(self._names.with_hosts, task.command)),
+            args=tuple(map(self._names.with_hosts, task.args)),
+            environment={name: self._names.with_hosts(text) for name, text in task.environment.items()},
             files=self._files(task, path),
             privileged=task.privileged,
             host_network=task.hostNetwork,
@@ -317,7 +335,9 @@ class Resolver:
             if file.base64 and not _is_base64(file.contents or ""):
                 message = "The contents are not base64, though `base64: true` says so."
                 self._fault((*place, "contents"), "base64", message)
-            files.append(File(path=file.path, contents=file.contents or "", base64=file.base64))
+            contents = file.contents or ""
+            contents = contents if file.base64 else self._names.with_hosts(contents)
+            files.append(File(path=file.path, contents=contents, base64=file.base64))
         return tuple(files)
 
     def _credentials(self, task: TaskModel, path: Path) -> dict[str, str | dict[str, str]]:
@@ -355,10 +375,13 @@ class Resolver:
         """Check that hosts that tokens name exist, and collect the tokens that stand for data."""
         for text, place in _texts_with_tokens(task, path):
             for name in HOST.findall(text):
-                if name not in self._home:
-                    self._unknown(place, "task", name, self._home)
-                elif self._home[name] != self._home[task.name]:
+                home = self._names.home(name)
+                if home is None:
+                    self._unknown(place, "task", name, self._names, hint=self._names.beyond(name))
+                elif home != self._names.home(task.name):
                     self._leave_out("hosts of other groups", place)
+            if INDEX.search(text):
+                self._fault(place, "task_index", _index_fault(task, in_file="files" in place))
             if DATA.search(text):
                 self._leave_out("tokens of data", place)
 
@@ -377,7 +400,11 @@ class Resolver:
 
     def _home_of(self, name: str, place: Path, group: GroupModel) -> str | None:
         """The group of a task that input comes from; None if ``group`` does not wait for it."""
-        home = self._home.get(name)
+        home = self._names.home(name)
+        if tasks := self._names.all_of(name):
+            message = f"{syntax.quoted(name)} has a count and means {tasks}. Name one of them."
+            self._fault(place, "input", message)
+            return None
         if home == group.name:
             message = (
                 f"Task {syntax.quoted(name)} is in the same group, whose tasks all start together. Name "
@@ -388,7 +415,7 @@ class Resolver:
         if home is None and ":" in name:
             self._leave_out("tasks of other workflows", place)
         elif home is None:
-            self._unknown(place, "task", name, self._home)
+            self._unknown(place, "task", name, self._names, hint=self._names.beyond(name))
         return home
 
     def _check_dependencies(self, upstream: Mapping[str, tuple[str, ...]]) -> None:
@@ -425,6 +452,16 @@ class Resolver:
         ):
             if getattr(task, name):
                 self._leave_out(name, (*path, name))
+
+
+def _index_fault(task: TaskModel, *, in_file: bool) -> str | None:
+    """The fault of ``{{task_index}}`` in a text of a task."""
+    if in_file:
+        return (
+            "{{task_index}} is not filled in here, since all tasks of an entry share its files: let the "
+            "program read the variable OSMO_TASK_INDEX."
+        )
+    return None if task.count else "{{task_index}} is the index of a task with `count`, and this has none."
 
 
 def _group_nvlink(group: GroupModel) -> bool | None:
@@ -464,8 +501,9 @@ def _texts_with_tokens(task: TaskModel, path: Path) -> Iterator[tuple[str, Path]
         if "{{" in text:
             yield text, (*path, "environment", name)
     for index, file in enumerate(task.files):
-        if file.contents and "{{" in file.contents:
-            yield file.contents, (*path, "files", index, "contents")
+        for name in ("path", "contents"):
+            if (text := getattr(file, name)) and "{{" in text:
+                yield text, (*path, "files", index, name)
 
 
 def _requirements(entries: Sequence[TopologyEntry], path: Path) -> tuple[Requirement, ...]:

@@ -1,8 +1,8 @@
 """Jinja templates of workflows, rendered in a child process with limits on CPU, memory, time and output.
 
-The tokens that are filled in later are OSMO's: ``{{uuid}}``, ``{{workflow_id}}``, ``{{output}}``,
-``{{input:x}}`` and ``{{host:task}}``, written without inner spaces, survive the rendering. Text with
-no other token starts no process.
+The tokens that are filled in later survive the rendering: OSMO's ``{{uuid}}``, ``{{workflow_id}}``,
+``{{output}}``, ``{{input:x}}`` and ``{{host:task}}``, and ``{{task_index}}``, written without inner spaces.
+Text with no other token starts no process.
 
 Rejected: a sandbox in this process, which bounds neither CPU nor memory; a thread with a time limit, which
 cannot be stopped.

@@ -77,7 +77,9 @@ class Validator:
             if self.full:
                 return
             before = len(self.faults)
-            stand_ins = {"image": "none", "command": ["none"]}
+            stand_ins: dict[str, Any] = {"image": "none", "command": ["none"]}
+            if isinstance(raw, dict) and "count" in raw:  # so that no fault follows from a wrong count
+                stand_ins["count"] = 1
             task = self._model(TaskModel, raw, (*at, index), stand_ins=stand_ins)
             if task is not None:
                 yield task.placed((*at, index), complete=len(self.faults) == before)
@@ -104,13 +106,25 @@ class Validator:
 
     def _count(self, workflow: WorkflowModel) -> None:
         """Refuse a workflow of too many tasks before any is validated."""
-        count = len(workflow.tasks or []) + sum(_tasks_in(group) for group in workflow.groups or [])
+        entries = [((*ROOT, "tasks", index), task) for index, task in enumerate(workflow.tasks or [])]
+        for index, group in enumerate(workflow.groups or []):
+            at = (*ROOT, "groups", index, "tasks")
+            entries += [((*at, place), task) for place, task in enumerate(_tasks_in(group))]
+        count = sum(_count_of(task) for _, task in entries)
         if count > self.limits.tasks:
             message = f"The workflow has {count} tasks; at most {self.limits.tasks} are accepted."
-            fault = Fault(ROOT, "too_many_tasks", message, allowed=(str(self.limits.tasks),))
+            path, largest = max(entries, key=lambda entry: _count_of(entry[1]))
+            place = (*path, "count") if _count_of(largest) > 1 else ROOT
+            fault = Fault(place, "too_many_tasks", message, allowed=(str(self.limits.tasks),))
             raise InvalidSpec(message, [*self.faults, fault])
 
 
-def _tasks_in(group: Any) -> int:
+def _tasks_in(group: Any) -> list[Any]:
     tasks = group.get("tasks") if isinstance(group, dict) else None
-    return len(tasks) if isinstance(tasks, list) else 0
+    return tasks if isinstance(tasks, list) else []
+
+
+def _count_of(task: Any) -> int:
+    """The tasks that an entry makes; one where its count cannot be read."""
+    count = task.get("count") if isinstance(task, dict) else None
+    return count if type(count) is int and count > 0 else 1

@@ -4,13 +4,14 @@ Those of which a workflow has many have no slots: a large text is read in anothe
 and writes a frozen value with slots field by field in Python, one without by itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pools.documents.yaml_text import LocatedText
 from pools.values.recovery_words import RecoveryWords
 from scheduling.errors import Fault, Notice, Path, format_path
 from scheduling.topology.requirements import Requirement
+from workflows.values.counted import Counted
 from workflows.values.placement import File
 
 
@@ -64,6 +65,9 @@ class TaskSpec:
 
     resource: Resource
 
+    counted: Counted | None = None
+    """The entry with ``count`` that it comes from, with which it shares its path; None: it is one itself."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
@@ -96,6 +100,11 @@ class GroupSpec:
 
     recovery: tuple[RecoveryWords, ...] = ()
     """What the workflow and the group say of it, in this order."""
+
+
+def last_of_each_entry(group: GroupSpec) -> Collection[TaskSpec]:
+    """One task for all that an entry makes: they differ in names and numbers, the last has the longest."""
+    return {task.path: task for task in group.tasks}.values()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

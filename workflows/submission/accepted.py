@@ -7,7 +7,7 @@ from pools.models import Pool
 from pools.values.recovery_words import document_of
 from workflows.feasibility.verdict.report import FeasibilityReport
 from workflows.manifests.group import GroupObjects
-from workflows.spec import WorkflowSpec
+from workflows.spec import WorkflowSpec, expanded
 from workflows.submission.quotas import Limit
 from workflows.submission.request import SubmissionRequest
 from workflows.values.placement import GroupPlacement, GroupValues
@@ -73,7 +73,9 @@ class AcceptedSubmission:
 
     def dry_run_reply(self) -> dict[str, Any]:
         """The reply with the rendered spec and every object that would be created."""
-        reply = self.reply(name=self.placement.workflow_name, spec=self.spec.rendered)
+        text = self.spec.rendered
+        text = expanded(text) if self.request.expanded else text
+        reply = self.reply(name=self.placement.workflow_name, spec=text)
         reply["recovery"] = [
             {"group": group.name, **document_of(group.placement.recovery)} for group in self.groups
         ]

@@ -19,22 +19,23 @@ MOST_NAMED = 5
 
 def by_host_names(spec: WorkflowSpec, pool: Pool) -> WorkflowSpec:
     """The workflow with the excluded nodes by their host names, and warnings of names without a node."""
-    resources = {task.resource.name: task.resource for group in spec.groups for task in group.tasks}
+    distinct = {id(task.resource): task.resource for group in spec.groups for task in group.tasks}
+    resources = {resource.name: resource for resource in distinct.values()}
     names = {node for resource in resources.values() for node in resource.nodes_excluded}
     cluster = pool.backend.cluster_id
     if not names or not cluster:
         return spec
     hosts = hosts_of(sorted(names), cluster=cluster, selector=node_selection(pool))
     excluding = {
-        name: replace(
+        key: replace(
             resource, nodes_excluded=tuple(hosts.get(node, node) for node in resource.nodes_excluded)
         )
-        for name, resource in resources.items()
+        for key, resource in distinct.items()  # tasks of other segments have other ones of the same name
     }
     groups = tuple(
         replace(
             group,
-            tasks=tuple(replace(task, resource=excluding[task.resource.name]) for task in group.tasks),
+            tasks=tuple(replace(task, resource=excluding[id(task.resource)]) for task in group.tasks),
         )
         for group in spec.groups
     )

@@ -56,6 +56,9 @@ class SubmissionRequest:
     rendered_before: bool = False
     """Whether the text is rendered already."""
 
+    expanded: bool = False
+    """Whether a dry run answers with the plain document."""
+
     force_infeasible: bool = False
     """Whether a workflow that can never be placed is accepted, too."""
 

@@ -23,6 +23,7 @@ def resubmission(
     mode: Mode,
     idempotency_key: str | None,
     request_id: str,
+    expanded: bool = False,
     force_infeasible: bool = False,
     pools: tuple[str, ...] = (),
 ) -> SubmissionRequest:
@@ -41,6 +42,7 @@ def resubmission(
         idempotency_key=idempotency_key,
         request_id=request_id,
         rendered_before=True,
+        expanded=expanded,
         force_infeasible=force_infeasible,
         pools=pools,
     )

@@ -263,6 +263,8 @@ def _group_row(
 
 
 def _task_rows(row: TaskGroup, group: GroupValues) -> Iterator[dict[str, Any]]:
+    specs = {id(task.placement): task.placement for task in group.tasks}  # tasks of one entry share theirs
+    documents = {key: placement.to_json() for key, placement in specs.items()}
     for position, task in enumerate(group.tasks):
         yield {
             "group_id": row.pk,
@@ -271,7 +273,7 @@ def _task_rows(row: TaskGroup, group: GroupValues) -> Iterator[dict[str, Any]]:
             "name": task.name,
             "lead": task.placement.lead,
             "status": row.status,
-            "spec": task.placement.to_json(),
+            "spec": documents[id(task.placement)],
             "pod_name": names.pod(task.task_uuid, retry=0),
             "processing_start_time": row.processing_start_time,
             "end_time": row.end_time,

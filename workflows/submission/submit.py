@@ -3,6 +3,7 @@
 Nothing here calls a cluster. A dry run and a validation run the same checks and write nothing.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -43,6 +44,7 @@ from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
 from workflows.services.numbers import next_name
 from workflows.spec import SpecLimits, WorkflowSpec, is_expensive, read_workflow
+from workflows.spec.workflow_spec import last_of_each_entry
 from workflows.submission.accepted import AcceptedSubmission
 from workflows.submission.avoidance import avoiding_suspects
 from workflows.submission.backpressure import BacklogCheck, groups_to_create
@@ -154,14 +156,17 @@ def _accept_into(
     user = request.user.get_username()
     groups, checked = _admitted(request, spec, facts, pool)
     check_document(spec.rendered)
-    objects, object_bytes, texts = _rendered(spec, groups, checked, facts=facts, user=request.user)
+    judged = None if request.mode is Mode.DRY_RUN else _one_of_each_entry(spec)
+    objects, object_bytes, texts = _rendered(
+        spec, groups, checked, facts=facts, user=request.user, pods=judged
+    )
     limits = limits_on(user, pool, facts.limits)
     check_limits(limits, tasks=sum(len(group.tasks) for group in groups))
     avoiding, avoided = avoiding_suspects(groups, pool)
     reports = _feasibility(request, pool, spec, avoiding)
     placed = as_fits(avoiding, reports)
     objects = tuple(
-        rendered if group is usual else render_group(group)
+        rendered if group is usual else render_group(group, pods=judged)
         for usual, group, rendered in zip(groups, placed, objects, strict=True)
     )
     return AcceptedSubmission(
@@ -183,6 +188,11 @@ def _accept_into(
             ]
         ),
     )
+
+
+def _one_of_each_entry(spec: WorkflowSpec) -> frozenset[str]:
+    """The tasks whose pods stand for those of all tasks."""
+    return frozenset(task.name for group in spec.groups for task in last_of_each_entry(group))
 
 
 def _admitted(
@@ -238,6 +248,7 @@ def _rendered(
     *,
     facts: PoolFacts,
     user: AbstractBaseUser,
+    pods: frozenset[str] | None,
 ) -> tuple[tuple[GroupObjects, ...], int, tuple[Notice, ...]]:
     """Render every group, count the bytes, and check the texts. Raises InvalidSpec with all faults so far."""
     faults = [*spec.faults, *checked.faults, *oversized_workflow(groups)]
@@ -245,7 +256,7 @@ def _rendered(
     sizes: list[tuple[Path, int]] = []
     texts = Checked((), ())
     if not faults:
-        objects = tuple(render_group(group) for group in groups)
+        objects = tuple(render_group(group, pods=pods) for group in groups)
         sizes = list(_sizes(spec, objects))
         texts = check_texts(spec, objects)
         faults += [*oversized_objects(sizes, most=facts.limits.max_object_bytes), *texts.faults]
@@ -294,12 +305,14 @@ def _check_open(request: SubmissionRequest, pool: Pool) -> None:
 
 
 def _sizes(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Iterator[tuple[Path, int]]:
-    """The path in the spec of each rendered object, and its bytes as JSON."""
+    """The path in the spec of each object, and its bytes as JSON; a pod's are those of its entry's last."""
     for group, rendered in zip(spec.groups, objects, strict=True):
         for manifest in (*rendered.secrets, *rendered.pod_groups):
             yield group.path, len(to_json(manifest))
-        for task in group.tasks:
-            yield task.path, len(to_json(rendered.pods[task.name]))
+        tasks = Counter(task.path for task in group.tasks)
+        for task in last_of_each_entry(group):
+            size = len(to_json(rendered.pods[task.name]))
+            yield from ((task.path, size) for _ in range(tasks[task.path]))
 
 
 def _refuse(faults: Sequence[Fault], *, spec: WorkflowSpec, user: AbstractBaseUser, pool: str) -> None:

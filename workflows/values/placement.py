@@ -29,6 +29,7 @@ from scheduling.gang.set_order import SetOrder
 from scheduling.terms import SchedulingTerms
 from scheduling.topology.levels import Level
 from scheduling.topology.requirements import Gang, GangTask, Requirement
+from workflows.values.counted import Counted
 
 VERSIONS = (1, 2, 3, 4, 5, 6)
 """Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
@@ -261,12 +262,16 @@ class TaskPlacement:
     grace_period: int = 0
     """How many seconds it may go on after it was asked to end; 0: Kubernetes' own choice."""
 
+    counted: Counted | None = None
+    """The entry with ``count`` that it comes from; tasks of one entry and segment share this placement."""
+
     def to_json(self) -> dict[str, Any]:
         """Values of JSON alone; ``from_json`` is its inverse, but for where requirements were written."""
         return _without_defaults(
             self,
             files=[_without_defaults(file) for file in self.files],
             requirements=[_requirement(requirement) for requirement in self.requirements],
+            counted=self.counted.to_json() if self.counted else None,
         )
 
     @classmethod
@@ -276,6 +281,8 @@ class TaskPlacement:
         }
         read["files"] = tuple(File(**file) for file in read.get("files", ()))
         read["requirements"] = tuple(Requirement(**entry) for entry in read.get("requirements", ()))
+        if counted := read.get("counted"):
+            read["counted"] = Counted(**counted)
         return cls(**read)
 
 
@@ -293,6 +300,12 @@ class TaskTry:
     placement: TaskPlacement
     generation: int = 0
     first_retry: int = 0
+
+    @property
+    def index(self) -> int | None:
+        """Its place in its entry with ``count``; None: it is an entry itself."""
+        counted = self.placement.counted
+        return counted.index(self.name) if counted else None
 
     @property
     def replaces(self) -> bool:
@@ -393,8 +406,16 @@ class GroupValues:
 
 def gang_of(name: str, tasks: Iterable[TaskTry]) -> Gang:
     """These tries as one gang of the scheduling core."""
+    tasks = tuple(tasks)
+    placements = {id(task.placement): task.placement for task in tasks}  # tasks of one entry share theirs
+    shapes = {key: shape_of(placement) for key, placement in placements.items()}
     members = (
-        GangTask(task.name, task.placement.gpu, task.placement.requirements, shape=shape_of(task.placement))
+        GangTask(
+            task.name,
+            task.placement.gpu,
+            task.placement.requirements,
+            shape=shapes[id(task.placement)],
+        )
         for task in tasks
     )
     return Gang(name, tuple(members))

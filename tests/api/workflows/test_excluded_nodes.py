@@ -35,6 +35,18 @@ def test_pods_keep_off_the_node_by_its_host_name(api, pool):
     assert "n1.example" not in pods
 
 
+def test_each_segment_keeps_its_own_set_beside_the_excluded_node(api, pool):
+    spec = gang(1, gpu=8)
+    (resource,) = spec["resources"].values()
+    resource["nodesExcluded"] = ["n0"]
+    entry = {"count": 4, "segment": {"size": 2, "key": "rack"}}
+    spec["groups"][0]["tasks"][0] |= entry
+    pool.topology_keys.create(position=0, key="rack", label="example.com/rack")
+    answer = api.post("/api/pool/train/workflow?dry_run=true", {"file": text(spec)}, format="json").json()
+    (group,) = answer["constraints"]
+    assert [each["tasks"] for each in group["constraints"]] == [2, 2]
+
+
 def test_the_verdict_counts_without_the_node(api, pool):
     (fit,) = ask(api, "n0", tasks=2, query="?feasibility=only")["feasibility"]
     assert fit["verdict"] == "never"

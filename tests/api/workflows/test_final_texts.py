@@ -40,7 +40,6 @@ CHANGED = {
         "environment: {date: now}\nargs: [echo $(date)]",
         'args[0]: Kubernetes replaces "$(date)" by the value of the variable date. Write "$$(date)"',
     ),
-    "a variable of the service": ("args: [$(OSMO_ATTEMPT)]", "by the value of the variable OSMO_ATTEMPT"),
     "a variable of a variable": ("environment: {A: 1, B: $(A)}", 'environment.B: Kubernetes replaces "$(A)"'),
     "a key of a Secret": (
         "credentials: {token: {TOKEN: key}}\nargs: [$(TOKEN)]", "by the value of the variable TOKEN",
@@ -57,6 +56,7 @@ def test_what_kubernetes_replaces_is_a_warning_with_its_line(validate, lines, wa
 
 KEPT = {
     "a command of a shell": "args: ['echo $(date) $(( 1 + 1 )) $HOME ${HOME} $1']",
+    "a variable of the service, which nobody writes without meaning it": "args: [$(OSMO_RANK)]",
     "a variable that stands below": "environment: {A: $(B), B: 1}",
     "an open parenthesis": "environment: {A: 1}\nargs: [echo $(A]",
     "a secret that stands below": "environment: {A: $(TOKEN)}\ncredentials: {token: {TOKEN: key}}",

@@ -52,9 +52,8 @@ def pod_of(answer):
 
 
 def variables(container):
-    """Those of the user; the service's own tell a program its attempt."""
-    own = {"OSMO_ATTEMPT", "OSMO_MAX_ATTEMPTS", "OSMO_LAST_END"}
-    return [entry for entry in container.get("env", []) if entry["name"] not in own]
+    """Those of the user."""
+    return [entry for entry in container.get("env", []) if not entry["name"].startswith("OSMO_")]
 
 
 def secrets_of(pod):

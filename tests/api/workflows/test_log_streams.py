@@ -294,7 +294,7 @@ def test_followers_leave_the_places_of_those_who_read_once(as_user, cluster, set
 def test_a_follower_reads_no_large_columns(django_assert_num_queries):
     group = TaskGroupFactory(status="RUNNING", pods=3)
     with django_assert_num_queries(1) as queries:
-        tries = list(selectors.tries_of(group.workflow, task="", retry_id=None))
+        tries = list(selectors.tries_of(group.workflow, tasks=(), retry_id=None))
         assert [pod_namespace(task) for task in tries] == [group.placement["namespace"]] * 3
         assert not any(map(is_over, tries))
     assert '"spec"' not in queries[0]["sql"]
@@ -337,7 +337,7 @@ def test_a_burst_of_short_lines_waits_in_small_pieces():
 def test_many_pods_leave_room_for_other_followers(settings, most, want):
     limited(settings, log_followers=most)
     group = TaskGroupFactory(status="RUNNING", pods=4)
-    tasks = list(selectors.tries_of(group.workflow, task="", retry_id=None))
+    tasks = list(selectors.tries_of(group.workflow, tasks=(), retry_id=None))
 
     class Silent(FakeCluster):
         @asynccontextmanager

@@ -678,10 +678,10 @@ def test_more_pod_sets_than_the_cluster_s_kueue_takes_are_refused_with_its_versi
         scheduler_type="kueue", scheduler_name="default-scheduler", scheduler_version="0.17"
     )
     PoolFactory(name="queued", backend=backend, levels=(CLIQUE,))
-    workflow = gang(9)
+    workflow = gang(10)
     workers, (resource,) = workflow["groups"][0]["tasks"], workflow["resources"].values()
     for number, worker in enumerate(workers):
-        worker["resource"] = f"r{number}"
+        worker["resource"] = f"r{max(number, 1)}"  # equal sets would be slices
     workflow["resources"] = {
         worker["resource"]: {**resource, "topology": [same("clique", group=worker["name"])]}
         for worker in workers
@@ -704,6 +704,8 @@ def test_the_examples_are_accepted_by_pools_with_their_keys(api, example):
     workflow = yaml.safe_load(rendered(written) if is_templated(written) else written)["workflow"]
     asking = [*workflow["resources"].values(), *workflow["groups"]]
     keys = {entry["key"] for resource in asking for entry in resource.get("topology", ())}
+    tasks = [task for group in workflow["groups"] for task in group["tasks"]]
+    keys |= {task["segment"]["key"] for task in tasks if "segment" in task}
     order = ("zone", "spine", "rack", "clique")
     levels = tuple(Level(key, f"example.com/{key}") for key in order if key in keys)
     PoolFactory(name="demo", levels=levels)

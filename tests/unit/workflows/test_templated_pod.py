@@ -64,7 +64,7 @@ def test_our_fields_stay_and_all_others_are_the_templates():
     assert pod["spec"]["resourceClaims"] == [*own_claims, {"name": "nic"}]
     [container], [before] = pod["spec"]["containers"], plain["spec"]["containers"]
     assert (container["name"], container["image"], container["command"]) == ("task-1", "ubuntu", ["sleep"])
-    assert container["env"] == [*before["env"][:3], {"name": "A", "value": ""}, {"name": "B", "value": "2"}]
+    assert container["env"] == [*before["env"][:-2], {"name": "A", "value": ""}, {"name": "B", "value": "2"}]
     assert container["resources"] == {
         "requests": {"nvidia.com/gpu": "8"},
         "limits": {"nvidia.com/gpu": "8", "cpu": "9"},

@@ -15,7 +15,7 @@ from pools.clusters.capabilities import capabilities_at
 from scheduling.fit.outcome import PlacementOutcome, SetOutcome, outcomes, worst
 from scheduling.gang.tree import ConstraintTree, build_tree
 from scheduling.topology.levels import Levels, domain_of
-from scheduling.topology.requirements import Gang, SetPath
+from scheduling.topology.requirements import Gang, SetPath, members_json
 from web.times import naive_utc, read_instant
 from workflows.feasibility.verdict.sentences import missed_requirements
 from workflows.values.placement import GroupPlacement, GroupValues
@@ -87,7 +87,7 @@ class PlacementResult:
 
 def _set_json(placed: PlacedSet) -> Json:
     return {
-        "path": [{"key": key, "group": group} for key, group in placed.path],
+        "path": members_json(placed.path),
         "key": placed.key,
         "required": placed.required,
         "outcome": placed.outcome.value,

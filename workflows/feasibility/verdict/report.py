@@ -23,6 +23,7 @@ from scheduling.gang import set_order
 from scheduling.queues.namespace_quota import NamespaceQuota, shortages
 from scheduling.queues.queue_state import QuotaAnswer, QuotaVerdict
 from scheduling.sentences import count_of
+from scheduling.topology.requirements import members_json
 from web.times import naive_utc
 from workflows.feasibility.capacity.node_snapshot import (
     ObservedNodes,
@@ -199,7 +200,7 @@ def _remedy(remedy: Remedy) -> Json:
 
 def _set(entry: SetVerdict) -> Json:
     fields = asdict(entry)
-    fields["path"] = [{"key": key, "group": group} for key, group in entry.path]
+    fields["path"] = members_json(entry.path)
     for domain in fields["nearest"]:
         domain["path"] = list(domain["path"])
         domain["free_at"] = naive_utc(domain["free_at"])
