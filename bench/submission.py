@@ -2,9 +2,9 @@
 
 All are POSTs with the same token through the same gunicorn, middleware, authentication, REST framework and
 PostgreSQL: workflows of one task group of 4 and of 512 tasks with topology requirements, and the caller's
-default pool, which is one row. Those of 512 are sent one at a time. They take turns in blocks. The workers
-are stopped meanwhile, so the figures are those of the reply alone; messages wait in Redis, as they would for
-busy workers.
+default pool, which is one row. Those of 512 are sent one at a time, written out and with a count. They take
+turns in blocks. The workers are stopped meanwhile, so the figures are those of the reply alone; messages wait
+in Redis, as they would for busy workers.
 """
 
 import statistics
@@ -15,7 +15,7 @@ from itertools import cycle
 from typing import Any
 
 from bench.site import Progress, Site, started_site
-from bench.workload import one_group
+from bench.workload import counted_group, one_group
 
 TASKS = 4
 MANY_TASKS = 512
@@ -43,23 +43,25 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
         for concurrency in CONCURRENCIES:
             report[f"concurrency_{concurrency}"] = _compare(calls, count=requests, concurrency=concurrency)
             progress(f"submission: concurrency {concurrency}: {report[f'concurrency_{concurrency}']}")
-        many = {"submission": _submission(site, tasks=MANY_TASKS), "trivial": calls["trivial"]}
-        timed(many["submission"], count=len(CONCURRENCIES), concurrency=1)
-        report[f"tasks_{MANY_TASKS}"] = _compare(many, count=requests // BLOCKS, concurrency=1)
-        progress(f"submission: {MANY_TASKS} tasks: {report[f'tasks_{MANY_TASKS}']}")
+        for spelling, text in {"tasks": one_group, "counted": counted_group}.items():
+            many = {"submission": _submission(site, tasks=MANY_TASKS, text=text), "trivial": calls["trivial"]}
+            timed(many["submission"], count=len(CONCURRENCIES), concurrency=1)
+            part = f"{spelling}_{MANY_TASKS}"
+            report[part] = _compare(many, count=requests // BLOCKS, concurrency=1)
+            progress(f"submission: {part}: {report[part]}")
     return report
 
 
 def _calls(site: Site) -> dict[str, Callable[[], object]]:
     return {
-        "submission": _submission(site, tasks=TASKS),
+        "submission": _submission(site, tasks=TASKS, text=one_group),
         "trivial": lambda: site.rest.post("/api/profile/settings", {"pool": POOL}),
     }
 
 
-def _submission(site: Site, *, tasks: int) -> Callable[[], object]:
+def _submission(site: Site, *, tasks: int, text: Callable[..., str]) -> Callable[[], object]:
     # users name their workflows differently; those of one name are numbered one after the other
-    texts = cycle(one_group(tasks, name=f"many-{tasks}-{n}", gpu=4, sets_of=TASKS) for n in range(NAMES))
+    texts = cycle(text(tasks, name=f"many-{tasks}-{n}", gpu=4, sets_of=TASKS) for n in range(NAMES))
     return lambda: site.submit(POOL, next(texts))
 
 

@@ -38,3 +38,15 @@ def one_group(tasks: int, *, name: str, gpu: int = 0, sets_of: int = 0) -> str:
         zone = "{key: zone, requirementType: preferred}"
         lines.append(f"    set-{number}: {{{size}, topology: [{zone}, {{key: rack, group: r{number}}}]}}")
     return "\n".join(lines) + "\n"
+
+
+def counted_group(tasks: int, *, name: str, gpu: int, sets_of: int) -> str:
+    """The same gang with sets, written with ``count`` and ``segment``."""
+    fields = 'command: ["python", "-m", "train"], args: ["--rank", "{{task_index}}"], resource: plain'
+    segment = f"segment: {{size: {sets_of}, key: rack}}"
+    zone = "topology: [{key: zone, requirementType: preferred}]"
+    return (
+        f"workflow:\n  name: {name}\n  groups:\n    - name: training\n      tasks:\n"
+        f"        - {{name: t, count: {tasks}, lead: true, {segment}, image: {IMAGE}, {fields}}}\n"
+        f"  resources:\n    plain: {{gpu: {gpu}, cpu: 1, memory: 1Gi, {zone}}}\n"
+    )
