@@ -1,7 +1,7 @@
 """The runs: each use case placed, followed, checked and taken down; and the ones that must wait."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -29,9 +29,11 @@ class Placed:
     nodes: dict[str, str]
     view: View
 
-    def domains(self, label: str, tasks: str = "") -> set[str]:
-        """Domains that the tasks whose names begin with ``tasks`` are in."""
-        return {self.view.domain(node, label) for task, node in self.nodes.items() if task.startswith(tasks)}
+    def domains(self, label: str, tasks: Collection[str] = ()) -> set[str]:
+        """Domains that these tasks are in; of all tasks, if none are named."""
+        return {
+            self.view.domain(node, label) for task, node in self.nodes.items() if task in (tasks or [task])
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

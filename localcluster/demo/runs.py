@@ -8,8 +8,8 @@ from localcluster.demo.report import Report, wait_for
 from localcluster.demo.run import EXAMPLES, Placed, Stage, expect_refusal
 
 
-def _same_clique(report: Report, placed: Placed, tasks: str = "") -> None:
-    whose = f"tasks {tasks}*" if tasks else "all tasks"
+def _same_clique(report: Report, placed: Placed, tasks: tuple[str, ...] = ()) -> None:
+    whose = f"tasks {tasks[0]} to {tasks[-1]}" if tasks else "all tasks"
     domains = placed.domains(site.LABELS["clique"], tasks)
     report.check(len(domains) == 1 and "" not in domains, f"{whose} share one NVLink clique", domains)
 
@@ -31,8 +31,8 @@ def use_case_2(stage: Stage, pool: str = "nvlink") -> None:
     run.submit("use-case-2.yaml")
     placed = run.wait_until_placed(8)
     run.show(placed)
-    for prefix in SETS:
-        _same_clique(stage.report, placed, prefix)
+    for tasks in SETS:
+        _same_clique(stage.report, placed, tasks)
     run.check_outcome("match")
     run.draw()
     run.check_compute_domain(claims=8)
@@ -45,8 +45,8 @@ def use_case_3(stage: Stage, pool: str = "zones", zone: str = "z1") -> None:
     run.submit("use-case-3.yaml")
     placed = run.wait_until_placed(8)
     run.show(placed)
-    for prefix in SETS:
-        _same_clique(stage.report, placed, prefix)
+    for tasks in SETS:
+        _same_clique(stage.report, placed, tasks)
     domains = placed.domains(site.LABELS["zone"])
     stage.report.check(domains == {zone}, "all tasks share the only zone that is large enough", domains)
     run.check_outcome("match")
@@ -86,9 +86,9 @@ def use_case_4_split(stage: Stage) -> None:
 
 
 def _racks(report: Report, placed: Placed) -> None:
-    for prefix in SETS:
-        domains = placed.domains(site.LABELS["rack"], prefix)
-        report.check(len(domains) == 1, f"tasks {prefix}* share one rack", domains)
+    for tasks in SETS:
+        domains = placed.domains(site.LABELS["rack"], tasks)
+        report.check(len(domains) == 1, f"tasks {tasks[0]} to {tasks[-1]} share one rack", domains)
 
 
 def waits_for_a_clique(stage: Stage) -> None:
@@ -249,16 +249,17 @@ def node_dies(stage: Stage) -> None:
     placed = run.wait_until_placed(8)
     run.wait_until_running()
     first_objects = run.objects()
-    dead = placed.nodes["left-0"] if placed.domains(site.LABELS["clique"], "left") == {"z-a.1"} else ""
-    dead = dead or placed.nodes["right-0"]
+    first, second = SETS
+    in_first = placed.domains(site.LABELS["clique"], first) == {"z-a.1"}
+    dead = placed.nodes[(first if in_first else second)[0]]
     stage.view.stop_node(dead)
     stage.report.line(f"node {dead} dies")
     again = run.wait_for_attempt(2, tasks=8)
     run.show(again)
     domains = again.domains(site.LABELS["zone"])
     stage.report.check(domains == placed.domains(site.LABELS["zone"]), "it is back in the same zone", domains)
-    for prefix in SETS:
-        _same_clique(stage.report, again, prefix)
+    for tasks in SETS:
+        _same_clique(stage.report, again, tasks)
     stage.report.check(dead not in again.nodes.values(), f"node {dead} is not among its nodes", again.nodes)
     run.check_replaced(first_objects)
     run.check_compute_domain(claims=8)
@@ -318,5 +319,7 @@ def refusals(stage: Stage) -> None:
 
 
 QUEUE_SECONDS = 60.0
-SETS = ("left", "right")
+SETS = tuple(tuple(f"worker-{index}" for index in indices) for indices in (range(4), range(4, 8)))
+"""The tasks of the two segments that use cases 2 to 4 have."""
+
 GANG_GPUS = 8 * scenario.GPUS

@@ -12,6 +12,7 @@ from django.core.management import get_commands, load_command_class
 from localcluster.directories import CHECKOUT
 from osmo_topology_cli.main import app
 from web.env import Environment
+from workflows.values.counted import Counted, place_variables
 
 HOW_TO = sorted((CHECKOUT / "docs/how-to").glob("*.md"))
 METRICS = (CHECKOUT / "docs/reference/metrics.md").read_text()
@@ -25,6 +26,10 @@ OTHER_VARIABLES = {
     "OSMO_ATTEMPT": "is a task's",
     "OSMO_MAX_ATTEMPTS": "is a task's",
     "OSMO_LAST_END": "is a task's",
+    **dict.fromkeys(
+        place_variables("a-0", Counted(entry="a", count=1, segment=1), rank=0, size=1, lead_host=""),
+        "is a task's",
+    ),
     "OSMO_SECRETS_DIR": "is read before the settings",
     "OSMO_ADMIN_PASSWORD": "is for make_administrator alone",
     "OSMO_TOKEN": "is the caller's",

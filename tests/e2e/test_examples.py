@@ -43,6 +43,8 @@ GANGS = {
     "mixed": Want(pods=4, gpu_pods=3, together=(("rack", "worker"),), busy=("a-0", "b-0")),
     "inherited": Want(pods=5, gpu_pods=4, together=(("zone", "left"), *SETS)),
     "torchrun": Want(pods=2, gpu_pods=2, together=(("rack", "worker"),), busy=("a-0", "b-0")),
+    "mpirun": Want(pods=2, gpu_pods=2, together=(("rack", "worker"),), busy=("a-0", "b-0")),
+    "nccl": Want(pods=8, gpu_pods=8, together=(("rack", "rank"),), busy=("a-0", "b-0")),
     "saving": Want(pods=2, gpu_pods=2, together=(("rack", "worker"),), busy=("a-0", "b-0")),
     "templated": Want(
         pods=4, gpu_pods=4, together=(("spine", ""),), variables=("workers=4", "key=spine"), busy=("c-0",)
@@ -103,7 +105,7 @@ def placed(world, workflow, group):
 
 def share(where, key, tasks):
     """Whether the tasks whose names begin so are in one domain of the key."""
-    found = where.domains(LABELS[key], tasks)
+    found = where.domains(LABELS[key], [name for name in where.nodes if name.startswith(tasks)])
     return len(found) == 1 and "" not in found
 
 

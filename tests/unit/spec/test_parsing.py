@@ -45,12 +45,12 @@ def test_every_example_parses(name):
     assert parse((EXAMPLES / name).read_text()).groups
 
 
-LEFT, RIGHT = ("left",) * 4, ("right",) * 4
+LEFT, RIGHT = ("segment.0.worker-0.worker-3",) * 4, ("segment.1.worker-4.worker-7",) * 4
 USE_CASES = {
     "use-case-1.yaml": [("clique", ("default",) * 4, True)],
     "use-case-2.yaml": [("clique", LEFT + RIGHT, True)],
-    "use-case-3.yaml": [("zone", ("all",) * 8, True), ("clique", LEFT + RIGHT, True)],
-    "use-case-4.yaml": [("spine", ("all",) * 8, False), ("rack", LEFT + RIGHT, False)],
+    "use-case-3.yaml": [("zone", ("default",) * 8, True), ("clique", LEFT + RIGHT, True)],
+    "use-case-4.yaml": [("spine", ("default",) * 8, False), ("rack", LEFT + RIGHT, False)],
 }
 
 
