@@ -120,6 +120,7 @@ def test_the_list_of_pools_shows_platforms_and_keys(pool, ann, put):
         "privileged_allowed": False,
         "allowed_mounts": [],
         "default_mounts": [],
+        "default_topology": None,
     }
     assert shown["train"]["status"] == "ONLINE"
     assert set(ann.get("/api/pool?pools=train&all_pools=False").json()["pools"]) == {"train"}
