@@ -299,3 +299,13 @@ def test_accepted_work_keeps_its_topology_and_a_submission_again_gets_the_defaul
     restarted = api.post(f"/api/pool/p/workflow/{before}/restart").json()
     assert default_warnings(restarted) == [SENTENCE]
     assert in_force(group) == [[], []]
+
+
+def test_a_group_with_a_segment_names_a_key_and_a_counted_one_without_gets_the_default(pool_on, submit):
+    pool_on(default_topology=PACK)
+    counted = {"name": "worker", "count": 4, "lead": True, "image": "i", "command": ["c"], "resource": "gpu"}
+    document = {"name": "train", "resources": {"gpu": {"gpu": 8}}, "groups": [{"name": "training"}]}
+    for segment, want in ((None, True), ({"size": 2, "key": "clique"}, False)):
+        entry = counted | ({"segment": segment} if segment else {})
+        document["groups"][0]["tasks"] = [entry]
+        assert bool(default_warnings(submit(document))) is want
