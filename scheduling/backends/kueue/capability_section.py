@@ -57,7 +57,7 @@ SHAPES: dict[str, tuple[ShapeLine, ...]] = {
     "preferred racks in a required zone": ((4, "zone! z, rack? r"), (4, "zone! z, rack? s")),
     "unequal required racks in a required zone": ((4, "zone! z, rack! r"), (2, "zone! z, rack! s")),
     "a preferred rack and a required zone of the same tasks": ((4, "zone! z, rack? r"),),
-    "64 equal sets": tuple((2, f"rack! {number}") for number in range(64)),
+    "9 equal sets": tuple((1, f"rack! {number}") for number in range(9)),
     "9 unequal sets": tuple((2 - bool(number), f"rack! {number}") for number in range(9)),
     "12 unequal sets": tuple((2 - bool(number), f"rack! {number}") for number in range(12)),
     "20 unequal sets": tuple((2 - bool(number), f"rack! {number}") for number in range(20)),
