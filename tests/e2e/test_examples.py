@@ -44,7 +44,7 @@ GANGS = {
     "inherited": Want(pods=5, gpu_pods=4, together=(("zone", "left"), *SETS)),
     "torchrun": Want(pods=2, gpu_pods=2, together=(("rack", "worker"),), busy=("a-0", "b-0")),
     "mpirun": Want(pods=2, gpu_pods=2, together=(("rack", "worker"),), busy=("a-0", "b-0")),
-    "nccl": Want(pods=8, gpu_pods=8, together=(("rack", "rank"),), busy=("a-0", "b-0")),
+    "nccl": Want(pods=2, gpu_pods=2, together=(("rack", "worker"),), busy=("a-0", "b-0")),
     "saving": Want(pods=2, gpu_pods=2, together=(("rack", "worker"),), busy=("a-0", "b-0")),
     "templated": Want(
         pods=4, gpu_pods=4, together=(("spine", ""),), variables=("workers=4", "key=spine"), busy=("c-0",)
