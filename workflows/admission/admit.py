@@ -415,7 +415,7 @@ class _Admission:
     ) -> TaskPlacement:
         """Freeze a task; ``topology`` is in force for it, its task group's included."""
         key = (task.path, id(task.resource), task.lead)
-        if task.counted is not None and (frozen := self.frozen.get(key)) is not None:
+        if (frozen := self.frozen.get(key)) is not None:
             return frozen
         if task.path not in self.used:  # tasks of one entry have their faults in common
             self.used.add(task.path)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from scheduling.errors import Fault, Path
+from scheduling.sentences import count_of
 from scheduling.topology.requirements import Requirement, segment_group
 from workflows.spec.grammar import GroupModel, SegmentModel, TaskModel
 from workflows.spec.syntax import folded_name, quoted
@@ -120,13 +121,12 @@ class Segments:
     def requirements(self, place: int) -> tuple[Requirement, ...]:
         """What binds the task at this place among all that are cut."""
         return tuple(
-            Requirement(
+            Requirement.written(
                 level.key,
-                self._group(place // level.size, level.size),
-                level.requirementType != "preferred",
-                self._place_of(number),
-                None,
-                level.requirementType == "auto",
+                group=self._group(place // level.size, level.size),
+                word=level.requirementType,
+                wait_seconds=None,
+                path=self._place_of(number),
             )
             for number, level in enumerate(self._levels)
         )
@@ -137,12 +137,13 @@ class Segments:
         for number, level in enumerate(self._levels):
             path = (*self._place_of(number), "size")
             if level.size > total:
-                message = f"A segment of {level.size} tasks is larger than the {_tasks(total)} that it cuts."
+                tasks = count_of(total, "task")
+                message = f"A segment of {level.size} tasks is larger than the {tasks} that it cuts."
                 yield Fault(path, "segment", message)
             elif total % level.size:
                 below = total - total % level.size
                 message = (
-                    f"{_tasks(total).capitalize()} are no multiple of a segment of {level.size}; the nearest "
+                    f"{count_of(total, 'task')} are no multiple of a segment of {level.size}; the nearest "
                     f"counts are {below} and {below + level.size}."
                 )
                 yield Fault(path, "segment", message, allowed=(str(below), str(below + level.size)))
@@ -163,10 +164,6 @@ class Segments:
 
     def _place_of(self, number: int) -> Path:
         return (*self._path, "segment", number) if len(self._levels) > 1 else (*self._path, "segment")
-
-
-def _tasks(count: int) -> str:
-    return f"{count} task" if count == 1 else f"{count} tasks"
 
 
 def segments_of(group: GroupModel) -> tuple[dict[str, Segments], list[Fault]]:

@@ -115,7 +115,7 @@ class SegmentModel(GrammarModel):
 
     size: SegmentSize
     key: SpecText
-    requirementType: Literal["required", "preferred", "auto"] = "required"  # noqa: N815 -- as that of TopologyEntry
+    requirementType: RequirementWord = "required"  # noqa: N815 -- as that of TopologyEntry
 
 
 Segmentation = Annotated[tuple[SegmentModel, ...], BeforeValidator(_listed), Field(min_length=1)]

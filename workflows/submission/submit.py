@@ -253,15 +253,17 @@ def _rendered(
     """Render every group, count the bytes, and check the texts. Raises InvalidSpec with all faults so far."""
     faults = [*spec.faults, *checked.faults, *oversized_workflow(groups)]
     objects: tuple[GroupObjects, ...] = ()
-    sizes: list[tuple[Path, int]] = []
+    total = 0
     texts = Checked((), ())
     if not faults:
         objects = tuple(render_group(group, pods=pods) for group in groups)
         sizes = list(_sizes(spec, objects))
+        total = sum(size * number for _, size, number in sizes)
         texts = check_texts(spec, objects)
-        faults += [*oversized_objects(sizes, most=facts.limits.max_object_bytes), *texts.faults]
+        each = ((path, size) for path, size, _ in sizes)
+        faults += [*oversized_objects(each, most=facts.limits.max_object_bytes), *texts.faults]
     _refuse(faults, spec=spec, user=user, pool=facts.terms.pool)
-    return objects, sum(size for _, size in sizes), texts.notices
+    return objects, total, texts.notices
 
 
 def _read(request: SubmissionRequest, limits: WorkflowLimits) -> WorkflowSpec:
@@ -304,15 +306,17 @@ def _check_open(request: SubmissionRequest, pool: Pool) -> None:
         )
 
 
-def _sizes(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Iterator[tuple[Path, int]]:
-    """The path in the spec of each object, and its bytes as JSON; a pod's are those of its entry's last."""
+def _sizes(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Iterator[tuple[Path, int, int]]:
+    """The path of each object in the spec, its bytes as JSON, and how many there are of it.
+
+    The pods of an entry count as so many of its last.
+    """
     for group, rendered in zip(spec.groups, objects, strict=True):
         for manifest in (*rendered.secrets, *rendered.pod_groups):
-            yield group.path, len(to_json(manifest))
+            yield group.path, len(to_json(manifest)), 1
         tasks = Counter(task.path for task in group.tasks)
         for task in last_of_each_entry(group):
-            size = len(to_json(rendered.pods[task.name]))
-            yield from ((task.path, size) for _ in range(tasks[task.path]))
+            yield task.path, len(to_json(rendered.pods[task.name])), tasks[task.path]
 
 
 def _refuse(faults: Sequence[Fault], *, spec: WorkflowSpec, user: AbstractBaseUser, pool: str) -> None:

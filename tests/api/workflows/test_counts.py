@@ -237,6 +237,13 @@ def test_a_count_or_segment_that_cannot_be_is_refused_once_with_its_place(submit
     assert not Workflow.objects.exists()
 
 
+def test_an_entry_whose_pods_are_too_large_is_refused_once(submit):
+    environment = {f"V{number}": "x" * 100_000 for number in range(11)}
+    ((path, message),) = refused(submit(workflow(counted(4, environment=environment))))
+    assert path == "workflow.groups[0].tasks[0]"
+    assert "the cluster accepts at most" in message
+
+
 def test_an_input_names_one_task_of_an_entry(submit):
     document = workflow(counted(2))
     document["groups"].append({"name": "after", "tasks": [single("sum", inputs=[{"task": "worker"}])]})
