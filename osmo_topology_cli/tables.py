@@ -74,9 +74,14 @@ def _default_topologies(pool: Reply) -> str:
 def _default_topology(default: Reply) -> str:
     if default.get("pack"):
         return "pack"
-    return _listed(
-        f"{entry['key']} {entry.get('requirementType', 'required')}" for entry in default["topology"]
+    entries = (
+        f"{entry['key']} {entry.get('requirementType', 'required')}" for entry in default.get("topology", ())
     )
+    segments = (
+        f"segments of {entry['size']}: {entry['key']} {entry.get('requirementType', 'required')}"
+        for entry in default.get("segment", ())
+    )
+    return _listed((*entries, *segments) or ["nothing"])
 
 
 def pool_heading(reply: Reply) -> str:

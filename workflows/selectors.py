@@ -225,6 +225,13 @@ def tries_of(workflow: Workflow, *, tasks: Sequence[str], retry_id: int | None) 
     return rows.order_by("group__position", "position")
 
 
+def default_topologies(workflow: Workflow) -> dict[str, Mapping[str, Any]]:
+    """The default topology that each task group of a workflow got when it was accepted, as it is frozen."""
+    rows = TaskGroup.objects.filter(workflow=workflow).order_by("pk")
+    frozen = rows.values_list("name", "optional_placement__default_topology")
+    return {name: default for name, default in frozen if default}
+
+
 def named_tasks(workflow: Workflow, *, task: str, retry_id: int | None) -> tuple[str, ...]:
     """The tasks that a text names: one (``worker-3``), some (``worker[0-3,7]``), an entry's (``worker``).
 

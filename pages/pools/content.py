@@ -186,10 +186,11 @@ def _defaults(pool: Pool) -> Iterator[str]:
     """The default topology of a pool and of each platform that has its own, in words."""
     levels = pool_levels(pool)
     if default := default_of(pool.default_topology):
-        yield default.words(levels) or "nothing, because the pool has no keys"
+        yield default.in_pool(levels).words or "nothing, because the pool has no keys"
     for row in pool.platforms.all():
-        if default := default_of(row.default_topology):
-            yield f"{default.words(levels)} (on platform {row.name})"
+        default = default_of(row.default_topology)
+        if default is not None:
+            yield f"{default.in_pool(levels).words or 'nothing'} (on platform {row.name})"
 
 
 def pool_snippet(pool: Pool) -> str:

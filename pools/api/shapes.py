@@ -60,11 +60,24 @@ class DefaultEntryShape(Shape):
     )
 
 
+class DefaultSegmentShape(Shape):
+    needed_in_requests = ("size", "key")
+
+    size: int
+    key: str
+    requirementType: str | None = absent(  # noqa: N815 -- OSMO's field
+        "required (default), preferred or auto."
+    )
+
+
 class DefaultTopologyShape(Shape):
-    """What task groups get that name no key: either of its fields."""
+    """What task groups get that name no key: pack, or the others."""
 
     pack: bool | None = absent("true: preferred at every key of the pool.")
-    topology: list[DefaultEntryShape] | None = absent("As the topology of a task group.")
+    topology: list[DefaultEntryShape] | None = absent(
+        "As the topology of a task group. Empty on a platform: none, whatever its pool has."
+    )
+    segment: list[DefaultSegmentShape] | None = absent("As that of a task group: one level, or a list.")
 
 
 StoredDefault = Annotated[DefaultTopologyShape | None, AsStored()]

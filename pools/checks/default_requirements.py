@@ -6,6 +6,7 @@ that the pool lacks is refused where the default names it, also when it is the k
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import lcm
 
 from pools.documents.default_topology import DefaultTopologyDocument, value_of
 from pools.documents.pool import PoolDocument
@@ -13,13 +14,18 @@ from scheduling.capabilities import Capabilities, Capability, lacking
 from scheduling.errors import Fault, Path
 from scheduling.gang.checks import PreferenceWord, check_gang
 from scheduling.gang.soundness import check_requirements
-from scheduling.topology.defaults import LEAST_TASKS, DefaultTopology, with_default
+from scheduling.topology.defaults import LEAST_TASKS, DefaultTopology
 from scheduling.topology.levels import Levels
-from scheduling.topology.requirements import Gang, GangTask
+from scheduling.topology.requirements import Gang, GangTask, effective
+from scheduling.topology.segments import Segments, segment_faults
 
 FIELD = "default_topology"
 
-FORMS = ("{pack: true}", "{topology: [{key: rack, requirementType: preferred}]}")
+FORMS = (
+    "{pack: true}",
+    "{topology: [{key: rack, requirementType: preferred}]}",
+    "{segment: {size: 18, key: rack}}",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +40,18 @@ class PoolDefaults:
 def check_default_forms(document: PoolDocument) -> Iterator[Fault]:
     """Find what is wrong with the defaults of a pool and its platforms, whatever the scheduler."""
     for path, written in _defaults(document):
-        if written.pack and written.topology:
-            message = "A default is either packed or has a topology: leave one of them out (null resets it)."
+        default = value_of(written)
+        if written.pack and (written.topology or written.segment):
+            message = "A packed default has no topology and no segment: leave one out (null resets it)."
             yield Fault(path, "both_forms", message, allowed=FORMS)
-        elif not written.pack and not written.topology:
-            message = "It says nothing: leave it out (null resets it), or write pack or topology."
+        elif not default and not (written.is_none and len(path) > 1):
+            message = "It says nothing: leave it out (null resets it), or write pack, topology or segment."
             yield Fault(path, "empty", message, allowed=FORMS)
-        yield from check_requirements(_group(value_of(written), document.levels, path), document.levels)
+        tasks = {"task": lcm(*(level.size for level in default.segments))}
+        yield from Segments(default.segments, tasks, path).faults()
+        group = _group(default, document.levels, path)
+        unsound = check_requirements(group, document.levels)
+        yield from unsound or segment_faults(effective(group), document.levels)
 
 
 def check_default_capabilities(document: PoolDocument, *, capabilities: Capabilities) -> list[Fault]:
@@ -118,6 +129,16 @@ def _defaults(document: PoolDocument) -> Iterator[tuple[Path, DefaultTopologyDoc
 
 
 def _group(default: DefaultTopology, levels: Levels, path: Path) -> Gang:
-    """The smallest group that gets a default, with ``path`` as its place."""
-    tasks = tuple(GangTask(f"task {number}", gpus=1, path=path) for number in range(LEAST_TASKS))
-    return with_default(Gang(FIELD, tasks, path), default, levels)
+    """The smallest group that shows all of a default, with ``path`` as its place.
+
+    Segments hold two of the next narrower, or two tasks, and there are two of the broadest.
+    """
+    default = default.in_pool(levels)
+    count = LEAST_TASKS * 2 ** len(default.segments)
+    scaled = [replace(level, size=count >> depth) for depth, level in enumerate(default.segments, 1)]
+    segments = Segments(scaled, {"task": count}, path)
+    tasks = tuple(
+        GangTask(f"task {place}", gpus=1, path=path, requirements=segments.requirements(place))
+        for place in range(count)
+    )
+    return Gang(FIELD, tasks, path, default.topology)

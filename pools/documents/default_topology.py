@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from pools.documents.reading import Document, Line
 from pools.models import Pool
 from scheduling.topology.defaults import DefaultTopology
 from scheduling.topology.levels import MAX_LEVELS
 from scheduling.topology.requirements import Requirement, RequirementWord
+from scheduling.topology.segments import LEAST_SEGMENT, SegmentLevel, listed
 
 
 class DefaultEntryDocument(Document):
@@ -23,13 +24,36 @@ class DefaultEntryDocument(Document):
     )
 
 
+class DefaultSegmentDocument(Document):
+    """A level of segments, as that of a task group."""
+
+    size: Annotated[int, Field(ge=LEAST_SEGMENT, le=2**31 - 1)]
+    key: Line = Field(description="One of the pool's topology keys.")
+    requirementType: RequirementWord = "required"  # noqa: N815 -- OSMO's field
+
+
 class DefaultTopologyDocument(Document):
-    """Either of its fields."""
+    """``pack``, or the others; on a platform an empty topology alone is none, whatever its pool has."""
 
     pack: bool = Field(False, description="Preferred at every key of the pool.")
-    topology: Annotated[list[DefaultEntryDocument], Field(max_length=MAX_LEVELS)] = Field(
-        [], description="As the topology of a task group."
+    topology: Annotated[list[DefaultEntryDocument], Field(max_length=MAX_LEVELS)] | None = Field(
+        None, description="As the topology of a task group."
     )
+    segment: (
+        Annotated[
+            list[DefaultSegmentDocument],
+            BeforeValidator(listed),
+            Field(min_length=1, max_length=MAX_LEVELS),
+        ]
+        | None
+    ) = Field(
+        None, description="As that of a task group: it cuts the tasks of `count`. One level, or a list."
+    )
+
+    @property
+    def is_none(self) -> bool:
+        """Whether it says that nothing is to be added."""
+        return self.topology == [] and not self.segment and not self.pack
 
 
 def value_of(document: DefaultTopologyDocument) -> DefaultTopology:
@@ -38,17 +62,20 @@ def value_of(document: DefaultTopologyDocument) -> DefaultTopology:
         Requirement.written(
             entry.key, group=entry.group, word=entry.requirementType, wait_seconds=entry.waitSeconds
         )
-        for entry in document.topology
+        for entry in document.topology or ()
     )
-    return DefaultTopology(topology=tuple(requirements), pack=document.pack)
+    segments = (
+        SegmentLevel(entry.size, entry.key, entry.requirementType) for entry in document.segment or ()
+    )
+    return DefaultTopology(topology=tuple(requirements), segments=tuple(segments), pack=document.pack)
 
 
 def default_content(document: DefaultTopologyDocument | None) -> dict[str, Any] | None:
-    """What is stored and shown: the field that says something, and of its entries what they say."""
-    if document is None:
-        return None
-    field = "pack" if document.pack else "topology"
-    return document.model_dump(include={field}, exclude_none=True)
+    """What is stored and shown: the fields that say something, and of their entries what they say."""
+    if document is None or document.is_none:
+        return None if document is None else {"topology": []}
+    fields = {name for name in ("pack", "topology", "segment") if getattr(document, name)}
+    return document.model_dump(include=fields, exclude_none=True)
 
 
 def default_of(stored: Mapping[str, Any] | None) -> DefaultTopology | None:

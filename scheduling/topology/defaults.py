@@ -5,13 +5,15 @@ It stands for the group's own topology, so all that holds of that holds of it: t
 GPUs, because one task has no peers to be near to.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from typing import Any
 
 from scheduling.sentences import in_seconds
 from scheduling.topology.levels import Level
 from scheduling.topology.requirements import Gang, Requirement
+from scheduling.topology.segments import SegmentLevel
 
 LEAST_TASKS = 2
 """The tasks with GPUs that a group has at least which gets a default."""
@@ -19,21 +21,70 @@ LEAST_TASKS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultTopology:
-    """Requirements for groups that name no key; ``pack`` stands for a preference at every key of the pool."""
+    """Requirements for groups that name no key; without any, groups stay without.
+
+    ``pack`` stands for a preference at every key of the pool. ``segments``, from broad to narrow, cut the
+    tasks with GPUs that come from entries with ``count``, in the order of the document.
+    """
 
     topology: tuple[Requirement, ...] = ()
+    segments: tuple[SegmentLevel, ...] = ()
     pack: bool = False
 
-    def requirements(self, levels: Sequence[Level]) -> tuple[Requirement, ...]:
-        """The requirements in a pool with these levels, in the order in which they are said."""
-        if self.pack:
-            return tuple(Requirement(level.key, required=False) for level in levels)
-        return self.topology
+    def in_pool(self, levels: Sequence[Level]) -> "DefaultTopology":
+        """The same in a pool with these levels, without ``pack``."""
+        if not self.pack:
+            return self
+        return DefaultTopology(topology=tuple(Requirement(level.key, required=False) for level in levels))
 
-    def words(self, levels: Sequence[Level]) -> str:
-        """The requirements in a line: ``required at zone, preferred at rack, clique``."""
-        kinds = groupby(self.requirements(levels), key=_kind)
-        return ", ".join(f"{kind} at {', '.join(each.key for each in same)}" for kind, same in kinds)
+    def __bool__(self) -> bool:
+        return bool(self.pack or self.topology or self.segments)
+
+    @property
+    def words(self) -> str:
+        """It in a line, where it is not packed: ``required at zone, preferred at rack, clique``."""
+        kinds = groupby(self.topology, key=_kind)
+        return ", ".join(
+            chain(
+                (f"{kind} at {', '.join(each.key for each in same)}" for kind, same in kinds),
+                (f"segments of {level.size} {level.word} at {level.key}" for level in self.segments),
+            )
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written, where it is not packed; ``from_json`` is the inverse."""
+        return {
+            "topology": [
+                {
+                    "key": each.key,
+                    "group": each.group,
+                    "requirementType": each.kind,
+                    **({} if each.wait_seconds is None else {"waitSeconds": each.wait_seconds}),
+                }
+                for each in self.topology
+            ],
+            "segment": [
+                {"size": level.size, "key": level.key, "requirementType": level.word}
+                for level in self.segments
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "DefaultTopology":
+        requirements = (
+            Requirement.written(
+                each["key"],
+                group=each["group"],
+                word=each["requirementType"],
+                wait_seconds=each.get("waitSeconds"),
+            )
+            for each in value.get("topology", ())
+        )
+        segments = (
+            SegmentLevel(each["size"], each["key"], each["requirementType"])
+            for each in value.get("segment", ())
+        )
+        return cls(topology=tuple(requirements), segments=tuple(segments))
 
 
 def _kind(requirement: Requirement) -> str:
@@ -47,8 +98,3 @@ def may_get_default(gang: Gang) -> bool:
     if gang.topology or any(task.requirements for task in gang.tasks):
         return False
     return sum(task.inherits and task.gpus > 0 for task in gang.tasks) >= LEAST_TASKS
-
-
-def with_default(gang: Gang, default: DefaultTopology, levels: Sequence[Level]) -> Gang:
-    """The gang with a default as its own topology."""
-    return replace(gang, topology=default.requirements(levels))

@@ -145,7 +145,7 @@ def promise_kept(text):
         options = {"variables": (), "string_variables": (), "limits": SpecLimits(), "allow_localpath": False}
         assert read_workflow(text, **options).faults == ()
         assert result.groups
-        plain = PlainText(text=text, limits=SpecLimits(), allow_localpath=False).expanded()
+        plain = PlainText(text=text, limits=SpecLimits(), allow_localpath=False).expanded({})
         again = read_workflow(plain, **options)
         assert again.faults == ()
         assert _names(again) == _names(result)

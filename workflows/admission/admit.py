@@ -37,11 +37,12 @@ from scheduling.nodes.channels import channel_faults, channel_notices
 from scheduling.sentences import in_seconds, listing
 from scheduling.topology.levels import ranks
 from scheduling.topology.requirements import Gang, GangTask, Requirement, SetPath, decided, effective
+from scheduling.topology.segments import segment_faults
 from workflows.admission.barrier_choice import start_barrier
-from workflows.admission.default_topology import default_of_group
+from workflows.admission.default_topology import GroupDefault, default_of_group
 from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
-from workflows.admission.segments import segment_faults
+from workflows.spec.default_topology import bound_by
 from workflows.spec.syntax import MAX_NAME, quoted
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.values.placement import (
@@ -173,16 +174,15 @@ class _Admission:
 
     def group(self, group: GroupSpec, shared: GroupPlacement) -> GroupValues:
         platforms = [self.platform(task.resource) for task in group.tasks]
+        default = None
+        if not group.leaves_default:
+            group, default = self.with_default(group, platforms, queue_timeout=shared.queue_timeout)
         placed = [
             (task, platform)
             for task, platform in zip(group.tasks, platforms, strict=True)
             if platform is not None
         ]
-        members = tuple(map(_member, group.tasks, platforms))
-        gang = Gang(group.name, members, group.path, group.topology)
-        if not group.leaves_default:
-            gang = self.with_default(gang, platforms, queue_timeout=shared.queue_timeout)
-        gang = self.decided(gang)
+        gang = self.decided(_gang(group, platforms))
         starts_together = self.check_topology(gang, queue_timeout=shared.queue_timeout)
         in_force = {task.name: task.requirements for task in effective(gang).tasks}
         claims = self.claims(group, placed)
@@ -218,6 +218,7 @@ class _Admission:
             start_barrier=self.start_barrier(group, shared, starts_together=starts_together),
             free_preferences_after=self.free_preferences_after(tries),
             recovery=self.recovery(group),
+            default_topology=default.to_json() if default else {},
             **_templates({p.name: p for _, p in placed}),
         )
         tasks = [task.placement for task in tries]
@@ -231,22 +232,23 @@ class _Admission:
         )
 
     def with_default(
-        self, gang: Gang, platforms: Sequence[PlatformFacts | None], *, queue_timeout: float
-    ) -> Gang:
-        """The gang with the default topology that it gets; a notice says so, or why it gets none."""
-        default = default_of_group(gang, platforms, self.facts)
+        self, group: GroupSpec, platforms: Sequence[PlatformFacts | None], *, queue_timeout: float
+    ) -> tuple[GroupSpec, GroupDefault | None]:
+        """The group with the default topology that it gets; a notice says so, or why it gets none."""
+        default = default_of_group(group, _gang(group, platforms), platforms, self.facts)
         if default is None:
-            return gang
-        bound = default.applied(gang)
-        reason = self.without_default.get(gang.name)
+            return group, None
+        bound, faults = bound_by(group, default.default)
+        reason = self.without_default.get(group.name)
         if reason is None:
-            faults = self.checked(self.decided(bound), queue_timeout=queue_timeout).faults
+            gang = self.decided(_gang(bound, platforms))
+            faults += self.checked(gang, queue_timeout=queue_timeout).faults
             reason = faults[0].message if faults else None
         if reason is not None:
-            self.notices.append(default.left_out(gang, reason))
-            return gang
-        self.notices.append(default.notice(gang))
-        return bound
+            self.notices.append(default.left_out(group, reason))
+            return group, None
+        self.notices.append(default.notice(group))
+        return bound, default
 
     def decided(self, gang: Gang) -> Gang:
         """The gang with what is ``auto`` as it was decided, if it was."""
@@ -489,6 +491,10 @@ def _templates(used: Mapping[str, PlatformFacts]) -> dict[str, Any]:
     for platform in used.values():
         revisions |= platform.template_revisions
     return {"templates": templates, "template_revisions": dict(sorted(revisions.items()))}
+
+
+def _gang(group: GroupSpec, platforms: Iterable[PlatformFacts | None]) -> Gang:
+    return Gang(group.name, tuple(map(_member, group.tasks, platforms)), group.path, group.topology)
 
 
 def _member(task: TaskSpec, platform: PlatformFacts | None) -> GangTask:

@@ -7,13 +7,14 @@ then the group stays without, and its notice says why.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from scheduling.errors import Notice
-from scheduling.topology.defaults import DefaultTopology, may_get_default, with_default
-from scheduling.topology.levels import Levels
+from scheduling.topology.defaults import DefaultTopology, may_get_default
 from scheduling.topology.requirements import Gang
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts
-from workflows.spec.workflow_spec import WorkflowSpec
+from workflows.spec.default_topology import for_group
+from workflows.spec.workflow_spec import GroupSpec, WorkflowSpec
 
 APPLIED = "default_topology"
 """The code of the notice on a group that gets a default."""
@@ -24,41 +25,37 @@ LEFT_OUT = "default_topology_left_out"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDefault:
-    """The default for one group; ``owner`` is whose it is, in words."""
+    """The default for one group, not packed; ``owner`` is whose it is, in words."""
 
     default: DefaultTopology
     owner: str
-    levels: Levels
 
-    def applied(self, gang: Gang) -> Gang:
-        return with_default(gang, self.default, self.levels)
+    def to_json(self) -> dict[str, Any]:
+        """What is frozen with the group; ``default`` reads from the same mapping."""
+        return {"owner": self.owner, **self.default.to_json()}
 
-    @property
-    def words(self) -> str:
-        return self.default.words(self.levels)
-
-    def notice(self, gang: Gang) -> Notice:
+    def notice(self, group: GroupSpec) -> Notice:
         message = (
-            f'Task group "{gang.name}" names no topology, so it gets the default of {self.owner}: '
-            f"{self.words}. To leave it, write `topology: []` on the group."
+            f'Task group "{group.name}" names no topology, so it gets the default of {self.owner}: '
+            f"{self.default.words}. To leave it, write `topology: []` on the group."
         )
-        return Notice(APPLIED, message, gang.path)
+        return Notice(APPLIED, message, group.path)
 
-    def left_out(self, gang: Gang, reason: str) -> Notice:
+    def left_out(self, group: GroupSpec, reason: str) -> Notice:
         message = (
-            f'Task group "{gang.name}" names no topology, but it does not get the default of {self.owner} '
-            f"({self.words}): {reason}"
+            f'Task group "{group.name}" names no topology, but it does not get the default of {self.owner} '
+            f"({self.default.words}): {reason}"
         )
-        return Notice(LEFT_OUT, message, gang.path)
+        return Notice(LEFT_OUT, message, group.path)
 
 
 def default_of_group(
-    gang: Gang, platforms: Sequence[PlatformFacts | None], facts: PoolFacts
+    group: GroupSpec, gang: Gang, platforms: Sequence[PlatformFacts | None], facts: PoolFacts
 ) -> GroupDefault | None:
     """The default that a group gets, if it may have one; ``platforms`` are its tasks', in their order."""
     if not may_get_default(gang):
         return None
-    pool, levels = facts.terms.pool, facts.terms.levels
+    pool = facts.terms.pool
     used = {
         platform.name: platform
         for task, platform in zip(gang.tasks, platforms, strict=True)
@@ -69,9 +66,8 @@ def default_of_group(
         (platform,) = used.values()
         if platform.default_topology is not None:
             default, owner = platform.default_topology, f'platform "{platform.name}" of pool "{pool}"'
-    if default is None or not default.requirements(levels):
-        return None
-    return GroupDefault(default=default, owner=owner, levels=levels)
+    default = for_group(default.in_pool(facts.terms.levels), group) if default else None
+    return GroupDefault(default=default, owner=owner) if default else None
 
 
 def groups_with(code: str, spec: WorkflowSpec, notices: Iterable[Notice]) -> frozenset[str]:

@@ -33,7 +33,7 @@ from workflows.explain.report import WaitRange
 from workflows.group_reads import GroupRange
 from workflows.models import Event, Workflow
 from workflows.services.stop import cancel_workflow
-from workflows.spec import expanded
+from workflows.spec import default_comments, defaults_of, expanded
 from workflows.submission.choice import read_pools
 from workflows.submission.idempotency import checked_key
 from workflows.submission.request import Mode, SubmissionRequest
@@ -267,11 +267,13 @@ class SpecView(APIView):
         """Give the spec as parsed, as it was before templating, or with each task that a count makes."""
         query = queries.SpecQuery.of(request)
         workflow = _readable(request, workflow_id)
+        defaults = selectors.default_topologies(workflow)
         if query["expanded"]:
             with turn(username(request)):
-                return HttpResponse(expanded(workflow.spec), content_type=TEXT)
-        text = workflow.template_spec if query["use_template"] else ""
-        return HttpResponse(text or workflow.spec, content_type=TEXT)
+                return HttpResponse(expanded(workflow.spec, defaults_of(defaults)), content_type=TEXT)
+        if query["use_template"] and workflow.template_spec:
+            return HttpResponse(workflow.template_spec, content_type=TEXT)
+        return HttpResponse([*default_comments(defaults), workflow.spec], content_type=TEXT)
 
 
 class EventsView(APIView):

@@ -2,7 +2,7 @@
 
 from workflows.spec.limits import SpecLimits
 from workflows.spec.parsing import is_expensive, parse_workflow, read_workflow
-from workflows.spec.reading import expanded
+from workflows.spec.reading import default_comments, defaults_of, expanded
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 
 __all__ = [
@@ -11,6 +11,8 @@ __all__ = [
     "SpecLimits",
     "TaskSpec",
     "WorkflowSpec",
+    "default_comments",
+    "defaults_of",
     "expanded",
     "is_expensive",
     "parse_workflow",

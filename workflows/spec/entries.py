@@ -6,18 +6,16 @@ and per segment, and what remains per task is a name: a document of twelve lines
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import accumulate
 
-from scheduling.errors import Fault, Path
-from scheduling.sentences import count_of
-from scheduling.topology.requirements import Requirement, segment_group
-from workflows.spec.grammar import GroupModel, SegmentModel, TaskModel
+from scheduling.errors import Fault
+from scheduling.topology.segments import SegmentLevel, Segments, task_name
+from workflows.spec.grammar import GroupModel, SegmentModel
 from workflows.spec.syntax import folded_name, quoted
 from workflows.spec.workflow_spec import TaskSpec
-from workflows.values.counted import Counted, task_name
+from workflows.values.counted import Counted
 
 HOST = re.compile(r"\{\{\s*host:\s*([A-Za-z0-9_-]+)\s*\}\}")
 INDEX = re.compile(r"\{\{\s*task_index\s*\}\}")
@@ -101,71 +99,6 @@ def _range(entry: str, count: int) -> str:
     return first if count == 1 else f"{first} to {last}"
 
 
-class Segments:
-    """The segments of consecutive tasks of one entry, or of all counted entries of a group."""
-
-    def __init__(self, levels: Sequence[SegmentModel], entries: Mapping[str, int], path: Path) -> None:
-        self._levels = levels
-        self._path = path
-        self._entries = list(entries)
-        self._ends = list(accumulate(entries.values()))
-        self.offsets = {
-            name: end - count for (name, count), end in zip(entries.items(), self._ends, strict=True)
-        }
-
-    @property
-    def size(self) -> int:
-        """Tasks in each segment of the narrowest level."""
-        return self._levels[-1].size
-
-    def requirements(self, place: int) -> tuple[Requirement, ...]:
-        """What binds the task at this place among all that are cut."""
-        return tuple(
-            Requirement.written(
-                level.key,
-                group=self._group(place // level.size, level.size),
-                word=level.requirementType,
-                wait_seconds=None,
-                path=self._place_of(number),
-            )
-            for number, level in enumerate(self._levels)
-        )
-
-    def faults(self) -> Iterator[Fault]:
-        """Sizes that do not divide each other, or a number of tasks that is no multiple."""
-        total = self._ends[-1]
-        for number, level in enumerate(self._levels):
-            path = (*self._place_of(number), "size")
-            if level.size > total:
-                tasks = count_of(total, "task")
-                message = f"A segment of {level.size} tasks is larger than the {tasks} that it cuts."
-                yield Fault(path, "segment", message)
-            elif total % level.size:
-                below = total - total % level.size
-                message = (
-                    f"{count_of(total, 'task')} are no multiple of a segment of {level.size}; the nearest "
-                    f"counts are {below} and {below + level.size}."
-                )
-                yield Fault(path, "segment", message, allowed=(str(below), str(below + level.size)))
-            if number and self._levels[number - 1].size % level.size:
-                message = (
-                    f"Segments are written from broad to narrow and each holds whole segments of the next: "
-                    f"{self._levels[number - 1].size} is no multiple of {level.size}."
-                )
-                yield Fault(path, "segment", message)
-
-    def _group(self, segment: int, size: int) -> str:
-        return segment_group(segment, self._name(segment * size), self._name((segment + 1) * size - 1))
-
-    def _name(self, place: int) -> str:
-        number = next((i for i, end in enumerate(self._ends) if place < end), len(self._ends) - 1)
-        entry = self._entries[number]
-        return task_name(entry, place - self.offsets[entry])
-
-    def _place_of(self, number: int) -> Path:
-        return (*self._path, "segment", number) if len(self._levels) > 1 else (*self._path, "segment")
-
-
 def segments_of(group: GroupModel) -> tuple[dict[str, Segments], list[Fault]]:
     """The segments of each entry of a group that has some, and what is wrong with them."""
     faults: list[Fault] = []
@@ -174,7 +107,7 @@ def segments_of(group: GroupModel) -> tuple[dict[str, Segments], list[Fault]]:
         return segments, faults
     counted = {task.name: task.count for task in group.tasks if task.count}
     if group.segment and counted:
-        shared = Segments(group.segment, counted, group.path)
+        shared = Segments(_levels(group.segment), counted, group.path)
         segments = dict.fromkeys(counted, shared)
     elif group.segment:
         message = "A segment cuts the tasks of entries with `count`, and no task of this group has one."
@@ -189,24 +122,25 @@ def segments_of(group: GroupModel) -> tuple[dict[str, Segments], list[Fault]]:
             message = "A segment cuts the tasks of an entry with `count`, and this one has none."
             faults.append(Fault((*task.path, "segment"), "segment", message))
         else:
-            segments[task.name] = Segments(task.segment, {task.name: task.count}, task.path)
+            segments[task.name] = Segments(_levels(task.segment), {task.name: task.count}, task.path)
     cut = {id(each): each for each in segments.values()}.values()
     return segments, [*faults, *(fault for each in cut for fault in each.faults())]
 
 
-def tasks_of(entry: TaskSpec, model: TaskModel, segments: Segments | None) -> Iterator[TaskSpec]:
-    """The tasks that an entry makes: itself, or with ``count`` one for each index."""
-    if not model.count:
-        yield entry
-        return
+def _levels(models: Sequence[SegmentModel]) -> tuple[SegmentLevel, ...]:
+    return tuple(SegmentLevel(model.size, model.key, model.requirementType) for model in models)
+
+
+def tasks_of(entry: TaskSpec, name: str, count: int, segments: Segments | None) -> Iterator[TaskSpec]:
+    """The tasks that an entry with ``count`` makes; ``entry`` is the first of them, but for its name."""
     counted = Counted(
-        entry=model.name,
-        count=model.count,
+        entry=name,
+        count=count,
         segment=segments.size if segments else 0,
-        offset=segments.offsets[model.name] if segments else 0,
+        offset=segments.offsets[name] if segments else 0,
     )
     resource = entry.resource
-    for index in range(model.count):
+    for index in range(count):
         place = counted.offset + index
         if segments is not None and (index == 0 or place % segments.size == 0):
             own = segments.requirements(place)

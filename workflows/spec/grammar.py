@@ -18,6 +18,7 @@ from pools.values.recovery import MOST_AVOIDED
 from scheduling.errors import Fault, Path
 from scheduling.sentences import did_you_mean
 from scheduling.topology.requirements import RequirementWord
+from scheduling.topology.segments import LEAST_SEGMENT, listed
 from web.rest.expectations import EXPECTATIONS
 from workflows.spec.syntax import quoted
 
@@ -36,9 +37,6 @@ def _no_bool(value: Any) -> Any:
 
 SpecText = Annotated[str, BeforeValidator(_text)]
 
-LEAST_SEGMENT = 2
-"""Tasks; one task alone is together with nothing."""
-
 
 def _number_of_tasks(value: Any, *, least: int) -> Any:
     """Refuse what is no number of tasks, also where pydantic would read one from it: ``"18"``, ``18.0``."""
@@ -47,11 +45,6 @@ def _number_of_tasks(value: Any, *, least: int) -> Any:
     if value < least:
         raise PydanticCustomError("least", f"it must be {least} or more")
     return value
-
-
-def _listed(value: Any) -> Any:
-    """Accept one segment without a list around it."""
-    return [value] if isinstance(value, dict) else value
 
 
 def _positive(value: int) -> int:
@@ -118,7 +111,7 @@ class SegmentModel(GrammarModel):
     requirementType: RequirementWord = "required"  # noqa: N815 -- as that of TopologyEntry
 
 
-Segmentation = Annotated[tuple[SegmentModel, ...], BeforeValidator(_listed), Field(min_length=1)]
+Segmentation = Annotated[tuple[SegmentModel, ...], BeforeValidator(listed), Field(min_length=1)]
 """One level, or several from broad to narrow."""
 
 

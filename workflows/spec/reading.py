@@ -6,7 +6,7 @@ process sends no places back: they would be most of its answer, and only a fault
 
 import pickle
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,10 @@ from pools.documents.yaml_text import (
 )
 from scheduling.errors import Fault, InvalidSpec, Notice, Path
 from scheduling.sentences import first
+from scheduling.topology.defaults import DefaultTopology
 from web.children import Exceeded, children
 from web.children.process_pool import ChildFunction
+from workflows.spec.default_topology import bound_by
 from workflows.spec.doubts import doubts, with_readings
 from workflows.spec.expansion import expanded_text
 from workflows.spec.file_lines import FilePlaces, Runs, file_line
@@ -29,6 +31,9 @@ from workflows.spec.resolution import Resolver
 from workflows.spec.several_groups import shared_by_groups, topology_of_workflow
 from workflows.spec.validation import Validator
 from workflows.spec.workflow_spec import GroupSpec, WorkflowSpec, located
+
+Defaults = Mapping[str, DefaultTopology]
+"""The default topology that a task group got, not packed, by the group's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,28 +100,47 @@ class PlainText:
         faults, notices = topology_of_workflow(groups, raw, resolver.topology())
         return faults, [*notices, *shared_by_groups(groups, raw)]
 
-    def expanded(self) -> str:
+    def expanded(self, defaults: Defaults) -> str:
         """The plain document of the workflow, which has no faults. Raises InvalidSpec."""
         spec = self.read()
         if spec.faults:
             raise invalid(spec.faults, spec.places)
-        return expanded_text(spec, self.document().data)
+        groups = (
+            bound_by(group, defaults[group.name])[0] if group.name in defaults else group
+            for group in spec.groups
+        )
+        return expanded_text(replace(spec, groups=tuple(groups)), self.document().data)
+
+
+def defaults_of(frozen: Mapping[str, Mapping[str, Any]]) -> Defaults:
+    """The defaults of groups, as they are frozen with each; empty for one that got none."""
+    return {name: DefaultTopology.from_json(value) for name, value in frozen.items() if value}
+
+
+def default_comments(frozen: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Lines of YAML comments that say what defaults added to a document, and whose they are."""
+    return [
+        f'# Task group "{name}" got the default topology of {frozen[name]["owner"]}: {default.words}.\n'
+        for name, default in defaults_of(frozen).items()
+    ]
 
 
 def expand_job(payload: bytes) -> bytes:
     """The pickled plain document of a pickled text."""
-    plain: PlainText = pickle.loads(payload)  # noqa: S301 -- made by the service itself
-    return pickle.dumps(plain.expanded())
+    plain, defaults = pickle.loads(payload)  # noqa: S301 -- made by the service itself
+    return pickle.dumps(plain.expanded(defaults))
 
 
-def expanded(text: str) -> str:
+def expanded(text: str, defaults: Defaults) -> str:
     """The plain document of a workflow, in which each of its tasks is written out.
 
+    ``defaults`` are those that its groups got when it was accepted; the document has them as topology.
     ``text`` was accepted before, whatever the limits are now. It is made in a process that bounds it, since a
     short document may have thousands of tasks. Raises InvalidSpec where that exceeds a limit.
     """
     limits = SpecLimits(size=len(text), entries=sys.maxsize, tasks=sys.maxsize, dependencies=sys.maxsize)
-    plain: str = _in_child(expand_job, PlainText(text=text, limits=limits, allow_localpath=True))
+    read = PlainText(text=text, limits=limits, allow_localpath=True)
+    plain: str = _in_child(expand_job, (read, defaults))
     return plain
 
 

@@ -19,6 +19,7 @@ from pools.values.recovery_words import RecoveryWords, read_words
 from scheduling.errors import Fault, Notice, Path
 from scheduling.sentences import did_you_mean
 from scheduling.topology.requirements import Requirement
+from scheduling.topology.segments import task_name
 from workflows.spec import syntax
 from workflows.spec.entries import HOST, INDEX, TaskNames, index_clashes, segments_of, tasks_of
 from workflows.spec.grammar import (
@@ -33,7 +34,6 @@ from workflows.spec.limits import SpecLimits
 from workflows.spec.upstream import find_cycle
 from workflows.spec.validation import ROOT
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec
-from workflows.values.counted import task_name
 from workflows.values.placement import File
 
 DATA = re.compile(r"\{\{\s*(?:output\s*|input:[^{}]*)\}\}")
@@ -239,7 +239,9 @@ class Resolver:
                 spec
                 for task in group.tasks
                 if (entry := self._task(task, lead=task.lead or len(group.tasks) == 1))
-                for spec in tasks_of(entry, task, segments.get(task.name))
+                for spec in (
+                    tasks_of(entry, task.name, task.count, segments.get(task.name)) if task.count else [entry]
+                )
             ),
             upstream=upstream,
             bare=group.bare,

@@ -7,7 +7,7 @@ from pools.models import Pool
 from pools.values.recovery_words import document_of
 from workflows.feasibility.verdict.report import FeasibilityReport
 from workflows.manifests.group import GroupObjects
-from workflows.spec import WorkflowSpec, expanded
+from workflows.spec import WorkflowSpec, defaults_of, expanded
 from workflows.submission.quotas import Limit
 from workflows.submission.request import SubmissionRequest
 from workflows.values.placement import GroupPlacement, GroupValues
@@ -74,7 +74,9 @@ class AcceptedSubmission:
     def dry_run_reply(self) -> dict[str, Any]:
         """The reply with the rendered spec and every object that would be created."""
         text = self.spec.rendered
-        text = expanded(text) if self.request.expanded else text
+        if self.request.expanded:
+            defaults = {group.name: group.placement.default_topology for group in self.groups}
+            text = expanded(text, defaults_of(defaults))
         reply = self.reply(name=self.placement.workflow_name, spec=text)
         reply["recovery"] = [
             {"group": group.name, **document_of(group.placement.recovery)} for group in self.groups

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scheduling.topology.segments import task_name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
@@ -63,10 +65,6 @@ def names_in(selector: str) -> tuple[str, ...]:
             raise ValueError(f"at most {MOST_SELECTED:,} tasks can be named at once")
         indices += range(int(first), int(last or first) + 1)
     return tuple(task_name(match[1], index) for index in indices) if match else ()
-
-
-def task_name(entry: str, index: int) -> str:
-    return f"{entry}-{index}"
 
 
 def place_variables(

@@ -46,7 +46,9 @@ RESCHEDULE = "RESCHEDULE"
 TRIED_AGAIN = 6
 """The version of a group that is in a later attempt than its first; older workers would end it."""
 
-OPTIONAL = frozenset({"attempts", "claim_gpus", "domain_nodes", "recovery", "start_barrier"})
+OPTIONAL = frozenset(
+    {"attempts", "claim_gpus", "default_topology", "domain_nodes", "recovery", "start_barrier"}
+)
 """Values of ``GroupPlacement`` without which an older release runs a group as it runs its own."""
 
 NO_RECOVERY = RecoveryPolicy()
@@ -130,6 +132,9 @@ class GroupPlacement:
     """The user's."""
 
     priority: str = "NORMAL"
+
+    default_topology: Mapping[str, Any] = field(default_factory=dict)
+    """The default that it got (``admission.default_topology.GroupDefault``); its tasks have it, too."""
 
     templates: Mapping[str, FrozenTemplate] = field(default_factory=dict)
     """By platform, here and not with each of the tasks."""

@@ -52,6 +52,20 @@ def test_a_pool_has_no_default_unless_it_is_written(pool, admin):
             {"topology": [{"key": "zone", "requirementType": "auto"}]},
             {"topology": [RACK | {"key": "zone", "requirementType": "auto"}]},
         ),
+        (
+            {"segment": {"size": 9, "key": "rack"}},
+            {"segment": [{"size": 9, "key": "rack", "requirementType": "required"}]},
+        ),
+        (
+            {
+                "topology": [{"key": "zone"}],
+                "segment": [{"size": 9, "key": "rack", "requirementType": "preferred"}],
+            },
+            {
+                "topology": [RACK | {"key": "zone"}],
+                "segment": [{"size": 9, "key": "rack", "requirementType": "preferred"}],
+            },
+        ),
         (None, None),
     ],
 )
@@ -69,7 +83,6 @@ NO_KEY = 'The pool has no topology key "row". Its keys, broadest first: zone, ra
 REFUSED = {
     "an unknown field": ({"packed": True}, {(".packed", "unknown_field")}),
     "nothing in it": ({}, {("", "empty")}),
-    "an empty topology": ({"topology": []}, {("", "empty")}),
     "no packing": ({"pack": False}, {("", "empty")}),
     "both forms, with a key that is none": (
         {"pack": True, "topology": [{"key": "rack"}, {"key": "row"}]},
@@ -82,6 +95,24 @@ REFUSED = {
     "one key twice": (
         {"topology": [{"key": "rack"}, {"key": "rack", "requirementType": "auto"}]},
         {(".topology[1].key", "duplicate_key")},
+    ),
+    "packed, with a segment": (PACK | {"segment": {"size": 2, "key": "rack"}}, {("", "both_forms")}),
+    "no segment": ({"segment": []}, {(".segment", "too_short")}),
+    "a segment of one task, by text": (
+        {"segment": [{"size": 1, "key": "rack"}, {"size": "4", "key": "rack"}]},
+        {(".segment[0].size", "greater_than_equal"), (".segment[1].size", "int_type")},
+    ),
+    "a segment at a key that the pool lacks": (
+        {"segment": {"size": 2, "key": "row"}},
+        {(".segment.key", "unknown_key")},
+    ),
+    "segments that do not divide": (
+        {"segment": [{"size": 9, "key": "zone"}, {"size": 4, "key": "rack"}]},
+        {(".segment[1].size", "segment")},
+    ),
+    "a segment broader than the topology above it": (
+        {"topology": [{"key": "rack"}], "segment": {"size": 2, "key": "zone"}},
+        {(".segment.key", "not_narrower_than_group")},
     ),
     "no key": ({"topology": [{"requirementType": "preferred"}]}, {(".topology[0].key", "required")}),
     "a type that is none": (
@@ -110,6 +141,15 @@ def test_what_a_default_cannot_say_is_refused_in_pool_and_platform_at_once(put, 
     assert status == 400
     assert faults(reply) == {(place + path, code) for place in places for path, code in want}
     assert not Pool.objects.exists()
+
+
+def test_a_platform_may_say_that_it_has_no_default_and_a_pool_may_not(put, kai, admin):
+    leaves = {"topology": []}
+    document = {**POOL, "default_topology": PACK, "platforms": {"h100": {"default_topology": leaves}}}
+    assert put("pool/train", document)[0] == 200
+    assert shown(admin) == (PACK, {"h100": leaves})
+    status, reply = put("pool/train", {**POOL, "default_topology": leaves})
+    assert (status, faults(reply)) == (400, {("configs.default_topology", "empty")})
 
 
 def test_a_key_that_a_default_lacks_is_answered_with_the_pools_keys(put, kai):

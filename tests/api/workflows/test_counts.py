@@ -327,7 +327,7 @@ def test_random_counted_jobs_are_rendered_as_their_plain_spelling(scheduler):
     accepted = 0
     for _ in range(40):
         short = drawn(chance)
-        plain = PlainText(text=short, limits=SpecLimits(), allow_localpath=False).expanded()
+        plain = PlainText(text=short, limits=SpecLimits(), allow_localpath=False).expanded({})
         result = rendered(plain, facts)
         assert rendered(short, facts) == result, short
         accepted += isinstance(result[0], str) and result[0].startswith("[")
@@ -342,7 +342,8 @@ def test_the_plain_spelling_has_only_fields_that_osmo_knows(submit):
                     counted(4, segment={"size": 2, "key": "rack"}),
                     group={"topology": [{"key": "zone"}]},
                 )
-            )
+            ),
+            {},
         )
     )["workflow"]
     (group,) = plain["groups"]
@@ -366,7 +367,7 @@ def test_the_plain_spelling_is_given_by_a_dry_run_and_by_the_spec(submit, api):
 
 def test_braces_of_a_shell_survive_the_plain_spelling():
     short = "{% raw %}" + text(workflow(counted(2, args=["${#array[@]}"]))) + "{% endraw %}"
-    plain = expanded(read(short).rendered)
+    plain = expanded(read(short).rendered, {})
     assert read(plain).groups[0].tasks[1].args == ("${#array[@]}",)
 
 

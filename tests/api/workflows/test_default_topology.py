@@ -309,3 +309,122 @@ def test_a_group_with_a_segment_names_a_key_and_a_counted_one_without_gets_the_d
         entry = counted | ({"segment": segment} if segment else {})
         document["groups"][0]["tasks"] = [entry]
         assert bool(default_warnings(submit(document))) is want
+
+
+SEGMENTS = {"topology": [{"key": "zone"}], "segment": {"size": 3, "key": "rack"}}
+
+
+def counted(n, *, name="worker", resource="gpu", **fields):
+    return task(name, count=n, resource=resource, **fields)
+
+
+def mixed(*tasks):
+    return {
+        "name": "train",
+        "resources": RESOURCES,
+        "groups": [{"name": "training", "tasks": list(tasks)}],
+    }
+
+
+def sets_at(key):
+    """The tasks of each co-location set at a key, by the words that frozen requirements have for it."""
+    sets = {}
+    for row in Task.objects.filter(group=TaskGroup.objects.latest("workflow__number")).order_by("position"):
+        for requirement in TaskPlacement.from_json(row.spec).requirements:
+            if requirement.key == key:
+                sets.setdefault((requirement.kind, requirement.group), []).append(row.name)
+    return sets
+
+
+def test_a_default_with_segments_cuts_the_counted_tasks_with_gpus_and_no_other(pool_on, submit):
+    pool_on(default_topology=SEGMENTS)
+    reply = submit(
+        mixed(
+            counted(2, name="loader", resource="cpu"),
+            counted(4, lead=True),
+            task("spare", resource="gpu"),
+            counted(2, name="judge"),
+            counted(3, name="aside", resource="out"),
+        )
+    )
+    assert sets_at("rack") == {
+        ("required", "segment.0.worker-0.worker-2"): ["worker-0", "worker-1", "worker-2"],
+        ("required", "segment.1.worker-3.judge-1"): ["worker-3", "judge-0", "judge-1"],
+    }
+    assert sum(map(len, sets_at("zone").values())) == 9
+    (warning,) = default_warnings(reply)
+    assert ": required at zone, segments of 3 required at rack. To leave it" in warning
+
+
+def test_segments_of_a_default_are_the_same_as_written_on_the_group(pool_on, submit):
+    pool = pool_on(default_topology=SEGMENTS)
+    tasks = (counted(6, lead=True), task("spare", resource="gpu"))
+    by_default = submit(mixed(*tasks), "?dry_run=true")
+    pool.default_topology = None
+    pool.save()
+    document = mixed(*tasks)
+    document["groups"][0] |= SEGMENTS
+    written = submit(document, "?dry_run=true")
+    assert by_default["constraints"] == written["constraints"]
+    pods = [
+        [m["spec"]["containers"][0]["env"] for m in reply["objects"] if m["kind"] == "Pod"]
+        for reply in (by_default, written)
+    ]
+    names = {"OSMO_SEGMENT", "OSMO_SEGMENT_RANK", "OSMO_SEGMENT_SIZE", "OSMO_RANK"}
+    first, second = ([[e for e in env if e["name"] in names] for env in each] for each in pods)
+    assert first == second
+    assert [len(env) for env in first] == [4] * 6 + [1]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "reason"),
+    [
+        ([counted(7, lead=True)], "the nearest counts are 6 and 9"),
+        ([counted(2, lead=True)], "larger than the 2 tasks"),
+    ],
+    ids=["no multiple", "too few"],
+)
+def test_segments_that_cannot_cut_a_group_leave_it_without_the_default(pool_on, submit, tasks, reason):
+    pool_on(default_topology=SEGMENTS)
+    (warning,) = default_warnings(submit(mixed(*tasks)))
+    assert "but it does not get the default" in warning
+    assert reason in warning
+    assert not any(in_force())
+
+
+def test_a_group_without_counts_gets_the_topology_of_a_default_with_segments(pool_on, submit):
+    pool = pool_on(default_topology=SEGMENTS)
+    submit(workflow(["gpu", "gpu"]))
+    assert in_force() == [[("required", "zone")]] * 2
+    pool.default_topology = {"segment": SEGMENTS["segment"]}
+    pool.save()
+    assert default_warnings(submit(workflow(["gpu", "gpu"]))) == []
+    assert in_force() == [[], []]
+
+
+def test_a_platform_leaves_the_default_of_its_pool_by_an_empty_topology(pool_on, submit):
+    pool = pool_on(default_topology=PACK, platforms=("gpu",))
+    PlatformFactory(pool=pool, name="gb200", default_topology={"topology": []})
+    assert default_warnings(submit(workflow(["gb200", "gb200"]))) == []
+    assert in_force() == [[], []]
+
+
+@pytest.mark.parametrize("default", [PACK, SEGMENTS, AUTO], ids=["pack", "segments", "auto"])
+def test_the_spec_says_what_was_added_and_its_plain_form_has_it_also_when_the_pool_has_changed(
+    pool_on, submit, api, default
+):
+    pool = pool_on(default_topology=default)
+    document = mixed(counted(6, lead=True), task("spare", resource="gpu"))
+    dry = submit(document, "?dry_run=true&expanded=true")["spec"]
+    name = submit(document)["name"]
+    bound = in_force()
+    pool.default_topology = None
+    pool.save()
+    comment, rest = api.get(f"/api/workflow/{name}/spec").content.decode().split("\n", 1)
+    assert comment.startswith('# Task group "training" got the default topology of pool "p": ')
+    assert rest == text(document)
+    plain = api.get(f"/api/workflow/{name}/spec?expanded=True").content.decode()
+    assert plain == dry
+    answer = api.post("/api/pool/p/workflow", {"file": plain}, format="json")
+    assert answer.status_code == 200, answer.json()
+    assert in_force() == bound
