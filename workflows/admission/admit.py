@@ -42,7 +42,7 @@ from workflows.admission.barrier_choice import start_barrier
 from workflows.admission.default_topology import GroupDefault, default_of_group
 from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
-from workflows.spec.default_topology import bound_by
+from workflows.spec.group_defaults import bound_by
 from workflows.spec.syntax import MAX_NAME, quoted
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.values.placement import (

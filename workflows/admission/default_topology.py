@@ -13,7 +13,7 @@ from scheduling.errors import Notice
 from scheduling.topology.defaults import DefaultTopology, may_get_default
 from scheduling.topology.requirements import Gang
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts
-from workflows.spec.default_topology import for_group
+from workflows.spec.group_defaults import for_group
 from workflows.spec.workflow_spec import GroupSpec, WorkflowSpec
 
 APPLIED = "default_topology"

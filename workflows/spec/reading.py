@@ -22,10 +22,10 @@ from scheduling.sentences import first
 from scheduling.topology.defaults import DefaultTopology
 from web.children import Exceeded, children
 from web.children.process_pool import ChildFunction
-from workflows.spec.default_topology import bound_by
 from workflows.spec.doubts import doubts, with_readings
 from workflows.spec.expansion import expanded_text
 from workflows.spec.file_lines import FilePlaces, Runs, file_line
+from workflows.spec.group_defaults import bound_by
 from workflows.spec.limits import SpecLimits
 from workflows.spec.resolution import Resolver
 from workflows.spec.several_groups import shared_by_groups, topology_of_workflow
