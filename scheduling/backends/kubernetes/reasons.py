@@ -14,10 +14,24 @@ from typing import Any
 from scheduling.backends.base import UNRECOGNISED, Meaning, Waiting, WaitingReason, WaitKind
 from scheduling.topology.requirements import describe
 
+SLOW_QUEUE = "QueuesPodByPod"
+MANY_PODS = 500
+"""From so many pods of one gang on, people notice the time that the scheduler's queue takes for them.
+
+With gate ``CompositePodGroup`` 1.37.2 copies the state of the whole gang for each of its pods whenever one
+more comes (``GangScheduling.PreEnqueue``): the time grows with the third power of their number. It says
+nothing meanwhile. Without the gate it only counts (kubernetes/kubernetes pull request 141030).
+"""
+
 MEANINGS: Mapping[str, Meaning] = {
     **dict.fromkeys(("TopologyNotSatisfied",), Meaning(WaitKind.TOPOLOGY)),
     **dict.fromkeys(("NotEnoughRoom",), Meaning(WaitKind.CAPACITY)),
     **dict.fromkeys(("PodGroupMissing", "PodsMissing"), Meaning(WaitKind.PODS)),
+    SLOW_QUEUE: Meaning(
+        WaitKind.OTHER,
+        "Wait, or split the group. Where every gang is one set, an administrator can switch the scheduler's "
+        "gate CompositePodGroup off.",
+    ),
 }
 """The meanings of its reasons' codes."""
 
@@ -38,11 +52,22 @@ def read(waiting: Waiting) -> Iterator[WaitingReason]:
             "PodsMissing",
             f"{waiting.pods} of {waiting.pods_expected} pods exist; the gang waits for the rest.",
         )
+    elif waiting.pods >= MANY_PODS and not any(_is_answered(group) for group in groups.values()):
+        yield WaitingReason(
+            SLOW_QUEUE,
+            f"The scheduler has not answered yet. Where composite pod groups are on, Kubernetes 1.37 queues "
+            f"the {waiting.pods:,} pods of a gang slowly: about a minute for 900, and hours for 4,600.",
+        )
     for name, group in groups.items():
         conditions: Sequence[Mapping[str, Any]] = group.get("status", {}).get("conditions") or []
         for condition in conditions:
             if condition.get("type") == UNPLACED and condition.get("status") == "False":
                 yield _unplaced(name, group, str(condition.get("message", "")), waiting)
+
+
+def _is_answered(group: Mapping[str, Any]) -> bool:
+    conditions: Sequence[Mapping[str, Any]] = group.get("status", {}).get("conditions") or []
+    return any(condition.get("type") == UNPLACED for condition in conditions)
 
 
 def loses_preemptor(pod_group: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 import yaml
 
-from pools.models import Pool
+from pools.models import ConfigRevision, Pool, ServiceConfig
 from scheduling.backends.registry import scheduler_backend
 from tests.api.workflows.specs import task, text
 from tests.error_shape import assert_error_shape
@@ -389,3 +389,20 @@ def test_tasks_are_named_one_by_one_by_ranges_and_by_their_entry(submit, api):
     assert "has no task 'work'" in events_of(api, name, "work")
     assert "lower index first" in events_of(api, name, "worker[3-1]")
     assert "at most 10,000" in events_of(api, name, "worker[0-99999999]")
+
+
+@pytest.mark.parametrize(("scheduler", "fits"), [("kai", False), ("kueue", True)])
+def test_more_segments_than_one_object_holds_are_refused_where_one_object_lists_them_all(
+    api, scheduler, fits
+):
+    content = {"max_object_bytes": 10_000}
+    ServiceConfig.objects.create(config_type=ConfigRevision.Type.WORKFLOW, content=content, revision=1)
+    backend = BackendFactory(scheduler_type=scheduler, scheduler_version=SCHEDULERS[scheduler])
+    PoolFactory(name="h100", levels=LEVELS, max_num_tasks=None, backend=backend)
+    document = workflow(counted(100, segment={"size": 2, "key": "rack"}))
+    answer = api.post("/api/pool/h100/workflow", {"file": text(document)}, format="json")
+    assert answer.status_code == (200 if fits else 400), answer.json()
+    if not fits:
+        ((path, message),) = refused(answer)
+        assert path == "workflow.groups[0]"
+        assert message.endswith("bytes, files included, but the cluster accepts at most 10000.")

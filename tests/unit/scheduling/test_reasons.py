@@ -203,6 +203,21 @@ def test_reasons_that_schedulers_keep_silent_about_come_from_our_own_counts(back
     assert "1 of 2 pods exist" in reasons[1].message
 
 
+@pytest.mark.parametrize(("pods", "codes"), [(1152, ["QueuesPodByPod"]), (288, [])])
+def test_a_gang_that_kubernetes_queues_for_minutes_is_told_why_until_it_answers(pods, codes):
+    rendered = Kubernetes().render(request(gang("a b"), POOL))
+    (group,) = rendered.pod_groups
+    unplaced = {"type": "PodGroupInitiallyScheduled", "status": "False", "message": "odd"}
+    answered = group | {"status": {"conditions": [unplaced]}}
+
+    def said(pod_group):
+        seen = waiting(pod_group, rendered=rendered, pods=pods, pods_expected=pods)
+        return [reason.code for reason in Kubernetes().waiting_reasons(seen)]
+
+    assert said(group) == codes
+    assert said(answered) == ["Unrecognised"]
+
+
 def test_a_gang_of_one_without_a_key_waits_for_room_and_not_for_a_domain():
     gang_of_one = {"schedulingPolicy": {"gang": {"minCount": 1}}}
     message = "0/1 placements are available: 1 Insufficient nvidia.com/gpu"
