@@ -2,11 +2,14 @@
 
 Each task is an entry of its own, each segment a resource spec with its topology, and the variables by which
 containers know their place stand in ``environment``. A group's own topology, which OSMO does not have either,
-is written into the resource specs of its tasks. The objects that are rendered of both documents are equal.
-Other fields that OSMO does not know (``recovery``, ``nvlink``, ``waitSeconds``, ``auto``) have no spelling
-there and stay as they are.
+is written into the resource specs of its tasks. Groups stand after those they wait for, and of what begins
+like a template only those characters are raw text: OSMO reads neither the other order, nor raw text around
+the document or its tokens. The objects that are rendered of both documents are equal.
+Other words that OSMO does not know (``recovery``, ``nvlink``, ``terminationGracePeriodSeconds``,
+``RESTART_GROUP``, ``waitSeconds``, ``auto``) have no spelling there and stay as they are.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,13 +20,15 @@ import yaml
 from scheduling.errors import Path
 from scheduling.topology.requirements import Requirement, repeats
 from workflows.spec.entries import INDEX
-from workflows.spec.template import is_templated
+from workflows.spec.marks import DEFERRED
+from workflows.spec.upstream import upstream_first
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.values.counted import place_variables
 
 Json = dict[str, Any]
 
 _TEXTS = ("command", "args")
+_MARK = re.compile(rf"({DEFERRED.pattern})|\{{[{{%#]")
 _OF_WORKFLOW = frozenset({"groups", "tasks", "resources"})
 _OF_GROUP = frozenset({"tasks", "topology", "segment"})
 _OF_TASK = frozenset({"name", "count", "segment", "lead", "resource", "environment", "files", *_TEXTS})
@@ -34,7 +39,7 @@ def expanded_text(spec: WorkflowSpec, data: Json) -> str:
     document = {key: value for key, value in data.items() if key != "default-values"}
     document["workflow"] = _Expansion(spec, data["workflow"]).workflow()
     text = str(yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=110))
-    return f"{{% raw %}}\n{text}{{% endraw %}}\n" if is_templated(text) else text
+    return _MARK.sub(lambda mark: mark[1] or f"{{% raw %}}{mark[0]}{{% endraw %}}", text)
 
 
 @dataclass(slots=True)
@@ -49,7 +54,9 @@ class _Expansion:
     _new_names: dict[tuple[str, tuple[Requirement, ...]], str] = field(default_factory=dict)
 
     def workflow(self) -> Json:
-        groups = self.spec.groups
+        by_name = {group.name: group for group in self.spec.groups}
+        order = upstream_first({name: group.upstream for name, group in by_name.items()})
+        groups = [by_name[name] for name in order]
         self.in_groups = not groups[0].bare or any(task.counted for group in groups for task in group.tasks)
         if not self.in_groups:
             entries = {"tasks": [task for group in groups for task in self._tasks(group)]}

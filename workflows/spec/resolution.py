@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pools.values.durations import parse_duration
 from pools.values.exit_codes import exit_codes
@@ -50,6 +50,9 @@ NOT_CARRIED_OUT = {
     "tokens of data": "{{input:...}} and {{output}} stay as they are, since no data is transferred",
     "tasks of other workflows": "a workflow waits only for tasks of its own",
 }
+_WITHOUT_INDEX = ("credentials", "volumeMounts", "inputs", "outputs", "kpis", "checkpoint")
+"""The fields of a task whose texts have no ``{{task_index}}``, but could be written with one."""
+
 SUGGESTIONS = 20
 """Most faults with a suggestion; comparing names is slow, and nobody reads more."""
 
@@ -386,6 +389,11 @@ class Resolver:
                 self._fault(place, "task_index", _index_fault(task, in_file="files" in place))
             if DATA.search(text):
                 self._leave_out("tokens of data", place)
+        without = {name for name in _WITHOUT_INDEX if getattr(task, name)}
+        for text, place in _texts_in(task.model_dump(include=without), path) if without else ():
+            if INDEX.search(text) and place[-1] != "task":
+                message = "{{task_index}} is filled in only in command, args and environment."
+                self._fault(place, "task_index", message)
 
     def _upstream(self, group: GroupModel) -> tuple[str, ...]:
         """The groups this group waits for, in the order they are named; forward references are allowed."""
@@ -506,6 +514,16 @@ def _texts_with_tokens(task: TaskModel, path: Path) -> Iterator[tuple[str, Path]
         for name in ("path", "contents"):
             if (text := getattr(file, name)) and "{{" in text:
                 yield text, (*path, "files", index, name)
+
+
+def _texts_in(value: Any, path: Path) -> Iterator[tuple[str, Path]]:
+    """The texts in a value of a document, and their paths."""
+    if isinstance(value, str):
+        yield value, path
+        return
+    members = value.items() if isinstance(value, dict) else enumerate(value or ())
+    for step, member in members if isinstance(value, dict | list | tuple) else ():
+        yield from _texts_in(member, (*path, step))
 
 
 def _requirements(entries: Sequence[TopologyEntry], path: Path) -> tuple[Requirement, ...]:

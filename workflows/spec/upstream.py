@@ -1,4 +1,4 @@
-"""The order of task groups: a cycle among groups that wait for each other."""
+"""The order of task groups: a cycle among those that wait for each other, or each after its upstream."""
 
 from collections.abc import Iterator, Mapping
 
@@ -24,3 +24,15 @@ def find_cycle(upstream: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
             elif following not in done:
                 stack.append(following)
     return ()
+
+
+def upstream_first(upstream: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The groups, without a cycle: each in its turn, and just before it those it waits for."""
+    ordered: dict[str, None] = {}
+    stack = list(upstream)[::-1]
+    while stack:
+        if missing := [name for name in upstream[stack[-1]] if name not in ordered]:
+            stack += reversed(missing)
+        else:
+            ordered[stack.pop()] = None
+    return tuple(ordered)

@@ -94,7 +94,10 @@ class Validator:
         except ValidationError as error:
             errors = error.errors(include_url=False)
         room = self.limits.faults - len(self.faults)
-        self.faults += [fault_of(error, model=kind, at=at) for error in errors[: max(room, 0)]]
+        self.faults += [
+            fault_of({**error, "loc": _as_written(error["loc"], raw)}, model=kind, at=at)
+            for error in errors[: max(room, 0)]
+        ]
         if not isinstance(raw, dict):
             return None
         wrong = {error["loc"][0] for error in errors if error["loc"]}
@@ -117,6 +120,12 @@ class Validator:
             place = (*path, "count") if _count_of(largest) > 1 else ROOT
             fault = Fault(place, "too_many_tasks", message, allowed=(str(self.limits.tasks),))
             raise InvalidSpec(message, [*self.faults, fault])
+
+
+def _as_written(loc: tuple[int | str, ...], raw: Any) -> tuple[int | str, ...]:
+    """The place of an error in the document, where one segment may stand without a list around it."""
+    alone = loc[:1] == ("segment",) and isinstance(raw["segment"], dict)
+    return (*loc[:1], *loc[2:]) if alone else loc
 
 
 def _tasks_in(group: Any) -> list[Any]:

@@ -5,11 +5,13 @@ The property below holds every counted document against its plain spelling, on e
 
 import json
 import random
+import re
 from itertools import count
 from uuid import UUID
 
 import pytest
 import yaml
+from jinja2.sandbox import SandboxedEnvironment
 
 from pools.models import ConfigRevision, Pool, ServiceConfig
 from scheduling.backends.registry import scheduler_backend
@@ -25,6 +27,7 @@ from workflows.spec.reading import PlainText
 
 pytestmark = pytest.mark.django_db
 
+OSMO_TOKEN = re.compile(r"{{(?:uuid|workflow_id|output|input:[^}]+|host:[^}]+)}}")  # as OSMO has it
 SCHEDULERS = {"kai": "0.13", "kueue": "0.17", "kubernetes": "1.37"}
 KNOWN_TO_OSMO = {
     "group": {"name", "barrier", "ignoreNonleadStatus", "tasks"},
@@ -187,7 +190,28 @@ def test_a_segment_of_a_group_spans_its_entries_in_the_order_written(submit):
             "contents",
             "TASK_INDEX",
         ),
-        (workflow(counted(4, segment={"size": 0, "key": "rack"})), "size", "it must be 2 or more"),
+        (
+            workflow(counted(2, credentials={"a": "/{{task_index}}"})),
+            "credentials.a",
+            "only in command, args",
+        ),
+        (
+            workflow(counted(2, outputs=[{"url": "s3://b/{{task_index}}"}])),
+            "outputs[0].url",
+            "only in command, args",
+        ),
+        (
+            workflow(counted(2, inputs=[{"url": "s3://b/{{task_index}}"}])),
+            "inputs[0].url",
+            "only in command, args",
+        ),
+        (workflow(counted(4, segment={"size": 0, "key": "rack"})), "segment.size", "it must be 2 or more"),
+        (
+            workflow(counted(4, segment={"size": 2, "key": "rack", "kye": 1})),
+            "tasks[0].segment.kye",
+            "no field",
+        ),
+        (workflow(counted(4, segment=[{"size": 0, "key": "rack"}])), "segment[0].size", "2 or more"),
         (workflow(counted(4, segment={"size": 1, "key": "rack"})), "size", "it must be 2 or more"),
         (workflow(counted(4, segment={"size": 8, "key": "rack"})), "size", "larger than the 4 tasks"),
         (workflow(counted(19, segment={"size": 9, "key": "rack"})), "size", "counts are 18 and 27"),
@@ -369,6 +393,34 @@ def test_braces_of_a_shell_survive_the_plain_spelling():
     short = "{% raw %}" + text(workflow(counted(2, args=["${#array[@]}"]))) + "{% endraw %}"
     plain = expanded(read(short).rendered, {})
     assert read(plain).groups[0].tasks[1].args == ("${#array[@]}",)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["${#array[@]}", "{% endraw %}", "{{{#}}", "{%s}", "{{host:worker}}", "{{{host:worker-1}}}", "{{x}}"],
+)
+def test_osmo_reads_text_like_a_template_and_tokens_of_a_plain_spelling(words):
+    """OSMO renders from the line ``workflow:`` on, with its tokens put aside as variables."""
+    short = yaml.safe_dump({"workflow": workflow(counted(2, args=[words], environment={"A": "{{uuid}}"}))})
+    plain = PlainText(text=short, limits=SpecLimits(), allow_localpath=True).expanded({})
+    tokens = {f"token{place}": token for place, token in enumerate(sorted(set(OSMO_TOKEN.findall(plain))))}
+    body = plain[plain.index("workflow:") :]
+    for name, token in tokens.items():
+        body = body.replace(token, f"{{{{{name}}}}}")
+    (group,) = yaml.safe_load(SandboxedEnvironment().from_string(body).render(tokens))["workflow"]["groups"]
+    assert group["tasks"][1]["args"] == [words.replace("{{host:worker}}", "{{host:worker-0}}")]
+    assert group["tasks"][1]["environment"]["A"] == "{{uuid}}"
+    assert group["tasks"][1]["environment"]["OSMO_LEAD_HOST"] == "{{host:worker-0}}"
+    assert read(plain).groups[0].tasks[1].args == (group["tasks"][1]["args"][0],)
+
+
+def test_groups_of_the_plain_spelling_stand_after_those_they_wait_for_as_osmo_requires():
+    waits = {"name": "last", "tasks": [single("sum", inputs=[{"task": "worker-1"}])]}
+    document = workflow(counted(2, lead=True))
+    others = [{"name": name, "tasks": [single(f"of-{name}")]} for name in ("b", "a")]
+    document["groups"] = [waits, others[0], *document["groups"], others[1]]
+    plain = yaml.safe_load(expanded(text(document), {}))["workflow"]
+    assert [group["name"] for group in plain["groups"]] == ["training", "last", "b", "a"]
 
 
 def events_of(api, workflow, task):
