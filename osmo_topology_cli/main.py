@@ -34,7 +34,7 @@ def run() -> int:
     """Run the command that the process was started for; returns its exit code."""
     session = Session()
     try:
-        app(obj=session)
+        app(obj=session, prog_name="osmo-topology")
     except Failure as failure:
         session.printer.failure(failure)
         return failure.code

@@ -20,6 +20,10 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+BY_STATUS = {401: Exit.MISUSED, 429: Exit.TRY_LATER}
+"""Of an answer that is none of the service's faults; other refusals end with REFUSED."""
+
+
 class Failure(Exception):
     """Ends the command with one sentence and a code."""
 
@@ -34,6 +38,10 @@ class Misused(Failure):
     """A request that cannot be sent: no address, no login, no such file."""
 
     code = Exit.MISUSED
+
+
+class Misnamed(Failure):
+    """A name that the service has nothing for, where its answer is an empty list."""
 
 
 class ServiceUnreachable(Failure):
@@ -52,6 +60,6 @@ class Refused(Failure):
 
     @property
     def code(self) -> Exit:  # type: ignore[override]  # by the status, where the others have one
-        if self.status == 429:
-            return Exit.TRY_LATER
+        if self.status in BY_STATUS:
+            return BY_STATUS[self.status]
         return Exit.UNREACHABLE if self.status >= 500 else Exit.REFUSED

@@ -1,30 +1,83 @@
 """The commands on pools: what they have, what is free there, and what would be with other nodes."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from osmo_topology_cli import tables
+from osmo_topology_cli import completion, tables
 from osmo_topology_cli.calls import Call, address
 from osmo_topology_cli.documents import document_of, pairs_of
-from osmo_topology_cli.map import map_of_pool, map_of_workflow
-from osmo_topology_cli.outcomes import Misused, Refused
+from osmo_topology_cli.map import Map, map_of_pool, map_of_workflow
+from osmo_topology_cli.outcomes import Misnamed, Misused, Refused
+from osmo_topology_cli.profile import check_pools
+from osmo_topology_cli.repeating import Repeat, repeated
 from osmo_topology_cli.session import Output, PoolName, begin
 from osmo_topology_cli.show import Format
 
+if TYPE_CHECKING:
+    from osmo_topology_cli.service import Service
+
 app = typer.Typer()
+LIVE = ["SUBMITTING", "WAITING", "PROCESSING", "SCHEDULING", "INITIALIZING", "RUNNING"]
+"""The statuses of tasks that have not ended."""
+
 defaults = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Your default pool.")
 
 
 @app.command()
-def pools(context: typer.Context, *, output: Output = Format.TABLE) -> None:
-    """List the pools you may use, with their topology keys."""
+def pools(context: typer.Context, *, watch: Repeat = False, output: Output = Format.TABLE) -> None:
+    """List the pools you may use, with what is free, what waits and what fits in each."""
     service, printer = begin(context, output)
-    reply = service.get("pool")
-    if not printer.data(reply, names=sorted(reply["pools"])):
-        printer.table(tables.pools(reply))
-        if not reply["pools"]:
-            printer.note("There is no pool that you may use.")
+
+    def show() -> None:
+        if printer.is_table:
+            reply = service.get("pool_quota")
+            printer.table(tables.pools(reply))
+            if not reply["node_sets"]:
+                printer.note("There is no pool that you may use.")
+        else:
+            reply = service.get("pool")
+            printer.data(reply, names=sorted(reply["pools"]))
+
+    repeated(show, printer, watch=watch)
+
+
+@app.command()
+def nodes(
+    context: typer.Context,
+    *,
+    node: Annotated[
+        str,
+        typer.Argument(help="Only this node, with what runs on it.", autocompletion=completion.nodes),
+    ] = "",
+    pool: Annotated[
+        list[str] | None,
+        typer.Option(metavar="POOL", help="Only of these pools.", autocompletion=completion.pools),
+    ] = None,
+    watch: Repeat = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """List the nodes of your pools with what is free on each; of one node, show what runs on it."""
+    service, printer = begin(context, output)
+
+    def show() -> None:
+        where = ("resources", node) if node else ("resources",)
+        reply = service.get(*where, pools=pool or None)
+        if not reply["resources"]:
+            check_pools(service, pool)
+        if node and not reply["resources"]:
+            raise Misnamed(f'None of your pools has a node "{node}".')
+        tasks = service.get("task", nodes=[node], all_users="True", statuses=LIVE, limit=1000) if node else {}
+        if printer.data(reply | tasks, names=[row["hostname"] for row in reply["resources"]]):
+            return
+        printer.table(tables.nodes(reply))
+        if node:
+            printer.line()
+            printer.table(tables.tasks_on_node(tasks))
+            if not tasks["tasks"]:
+                printer.line("No task that you may see is on it.")
+
+    repeated(show, printer, watch=watch)
 
 
 @app.command()
@@ -48,29 +101,40 @@ def draw_map(
     context: typer.Context,
     *,
     name: Annotated[str, typer.Argument(metavar="POOL|WORKFLOW", help="A name.", show_default=False)],
+    watch: Repeat = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Draw a pool's domains with what is free in each, or the domains and nodes that a workflow is on."""
     service, printer = begin(context, output)
+
+    def show() -> None:
+        tree, reply = _mapped(service, name)
+        if printer.data(reply, names=tree.names):
+            return
+        printer.line(tree.heading)
+        for table in tree.tables:
+            printer.line()
+            printer.table(table)
+        for sentence in tree.sentences:
+            printer.line(sentence)
+
+    repeated(show, printer, watch=watch)
+
+
+def _mapped(service: "Service", name: str) -> tuple[Map, Any]:
+    """The map of the pool of this name, else of the workflow, and the reply that it is made of."""
     try:
         reply = service.get("pool", name, "topology")
     except Refused as error:
         if error.status != 404:
             raise
-        workflow = service.get("workflow", name)
-        pool = workflow["pool"]
-        nodes = service.get("resources", pools=[pool], all_pools="False")
-        tree, reply = map_of_workflow(workflow, nodes), {"workflow": workflow, **nodes}
-    else:
-        tree = map_of_pool(reply)
-    if printer.data(reply, names=tree.names):
-        return
-    printer.line(tree.heading)
-    for table in tree.tables:
-        printer.line()
-        printer.table(table)
-    for sentence in tree.sentences:
-        printer.line(sentence)
+        try:
+            workflow = service.get("workflow", name)
+        except Refused as second:
+            raise error if second.status == 404 else second from None
+        of_pool = service.get("resources", pools=[workflow["pool"]], all_pools="False")
+        return map_of_workflow(workflow, of_pool), {"workflow": workflow, **of_pool}
+    return map_of_pool(reply), reply
 
 
 @app.command(name="what-if")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from osmo_topology_cli import completion
 from osmo_topology_cli.login import Login, ProviderLogin, find_login, login_file, store, stored_token
 from osmo_topology_cli.outcomes import Exit
 from osmo_topology_cli.show import Changes, Format, Printer
@@ -18,9 +19,16 @@ Output = Annotated[
 ]
 LineOutput = Annotated[Changes, typer.Option("--output", "-o", help="Sentences, or a JSON object a line.")]
 WorkflowName = Annotated[
-    str, typer.Argument(help="A workflow's name (train-3) or its uuid.", show_default=False)
+    str,
+    typer.Argument(
+        help="A workflow's name (train-3) or its uuid.",
+        show_default=False,
+        autocompletion=completion.workflows,
+    ),
 ]
-PoolName = Annotated[str, typer.Argument(help="A pool's name.", show_default=False)]
+PoolName = Annotated[
+    str, typer.Argument(help="A pool's name.", show_default=False, autocompletion=completion.pools)
+]
 Interval = Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between two looks.")]
 WaitSeconds = Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for its end.")]
 

@@ -1,6 +1,7 @@
 """Printing: tables for people, plain columns for pipes, JSON, YAML and names for programs.
 
-To a terminal tables are folded into its width and statuses are coloured, unless ``NO_COLOR`` is set. To
+To a terminal tables are cut to its width, unless all of it is wanted (``-o wide``), and statuses are
+coloured, unless ``NO_COLOR`` is set. To
 anything else they are columns of whole words without colour, one row a line, so that ``grep`` and ``awk``
 find what they look for whatever ``COLUMNS`` says.
 
@@ -46,6 +47,7 @@ class Printer:
     def __init__(self, *, format: Format, out: TextIO = sys.stdout, err: TextIO = sys.stderr) -> None:  # noqa: A002 -- the option's name
         self.format = format
         self._out, self._err = out, err
+        self._is_stale = False
 
     @cached_property
     def console(self) -> "Console":
@@ -65,6 +67,18 @@ class Printer:
     @property
     def is_table(self) -> bool:
         return self.format in (Format.TABLE, Format.WIDE)
+
+    def overwrite(self) -> None:
+        """Put what is shown next in the place of all before, on a terminal that can; else below it."""
+        self._is_stale = True
+
+    def _begin(self) -> None:
+        if self._is_stale:
+            self._is_stale = False
+            if self.is_live:
+                self.console.clear()
+            elif self.is_table:
+                print(file=self._out)
 
     def data(self, value: Any, *, names: Iterable[str]) -> bool:
         """Print the value in a format for programs; returns whether it did.
@@ -89,6 +103,7 @@ class Printer:
         if self.is_terminal:
             from osmo_topology_cli.terminal import folded  # noqa: PLC0415 -- for terminals alone
 
+            self._begin()
             self.console.print(folded(text))
         else:
             self._line(text)
@@ -109,10 +124,14 @@ class Printer:
             return
         if table.title:
             self.line(table.title + ":", indent=indent)
-        if self.is_terminal:
+        if self.is_terminal and self.format is not Format.WIDE:
+            from rich.padding import Padding  # noqa: PLC0415 -- for terminals alone
+
             from osmo_topology_cli.terminal import drawn  # noqa: PLC0415 -- for terminals alone
 
-            self.console.print(drawn(table, width=self.console.width))
+            self._begin()
+            picture = drawn(table, width=self.console.width - len(indent))
+            self.console.print(Padding(picture, (0, 0, 0, len(indent))))
         else:
             for row in aligned([table.columns, *table.rows]):
                 self._line(indent + row)
@@ -132,6 +151,7 @@ class Printer:
             self.note(line)
 
     def _line(self, text: str) -> None:
+        self._begin()
         print(text, file=self._out, flush=True)
 
 

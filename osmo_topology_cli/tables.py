@@ -6,7 +6,9 @@ called where they are shown.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from operator import itemgetter
 from typing import Any
 
 Reply = Mapping[str, Any]
@@ -18,17 +20,27 @@ GAP = "  "
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Text by rows and columns; the columns ``wide`` are for format WIDE alone."""
+    """Text by rows and columns; the columns ``wide`` are for format WIDE alone.
+
+    A narrow terminal leaves out the columns that are not in ``first`` before it leaves out one of those, the
+    last ones first.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     wide: frozenset[str] = frozenset()
+    first: tuple[str, ...] = ()
+
+    @property
+    def by_importance(self) -> tuple[str, ...]:
+        return (*self.first, *(column for column in self.columns if column not in self.first))
 
     def narrow(self) -> "Table":
         places = [place for place, column in enumerate(self.columns) if column not in self.wide]
         rows = (tuple(row[place] for place in places) for row in self.rows)
-        return Table(tuple(self.columns[place] for place in places), tuple(rows), self.title)
+        columns = tuple(self.columns[place] for place in places)
+        return replace(self, columns=columns, rows=tuple(rows), wide=frozenset())
 
 
 def has_ended(status: str) -> bool:
@@ -36,10 +48,12 @@ def has_ended(status: str) -> bool:
 
 
 def pools(reply: Reply) -> Table:
+    """The pools with what each has and what is in use of it."""
     rows = [
         (
-            name,
+            pool["name"],
             pool["status"],
+            *_in_use(pool),
             _yes(pool["nvlink"]),
             _listed(key["key"] for key in pool["topology_keys"]),
             _default_topologies(pool),
@@ -48,11 +62,17 @@ def pools(reply: Reply) -> Table:
             pool.get("max_exec_timeout", NONE),
             pool["description"] or "",
         )
-        for name, pool in sorted(reply["pools"].items())
+        for pool in sorted(
+            (pool for shared in reply["node_sets"] for pool in shared["pools"]), key=itemgetter("name")
+        )
     ]
     columns = (
         "POOL",
         "STATUS",
+        "NODES FREE",
+        "GPUS FREE",
+        "WAITING",
+        "FITS NOW",
         "NVLINK",
         "TOPOLOGY KEYS",
         "DEFAULT TOPOLOGY",
@@ -61,7 +81,28 @@ def pools(reply: Reply) -> Table:
         "MAX TIME",
         "DESCRIPTION",
     )
-    return Table(columns, tuple(rows), wide=frozenset({"DEFAULT TOPOLOGY", "BACKEND", "MAX TIME"}))
+    wide = frozenset({"DEFAULT TOPOLOGY", "BACKEND", "MAX TIME"})
+    return Table(
+        columns, tuple(rows), wide=wide, first=("POOL", "STATUS", "NODES FREE", "GPUS FREE", "WAITING")
+    )
+
+
+def _in_use(pool: Reply) -> tuple[str, str, str, str]:
+    """What is free of a pool's nodes and GPUs, how many groups wait, and what would fit.
+
+    An older service says nothing of it.
+    """
+    if "waiting_groups" not in pool:
+        return "", "", "", ""
+    gpus = pool["resource_usage"]
+    free = NONE if pool["free_nodes"] is None else str(pool["free_nodes"])
+    fits = (f"{level['nodes']} nodes in a {level['key']}" for level in reversed(pool["largest"] or ()))
+    return (
+        f"{free} of {pool['nodes']}",
+        f"{gpus['total_free']} of {gpus['total_capacity']}",
+        str(pool["waiting_groups"]),
+        _listed(fits),
+    )
 
 
 def _default_topologies(pool: Reply) -> str:
@@ -82,6 +123,58 @@ def _default_topology(default: Reply) -> str:
         for entry in default.get("segment", ())
     )
     return _listed((*entries, *segments) or ["nothing"])
+
+
+def nodes(reply: Reply) -> Table:
+    """A line for each node, under the domains of the first of its pools."""
+    rows = [
+        (
+            node["hostname"],
+            _listed(node["conditions"] or ["Ready"]),
+            f"{_free_gpus(node)} of {node['exposed_fields']['gpu']}",
+            _domain(node),
+            _listed(node["pool_platform_labels"]),
+            node["backend"],
+            _listed(f"{taint['key']}:{taint['effect']}" for taint in node["taints"]),
+        )
+        for node in reply["resources"]
+    ]
+    rows.sort(key=lambda row: (row[3], row[0]))
+    columns = ("NODE", "STATE", "GPUS FREE", "DOMAIN", "POOLS", "BACKEND", "TAINTS")
+    return Table(columns, tuple(rows), wide=frozenset({"BACKEND", "TAINTS"}))
+
+
+def _free_gpus(node: Reply) -> int:
+    """The most that a platform of its pools could still use there."""
+    free = (
+        amounts["gpu"]
+        for platforms in node["platform_available_fields"].values()
+        for amounts in platforms.values()
+    )
+    return max(free, default=0)
+
+
+def _domain(node: Reply) -> str:
+    places: Mapping[str, str | None] = next(iter(node["topology"].values()), {})
+    return "/".join(value or "?" for value in places.values()) or NONE
+
+
+def tasks_on_node(reply: Reply) -> Table:
+    rows = [
+        (
+            task["workflow_id"],
+            task["task_name"],
+            task["status"],
+            str(task["gpu"]),
+            age(task["start_time"]),
+            task["user"],
+            task["pool"],
+            str(task["retry_id"]),
+        )
+        for task in reply["tasks"]
+    ]
+    columns = ("WORKFLOW", "TASK", "STATUS", "GPUS", "RUNS FOR", "USER", "POOL", "RETRY")
+    return Table(columns, tuple(rows), "On it", wide=frozenset({"RETRY"}))
 
 
 def pool_heading(reply: Reply) -> str:
@@ -132,11 +225,13 @@ def workflows(reply: Reply) -> Table:
             workflow["name"],
             workflow["status"],
             workflow["pool"],
+            *(_number(workflow.get(name)) for name in ("gpus", "tasks", "nodes")),
+            age(workflow["submit_time"]),
+            seconds(workflow["duration"]),
             workflow["user"],
             workflow["priority"],
-            moment(workflow["submit_time"]),
-            seconds(workflow["duration"]),
             workflow.get("waiting_reason") or NONE,
+            moment(workflow["submit_time"]),
             moment(workflow.get("start_time")),
             moment(workflow.get("end_time")),
             _listed(f"{name}={value}" for name, value in (workflow.get("labels") or {}).items()),
@@ -144,12 +239,18 @@ def workflows(reply: Reply) -> Table:
         )
         for workflow in reply["workflows"]
     ]
-    more = ("BEGAN AT", "ENDED AT", "LABELS", "UUID")
+    more = ("SUBMITTED AT", "BEGAN AT", "ENDED AT", "LABELS", "UUID")
     columns = (
-        *("WORKFLOW", "STATUS", "POOL", "SUBMITTED BY", "PRIORITY", "SUBMITTED AT", "RUN TIME", "WAITS FOR"),
+        *("WORKFLOW", "STATUS", "POOL", "GPUS", "TASKS", "NODES", "AGE", "RAN", "USER", "PRIORITY"),
+        "WAITS FOR",
         *more,
     )
-    return Table(columns, tuple(rows), wide=frozenset(more))
+    first = ("WORKFLOW", "STATUS", "GPUS", "AGE", "WAITS FOR", "POOL")
+    return Table(columns, tuple(rows), wide=frozenset(more), first=first)
+
+
+def _number(value: int | None) -> str:
+    return NONE if value is None else str(value)
 
 
 def constraints(groups: Iterable[tuple[str, Sequence[Reply]]]) -> Table:
@@ -300,7 +401,7 @@ def choice(reply: Reply) -> Table:
 
 
 def predictions(reply: Reply) -> Table:
-    """What becomes of each group that waits."""
+    """What becomes of each group that waits and for which something changes."""
     rows = [
         (
             group["workflow"] or NONE,
@@ -311,6 +412,7 @@ def predictions(reply: Reply) -> Table:
             group["after"]["sentence"],
         )
         for group in reply["groups"]
+        if group["change"] != "same"
     ]
     columns = ("WORKFLOW", "GROUP", "TASKS", "CHANGE", "NOW", "THEN")
     return Table(columns, tuple(rows), wide=frozenset({"NOW"}))
@@ -394,6 +496,14 @@ def task_counts(tasks: Iterable[Reply]) -> str:
 def moment(text: str | None) -> str:
     """A time of the service, which is UTC, to the second."""
     return text[:19].replace("T", " ") if text else NONE
+
+
+def age(text: str | None) -> str:
+    """For how long ago a time of the service is, by the clock of this machine."""
+    if not text:
+        return NONE
+    then = datetime.fromisoformat(text[:19]).replace(tzinfo=timezone.utc)
+    return seconds(max((datetime.now(timezone.utc) - then).total_seconds(), 0.0))
 
 
 def seconds(value: float | None) -> str:

@@ -1,19 +1,23 @@
 """The commands on workflows: submit them, look at them, end them and run them again."""
 
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from osmo_topology_cli import completion, tables
 from osmo_topology_cli import explain as explaining
-from osmo_topology_cli import tables
 from osmo_topology_cli.calls import Call, address
 from osmo_topology_cli.documents import text_of
 from osmo_topology_cli.group_pages import complete_reply, explained_pages, group_pages
 from osmo_topology_cli.outcomes import Exit, Misused, Refused
-from osmo_topology_cli.profile import destination
+from osmo_topology_cli.profile import check_pools, destination
+from osmo_topology_cli.repeating import Repeat, repeated
 from osmo_topology_cli.session import Interval, LineOutput, Output, WorkflowName, begin, end
 from osmo_topology_cli.show import Changes, Format, Printer
+
+if TYPE_CHECKING:
+    from osmo_topology_cli.service import Service
 
 app = typer.Typer()
 
@@ -30,6 +34,7 @@ Destination = Annotated[
     typer.Option(
         "--pool",
         metavar="POOL[,POOL...]",
+        autocompletion=completion.pools,
         help="Where to; the best of several, or of all: any. Else your default pool, else that of the file.",
     ),
 ]
@@ -39,7 +44,12 @@ SetEnv = Annotated[
 ]
 TaskName = Annotated[
     str | None,
-    typer.Option("--task", "-t", help="Only this task's: worker-3, worker[0-3,7], or worker for all."),
+    typer.Option(
+        "--task",
+        "-t",
+        help="Only this task's: worker-3, worker[0-3,7], or worker for all.",
+        autocompletion=completion.tasks,
+    ),
 ]
 TryNumber = Annotated[int | None, typer.Option(min=0, help="Only this try's, counted from 0.")]
 
@@ -191,8 +201,23 @@ def logs(
         },
         read=None,
     )
+    if follow:
+        _say_that_it_waits(service, workflow, printer)
+    has_lines = False
     for piece in service.text(call):
+        has_lines = True
         printer.raw(piece)
+    if not has_lines and not errors and not follow:
+        _say_that_it_waits(service, workflow, printer)
+
+
+def _say_that_it_waits(service: "Service", workflow: str, printer: Printer) -> None:
+    """A note on a workflow that has no logs because it waits."""
+    reply = service.get("workflow", workflow)
+    if reply["status"] in ("PENDING", "WAITING"):
+        reasons = (group["waiting_reason"] for group in reply["groups"])
+        reason = next(filter(None, reasons), "its tasks are being created.")
+        printer.note(f"{reply['name']} waits, so it has no logs yet: {reason}")
 
 
 @app.command()
@@ -251,7 +276,10 @@ def restart(
 def cancel(
     context: typer.Context,
     *,
-    workflows: Annotated[list[str], typer.Argument(help="Names or uuids.", show_default=False)],
+    workflows: Annotated[
+        list[str],
+        typer.Argument(help="Names or uuids.", show_default=False, autocompletion=completion.workflows),
+    ],
     message: Annotated[str, typer.Option("--message", "-m", help="Why; shown with the workflow.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Without waiting for containers to end.")] = False,
     output: Output = Format.TABLE,
@@ -278,10 +306,14 @@ def list_workflows(
     context: typer.Context,
     *,
     status: Annotated[
-        list[str] | None, typer.Option(metavar="STATUS", help="Only with one of these statuses.")
+        list[str] | None,
+        typer.Option(
+            metavar="STATUS", help="Only with one of these statuses.", autocompletion=completion.statuses
+        ),
     ] = None,
     pool: Annotated[
-        list[str] | None, typer.Option(metavar="POOL", help="Only in one of these pools.")
+        list[str] | None,
+        typer.Option(metavar="POOL", help="Only in one of these pools.", autocompletion=completion.pools),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Only with this in the name.")] = None,
     label: Annotated[
@@ -289,30 +321,37 @@ def list_workflows(
     ] = None,
     all_users: Annotated[bool, typer.Option("--all-users", "-a", help="Whoever submitted them.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")] = 20,
+    watch: Repeat = False,
     output: Output = Format.TABLE,
 ) -> None:
     """List workflows, the newest first: yours, unless --all-users is given."""
     service, printer = begin(context, output)
-    reply = service.get(
-        "workflow",
-        statuses=status or None,
-        pools=pool or None,
-        name=name,
-        label=label or None,
-        all_users=str(all_users),
-        limit=limit,
-    )
-    if printer.data(reply, names=[workflow["name"] for workflow in reply["workflows"]]):
-        return
-    printer.table(tables.workflows(reply))
-    if not reply["workflows"]:
-        printer.note(
-            "There is no such workflow."
-            if all_users
-            else "You have no such workflow; --all-users shows more."
+
+    def show() -> None:
+        reply = service.get(
+            "workflow",
+            statuses=status or None,
+            pools=pool or None,
+            name=name,
+            label=label or None,
+            all_users=str(all_users),
+            limit=limit,
         )
-    if reply["more_entries"]:
-        printer.note(f"There are more than {limit}; --limit shows them.")
+        if not reply["workflows"]:
+            check_pools(service, pool)
+        if printer.data(reply, names=[workflow["name"] for workflow in reply["workflows"]]):
+            return
+        printer.table(tables.workflows(reply))
+        if not reply["workflows"]:
+            printer.note(
+                "There is no such workflow."
+                if all_users
+                else "You have no such workflow; --all-users shows more."
+            )
+        if reply["more_entries"]:
+            printer.note(f"There are more than {limit}; --limit shows them.")
+
+    repeated(show, printer, watch=watch)
 
 
 def _show_explained(group: explaining.Explained, printer: Printer) -> None:
@@ -343,6 +382,9 @@ def _show_submitted(reply: Any, printer: Printer, *, dry_run: bool) -> None:
         return
     where = f" into pool {reply['pool']}" if reply.get("pool") else ""
     printer.line(f"{reply['name']} {'would be' if dry_run else 'is'} accepted{where}")
+    if not dry_run:
+        printer.line(f"Its page: {reply['overview']}")
+        printer.line(f"To follow it: osmo-topology watch {reply['name']}")
     _show_choice(reply, printer)
     for fit in reply.get("feasibility", ()):
         printer.line(f"group {fit['group']}: {fit['sentence']}")

@@ -39,6 +39,7 @@ from scheduling.backends.registry import traits_of
 from scheduling.errors import NotFound
 from scheduling.kubernetes_syntax import GPU
 from scheduling.nodes.devices import devices_problem
+from scheduling.sentences import did_you_mean
 from scheduling.topology.key_rows import NodeLabel
 from scheduling.topology.levels import DomainPath, Level, Levels
 from web.access.rights import grants_of
@@ -80,7 +81,7 @@ def pool_visible_to(user: Caller, name: str, *, action: Action) -> Pool:
     visible = grants_of(user).names("pool", POOL_VISIBILITY)
     pool = _pool(name) if visible is None or name in visible else None
     if pool is None:
-        raise NotFound(f'There is no pool "{name[:63]}"{_there_are(pools_visible_to(user))}')
+        raise NotFound(f'There is no pool "{name[:63]}"{_there_are(pools_visible_to(user), name=name)}')
     if not grants_of(user).allows(action, f"pool/{name}"):
         raise refusal(action, f"pool/{name}")
     return pool
@@ -143,7 +144,7 @@ def backend_visible_to(user: Caller, name: str) -> Backend:
     """A living backend. Raises NotFound, naming those that the user may see."""
     backend = backends_visible_to(user).filter(name=name).first()
     if backend is None:
-        raise NotFound(f'There is no backend "{name[:63]}"{_there_are(backends_visible_to(user))}')
+        raise NotFound(f'There is no backend "{name[:63]}"{_there_are(backends_visible_to(user), name=name)}')
     return backend
 
 
@@ -151,9 +152,15 @@ def _narrowed(rows: QuerySet[Row], names: frozenset[str] | None) -> QuerySet[Row
     return rows if names is None else rows.filter(name__in=names)
 
 
-def _there_are(rows: QuerySet[Pool] | QuerySet[Backend]) -> str:
-    names = list(rows.order_by("name").values_list("name", flat=True)[:20])
-    return f"; there are {', '.join(names)}." if names else "; there is none yet."
+def _there_are(rows: QuerySet[Pool] | QuerySet[Backend], *, name: str) -> str:
+    """The end of a sentence on a name that no row has: the rows that are, and the one that was meant."""
+    names = list(rows.order_by("name").values_list("name", flat=True)[:MOST_SUGGESTED])
+    there_are = f"; there are {', '.join(names[:20])}." if names else "; there is none yet."
+    return there_are + did_you_mean(name, names)
+
+
+MOST_SUGGESTED = 1000
+"""Names that an unknown one is compared with."""
 
 
 def pool_levels(pool: Pool) -> Levels:

@@ -56,6 +56,8 @@ class Workflow(models.Model):
         null=True, help_text="Number of the workflow that it restarts."
     )
     warnings = models.JSONField(default=list)
+    task_count = models.PositiveIntegerField(null=True, help_text="Null: of a release that kept none.")
+    gpu_count = models.PositiveIntegerField(null=True, help_text="All that its tasks ask for; null likewise.")
     exec_timeout = models.FloatField(help_text="Seconds a group may run.")
     queue_timeout = models.FloatField(help_text="Seconds a group may wait for its pods to be placed.")
     submit_time = models.DateTimeField(auto_now_add=True, db_index=True)

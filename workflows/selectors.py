@@ -12,7 +12,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, TextField
+from django.db.models import Count, Exists, F, Func, OuterRef, Q, QuerySet, TextField
 
 from pools.selectors import Caller
 from scheduling.errors import NotFound
@@ -21,7 +21,7 @@ from scheduling.topology.requirements import Requirement
 from web.access.rights import grants_of
 from web.policy import Action, refusal
 from workflows.homes import at_home
-from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL
+from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_LIVE, WORKFLOW_TERMINAL, WorkflowStatus
 from workflows.models import Attempt, Event, ObservedObject, Task, TaskGroup, Workflow
 from workflows.name_search import name_contains
 from workflows.nodes.hosts import host_names
@@ -116,6 +116,29 @@ def waiting_reasons(workflows: Sequence[Workflow]) -> dict[UUID, str]:
     rows = TaskGroup.objects.filter(workflow__in=live, status__in=LIVE_ORDER).exclude(waiting_reason="")
     first = rows.order_by("workflow_id", "position").distinct("workflow_id")
     return dict(first.values_list("workflow_id", "waiting_reason"))
+
+
+def waiting_groups_by_pool(pools: Sequence[str]) -> dict[str, int]:
+    """How many task groups wait in each of these pools; none for a pool without any. One query."""
+    rows = TaskGroup.objects.filter(
+        workflow__pool_name__in=pools, workflow__status__in=WORKFLOW_LIVE, waiting_since__isnull=False
+    )
+    counted = rows.order_by().values("workflow__pool_name").annotate(groups=Count("pk"))
+    return dict(counted.values_list("workflow__pool_name", "groups"))
+
+
+MOST_WITH_NODES = 100
+"""Workflows of a list of which nodes are counted."""
+
+
+def node_counts(workflows: Sequence[Workflow]) -> dict[UUID, int]:
+    """The nodes that the tasks of running workflows hold, of the first ones. A query if any runs."""
+    running = [row.pk for row in workflows[:MOST_WITH_NODES] if row.status == WorkflowStatus.RUNNING]
+    if not running:
+        return {}
+    rows = Task.objects.filter(group__workflow__in=running, status__in=LIVE_ORDER).exclude(node_name="")
+    counted = rows.order_by().values("group__workflow_id").annotate(nodes=Count("node_name", distinct=True))
+    return dict(counted.values_list("group__workflow_id", "nodes"))
 
 
 def _condition(filters: WorkflowFilter) -> Q:

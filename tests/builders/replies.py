@@ -12,7 +12,20 @@ POOL = {
 }
 
 
-POOLS = (200, {"Content-Type": "application/json"}, json.dumps({"pools": {"training": POOL}}))
+IN_USE = {
+    "name": "training",
+    "nodes": 4,
+    "free_nodes": 1,
+    "waiting_groups": 2,
+    "largest": [{"key": "zone", "nodes": 1}, {"key": "clique", "nodes": 1}],
+    "resource_usage": {"total_free": "4", "total_capacity": "16"},
+}
+
+POOLS = (
+    200,
+    {"Content-Type": "application/json"},
+    json.dumps({"pools": {"training": POOL}, "node_sets": [{"pools": [POOL | IN_USE]}]}),
+)
 
 
 def jwt(ends):

@@ -1,9 +1,12 @@
 """What each command does, says and ends with, on the whole service."""
 
 import json
+import re
+import signal
 
 import pytest
 
+from tests.builders.replies import POOLS
 from tests.e2e.conftest import workflow
 
 TOPOLOGY = "{gpu: 4, topology: [{key: rack, requirementType: required}]}"
@@ -24,9 +27,11 @@ def spec(tasks, resources=TOPOLOGY):
     return workflow(("g", tasks), resources=f"one: {resources}")
 
 
-def test_pools_are_listed_with_their_keys_and_as_the_service_says_them(command, pool):
-    (row,) = [line.split() for line in command("pools").lines if line.startswith(pool)]
-    assert row[:5] == [pool, "ONLINE", "no", "rack", "gpu"]
+def test_pools_are_listed_with_what_is_free_and_as_the_service_says_them(command, pool):
+    (row,) = [re.split(r"\s{2,}", line) for line in command("pools").lines if line.startswith(pool)]
+    assert (row[:2], row[3:5]) == ([pool, "ONLINE"], ["16 of 16", "0"])
+    assert row[2] in ("4 of 4", "- of 4")  # free nodes are measured from time to time
+    assert row[-3:] == ["no", "rack", "gpu"]
     assert command("pools", "-o", "json").json["pools"][pool]["nvlink"] is False
 
 
@@ -298,3 +303,66 @@ def test_an_operator_has_the_running_service_checked(command, stack):
     report = ended.json["report"]
     assert report["looked"]
     assert ended.code == (3 if report["findings"] else 4 if report["not_looked"] else 0)
+
+
+def test_nodes_are_listed_and_one_is_shown_with_what_runs_on_it(command, world, pool):
+    name = command("submit", "-", "--pool", pool, "-o", "name", given=spec(["a", "b"])).lines[0]
+    world.wait_group(name, "g", "RUNNING")
+    titles, *rows = [re.split(r"\s{2,}", line) for line in command("nodes", "--pool", pool).lines]
+    assert titles == ["NODE", "STATE", "GPUS FREE", "DOMAIN", "POOLS"]
+    assert [row[2] for row in rows if row[1:] != titles[1:]].count("0 of 4") == 2
+    busy = next(row[0] for row in rows if row[2] == "0 of 4")
+    one = command("nodes", busy)
+    assert one.lines[3:5] == ["On it:", one.lines[4]]
+    assert one.lines[5].split()[:4] == [name, one.lines[5].split()[1], "RUNNING", "4"]
+    (listed,) = [re.split(r"\s{2,}", line) for line in command("list", "--name", name).lines[1:]]
+    assert listed[:6] == [name, "RUNNING", pool, "8", "2", "2"]
+    unknown = command("nodes", "nosuch")
+    assert (unknown.code, unknown.err) == (1, 'None of your pools has a node "nosuch".\n')
+
+
+def test_the_logs_of_a_workflow_that_waits_say_why(command, world, pool):
+    text = spec(["a"], resources="{gpu: 64}")
+    name = command("submit", "-", "--pool", pool, "-o", "name", given=text).lines[0]
+    world.wait(
+        lambda: world.service.get(f"/api/workflow/{name}"),
+        lambda seen: seen["groups"][0]["waiting_reason"],
+    )
+    ended = command("logs", name)
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.startswith(f"{name} waits, so it has no logs yet: ")
+
+
+def test_a_name_that_is_misspelled_is_answered_with_the_one_that_was_meant(command, pool):
+    for words in (
+        ["topology", pool[:-1]],
+        ["map", pool[:-1]],
+        ["nodes", "--pool", pool[:-1]],
+        ["list", "--pool", pool[:-1]],
+    ):
+        ended = command(*words, pool[:-1])
+        assert ended.code == 1, words
+        assert f'Did you mean "{pool}"?' in ended.err, words
+
+
+def test_a_shell_completes_the_names_that_the_service_has(command, pool):
+    def completed(line):
+        ended = command(
+            _OSMO_TOPOLOGY_COMPLETE="complete_bash",
+            COMP_WORDS=f"osmo-topology {line}",
+            COMP_CWORD=str(len(line.split())),
+        )
+        return ended.lines
+
+    assert pool in completed(f"topology {pool[:3]}")
+    assert completed("list --status RUNN") == ["RUNNING"]
+
+
+def test_a_list_that_is_watched_is_shown_again(bare, answering):
+    login = {"OSMO_URL": answering(POOLS).url, "OSMO_TOKEN": "t"}
+    process = bare.start("pools", "--watch", **login)
+    titles = [process.stdout.readline() for _ in range(6)]
+    process.send_signal(signal.SIGINT)
+    assert bare.end(process).code == 130
+    assert titles[:2] == titles[3:5]
+    assert titles[2] == "\n"

@@ -17,6 +17,7 @@ from osmo_topology_cli.login import Login, find_login
 from osmo_topology_cli.outcomes import Misused
 from osmo_topology_cli.service import MOST_WAITING, PAUSES
 from osmo_topology_cli.show import aligned
+from osmo_topology_cli.terminal import cut
 from tests.builders.replies import POOL, POOLS, jwt
 
 BUSY = json.dumps({"message": "Too many at once.", "error_code": "USER", "details": []})
@@ -40,7 +41,7 @@ def test_an_answer_ends_it_with_one_sentence_and_a_code(bare, answering):
         "a gateway's page": ((502, {}, "<html>Bad\n gateway</html>"), 10, "502: <html>Bad gateway</html>"),
         "a page for people": ((200, {}, "<html>Hello</html>"), 10, "did not answer with JSON"),
         "another address": ((301, {"Location": "https://new.example"}, ""), 10, "https://new.example"),
-        "a wrong token": ((401, {}, json.dumps({"message": "Invalid token."})), 1, "Invalid token."),
+        "a wrong token": ((401, {}, json.dumps({"message": "Invalid token."})), 2, "Invalid token."),
         "a fault of the service": ((500, {}, broken), 10, "Internal server error (request r7)"),
     }
     begun = {
@@ -55,10 +56,15 @@ def test_an_answer_ends_it_with_one_sentence_and_a_code(bare, answering):
 
 
 def test_a_submission_that_is_sent_again_is_the_same_one(bare, answering):
-    reply = {"name": "w-1", "warnings": ["Slow.", "Write:\ngroups:\n- name: a\x1b"], "constraints": []}
+    page = "http://o/ui/workflows/w-1"
+    warnings = ["Slow.", "Write:\ngroups:\n- name: a\x1b"]
+    reply = {"name": "w-1", "overview": page, "warnings": warnings, "constraints": []}
     service = answering((503, {"Retry-After": "1"}, BUSY), (200, {}, json.dumps(reply)))
     ended = bare("submit", "-", "--pool", "a/b", given="x", OSMO_URL=service.url, OSMO_TOKEN="t")
-    assert (ended.code, ended.out) == (0, "w-1 is accepted\n")
+    assert (ended.code, ended.lines) == (
+        0,
+        ["w-1 is accepted", f"Its page: {page}", "To follow it: osmo-topology watch w-1"],
+    )
     assert "warning: Slow.\nwarning: Write:\ngroups:\n- name: a\ufffd\n" in ended.err
     (first, again) = service.asked
     assert first[:2] == ("POST", "/api/pool/a%2Fb/workflow")
@@ -152,7 +158,7 @@ def test_the_version_needs_no_service_and_no_login(bare):
 def test_another_service_that_answers_with_json_is_no_traceback(bare, answering):
     ended = bare("pools", OSMO_URL=answering((200, {}, '{"pool": 1}')).url, OSMO_TOKEN="t")
     assert (ended.code, ended.out) == (10, "")
-    assert ended.err == "The answer is not that of this service: KeyError 'pools'.\n"
+    assert ended.err == "The answer is not that of this service: KeyError 'node_sets'.\n"
 
 
 def test_a_list_is_shown_in_each_format(bare, answering):
@@ -165,9 +171,10 @@ def test_a_list_is_shown_in_each_format(bare, answering):
 
     assert shown("name") == "training\n"
     assert yaml.safe_load(shown("yaml")) == json.loads(shown("json")) == json.loads(POOLS[2])
-    narrow, wide = shown("table").splitlines()[0], shown("wide").splitlines()[0]
-    assert narrow.split() == ["POOL", "STATUS", "NVLINK", "TOPOLOGY", "KEYS", "PLATFORMS", "DESCRIPTION"]
-    assert {"BACKEND", "MAX"} <= set(wide.split())
+    narrow, wide = (re.split(r"\s{2,}", shown(output).splitlines()[0]) for output in ("table", "wide"))
+    free = ["NODES FREE", "GPUS FREE", "WAITING", "FITS NOW"]
+    assert narrow == ["POOL", "STATUS", *free, "NVLINK", "TOPOLOGY KEYS", "PLATFORMS", "DESCRIPTION"]
+    assert set(wide) - set(narrow) == {"DEFAULT TOPOLOGY", "BACKEND", "MAX TIME"}
 
 
 def test_an_error_as_yaml_is_the_services_own(bare, answering):
@@ -271,16 +278,30 @@ def drawn(bare, *words, columns, **environment):
     return shown
 
 
-def test_a_terminal_however_narrow_shows_every_word_and_colours_only_where_wanted(bare, answering):
+def test_a_terminal_however_narrow_shows_one_line_a_row_and_colours_only_where_wanted(bare, answering):
     login = {"OSMO_URL": answering(POOLS).url, "OSMO_TOKEN": "t"}
-    wide = drawn(bare, "pools", columns=120, **login)
+    wide = drawn(bare, "pools", columns=200, **login)
     assert "\x1b[32mONLINE" in wide
-    for columns in (60, 30):
+    assert "The quick racks in the new hall" in wide
+    for columns, shown in ((80, {"training", "ONLINE", "1 of 4", "4 of 16"}), (30, {"training", "ONLINE"})):
         plain = drawn(bare, "pools", columns=columns, NO_COLOR="1", **login)
         text = re.sub(r"\x1b\[1m|\x1b\[0m", "", plain)  # bold is no colour
         assert "\x1b" not in text
-        assert max(map(len, text.splitlines())) <= columns
-        assert {"training", "ONLINE", "gb200", "quick", "hall"} <= set(re.findall(r"\w+", text))
+        titles, row = text.splitlines()
+        assert max(len(titles), len(row)) <= columns
+        assert shown <= set(re.split(r"\s{2,}", row))
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "want"),
+    [
+        ("pretrain-llama-405b-fp8-seqlen8k-17", 20, "pretrain-llam…n8k-17"),
+        ("No rack has room for 18 nodes", 12, "No rack has…"),
+        ("short", 12, "short"),
+    ],
+)
+def test_a_name_is_cut_in_its_middle_and_a_sentence_at_its_end(text, width, want):
+    assert cut(text, width) == want
 
 
 def test_a_sequence_that_would_steer_a_terminal_is_made_harmless():

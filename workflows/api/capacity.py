@@ -1,6 +1,7 @@
 """What pools have and what is in use, over REST, in OSMO's paths and shapes."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from django.utils import timezone
@@ -20,7 +21,9 @@ from web.rest.queries import Query, flag, texts
 from web.rest.shapes import Shape, about
 from workflows.feasibility.capacity.resources import entry
 from workflows.feasibility.capacity.usage import PoolNode, nodes_of, placed_tasks, used_by_node
+from workflows.feasibility.placement.measured_fragmentation import last_measured
 from workflows.feasibility.queues.quota import quota
+from workflows.selectors import waiting_groups_by_pool
 from workflows.values.amounts import NO_AMOUNTS
 
 
@@ -40,8 +43,19 @@ class UsageShape(Shape):
     total_free: str = about("Free GPUs of nodes that take work.")
 
 
+class LargestShape(Shape):
+    key: str
+    nodes: int = about("Wholly free, in the domain that has most of them.")
+
+
 class PoolUsageShape(MinimalPoolShape, ObservedShape):
+    """``nodes`` and what follows is not OSMO's."""
+
     resource_usage: UsageShape
+    nodes: int
+    free_nodes: int | None = about("Wholly free, as last measured; null: not measured yet, as largest.")
+    waiting_groups: int
+    largest: list[LargestShape] | None = about("For each key, broadest first.")
 
 
 class NodeSetShape(Shape):
@@ -101,16 +115,20 @@ class PoolQuotaView(APIView):
     def get(self, request: Request) -> Response:
         """Show GPUs guaranteed, in use and free in each pool, pools that share nodes together."""
         pools = _requested_pools(request, Action.POOL_LIST)
-        tasks = placed_tasks(_clusters(pools))
-        report = quota(
-            {pool.name: _guarantee(pool) for pool in pools}, nodes_of(pools), tasks, used_by_node(tasks)
-        )
+        tasks, nodes = placed_tasks(_clusters(pools)), nodes_of(pools)
+        report = quota({pool.name: _guarantee(pool) for pool in pools}, nodes, tasks, used_by_node(tasks))
         now, freshness = timezone.now(), freshness_by_cluster(_clusters(pools))
+        waiting = waiting_groups_by_pool([pool.name for pool in pools])
+        measured = last_measured(pools)
+        counts = Counter(name for node in nodes for name in node.pools)
         usage = {
             pool.name: PoolUsageShape(
                 **minimal_fields(pool, now=now),
                 **freshness.get(pool.backend.cluster_id or "", NEVER_OBSERVED).as_json(),
                 resource_usage=UsageShape(**report.usage[pool.name].as_json()),
+                nodes=counts[pool.name],
+                waiting_groups=waiting.get(pool.name, 0),
+                **_room(measured.get(pool.pk)),
             )
             for pool in pools
         }
@@ -120,6 +138,13 @@ class PoolQuotaView(APIView):
                 resource_sum=UsageShape(**report.total.as_json()),
             )
         )
+
+
+def _room(measured: Mapping[str, Any] | None) -> dict[str, Any]:
+    if measured is None:
+        return {"free_nodes": None, "largest": None}
+    largest = [LargestShape(key=key["key"], nodes=key["largest"]) for key in measured["keys"]]
+    return {"free_nodes": measured["free"], "largest": largest}
 
 
 def _guarantee(pool: Pool) -> float:

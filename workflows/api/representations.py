@@ -56,7 +56,9 @@ def overview(name: str, *, base: str) -> str:
     return f"{base}/ui/workflows/{name}"
 
 
-def listed(workflow: Workflow, *, waits: str | None, base: str, now: datetime) -> shapes.ListedWorkflowShape:
+def listed(
+    workflow: Workflow, *, waits: str | None, nodes: int | None, base: str, now: datetime
+) -> shapes.ListedWorkflowShape:
     """One line of a list."""
     address = address_of(workflow.name, base=base)
     return shapes.ListedWorkflowShape(
@@ -81,6 +83,9 @@ def listed(workflow: Workflow, *, waits: str | None, base: str, now: datetime) -
         app_version=None,
         priority=workflow.priority,
         labels=workflow.labels,
+        tasks=workflow.task_count,
+        gpus=workflow.gpu_count,
+        nodes=nodes,
     )
 
 

@@ -318,6 +318,11 @@ class ListedWorkflowShape(Shape):
     app_version: str | None = about(UNUSED)
     priority: PriorityText
     labels: dict[str, str]
+    tasks: int | None = about("Null where it was accepted by a release that did not count them, as gpus.")
+    gpus: int | None = about("All that its tasks ask for.")
+    nodes: int | None = about(
+        "That its tasks hold now. Null for one that does not run, and after the first 100 of a list."
+    )
 
 
 class WorkflowListShape(Shape):

@@ -197,9 +197,11 @@ class WorkflowListView(APIView):
             order=query["order"],
         )
         base, now = base_address(request), timezone.now()
-        waits = selectors.waiting_reasons(page.workflows)
+        waits, nodes = selectors.waiting_reasons(page.workflows), selectors.node_counts(page.workflows)
         rows = [
-            representations.listed(workflow, waits=waits.get(workflow.pk), base=base, now=now)
+            representations.listed(
+                workflow, waits=waits.get(workflow.pk), nodes=nodes.get(workflow.pk), base=base, now=now
+            )
             for workflow in page.workflows
         ]
         return Response(shapes.WorkflowListShape(workflows=rows, more_entries=page.more))

@@ -190,6 +190,8 @@ def _workflow_row(accepted: AcceptedSubmission, *, number: int) -> Workflow:
         parent_name=request.former.base_name if request.former else "",
         parent_job_id=request.former.number if request.former else None,
         warnings=accepted.warnings,
+        task_count=accepted.task_count,
+        gpu_count=sum(task.placement.gpu for group in accepted.groups for task in group.tasks),
         exec_timeout=placement.exec_timeout,
         queue_timeout=placement.queue_timeout,
         submit_time=timezone.now(),
