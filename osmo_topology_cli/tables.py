@@ -95,10 +95,9 @@ def _in_use(pool: Reply) -> tuple[str, str, str, str]:
     if "waiting_groups" not in pool:
         return "", "", "", ""
     gpus = pool["resource_usage"]
-    free = NONE if pool["free_nodes"] is None else str(pool["free_nodes"])
-    fits = (f"{level['nodes']} nodes in a {level['key']}" for level in reversed(pool["largest"] or ()))
+    fits = (f"{level['nodes']} nodes in a {level['key']}" for level in reversed(pool["largest"]))
     return (
-        f"{free} of {pool['nodes']}",
+        f"{pool['free_nodes']} of {pool['nodes']}",
         f"{gpus['total_free']} of {gpus['total_capacity']}",
         str(pool["waiting_groups"]),
         _listed(fits),

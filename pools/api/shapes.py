@@ -68,6 +68,9 @@ class DefaultSegmentShape(Shape):
     requirementType: str | None = absent(  # noqa: N815 -- OSMO's field
         "required (default), preferred or auto."
     )
+    waitSeconds: int | None = absent(  # noqa: N815
+        "Seconds for which a preference is required first."
+    )
 
 
 class DefaultTopologyShape(Shape):

@@ -30,6 +30,9 @@ class DefaultSegmentDocument(Document):
     size: Annotated[int, Field(ge=LEAST_SEGMENT, le=2**31 - 1)]
     key: Line = Field(description="One of the pool's topology keys.")
     requirementType: RequirementWord = "required"  # noqa: N815 -- OSMO's field
+    waitSeconds: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = Field(  # noqa: N815
+        None, description="Seconds for which a preference is required first."
+    )
 
 
 class DefaultTopologyDocument(Document):
@@ -65,7 +68,8 @@ def value_of(document: DefaultTopologyDocument) -> DefaultTopology:
         for entry in document.topology or ()
     )
     segments = (
-        SegmentLevel(entry.size, entry.key, entry.requirementType) for entry in document.segment or ()
+        SegmentLevel(entry.size, entry.key, entry.requirementType, entry.waitSeconds)
+        for entry in document.segment or ()
     )
     return DefaultTopology(topology=tuple(requirements), segments=tuple(segments), pack=document.pack)
 

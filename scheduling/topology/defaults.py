@@ -47,7 +47,7 @@ class DefaultTopology:
         return ", ".join(
             chain(
                 (f"{kind} at {', '.join(each.key for each in same)}" for kind, same in kinds),
-                (f"segments of {level.size} {level.word} at {level.key}" for level in self.segments),
+                (f"segments of {level.size} {_kind(level)} at {level.key}" for level in self.segments),
             )
         )
 
@@ -59,12 +59,12 @@ class DefaultTopology:
                     "key": each.key,
                     "group": each.group,
                     "requirementType": each.kind,
-                    **({} if each.wait_seconds is None else {"waitSeconds": each.wait_seconds}),
+                    **_wait(each),
                 }
                 for each in self.topology
             ],
             "segment": [
-                {"size": level.size, "key": level.key, "requirementType": level.word}
+                {"size": level.size, "key": level.key, "requirementType": level.word, **_wait(level)}
                 for level in self.segments
             ],
         }
@@ -81,16 +81,21 @@ class DefaultTopology:
             for each in value.get("topology", ())
         )
         segments = (
-            SegmentLevel(each["size"], each["key"], each["requirementType"])
+            SegmentLevel(each["size"], each["key"], each["requirementType"], each.get("waitSeconds"))
             for each in value.get("segment", ())
         )
         return cls(topology=tuple(requirements), segments=tuple(segments))
 
 
-def _kind(requirement: Requirement) -> str:
-    if requirement.wait_seconds is None:
-        return requirement.kind
-    return f"required for {in_seconds(requirement.wait_seconds)}, then {requirement.kind}"
+def _kind(level: Requirement | SegmentLevel) -> str:
+    word = level.word if isinstance(level, SegmentLevel) else level.kind
+    if level.wait_seconds is None:
+        return word
+    return f"required for {in_seconds(level.wait_seconds)}, then {word}"
+
+
+def _wait(level: Requirement | SegmentLevel) -> dict[str, float]:
+    return {} if level.wait_seconds is None else {"waitSeconds": level.wait_seconds}
 
 
 def may_get_default(gang: Gang) -> bool:

@@ -22,11 +22,12 @@ LEAST_SEGMENT = 2
 
 @dataclass(frozen=True, slots=True)
 class SegmentLevel:
-    """Runs of ``size`` consecutive tasks, each one set at ``key``."""
+    """Runs of ``size`` consecutive tasks, each one set at ``key``; the rest is as of a requirement."""
 
     size: int
     key: str
     word: RequirementWord = "required"
+    wait_seconds: float | None = None
 
 
 def listed(value: Any) -> Any:
@@ -62,7 +63,7 @@ class Segments:
                 level.key,
                 group=self._group(place // level.size, level.size),
                 word=level.word,
-                wait_seconds=None,
+                wait_seconds=level.wait_seconds,
                 path=self._place_of(number),
             )
             for number, level in enumerate(self._levels)

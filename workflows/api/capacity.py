@@ -1,7 +1,7 @@
 """What pools have and what is in use, over REST, in OSMO's paths and shapes."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from django.utils import timezone
@@ -15,16 +15,16 @@ from pools.api.shapes import MinimalPoolShape, ObservedShape
 from pools.models import Pool
 from pools.selectors import freshness_by_cluster, pool_levels, pools_allowed_to
 from pools.values.freshness import NEVER_OBSERVED
+from scheduling.topology.levels import domains_of
 from web.access.permissions import Needs
 from web.policy import Action
 from web.rest.queries import Query, flag, texts
 from web.rest.shapes import Shape, about
 from workflows.feasibility.capacity.resources import entry
 from workflows.feasibility.capacity.usage import PoolNode, nodes_of, placed_tasks, used_by_node
-from workflows.feasibility.placement.measured_fragmentation import last_measured
 from workflows.feasibility.queues.quota import quota
 from workflows.selectors import waiting_groups_by_pool
-from workflows.values.amounts import NO_AMOUNTS
+from workflows.values.amounts import NO_AMOUNTS, Amounts
 
 
 class PoolsQuery(Query):
@@ -45,7 +45,7 @@ class UsageShape(Shape):
 
 class LargestShape(Shape):
     key: str
-    nodes: int = about("Wholly free, in the domain that has most of them.")
+    nodes: int = about("Free ones, in the domain that has most of them.")
 
 
 class PoolUsageShape(MinimalPoolShape, ObservedShape):
@@ -53,9 +53,9 @@ class PoolUsageShape(MinimalPoolShape, ObservedShape):
 
     resource_usage: UsageShape
     nodes: int
-    free_nodes: int | None = about("Wholly free, as last measured; null: not measured yet, as largest.")
+    free_nodes: int = about("That take work and have all their GPUs free.")
     waiting_groups: int
-    largest: list[LargestShape] | None = about("For each key, broadest first.")
+    largest: list[LargestShape] = about("For each key, broadest first.")
 
 
 class NodeSetShape(Shape):
@@ -116,10 +116,10 @@ class PoolQuotaView(APIView):
         """Show GPUs guaranteed, in use and free in each pool, pools that share nodes together."""
         pools = _requested_pools(request, Action.POOL_LIST)
         tasks, nodes = placed_tasks(_clusters(pools)), nodes_of(pools)
-        report = quota({pool.name: _guarantee(pool) for pool in pools}, nodes, tasks, used_by_node(tasks))
+        used = used_by_node(tasks)
+        report = quota({pool.name: _guarantee(pool) for pool in pools}, nodes, tasks, used)
         now, freshness = timezone.now(), freshness_by_cluster(_clusters(pools))
         waiting = waiting_groups_by_pool([pool.name for pool in pools])
-        measured = last_measured(pools)
         counts = Counter(name for node in nodes for name in node.pools)
         usage = {
             pool.name: PoolUsageShape(
@@ -128,7 +128,7 @@ class PoolQuotaView(APIView):
                 resource_usage=UsageShape(**report.usage[pool.name].as_json()),
                 nodes=counts[pool.name],
                 waiting_groups=waiting.get(pool.name, 0),
-                **_room(measured.get(pool.pk)),
+                **_room(pool, nodes, used),
             )
             for pool in pools
         }
@@ -140,11 +140,25 @@ class PoolQuotaView(APIView):
         )
 
 
-def _room(measured: Mapping[str, Any] | None) -> dict[str, Any]:
-    if measured is None:
-        return {"free_nodes": None, "largest": None}
-    largest = [LargestShape(key=key["key"], nodes=key["largest"]) for key in measured["keys"]]
-    return {"free_nodes": measured["free"], "largest": largest}
+def _room(pool: Pool, nodes: Sequence[PoolNode], used: Mapping[tuple[str, str], Amounts]) -> dict[str, Any]:
+    """A pool's free nodes, and the most of them that share a domain of each key."""
+    levels = pool_levels(pool)
+    free = [
+        domains_of(node.labels, levels)
+        for node in nodes
+        if pool.name in node.usable_by
+        and 0 < node.gpus[pool.name] == node.free(used.get(node.key, NO_AMOUNTS), [pool.name]).gpu
+    ]
+    largest = [
+        LargestShape(key=level.key, nodes=max(Counter(_within(free, rank)).values(), default=0))
+        for rank, level in enumerate(levels)
+    ]
+    return {"free_nodes": len(free), "largest": largest}
+
+
+def _within(places: Iterable[tuple[str | None, ...]], rank: int) -> Iterator[tuple[str | None, ...]]:
+    """The domain of each place at a level, where it is in one."""
+    return (place[: rank + 1] for place in places if None not in place[: rank + 1])
 
 
 def _guarantee(pool: Pool) -> float:

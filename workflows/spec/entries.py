@@ -103,17 +103,17 @@ def segments_of(group: GroupModel) -> tuple[dict[str, Segments], list[Fault]]:
     """The segments of each entry of a group that has some, and what is wrong with them."""
     faults: list[Fault] = []
     segments: dict[str, Segments] = {}
-    if not group.complete:
-        return segments, faults
     counted = {task.name: task.count for task in group.tasks if task.count}
-    if group.segment and counted:
+    if group.segment and not group.complete:
+        pass  # a task may lack its count
+    elif group.segment and counted:
         shared = Segments(_levels(group.segment), counted, group.path)
         segments = dict.fromkeys(counted, shared)
     elif group.segment:
         message = "A segment cuts the tasks of entries with `count`, and no task of this group has one."
         faults.append(Fault((*group.path, "segment"), "segment", message))
     for task in group.tasks:
-        if not task.segment:
+        if not task.segment or not task.complete:
             continue
         if group.segment:
             message = "Write `segment` on the group or on its tasks, not on both."
@@ -128,7 +128,9 @@ def segments_of(group: GroupModel) -> tuple[dict[str, Segments], list[Fault]]:
 
 
 def _levels(models: Sequence[SegmentModel]) -> tuple[SegmentLevel, ...]:
-    return tuple(SegmentLevel(model.size, model.key, model.requirementType) for model in models)
+    return tuple(
+        SegmentLevel(model.size, model.key, model.requirementType, model.waitSeconds) for model in models
+    )
 
 
 def tasks_of(entry: TaskSpec, name: str, count: int, segments: Segments | None) -> Iterator[TaskSpec]:

@@ -47,6 +47,12 @@ def _number_of_tasks(value: Any, *, least: int) -> Any:
     return value
 
 
+def _segments(value: Any) -> Any:
+    if not isinstance(value, (dict, list)):
+        raise PydanticCustomError("segment", "write {size: 9, key: clique}, or a list of such")
+    return listed(value)
+
+
 def _positive(value: int) -> int:
     if value < 1:
         raise PydanticCustomError("seconds", "it must be one second or more")
@@ -108,10 +114,11 @@ class SegmentModel(GrammarModel):
 
     size: SegmentSize
     key: SpecText
-    requirementType: RequirementWord = "required"  # noqa: N815 -- as that of TopologyEntry
+    requirementType: RequirementWord = "required"  # noqa: N815 -- as those of TopologyEntry
+    waitSeconds: Count | None = None  # noqa: N815
 
 
-Segmentation = Annotated[tuple[SegmentModel, ...], BeforeValidator(listed), Field(min_length=1)]
+Segmentation = Annotated[tuple[SegmentModel, ...], BeforeValidator(_segments), Field(min_length=1)]
 """One level, or several from broad to narrow."""
 
 

@@ -520,10 +520,12 @@ def _texts_in(value: Any, path: Path) -> Iterator[tuple[str, Path]]:
     """The texts in a value of a document, and their paths."""
     if isinstance(value, str):
         yield value, path
-        return
-    members = value.items() if isinstance(value, dict) else enumerate(value or ())
-    for step, member in members if isinstance(value, dict | list | tuple) else ():
-        yield from _texts_in(member, (*path, step))
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            yield from _texts_in(member, (*path, name))
+    elif isinstance(value, list | tuple):
+        for index, member in enumerate(value):
+            yield from _texts_in(member, (*path, index))
 
 
 def _requirements(entries: Sequence[TopologyEntry], path: Path) -> tuple[Requirement, ...]:

@@ -168,7 +168,7 @@ def test_the_number_of_queries_does_not_grow_with_pools_and_nodes(
     for number in range(30):
         NodeFactory(cluster=cluster, name=f"n{number}")
         running(pools[number % 12], f"n{number}")
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(10):
         assert api.get(path).status_code == 200
 
 

@@ -246,6 +246,16 @@ def test_a_segment_of_a_group_spans_its_entries_in_the_order_written(submit):
             "not on both",
         ),
         (
+            workflow(counted(4, segment="rack")),
+            "tasks[0].segment",
+            "write {size: 9, key: clique}, or a list of such",
+        ),
+        (
+            workflow(counted(4, segment={"size": 2, "key": "rack", "waitSeconds": 9})),
+            "segment.waitSeconds",
+            "waitSeconds",
+        ),
+        (
             workflow(single("one"), group={"segment": {"size": 2, "key": "rack"}}),
             "segment",
             "no task of this",
@@ -259,6 +269,27 @@ def test_a_count_or_segment_that_cannot_be_is_refused_once_with_its_place(submit
     assert path in faults[0][0]
     assert words in faults[0][1]
     assert not Workflow.objects.exists()
+
+
+def test_a_fault_of_one_entry_hides_none_of_another(submit):
+    answer = submit(
+        workflow(
+            counted(0, name="first", segment={"size": 1, "key": "clik"}),
+            counted(5, name="second", lead=True, segment={"size": 2, "key": "rack"}),
+        )
+    )
+    assert [path.partition(".tasks")[2] for path, _ in refused(answer)] == [
+        "[0].count",
+        "[0].segment.size",
+        "[1].segment.size",
+    ]
+
+
+def test_a_preferred_segment_may_be_required_for_a_while(submit):
+    segment = {"size": 2, "key": "rack", "requirementType": "preferred", "waitSeconds": 60}
+    assert submit(workflow(counted(4, segment=segment))).status_code == 200
+    (requirement,) = Task.objects.first().spec["requirements"]
+    assert (requirement["required"], requirement["wait_seconds"]) == (False, 60)
 
 
 def test_an_entry_whose_pods_are_too_large_is_refused_once(submit):

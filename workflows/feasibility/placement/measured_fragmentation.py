@@ -4,7 +4,7 @@ A worker measures it from time to time, all pools of a cluster and scheduler fro
 scrape reads the rows; REST and the pages compute it on request.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models.functions import Now
@@ -67,11 +67,6 @@ def measure(cluster: str) -> int:
         update_fields=["measured_at", "content"],
     )
     return len(pools)
-
-
-def last_measured(pools: Iterable[Pool]) -> dict[int, Mapping[str, Any]]:
-    """The content of each pool's row, by its primary key, of those that were measured. One query."""
-    return dict(MeasuredFragments.objects.filter(pool__in=pools).values_list("pool_id", "content"))
 
 
 def _fragments(pool: Pool, nodes: Sequence[FitNode]) -> PoolFragments:
