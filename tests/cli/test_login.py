@@ -128,7 +128,7 @@ def test_a_login_that_does_not_succeed_is_one_sentence_and_leaves_nothing(bare, 
         assert "Traceback" not in ended.err
     wrong = answering(reply({"message": "Invalid token.", "error_code": "USER"}, 401))
     ended = bare("login", wrong.url, OSMO_TOKEN="t")
-    assert (ended.code, ended.err) == (1, "Invalid token.\n")
+    assert (ended.code, ended.err) == (2, "Invalid token.\n")
     assert not file.exists()
 
 
