@@ -1,9 +1,8 @@
 """Printing: tables for people, plain columns for pipes, JSON, YAML and names for programs.
 
 To a terminal tables are cut to its width, unless all of it is wanted (``-o wide``), and statuses are
-coloured, unless ``NO_COLOR`` is set. To
-anything else they are columns of whole words without colour, one row a line, so that ``grep`` and ``awk``
-find what they look for whatever ``COLUMNS`` says.
+coloured, unless ``NO_COLOR`` is set. To anything else they are columns of whole words without colour, one row
+a line, so that ``grep`` and ``awk`` find what they look for whatever ``COLUMNS`` says.
 
 The code that draws on a terminal (``terminal``) and the code that writes YAML are imported where they are
 needed: a command in a script needs neither, and both take longer to import than the command to run.

@@ -9,8 +9,8 @@ from pools.documents.reading import Document, Line
 from pools.models import Pool
 from scheduling.topology.defaults import DefaultTopology
 from scheduling.topology.levels import MAX_LEVELS
-from scheduling.topology.requirements import Requirement, RequirementWord
-from scheduling.topology.segments import LEAST_SEGMENT, SegmentLevel, listed
+from scheduling.topology.requirements import RequirementWord
+from scheduling.topology.segments import LEAST_SEGMENT, listed
 
 
 class DefaultEntryDocument(Document):
@@ -61,17 +61,7 @@ class DefaultTopologyDocument(Document):
 
 def value_of(document: DefaultTopologyDocument) -> DefaultTopology:
     """The default that a sound document describes."""
-    requirements = (
-        Requirement.written(
-            entry.key, group=entry.group, word=entry.requirementType, wait_seconds=entry.waitSeconds
-        )
-        for entry in document.topology or ()
-    )
-    segments = (
-        SegmentLevel(entry.size, entry.key, entry.requirementType, entry.waitSeconds)
-        for entry in document.segment or ()
-    )
-    return DefaultTopology(topology=tuple(requirements), segments=tuple(segments), pack=document.pack)
+    return DefaultTopology.from_json(document.model_dump())
 
 
 def default_content(document: DefaultTopologyDocument | None) -> dict[str, Any] | None:

@@ -54,23 +54,13 @@ class DefaultTopology:
     def to_json(self) -> dict[str, Any]:
         """As it is written, where it is not packed; ``from_json`` is the inverse."""
         return {
-            "topology": [
-                {
-                    "key": each.key,
-                    "group": each.group,
-                    "requirementType": each.kind,
-                    **_wait(each),
-                }
-                for each in self.topology
-            ],
-            "segment": [
-                {"size": level.size, "key": level.key, "requirementType": level.word, **_wait(level)}
-                for level in self.segments
-            ],
+            "topology": [requirement.as_written() for requirement in self.topology],
+            "segment": [level.as_written() for level in self.segments],
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "DefaultTopology":
+        """A default as it is written, packed or not."""
         requirements = (
             Requirement.written(
                 each["key"],
@@ -78,13 +68,15 @@ class DefaultTopology:
                 word=each["requirementType"],
                 wait_seconds=each.get("waitSeconds"),
             )
-            for each in value.get("topology", ())
+            for each in value.get("topology") or ()
         )
         segments = (
             SegmentLevel(each["size"], each["key"], each["requirementType"], each.get("waitSeconds"))
-            for each in value.get("segment", ())
+            for each in value.get("segment") or ()
         )
-        return cls(topology=tuple(requirements), segments=tuple(segments))
+        return cls(
+            topology=tuple(requirements), segments=tuple(segments), pack=bool(value.get("pack", False))
+        )
 
 
 def _kind(level: Requirement | SegmentLevel) -> str:
@@ -92,10 +84,6 @@ def _kind(level: Requirement | SegmentLevel) -> str:
     if level.wait_seconds is None:
         return word
     return f"required for {in_seconds(level.wait_seconds)}, then {word}"
-
-
-def _wait(level: Requirement | SegmentLevel) -> dict[str, float]:
-    return {} if level.wait_seconds is None else {"waitSeconds": level.wait_seconds}
 
 
 def may_get_default(gang: Gang) -> bool:

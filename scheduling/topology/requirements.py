@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from scheduling.errors import Path
 from scheduling.topology.levels import Level, clique_rank
@@ -51,6 +51,11 @@ class Requirement:
     ) -> "Requirement":
         """One of a document."""
         return cls(key, group, word != "preferred", path, wait_seconds, word == "auto")
+
+    def as_written(self) -> dict[str, Any]:
+        """As an entry of a document; ``written`` is the inverse."""
+        wait = {} if self.wait_seconds is None else {"waitSeconds": self.wait_seconds}
+        return {"key": self.key, "group": self.group, "requirementType": self.kind, **wait}
 
     @property
     def kind(self) -> str:

@@ -29,6 +29,11 @@ class SegmentLevel:
     word: RequirementWord = "required"
     wait_seconds: float | None = None
 
+    def as_written(self) -> dict[str, Any]:
+        """As an entry of a document."""
+        wait = {} if self.wait_seconds is None else {"waitSeconds": self.wait_seconds}
+        return {"size": self.size, "key": self.key, "requirementType": self.word, **wait}
+
 
 def listed(value: Any) -> Any:
     """One level of a document without a list around it, with one."""

@@ -269,12 +269,12 @@ class SpecView(APIView):
         """Give the spec as parsed, as it was before templating, or with each task that a count makes."""
         query = queries.SpecQuery.of(request)
         workflow = _readable(request, workflow_id)
+        if query["use_template"] and not query["expanded"] and workflow.template_spec:
+            return HttpResponse(workflow.template_spec, content_type=TEXT)
         defaults = selectors.default_topologies(workflow)
         if query["expanded"]:
             with turn(username(request)):
                 return HttpResponse(expanded(workflow.spec, defaults_of(defaults)), content_type=TEXT)
-        if query["use_template"] and workflow.template_spec:
-            return HttpResponse(workflow.template_spec, content_type=TEXT)
         return HttpResponse([*default_comments(defaults), workflow.spec], content_type=TEXT)
 
 

@@ -104,12 +104,10 @@ def segments_of(group: GroupModel) -> tuple[dict[str, Segments], list[Fault]]:
     faults: list[Fault] = []
     segments: dict[str, Segments] = {}
     counted = {task.name: task.count for task in group.tasks if task.count}
-    if group.segment and not group.complete:
-        pass  # a task may lack its count
-    elif group.segment and counted:
+    if group.segment and group.complete and counted:
         shared = Segments(_levels(group.segment), counted, group.path)
         segments = dict.fromkeys(counted, shared)
-    elif group.segment:
+    elif group.segment and group.complete:
         message = "A segment cuts the tasks of entries with `count`, and no task of this group has one."
         faults.append(Fault((*group.path, "segment"), "segment", message))
     for task in group.tasks:

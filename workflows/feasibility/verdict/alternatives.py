@@ -9,7 +9,7 @@ from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, Obstacle, Verdict
-from scheduling.topology.requirements import Gang, Requirement
+from scheduling.topology.requirements import Gang
 from workflows.values.placement import GroupValues
 
 MOST_TASKS = 64
@@ -37,21 +37,10 @@ def as_yaml(gang: Gang) -> str:
     for task in gang.tasks:
         key = tuple((r.key, r.group, r.kind, r.wait_seconds) for r in task.requirements)
         name = names.setdefault(key, task.name)
-        resources.setdefault(name, {"topology": [_entry(each) for each in task.requirements]})
+        resources.setdefault(name, {"topology": [each.as_written() for each in task.requirements]})
         tasks.append({"name": task.name, "resource": name})
     document = {"groups": [{"name": gang.name, "tasks": tasks}], "resources": resources}
     return str(yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=100))
-
-
-def _entry(requirement: Requirement) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "key": requirement.key,
-        "group": requirement.group,
-        "requirementType": requirement.kind,
-    }
-    if requirement.wait_seconds is not None:
-        entry["waitSeconds"] = requirement.wait_seconds
-    return entry
 
 
 def sentence_of(spec: str | None) -> str:
