@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from osmo_topology_cli.calls import Call, address
 from osmo_topology_cli.login import find_login
-from osmo_topology_cli.outcomes import Failure
+from osmo_topology_client.calls import Call, address
+from osmo_topology_client.errors import Failure
 
 MOMENT = 2.0
 
@@ -58,8 +58,10 @@ def _beginning(incomplete: str, words: Callable[[], Iterable[str]]) -> list[str]
 
 
 def _reply(*parts: str, **params: Any) -> Any:
-    from osmo_topology_cli.service import Service  # noqa: PLC0415 -- a shell completes options without HTTP
+    from osmo_topology_client.client import Client  # noqa: PLC0415 -- a shell completes options without HTTP
 
     login = find_login(url="", token="", user="", environment=os.environ)
-    service = Service(login, notify=lambda _: None, sleep=lambda _: None)
-    return service.json(Call(path=address(*parts), params=params, read=MOMENT))
+    nobody_waits = Client(
+        login.url, token=login.bearer, user=login.user, notify=lambda _: None, sleep=lambda _: None
+    )
+    return nobody_waits.json(Call(path=address(*parts), params=params, read=MOMENT))

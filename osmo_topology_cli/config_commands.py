@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from osmo_topology_cli import tables
-from osmo_topology_cli.calls import Call, address
 from osmo_topology_cli.documents import text_of
-from osmo_topology_cli.outcomes import Failure, Misused
 from osmo_topology_cli.session import Output, begin
 from osmo_topology_cli.show import Format, as_yaml
+from osmo_topology_client.calls import Call, address
+from osmo_topology_client.errors import Failure, Misused
 
 if TYPE_CHECKING:
-    from osmo_topology_cli.service import Service
+    from osmo_topology_client.client import Client
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -175,7 +175,7 @@ def roll_back(
 
 
 def _applied(
-    service: "Service", text: str, *, prune: bool, force: bool, dry_run: bool = False, message: str = ""
+    service: "Client", text: str, *, prune: bool, force: bool, dry_run: bool = False, message: str = ""
 ) -> Any:
     call = Call(
         verb="PUT",
@@ -186,7 +186,7 @@ def _applied(
     return service.json(call)
 
 
-def _between(service: "Service", first: str, second: str) -> Any:
+def _between(service: "Client", first: str, second: str) -> Any:
     (config_type, number), (other_type, other) = _revision(first), _revision(second)
     if config_type != other_type:
         raise Misused(f"Two revisions of one type can be compared, and not {first} with {second}.")
@@ -195,14 +195,14 @@ def _between(service: "Service", first: str, second: str) -> Any:
     )
 
 
-def _present(service: "Service", config_type: str) -> dict[str, Any]:
+def _present(service: "Client", config_type: str) -> dict[str, Any]:
     import yaml  # noqa: PLC0415 -- for this command alone
 
     reply = service.get("configs", "file", config_types=[config_type] if config_type else None)
     return dict(yaml.safe_load(reply["file"]) or {})
 
 
-def _set_after(service: "Service", config_type: str, number: int) -> dict[str, Any]:
+def _set_after(service: "Client", config_type: str, number: int) -> dict[str, Any]:
     rows = service.get("configs", "history", config_types=[config_type], revision=number)["configs"]
     if not rows:
         raise Failure(f"There is no revision {config_type}:{number}; config history lists them.")

@@ -9,16 +9,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from osmo_topology_cli import tables
-from osmo_topology_cli.outcomes import Exit, ServiceUnreachable
-from osmo_topology_cli.service import Service
+from osmo_topology_cli.outcomes import Exit
 from osmo_topology_cli.show import Printer
+from osmo_topology_client.client import Client
+from osmo_topology_client.errors import ServiceUnreachable
 
 Reply = Mapping[str, Any]
 
 POLL_SECONDS = 1.0
 
 
-def finished_check(service: Service, *, wait: float) -> Reply:
+def finished_check(service: Client, *, wait: float) -> Reply:
     """Request a check, and return it once it has ended with a report. Raises Failure."""
     check = service.post("doctor")
     until = time.monotonic() + wait

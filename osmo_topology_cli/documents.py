@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from osmo_topology_cli.outcomes import Misused
+from osmo_topology_client.errors import Misused
 
 
 def text_of(file: str) -> str:

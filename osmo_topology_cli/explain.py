@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from osmo_topology_cli import tables
-from osmo_topology_cli.tables import Table, has_ended, moment
+from osmo_topology_cli.tables import Table, moment
+from osmo_topology_client.replies import has_ended
 
 Reply = Mapping[str, Any]
 

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import requests
 
-from osmo_topology_cli.connection import MOST_CHARACTERS, connection
 from osmo_topology_cli.login import ProviderLogin
-from osmo_topology_cli.outcomes import Failure, Misused
+from osmo_topology_client.connection import MOST_CHARACTERS, connection
+from osmo_topology_client.errors import Failure, Misused
 
 SCOPE = "openid offline_access profile"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"

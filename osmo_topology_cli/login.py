@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from osmo_topology_cli.outcomes import Misused
-from osmo_topology_cli.sendable import check_header, check_texts
+from osmo_topology_client.errors import Misused
+from osmo_topology_client.sendable import check_header, check_texts
 
+TOKEN_PATH = "/api/auth/jwt/access_token"  # noqa: S105 -- an address
 EXPIRES_WITHIN = 5.0  # seconds; a token that ends sooner may end on its way
 
 

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import typer
 
-from osmo_topology_cli.calls import Call
 from osmo_topology_cli.documents import text_of
 from osmo_topology_cli.login import (
+    TOKEN_PATH,
     Login,
     login_file,
     personal_token,
@@ -19,13 +19,12 @@ from osmo_topology_cli.login import (
     stored_user,
     user_name,
 )
-from osmo_topology_cli.outcomes import Misused
-from osmo_topology_cli.sendable import check_header
-from osmo_topology_cli.session import Session
+from osmo_topology_cli.session import Session, client_of
+from osmo_topology_client.calls import Call
+from osmo_topology_client.errors import Misused
+from osmo_topology_client.sendable import check_header
 
 app = typer.Typer()
-
-JWT_PATH = "/api/auth/jwt/access_token"
 
 
 @app.command()
@@ -41,7 +40,6 @@ def login(
 ) -> None:
     """Log in with a personal token, or in a browser, and keep that for this command and OSMO's client."""
     from osmo_topology_cli.identity import LOOPBACK, device_login  # noqa: PLC0415 -- HTTP
-    from osmo_topology_cli.service import Service  # noqa: PLC0415 -- HTTP
 
     session: Session = context.obj
     address = service_address(url or session.url, environment=os.environ)
@@ -52,11 +50,13 @@ def login(
     if session.user:
         content = stored_user(url=address, user=user_name(session.user))
     elif token := _token(session, token_file):
-        call = Call(verb="POST", path=JWT_PATH, body={"token": token})
-        jwt = str(Service(Login(url=address), notify=note).json(call)["token"])
-        content = stored_token(url=address, id_token=jwt, refresh_token=token, refresh_url=address + JWT_PATH)
+        call = Call(verb="POST", path=TOKEN_PATH, body={"token": token})
+        jwt = str(client_of(Login(url=address), notify=note).json(call)["token"])
+        content = stored_token(
+            url=address, id_token=jwt, refresh_token=token, refresh_url=address + TOKEN_PATH
+        )
     else:
-        addresses = Service(Login(url=address), notify=note).get("auth", "login")
+        addresses = client_of(Login(url=address), notify=note).get("auth", "login")
         tokens = device_login(addresses, url=address, notify=note, sleep=time.sleep)
         content = stored_token(
             url=address,

@@ -5,9 +5,10 @@ from typing import Annotated
 import typer
 
 from osmo_topology_cli import config_commands, login_command, pool_commands, workflow_commands
-from osmo_topology_cli.outcomes import Exit, Failure, ServiceUnreachable
+from osmo_topology_cli.outcomes import Exit, exit_of
 from osmo_topology_cli.session import Output, Session, WaitSeconds, begin, end
 from osmo_topology_cli.show import Format
+from osmo_topology_client.errors import Failure, ServiceUnreachable
 
 EPILOG = (
     "Exit codes: 0 done; 1 refused by the service; 2 not understood, or no login; 3 watch: the workflow did "
@@ -37,7 +38,7 @@ def run() -> int:
         app(obj=session, prog_name="osmo-topology")
     except Failure as failure:
         session.printer.failure(failure)
-        return failure.code
+        return exit_of(failure)
     except (KeyError, TypeError) as error:  # an answer without a field that every version has
         session.printer.failure(
             ServiceUnreachable(f"The answer is not that of this service: {type(error).__name__} {error}.")

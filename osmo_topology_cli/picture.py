@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from osmo_topology_cli import tables
-from osmo_topology_cli.tables import has_ended, printable
+from osmo_topology_cli.tables import printable
 from osmo_topology_cli.terminal import coloured, drawn
+from osmo_topology_client.replies import has_ended
 
 Reply = Mapping[str, Any]
 

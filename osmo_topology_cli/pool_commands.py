@@ -5,17 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from osmo_topology_cli import completion, tables
-from osmo_topology_cli.calls import Call, address
 from osmo_topology_cli.documents import document_of, pairs_of
 from osmo_topology_cli.map import Map, map_of_pool, map_of_workflow
-from osmo_topology_cli.outcomes import Misnamed, Misused, Refused
-from osmo_topology_cli.profile import check_pools
 from osmo_topology_cli.repeating import Repeat, repeated
-from osmo_topology_cli.session import Output, PoolName, begin
+from osmo_topology_cli.session import Output, PoolName, begin, check_pools
 from osmo_topology_cli.show import Format
+from osmo_topology_client.calls import Call, address
+from osmo_topology_client.errors import Failure, Misused, Refused
 
 if TYPE_CHECKING:
-    from osmo_topology_cli.service import Service
+    from osmo_topology_client.client import Client
 
 app = typer.Typer()
 LIVE = ["SUBMITTING", "WAITING", "PROCESSING", "SCHEDULING", "INITIALIZING", "RUNNING"]
@@ -66,7 +65,7 @@ def nodes(
         if not reply["resources"]:
             check_pools(service, pool)
         if node and not reply["resources"]:
-            raise Misnamed(f'None of your pools has a node "{node}".')
+            raise Failure(f'None of your pools has a node "{node}".')
         tasks = service.get("task", nodes=[node], all_users="True", statuses=LIVE, limit=1000) if node else {}
         if printer.data(reply | tasks, names=[row["hostname"] for row in reply["resources"]]):
             return
@@ -121,7 +120,7 @@ def draw_map(
     repeated(show, printer, watch=watch)
 
 
-def _mapped(service: "Service", name: str) -> tuple[Map, Any]:
+def _mapped(service: "Client", name: str) -> tuple[Map, Any]:
     """The map of the pool of this name, else of the workflow, and the reply that it is made of."""
     try:
         reply = service.get("pool", name, "topology")

@@ -1,18 +1,29 @@
 """What every command begins with: the options before it, the service, and how results are shown."""
 
 import os
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from osmo_topology_cli import completion
-from osmo_topology_cli.login import Login, ProviderLogin, find_login, login_file, store, stored_token
+from osmo_topology_cli.login import (
+    TOKEN_PATH,
+    Login,
+    ProviderLogin,
+    find_login,
+    login_file,
+    store,
+    stored_token,
+)
 from osmo_topology_cli.outcomes import Exit
 from osmo_topology_cli.show import Changes, Format, Printer
+from osmo_topology_client.calls import Call
 
 if TYPE_CHECKING:
-    from osmo_topology_cli.service import Service
+    from osmo_topology_client.client import Client
 
 Output = Annotated[
     Format, typer.Option("--output", "-o", help="For people (table, wide) or programs (json, yaml, name).")
@@ -42,15 +53,33 @@ class Session:
     user: str = ""
     printer: Printer = field(default_factory=lambda: Printer(format=Format.TABLE))
 
-    def begin(self, output: Format) -> "tuple[Service, Printer]":
+    def begin(self, output: Format) -> "tuple[Client, Printer]":
         """The service and the printer of a command. Raises Failure."""
-        from osmo_topology_cli.service import Service  # noqa: PLC0415 -- help and version need no HTTP
-
         self.printer = Printer(format=output)
         login = find_login(url=self.url, token=self.token, user=self.user, environment=os.environ)
         if login.provider:
             login = _renewed(login, login.provider)
-        return Service(login, notify=self.printer.note), self.printer
+        return client_of(login, notify=self.printer.note), self.printer
+
+
+def client_of(
+    login: Login, *, notify: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
+) -> "Client":
+    """The service as this login; a personal token of OSMO's client is exchanged first. Raises Failure."""
+    from osmo_topology_client.client import Client  # noqa: PLC0415 -- help and version need no HTTP
+
+    bearer = login.bearer
+    if login.renewing:
+        nobody = Client(login.url, notify=notify, sleep=sleep)
+        exchange = Call(verb="POST", path=TOKEN_PATH, body={"token": login.renewing})
+        bearer = str(nobody.json(exchange)["token"])
+    return Client(login.url, token=bearer, user=login.user, notify=notify, sleep=sleep)
+
+
+def check_pools(service: "Client", names: Sequence[str] | None) -> None:
+    """Raise Refused for a pool that the caller has not, where a list of what it holds came back empty."""
+    for name in names or ():
+        service.get("pool", name, "topology")
 
 
 def _renewed(login: Login, provider: ProviderLogin) -> Login:
@@ -69,7 +98,7 @@ def _renewed(login: Login, provider: ProviderLogin) -> Login:
     return Login(url=login.url, bearer=tokens.id_token)
 
 
-def begin(context: typer.Context, output: Format = Format.TABLE) -> "tuple[Service, Printer]":
+def begin(context: typer.Context, output: Format = Format.TABLE) -> "tuple[Client, Printer]":
     session: Session = context.obj
     return session.begin(output)
 

@@ -16,8 +16,8 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
-from osmo_topology_cli.outcomes import Failure, Refused
 from osmo_topology_cli.tables import GAP, Table, printable
+from osmo_topology_client.errors import Failure, Refused
 
 if TYPE_CHECKING:
     from rich.console import Console

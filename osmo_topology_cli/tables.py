@@ -11,9 +11,10 @@ from datetime import datetime, timezone
 from operator import itemgetter
 from typing import Any
 
+from osmo_topology_client.replies import has_ended
+
 Reply = Mapping[str, Any]
 
-ENDED = ("COMPLETED", "FAILED")
 NONE = "-"
 GAP = "  "
 
@@ -41,10 +42,6 @@ class Table:
         rows = (tuple(row[place] for place in places) for row in self.rows)
         columns = tuple(self.columns[place] for place in places)
         return replace(self, columns=columns, rows=tuple(rows), wide=frozenset())
-
-
-def has_ended(status: str) -> bool:
-    return status.startswith(ENDED)
 
 
 def pools(reply: Reply) -> Table:

@@ -6,24 +6,23 @@ once the workflow has ended; the picture shows the first page, which is more tha
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from osmo_topology_cli import tables
-from osmo_topology_cli.group_pages import GROUPS_A_PAGE, group_page
-from osmo_topology_cli.outcomes import Exit, Refused, ServiceUnreachable
-from osmo_topology_cli.service import Service
+from osmo_topology_cli.outcomes import Exit
 from osmo_topology_cli.show import Format, Printer
-from osmo_topology_cli.tables import has_ended
+from osmo_topology_client.client import Client
+from osmo_topology_client.group_pages import GROUPS_A_PAGE, group_page
+from osmo_topology_client.replies import has_ended
 
 Reply = Mapping[str, Any]
 
-AWAY = 120.0  # seconds for which a service that does not answer is waited for
 
-
-def watch(service: Service, name: str, *, printer: Printer, interval: float) -> Exit:
+def watch(service: Client, name: str, *, printer: Printer, interval: float) -> Exit:
     """Follow the workflow until it has ended; NOT_WELL unless it COMPLETED."""
-    replies = _replies(service, name, interval=interval, notify=printer.note, first_page_only=printer.is_live)
+    replies = _replies(service, name, interval=interval, first_page_only=printer.is_live)
     if printer.is_live:
         from osmo_topology_cli.picture import picture  # noqa: PLC0415 -- for terminals alone
 
@@ -33,38 +32,23 @@ def watch(service: Service, name: str, *, printer: Printer, interval: float) -> 
     return Exit.DONE if status == "COMPLETED" else Exit.NOT_WELL
 
 
-def _replies(
-    service: Service,
-    name: str,
-    *,
-    interval: float,
-    notify: Callable[[str], None],
-    first_page_only: bool,
-) -> Iterator[Reply]:
+def _replies(service: Client, name: str, *, interval: float, first_page_only: bool) -> Iterator[Reply]:
     """Pages of the workflow, one an interval; the last are those of a workflow that has ended."""
-    answered = time.monotonic()
     offset, is_last_round = 0, False
     while True:
-        try:
-            reply = group_page(service, name, offset=offset)
-        except (Refused, ServiceUnreachable) as error:
-            if error.code is not Exit.UNREACHABLE or time.monotonic() - answered > AWAY:
-                raise
-            notify(f"{error.message} Trying again.")
-        else:
-            answered = time.monotonic()
-            if has_ended(reply["status"]) and offset and not is_last_round:
-                offset, is_last_round = 0, True
-                continue
-            yield reply
-            is_last_round = has_ended(reply["status"])
-            has_more = reply["more_entries"] and not first_page_only
-            if is_last_round and not has_more:
-                return
-            offset = offset + GROUPS_A_PAGE if has_more else 0
-            if is_last_round:
-                continue
-        time.sleep(interval)
+        read = partial(group_page, service, name, offset=offset)
+        reply = service.patiently(read, interval=interval)
+        if has_ended(reply["status"]) and offset and not is_last_round:
+            offset, is_last_round = 0, True
+            continue
+        yield reply
+        is_last_round = has_ended(reply["status"])
+        has_more = reply["more_entries"] and not first_page_only
+        if is_last_round and not has_more:
+            return
+        offset = offset + GROUPS_A_PAGE if has_more else 0
+        if not is_last_round:
+            time.sleep(interval)
 
 
 def _lines(replies: Iterator[Reply], printer: Printer) -> str:

@@ -1,23 +1,23 @@
 """The commands on workflows: submit them, look at them, end them and run them again."""
 
-import os
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from osmo_topology_cli import completion, tables
 from osmo_topology_cli import explain as explaining
-from osmo_topology_cli.calls import Call, address
 from osmo_topology_cli.documents import text_of
-from osmo_topology_cli.group_pages import complete_reply, explained_pages, group_pages
-from osmo_topology_cli.outcomes import Exit, Misused, Refused
-from osmo_topology_cli.profile import check_pools, destination
+from osmo_topology_cli.outcomes import Exit, exit_of
 from osmo_topology_cli.repeating import Repeat, repeated
-from osmo_topology_cli.session import Interval, LineOutput, Output, WorkflowName, begin, end
+from osmo_topology_cli.session import Interval, LineOutput, Output, WorkflowName, begin, check_pools, end
 from osmo_topology_cli.show import Changes, Format, Printer
+from osmo_topology_client.calls import Call, Document, address
+from osmo_topology_client.errors import Misused, Refused
+from osmo_topology_client.group_pages import explained_pages
 
 if TYPE_CHECKING:
-    from osmo_topology_cli.service import Service
+    from osmo_topology_client.client import Client
 
 app = typer.Typer()
 
@@ -83,26 +83,19 @@ def submit(
 ) -> None:
     """Submit a workflow. Arrives once, however often it has to be sent."""
     service, printer = begin(context, output)
-    text = text_of(file)
-    path, pools = destination(service, pool)
-    call = Call(
-        verb="POST",
-        path=path,
-        params=pools
-        | {
-            "dry_run": "True" if dry_run or expand else None,
-            "expanded": "True" if expand else None,
-            "priority": priority,
-            "label": label or None,
-            "env_vars": environment or None,
-        },
-        body={"file": text, "set_variables": variables, "set_string_variables": strings},
-        headers={} if dry_run or expand else _once(),
+    document = Document(
+        text=text_of(file),
+        pool=pool,
+        variables=variables or (),
+        strings=strings or (),
+        environment=environment or (),
+        labels=label or (),
+        priority=priority,
     )
-    reply = service.json(call)
     if expand:
-        printer.text(reply["spec"])
+        printer.text(service.expanded(document))
         return
+    reply = service.check(document) if dry_run else service.submit(document)
     _show_submitted(reply, printer, dry_run=dry_run)
     if watch and not dry_run:
         from osmo_topology_cli.watching import watch as follow  # noqa: PLC0415 -- for this option alone
@@ -125,14 +118,8 @@ def fits(
 ) -> None:
     """Show whether a workflow would fit now, later or never, and where the room is; submits nothing."""
     service, printer = begin(context, output)
-    path, pools = destination(service, pool)
-    call = Call(
-        verb="POST",
-        path=path,
-        params=pools | {"feasibility": "only"},
-        body={"file": text_of(file), "set_variables": variables, "set_string_variables": strings},
-    )
-    reply = service.json(call)
+    document = Document(text=text_of(file), pool=pool, variables=variables or (), strings=strings or ())
+    reply = service.fits(document)
     if printer.data(reply, names=[group["verdict"] for group in reply["feasibility"]]):
         return
     _show_choice(reply, printer)
@@ -146,9 +133,8 @@ def explain(context: typer.Context, *, workflow: WorkflowName, output: Output = 
     """Explain the status of a workflow: what it waits for, what it requires, what failed."""
     service, printer = begin(context, output)
     if not printer.is_table:
-        reply = complete_reply(group_pages(service, workflow))
-        explanation = complete_reply(group_pages(service, workflow, "explain"))
-        printer.data({"explanation": explanation, "workflow": reply}, names=[reply["name"]])
+        explained = service.workflow(workflow)
+        printer.data({"explanation": service.explain(workflow), "workflow": explained}, names=[explained["name"]])
         return
     for number, (reply, waits) in enumerate(explained_pages(service, workflow)):
         if number == 0:
@@ -191,27 +177,18 @@ def logs(
     service, printer = begin(context)
     if errors and follow:
         raise Misused("--errors is of what has ended; it cannot be followed.")
-    call = Call(
-        path=address("workflow", workflow, "error_logs" if errors else "logs"),
-        params={
-            "task_name": task,
-            "retry_id": retry,
-            "last_n_lines": last,
-            "follow": None if errors else str(follow),
-        },
-        read=None,
-    )
     if follow:
         _say_that_it_waits(service, workflow, printer)
+    read = service.error_logs if errors else partial(service.logs, follow=follow)
     has_lines = False
-    for piece in service.text(call):
+    for piece in read(workflow, task=task, retry=retry, last=last):
         has_lines = True
         printer.raw(piece)
     if not has_lines and not errors and not follow:
         _say_that_it_waits(service, workflow, printer)
 
 
-def _say_that_it_waits(service: "Service", workflow: str, printer: Printer) -> None:
+def _say_that_it_waits(service: "Client", workflow: str, printer: Printer) -> None:
     """A note on a workflow that has no logs because it waits."""
     reply = service.get("workflow", workflow)
     if reply["status"] in ("PENDING", "WAITING"):
@@ -267,9 +244,7 @@ def restart(
 ) -> None:
     """Run a finished workflow again as a new one; groups that completed do not run again."""
     service, printer = begin(context, output)
-    pool = pool or service.get("workflow", workflow, skip_groups="True")["pool"]
-    path = address("pool", pool, "workflow", workflow, "restart")
-    _show_submitted(service.json(Call(verb="POST", path=path, headers=_once())), printer, dry_run=False)
+    _show_submitted(service.restart(workflow, pool=pool), printer, dry_run=False)
 
 
 @app.command()
@@ -290,7 +265,7 @@ def cancel(
     done = []
     for name in workflows:
         try:
-            done.append(service.post("workflow", name, "cancel", force=str(force), message=message or None))
+            done.append(service.cancel(name, message=message, force=force))
         except Refused as error:
             refused.append(error)
             printer.failure(error)
@@ -298,7 +273,7 @@ def cancel(
             if printer.is_table:
                 printer.line(f"{done[-1]['name']} is being cancelled")
     printer.data(done, names=[reply["name"] for reply in done])
-    end(refused[0].code if refused else Exit.DONE)
+    end(exit_of(refused[0]) if refused else Exit.DONE)
 
 
 @app.command(name="list")
@@ -361,11 +336,6 @@ def _show_explained(group: explaining.Explained, printer: Printer) -> None:
         printer.line(sentence, indent="  ")
     for table in group.tables:
         printer.table(table, indent="  ")
-
-
-def _once() -> dict[str, str]:
-    """What makes a submission arrive once, however often it is sent."""
-    return {"Idempotency-Key": os.urandom(16).hex()}
 
 
 def _show_choice(reply: Any, printer: Printer) -> None:

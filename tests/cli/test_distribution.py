@@ -1,4 +1,4 @@
-"""The command is a distribution of its own: built, installed alone, and run by each Python that is here."""
+"""The command and the client are a distribution of their own: built, installed alone, and run by each Python that is here."""
 
 import ast
 import os
@@ -17,8 +17,9 @@ from localcluster.directories import CHECKOUT
 from tests.builders.replies import POOLS
 from web.release import VERSION
 
-PACKAGE = CHECKOUT / "osmo_topology_cli"
-PROJECT = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
+COMMAND, CLIENT = CHECKOUT / "osmo_topology_cli", CHECKOUT / "osmo_topology_client"
+SOURCES = sorted(path for package in (COMMAND, CLIENT) for path in package.glob("*.py"))
+PROJECT = tomllib.loads((COMMAND / "pyproject.toml").read_text())["project"]
 MODULES = {"pyyaml": "yaml", "requests": "requests", "rich": "rich", "typer": "typer"}
 THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -31,19 +32,20 @@ def names(requirements):
 def wheel(tmp_path_factory):
     """Built as a user builds it, from a copy, so that nothing is left in the checkout."""
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
-    for folder in ("osmo_topology_cli", "web"):
+    for folder in (COMMAND.name, CLIENT.name, "web"):
         shutil.copytree(CHECKOUT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
-    subprocess.run(build, cwd=copy / "osmo_topology_cli", check=True, capture_output=True)
+    subprocess.run(build, cwd=copy / COMMAND.name, check=True, capture_output=True)
     (path,) = out.iterdir()
     return path
 
 
-def test_the_wheel_holds_one_package_and_names_four_dependencies(wheel):
+def test_the_wheel_holds_the_command_and_the_client_and_names_four_dependencies(wheel):
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
         described = archive.read(f"osmo_topology_cli-{VERSION}.dist-info/METADATA").decode()
-    assert files == {f"osmo_topology_cli/{path.name}" for path in PACKAGE.glob("*.py")}
+    typed = CLIENT / "py.typed"
+    assert files == {path.relative_to(CHECKOUT).as_posix() for path in (*SOURCES, typed)}
     assert f"\nVersion: {VERSION}\n" in described
     assert "\nRequires-Python: >=3.10\n" in described
     assert names(re.findall(r"^Requires-Dist: (.*)$", described, re.MULTILINE)) == set(MODULES)
@@ -54,8 +56,8 @@ def test_a_checkout_has_what_the_command_needs_in_the_same_versions():
     assert sorted(extras["cli"]) == sorted(PROJECT["dependencies"])
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
-def test_a_module_imports_its_own_package_and_the_four_and_parses_as_python_310(path):
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}.{path.name}")
+def test_a_module_imports_the_two_packages_and_the_four_and_parses_as_python_310(path):
     tree = ast.parse(path.read_text(), feature_version=(3, 10))
     imported = {
         name.partition(".")[0]
@@ -68,7 +70,7 @@ def test_a_module_imports_its_own_package_and_the_four_and_parses_as_python_310(
             else []
         )
     }
-    assert imported <= {"osmo_topology_cli", *MODULES.values(), *sys.stdlib_module_names}
+    assert imported <= {COMMAND.name, CLIENT.name, *MODULES.values(), *sys.stdlib_module_names}
 
 
 def needed(distributions, seen=frozenset()):
@@ -132,6 +134,10 @@ def check(bin_folder, home, answering):
     assert ended.returncode == 2
     assert "'table', 'wide', 'json', 'yaml', 'name'" in ended.stderr
     assert "Traceback" not in ended.stderr
+    program = "import os, osmo_topology_client as c; print(sorted(c.Client(os.environ['OSMO_URL']).get('pool')))"
+    python = [bin_folder / "python", "-c", program]
+    ended = subprocess.run(python, env=login, capture_output=True, text=True, check=False, cwd=home)
+    assert (ended.stdout, ended.stderr) == ("['pools']\n", "")
 
 
 def test_it_runs_alone_in_an_empty_environment(alone, tmp_path, answering):

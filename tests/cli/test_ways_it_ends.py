@@ -14,10 +14,10 @@ import yaml
 from localcluster.directories import CHECKOUT
 from osmo_topology_cli import tables
 from osmo_topology_cli.login import Login, find_login
-from osmo_topology_cli.outcomes import Misused
-from osmo_topology_cli.service import MOST_WAITING, PAUSES
 from osmo_topology_cli.show import aligned
 from osmo_topology_cli.terminal import cut
+from osmo_topology_client.errors import Misused
+from osmo_topology_client.service import MOST_WAITING, PAUSES
 from tests.builders.replies import POOL, POOLS, jwt
 
 BUSY = json.dumps({"message": "Too many at once.", "error_code": "USER", "details": []})

@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from osmo_topology_cli import group_pages, watching
-from osmo_topology_cli.group_pages import complete_reply, explained_pages
+from osmo_topology_cli import watching
 from osmo_topology_cli.show import Format, Printer
+from osmo_topology_client import group_pages
+from osmo_topology_client.group_pages import complete_reply, explained_pages
 
 WIDE = 5
 

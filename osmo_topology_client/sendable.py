@@ -8,7 +8,7 @@ made of it, since the libraries below raise exceptions of their own, each in ano
 from collections.abc import Mapping
 from typing import Any
 
-from osmo_topology_cli.outcomes import Misused
+from osmo_topology_client.errors import Misused
 
 
 def check_texts(value: Any) -> None:

@@ -1,11 +1,11 @@
-"""What is sent: one request as a value."""
+"""What is sent, as values: one request, and a workflow."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from osmo_topology_cli.sendable import check_header, check_texts
+from osmo_topology_client.sendable import check_header, check_texts
 
 READ = 90.0
 
@@ -31,6 +31,24 @@ class Call:
         check_texts(self.body)
         for name, value in self.headers.items():
             check_header(value, source=f"The header {name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A workflow as YAML, or a template with what fills it in.
+
+    ``variables`` and ``strings`` are ``name=value``; of the first, numbers become numbers. Without a ``pool``
+    the caller's default pool takes it, else the one that the document names; ``any``, or names with commas
+    between them, let the service choose the best.
+    """
+
+    text: str
+    pool: str = ""
+    variables: Sequence[str] = ()
+    strings: Sequence[str] = ()
+    environment: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    priority: str | None = None
 
 
 def address(*parts: str) -> str:

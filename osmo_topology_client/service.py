@@ -1,22 +1,20 @@
-"""The service over HTTP: one login, waits and retries, and errors in the service's words.
+"""The service over HTTP: one caller, waits and retries, and errors in the service's words.
 
-A 429 and a 503 have a time to wait; the command notes it and waits, within ``MOST_WAITING`` in all. It
+A 429 and a 503 have a time to wait; the client notes it and waits, within ``MOST_WAITING`` in all. It
 retries a failed connection: every request may arrive twice, since a submission has an idempotency key and a
 second cancel changes nothing. It follows no redirect, because a POST would arrive as a GET, and it does not
 read ``~/.netrc``, because requests would send its password in place of the token.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import requests
 from requests.auth import AuthBase
 
-from osmo_topology_cli.calls import Call, Param, address
-from osmo_topology_cli.connection import MOST_CHARACTERS, connection
-from osmo_topology_cli.login import Login
-from osmo_topology_cli.outcomes import Refused, ServiceUnreachable
+from osmo_topology_client.calls import Call, Param, address
+from osmo_topology_client.connection import MOST_CHARACTERS, connection
+from osmo_topology_client.errors import Refused, ServiceUnreachable
 
 CONNECT = 10.0
 MOST_WAITING = 120.0
@@ -25,19 +23,22 @@ WAITABLE = (429, 503)
 
 
 class Service:
-    """``notify`` is called with a sentence about whatever takes longer than expected."""
+    """Its addresses as methods; ``notify`` is called with a sentence about whatever takes longer."""
 
     def __init__(
-        self, login: Login, *, notify: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
+        self,
+        url: str,
+        *,
+        bearer: str,
+        user: str,
+        notify: Callable[[str], None],
+        sleep: Callable[[float], None],
     ) -> None:
-        self.url = login.url
-        self._notify, self._sleep = notify, sleep
+        self.url = url
+        self.notify, self.sleep = notify, sleep
         self._session = requests.Session()
         self._session.headers["User-Agent"] = "osmo-topology"
-        self._session.auth = _As(bearer=login.bearer, user=login.user)
-        if login.renewing:
-            token = Call(verb="POST", path="/api/auth/jwt/access_token", body={"token": login.renewing})
-            self._session.auth = _As(bearer=str(self.json(token)["token"]), user="")
+        self._session.auth = _As(bearer=bearer, user=user)
 
     def get(self, *parts: str, **params: Param) -> Any:
         """The JSON at an address; parts are quoted, so a name cannot lead elsewhere."""
@@ -69,8 +70,8 @@ class Service:
             if wait is None or wait > left:
                 raise refused
             left -= wait
-            self._notify(f"The service asks to wait {wait:g} s: {refused.message}")
-            self._sleep(wait)
+            self.notify(f"The service asks to wait {wait:g} s: {refused.message}")
+            self.sleep(wait)
 
     def _sent(self, call: Call) -> requests.Response:
         """Some answer, whatever it is, after as many tries as there are pauses and one more."""
@@ -78,7 +79,7 @@ class Service:
             try:
                 return self._try(call)
             except ServiceUnreachable:
-                self._sleep(pause)
+                self.sleep(pause)
         return self._try(call)
 
     def _try(self, call: Call) -> requests.Response:

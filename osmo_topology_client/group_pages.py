@@ -1,4 +1,4 @@
-"""The groups of a workflow page by page: it has up to ten thousand, and no command needs all of them at once.
+"""The groups of a workflow page by page: it has up to ten thousand, and few need all of them at once.
 
 Each page is of its own moment. A group that begins to wait meanwhile may have no explanation yet.
 """
@@ -6,10 +6,10 @@ Each page is of its own moment. A group that begins to wait meanwhile may have n
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from osmo_topology_cli.tables import has_ended
+from osmo_topology_client.replies import has_ended
 
 if TYPE_CHECKING:
-    from osmo_topology_cli.service import Service
+    from osmo_topology_client.service import Service
 
 Reply = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import requests
 
-from osmo_topology_cli.outcomes import ServiceUnreachable
+from osmo_topology_client.errors import ServiceUnreachable
 
 MOST_CHARACTERS = 300
 

@@ -1,0 +1,84 @@
+"""The fields of the service's replies that programs read most; ``openapi.yaml`` describes all of them.
+
+Times are RFC 3339 in UTC; those of OSMO's own fields are written without a zone. A reply may have more fields
+than stand here: a newer service adds some, and no version takes one away.
+"""
+
+from typing import TypedDict
+
+
+class Fit(TypedDict):
+    """Whether a group would fit: ``verdict`` is one word of a fixed set, ``sentence`` has the numbers."""
+
+    group: str
+    verdict: str
+    sentence: str
+    tasks: int
+    room: int
+
+
+class Submitted(TypedDict):
+    """``name`` is the workflow's from now on; ``overview`` is the address of its page."""
+
+    name: str
+    pool: str
+    overview: str
+    warnings: list[str]
+    feasibility: list[Fit]
+
+
+class TaskReply(TypedDict):
+    name: str
+    status: str
+    retry_id: int
+    exit_code: int | None
+    node_name: str | None
+    failure_message: str | None
+
+
+class GroupReply(TypedDict):
+    """``waiting_reason`` is a sentence while it waits; ``released_at`` is when nothing of it is left."""
+
+    name: str
+    status: str
+    attempt: int
+    waiting_reason: str | None
+    failure_message: str | None
+    released_at: str | None
+    tasks: list[TaskReply]
+
+
+class Workflow(TypedDict):
+    name: str
+    uuid: str
+    status: str
+    pool: str
+    submitted_by: str
+    groups: list[GroupReply]
+
+
+class GroupExplanation(TypedDict):
+    """``why`` is the first obstacle, one word of a fixed set; ``help`` says what would remove it."""
+
+    group: str
+    status: str
+    why: str
+    sentence: str
+    since: str | None
+    help: str
+
+
+class Explanation(TypedDict):
+    name: str
+    status: str
+    sentence: str
+    groups: list[GroupExplanation]
+
+
+class Cancelled(TypedDict):
+    name: str
+
+
+def has_ended(status: str) -> bool:
+    """Whether a workflow, group or task with this status has ended, well or not."""
+    return status.startswith(("COMPLETED", "FAILED"))
