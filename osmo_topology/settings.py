@@ -186,6 +186,7 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_NO_READ_ONLY_REQUIRED": True,  # some are told only in replies to writes, or with verbose
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
+        "web.rest.schema.describe_bodies",
         "web.rest.schema.describe_errors",
     ],
     "ENUM_NAME_OVERRIDES": {

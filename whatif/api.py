@@ -151,7 +151,7 @@ class WhatIfView(APIView):
     access = {"POST": Needs(Action.CONFIG_READ, on=None)}
     throttle_classes = [SubmitThrottle]
 
-    @extend_schema(operation_id="pool_what_if", request=WhatIfBody, responses={200: WhatIfShape})
+    @extend_schema(operation_id="predict_groups", request=WhatIfBody, responses={200: WhatIfShape})
     def post(self, request: Request, pool: str) -> Response:
         """Predict the effect of other nodes or keys on the groups that wait. Nothing is written."""
         NoQuery.of(request)

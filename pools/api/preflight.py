@@ -50,7 +50,7 @@ class PreflightView(APIView):
     throttle_classes = [PreflightThrottle]
 
     @extend_schema(
-        operation_id="preflight",
+        operation_id="run_preflight",
         parameters=[OpenApiParameter("backend", OpenApiTypes.STR, description="Only this backend.")],
         responses=PreflightShape,
     )

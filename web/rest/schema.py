@@ -11,6 +11,8 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.plumbing import ResolvedComponent
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
+from web.rest.parsers import StrictJSONParser
+
 
 class PlainJsonSchema(GenerateJsonSchema):
     """JSON schemas as the rest of the document writes them: no titles, null as one of two types."""
@@ -185,6 +187,16 @@ def describe_errors(result: dict[str, Any], **_: Any) -> dict[str, Any]:
             }
             for code, description in errors.items():
                 operation["responses"].setdefault(code, {"description": description, "content": content})
+    return result
+
+
+def describe_bodies(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Say that bodies are JSON, which the parser reads whatever the type; generators make nothing of ``*/*``."""
+    for operations in result["paths"].values():
+        for operation in operations.values():
+            content = operation.get("requestBody", {}).get("content", {})
+            if StrictJSONParser.media_type in content:
+                content["application/json"] = content.pop(StrictJSONParser.media_type)
     return result
 
 

@@ -125,7 +125,7 @@ _TASKS_OR_SUMS = PolymorphicProxySerializer(
 class TaskListView(APIView):
     access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
 
-    @extend_schema(operation_id="task_list", parameters=[TaskListQuery], responses=_TASKS_OR_SUMS)
+    @extend_schema(operation_id="list_tasks", parameters=[TaskListQuery], responses=_TASKS_OR_SUMS)
     def get(self, request: Request) -> Response:
         """List tries of tasks, the newest first, in pages; or what they ask for together."""
         query = TaskListQuery.of(request)
@@ -216,7 +216,7 @@ class WorkflowTagView(APIView):
     access = {"POST": Needs(Action.WORKFLOW_UPDATE, on=None)}
 
     @extend_schema(
-        operation_id="workflow_tag", parameters=[TagQuery], request=None, responses=WorkflowTagsShape
+        operation_id="tag_workflow", parameters=[TagQuery], request=None, responses=WorkflowTagsShape
     )
     def post(self, request: Request, workflow_id: str) -> Response:
         """Add tags to a workflow and remove tags from it."""

@@ -31,7 +31,7 @@ from workflows.models import Task, Workflow
 class LogsView(APIView):
     access = {"GET": READ}
 
-    @extend_schema(operation_id="workflow_logs", parameters=[queries.LogsQuery], responses=LINES)
+    @extend_schema(operation_id="get_workflow_logs", parameters=[queries.LogsQuery], responses=LINES)
     def get(self, request: Request, workflow_id: str) -> StreamingHttpResponse:
         """Stream the logs of its tasks: from their pods while they run, from the store afterwards."""
         query = queries.LogsQuery.of(request)
@@ -55,7 +55,7 @@ class LogsView(APIView):
 class ErrorLogsView(APIView):
     access = {"GET": READ}
 
-    @extend_schema(operation_id="workflow_error_logs", parameters=[queries.LinesQuery], responses=LINES)
+    @extend_schema(operation_id="get_workflow_error_logs", parameters=[queries.LinesQuery], responses=LINES)
     def get(self, request: Request, workflow_id: str) -> StreamingHttpResponse:
         """Give the last lines of failed tasks with their exit codes; never followed."""
         query = queries.LinesQuery.of(request)

@@ -76,7 +76,7 @@ class SubmitView(APIView):
     throttle_classes = [SubmitThrottle]
 
     @extend_schema(
-        operation_id="workflow_submit",
+        operation_id="submit_workflow",
         parameters=[
             queries.SubmitQuery,
             _IDEMPOTENCY_KEY,
@@ -141,7 +141,7 @@ class RestartView(APIView):
     throttle_classes = [SubmitThrottle]
 
     @extend_schema(
-        operation_id="workflow_restart",
+        operation_id="restart_workflow",
         parameters=[
             _IDEMPOTENCY_KEY,
         ],
@@ -180,7 +180,7 @@ class WorkflowListView(APIView):
         return [SubmitThrottle()] if self.request.method == "POST" else super().get_throttles()
 
     @extend_schema(
-        operation_id="workflow_list",
+        operation_id="list_workflows",
         parameters=[queries.WorkflowListQuery],
         responses={200: shapes.WorkflowListShape},
     )
@@ -207,7 +207,7 @@ class WorkflowListView(APIView):
         return Response(shapes.WorkflowListShape(workflows=rows, more_entries=page.more))
 
     @extend_schema(
-        operation_id="workflow_submit_to_best_pool",
+        operation_id="submit_workflow_to_best_pool",
         parameters=[queries.ChoiceQuery, _IDEMPOTENCY_KEY],
         request=queries.SubmitBody,
         responses={200: shapes.SubmissionShape},
@@ -224,7 +224,7 @@ class WorkflowDetailView(APIView):
     access = {"GET": READ}
 
     @extend_schema(
-        operation_id="workflow_retrieve",
+        operation_id="get_workflow",
         parameters=[queries.DetailQuery],
         responses={200: shapes.WorkflowShape},
     )
@@ -249,7 +249,7 @@ class ExplainView(APIView):
     access = {"GET": READ}
 
     @extend_schema(
-        operation_id="workflow_explain",
+        operation_id="explain_workflow",
         parameters=[queries.GroupsQuery],
         responses={200: shapes.ExplanationShape},
     )
@@ -264,7 +264,7 @@ class ExplainView(APIView):
 class SpecView(APIView):
     access = {"GET": READ}
 
-    @extend_schema(operation_id="workflow_spec", parameters=[queries.SpecQuery], responses=LINES)
+    @extend_schema(operation_id="get_workflow_spec", parameters=[queries.SpecQuery], responses=LINES)
     def get(self, request: Request, workflow_id: str) -> HttpResponse:
         """Give the spec as parsed, as it was before templating, or with each task that a count makes."""
         query = queries.SpecQuery.of(request)
@@ -281,7 +281,7 @@ class SpecView(APIView):
 class EventsView(APIView):
     access = {"GET": READ}
 
-    @extend_schema(operation_id="workflow_events", parameters=[queries.LinesQuery], responses=LINES)
+    @extend_schema(operation_id="get_workflow_events", parameters=[queries.LinesQuery], responses=LINES)
     def get(self, request: Request, workflow_id: str) -> HttpResponse:
         """Give the timeline, one event a line: the service's own steps and the cluster's events."""
         query = queries.LinesQuery.of(request)
@@ -307,7 +307,7 @@ class CancelView(APIView):
     access = {"POST": Needs(Action.WORKFLOW_CANCEL, on=None)}
 
     @extend_schema(
-        operation_id="workflow_cancel",
+        operation_id="cancel_workflow",
         parameters=[queries.CancelQuery],
         request=None,
         responses={
