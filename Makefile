@@ -113,6 +113,6 @@ $(STAMP):
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: -r requirements.lock
-	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable . --editable ./osmo_topology_cli
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable . --editable ./packaging
 	@touch $(STAMP)
 	@echo '[python] done'

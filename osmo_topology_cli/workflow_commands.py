@@ -134,7 +134,9 @@ def explain(context: typer.Context, *, workflow: WorkflowName, output: Output = 
     service, printer = begin(context, output)
     if not printer.is_table:
         explained = service.workflow(workflow)
-        printer.data({"explanation": service.explain(workflow), "workflow": explained}, names=[explained["name"]])
+        printer.data(
+            {"explanation": service.explain(workflow), "workflow": explained}, names=[explained["name"]]
+        )
         return
     for number, (reply, waits) in enumerate(explained_pages(service, workflow)):
         if number == 0:

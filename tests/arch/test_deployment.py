@@ -52,7 +52,7 @@ def test_the_image_holds_every_package_of_the_product_and_no_other():
 
 
 def test_every_place_names_the_same_version():
-    for pyproject in (CHECKOUT / "pyproject.toml", CHECKOUT / "osmo_topology_cli" / "pyproject.toml"):
+    for pyproject in (CHECKOUT / "pyproject.toml", CHECKOUT / "packaging" / "pyproject.toml"):
         content = tomllib.loads(pyproject.read_text())
         assert "version" in content["project"]["dynamic"]
         source = pyproject.parent / content["tool"]["hatch"]["version"]["path"]

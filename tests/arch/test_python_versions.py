@@ -10,7 +10,7 @@ from packaging.specifiers import SpecifierSet
 from localcluster.directories import CHECKOUT
 
 SERVICE = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-COMMAND = tomllib.loads((CHECKOUT / "osmo_topology_cli" / "pyproject.toml").read_text())["project"]
+COMMAND = tomllib.loads((CHECKOUT / "packaging" / "pyproject.toml").read_text())["project"]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 FIRST, LAST = VERSIONS[0], VERSIONS[-1]
 LOCKS = ("requirements.lock", "requirements-service.lock")

@@ -31,14 +31,16 @@ def test_a_workflow_is_checked_submitted_explained_and_waited_for(client, world,
 
     world.wait_group(f"{name}-1", "g", "RUNNING")
     waits = client.submit(document)["name"]
-    world.wait(lambda: client.explain(waits)["groups"], lambda groups: groups and groups[0]["why"] == "room")
+    world.wait(
+        lambda: client.explain(waits)["groups"], lambda groups: groups and groups[0]["why"] == "capacity"
+    )
     with pytest.raises(Failure, match="has not ended within 0.1 s; it is PENDING"):
         client.wait(waits, seconds=0.1, interval=0.05)
     assert client.cancel(waits, message="enough") == {"name": waits}
 
     for pod in world.pods(f"{name}-1"):
         world.annotate(pod, run_for="0.1s")
-    assert b"[a]" in b"".join(client.logs(f"{name}-1", task="a", follow=True))
+    assert b"a pod of the local cluster" in b"".join(client.logs(f"{name}-1", task="a", follow=True))
     ended = client.wait(f"{name}-1", seconds=200, interval=0.2)
     assert ended["status"] == "COMPLETED"
     assert [task["exit_code"] for task in ended["groups"][0]["tasks"]] == [0, 0]

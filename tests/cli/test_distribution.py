@@ -19,7 +19,7 @@ from web.release import VERSION
 
 COMMAND, CLIENT = CHECKOUT / "osmo_topology_cli", CHECKOUT / "osmo_topology_client"
 SOURCES = sorted(path for package in (COMMAND, CLIENT) for path in package.glob("*.py"))
-PROJECT = tomllib.loads((COMMAND / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((CHECKOUT / "packaging" / "pyproject.toml").read_text())["project"]
 MODULES = {"pyyaml": "yaml", "requests": "requests", "rich": "rich", "typer": "typer"}
 THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -32,10 +32,10 @@ def names(requirements):
 def wheel(tmp_path_factory):
     """Built as a user builds it, from a copy, so that nothing is left in the checkout."""
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
-    for folder in (COMMAND.name, CLIENT.name, "web"):
+    for folder in ("packaging", COMMAND.name, CLIENT.name, "web"):
         shutil.copytree(CHECKOUT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
-    subprocess.run(build, cwd=copy / COMMAND.name, check=True, capture_output=True)
+    subprocess.run(build, cwd=copy / "packaging", check=True, capture_output=True)
     (path,) = out.iterdir()
     return path
 
@@ -134,10 +134,12 @@ def check(bin_folder, home, answering):
     assert ended.returncode == 2
     assert "'table', 'wide', 'json', 'yaml', 'name'" in ended.stderr
     assert "Traceback" not in ended.stderr
-    program = "import os, osmo_topology_client as c; print(sorted(c.Client(os.environ['OSMO_URL']).get('pool')))"
+    program = (
+        "import os, osmo_topology_client as c; print('pools' in c.Client(os.environ['OSMO_URL']).get('pool'))"
+    )
     python = [bin_folder / "python", "-c", program]
     ended = subprocess.run(python, env=login, capture_output=True, text=True, check=False, cwd=home)
-    assert (ended.stdout, ended.stderr) == ("['pools']\n", "")
+    assert (ended.stdout, ended.stderr) == ("True\n", "")
 
 
 def test_it_runs_alone_in_an_empty_environment(alone, tmp_path, answering):

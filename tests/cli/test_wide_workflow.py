@@ -7,7 +7,7 @@ import pytest
 
 from osmo_topology_cli import watching
 from osmo_topology_cli.show import Format, Printer
-from osmo_topology_client import group_pages
+from osmo_topology_client import Client, group_pages
 from osmo_topology_client.group_pages import complete_reply, explained_pages
 
 WIDE = 5
@@ -32,10 +32,11 @@ def group(number, status="RUNNING", reason=None):
     }
 
 
-class WideService:
+class WideService(Client):
     """A service with one workflow; ``ends_at`` is the number of the request that finds it ended."""
 
     def __init__(self, *, waiting=(), ends_at=None):
+        super().__init__("http://127.0.0.1:9")
         self.waiting, self.ends_at = waiting, ends_at
         self.requests = []
 
