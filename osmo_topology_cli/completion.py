@@ -61,7 +61,7 @@ def _reply(*parts: str, **params: Any) -> Any:
     from osmo_topology_client.client import Client  # noqa: PLC0415 -- a shell completes options without HTTP
 
     login = find_login(url="", token="", user="", environment=os.environ)
-    nobody_waits = Client(
+    service = Client(
         login.url, token=login.bearer, user=login.user, notify=lambda _: None, sleep=lambda _: None
     )
-    return nobody_waits.json(Call(path=address(*parts), params=params, read=MOMENT))
+    return service.json(Call(path=address(*parts), params=params, read=MOMENT))

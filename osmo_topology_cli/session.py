@@ -70,9 +70,9 @@ def client_of(
 
     bearer = login.bearer
     if login.renewing:
-        nobody = Client(login.url, notify=notify, sleep=sleep)
+        stranger = Client(login.url, notify=notify, sleep=sleep)
         exchange = Call(verb="POST", path=TOKEN_PATH, body={"token": login.renewing})
-        bearer = str(nobody.json(exchange)["token"])
+        bearer = str(stranger.json(exchange)["token"])
     return Client(login.url, token=bearer, user=login.user, notify=notify, sleep=sleep)
 
 

@@ -133,10 +133,9 @@ def explain(context: typer.Context, *, workflow: WorkflowName, output: Output = 
     """Explain the status of a workflow: what it waits for, what it requires, what failed."""
     service, printer = begin(context, output)
     if not printer.is_table:
-        explained = service.workflow(workflow)
-        printer.data(
-            {"explanation": service.explain(workflow), "workflow": explained}, names=[explained["name"]]
-        )
+        complete = service.workflow(workflow)
+        data = {"explanation": service.explain(workflow), "workflow": complete}
+        printer.data(data, names=[complete["name"]])
         return
     for number, (reply, waits) in enumerate(explained_pages(service, workflow)):
         if number == 0:

@@ -5,7 +5,13 @@ import json
 import pytest
 
 from osmo_topology_client import Client, Document, Failure, Misused, Refused, ServiceUnreachable
-from tests.cli.test_commands import spec
+from tests.e2e.conftest import workflow
+
+TOPOLOGY = "{gpu: 4, topology: [{key: rack, requirementType: required}]}"
+
+
+def spec(tasks):
+    return workflow(("g", tasks), resources=f"one: {TOPOLOGY}")
 
 
 @pytest.fixture
@@ -32,9 +38,10 @@ def test_a_workflow_is_checked_submitted_explained_and_waited_for(client, world,
     world.wait_group(f"{name}-1", "g", "RUNNING")
     waits = client.submit(document)["name"]
     world.wait(
-        lambda: client.explain(waits)["groups"], lambda groups: groups and groups[0]["why"] == "capacity"
+        lambda: client.explain(waits)["groups"],
+        lambda groups: [group["why"] for group in groups] == ["capacity"],
     )
-    with pytest.raises(Failure, match="has not ended within 0.1 s; it is PENDING"):
+    with pytest.raises(Failure, match=r"has not ended within 0\.1 s; it is PENDING"):
         client.wait(waits, seconds=0.1, interval=0.05)
     assert client.cancel(waits, message="enough") == {"name": waits}
 

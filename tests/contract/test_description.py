@@ -78,3 +78,21 @@ def test_every_request_of_a_command_is_in_the_table_of_endpoints():
 
 
 LOG_LINES = {"last_n_lines"}
+
+
+def test_a_default_is_accepted_where_it_is_sent():
+    """Generated clients send every parameter that has a default."""
+    defaults = [
+        (method, path, parameter["name"], parameter["schema"])
+        for path, operations in description()[0].items()
+        for method, operation in operations.items()
+        for parameter in operation.get("parameters", ())
+        if "default" in parameter["schema"]
+    ]
+    refused = [
+        (method, path, name)
+        for method, path, name, schema in defaults
+        if schema["default"] not in schema.get("enum", [schema["default"]])
+        or ("enum" not in schema and schema["default"] == "" and schema.get("minLength"))
+    ]
+    assert (len(defaults) > 20, refused) == (True, [])

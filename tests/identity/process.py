@@ -5,8 +5,6 @@ test that needs it is skipped where node, npm or the packages cannot be had, and
 is ``needed`` it fails instead.
 """
 
-import fcntl
-import hashlib
 import json
 import os
 import selectors
@@ -20,9 +18,9 @@ import pytest
 
 from tests.identity.certificates import write_certificates
 from tests.identity.keys import SigningKey
+from tests.installed import installed
 
 HERE = Path(__file__).parent
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "osmo-topology"
 INSTALL_SECONDS = 180
 START_SECONDS = 60
 
@@ -123,22 +121,14 @@ def _line(process):
 
 def _packages():
     """A directory with the provider's packages, installed by the first run that needs them."""
-    lock = (HERE / "package-lock.json").read_bytes()
-    directory = CACHE / f"identity-provider-{hashlib.sha256(lock).hexdigest()[:12]}"
     if not shutil.which("node") or not shutil.which("npm"):
         _missing("node and npm are not on this machine")
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / "lock").open("w") as one_installer:
-        fcntl.flock(one_installer, fcntl.LOCK_EX)
-        if not (directory / "installed").exists():
-            for name in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / name, directory)
-            _install(directory)
-            (directory / "installed").touch()
-    return directory
+    return installed("identity-provider", HERE / "package-lock.json", _install)
 
 
 def _install(directory):
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / name, directory)
     command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"]
     try:
         subprocess.run(command, cwd=directory, check=True, timeout=INSTALL_SECONDS, capture_output=True)

@@ -24,6 +24,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class StrictForm(serializers.Serializer[Any]):
     """A form that accepts the declared fields and no other."""
 
+    def get_fields(self) -> dict[str, Any]:
+        """The declared fields; an empty default may be sent as well, and generated clients send it."""
+        fields = super().get_fields()
+        for field in fields.values():
+            if isinstance(field, serializers.CharField) and field.default == "":
+                field.allow_blank = True
+        return fields
+
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping) and (unknown := sorted(data.keys() - self.fields.keys())):
             accepted = ", ".join(self.fields)

@@ -191,7 +191,7 @@ def describe_errors(result: dict[str, Any], **_: Any) -> dict[str, Any]:
 
 
 def describe_bodies(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Say that bodies are JSON, which the parser reads whatever the type; generators make nothing of ``*/*``."""
+    """Say that bodies are JSON, which they are whatever their type; generators make nothing of ``*/*``."""
     for operations in result["paths"].values():
         for operation in operations.values():
             content = operation.get("requestBody", {}).get("content", {})
