@@ -16,6 +16,8 @@ from osmo_topology_client.replies import has_ended
 Reply = Mapping[str, Any]
 
 NONE = "-"
+OUTCOMES = {"match": "as asked", "degraded": "preference missed", "violation": "requirement missed"}
+"""What became of a requirement, in the words of the pages."""
 GAP = "  "
 
 
@@ -328,11 +330,11 @@ def attempts(entries: Sequence[Reply]) -> Table:
 
 
 def group_status(group: Reply) -> str:
-    """The status that users follow, and the attempt behind it; an older service knows no attempts."""
+    """The status of the present attempt, which a later one is named with; an older service knows none."""
     if group.get("attempt", 1) == 1 or has_ended(group["status"]):
         return str(group["status"])
     present = group["attempts"][-1]
-    return f"{group['status']} (attempt {present['number']}: {present['status']})"
+    return f"{present['status']} (attempt {present['number']})"
 
 
 def places(group: Reply) -> Table:
@@ -429,7 +431,7 @@ def outcomes(groups: Iterable[Reply]) -> Table:
             _set(outcome["path"]),
             outcome["key"],
             "required" if outcome["required"] else "preferred",
-            outcome["outcome"].upper(),
+            OUTCOMES.get(outcome["outcome"], outcome["outcome"]),
             _listed(f"{'/'.join(domain['path'])} ({domain['tasks']})" for domain in outcome["domains"]),
         )
         for group in groups

@@ -289,7 +289,7 @@ def _placed_set_view(outcome: SetOutcome, mark: Mark, tasks: int) -> PlacedSetVi
         mark=mark,
         words=describe(outcome.path),
         tasks=tasks,
-        outcome=outcome.outcome.name,
+        outcome=outcome.outcome.words,
         tone=_TONES[outcome.outcome],
         required=outcome.required,
         domains=tuple(("/".join(path), count) for path, count in domains[:MOST_DOMAINS]),

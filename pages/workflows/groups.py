@@ -109,7 +109,7 @@ def group_line(
     return GroupLine(
         anchor=f"group-{group.pk.hex}",
         name=group.name,
-        badge=status_badge(group.status),
+        badge=status_badge(group.status if group.status in TERMINAL else group.present_status),
         tasks=tuple((status_badge(status), number) for status, number in sorted(counts.items())),
         upstream=tuple(upstream),
         constraints=_constraints(group.constraints),
@@ -128,8 +128,7 @@ def _attempt(group: TaskGroup) -> str:
         return ""
     if group.status in TERMINAL:
         return f"after {group.attempt_number} attempts"
-    word = status_badge(group.present_status).word.lower()
-    return f"attempt {group.attempt_number}: {word}"
+    return f"attempt {group.attempt_number}"
 
 
 def _constraints(lines: Sequence[ConstraintRow]) -> tuple[str, ...]:

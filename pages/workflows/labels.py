@@ -37,7 +37,7 @@ def status_badge(status: str) -> Badge:
         case TaskStatus.RUNNING | WorkflowStatus.RUNNING:
             symbol, tone = "▶", "busy"
         case TaskStatus.FAILED_CANCELED | WorkflowStatus.FAILED_CANCELED:
-            return Badge(status, "Canceled", "⊘", "")
+            return Badge(status, "Cancelled", "⊘", "")
         case TaskStatus.RESCHEDULED:
             symbol, tone = "↻", ""
         case _ if status.startswith("FAILED"):

@@ -18,9 +18,12 @@ MOST_MISSED = 20
 MOST_DOMAINS = 5
 
 _BADGES = {
-    PlacementOutcome.MATCH: Badge("match", "As asked", "✓", "good"),
-    PlacementOutcome.DEGRADED: Badge("degraded", "A preference was missed", "▲", "warn"),
-    PlacementOutcome.VIOLATION: Badge("violation", "A requirement does not hold", "✕", "bad"),
+    outcome: Badge(outcome.value, outcome.words.capitalize(), symbol, tone)
+    for outcome, symbol, tone in (
+        (PlacementOutcome.MATCH, "✓", "good"),
+        (PlacementOutcome.DEGRADED, "▲", "warn"),
+        (PlacementOutcome.VIOLATION, "✕", "bad"),
+    )
 }
 _WORST = (PlacementOutcome.VIOLATION, PlacementOutcome.DEGRADED)
 

@@ -20,6 +20,10 @@ class Tone(StrEnum):
     MINOR = "look at it"
     BAD = "wrong"
     UNKNOWN = "not known"
+    CHECKING = "being checked"
+
+
+_OPEN = (Tone.UNKNOWN, Tone.CHECKING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +138,22 @@ TO_DO: Mapping[str, str] = {
 """What to do, by reason, and where a type has one thing to do, by type."""
 
 
-def advise(entry: Mapping[str, Any]) -> Advice:
-    """Read one condition."""
+def advise(entry: Mapping[str, Any], *, revision: int | None = None) -> Advice:
+    """Read one condition; one that is older than the ``revision`` of its object is being checked anew."""
     kind, status, reason = entry["type"], entry["status"], entry.get("reason", "")
     good, bad = LABELS.get(kind, (kind, kind))
-    tone = _tone(kind, status, reason)
+    is_outdated = revision is not None and entry.get("observedRevision", revision) < revision
+    tone = Tone.CHECKING if is_outdated else _tone(kind, status, reason)
     return Advice(
         type=kind,
         status=status,
         tone=tone,
-        label=good if tone is Tone.GOOD else f"{good}?" if tone is Tone.UNKNOWN else bad,
+        label=good if tone is Tone.GOOD else f"{good}?" if tone in _OPEN else bad,
         reason=reason,
         message=entry.get("message", ""),
         since=entry.get("lastTransitionTime", ""),
         revision=entry.get("observedRevision"),
-        to_do="" if tone is Tone.GOOD else TO_DO.get(reason) or TO_DO.get(kind, ""),
+        to_do="" if tone in (Tone.GOOD, Tone.CHECKING) else TO_DO.get(reason) or TO_DO.get(kind, ""),
     )
 
 
@@ -161,9 +166,14 @@ def _tone(kind: str, status: str, reason: str) -> Tone:
 
 
 def advice_of(obj: Pool | Backend) -> list[Advice]:
-    """All conditions of a pool or backend, the most severe first."""
-    order = [Tone.BAD, Tone.MINOR, Tone.UNKNOWN, Tone.GOOD]
-    return sorted(map(advise, obj.conditions), key=lambda advice: (order.index(advice.tone), advice.type))
+    """All conditions of a pool or backend, the most severe first.
+
+    Saving a pool has all of its conditions checked; those of a backend have times of their own.
+    """
+    revision = obj.revision if isinstance(obj, Pool) else None
+    order = [Tone.BAD, Tone.MINOR, Tone.UNKNOWN, Tone.CHECKING, Tone.GOOD]
+    advice = [advise(entry, revision=revision) for entry in obj.conditions]
+    return sorted(advice, key=lambda entry: (order.index(entry.tone), entry.type))
 
 
 def concerns(advice: Iterable[Advice]) -> list[Advice]:

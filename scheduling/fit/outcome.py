@@ -19,6 +19,18 @@ class PlacementOutcome(StrEnum):
     DEGRADED = "degraded"
     VIOLATION = "violation"
 
+    @property
+    def words(self) -> str:
+        """The outcome as pages, maps and sentences say it."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    PlacementOutcome.MATCH: "as asked",
+    PlacementOutcome.DEGRADED: "preference missed",
+    PlacementOutcome.VIOLATION: "requirement missed",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class SetOutcome:

@@ -85,7 +85,7 @@ def photograph(run, *, running, waiting):
         page.get_by_label("Name").fill(run["admin_user"])
         page.get_by_label("Password").fill(run["admin_password"])
         page.get_by_role("button", name="Log in").click()
-        page.get_by_text("MATCH").first.wait_for()
+        page.get_by_text("as asked").first.wait_for()
         bottom = page.locator("#live-map svg").bounding_box()
         size = {"x": 0, "y": 0, "width": 1240, "height": bottom["y"] + bottom["height"] + 8}
         page.screenshot(path=PICTURES / "map.png", full_page=True, clip=size, animations="disabled")

@@ -32,7 +32,7 @@ def test_a_workflow_is_watched_from_the_list_to_its_cancelled_end(world, admin):
     admin.page.get_by_role("link", name="Cancel…").click()
     admin.page.get_by_label("Why").fill("not needed")
     admin.page.get_by_role("button", name="Cancel the workflow").click()
-    admin.page.locator("#live-status").get_by_text("Canceled by admin: not needed").wait_for()
+    admin.page.locator("#live-status").get_by_text("Cancelled by admin: not needed").wait_for()
     admin.page.get_by_text("Nothing on this page changes any more.").wait_for()
     assert not admin.page.get_by_role("link", name="Cancel…").count()
 

@@ -176,7 +176,7 @@ def test_a_cancel_between_two_attempts_leaves_nothing(world):
     delete_pod(world, group)
     world.step(group)
     assert fresh(group).clearing
-    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled.", force=False)
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Cancelled.", force=False)
     let_go(world, group)
     world.settle()
     assert (fresh(group).status, fresh(group).released_at is not None) == ("FAILED_CANCELED", True)

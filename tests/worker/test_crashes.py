@@ -113,7 +113,7 @@ def test_a_group_stopped_while_it_is_made_leaves_nothing(db, calls):
         world.settle()
     except Killed:
         expire_leases()
-    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled.", force=False)
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Cancelled.", force=False)
     world.settle()
     assert fresh(group).released_at is not None
     assert world.cluster.objects == {}

@@ -46,7 +46,7 @@ def test_nothing_is_found_at_any_step_of_a_life(world):
         rest(world)
         assert check()[0] == 0
     assert findings() == []
-    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled.", force=False)
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Cancelled.", force=False)
     for _ in range(4):
         world.step()
         assert check()[0] == 0
@@ -244,7 +244,7 @@ def test_no_list_reads_what_is_in_secrets(world):
     group = running(world)
     orphans.sweep(world.cluster, uid=world.uid, namespaces=["osmo"])
     findings()
-    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled.", force=False)
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Cancelled.", force=False)
     world.settle()
     assert fresh(group).released_at is not None
     assert len(reads_contents) >= 4

@@ -26,7 +26,7 @@ from workflows.values.observation import PINS_ANNOTATION
 
 
 def stop(group, *, force=False):
-    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled by ann.", force=force)
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Cancelled by ann.", force=force)
 
 
 def released(group):
@@ -98,7 +98,7 @@ def test_a_group_whose_domain_hangs_in_deletion_looks_seldom_and_is_notified(wor
     group = world.group(pods=2)
     world.settle()
     controller = world.cluster.players.pop()
-    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled by ann.", force=False)
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Cancelled by ann.", force=False)
     for _ in range(3):
         world.step(group)
     assert world.cluster.kinds() == {"ComputeDomain", "ResourceClaimTemplate"}

@@ -60,7 +60,7 @@ def end_all_work() -> None:
     request_stop(
         Q(released_at=None),
         status=TaskStatus.FAILED_CANCELED,
-        message="Canceled: the service is being removed.",
+        message="Cancelled: the service is being removed.",
         force=False,
     )
 

@@ -34,7 +34,7 @@ def cancel_workflow(workflow: Workflow, *, by: str, message: str, force: bool) -
 
     A request that comes after the end of its last group ends nothing, so its author has not cancelled it.
     """
-    text = f"Canceled by {by}" + (f": {message}" if message else ".")
+    text = f"Cancelled by {by}" + (f": {message}" if message else ".")
     with transaction.atomic():
         row = Workflow.objects.get(pk=workflow.pk)
         ended = row.status in WORKFLOW_TERMINAL

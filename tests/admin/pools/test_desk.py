@@ -40,6 +40,15 @@ def test_the_first_page_tells_what_is_wrong_where_and_what_to_do(browser):
     assert 'href="/ui/pools/train"' in text
 
 
+def test_what_was_wrong_before_the_pool_was_saved_is_being_checked(browser):
+    """Nothing is called wrong, or well, on what the pool was before its correction."""
+    wrong = [condition("TopologyDrift", "True", "Drift", "Topology t lists rack.")]
+    PoolFactory(name="train", backend=BackendFactory(), conditions=wrong, levels=LEVELS, revision=2)
+    page = browser.get("/admin/")
+    assert shown_in_page(page, "being checked: Topology in step?")
+    assert not shown_in_page(page, "set the pool's keys to its levels")
+
+
 def test_the_first_page_says_so_if_all_is_well(browser, kai):
     kai.conditions = [condition("Reachable", "True", "Answered")]
     kai.save(update_fields=["conditions"])

@@ -102,13 +102,13 @@ def test_only_the_pools_own_nodes_are_drawn(browser, pool):
 def test_a_placed_workflow_shows_its_sets_where_they_landed(browser, pool):
     workflow = gang(pool, ["n0", "n1", "n2"])
     page = page_of(browser, pool, f"?workflow={workflow.name}")
-    assert "✓ MATCH" in page
+    assert "✓ as asked" in page
     assert 'rack &quot;r&quot; <span class="quiet">(required)</span>' in page
     assert any(title.startswith("rack a/r1:") and "set A has 3 tasks here" in title for title in titles(page))
     assert f"n0: 0 of 8 GPUs free; held by {workflow.name}: t0; set A: 1 task" in titles(page)
 
 
-@pytest.mark.parametrize(("required", "word"), [(True, "VIOLATION"), (False, "DEGRADED")])
+@pytest.mark.parametrize(("required", "word"), [(True, "requirement missed"), (False, "preference missed")])
 def test_a_set_that_is_torn_apart_is_called_so(browser, pool, required, word):
     asks = [{"key": "rack", "group": "r", "required": required}]
     workflow = gang(pool, ["n0", "n1", "n3"], asks=asks)
@@ -191,7 +191,7 @@ def test_the_picture_alone_carries_its_style_and_its_words(browser, pool):
     text = answer.content.decode()
     assert ET.fromstring(text).tag.endswith("svg")
     assert "<style>" in text
-    assert "rack &quot;r&quot; · 3 in a/r1 · MATCH" in text or 'rack "r" · 3 in a/r1 · MATCH' in text
+    assert "rack &quot;r&quot; · 3 in a/r1 · as asked" in text or 'rack "r" · 3 in a/r1 · as asked' in text
     assert "href" not in text
 
 

@@ -325,7 +325,7 @@ def test_the_placement_of_a_group_is_shown_beside_its_request(browser, pool):
     result = {"outcome": "degraded", "at": "2026-01-01T12:00:00", "places": "x", "sets": [row]}
     workflow.groups.update(placement_result=result)
     shown = section(page_of(browser, workflow), "outcome")
-    assert "A preference was missed" in shown
+    assert "Preference missed" in shown
     assert "z1/r0 (1 task) and z1/r1 (1 task)" in shown
 
 

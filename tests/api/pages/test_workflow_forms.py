@@ -47,7 +47,7 @@ def test_a_workflow_is_cancelled_after_asking(strict, workflow):
     answer = send(strict, address, csrfmiddlewaretoken=token(strict, address), message="wrong data")
     assert (answer.status_code, answer["Location"]) == (303, f"/ui/workflows/{workflow.name}")
     group = TaskGroup.objects.get(workflow=workflow)
-    assert (group.stop_status, group.stop_message) == ("FAILED_CANCELED", "Canceled by ann: wrong data")
+    assert (group.stop_status, group.stop_message) == ("FAILED_CANCELED", "Cancelled by ann: wrong data")
 
 
 @pytest.mark.parametrize("what", ["cancel", "again"])

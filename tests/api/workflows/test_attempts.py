@@ -68,7 +68,7 @@ def test_the_response_to_the_next_loss_and_the_avoided_nodes_are_explained(api, 
     assert waits["recovery"] == "preempted: requeue, node lost: requeue, failed: fail, at most 2"
     assert waits["avoided_nodes"] == workflow["groups"][0]["avoided_nodes"] == ["n1"]
     (shown,) = explain(workflow, {waits["group"]: waits})
-    assert "RUNNING (attempt 2: SCHEDULING)" in shown.heading
+    assert "SCHEDULING (attempt 2)" in shown.heading
     assert f"When it loses a task: {waits['recovery']}." in shown.sentences
     assert "Attempt 2 avoids n1, where tasks were lost." in shown.sentences
     (attempts,) = [table for table in shown.tables if table.title == "Attempts"]

@@ -47,7 +47,7 @@ def test_a_cancel_asks_every_group_to_end_and_tells_the_workers(
     assert (answer.status_code, answer.json()) == (200, {"name": first.workflow.name})
     for group in TaskGroup.objects.all():
         assert group.stop_status == "FAILED_CANCELED"
-        assert group.stop_message == "Canceled by ann: wrong data"
+        assert group.stop_message == "Cancelled by ann: wrong data"
         assert group.notifications == 1
         assert group.next_reconcile_at is not None
         assert group.force is False
@@ -65,7 +65,7 @@ def test_force_comes_on_top_of_an_earlier_cancel(api):
     cancel(api, group)
     assert cancel(api, group, "?force=True&message=now").status_code == 200
     group.refresh_from_db()
-    assert (group.force, group.stop_message) == (True, "Canceled by ann.")
+    assert (group.force, group.stop_message) == (True, "Cancelled by ann.")
 
 
 def test_a_timeout_that_was_first_keeps_its_status(api):

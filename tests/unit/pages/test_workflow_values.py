@@ -82,7 +82,7 @@ def test_sets_that_got_what_they_asked_for_are_one_line_and_the_others_come_firs
     )
     result = PlacementResult(outcome=PlacementOutcome.VIOLATION, at=NOW, places="x", domains="", sets=sets)
     shown = placement_view("g", result)
-    assert shown.badge.word == "A requirement does not hold"
+    assert shown.badge.word == "Requirement missed"
     assert [row.badge.status for row in shown.sets] == ["violation", "degraded", "match"]
     assert [row.where for row in shown.sets] == [
         "r1 (2 tasks); 1 task on nodes without the label",
