@@ -6,7 +6,7 @@ not submit is spoken of as one that does not exist.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
@@ -23,6 +23,7 @@ from scheduling.sentences import count_of, listing
 from web.models import Profile
 from web.policy import Action
 from web.times import naive_utc
+from workflows.feasibility.capacity.usage import free_gpus
 from workflows.feasibility.verdict.report import UNKNOWN, FeasibilityReport
 from workflows.spec import WorkflowSpec
 from workflows.spec.syntax import quoted
@@ -30,7 +31,9 @@ from workflows.submission.accepted import AcceptedSubmission
 from workflows.submission.request import ANY, SubmissionRequest
 
 MOST_POOLS = 16
-"""Each of them costs as much as a submission."""
+"""So many that accept the workflow are compared; each of them costs as much as a submission."""
+MOST_TRIED = 64
+"""So many are tried, where some do not accept it."""
 
 _BEST_FIRST = (Answer.NOW.value, Answer.NOT_NOW.value, UNKNOWN, Answer.NEVER.value)
 _PASSING = (LimitReached, Conflict)
@@ -124,7 +127,7 @@ def read_pools(texts: Iterable[str]) -> tuple[str, ...]:
 def named_pools(request: SubmissionRequest) -> list[Pool]:
     """The pools that a request names, in its order. Raises NotFound for those that the caller may not use."""
     if request.pools == (ANY,):
-        return _bounded(_allowed(request).order_by("name"))
+        return _roomiest_first(_allowed(request).order_by("name"))
     return _by_name(request, request.pools)
 
 
@@ -142,7 +145,7 @@ def pools_of_document(request: SubmissionRequest, spec: WorkflowSpec) -> list[Po
             raise _invalid(spec, ("workflow", "backend"), "backend_of_pool", message)
         return [pool]
     if spec.backend:
-        if pools := _bounded(_allowed(request).filter(backend__name=spec.backend).order_by("name")):
+        if pools := _roomiest_first(_allowed(request).filter(backend__name=spec.backend).order_by("name")):
             return pools
         message = f"No pool to which you may submit is on a backend {quoted(spec.backend)}."
         raise _invalid(spec, ("workflow", "backend"), "unknown_backend", message)
@@ -166,12 +169,13 @@ def _allowed(request: SubmissionRequest) -> QuerySet[Pool]:
     return pools.prefetch_related("topology_keys", "platforms")
 
 
-def _bounded(rows: QuerySet[Pool]) -> list[Pool]:
-    pools = list(rows[: MOST_POOLS + 1])
-    if len(pools) > MOST_POOLS:
-        message = f"There are more than {MOST_POOLS} pools to choose from: name up to {MOST_POOLS} of them."
-        raise InvalidSpec(message, [Fault(("pools",), "too_many_pools", message, (str(MOST_POOLS),))])
-    return pools
+def _roomiest_first(rows: QuerySet[Pool]) -> list[Pool]:
+    """These pools; where not all can be compared, those with the most free GPUs come first."""
+    pools = list(rows)
+    if len(pools) <= MOST_POOLS:
+        return pools
+    free = free_gpus(pools)
+    return sorted(pools, key=lambda pool: -free[pool.name])
 
 
 def _not_found(request: SubmissionRequest, missing: Sequence[str]) -> NotFound:
@@ -190,11 +194,16 @@ def _invalid(spec: WorkflowSpec, path: Path, code: str, message: str) -> Invalid
 
 
 def choose(pools: Sequence[Pool], accept: Callable[[Pool], AcceptedSubmission]) -> AcceptedSubmission:
-    """The submission to the best of these pools, with the verdicts of all. Raises where no pool accepts."""
+    """The submission to the best of these pools, with the verdicts of all. Raises where no pool accepts.
+
+    Of more pools than can be compared the first are, and a warning says so.
+    """
     best: _Candidate | None = None
     verdicts: list[tuple[tuple[float, ...], dict[str, Any]]] = []
     errors: dict[str, TopologyError] = {}
-    for pool in pools:
+    for pool in pools[:MOST_TRIED]:
+        if len(verdicts) == MOST_POOLS:
+            break
         try:
             candidate = _Candidate(accept(pool))
         except TopologyError as error:
@@ -207,7 +216,15 @@ def choose(pools: Sequence[Pool], accept: Callable[[Pool], AcceptedSubmission]) 
         raise _refusal(errors)
     first, *others = (verdict for _, verdict in sorted(verdicts, key=itemgetter(0)))
     choice = [{**first, "chosen": True}, *others, *(_refused(name, error) for name, error in errors.items())]
-    return replace(best.accepted, choice=tuple(choice))
+    return replace(
+        best.accepted, choice=tuple(choice), warnings=[*best.accepted.warnings, *_left_out(pools, choice)]
+    )
+
+
+def _left_out(pools: Sequence[Pool], choice: Sequence[Mapping[str, Any]]) -> list[str]:
+    if len(choice) == len(pools):
+        return []
+    return [f"Of {len(pools)} pools {len(choice)} were compared: those with the most free GPUs."]
 
 
 def _refused(pool: str, error: TopologyError) -> dict[str, Any]:

@@ -217,11 +217,25 @@ def test_a_list_of_pools_that_cannot_be_meant_is_refused(api, pools, what):
     assert what in fault["message"]
 
 
-def test_any_is_bounded(api):
-    backend = BackendFactory()
-    for number in range(17):
-        PoolFactory(name=f"p{number:02}", backend=backend)
-    assert "more than 16 pools" in refused(post(api, "?pools=any"), 400)["message"]
+def test_of_more_pools_than_can_be_compared_those_with_most_free_gpus_are(api, pool_of):
+    backend = BackendFactory(name="empty", cluster=ClusterFactory())
+    for number in range(200):
+        PoolFactory(name=f"p{number:03}", backend=backend, levels=[ZONE, RACK])
+    pool_of("zz-some", 2)
+    pool_of("zz-room", 3)
+    reply = accepted(post(api, "?pools=any", tasks=3))
+    assert (reply["pool"], len(reply["pools"])) == ("zz-room", 16)
+    assert "Of 202 pools 16 were compared: those with the most free GPUs." in reply["warnings"]
+
+
+def test_pools_that_do_not_accept_it_leave_their_place_to_others(api, pool_of):
+    """A pool without the key is no candidate, however many GPUs are free in it."""
+    backend = BackendFactory(name="keyless", cluster=ClusterFactory())
+    for number in range(20):
+        PoolFactory(name=f"p{number:02}", backend=backend, levels=[])
+    pool_of("zz-room", 3)
+    reply = accepted(post(api, "?pools=any", tasks=3))
+    assert (reply["pool"], len(reply["pools"])) == ("zz-room", 21)
 
 
 def test_a_dry_run_and_a_feasibility_check_choose_and_write_nothing(api, pool_of):

@@ -203,3 +203,14 @@ def used_by_node(tasks: Iterable[PlacedTask]) -> dict[tuple[str, str], Amounts]:
     for task in tasks:
         used[task.key] = used.get(task.key, NO_AMOUNTS) + task.requests
     return used
+
+
+def free_gpus(pools: Sequence[Pool]) -> dict[str, int]:
+    """The free GPUs of each pool's nodes that take its work. Four queries, however many pools."""
+    nodes = nodes_of(pools)
+    used = used_by_node(placed_tasks({node.cluster for node in nodes}))
+    free = dict.fromkeys((pool.name for pool in pools), 0)
+    for node in nodes:
+        for name in node.usable_by:
+            free[name] += int(node.free(used.get(node.key, NO_AMOUNTS), [name]).gpu)
+    return free

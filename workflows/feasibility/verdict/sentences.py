@@ -144,6 +144,8 @@ def no_nodes_reason(observed: ObservedNodes, *, reached: bool) -> str:
 
 
 def _now(verdict: Verdict, *, now: str) -> str:
+    if not verdict.places:
+        return f"It fits{now}: all its tasks have their nodes."
     room = f"there is room for {_all(len(verdict.places))}"
     if verdict.pins:
         room += (
