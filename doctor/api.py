@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from doctor import services
 from doctor.models import ConsistencyCheck
@@ -13,6 +12,7 @@ from scheduling.errors import NotFound
 from web.access.permissions import Needs
 from web.limits.throttles import DoctorThrottle
 from web.policy import Action
+from web.rest.own import OwnView
 from web.rest.queries import NoQuery
 from web.rest.shapes import AsStored, Instant, Shape, about
 from workflows.api.views import username
@@ -61,7 +61,7 @@ class ConsistencyCheckShape(Shape):
     report: Annotated[ReportShape | None, AsStored()]
 
 
-class ConsistencyChecksView(APIView):
+class ConsistencyChecksView(OwnView):
     access = {"POST": DOCTOR}
     throttle_classes = [DoctorThrottle]
 
@@ -74,7 +74,7 @@ class ConsistencyChecksView(APIView):
         return Response(_shape(services.request_check(by=username(request))))
 
 
-class ConsistencyCheckView(APIView):
+class ConsistencyCheckView(OwnView):
     access = {"GET": DOCTOR}
 
     @extend_schema(operation_id="get_consistency_check", responses=ConsistencyCheckShape)

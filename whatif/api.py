@@ -6,7 +6,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from pools.api.shapes import ObservedShape
 from pools.selectors import pool_visible_to
@@ -15,6 +14,7 @@ from web.access.permissions import Needs
 from web.access.rights import grants_of
 from web.limits.throttles import SubmitThrottle
 from web.policy import Action, refusal
+from web.rest.own import OwnView
 from web.rest.queries import NoQuery, StrictForm, valid_values
 from web.rest.shapes import Shape, about, choice
 from whatif.comparison import Effect, GroupComparison, WhatIf, what_if
@@ -147,7 +147,7 @@ def scenario_in(data: Any) -> Scenario:
     )
 
 
-class WhatIfView(APIView):
+class WhatIfView(OwnView):
     access = {"POST": Needs(Action.CONFIG_READ, on=None)}
     throttle_classes = [SubmitThrottle]
 

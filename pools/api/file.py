@@ -11,7 +11,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from pools import services
 from pools.api.representations import warnings
@@ -22,6 +21,7 @@ from pools.services.files import types_kept
 from scheduling.errors import Fault, InvalidSpec, in_order
 from web.access.permissions import Needs
 from web.policy import Action
+from web.rest.own import OwnView
 from web.rest.queries import Query
 from web.rest.shapes import Shape, about, absent
 
@@ -56,7 +56,7 @@ class AppliedFileShape(Shape):
     warnings: list[str]
 
 
-class FileView(APIView):
+class FileView(OwnView):
     access = {"GET": Needs(Action.CONFIG_READ), "PUT": Needs(Action.CONFIG_UPDATE)}
 
     @extend_schema(operation_id="get_config_file", parameters=[FileQuery], responses=FileShape)

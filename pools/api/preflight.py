@@ -5,7 +5,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from pools import selectors
 from pools.checks.pool import unknown_backend
@@ -14,6 +13,7 @@ from scheduling.errors import InvalidSpec
 from web.access.permissions import Needs
 from web.limits.throttles import PreflightThrottle
 from web.policy import Action
+from web.rest.own import OwnView
 from web.rest.queries import Query
 from web.rest.shapes import Shape, about
 
@@ -45,7 +45,7 @@ class PreflightShape(Shape):
     backends: list[BackendChecksShape]
 
 
-class PreflightView(APIView):
+class PreflightView(OwnView):
     access = {"GET": Needs(Action.CONFIG_READ, on=None)}
     throttle_classes = [PreflightThrottle]
 

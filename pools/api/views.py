@@ -22,6 +22,7 @@ from pools.models import Backend, Pool
 from scheduling.errors import Fault, InvalidSpec
 from web.access.permissions import Needs
 from web.policy import Action
+from web.rest.own import OwnView
 from web.rest.queries import NoQuery, boolean_parameter
 
 READ = Needs(Action.CONFIG_READ, on=None)
@@ -112,7 +113,7 @@ class BackendView(APIView):
         return Response(entry, headers=etag(backend.revision))
 
 
-class SuspectNodeView(APIView):
+class SuspectNodeView(OwnView):
     access = {"DELETE": Needs(Action.CONFIG_UPDATE, on="backend/{name}")}
 
     @extend_schema(operation_id="clear_suspect_node", responses={200: shapes.DeletedShape})
@@ -289,7 +290,7 @@ class PoolsView(APIView):
         )
 
 
-class PoolTopologyView(APIView):
+class PoolTopologyView(OwnView):
     access = {"GET": LIST}
 
     @extend_schema(operation_id="get_pool_topology", responses=shapes.PoolTopologyShape)
@@ -300,7 +301,7 @@ class PoolTopologyView(APIView):
         return Response(reply, headers=etag(pool.revision))
 
 
-class TopologyView(APIView):
+class TopologyView(OwnView):
     access = {"GET": LIST}
 
     @extend_schema(operation_id="list_topology", responses=shapes.AllKeysShape)

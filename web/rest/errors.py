@@ -94,7 +94,15 @@ def status_of(error: TopologyError) -> int:
 
 
 def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
-    """DRF's exception hook: everything raised on purpose becomes the one shape."""
+    """DRF's exception hook: everything raised on purpose becomes the one shape, with the view's codes."""
+    response = _response(exc, context)
+    codes = getattr(context.get("view"), "error_codes", {})
+    if response is not None and (code := codes.get(response.status_code)):
+        response.data["error_code"] = code
+    return response
+
+
+def _response(exc: Exception, context: dict[str, Any]) -> Response | None:
     request = getattr(context.get("request"), "_request", context.get("request"))
     if isinstance(exc, TopologyError):
         content = body(

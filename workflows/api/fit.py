@@ -3,12 +3,12 @@
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from pools.api.shapes import ObservedShape
 from pools.selectors import pool_visible_to
 from web.access.permissions import Needs
 from web.policy import Action
+from web.rest.own import OwnView
 from web.rest.queries import NoQuery
 from web.rest.shapes import Shape, about
 from workflows.feasibility.placement.fragmentation import PoolFragments, pool_fragments
@@ -62,7 +62,7 @@ def _keys(fragments: PoolFragments) -> list[KeySlotsShape]:
     ]
 
 
-class FragmentationView(APIView):
+class FragmentationView(OwnView):
     access = {"GET": Needs(Action.POOL_LIST, on=None)}
 
     @extend_schema(operation_id="get_pool_fragmentation", responses=FragmentationShape)

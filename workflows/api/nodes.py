@@ -4,9 +4,9 @@ from typing import Literal
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from pools.api.shapes import ObservedShape
 from pools.models import Node, Pool, SuspectNode
@@ -15,13 +15,15 @@ from pools.selectors import freshness_of, pool_levels, pool_visible_to
 from scheduling.kubernetes_syntax import selects
 from web.access.permissions import Needs
 from web.policy import Action
-from web.rest.queries import NoQuery
+from web.rest.own import OwnView
+from web.rest.queries import Query
 from web.rest.shapes import Instant, Shape, about
 from workflows.api.representations import node_condition
 from workflows.api.shapes import NodeConditionShape
 from workflows.nodes.channels import CHANNEL_FIELDS, channel_of, with_channels
 from workflows.nodes.health import HEALTH_FIELDS, health_of, node_policy, rules_for
 from workflows.nodes.suspects import suspects_of
+from workflows.selectors import MAX_PAGE
 
 
 class SuspicionShape(Shape):
@@ -50,18 +52,27 @@ class NodeHealthShape(Shape):
 class PoolNodesShape(ObservedShape):
     pool: str
     nodes: list[NodeHealthShape] = about("In order of name.")
+    more_entries: bool = about("Whether the pool has nodes after these.")
 
 
-class PoolNodesView(APIView):
+class NodesQuery(Query):
+    limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=MAX_PAGE)
+    offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
+
+
+class PoolNodesView(OwnView):
     access = {"GET": Needs(Action.RESOURCES_READ, on=None)}
 
-    @extend_schema(operation_id="get_pool_nodes", responses=PoolNodesShape)
+    @extend_schema(operation_id="list_pool_nodes", parameters=[NodesQuery], responses=PoolNodesShape)
     def get(self, request: Request, pool: str) -> Response:
         """Show the nodes of a pool with what is wrong with them, and which are suspect."""
-        NoQuery.of(request)
+        query = NodesQuery.of(request)
         row = pool_visible_to(request.user, pool, action=Action.RESOURCES_READ)
         freshness = freshness_of(row.backend.cluster_id)
-        return Response(PoolNodesShape(pool=row.name, nodes=_nodes(row), **freshness.as_json()))
+        nodes = _nodes(row)
+        page = nodes[query["offset"] : query["offset"] + query["limit"]]
+        more = len(nodes) > query["offset"] + len(page)
+        return Response(PoolNodesShape(pool=row.name, nodes=page, more_entries=more, **freshness.as_json()))
 
 
 def _nodes(pool: Pool) -> list[NodeHealthShape]:

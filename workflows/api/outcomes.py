@@ -8,11 +8,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from pools.selectors import pool_visible_to
 from web.access.permissions import Needs, caller
 from web.policy import Action
+from web.rest.own import OwnView
 from web.rest.queries import Query
 from web.rest.shapes import Shape, about
 from workflows.feasibility.placement.pool_outcomes import outcomes_in
@@ -50,7 +50,7 @@ class PoolOutcomesShape(Shape):
     keys: list[KeyOutcomesShape]
 
 
-class OutcomesView(APIView):
+class OutcomesView(OwnView):
     access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
 
     @extend_schema(operation_id="get_pool_outcomes", parameters=[DaysQuery], responses=PoolOutcomesShape)

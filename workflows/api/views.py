@@ -25,6 +25,7 @@ from web.limits.pieces import json_answer
 from web.limits.throttles import SubmitThrottle
 from web.limits.turns import turn
 from web.policy import Action
+from web.rest.own import OwnView
 from web.rest.queries import NoQuery, valid_values
 from web.times import naive_utc
 from workflows import selectors
@@ -245,7 +246,7 @@ class WorkflowDetailView(APIView):
         return json_answer(texts, is_long=groups.is_long, user=username(request))
 
 
-class ExplainView(APIView):
+class ExplainView(OwnView):
     access = {"GET": READ}
 
     @extend_schema(

@@ -188,6 +188,19 @@ def test_the_page_of_a_pool_says_what_follows_a_loss(client, pool, ann):
     assert "preempted: requeue, node lost: requeue, failed: requeue, at most 5." in page
 
 
+def test_the_nodes_of_a_pool_are_read_page_by_page(api, pool):
+    pages = [
+        api.get(f"/api/pool/{pool.name}/nodes?limit=2&offset={offset}").json() for offset in (0, 2, 4, 6)
+    ]
+    assert [[entry["name"] for entry in page["nodes"]] for page in pages] == [
+        ["n0", "n1"],
+        ["n2", "n3"],
+        ["n4"],
+        [],
+    ]
+    assert [page["more_entries"] for page in pages] == [True, True, False, False]
+
+
 def test_the_nodes_of_a_pool_say_what_is_wrong_with_them(api, pool):
     suspect(pool, "n1")
     silence(pool, "n0")
