@@ -1,4 +1,4 @@
-"""The demo cluster: six disjoint pools, each a small picture of a place where a use case is decided.
+"""The demo cluster: disjoint pools, each a small picture of a place where a use case is decided.
 
 ::
 
@@ -11,13 +11,15 @@
 
 [4]: four nodes of 4 GPUs, as in an NVL72 rack. Labels are those that NVIDIA's GPU feature discovery
 and Kubernetes set; spines and racks carry this installation's own. Backends and pools are configured
-over REST, as an administrator does it.
+over REST, as an administrator does it. ``make up`` has one pool more, ``gb200``, at real size and with names
+as real ones are: two NVL72 racks of 18 nodes.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
 
 from localcluster import controlplane, kueue, kueue_queues, nodes, stack
 from localcluster.api import Api
@@ -30,9 +32,11 @@ ZONE = "topology.kubernetes.io/zone"
 CLIQUE = "nvidia.com/gpu.clique"
 SPINE = "osmo.local/spine"
 RACK = "osmo.local/rack"
+BLOCK = "osmo.local/block"
 
 NODES_PER_RACK = 4
 GPUS = 4
+FIRST_RACK, RACKS_PER_BLOCK = 6, 8
 FIRST_POOL = "nvlink"
 KNOWN_SECONDS, POLL_SECONDS = 120, 0.2
 
@@ -46,6 +50,20 @@ class Place:
     keys: Mapping[str, str]  # the user's word -> node label
     racks: Mapping[str, Mapping[str, str]]  # rack -> its nodes' labels
     more: Mapping[str, Any]  # further fields of the pool
+    hosts: Sequence[str] = tuple(f"{{rack}}-{number}" for number in range(NODES_PER_RACK))
+    """The names of a rack's nodes."""
+
+    def names(self, rack: str) -> list[str]:
+        """The names of the nodes of a rack."""
+        return [host.format(rack=rack) for host in self.hosts]
+
+    def machines(self, labels: Mapping[str, str]) -> list[nodes.Node]:
+        """The nodes of all racks with ``labels`` beside those of their place."""
+        return [
+            nodes.Node(name=name, labels={**labels, **place}, gpus=GPUS)
+            for rack, place in self.racks.items()
+            for name in self.names(rack)
+        ]
 
 
 _NVLINK_KEYS = {"zone": ZONE, "clique": CLIQUE}
@@ -107,15 +125,47 @@ PLACES = {
         more={"local_queue": QUEUED},
     ),
 }
+"""The pools of the demo, by name."""
 
 
-def prepare(plane: controlplane.Plane, *, supervisor: Supervisor, progress: Callable[[str], None]) -> None:
+def nvl72(racks: int) -> Place:
+    """So many NVL72 racks, with names and labels as they are where clusters are real: long and alike."""
+    hall = "us-east-02a"
+    return Place(
+        backend="kai",
+        nvlink=True,
+        keys={"zone": ZONE, "block": BLOCK, "rack": RACK, "clique": CLIQUE},
+        racks={
+            f"rack{number:02}": {
+                ZONE: hall,
+                BLOCK: f"{hall}-block-{number // RACKS_PER_BLOCK}",
+                RACK: f"{hall}-rack{number:02}",
+                CLIQUE: f"{uuid5(NAMESPACE_DNS, f'rack{number:02}.{hall}')}.32766",
+            }
+            for number in range(FIRST_RACK, FIRST_RACK + racks)
+        },
+        more={},
+        hosts=[f"gb200-{{rack}}-node-{number:02}.cluster.example" for number in range(1, 19)],
+    )
+
+
+ALL_PLACES = {**PLACES, "gb200": nvl72(2)}
+"""The pools of ``make up``, by name."""
+
+
+def prepare(
+    plane: controlplane.Plane,
+    *,
+    places: Mapping[str, Place] = PLACES,
+    supervisor: Supervisor,
+    progress: Callable[[str], None],
+) -> None:
     """Create what is missing in the cluster: Kueue and its queue, nodes, and namespaces."""
     progress("creating the nodes of the demo cluster")
     api = Api(plane.access())
     kueue.start(supervisor, plane)
     existing = {node["metadata"]["name"] for node in api.list(nodes.PATH)[0]}
-    all_of_them = all_nodes()
+    all_of_them = all_nodes(places)
     nodes.create(api, [node for node in all_of_them if node.name not in existing])
     for name in BACKENDS:
         if api.find(f"/api/v1/namespaces/{namespace(name)}") is None:
@@ -125,15 +175,17 @@ def prepare(plane: controlplane.Plane, *, supervisor: Supervisor, progress: Call
     api.close()
 
 
-def configure(running: stack.Running, *, progress: Callable[[str], None]) -> None:
+def configure(
+    running: stack.Running, *, places: Mapping[str, Place] = PLACES, progress: Callable[[str], None]
+) -> None:
     """Create the backends and the pools over REST."""
     progress("creating the backends and the pools")
     client = Rest(api_url=running.api_url, token=running.token)
     for name, scheduler in BACKENDS.items():
         client.put(f"/api/configs/backend/{name}", {"configs": _backend(running, name, scheduler)})
-    for name, place in PLACES.items():
+    for name, place in places.items():
         client.put(f"/api/configs/pool/{name}", {"configs": pool(name, place)})
-    _wait_known(client)
+    _wait_known(client, places)
     _wait_tried(client)
 
 
@@ -149,11 +201,11 @@ def _queue() -> kueue_queues.Queue:
     )
 
 
-def _wait_known(client: Rest) -> None:
+def _wait_known(client: Rest, places: Mapping[str, Place]) -> None:
     """Return once the service knows every node, so that the first answer to a user counts them."""
     deadline = time.monotonic() + KNOWN_SECONDS
-    for name, place in PLACES.items():
-        while client.get(f"/api/pool/{name}/topology")["nodes"] < NODES_PER_RACK * len(place.racks):
+    for name, place in places.items():
+        while client.get(f"/api/pool/{name}/topology")["nodes"] < len(place.machines({})):
             if time.monotonic() > deadline:
                 raise ServerFailed(f"the service does not know the nodes of pool {name}")
             time.sleep(POLL_SECONDS)
@@ -171,13 +223,8 @@ def _wait_tried(client: Rest) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def all_nodes() -> list[nodes.Node]:
-    return [
-        node
-        for name, place in PLACES.items()
-        for prefix, labels in place.racks.items()
-        for node in nodes.rack(prefix, count=NODES_PER_RACK, gpus=GPUS, labels={POOL_LABEL: name, **labels})
-    ]
+def all_nodes(places: Mapping[str, Place] = PLACES) -> list[nodes.Node]:
+    return [node for name, place in places.items() for node in place.machines({POOL_LABEL: name})]
 
 
 def namespace(backend: str) -> str:

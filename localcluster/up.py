@@ -72,10 +72,15 @@ def serve(options: stack.Options) -> int:
                 options=options,
                 durable=True,
                 progress=_progress,
-                prepare=partial(scenario.prepare, supervisor=supervisor, progress=_progress),
+                prepare=partial(
+                    scenario.prepare,
+                    places=scenario.ALL_PLACES,
+                    supervisor=supervisor,
+                    progress=_progress,
+                ),
             )
             if running.plane:
-                scenario.configure(running, progress=_progress)
+                scenario.configure(running, places=scenario.ALL_PLACES, progress=_progress)
             else:
                 given_cluster.register(running, options, progress=_progress)
             runfile.write(running)

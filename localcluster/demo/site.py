@@ -25,12 +25,13 @@ def namespace_of(pool: str) -> str:
 
 def first_nodes(pool: str) -> list[str]:
     """The first node of each of the pool's racks."""
-    return [f"{rack}-0" for rack in scenario.PLACES[pool].racks]
+    place = scenario.PLACES[pool]
+    return [place.names(rack)[0] for rack in place.racks]
 
 
 def all_nodes(pool: str) -> list[str]:
     """The names of the pool's nodes."""
-    return [f"{rack}-{i}" for rack in scenario.PLACES[pool].racks for i in range(scenario.NODES_PER_RACK)]
+    return [node.name for node in scenario.PLACES[pool].machines({})]
 
 
 def spare_node(pool: str, rack: str) -> nodes.Node:
@@ -57,7 +58,5 @@ def drawing() -> str:
         lines.append(f"pool {name}: {link}, scheduler {scenario.BACKENDS[place.backend]}")
         for rack, labels in place.racks.items():
             where = " / ".join(f"{key} {labels[label]}" for key, label in place.keys.items())
-            lines.append(
-                f"    {where:32} " + " ".join(f"[{rack}-{i}]" for i in range(scenario.NODES_PER_RACK))
-            )
+            lines.append(f"    {where:32} " + " ".join(f"[{name}]" for name in place.names(rack)))
     return "\n".join(lines)
