@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, sqrt
 
+from pages.map.letters import NAME, SMALL
 from pages.map.tree import MapNode, MapPlace
 
 WIDTH = 1180
@@ -32,9 +33,7 @@ _CLOSE = 3
 _SHAPES = (0.5, 0.9, 1.4, 2.0, 3.0, 5.0, 9.0)
 """Proportions of width to height that are tried for the boxes within the outermost."""
 
-_LETTER = 6.6
 _MOST_TITLE = 110
-_FIGURE = 42
 _NEARLY = 0.6
 _FULL = 0.72
 """Shares of a breadth from which on a picture, and a row in it, is drawn out to it."""
@@ -219,7 +218,8 @@ def _spread(parts: tuple[_Part, ...], *, by: float) -> tuple[_Part, ...]:
 
 def _around(place: MapPlace, rows: Sequence[Sequence[_Sized]], *, gap: float) -> _Sized:
     parts: list[_Part] = []
-    down, broadest = float(HEAD), min(_MOST_TITLE, len(place.name) * _LETTER) + _FIGURE
+    figure = SMALL.width(f"{place.tally.free}/{place.tally.nodes}") + GAP
+    down, broadest = float(HEAD), min(_MOST_TITLE, NAME.width(place.label)) + figure
     for row in rows:
         across = float(PAD)
         for box in row:

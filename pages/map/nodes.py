@@ -4,19 +4,8 @@ from collections.abc import Iterator
 
 from pages.map.captions import about_node
 from pages.map.layout import PAD, MapBox
-from pages.map.shapes import (
-    LETTER,
-    SMALL_LETTER,
-    cross,
-    escaped,
-    fitted,
-    inset,
-    position,
-    px,
-    rect,
-    set_tags,
-    tag_width,
-)
+from pages.map.letters import NAME, SMALL
+from pages.map.shapes import cross, escaped, inset, position, px, rect, set_tags, tag_width
 from pages.map.tree import MapNode, Use
 
 MOST_PIPS = 16
@@ -55,7 +44,7 @@ def card(box: MapBox, node: MapNode) -> Iterator[str]:
     tags_width = sum(tag_width(text) + 2 for _mark, text in tags)
     yield f'<g class="node card{_shut(node)}{chosen}"><title>{escaped(about_node(node))}</title>'
     yield f'<rect class="paper" {position(box)} rx="4"/>'
-    name = fitted(node.name, room - tags_width, LETTER)
+    name = NAME.fitted(node.label, room - tags_width)
     yield f'<text class="name" x="{px(left)}" y="{px(box.y + 16)}">{escaped(name)}</text>'
     yield from set_tags(tags, right=box.x + box.width - 4, top=box.y + 4)
     yield from _gpus(node, x=left, y=box.y + 23, width=room)
@@ -73,12 +62,12 @@ def _card_words(box: MapBox, node: MapNode, room: float) -> Iterator[str]:
             text += f" · {node.users[0]}"
     elif node.users:
         more = f" +{len(node.users) - 1}" if len(node.users) > 1 else ""
-        sort, text = "small", f"{fitted(node.users[0], room - len(more) * SMALL_LETTER, SMALL_LETTER)}{more}"
+        sort, text = "small", f"{SMALL.fitted(node.users[0], room - SMALL.width(more))}{more}"
     elif node.suspect:
         sort, text = "small", "⚠ suspect"
     else:
         sort, text = "small", node.gpu_note or (f"{node.free} GPUs free" if node.gpus else "free")
-    base, words = px(box.y + box.height - 8), escaped(fitted(text, room, SMALL_LETTER))
+    base, words = px(box.y + box.height - 8), escaped(SMALL.fitted(text, room))
     yield f'<text class="{sort}" x="{px(box.x + PAD)}" y="{base}">{words}</text>'
 
 

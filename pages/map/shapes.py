@@ -4,11 +4,8 @@ from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
 from pages.map.layout import MapBox
+from pages.map.letters import MARK
 from pages.map.tree import Mark
-
-LETTER = 6.4
-SMALL_LETTER = 5.9
-"""Breadths of letters in pixels, in which texts are measured."""
 
 
 def cross(x: float, y: float, size: float) -> str:
@@ -28,18 +25,7 @@ def set_tags(tags: Sequence[tuple[Mark, str]], *, right: float, top: float) -> I
 
 
 def tag_width(text: str) -> float:
-    return 6.6 * len(text) + 7
-
-
-def fitted(text: str, room: float, letter: float) -> str:
-    """A text cut in its middle to fit: names differ at their ends."""
-    most = int(room / letter)
-    if len(text) <= most:
-        return text
-    if most < 3:
-        return ""
-    tail = (most - 1) * 2 // 3
-    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
+    return MARK.width(text) + 7
 
 
 def rect(name: str, x: float, y: float, width: float, height: float, *, round_by: int = 0) -> str:

@@ -11,20 +11,9 @@ from xml.sax.saxutils import escape
 
 from pages.map.captions import about_place, about_room
 from pages.map.layout import HEAD, PAD, BoxKind, MapBox, Picture
+from pages.map.letters import NAME, SMALL, TEXT
 from pages.map.nodes import MOST_TAGS, card, cell
-from pages.map.shapes import (
-    LETTER,
-    SMALL_LETTER,
-    cross,
-    escaped,
-    fitted,
-    position,
-    px,
-    quoted,
-    rect,
-    set_tags,
-    tag_width,
-)
+from pages.map.shapes import cross, escaped, position, px, quoted, rect, set_tags, tag_width
 from pages.map.tree import MapNode, MapPlace, Mark, NodeTally, Shut
 from scheduling.sentences import count_of
 
@@ -63,7 +52,8 @@ def draw(
     width = max(box.width, _LEAST)
     legend = list(_legend(width, top=box.height + 8))
     below = box.height + 8 + _LINE * (1 + legend.count(_BREAK))
-    height = below + len(captions) * _LINE + (6 if captions else 0)
+    lines = list(_lines(captions, width))
+    height = below + len(lines) * _LINE + (6 if lines else 0)
     edge = _EDGE if style else 0.0
     broad, tall = px(width + 2 * edge), px(height + 2 * edge)
     size = f'width="{broad}" height="{tall}" viewBox="{px(-edge)} {px(-edge)} {broad} {tall}"'
@@ -81,7 +71,7 @@ def draw(
             PATTERNS,
             *_drawn(box, link or (lambda _place: ""), outermost=True),
             *legend,
-            *_captions(captions, top=below + 6),
+            *_captions(lines, top=below + 6),
             "</svg>\n",
         )
     )
@@ -98,7 +88,7 @@ def _legend(width: float, *, top: float) -> Iterator[str]:
     x = 0.0
     yield '<g class="legend">'
     for words, symbols in _BADGES:
-        broad = 24 + len(words) * SMALL_LETTER + 14
+        broad = 24 + SMALL.width(words) + 14
         if x and x + broad > width:
             x, top = 0.0, top + _LINE
             yield _BREAK
@@ -123,14 +113,24 @@ _BADGES: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = (
 )
 
 
+def _lines(captions: Sequence[Caption], width: float) -> Iterator[Caption]:
+    """The captions in lines of this breadth; the first of each has its letter."""
+    for caption in captions:
+        first, *more = TEXT.lines(caption.text, width - _indent(caption))
+        yield Caption(first, caption.mark)
+        yield from map(Caption, more)
+
+
+def _indent(caption: Caption) -> float:
+    return tag_width(caption.mark.letter) + 6 if caption.mark else 0.0
+
+
 def _captions(captions: Sequence[Caption], *, top: float) -> Iterator[str]:
     for at, caption in enumerate(captions):
         y = top + at * _LINE
-        left = 0.0
+        left = _indent(caption)
         if caption.mark:
-            left = tag_width(caption.mark.letter)
-            yield from set_tags([(caption.mark, caption.mark.letter)], right=left, top=y)
-            left += 6
+            yield from set_tags([(caption.mark, caption.mark.letter)], right=left - 6, top=y)
         yield f'<text x="{px(left)}" y="{px(y + 11)}">{escaped(caption.text)}</text>'
 
 
@@ -174,19 +174,19 @@ def _head(box: MapBox, place: MapPlace) -> Iterator[str]:
     left = box.x + PAD
     base = box.y + HEAD - 8
     key = f"{place.key} " if place.key and not place.outside else ""
-    if (len(key) + len(place.name)) * LETTER > room * 0.75:
+    if TEXT.width(key) + NAME.width(place.label) > room * 0.75:
         key = ""
-    name = fitted(place.name, room - len(key) * SMALL_LETTER, LETTER)
+    name = NAME.fitted(place.label, room - TEXT.width(key))
     key_text = f'<tspan class="key">{escaped(key)}</tspan>' if key else ""
     yield f'<text class="name" x="{px(left)}" y="{px(base)}">{key_text}{escaped(name)}</text>'
     right = box.x + box.width - PAD
     tags = [(mark, f"{mark.letter} {mark.tasks}") for mark in place.sets[:MOST_TAGS]]
     tags_width = sum(tag_width(text) + 2 for _mark, text in tags)
-    free = room - (len(key) + len(name)) * LETTER - 6
+    free = room - TEXT.width(key) - NAME.width(name) - 6
     if tags and tags_width <= free:
         yield from set_tags(tags, right=right, top=box.y + 5)
         right, free = right - tags_width - 4, free - tags_width - 4
-    figures = next((text for text in _figures(place) if len(text) * SMALL_LETTER <= free), "")
+    figures = next((text for text in _figures(place) if SMALL.width(text) <= free), "")
     if figures:
         yield f'<text class="figure" x="{px(right)}" y="{px(base)}">{escaped(figures)}</text>'
 
@@ -215,11 +215,11 @@ def _bar(box: MapBox, place: MapPlace) -> Iterator[str]:
     marks = (place.sets or place.marks)[:MOST_TAGS]
     tags = [(mark, mark.letter) for mark in marks]
     tags_width = sum(tag_width(text) + 2 for _mark, text in tags)
-    name = fitted(place.name, room - tags_width, LETTER)
+    name = NAME.fitted(place.label, room - tags_width)
     yield f'<text class="name" x="{px(left)}" y="{px(box.y + 15)}">{escaped(name)}</text>'
     yield from set_tags(tags, right=box.x + box.width - 4, top=box.y + 4)
     yield from _shares(place.tally, x=left, y=box.y + 20, width=room)
-    text = next((text for text in _bar_words(place) if len(text) * SMALL_LETTER <= room), "")
+    text = next((text for text in _bar_words(place) if SMALL.width(text) <= room), "")
     yield f'<text class="small" x="{px(left)}" y="{px(box.y + box.height - 5)}">{escaped(text)}</text>'
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from pages.short_names import short_names
 from scheduling.natural_order import natural
 from scheduling.topology.levels import DomainPath
 
@@ -58,7 +59,10 @@ class Mark:
 
 
 class MapNode(NamedTuple):  # of which a map makes thousands, so a tuple: it is made in a third of the time
-    """A node. ``users`` are texts about the tasks on it; ``gpus`` and ``free`` count whole GPUs."""
+    """A node. ``users`` are texts about the tasks on it; ``gpus`` and ``free`` count whole GPUs.
+
+    ``label`` is the part of its name that tells it from the nodes beside it.
+    """
 
     name: str
     gpus: int
@@ -70,6 +74,7 @@ class MapNode(NamedTuple):  # of which a map makes thousands, so a tuple: it is 
     gpu_note: str = ""
     users: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
+    label: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -112,9 +117,11 @@ class MapPlace:
     ``key`` is the level's; ``outside`` means that its nodes lack that key's label. ``holders`` have tasks on
     its nodes, most nodes first. ``marks`` are the tasks on its nodes by their narrowest set, ``sets`` the
     sets of its own level that have tasks here. ``room`` is set where a waiting set was compared with it.
+    ``label`` is the part of its name that tells it from the places beside it.
     """
 
     name: str
+    label: str
     path: PlacePath = ()
     key: str = ""
     outside: bool = False
@@ -161,7 +168,7 @@ def grow(
 
     ``keys`` are those of the levels, broadest first.
     """
-    return _Grower(keys, chosen_in).place(nodes, name=pool, path=())
+    return _Grower(keys, chosen_in).place(nodes, name=pool, label=pool, path=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,48 +176,60 @@ class _Grower:
     keys: Sequence[str]
     chosen_in: ChosenIn
 
-    def place(self, nodes: Sequence[LocatedNode], *, name: str, path: PlacePath) -> MapPlace:
+    def place(self, nodes: Sequence[LocatedNode], *, name: str, label: str, path: PlacePath) -> MapPlace:
         """A domain, whose rank is one less than the length of its path; the pool for an empty path."""
         depth = len(path)
         key = self.keys[depth - 1] if depth else ""
         chosen = self.chosen_in(depth - 1, path) if depth else NOTHING_CHOSEN
         if depth == len(self.keys):
-            return _leaf(nodes, name=name, path=path, key=key, chosen=chosen)
+            return _leaf(nodes, name=name, label=label, path=path, key=key, chosen=chosen)
         by_value: dict[str | None, list[LocatedNode]] = {}
         for node in nodes:
             by_value.setdefault(node.domain[depth], []).append(node)
         without = by_value.pop(None, [])
+        values = sorted((value for value in by_value if value is not None), key=natural)
+        names = [value or "(empty)" for value in values]
+        labels = short_names(names, within=name if path else "")
         inside = [
-            self.place(by_value[value], name=value or "(empty)", path=(*path, value))
-            for value in sorted((value for value in by_value if value is not None), key=natural)
+            self.place(by_value[value], name=inner, label=short, path=(*path, value))
+            for value, inner, short in zip(values, names, labels, strict=True)
         ]
         if without:
             inside.append(_outside(without, path=path, key=self.keys[depth]))
-        return _around(_runs(inside, path), name=name, path=path, key=key, chosen=chosen)
+        runs = _runs(inside, path)
+        return _around(runs, name=name, label=label, path=path, key=key, chosen=chosen)
 
 
 def _outside(nodes: Sequence[LocatedNode], *, path: PlacePath, key: str) -> MapPlace:
-    return _leaf(nodes, name=f"without {key}", path=(*path, f"!{key}"), key=key, outside=True)
+    name = f"without {key}"
+    return _leaf(nodes, name=name, label=name, path=(*path, f"!{key}"), key=key, outside=True)
 
 
 def _leaf(
     nodes: Sequence[LocatedNode],
     *,
     name: str,
+    label: str,
     path: PlacePath,
     key: str,
     outside: bool = False,
     chosen: Chosen = NOTHING_CHOSEN,
 ) -> MapPlace:
+    labels = short_names([node.node.name for node in nodes], within=name if path else "")
+    drawn = [node.node._replace(label=short) for node, short in zip(nodes, labels, strict=True)]
     if len(nodes) > MOST_TOGETHER:
-        parts = [_run_of_nodes(nodes[at : at + RUN], (*path, f"@{at // RUN + 1}")) for at in _starts(nodes)]
-        return _around(parts, name=name, path=path, key=key, outside=outside, chosen=chosen)
+        parts = [
+            _run_of_nodes(nodes[at : at + RUN], drawn[at : at + RUN], (*path, f"@{at // RUN + 1}"))
+            for at in _starts(nodes)
+        ]
+        return _around(parts, name=name, label=label, path=path, key=key, outside=outside, chosen=chosen)
     return MapPlace(
         name=name,
+        label=label,
         path=path,
         key=key,
         outside=outside,
-        nodes=tuple(node.node for node in nodes),
+        nodes=tuple(drawn),
         tally=_tally(nodes),
         holders=_most([(holder, 1) for node in nodes for holder in node.holders]),
         marks=_marks(node.node.marks for node in nodes),
@@ -219,13 +238,13 @@ def _leaf(
     )
 
 
-def _run_of_nodes(nodes: Sequence[LocatedNode], path: PlacePath) -> MapPlace:
-    name = f"{nodes[0].node.name} to {nodes[-1].node.name}"
+def _run_of_nodes(nodes: Sequence[LocatedNode], drawn: Sequence[MapNode], path: PlacePath) -> MapPlace:
     return MapPlace(
-        name=name,
+        name=f"{drawn[0].name} to {drawn[-1].name}",
+        label=f"{drawn[0].label} to {drawn[-1].label}",
         path=path,
         run=True,
-        nodes=tuple(node.node for node in nodes),
+        nodes=tuple(drawn),
         tally=_tally(nodes),
         holders=_most([(holder, 1) for node in nodes for holder in node.holders]),
         marks=_marks(node.node.marks for node in nodes),
@@ -237,7 +256,14 @@ def _runs(places: list[MapPlace], path: PlacePath) -> list[MapPlace]:
         return places
     parts = [places[at : at + RUN] for at in _starts(places)]
     return [
-        _around(part, name=f"{part[0].name} to {part[-1].name}", path=(*path, f"@{number}"), key="", run=True)
+        _around(
+            part,
+            name=f"{part[0].name} to {part[-1].name}",
+            label=f"{part[0].label} to {part[-1].label}",
+            path=(*path, f"@{number}"),
+            key="",
+            run=True,
+        )
         for number, part in enumerate(parts, 1)
     ]
 
@@ -250,6 +276,7 @@ def _around(
     inside: Sequence[MapPlace],
     *,
     name: str,
+    label: str,
     path: PlacePath,
     key: str,
     outside: bool = False,
@@ -259,6 +286,7 @@ def _around(
     inner_tallies = [place.tally for place in inside]
     return MapPlace(
         name=name,
+        label=label,
         path=path,
         key=key,
         outside=outside,

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localcluster.scenario import nvl72
+from pages.map import letters
 from pages.map.layout import MOST_CARDS, MOST_CELLS, MOST_PLACES, WIDTH, BoxKind, detail, lay_out
-from pages.map.shapes import fitted
 from pages.map.svg import Caption, draw
 from pages.map.tree import (
     MOST_TOGETHER,
@@ -207,9 +208,65 @@ def test_every_place_is_a_link_with_a_name_in_a_page_and_none_in_a_file():
     assert "<style>" in alone
 
 
-@pytest.mark.parametrize(("room", "want"), [(100, "gpu-node-0017"), (50, "gp…0017"), (10, "")])
+@pytest.mark.parametrize(("room", "want"), [(110, "gpu-node-0017"), (65, "gp…0017"), (10, "")])
 def test_a_name_that_is_too_long_keeps_its_end(room, want):
-    assert fitted("gpu-node-0017", room, 7) == want
+    assert letters.NAME.fitted("gpu-node-0017", room) == want
+
+
+def test_a_caption_has_as_many_lines_as_it_needs():
+    lines = letters.TEXT.lines("set A has four tasks here", 80)
+    assert " ".join(lines) == "set A has four tasks here"
+    assert len(lines) > 1
+    assert all(letters.TEXT.width(line) <= 80 for line in lines)
+
+
+LONG_USERS = ("nemotron-pretraining-340b-ab12cd34: worker-0 and worker-1",) * 2
+
+
+def nvl72_pool(racks):
+    """Racks with names as they are where clusters are real."""
+    place = nvl72(racks)
+    rows = [
+        stand(machine.name, *map(machine.labels.get, place.keys.values()), gpus=4, free=4, users=LONG_USERS)
+        for machine in place.machines({})
+    ]
+    return grow(rows, pool="gb200", keys=tuple(place.keys))
+
+
+FACES = {"name": letters.NAME, "letter": letters.MARK, "": letters.TEXT}
+
+
+def texts_of(picture):
+    """The texts in a picture: their left and right end, their line, and what they say."""
+    svg = ET.fromstring(draw(picture, title="", description=""))
+    for element in svg.iter("{http://www.w3.org/2000/svg}text"):
+        face = FACES.get(element.get("class", "").split(" ")[0], letters.SMALL)
+        key, name = element.findtext("{*}tspan") or "", "".join(element.itertext())
+        width = letters.TEXT.width(key) + face.width(name.removeprefix(key))
+        x = float(element.get("x"))
+        left = {"figure": x - width, "letter": x - width / 2}.get(element.get("class"), x)
+        yield left, left + width, float(element.get("y")), name
+
+
+@pytest.mark.parametrize("racks", [1, 2, 17, 278])
+def test_no_text_of_a_picture_is_printed_over_another(racks):
+    texts = sorted(texts_of(lay_out(nvl72_pool(racks))))
+    by_line = {}
+    for left, right, line, text in texts:
+        assert left >= by_line.get(line, (0, ""))[0], (text, by_line[line])
+        by_line[line] = (right, text)
+    assert max(right for _left, right, _line, _text in texts) <= WIDTH
+
+
+def test_boxes_show_what_tells_a_name_from_those_beside_it():
+    texts = {text for *_, text in texts_of(lay_out(nvl72_pool(2)))}
+    assert {"zone us-east-02a", "block block-0", "rack rack07", "node-01", "node-18"} <= texts
+
+
+def test_a_box_has_its_full_name_for_those_who_point_at_it():
+    text = draw(lay_out(nvl72_pool(2)), title="", description="")
+    assert "<title>gb200-rack07-node-13.cluster.example: 4 of 4 GPUs free" in text
+    assert "rack us-east-02a/us-east-02a-block-0/us-east-02a-rack07: 18 of 18 nodes" in text
 
 
 def test_an_empty_pool_has_a_picture():

@@ -1,0 +1,51 @@
+"""What a shortened name promises: it tells one sibling from another, and it is made of full words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pages.short_names import short_names
+
+
+@pytest.mark.parametrize(
+    ("names", "want"),
+    {
+        "hosts": (
+            ["gb200-rack07-node-01.cluster.example", "gb200-rack07-node-13.cluster.example"],
+            ["node-01", "node-13"],
+        ),
+        "racks": (["us-east-02a-rack06", "us-east-02a-rack07"], ["rack06", "rack07"]),
+        "cliques": (["7c41f0a2-93d5.32766", "7c41f0b3-93d5.32766"], ["7c41f0a2", "7c41f0b3"]),
+        "a letter keeps its word": (["z-a.1", "z-b.1"], ["z-a", "z-b"]),
+        "words are not cut": (["rack106", "rack107"], ["rack106", "rack107"]),
+        "other separators": (["spine_a/rack:left", "spine_a/rack:right"], ["left", "right"]),
+        "the same": (["a.b", "a.b"], ["a.b", "a.b"]),
+        "none": ([], []),
+    }.values(),
+    ids=str,
+)
+def test_siblings_lose_the_words_that_all_share(names, want):
+    assert short_names(names) == want
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "want"),
+    [
+        ("us-east-02a-block-1", "us-east-02a", "block-1"),
+        ("us-east-02a-rack06", "us-east-02a-block-1", "rack06"),
+        ("rack06", "rack06", "rack06"),
+        ("rack06.example", "", "rack06.example"),
+    ],
+)
+def test_a_single_name_loses_what_its_place_says(name, place, want):
+    assert short_names([name], within=place) == [want]
+
+
+texts = st.builds("".join, st.lists(st.sampled_from([*"-._/:", "a", "rack", "07"]), max_size=6))
+
+
+@given(names=st.lists(texts, unique=True, max_size=6), place=texts)
+def test_no_two_names_become_the_same_and_each_is_a_part_of_its_own(names, place):
+    short = short_names(names, within=place)
+    assert len({*short}) == len(names)
+    assert all(part in name and (part or not name) for part, name in zip(short, names, strict=True))
