@@ -1,8 +1,10 @@
 """The domains nearest to having room for a set, for the pages of the map and of a workflow. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pages.short_names import ShortName, domain_names
 from scheduling.fit.verdict import DomainCapacity
 from scheduling.nodes.taints import MOST_TAINTS
 from scheduling.sentences import count_of, plain_listing
@@ -15,7 +17,7 @@ class NearestDomain:
     ``tainted`` counts the nodes of each taint that may pass.
     """
 
-    path: str
+    name: ShortName
     free: int
     empty: int
     missing: int
@@ -26,9 +28,14 @@ class NearestDomain:
     free_at: datetime | None
 
 
-def nearest_domain(capacity: DomainCapacity) -> NearestDomain:
+def nearest_domains(capacities: Sequence[DomainCapacity]) -> tuple[NearestDomain, ...]:
+    names = domain_names([capacity.path for capacity in capacities])
+    return tuple(map(_nearest_domain, capacities, names))
+
+
+def _nearest_domain(capacity: DomainCapacity, name: ShortName) -> NearestDomain:
     return NearestDomain(
-        path="/".join(capacity.path) or "the whole pool",
+        name=name,
         free=capacity.free,
         empty=capacity.empty,
         missing=capacity.missing,

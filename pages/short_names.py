@@ -5,23 +5,55 @@ either end are left out, in whole: a word ends at one of ``. - _ / :``. No two n
 """
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 _ENDS = ".-_/:"
 
 
-def short_names(names: Sequence[str], *, within: str = "") -> list[str]:
-    """The distinct part of each name; of a single one what the name of its place does not say.
+class ShortName(NamedTuple):
+    """A name in three: its distinct part, and what stands before and after that."""
+
+    before: str
+    part: str
+    after: str = ""
+
+    def __str__(self) -> str:
+        return "".join(self)
+
+
+def short_names(names: Sequence[str], *, within: str = "") -> list[ShortName]:
+    """Each name by its distinct part; that of a single one is what the name of its place does not say.
 
     A number or a letter keeps the word before it, since alone it names nothing.
     """
     distinct = {*names}
     if len(distinct) < 2:
-        return [name[_shared([name, f"{within}{name[len(within) :][:1]}\0"]) :] for name in names]
+        return [_alone(name, within=within) for name in names]
     start = _shared(distinct)
     end = _shared([name[start:][::-1] for name in distinct])
     if any(len(part := name[start : len(name) - end]) == 1 or part.isdigit() for name in distinct):
         start = _after_word(names[0][: max(0, start - 1)])
-    return [name[start : len(name) - end] for name in names]
+    return [ShortName(name[:start], name[start : len(name) - end], name[len(name) - end :]) for name in names]
+
+
+def _alone(name: str, *, within: str) -> ShortName:
+    start = _shared([name, f"{within}{name[len(within) :][:1]}\0"])
+    return ShortName(name[:start], name[start:])
+
+
+def domain_names(paths: Sequence[Sequence[str]]) -> list[ShortName]:
+    """As each alone, or by their paths where two would be alike."""
+    names = [domain_name(path) for path in paths]
+    if len({name.part for name in names}) < len({*map(tuple, paths)}):
+        return [ShortName("", str(name)) for name in names]
+    return names
+
+
+def domain_name(path: Sequence[str]) -> ShortName:
+    """A domain by what its own value adds to that of the place around it. An empty path is the pool's."""
+    *around, value = path or ("the whole pool",)
+    own = _alone(value, within=around[-1] if around else "")
+    return own._replace(before="".join(f"{place}/" for place in around) + own.before)
 
 
 def _shared(names: Collection[str]) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pages.map.tree import Chosen, Mark, PlacePath
 from pages.nearest_domains import NearestDomain
+from pages.short_names import ShortName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,7 @@ class PlacedSetView:
     outcome: str
     tone: str
     required: bool
-    domains: tuple[tuple[str, int], ...]
+    domains: tuple[tuple[ShortName, int], ...]
     more: int
     outside: int
 

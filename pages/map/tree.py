@@ -191,7 +191,7 @@ class _Grower:
         names = [value or "(empty)" for value in values]
         labels = short_names(names, within=name if path else "")
         inside = [
-            self.place(by_value[value], name=inner, label=short, path=(*path, value))
+            self.place(by_value[value], name=inner, label=short.part, path=(*path, value))
             for value, inner, short in zip(values, names, labels, strict=True)
         ]
         if without:
@@ -216,7 +216,7 @@ def _leaf(
     chosen: Chosen = NOTHING_CHOSEN,
 ) -> MapPlace:
     labels = short_names([node.node.name for node in nodes], within=name if path else "")
-    drawn = [node.node._replace(label=short) for node, short in zip(nodes, labels, strict=True)]
+    drawn = [node.node._replace(label=short.part) for node, short in zip(nodes, labels, strict=True)]
     if len(nodes) > MOST_TOGETHER:
         parts = [
             _run_of_nodes(nodes[at : at + RUN], drawn[at : at + RUN], (*path, f"@{at // RUN + 1}"))

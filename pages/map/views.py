@@ -19,6 +19,7 @@ from pages.map.svg import Caption, Link, draw
 from pages.map.table import rows
 from pages.map.tree import PlacePath
 from pages.pool_rows import map_rows
+from pages.short_names import domain_name
 from pools.selectors import pool_visible_to
 from web.access.permissions import Needs, caller
 from web.policy import Action
@@ -64,6 +65,7 @@ class MapPage(PageView):
             "picture": mark_safe(picture),  # noqa: S308 -- every text in it was escaped by the drawing
             "crumbs": [(place, link(place)) for place in view.trail[:-1]],
             "rows": [(row, link(row.place) if row.place else "") for row in rows(view.picture.box)],
+            "room": [(key, domain_name(key.domain)) for key in view.fragments.keys],
             "is_live": view.nodes <= LIVE_UP_TO,
             "svg": _address("map.svg", view, query, path=view.place.path),
         }

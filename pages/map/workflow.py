@@ -12,7 +12,8 @@ from uuid import UUID
 
 from pages.map.selection import MapGroup, MapWorkflow, PlacedSetView, WaitingSetView
 from pages.map.tree import Chosen, Mark, PlacePath, SetRoom
-from pages.nearest_domains import nearest_domain
+from pages.nearest_domains import nearest_domains
+from pages.short_names import domain_names
 from pools.clusters.capabilities import capabilities_at
 from pools.models import Node
 from pools.selectors import Caller
@@ -285,6 +286,7 @@ _TONES = {
 
 def _placed_set_view(outcome: SetOutcome, mark: Mark, tasks: int) -> PlacedSetView:
     domains = sorted(outcome.domains.items(), key=lambda entry: (-entry[1], entry[0]))
+    names = domain_names([path for path, _count in domains[:MOST_DOMAINS]])
     return PlacedSetView(
         mark=mark,
         words=describe(outcome.path),
@@ -292,7 +294,7 @@ def _placed_set_view(outcome: SetOutcome, mark: Mark, tasks: int) -> PlacedSetVi
         outcome=outcome.outcome.words,
         tone=_TONES[outcome.outcome],
         required=outcome.required,
-        domains=tuple(("/".join(path), count) for path, count in domains[:MOST_DOMAINS]),
+        domains=tuple(zip(names, dict(domains).values(), strict=False)),
         more=max(0, len(domains) - MOST_DOMAINS),
         outside=outcome.outside,
     )
@@ -323,7 +325,7 @@ def _waits(verdict: Verdict) -> Iterator[WaitingSetView]:
                 key=set_verdict.key or "pool",
                 domains=set_verdict.domains,
                 fit_now=set_verdict.fit_now,
-                nearest=tuple(map(nearest_domain, set_verdict.nearest)),
+                nearest=nearest_domains(set_verdict.nearest),
             )
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from pages.pools.snippet import Asks, Offer, amounts_for, snippet
+from pages.short_names import ShortName, domain_name, domain_names
 from pools.api.representations import pool_status
 from pools.clusters.capabilities import capabilities_of
 from pools.documents.default_topology import default_of
@@ -72,7 +73,7 @@ class KeyLine:
     label: str
     count: int
     outside: int
-    largest: tuple[tuple[str, int], ...]
+    largest: tuple[tuple[ShortName, int], ...]
     more: int
 
 
@@ -82,7 +83,7 @@ class FitLine:
 
     key: str
     largest: int
-    domain: str
+    domain: ShortName
     counts: tuple[int | None, ...]
     unlabelled: int
 
@@ -240,12 +241,13 @@ def _waiting(pool: Pool) -> list[WaitingLine]:
 
 def _key_line(domains: KeyDomains) -> KeyLine:
     by_size = sorted(domains.domains.items(), key=lambda item: (-item[1], item[0]))
+    largest = by_size[:MOST_DOMAINS]
     return KeyLine(
         key=domains.level.key,
         label=domains.level.label,
         count=len(domains.domains),
         outside=domains.outside,
-        largest=tuple(("/".join(path), count) for path, count in by_size[:MOST_DOMAINS]),
+        largest=tuple(zip(domain_names([path for path, _ in largest]), dict(largest).values(), strict=True)),
         more=max(0, len(by_size) - MOST_DOMAINS),
     )
 
@@ -256,7 +258,7 @@ def _fits(fragments: PoolFragments) -> Fits:
         FitLine(
             key=key.key,
             largest=key.largest,
-            domain="/".join(key.domain),
+            domain=domain_name(key.domain),
             counts=tuple(key.slots.get(size) for size in sizes),
             unlabelled=key.unlabelled,
         )

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import Count
 
+from pages.short_names import ShortName, short_names
 from pages.workflows.labels import Badge, span, status_badge
 from scheduling.nodes.node_health import NodeHealth
 from workflows.lifecycle.statuses import LIVE_ORDER
@@ -25,7 +26,7 @@ class TaskLine:
     lead: bool
     retry_id: int
     badge: Badge
-    node: str
+    node: ShortName | None
     node_sentence: str
     start_time: datetime | None
     run_time: str
@@ -93,8 +94,10 @@ def task_page(
         workflow, {row[_NODE] for row in page if row[_NODE] and row[_STATUS] in LIVE_ORDER}
     )
     of = counts[selection.status] if selection.status else counts.total()
+    names = [row[_NODE] for row in page if row[_NODE]]
+    short = dict(zip(names, short_names(names), strict=True))
     return TaskPage(
-        rows=tuple(_task(row, nodes=nodes.by_name, now=now) for row in page),
+        rows=tuple(_task(row, nodes=nodes.by_name, short=short, now=now) for row in page),
         status=selection.status,
         in_status=tuple((status_badge(status), number) for status, number in sorted(counts.items())),
         total=counts.total(),
@@ -108,7 +111,13 @@ def task_page(
 _STATUS, _NODE = 4, 5
 
 
-def _task(row: Sequence[Any], *, nodes: Mapping[str, NodeHealth], now: datetime) -> TaskLine:
+def _task(
+    row: Sequence[Any],
+    *,
+    nodes: Mapping[str, NodeHealth],
+    short: Mapping[str, ShortName],
+    now: datetime,
+) -> TaskLine:
     name, group, lead, retry_id, status, node, start, end, exit_code, failure = row
     health = nodes.get(node) if status in LIVE_ORDER else None
     return TaskLine(
@@ -117,7 +126,7 @@ def _task(row: Sequence[Any], *, nodes: Mapping[str, NodeHealth], now: datetime)
         lead=lead,
         retry_id=retry_id,
         badge=status_badge(status),
-        node=node,
+        node=short.get(node),
         node_sentence=health.sentence(node) if health else "",
         start_time=start,
         run_time=span(start, end, now=now),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pages.nearest_domains import NearestDomain, nearest_domain
+from pages.nearest_domains import NearestDomain, nearest_domains
 from pages.workflows.evidence import Evidence, evidence
 from scheduling.fit.contention import PreemptionAnswer
 from scheduling.fit.snapshot import OTHERS
@@ -139,7 +139,7 @@ def _queue(verdict: Verdict) -> Iterator[str]:
 
 
 def _set(entry: SetVerdict) -> SetVerdictView:
-    return SetVerdictView(sentence=_set_sentence(entry), nearest=tuple(map(nearest_domain, entry.nearest)))
+    return SetVerdictView(sentence=_set_sentence(entry), nearest=nearest_domains(entry.nearest))
 
 
 def _set_sentence(entry: SetVerdict) -> str:

@@ -10,6 +10,7 @@ def text(page):
 
 
 def words(markup):
+    markup = re.sub(r'<span class="rest">(.*?)</span>', r"\1", markup)  # what a shortened name is copied with
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", markup)).split())
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pages.short_names import short_names
+from pages.short_names import domain_names, short_names
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from pages.short_names import short_names
     ids=str,
 )
 def test_siblings_lose_the_words_that_all_share(names, want):
-    assert short_names(names) == want
+    assert [name.part for name in short_names(names)] == want
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,17 @@ def test_siblings_lose_the_words_that_all_share(names, want):
     ],
 )
 def test_a_single_name_loses_what_its_place_says(name, place, want):
-    assert short_names([name], within=place) == [want]
+    assert [short.part for short in short_names([name], within=place)] == [want]
+
+
+def test_a_domain_is_named_by_what_it_adds_to_the_place_around_it():
+    (name,) = domain_names([("us-east-02a", "us-east-02a-block-0", "us-east-02a-rack06")])
+    assert name == ("us-east-02a/us-east-02a-block-0/us-east-02a-", "rack06", "")
+
+
+def test_domains_of_one_name_are_named_by_their_paths():
+    names = domain_names([("a", "r1"), ("b", "r1"), ("b", "r2")])
+    assert [name.part for name in names] == ["a/r1", "b/r1", "b/r2"]
 
 
 texts = st.builds("".join, st.lists(st.sampled_from([*"-._/:", "a", "rack", "07"]), max_size=6))
@@ -47,5 +57,6 @@ texts = st.builds("".join, st.lists(st.sampled_from([*"-._/:", "a", "rack", "07"
 @given(names=st.lists(texts, unique=True, max_size=6), place=texts)
 def test_no_two_names_become_the_same_and_each_is_a_part_of_its_own(names, place):
     short = short_names(names, within=place)
-    assert len({*short}) == len(names)
-    assert all(part in name and (part or not name) for part, name in zip(short, names, strict=True))
+    assert len({name.part for name in short}) == len(names)
+    assert [str(name) for name in short] == names
+    assert all(name.part for name in short if str(name))
