@@ -42,9 +42,9 @@ class Letters:
         if self.width(text) <= room:
             return text
         narrowest = min(self.table.values()) * self.size / 1000
-        for kept in range(min(len(text) - 1, int(room / narrowest)), 1, -1):
-            tail = max(1, kept * 2 // 3)
-            cut = f"{text[: kept - tail]}…{text[len(text) - tail :]}"
+        for count in range(min(len(text) - 1, int(room / narrowest)), 1, -1):
+            tail = max(1, count * 2 // 3)
+            cut = f"{text[: count - tail]}…{text[len(text) - tail :]}"
             if self.width(cut) <= room:
                 return cut
         return ""
