@@ -6,7 +6,7 @@ import pytest
 from django.apps import apps
 
 from localcluster.directories import CHECKOUT
-from localcluster.scenario import PLACES
+from localcluster.scenario import ALL_PLACES
 from pools.conditions import topology
 from web.env import Environment
 from workflows.explain.levels import UNAVAILABLE
@@ -56,7 +56,7 @@ def test_a_recipe_names_a_pool_of_make_up_that_has_its_keys():
     assert len(rows) > 10
     for example, pool in rows:
         keys = set(re.findall(r"\bkey: (\w+)", (CHECKOUT / "examples" / example).read_text()))
-        fitting = {name for name, place in PLACES.items() if keys <= place.keys.keys()}
+        fitting = {name for name, place in ALL_PLACES.items() if keys <= place.keys.keys()}
         assert (pool == "none" and not fitting) or pool.strip("`") in fitting, example
 
 

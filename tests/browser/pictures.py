@@ -1,8 +1,8 @@
 """Make the pictures of README.md and docs/ anew: ``python -m tests.browser.pictures`` while ``make up`` runs.
 
-Use case 3 is submitted twice to the demo's pool ``zones``, which holds it once: one workflow runs and is
-photographed on the map, the other waits and is photographed with its reason. Both are cancelled afterwards,
-so the pool must be free at the start. The pictures replace those in docs/pictures; look at them.
+Use case 3 is submitted five times to pool ``gb200``, which holds it four times: those run, and the first is
+photographed on the map; the fifth waits and is photographed with its reason. All are cancelled afterwards, so
+the pool must be free at the start. The pictures replace those in docs/pictures; look at them.
 """
 
 import json
@@ -16,7 +16,9 @@ from playwright.sync_api import sync_playwright
 from localcluster.directories import CHECKOUT
 
 PICTURES = CHECKOUT / "docs" / "pictures"
-POOL = "zones"
+POOL = "gb200"
+RUNNING = 4
+"""How often the pool holds the workflow."""
 SETTLED = 5
 """Seconds for which the reason of the one that waits has to stay the same before it is photographed."""
 
@@ -24,12 +26,14 @@ SETTLED = 5
 def main() -> None:
     run = json.loads((CHECKOUT / ".local" / "run.json").read_text())
     service = Service(run["api_url"], run["token"])
-    names = [service.submit()]
+    names = []
     try:
-        service.wait(names[0], lambda workflow: workflow["status"] == "RUNNING")
+        for _ in range(RUNNING):
+            names.append(service.submit())
+            service.wait(names[-1], lambda workflow: workflow["status"] == "RUNNING")
         names.append(service.submit())
-        service.wait_for_one_reason(names[1])
-        photograph(run, running=names[0], waiting=names[1])
+        service.wait_for_one_reason(names[-1])
+        photograph(run, running=names[0], waiting=names[-1])
     finally:
         service.cancel(names)
 
