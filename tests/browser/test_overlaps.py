@@ -184,6 +184,15 @@ def test_a_shortened_name_is_there_in_full_to_point_at_to_copy_and_for_the_keybo
     assert name.bounding_box()["width"] > 2 * short
 
 
+def test_the_box_that_has_the_focus_of_the_keyboard_says_its_name_in_full(open_page):
+    pool = fill(306)
+    page = open_page(f"/ui/pools/{pool.name}/map")
+    page.get_by_role("link", name="us-east-02a-rack22").first.focus()
+    line = page.locator("#map-focus")
+    assert "us-east-02a/us-east-02a-block-2/us-east-02a-rack22: 18 of 18 nodes" in line.inner_text()
+    assert page.viewport_size["height"] >= sum(line.bounding_box()[side] for side in ("y", "height"))
+
+
 FAULTY = """<!doctype html>
 <p style="margin:0;height:9px">first words</p><p style="margin:0">second words</p>
 <p style="width:40px;overflow:hidden;white-space:nowrap">these words are cut</p>
