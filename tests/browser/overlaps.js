@@ -1,6 +1,7 @@
 // What no text of a page may do: be printed over another, be cut without the full text in a title, or stand
-// where only a scrolling part without a hint leads. Returns a sentence for each that does.
-() => {
+// where only a scrolling part without a hint leads. Returns a sentence for each that does, below the one part that
+// a selector names.
+(selector) => {
   const NEARLY = 2;
   const faults = new Set();
   const styles = new Map();
@@ -36,7 +37,7 @@
       if (sticksOut(rest, frame)) {
         const scrolls = [style.overflowX, style.overflowY].some((way) => way === "auto" || way === "scroll");
         if (scrolls) {
-          if (part.tabIndex < 0) faults.add(`"${brief(node.data)}" is in a scrolling part without focus`);
+          if (part.tabIndex < 0 && !part.querySelector("a, button, input")) faults.add(`"${brief(node.data)}" is in a scrolling part without focus`);
           if (!style.backgroundAttachment.includes("local")) faults.add(`"${brief(node.data)}" is in a scrolling part without a hint`);
         } else if (!plain(part.closest("[title]")?.title ?? "").includes(plain(node.data))) {
           faults.add(`"${brief(node.data)}" is cut`);
@@ -58,17 +59,19 @@
     return true;
   }
 
-  // Words for screen readers alone have a box of a pixel, or stand beside the page.
+  // Words for screen readers alone have a box of a pixel, or are clipped to nothing, or stand beside the page.
   function isForTheEar(part) {
     for (let outer = part; outer && outer !== document.body; outer = outer.parentElement) {
       const box = outer.getBoundingClientRect();
-      if (styleOf(outer).position === "absolute" && ((box.width <= 1 && box.height <= 1) || box.right < 0)) return true;
+      const { position, clipPath } = styleOf(outer);
+      if (clipPath === "inset(50%)") return true;
+      if (position === "absolute" && ((box.width <= 1 && box.height <= 1) || box.right < 0)) return true;
     }
     return false;
   }
 
   const boxes = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const walker = document.createTreeWalker(document.querySelector(selector), NodeFilter.SHOW_TEXT);
   const texts = new Set();
   while (walker.nextNode()) {
     const node = walker.currentNode;
