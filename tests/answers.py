@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import Executor, Future
 from unittest.mock import patch
 
+from web.database import row_threads
 from workflows.logs import follow
 
 
@@ -25,6 +26,8 @@ class _ThisThread(Executor):
             try:
                 future, function, args = self.calls.get(timeout=0.01)
             except queue.Empty:
+                continue
+            if not future.set_running_or_notify_cancel():
                 continue
             try:
                 future.set_result(function(*args))
@@ -58,7 +61,10 @@ def content_of(answer, *, pieces=None):
         finally:
             ended.set()
 
-    with patch.multiple(follow, _threads=executor, close_old_connections=lambda: None):
+    with (
+        patch.object(follow, "_threads", executor),
+        patch.object(row_threads, "close_old_connections", lambda: None),
+    ):
         reader = threading.Thread(target=run)
         reader.start()
         executor.serve(ended)

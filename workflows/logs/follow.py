@@ -29,12 +29,12 @@ from typing import TypeVar
 
 import structlog
 from django.conf import settings
-from django.db import close_old_connections
 
 from cluster.errors import ClusterError
 from cluster.interface import ClusterApi
 from scheduling import names
 from scheduling.sentences import in_seconds
+from web.database.row_threads import run_in
 from workflows.lifecycle.statuses import BACKLOG, TERMINAL
 from workflows.logs.read import is_over, kept_lines, marked, pod_namespace
 from workflows.logs.text import LineCutter
@@ -284,12 +284,4 @@ async def follow_logs(
 
 async def _in_thread(function: Callable[[], T]) -> T:
     """Run what reads rows or the store."""
-
-    def run() -> T:
-        close_old_connections()
-        try:
-            return function()
-        finally:
-            close_old_connections()
-
-    return await asyncio.get_running_loop().run_in_executor(_threads, run)
+    return await run_in(_threads, function)
