@@ -7,6 +7,7 @@ from concurrent.futures import Executor, Future
 from unittest.mock import patch
 
 from web.database import row_threads
+from workflows import state_feed
 from workflows.logs import follow
 
 
@@ -63,6 +64,7 @@ def content_of(answer, *, pieces=None):
 
     with (
         patch.object(follow, "_threads", executor),
+        patch.object(state_feed, "_thread", executor),
         patch.object(row_threads, "close_old_connections", lambda: None),
     ):
         reader = threading.Thread(target=run)

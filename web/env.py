@@ -265,8 +265,12 @@ class Environment(BaseSettings):
     )
     log_user_followers: int = Field(default=20, ge=1, description="The same of one user.")
     log_follow_seconds: float = Field(
-        default=3600.0, gt=0, description="Longest a request follows the logs of a running workflow."
+        default=3600.0, gt=0, description="Longest a request follows logs of a workflow, or watches it."
     )
+    watchers: int = Field(
+        default=1000, ge=1, description="Most requests of one web process that watch workflows."
+    )
+    user_watchers: int = Field(default=20, ge=1, description="The same of one user.")
 
     barrier_image: str = Field(
         default="",

@@ -87,6 +87,9 @@ LOG_BYTES = Counter("osmo_log_stored_bytes", "Bytes written to the log store, co
 LOG_STREAMS = Counter(
     "osmo_log_streams", "Requests for logs of running tasks: served, user_busy, busy.", ("result",)
 )
+WATCHES = Counter(
+    "osmo_watch_streams", "Requests that watch workflows: served, user_busy, busy.", ("result",)
+)
 WATCH_EVENTS = Counter("osmo_watch_events", "Events from watches; a list counts as one.", ("cluster", "kind"))
 WATCH_RESTARTS = Counter(
     "osmo_watch_restarts",

@@ -102,7 +102,7 @@ def _streamed(request: Request, text: Iterator[bytes]) -> StreamingHttpResponse:
 def _followed(request: Request, text: AsyncIterator[bytes]) -> StreamingHttpResponse:
     """The same for a text that the event loop reads. Raises Busy."""
     slot = slots.FOLLOWING.take(request.user.get_username())
-    return StreamingHttpResponse(_FollowedText(text, slot), content_type=TEXT)
+    return StreamingHttpResponse(FollowedText(text, slot), content_type=TEXT)
 
 
 class _SlottedText:
@@ -125,7 +125,7 @@ class _SlottedText:
             self._slot.release()
 
 
-class _FollowedText:
+class FollowedText:
     """A text that coroutines read in a slot; they end when the server cancels the request."""
 
     def __init__(self, text: AsyncIterator[bytes], slot: slots.StreamSlot) -> None:

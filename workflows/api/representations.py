@@ -215,7 +215,7 @@ def _group(
         constraints=group.constraints,
         patience=_patience(group),
         order=group.set_order,
-        got=_placement(group.placement_result),
+        got=placement_outcome(group.placement_result),
         conditions=_conditions(group, freshness),
         compute_domain=_compute_domain(group, domain),
         recovery=RecoveryShape.model_validate(document_of(group.recovery)),
@@ -269,7 +269,7 @@ def _wait(wait: WaitExplanation) -> shapes.GroupExplanationShape:
     )
 
 
-def _placement(stored: Json | None) -> shapes.GroupOutcomeShape | None:
+def placement_outcome(stored: Json | None) -> shapes.GroupOutcomeShape | None:
     result = PlacementResult.from_row(stored) if stored else None
     return shapes.GroupOutcomeShape.model_validate(result.as_json()) if result else None
 

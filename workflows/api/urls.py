@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from workflows.api import capacity, fit, listing, logs, nodes, outcomes, views
+from workflows.api import capacity, fit, listing, logs, nodes, outcomes, views, watch
 
 urlpatterns = [
     path("api/pool_quota", capacity.PoolQuotaView.as_view()),
@@ -24,5 +24,6 @@ urlpatterns = [
     path("api/workflow/<str:workflow_id>/events", views.EventsView.as_view()),
     path("api/workflow/<str:workflow_id>/logs", logs.LogsView.as_view()),
     path("api/workflow/<str:workflow_id>/error_logs", logs.ErrorLogsView.as_view()),
+    path("api/workflow/<str:workflow_id>/watch", watch.WatchView.as_view()),
     path("api/workflow/<str:workflow_id>/cancel", views.CancelView.as_view()),
 ]

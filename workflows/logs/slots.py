@@ -1,11 +1,11 @@
-"""Slots for requests that read logs of running tasks in one web process.
+"""Slots for requests that read logs of running tasks, or watch workflows, in one web process.
 
 A request that reads what is there now occupies a thread for as long as a silent kubelet makes it wait: a few
 users would leave no thread for submissions. One that follows occupies none, but memory and a connection to
-the API server for each pod. So there are few slots of the first kind (half of ``OSMO_WEB_THREADS``) and many
-of the second (``OSMO_LOG_FOLLOWERS``), of each a part for one user, and the last fifth for users without any;
-without a free slot the reply says when to try again.
-Slots belong to a process: a count in the database would outlive processes that are killed.
+the API server for each pod; one that watches occupies memory alone. So there are few slots of the first kind
+(half of ``OSMO_WEB_THREADS``) and many of the others (``OSMO_LOG_FOLLOWERS``, ``OSMO_WATCHERS``), of each a
+part for one user, and the last fifth for users without any; without a free slot the reply says when to try
+again. Slots belong to a process: a count in the database would outlive processes that are killed.
 """
 
 import math
@@ -15,9 +15,10 @@ from collections.abc import Callable
 from typing import Final
 
 from django.conf import settings
+from prometheus_client import Counter as CountedRequests
 
 from scheduling.errors import Busy
-from workflows.metrics import LOG_STREAMS
+from workflows.metrics import LOG_STREAMS, WATCHES
 
 AGAIN_SECONDS: Final = 5
 MOST_READS_OF_USER: Final = 2
@@ -27,9 +28,12 @@ FOR_OTHERS: Final = 5
 
 
 class Slots:
-    """The slots of one kind; their numbers are read with each request."""
+    """The slots of one kind, whose requests ``do`` something; their numbers are read with each request."""
 
-    def __init__(self, *, most: Callable[[], int], most_of_user: Callable[[], int]) -> None:
+    def __init__(
+        self, *, do: str, requests: CountedRequests, most: Callable[[], int], most_of_user: Callable[[], int]
+    ) -> None:
+        self._do, self._requests = do, requests
         self._most, self._most_of_user = most, most_of_user
         self._lock = threading.Lock()
         self._used: Counter[str] = Counter()
@@ -42,19 +46,19 @@ class Slots:
         most, most_of_user = self._most(), self._most_of_user()
         with self._lock:
             if self._used[user] >= most_of_user:
-                LOG_STREAMS.labels("user_busy").inc()
+                self._requests.labels("user_busy").inc()
                 raise Busy(
-                    f"You read as many logs of running tasks as one user may ({most_of_user}): "
+                    f"You {self._do} in as many requests as one user may ({most_of_user}): "
                     "end one, or come again.",
                     retry_after=AGAIN_SECONDS,
                 )
             if self._used.total() >= (most - math.ceil(most / FOR_OTHERS) if self._used[user] else most):
-                LOG_STREAMS.labels("busy").inc()
+                self._requests.labels("busy").inc()
                 raise Busy(
-                    "As many logs of running tasks are read as may be: come again.", retry_after=AGAIN_SECONDS
+                    f"As many requests {self._do} as may at a time: come again.", retry_after=AGAIN_SECONDS
                 )
             self._used[user] += 1
-        LOG_STREAMS.labels("served").inc()
+        self._requests.labels("served").inc()
         return StreamSlot(self, user)
 
     def release(self, user: str) -> None:
@@ -79,9 +83,22 @@ class StreamSlot:
             self._slots.release(self._user)
 
 
+_READ_LOGS: Final = "read logs of running tasks"
 READING: Final = Slots(
-    most=lambda: max(settings.ENV.web_threads // 2, 1), most_of_user=lambda: MOST_READS_OF_USER
+    do=_READ_LOGS,
+    requests=LOG_STREAMS,
+    most=lambda: max(settings.ENV.web_threads // 2, 1),
+    most_of_user=lambda: MOST_READS_OF_USER,
 )
 FOLLOWING: Final = Slots(
-    most=lambda: settings.ENV.log_followers, most_of_user=lambda: settings.ENV.log_user_followers
+    do=_READ_LOGS,
+    requests=LOG_STREAMS,
+    most=lambda: settings.ENV.log_followers,
+    most_of_user=lambda: settings.ENV.log_user_followers,
+)
+WATCHING: Final = Slots(
+    do="watch workflows",
+    requests=WATCHES,
+    most=lambda: settings.ENV.watchers,
+    most_of_user=lambda: settings.ENV.user_watchers,
 )

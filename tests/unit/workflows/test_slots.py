@@ -4,10 +4,15 @@ import pytest
 
 from scheduling.errors import Busy
 from workflows.logs.slots import Slots
+from workflows.metrics import WATCHES
+
+
+def slots_of(most, most_of_user):
+    return Slots(do="watch workflows", requests=WATCHES, most=lambda: most, most_of_user=lambda: most_of_user)
 
 
 def test_two_users_leave_slots_to_users_without_any():
-    slots = Slots(most=lambda: 4, most_of_user=lambda: 2)
+    slots = slots_of(most=4, most_of_user=2)
     first = [slots.take(user) for user in ("ann", "bob", "ann")]
     with pytest.raises(Busy, match="As many"):
         slots.take("bob")
@@ -19,7 +24,7 @@ def test_two_users_leave_slots_to_users_without_any():
 
 
 def test_a_user_has_a_part_however_many_slots_are_free():
-    slots = Slots(most=lambda: 1000, most_of_user=lambda: 2)
+    slots = slots_of(most=1000, most_of_user=2)
     for _ in range(2):
         slots.take("ann")
     with pytest.raises(Busy, match="one user"):
@@ -27,6 +32,6 @@ def test_a_user_has_a_part_however_many_slots_are_free():
 
 
 def test_of_a_single_slot_anybody_takes_it():
-    slots = Slots(most=lambda: 1, most_of_user=lambda: 2)
+    slots = slots_of(most=1, most_of_user=2)
     slots.take("ann").release()
     slots.take("ann")
