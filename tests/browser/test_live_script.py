@@ -16,6 +16,43 @@ def page_with(*parts):
     return f"<!doctype html><main>{body}</main><footer id=live-control></footer><script src=live.js></script>"
 
 
+def watched(name, text):
+    return part(name, text, live="data-live data-watch=/watch")
+
+
+STREAM = """
+window.streams = [];
+window.EventSource = class extends EventTarget {
+  static OPEN = 1;
+  static CLOSED = 2;
+  constructor(address) {
+    super();
+    Object.assign(this, { address, readyState: EventSource.OPEN });
+    window.streams.push(this);
+  }
+  close() { this.readyState = EventSource.CLOSED; }
+};
+"""
+"""A stream that a test speaks for: ``streams`` has all that the page opened."""
+
+
+def say(shown, kind, *, state=1):
+    """Let the page's stream say something, being in this state then."""
+    shown.evaluate(
+        """([kind, state]) => {
+            const stream = window.streams.at(-1);
+            stream.readyState = state;
+            stream.dispatchEvent(new Event(kind));
+        }""",
+        [kind, state],
+    )
+    shown.clock.run_for(100)
+
+
+def open_streams(shown):
+    return shown.evaluate("window.streams.filter((one) => one.readyState === 1).map((one) => one.address)")
+
+
 def part(name, text, *, live="data-live"):
     return f"<section id={name} {live}>{text}</section>"
 
@@ -26,6 +63,7 @@ def shown(chromium) -> Iterator:
     context = chromium.new_context()
     page = context.new_page()
     page.clock.install()
+    page.add_init_script(STREAM)
     answers = {}
 
     def answer(route):
@@ -36,12 +74,15 @@ def shown(chromium) -> Iterator:
 
     page.route("**/*", answer)
 
-    def later(*parts, **said):
+    def answered(*parts, **said):
         answers.clear()
         answers.update({"status": 200, "content_type": "text/html", "body": page_with(*parts), **said})
+
+    def later(*parts, **said):
+        answered(*parts, **said)
         page.clock.run_for(4000)
 
-    page.later = later
+    page.answered, page.later = answered, later
     later(part("live-a", "one"))
     page.goto(ADDRESS)
     expect(page.locator("footer")).to_contain_text("This page updates itself.")
@@ -108,3 +149,62 @@ def test_it_stands_still_when_it_is_told_to(shown):
     shown.get_by_role("button", name="Go on updating").click()
     shown.later(part("live-a", "two"))
     expect(shown.locator("main")).to_have_text("two")
+
+
+@pytest.fixture
+def streaming(shown):
+    """The same, of a page that has a stream."""
+    shown.answered(watched("live-a", "one"))
+    shown.goto(ADDRESS)
+    expect(shown.locator("footer")).to_contain_text("This page updates itself.")
+    assert open_streams(shown) == ["/watch"]
+    return shown
+
+
+def test_a_page_with_a_stream_is_loaded_when_it_says_so_and_seldom_otherwise(streaming):
+    streaming.answered(watched("live-a", "two"))
+    say(streaming, "state")
+    expect(streaming.locator("main")).to_have_text("two")
+    streaming.later(watched("live-a", "three"))
+    expect(streaming.locator("main")).to_have_text("two")
+    streaming.clock.run_for(12_000)
+    expect(streaming.locator("main")).to_have_text("three")
+
+
+def test_a_page_whose_stream_is_refused_is_loaded_every_few_seconds(streaming):
+    say(streaming, "error", state=2)
+    streaming.later(watched("live-a", "two"))
+    expect(streaming.locator("main")).to_have_text("two")
+    streaming.later(watched("live-a", "three"))
+    expect(streaming.locator("main")).to_have_text("three")
+    assert len(streaming.evaluate("window.streams")) == 1
+
+
+def test_a_page_whose_stream_broke_off_is_loaded_every_few_seconds_until_it_is_back(streaming):
+    say(streaming, "error", state=0)
+    streaming.later(watched("live-a", "two"))
+    expect(streaming.locator("main")).to_have_text("two")
+    say(streaming, "state")
+    streaming.later(watched("live-a", "three"))
+    expect(streaming.locator("main")).to_have_text("two")
+
+
+def test_a_stream_that_ends_is_not_opened_again(streaming):
+    streaming.answered(part("live-a", "the end", live=""))
+    say(streaming, "end")
+    expect(streaming.locator("footer")).to_have_text("Nothing on this page changes any more.")
+    assert open_streams(streaming) == []
+
+
+def test_a_stream_is_open_while_somebody_looks(streaming):
+    streaming.get_by_role("button", name="Pause updating").click()
+    assert open_streams(streaming) == []
+    streaming.get_by_role("button", name="Go on updating").click()
+    assert open_streams(streaming) == ["/watch"]
+    streaming.evaluate(
+        """() => {
+            Object.defineProperty(document, "hidden", { value: true });
+            document.dispatchEvent(new Event("visibilitychange"));
+        }"""
+    )
+    assert open_streams(streaming) == []

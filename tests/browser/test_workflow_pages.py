@@ -24,7 +24,9 @@ def test_a_workflow_is_watched_from_the_list_to_its_cancelled_end(world, admin):
     admin.page.get_by_text("2 nodes have joined it, 2 ready.").first.wait_for()
     admin.picture("workflow-that-runs")
 
-    admin.open(f"/ui/workflows/{waits}")
+    with admin.page.expect_response(re.compile(rf"/api/workflow/{waits}/watch$")) as stream:
+        admin.open(f"/ui/workflows/{waits}")
+    assert stream.value.status == 200
     admin.page.get_by_text("Would it fit?").first.click()
     admin.page.get_by_role("cell", name=re.compile(rf"\b{runs}\b")).first.wait_for()  # who is in the way
     admin.picture("workflow-that-waits")

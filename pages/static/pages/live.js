@@ -1,10 +1,12 @@
-// Keeps the parts of a page that are marked data-live as they are now: loads the page again every few
-// seconds and puts in what differs, what came, and takes out what went. Open details, the focus and how far
-// tables are scrolled stay as they were. It rests while nobody looks, can be paused, and ends when the page
-// has nothing live any more.
+// Keeps the parts of a page that are marked data-live as they are now: loads the page again and puts in what
+// differs, what came, and takes out what went. Open details, the focus and how far tables are scrolled stay as
+// they were. It rests while nobody looks, can be paused, and ends when the page has nothing live any more.
+// A page with data-watch is loaded at each event of the stream at that address, and now and then for what the
+// stream does not tell, such as times; without a stream, every few seconds.
 "use strict";
 (() => {
   const SECONDS = 3;
+  const WATCHED_SECONDS = 15;
   const PARTS = "section[id^='live-']";
   const SAID = {
     0: "You are no longer logged in; what you see is old. Load the page again.",
@@ -24,7 +26,11 @@
   said.setAttribute("role", "status");
   let paused = false;
   let asking = false;
+  let again = false;
   let waits = SECONDS;
+  let watched = document.querySelector("[data-watch]")?.dataset.watch;
+  let stream = null;
+  let timer = 0;
 
   function tell(text) {
     if (said.textContent !== text) said.textContent = text;
@@ -84,8 +90,38 @@
     }
   }
 
+  function schedule() {
+    if (asking || !live().length) return;
+    const seconds = stream?.readyState === EventSource.OPEN ? Math.max(waits, WATCHED_SECONDS) : waits;
+    clearTimeout(timer);
+    timer = setTimeout(step, again ? 0 : seconds * 1000);
+  }
+
+  function hurry() {
+    again = true;
+    schedule();
+  }
+
+  // Open only while somebody looks: a browser has six connections to a service, and each stream takes one.
+  function listen() {
+    if (!watched || paused || document.hidden || !live().length) {
+      stream?.close();
+      stream = null;
+    } else if (!stream) {
+      stream = new EventSource(watched);
+      stream.addEventListener("state", hurry);
+      stream.addEventListener("end", () => { watched = ""; listen(); hurry(); });
+      stream.addEventListener("error", ({ target }) => {
+        if (target.readyState === EventSource.CLOSED) watched = "";  // refused; else it tries again by itself
+        listen();
+        schedule();
+      });
+    }
+  }
+
   async function step() {
-    if (!paused && !document.hidden && !asking) {
+    again = false;
+    if (!paused && !document.hidden) {
       asking = true;
       try {
         update(await load());
@@ -98,15 +134,23 @@
         asking = false;
       }
     }
-    if (live().length) setTimeout(step, waits * 1000);
-    else foot.replaceChildren("Nothing on this page changes any more.");
+    listen();
+    schedule();
+    if (!live().length) foot.replaceChildren("Nothing on this page changes any more.");
   }
 
   button.addEventListener("click", () => {
     paused = !paused;
     label();
+    listen();
+    if (!paused) hurry();
+  });
+  document.addEventListener("visibilitychange", () => {
+    listen();
+    if (!document.hidden) hurry();
   });
   label();
   foot.append(button, said);
-  setTimeout(step, waits * 1000);
+  listen();
+  schedule();
 })();
