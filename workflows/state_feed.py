@@ -43,6 +43,16 @@ WORKFLOWS_AT_ONCE = 200
 MOST_GROUPS = 200
 """Groups of a workflow that are watched: the first ones."""
 
+_COLUMNS = (
+    "name",
+    "status",
+    "attempt_number",
+    "waiting_reason",
+    "waiting_since",
+    "placement_result",
+    "released_at",
+)
+
 log = structlog.get_logger(__name__)
 
 _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="watch")
@@ -125,9 +135,9 @@ class StateFeed:
         self._joined = asyncio.Event()
 
     async def states(
-        self, workflow: UUID, *, known: str = "", seconds: float
+        self, workflow: UUID, *, after: str = "", seconds: float
     ) -> AsyncIterator[StateText | None]:
-        """Each state of a workflow, beginning with the present one unless that is ``known``.
+        """Each state of a workflow, beginning with the present one unless its version is ``after``.
 
         None stands for a while without any. It ends with the state that is over, after ``seconds``, or where
         the rows are not read any more.
@@ -137,8 +147,8 @@ class StateFeed:
         try:
             while True:
                 state, changed = watch.state, watch.changed
-                if state is not None and (state.version != known or state.is_over):
-                    known = state.version
+                if state is not None and (state.version != after or state.is_over):
+                    after = state.version
                     yield state
                     if state.is_over:
                         return
@@ -220,9 +230,9 @@ class StateFeed:
             for workflow, version in versions.items()
         }
 
-    def _text(self, state: WorkflowState | None, known: str) -> StateText | None:
+    def _text(self, state: WorkflowState | None, before: str) -> StateText | None:
         version = state.version if state else "removed"
-        if version == known:
+        if version == before:
             return None
         is_over = state is None or state.is_over
         return StateText(version=version, text=self._render(state, version), is_over=is_over)
@@ -265,25 +275,23 @@ def read_states(workflows: Sequence[UUID]) -> dict[UUID, WorkflowState]:
 
 def _groups(workflows: Sequence[UUID]) -> Mapping[UUID, list[GroupState]]:
     rows = TaskGroup.objects.filter(workflow__in=workflows, position__lt=MOST_GROUPS).order_by("position")
-    group_rows = list(
-        rows.values_list(
-            "workflow_id",
-            "pk",
-            "name",
-            "status",
-            "attempt_number",
-            "waiting_reason",
-            "waiting_since",
-            "placement_result",
-            "released_at",
-        )
-    )
-    tasks = _tasks([pk for _, pk, *_ in group_rows])
+    few_columns = list(rows.only("workflow_id", *_COLUMNS))
+    tasks = _tasks([group.pk for group in few_columns])
     groups: dict[UUID, list[GroupState]] = defaultdict(list)
-    for workflow, pk, *values in group_rows:
-        counts = {status: number for status, number, _ in tasks[pk]}
-        nodes = sorted({node for *_, names in tasks[pk] for node in names})
-        groups[workflow].append(GroupState(*values, task_counts=counts, nodes=tuple(nodes)))
+    for group in few_columns:
+        nodes = {node for _, _, names in tasks[group.pk] for node in names}
+        state = GroupState(
+            name=group.name,
+            status=group.status,
+            attempt=group.attempt_number,
+            waiting_reason=group.waiting_reason,
+            waiting_since=group.waiting_since,
+            placement_result=group.placement_result,
+            released_at=group.released_at,
+            task_counts={status: number for status, number, _ in tasks[group.pk]},
+            nodes=tuple(sorted(nodes)),
+        )
+        groups[group.workflow_id].append(state)
     return groups
 
 
@@ -291,8 +299,8 @@ def _tasks(groups: Sequence[UUID]) -> Mapping[UUID, list[tuple[str, int, list[st
     """The latest tries of these groups: of each status their number and nodes."""
     names = ArrayAgg("node_name", distinct=True, filter=~Q(node_name=""), default=Value([]))
     rows = Task.objects.filter(group__in=groups, latest=True).order_by("status")
-    counted = rows.values("status").annotate(number=Count("pk"), names=names)
+    counted = rows.values_list("group_id", "status").annotate(number=Count("pk"), names=names)
     tasks: dict[UUID, list[tuple[str, int, list[str]]]] = defaultdict(list)
-    for group, *values in counted.values_list("group_id", "status", "number", "names"):
-        tasks[group].append((values[0], values[1], values[2]))
+    for group, status, number, nodes in counted:
+        tasks[group].append((status, number, nodes))
     return tasks

@@ -523,3 +523,27 @@ class WorkflowShape(Shape):
 
 class CancelledShape(Shape):
     name: str
+
+
+class GroupStateShape(Shape):
+    name: str
+    status: TaskStatusText
+    attempt: int
+    waiting_reason: str | None
+    waiting_since: Instant | None
+    got: GroupOutcomeShape | None
+    released_at: Instant | None
+    task_counts: dict[str, int] = about("Of the latest tries, by status.")
+    node_count: int
+    nodes: list[str] = about("Those that its latest tries have or had; at most 20.")
+
+
+class WorkflowStateShape(Shape):
+    name: str
+    status: WorkflowStatusText
+    groups: list[GroupStateShape]
+    more_entries: bool = about("Whether groups follow those that are watched.")
+
+
+class WatchEndShape(Shape):
+    removed: bool = about("Else the workflow has ended and nothing of it is left in its cluster.")

@@ -5,7 +5,7 @@ An EventSource asks again by itself when a stream breaks off, with the id of the
 takes a slot (``workflows.logs.slots``) and no thread.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Final
 from uuid import UUID
 
@@ -20,7 +20,7 @@ from rest_framework.views import APIView
 
 from web.policy import Action
 from web.rest.queries import NoQuery
-from web.rest.shapes import Instant, Shape, about
+from web.rest.shapes import Shape
 from workflows import selectors
 from workflows.api import shapes
 from workflows.api.logs import FollowedText
@@ -37,40 +37,17 @@ _LAST_EVENT = OpenApiParameter(
 )
 
 
-class GroupStateShape(Shape):
-    name: str
-    status: shapes.TaskStatusText
-    attempt: int
-    waiting_reason: str | None
-    waiting_since: Instant | None
-    got: shapes.GroupOutcomeShape | None
-    released_at: Instant | None
-    task_counts: dict[str, int] = about("Of the latest tries, by status.")
-    node_count: int
-    nodes: list[str] = about(f"The first {MOST_NODES} that its latest tries have or had.")
-
-
-class WorkflowStateShape(Shape):
-    name: str
-    status: shapes.WorkflowStatusText
-    groups: list[GroupStateShape]
-    more_entries: bool = about("Whether groups follow those that are watched.")
-
-
-class WatchEndShape(Shape):
-    removed: bool = about("Else the workflow has ended and nothing of it is left in its cluster.")
-
-
 class _AnyAccept(DefaultContentNegotiation):
     """A stream is one of events, and an error JSON, whatever the caller would take."""
 
     def select_renderer(
         self,
         request: Request,  # noqa: ARG002 -- DRF's signature
-        renderers: list[BaseRenderer],
+        renderers: Iterable[BaseRenderer],
         format_suffix: str | None = None,  # noqa: ARG002 -- DRF's signature
     ) -> tuple[BaseRenderer, str]:
-        return renderers[0], renderers[0].media_type
+        renderer = next(iter(renderers))
+        return renderer, renderer.media_type
 
 
 class WatchView(APIView):
@@ -87,15 +64,15 @@ class WatchView(APIView):
         NoQuery.of(request)
         workflow = selectors.workflow_known_as(workflow_id, user=request.user, action=Action.WORKFLOW_READ)
         slot = slots.WATCHING.take(request.user.get_username())
-        events = _events(workflow.pk, known=request.headers.get("Last-Event-ID", ""))
+        events = _events(workflow.pk, after=request.headers.get("Last-Event-ID", ""))
         answer = StreamingHttpResponse(FollowedText(events, slot), content_type="text/event-stream")
         answer["Cache-Control"] = "no-store"
         answer["X-Accel-Buffering"] = "no"  # nginx keeps an answer back otherwise
         return answer
 
 
-async def _events(workflow: UUID, *, known: str) -> AsyncIterator[bytes]:
-    states = _feed.states(workflow, known=known, seconds=settings.ENV.log_follow_seconds)
+async def _events(workflow: UUID, *, after: str) -> AsyncIterator[bytes]:
+    states = _feed.states(workflow, after=after, seconds=settings.ENV.log_follow_seconds)
     async for state in states:
         yield state.text if state else HEARTBEAT
 
@@ -104,7 +81,7 @@ def events_of(state: WorkflowState | None, version: str) -> bytes:
     """The event of a state, and the last one where nothing follows; None: the workflow was removed."""
     text = "" if state is None else _event("state", _workflow(state), id=version)
     if state is None or state.is_over:
-        text += _event("end", WatchEndShape(removed=state is None))
+        text += _event("end", shapes.WatchEndShape(removed=state is None))
     return text.encode()
 
 
@@ -113,8 +90,8 @@ def _event(name: str, data: Shape, **fields: str) -> str:
     return "".join(f"{field}: {value}\n" for field, value in lines.items()) + "\n"
 
 
-def _workflow(state: WorkflowState) -> WorkflowStateShape:
-    return WorkflowStateShape(
+def _workflow(state: WorkflowState) -> shapes.WorkflowStateShape:
+    return shapes.WorkflowStateShape(
         name=state.name,
         status=state.status,
         groups=[_group(group) for group in state.groups],
@@ -122,8 +99,8 @@ def _workflow(state: WorkflowState) -> WorkflowStateShape:
     )
 
 
-def _group(group: GroupState) -> GroupStateShape:
-    return GroupStateShape(
+def _group(group: GroupState) -> shapes.GroupStateShape:
+    return shapes.GroupStateShape(
         name=group.name,
         status=group.status,
         attempt=group.attempt,

@@ -40,7 +40,7 @@ def events_of(answer, *, pieces=None):
     assert answer.status_code == 200, answer.content
     blocks = content_of(answer, pieces=pieces).decode().split("\n\n")
     fields = [dict(line.split(": ", 1) for line in block.splitlines()) for block in blocks if block]
-    return [(one["event"], json.loads(one["data"]), one.get("id")) for one in fields]
+    return [(event["event"], json.loads(event["data"]), event.get("id")) for event in fields]
 
 
 def release(group):
@@ -135,7 +135,7 @@ def test_of_a_wide_workflow_the_first_groups_are_watched(api, monkeypatch):
     for position in (1, 2):
         group = TaskGroupFactory(workflow=workflow, name=f"n{position}", position=position)
     _, state, _ = events_of(ask(api, group), pieces=1)[0]
-    assert ([one["name"] for one in state["groups"]], state["more_entries"]) == (["a", "n1"], True)
+    assert ([group["name"] for group in state["groups"]], state["more_entries"]) == (["a", "n1"], True)
 
 
 def test_a_stream_is_never_stored_or_held_back(api):
