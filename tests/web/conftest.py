@@ -46,7 +46,7 @@ class WebServer:
 
 
 @contextmanager
-def started_web(directory, redis_url, *, constants="", **variables):
+def started_web(directory, redis_url, *, constants="", processes=2, **variables):
     """Web with settings of its own, and with constants that lines of Python change in gunicorn's file."""
     configuration = directory / "gunicorn.conf.py"
     configuration.write_text(f"from web.server.webserver import *\n{constants}\n")
@@ -72,6 +72,7 @@ def started_web(directory, redis_url, *, constants="", **variables):
         argv = [
             str(configuration) if part == "python:web.server.webserver" else part for part in command.argv
         ]
+        argv[argv.index("--workers") + 1] = str(processes)
         web = supervisor.start(replace(command, argv=argv))
         server.pid = web.pid
         supervisor.wait_ready(web, lambda: _missing(server), seconds=SECONDS)
