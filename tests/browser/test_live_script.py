@@ -162,12 +162,25 @@ def streaming(shown):
 
 
 def test_a_page_with_a_stream_is_loaded_when_it_says_so_and_seldom_otherwise(streaming):
-    streaming.answered(watched("live-a", "two"))
+    streaming.later(watched("live-a", "two"))
+    expect(streaming.locator("main")).to_have_text("one")
     say(streaming, "state")
     expect(streaming.locator("main")).to_have_text("two")
     streaming.later(watched("live-a", "three"))
     expect(streaming.locator("main")).to_have_text("two")
     streaming.clock.run_for(12_000)
+    expect(streaming.locator("main")).to_have_text("three")
+
+
+def test_a_page_whose_stream_says_much_is_loaded_every_few_seconds(streaming):
+    streaming.later(watched("live-a", "two"))
+    say(streaming, "state")
+    expect(streaming.locator("main")).to_have_text("two")
+    streaming.answered(watched("live-a", "three"))
+    for _ in range(10):
+        say(streaming, "state")
+    expect(streaming.locator("main")).to_have_text("two")
+    streaming.clock.run_for(3000)
     expect(streaming.locator("main")).to_have_text("three")
 
 
@@ -192,6 +205,7 @@ def test_a_page_whose_stream_broke_off_is_loaded_every_few_seconds_until_it_is_b
 def test_a_stream_that_ends_is_not_opened_again(streaming):
     streaming.answered(part("live-a", "the end", live=""))
     say(streaming, "end")
+    streaming.clock.run_for(4000)
     expect(streaming.locator("footer")).to_have_text("Nothing on this page changes any more.")
     assert open_streams(streaming) == []
 

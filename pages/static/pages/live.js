@@ -27,6 +27,7 @@
   let paused = false;
   let asking = false;
   let again = false;
+  let loadedAt = Date.now();
   let waits = SECONDS;
   let watched = document.querySelector("[data-watch]")?.dataset.watch;
   let stream = null;
@@ -92,11 +93,13 @@
 
   function schedule() {
     if (asking || !live().length) return;
-    const seconds = stream?.readyState === EventSource.OPEN ? Math.max(waits, WATCHED_SECONDS) : waits;
+    const quiet = stream?.readyState === EventSource.OPEN && !again;
+    const seconds = quiet ? Math.max(waits, WATCHED_SECONDS) : waits;
     clearTimeout(timer);
-    timer = setTimeout(step, again ? 0 : seconds * 1000);
+    timer = setTimeout(step, Math.max(loadedAt + seconds * 1000 - Date.now(), 0));
   }
 
+  // At once, but however often something changes, not more often than without a stream.
   function hurry() {
     again = true;
     schedule();
@@ -134,6 +137,7 @@
         asking = false;
       }
     }
+    loadedAt = Date.now();
     listen();
     schedule();
     if (!live().length) foot.replaceChildren("Nothing on this page changes any more.");
