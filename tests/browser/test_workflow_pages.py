@@ -43,7 +43,7 @@ def test_a_workflow_is_watched_from_the_list_to_its_cancelled_end(world, admin):
 def test_a_workflow_can_be_read_without_scripts(scheme, width, visit, running_service, world):
     pool = world.make_pool("read", racks=1, size=2)
     name = world.submit(pool, workflow(("train", ["a", "b", "c"]), resources=ONE_RACK), force_infeasible=True)
-    world.wait(lambda: world.groups(name)["train"]["waiting_reason"], bool)
+    world.wait(lambda: world.groups(name)["train"]["waiting_reason"], lambda reason: "rack" in (reason or ""))
     visitor = visit(scheme=scheme, script=False, width=width)
     visitor.log_in(running_service["admin_user"], running_service["admin_password"])
     visitor.open(f"/ui/workflows/{name}")
