@@ -31,7 +31,7 @@ demo: setup own ## run the four use cases on a local cluster and check them
 up: $(if $(CLUSTER_KUBECONFIG),venv,setup) ## start the service and a local cluster, and keep them running
 	@$(RUN) -m localcluster up
 
-down: venv ## stop what `make up` started
+down: venv ## stop what `make up` started; its data stay
 	@$(RUN) -m localcluster down
 
 test: setup own browser chart debian ## run all tests but the deep ones, on real servers
@@ -77,7 +77,7 @@ venv: $(STAMP) ## make the virtual environment in .venv
 	@:
 
 clean: ## stop what runs, then remove the environment, all local data and caches of tools
-	@if [ -x $(RUN) ] && [ -d .local ]; then $(RUN) -m localcluster down; fi
+	@if [ -x $(RUN) ] && [ -d .local ]; then $(RUN) -m localcluster clean $(if $(FORGET),--forget); fi
 	rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # --- set-up -------------------------------------------------------------------------------------
@@ -109,10 +109,10 @@ own: venv
 
 $(STAMP):
 	@[ -n '$(PYTHON)' ] || { echo 'Python 3.11, 3.12, 3.13 or 3.14 with its module venv is needed' >&2; exit 1; }
-	@echo '[python] installing the packages of requirements.lock into $(VENV)'
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
-	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: -r requirements.lock
+	@$(PYTHON) -m localcluster.durations '[python] installing the packages of requirements.lock into $(VENV)' \
+		$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: -r requirements.lock
 	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable . --editable ./packaging
 	@touch $(STAMP)
 	@echo '[python] done'

@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from functools import partial
 
 from localcluster import build, controlplane, directories, kueue, stack, up
 from localcluster.lease_watch import LeaseWatch
@@ -11,7 +12,8 @@ from localcluster.supervisor import ServerFailed, Supervisor
 COMMANDS = {
     "build": "build the control plane, kwok and Kueue unless this machine has them",
     "up": "start the service on a local cluster in the background",
-    "down": "stop it",
+    "down": "stop it; its data stay",
+    "clean": "stop it and remove its data",
     "cluster": "run the control plane alone, in the foreground, and print its kubeconfig",
     "own": "fail if a variable names a server that this run would not have started",
     "serve": "supervise what `up` starts (internal)",
@@ -27,20 +29,21 @@ def main() -> int:
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--kai-version", choices=("0.13", "0.17"), default="0.13")
     parser.add_argument("--kueue", action="store_true", help="`cluster` with Kueue too")
+    parser.add_argument(
+        "--forget", action="store_true", help="`clean` even where data say what is in somebody's cluster"
+    )
     options = parser.parse_args()
-    match options.command:
-        case "build":
-            return build.main()
-        case "up":
-            return up.up(stack.Options.from_environment())
-        case "serve":
-            return up.serve(stack.Options.from_environment())
-        case "down":
-            return up.down()
-        case "own":
-            return own()
-        case _:
-            return cluster(options.kai_version, with_kueue=options.kueue)
+    given = stack.Options.from_environment()
+    actions = {
+        "build": build.main,
+        "up": partial(up.up, given),
+        "serve": partial(up.serve, given),
+        "down": up.down,
+        "clean": partial(up.clean, forget=options.forget),
+        "own": own,
+        "cluster": partial(cluster, options.kai_version, with_kueue=options.kueue),
+    }
+    return actions[options.command]()
 
 
 def own() -> int:

@@ -34,6 +34,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from localcluster import durations
+from localcluster.directories import cache_directory
+
 PROGRAMS_FOLDER = Path(__file__).resolve().parent / "programs"
 OLDEST_GO = (1, 26)
 KUBERNETES_VERSION = "v1.37.2"
@@ -173,12 +176,6 @@ def _cached(name: str, inputs: Iterable[str]) -> Path:
     return cache_directory() / f"{name}-{content.hexdigest()[:16]}"
 
 
-def cache_directory() -> Path:
-    """The folder of this project in the user's cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "osmo-topology"
-
-
 def _inputs(folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*")):
         if path.suffix == ".go" or path.name in ("go.mod", "go.sum"):
@@ -287,7 +284,7 @@ def _build(programs: Sequence[Program], *, go: str, scratch: Path) -> None:
     began = time.monotonic()
     names, folder = ", ".join(program.name for program in programs), programs[0].folder
     packages = [program.package for program in programs]
-    _progress(f"{names}: fetching modules")
+    _progress(f"{names}: fetching modules{durations.last_time(names)}")
     count = _count_packages(names, [go, "list", "-mod=readonly", "-deps", *packages], folder=folder, env=env)
     outputs = scratch / "programs"
     command = [go, "build", "-v", "-trimpath", "-mod=readonly", "-buildvcs=false",
@@ -299,6 +296,7 @@ def _build(programs: Sequence[Program], *, go: str, scratch: Path) -> None:
         output.chmod(0o755)
         output.rename(target)
         _progress(f"{program.name}: built, {target.stat().st_size / 1e6:.0f} MB, {_minutes(began)}")
+    durations.note(names, seconds=time.monotonic() - began)
 
 
 def _go_environment(scratch: Path) -> dict[str, str]:

@@ -27,7 +27,7 @@ import subprocess
 import time
 from base64 import b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -40,8 +40,8 @@ from localcluster.api import Access, Api, ApiError
 from localcluster.build import Binaries
 from localcluster.crds import kai, nvidia
 from localcluster.nodes import KUBELET_LABEL
-from localcluster.ports import LOOPBACK, free_ports
-from localcluster.supervisor import Child, Command, Supervisor
+from localcluster.ports import LOOPBACK, free_ports, lasting_ports
+from localcluster.supervisor import Command, Supervisor
 
 GATES = (
     "GenericWorkload",
@@ -68,6 +68,7 @@ NODE_GRACE_SECONDS = 240
 STAGES = Path(__file__).with_name("stages.yaml")
 READY_SECONDS = 150
 MANAGER = "localcluster"
+KWOK = "kwok"
 AUDITED = "osmo-topology"
 
 Identity = Literal["admin", "osmo", "standins", "scheduler", "controller-manager", "kwok", "kueue"]
@@ -91,6 +92,14 @@ class Plane:
     server: str
     tokens: dict[Identity, str]
     composites: bool = True
+    lasting: bool = False
+    """Whether it is to be there again after an end of the machine, under the same addresses."""
+
+    def ports(self, *names: str) -> list[int]:
+        """Free ports for its servers."""
+        if self.lasting:
+            return lasting_ports(self.directory / "ports.json", *names)
+        return free_ports(len(names))
 
     @property
     def feature_gates(self) -> str:
@@ -130,6 +139,7 @@ def start(
     kai_version: kai.Version = "0.13",
     workloads: bool = False,
     composites: bool = True,
+    lasting: bool = False,
 ) -> Plane:
     """Start the cluster and install the definitions; raises ServerFailed if a part does not come up.
 
@@ -138,13 +148,15 @@ def start(
     on them.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    etcd_port, peer_port, api_port, kwok_port = free_ports(4)
     plane = Plane(
         directory=directory,
-        server=f"https://{LOOPBACK}:{api_port}",
+        server="",
         tokens=_tokens(directory),
         composites=composites,
+        lasting=lasting,
     )
+    etcd_port, peer_port, api_port, kwok_port = plane.ports("etcd", "etcd peer", "kube-apiserver", "kwok")
+    plane = replace(plane, server=f"https://{LOOPBACK}:{api_port}")
     _start_etcd(supervisor, plane, binaries, port=etcd_port, peer_port=peer_port)
     _start_api_server(supervisor, plane, binaries, port=api_port, etcd_port=etcd_port)
     _write_kubeconfigs(plane)
@@ -235,7 +247,7 @@ def _start_etcd(
         f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
         f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
-        "--unsafe-no-fsync", "--log-level=warn",
+        *(() if plane.lasting else ("--unsafe-no-fsync",)), "--log-level=warn",
         "--quota-backend-bytes=4294967296", "--auto-compaction-retention=10m",
     ]  # fmt: skip
     child = supervisor.start(Command(name="etcd", argv=argv))
@@ -343,9 +355,8 @@ def _start_kwok(supervisor: Supervisor, plane: Plane, binaries: Binaries, *, por
         f"--server-address={LOOPBACK}:{port}", f"--node-ip={LOOPBACK}", f"--node-port={port}",
         f"--tls-cert-file={certs / 'apiserver.crt'}", f"--tls-private-key-file={certs / 'apiserver.key'}",
     ]  # fmt: skip
-    child = _take_over_nodes(
-        supervisor, plane, Command(name="kwok", argv=argv, env={"HOME": str(plane.directory)})
-    )
+    drop_leases(plane)
+    child = supervisor.start(Command(name=KWOK, argv=argv, env={"HOME": str(plane.directory)}))
     probe = http_probe(f"https://{LOOPBACK}:{port}/healthz", ca_file=plane.ca_file)
     supervisor.wait_ready(child, probe, seconds=READY_SECONDS)
 
@@ -355,15 +366,16 @@ def restart_kwok(supervisor: Supervisor, plane: Plane) -> None:
 
     Why it may stop: ``lease_watch``.
     """
-    _take_over_nodes(supervisor, plane, supervisor.stop_one("kwok"))
+    supervisor.kill(KWOK)
+    drop_leases(plane)
+    supervisor.restart(KWOK)
 
 
-def _take_over_nodes(supervisor: Supervisor, plane: Plane, kwok: Command) -> Child:
-    """Start kwok without the leases of one before it, whose nodes would wait for their end."""
+def drop_leases(plane: Plane) -> None:
+    """Drop the leases of a kwok before the next, which would wait for their end."""
     api = Api(plane.access())
     api.call("DELETE", LEASES)
     api.close()
-    return supervisor.start(kwok)
 
 
 def unrenewed_leases(api: Api, *, seconds: float) -> int:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from localcluster.build import cache_directory
+from localcluster.directories import cache_directory
 
 PACKAGES = ("dnsmasq-base", "nginx", "pgbouncer", "redis-sentinel", "redis-server")
 SECONDS = 300

@@ -1,9 +1,9 @@
 """Where a run of the local cluster keeps its files, and what a killed run has left.
 
-``.local/`` in the checkout: ``make up`` uses it directly and keeps its data there; a run of the
-demo, the tests or the bench has ``.local/<kind>-<pid>`` for itself and removes it at its end. Each
-such directory holds ``owner.json``: the process it belongs to and the homes it made elsewhere
-(``servers.Home``). A directory whose owner is gone is removed, with its homes, by the next run.
+``.local/`` in the checkout, or the directory that ``OSMO_LOCAL`` names: ``make up`` uses it directly and
+keeps its data there; a run of the demo, the tests or the bench has ``.local/<kind>-<pid>`` for itself and
+removes it at its end. Each such directory holds ``owner.json``: the process it belongs to and the homes it
+made elsewhere (``servers.Home``). The next run removes a directory whose owner is gone, with its homes.
 """
 
 import json
@@ -18,7 +18,7 @@ from localcluster.homes import remove_home
 from localcluster.processes import Process
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-LOCAL = CHECKOUT / ".local"
+LOCAL = Path(os.environ.get("OSMO_LOCAL") or CHECKOUT / ".local").resolve()
 OWNER = "owner.json"
 
 
@@ -72,3 +72,9 @@ def _keep_logs(directory: Path, kind: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if (directory / "logs").exists():
         shutil.copytree(directory / "logs", folder)
+
+
+def cache_directory() -> Path:
+    """The folder of this project in the user's cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "osmo-topology"

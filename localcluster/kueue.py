@@ -17,7 +17,7 @@ import yaml
 from localcluster import build
 from localcluster.api import Api
 from localcluster.controlplane import MANAGER, READY_SECONDS, Plane, http_probe, install
-from localcluster.ports import LOOPBACK, free_ports
+from localcluster.ports import LOOPBACK
 from localcluster.supervisor import Command, Supervisor
 
 GROUP = "kueue.x-k8s.io"
@@ -35,7 +35,7 @@ _KINDS = {
 def start(supervisor: Supervisor, plane: Plane) -> None:
     """Install Kueue and start its manager; returns when it takes Workloads."""
     documents = build.documents(build.KUEUE_DOCUMENTS)
-    health, port = free_ports(2)
+    health, port = plane.ports("kueue health", "kueue webhooks")
     command = _command(plane, health=health, port=port)
     api = Api(plane.access())
     install(api, definitions(documents))

@@ -50,7 +50,8 @@ def hold(part: Part, *, directory: Path) -> None:
             else:
                 record = _cluster(supervisor, directory, part)
             me = Process.of(os.getpid())
-            _write(directory / f"{part}.json", record | {"process": {"pid": me.pid, "started": me.started}})
+            record |= {"process": {"pid": me.pid, "started": me.started}}
+            stack.write_secret(directory / f"{part}.json", json.dumps(record))
             leases = LeaseWatch(supervisor, plane_of(record)) if "server" in record else None
             while owner.alive():
                 supervisor.check()
@@ -146,13 +147,6 @@ def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
         "environment": running.settings.environment(),
         "processes": str(running.settings.processes),
     }
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.touch(mode=0o600)
-    unfinished.write_text(json.dumps(content))
-    unfinished.rename(path)
 
 
 def _leave(*_: object) -> None:

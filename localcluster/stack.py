@@ -8,11 +8,12 @@ bench touch no server that they did not start. With a kubeconfig given, no local
 started.
 """
 
+import json
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Self
 
@@ -23,12 +24,16 @@ from localcluster import controlplane, servers, service
 from localcluster.build import binaries
 from localcluster.crds import kai
 from localcluster.directories import note_home
-from localcluster.ports import free_ports
+from localcluster.ports import free_ports, lasting_ports
+from localcluster.rest import Refused, Rest
 from localcluster.standins.commands import commands as standin_commands
 from localcluster.supervisor import Child, Supervisor
 
 ADMIN = "admin"
 READY_SECONDS = 150
+MIGRATE = ("migrate", "--noinput", "--verbosity", "0")
+MAKE_TOKEN = ("make_token", ADMIN, "--admin", "--name", "local")
+GIVEN = "given-clusters.json"
 NAMED_FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
@@ -76,6 +81,7 @@ class Running:
     """A running stack: where everything is and how to get in."""
 
     directory: Path
+    home: Path  # of the databases
     supervisor: Supervisor
     settings: service.Settings
     kubeconfig: Path
@@ -106,61 +112,87 @@ def start(
 ) -> Running:
     """Start everything and wait until the service says that it is ready; ``more`` are its variables.
 
-    ``prepare`` acts on the local cluster while the service starts.
+    ``durable`` is for what lasts: data that the next start finds again, under the same addresses and with
+    the same login. ``prepare`` acts on the local cluster while the service starts.
     """
     programs = None if options.kubeconfig else binaries()
-    progress("starting PostgreSQL and Redis")
-    database_url, redis_url = _databases(supervisor, directory, options, durable=durable)
-    port, *metrics = free_ports(4)
+    home = servers.Home.make(directory / "databases", lasting=durable)
+    if home.temporary:
+        note_home(directory, home.data)
+    database_url, redis_url = options.database_url, options.redis_url
+    if not database_url:
+        progress("starting PostgreSQL")
+        database_url = servers.start_postgres(supervisor, home, durable=durable)
+    if not redis_url:
+        progress("starting Redis")
+        redis_url = servers.start_redis(supervisor, home)
+    names = ("web", "worker", "beat", "observer")
+    port, *metrics = lasting_ports(directory / "ports.json", *names) if durable else free_ports(len(names))
     settings = service.Settings(
         database_url=database_url,
         redis_url=redis_url,
         secret_key=_kept_secret(directory / "secret_key"),
         port=port,
         pod_logs=directory / "pod-logs",
-        kubeconfigs=_with_named_files(options.kubeconfig) if options.kubeconfig else (),
+        kubeconfigs=_given_files(directory, options),
         more=more or {},
         metrics_token=_kept_secret(directory / "metrics_token"),
-        metrics_ports=dict(zip(("worker", "beat", "observer"), metrics, strict=True)),
+        metrics_ports=dict(zip(names[1:], metrics, strict=True)),
     )
     password = _kept_secret(directory / "admin_password")
-    token = service.OneOff(
-        settings,
-        ("migrate", "--noinput", "--verbosity", "0"),
-        ("make_token", ADMIN, "--admin", "--name", "local"),
-        env={"OSMO_ADMIN_PASSWORD": password},
-    )
+    token = directory / "token"
+    commands = [MIGRATE] if token.exists() else [MIGRATE, MAKE_TOKEN]
+    login = {"OSMO_ADMIN_PASSWORD": password}
+    migrated = service.OneOff(settings, *commands, env=login)
     plane = None
     if programs:
         progress("starting etcd, the API server, the scheduler, the controller manager and kwok")
         plane = controlplane.start(
-            supervisor, directory=directory / "cluster", binaries=programs, kai_version=kai_version
+            supervisor,
+            directory=directory / "cluster",
+            binaries=programs,
+            kai_version=kai_version,
+            lasting=durable,
         )
         if standins:
             for command in standin_commands(plane, kai_version=kai_version):
                 supervisor.start(command)
-    own_token = token.result()
+    progress("migrating the database")
+    if fresh := migrated.result():
+        write_secret(token, fresh)
     progress("starting web, worker, beat and observer")
     web = _start_service(supervisor, settings)
     if prepare and plane:
         prepare(plane)
+    progress("waiting until the service is ready")
     _wait_for_service(supervisor, web, settings)
+    if not fresh and not _logs_in(settings.api_url, token.read_text()):  # a database of somebody else's
+        write_secret(token, service.OneOff(settings, MAKE_TOKEN, env=login).result())
     kubeconfig = plane.kubeconfig("admin") if plane else options.kubeconfig
     assert kubeconfig is not None
     return Running(
         directory=directory,
+        home=home.data,
         supervisor=supervisor,
         settings=settings,
         kubeconfig=kubeconfig.resolve(),
         plane=plane,
         admin_password=password,
-        token=own_token,
+        token=token.read_text(),
     )
 
 
-def drop_state(directory: Path) -> None:
-    """Remove a cluster's data: it goes when its databases go, since they describe one another."""
-    shutil.rmtree(directory / "cluster", ignore_errors=True)
+def _given_files(directory: Path, options: Options) -> list[Path]:
+    """The files of the kubeconfigs that this start and earlier ones were given, as far as they are there.
+
+    The database says what was created in those clusters, so the service may go on with it.
+    """
+    path = directory / GIVEN
+    given = [*json.loads(path.read_text())] if path.exists() else []
+    if options.kubeconfig and str(options.kubeconfig) not in given:
+        given.append(str(options.kubeconfig))
+        path.write_text(json.dumps(given))
+    return [file for name in given if Path(name).exists() for file in _with_named_files(Path(name))]
 
 
 def _with_named_files(kubeconfig: Path) -> list[Path]:
@@ -172,20 +204,6 @@ def _with_named_files(kubeconfig: Path) -> list[Path]:
     ]
     names = [part[field] for part in parts for field in NAMED_FILES if part.get(field)]
     return [kubeconfig, *(kubeconfig.parent / name for name in names)]
-
-
-def _databases(
-    supervisor: Supervisor, directory: Path, options: Options, *, durable: bool
-) -> tuple[str, str]:
-    if options.database_url and options.redis_url:
-        return options.database_url, options.redis_url
-    home = servers.Home.make(directory / "databases")
-    if home.temporary:
-        note_home(directory, home.data)
-    return (
-        options.database_url or servers.start_postgres(supervisor, home, durable=durable),
-        options.redis_url or servers.start_redis(supervisor, home),
-    )
 
 
 def _start_service(supervisor: Supervisor, settings: service.Settings) -> Child:
@@ -211,6 +229,23 @@ def _wait_for_service(supervisor: Supervisor, web: Child, settings: service.Sett
 def _kept_secret(path: Path) -> str:
     """A secret that is made once per directory."""
     if not path.exists():
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_urlsafe(32))
+        write_secret(path, secrets.token_urlsafe(32))
     return path.read_text()
+
+
+def write_secret(path: Path, content: str) -> None:
+    """Write a file that only its owner can read; it appears whole."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(content)
+    unfinished.rename(path)
+
+
+def _logs_in(api_url: str, token: str) -> bool:
+    try:
+        Rest(api_url=api_url, token=token).get("/api/pool")
+    except Refused as error:
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            return False
+        raise
+    return True

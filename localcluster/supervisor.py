@@ -8,7 +8,7 @@ with PostgreSQL 18: "lock file postmaster.pid already exists"). Invariants:
   kill -9 the kernel signals them (``launch.py``). That signal is tied to the thread that started
   the child, so children are started from the main thread only;
 - nothing is restarted silently: a server that ends by itself is an error that names it and shows
-  the end of its log; a caller who killed it on purpose says ``restart``;
+  the end of its log; a caller who killed it on purpose says ``restart``, and ``revival`` counts and says it;
 - every wait has a limit;
 - children live in sessions of their own, so Ctrl-C reaches the supervisor alone, which then stops
   them in order.
@@ -65,6 +65,7 @@ class Child:
     command: Command
     process: subprocess.Popen[bytes]
     log: Path
+    probe: Callable[[], str | None] | None = None  # what its readiness was waited for with
 
     @property
     def pid(self) -> int:
@@ -123,6 +124,7 @@ class Supervisor:
 
     def wait_ready(self, child: Child, probe: Callable[[], str | None], *, seconds: float) -> None:
         """Wait until ``probe`` returns None; any other value says what is still missing."""
+        child.probe = probe
         deadline = time.monotonic() + seconds
         while True:
             child.check()

@@ -1,29 +1,36 @@
 """``make up`` and ``make down``: the stack in the background, found again through ``.local/run.json``.
 
 ``up`` starts one detached process (``serve``), which supervises everything, and returns when the
-service is ready. ``down`` tells that process to stop and waits; it stops its children in order. When
-it was killed the kernel has ended its children, and ``down`` only clears up. Data stays in
-``.local/`` for the next ``up``, except as root: then the databases' home under /var/tmp goes, and the
-cluster's data with it.
+service is ready. A part that ends by itself is started again (``revival``), and that is said on the terminal
+of ``up``. ``down`` tells that process to stop and waits; it stops its children in order. When it was killed
+the kernel has ended its children, and ``down`` only clears up. Data, addresses and login stay for the next
+``up``; ``clean`` alone removes them.
 """
 
 import json
+import os
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from localcluster import build, directories, given_cluster, homes, runfile, scenario, stack
+from localcluster.durations import Steps
 from localcluster.lease_watch import LeaseWatch
 from localcluster.processes import Process
+from localcluster.revival import MOST, Revival
 from localcluster.supervisor import ServerFailed, Supervisor
 
 LOG = directories.LOCAL / "logs" / "up.log"
+ENDED = directories.LOCAL / "ended.txt"
+"""Why everything stopped by itself, until somebody has read it."""
+TERMINAL = "LOCALCLUSTER_TERMINAL"
 START_SECONDS = 300
 STOP_SECONDS = 120
 POLL_SECONDS = 0.2
@@ -35,6 +42,11 @@ def up(options: stack.Options) -> int:
         print("it runs already; `make down` stops it")
         _print_summary()
         return 0
+    _report_end()
+    left = [name for name, process in runfile.processes().items() if not process.wait(seconds=STOP_SECONDS)]
+    if left:
+        print(f"still running since the supervisor was killed: {', '.join(left)}", file=sys.stderr)
+        return 1
     clear()
     if options.kubeconfig:
         given_cluster.check(options.kubeconfig)
@@ -46,6 +58,7 @@ def up(options: stack.Options) -> int:
         process = subprocess.Popen(
             [sys.executable, "-m", "localcluster", "serve"],
             cwd=directories.CHECKOUT,
+            env=os.environ | ({TERMINAL: os.ttyname(1)} if sys.stdout.isatty() else {}),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -59,11 +72,12 @@ def up(options: stack.Options) -> int:
 
 
 def serve(options: stack.Options) -> int:
-    """Supervise the stack until told to stop; one server that ends by itself ends all."""
+    """Supervise the stack until told to stop, or until a part has ended too often."""
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     directory = directories.LOCAL
     directories.own(directory)
+    steps = Steps(_progress)
     try:
         with Supervisor(log_dir=LOG.parent) as supervisor:
             running = stack.start(
@@ -71,27 +85,28 @@ def serve(options: stack.Options) -> int:
                 directory=directory,
                 options=options,
                 durable=True,
-                progress=_progress,
+                progress=steps,
                 prepare=partial(
-                    scenario.prepare,
-                    places=scenario.ALL_PLACES,
-                    supervisor=supervisor,
-                    progress=_progress,
+                    scenario.prepare, places=scenario.ALL_PLACES, supervisor=supervisor, progress=steps
                 ),
             )
             if running.plane:
-                scenario.configure(running, places=scenario.ALL_PLACES, progress=_progress)
+                scenario.configure(running, places=scenario.ALL_PLACES, progress=steps)
             else:
                 given_cluster.register(running, options, progress=_progress)
-            runfile.write(running)
+            steps.end()
+            revival = Revival(supervisor, running.plane, say=_say)
+            runfile.write(running, revived=revival.counts)
             leases = LeaseWatch(supervisor, running.plane) if running.plane else None
             while True:
-                supervisor.check()
+                if revival.check():
+                    runfile.write(running, revived=revival.counts)
                 if leases:
                     leases.check()
                 time.sleep(POLL_SECONDS)
     except ServerFailed as error:
-        print(error, flush=True)
+        ENDED.write_text(f"{error}\n")
+        (_say if runfile.PATH.exists() else _progress)(str(error))
         return 1
     finally:
         clear()
@@ -102,6 +117,7 @@ def down() -> int:
     owner = _owner()
     if owner is None:
         print("nothing runs")
+        _report_end()
         return 0
     processes = runfile.processes()
     if not owner.end(seconds=STOP_SECONDS):
@@ -116,16 +132,39 @@ def down() -> int:
     return 0
 
 
+def clean(*, forget: bool) -> int:
+    """Stop what runs and remove all its data; runs of tests and demos keep their directories."""
+    if status := down():
+        return status
+    given = directories.LOCAL / stack.GIVEN
+    if given.exists() and not forget:
+        print(
+            f"the data say what was created in the clusters of {', '.join(json.loads(given.read_text()))}: "
+            "delete the workflows, pools and backends of those first, or leave them there with --forget "
+            "(make clean FORGET=1)",
+            file=sys.stderr,
+        )
+        return 1
+    homes.remove_lasting(directories.LOCAL / "databases")
+    for path in directories.LOCAL.glob("*"):
+        if path.is_file():
+            path.unlink()
+        elif path.name != "failed" and not (path / directories.OWNER).exists():
+            shutil.rmtree(path)
+    print("all data are removed")
+    return 0
+
+
 def clear() -> None:
-    """Remove what only makes sense while the stack runs, and the homes outside the checkout."""
-    path = directories.LOCAL / directories.OWNER
-    noted = json.loads(path.read_text())["homes"] if path.exists() else []
-    for home in map(Path, noted):
-        stack.drop_state(directories.LOCAL)
-        if home.exists():
-            homes.remove_home(home)
+    """Remove what only makes sense while the stack runs."""
     runfile.PATH.unlink(missing_ok=True)
-    path.unlink(missing_ok=True)
+    (directories.LOCAL / directories.OWNER).unlink(missing_ok=True)
+
+
+def _report_end() -> None:
+    if ENDED.exists():
+        print(f"it stopped by itself: {ENDED.read_text()}", file=sys.stderr)
+        ENDED.unlink()
 
 
 def _follow(process: subprocess.Popen[bytes]) -> bool:
@@ -169,8 +208,10 @@ use it from a shell:
 the same without the command:
   {scenario.curl(api_url=run["api_url"], token=run["token"], pool=pool, file=example)}
 
-stop it with `make down`"""
+stop it with `make down`; data, addresses and login stay for the next `make up`, `make clean` removes them"""
     )
+    for name, count in run["revived"].items():
+        print(f"{name} ended by itself and was started again: {count} of at most {MOST} times")
 
 
 def _supervisor_alive() -> bool:
@@ -185,6 +226,18 @@ def _owner() -> Process | None:
 
 def _progress(text: str) -> None:
     print(f"[local cluster] {text}", flush=True)
+
+
+def _say(text: str) -> None:
+    """Say it in the log and on the terminal of ``make up``, where there still is one."""
+    _progress(text)
+    with suppress(KeyError, OSError):
+        # somebody else's terminal must not become this session's, nor hold it up
+        terminal = os.open(os.environ[TERMINAL], os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+        try:
+            os.write(terminal, f"\r\n[local cluster] {text}\r\n".encode())
+        finally:
+            os.close(terminal)
 
 
 def _leave(*_: object) -> None:

@@ -46,6 +46,7 @@ def test_all_are_built_in_one_run_and_kept(cache, monkeypatch):
     monkeypatch.setenv("BROKEN", "yes")  # nothing is built again
     assert build.binaries() == programs
     assert {path.name for path in cache.iterdir()} == {
+        "durations.json",
         "lock",
         programs.controlplane.name,
         programs.kwok.name,
