@@ -43,6 +43,10 @@ class Helm:
             self._rendered[key] = answer.stdout
         return [document for document in yaml.load_all(self._rendered[key], yaml.CSafeLoader) if document]
 
+    def forget(self):
+        """Render anew what was rendered already."""
+        self._rendered.clear()
+
     def refusal(self, values):
         """The message with which values are refused."""
         answer = self.run("template", "train", str(CHART), values=values)

@@ -15,6 +15,8 @@ SHAPES = {
     "an address in place of a host": ({"redis": {"host": "redis://redis:6379"}}, "/redis/host"),
     "a database's TLS that libpq does not know": ({"database": {"sslMode": "verify"}}, "/database/sslMode"),
     "a start barrier's image with a blank": ({"startBarrier": {"image": "a b"}}, "/startBarrier/image"),
+    "an object that is a text": ({"extraObjects": ["kind: ConfigMap"]}, "/extraObjects/0"),
+    "a password that is guessed": ({"quickstart": {"password": "osmo"}}, "/quickstart/password"),
     "a digest that is cut": ({"image": {"digest": "sha256:abc"}}, "/image/digest"),
     "a url with a path": ({"url": "https://example.com/osmo"}, "/url"),
     "a url with a port that is none": ({"url": "https://osmo.example.com:99999"}, "/url"),
@@ -160,6 +162,14 @@ SENTENCES = {
         "configuration: set content or existingConfigMap, not both",
     ),
     "two bundles": ({"caBundle": {"configMap": "a", "secret": "b"}}, "caBundle: set configMap or secret"),
+    "fewer replicas at most than at least": (
+        {"web": {"autoscaling": {"enabled": True, "minReplicas": 9}}},
+        "web.autoscaling: minReplicas is more than maxReplicas",
+    ),
+    "a load of nothing": (
+        {"web": {"autoscaling": {"enabled": True}, "resources": {"requests": {"cpu": None}}}},
+        "web.autoscaling: is by the CPU that web requests",
+    ),
     "declared and empty": ({"configuration": {"enabled": True}}, "configuration.enabled: needs content"),
     "a route to no gateway": ({"httpRoute": {"enabled": True}}, "httpRoute.parentRefs: name the Gateway"),
     "a scrape that web would refuse": (

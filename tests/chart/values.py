@@ -42,6 +42,13 @@ TABLE = {
         "secretKey": {"existingSecret": ""},
         "logs": {"store": ""},
     },
+    "the quickstart that no helm installs": {
+        "quickstart": {"enabled": True, "password": "passwords follow from it"},
+        "database": {"existingSecret": "", "host": ""},
+        "redis": {"host": ""},
+        "secretKey": {"existingSecret": ""},
+        "logs": {"store": ""},
+    },
     "logs on a volume of its own": {
         "logs": {"store": "", "newClaim": {"enabled": True, "storageClass": "nfs"}}
     },
@@ -55,6 +62,7 @@ TABLE = {
     },
     "one of each": {"web": {"replicas": 1}, "worker": {"replicas": 1}, "observer": {"replicas": 1}},
     "rights made by somebody else": {"rights": {"create": False}, "networkPolicy": {"enabled": False}},
+    "web that follows its load": {"web": {"autoscaling": {"enabled": True, "maxReplicas": 4}}},
     "no look at other tenants' pods": {"rights": {"otherPods": False}},
     "everything": {
         "administrator": {"existingSecret": "osmo-administrator"},
@@ -95,6 +103,14 @@ TABLE = {
             "dashboard": {"enabled": True, "annotations": {"folder": "osmo"}},
         },
         "cleanup": {"enabled": True, "seconds": 600},
+        "extraObjects": [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "{{ .Release.Name }}-notes", "namespace": "{{ .Release.Namespace }}"},
+                "data": {"address": "{{ .Values.url }}"},
+            }
+        ],
         **{
             component: {
                 "nodeSelector": {"kubernetes.io/arch": "amd64"},

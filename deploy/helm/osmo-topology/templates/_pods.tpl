@@ -103,10 +103,28 @@ labels:
   {{- with $own.podLabels }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- with $own.podAnnotations }}
+{{- $secrets := include "osmo.secretsMade" $root }}
+{{- if or $own.podAnnotations $secrets }}
 annotations:
+  {{- with $own.podAnnotations }}
   {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- with $secrets }}
+  checksum/secrets: {{ sha256sum . }} # another one starts the pods again
+  {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /* What decides the Secrets that the release makes itself; nothing where it makes none. */ -}}
+{{- define "osmo.secretsMade" -}}
+{{- if .Values.quickstart.enabled }}{{ .Values.quickstart.password }}{{ end }}
+{{- range .Values.extraObjects }}{{ if eq (toString .kind) "Secret" }}{{ tpl (toYaml .) $ }}{{ end }}{{ end }}
+{{- end }}
+
+{{- /* How many replicas of a process there are at least; call with (list root component). */ -}}
+{{- define "osmo.replicas" -}}
+{{- $own := index (index . 0).Values (index . 1) -}}
+{{- if and (eq (index . 1) "web") $own.autoscaling.enabled }}{{ $own.autoscaling.minReplicas }}{{ else }}{{ dig "replicas" 1 $own }}{{ end }}
 {{- end }}
 
 {{- /* What pods of every component share; call with (list root component). */ -}}
@@ -137,7 +155,7 @@ volumes:
 {{- /* A Deployment; call with a dict of root, component, command, port, path and account. */ -}}
 {{- define "osmo.deployment" -}}
 {{- $root := .root }}{{ $component := .component }}{{ $own := index $root.Values $component }}
-{{- $replicas := 1 }}{{ if hasKey $own "replicas" }}{{ $replicas = int $own.replicas }}{{ end -}}
+{{- $replicas := int (include "osmo.replicas" (list $root $component)) -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -146,7 +164,9 @@ metadata:
   labels:
     {{- include "osmo.labels" (list $root $component) | nindent 4 }}
 spec:
+  {{- if not (and (eq $component "web") $own.autoscaling.enabled) }}
   replicas: {{ $replicas }}
+  {{- end }}
   revisionHistoryLimit: 5
   strategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 0, maxSurge: 1}}
   selector:
