@@ -157,6 +157,11 @@ def test_the_pages_of_the_api_tell_a_stranger_to_log_in_in_the_same_shape(client
     assert set(answer.json()) == {"message", "error_code", "workflow_id", "details", "request_id"}
 
 
+def test_a_browser_without_a_login_is_led_to_it_and_back_to_the_pages_of_the_api(client):
+    answer = client.get("/api/docs", HTTP_ACCEPT="text/html,application/xhtml+xml,*/*;q=0.8")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/ui/login?next=/api/docs")
+
+
 def test_readiness_names_what_does_not_answer_and_goes_on_without_what_it_can(client, settings):
     settings.CELERY_BROKER_URL = "redis://:secret@127.0.0.1:1/0"
     answer = client.get("/readyz")

@@ -1,8 +1,10 @@
-"""The API's pages for people: HTML for logged-in users, the one error shape for all others."""
+"""The API's pages for people: HTML for logged-in users, the login for other browsers, errors for programs."""
 
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpResponseBase
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
+from rest_framework.exceptions import NotAuthenticated
 from rest_framework.renderers import JSONRenderer
-from rest_framework.response import Response
 
 from web.access.permissions import Needs
 from web.policy import Action
@@ -19,7 +21,9 @@ class DocsView(SpectacularSwaggerView):
 
     access = {"GET": Needs(Action.SYSTEM_DOCS)}
 
-    def handle_exception(self, exc: Exception) -> Response:
+    def handle_exception(self, exc: Exception) -> HttpResponseBase:
+        if isinstance(exc, NotAuthenticated) and "text/html" in self.request.headers.get("Accept", ""):
+            return redirect_to_login(self.request.get_full_path())
         self.request.accepted_renderer = JSONRenderer()
         self.request.accepted_media_type = JSONRenderer.media_type
         return super().handle_exception(exc)
