@@ -54,6 +54,11 @@ def definitions(documents: Path) -> list[dict[str, Any]]:
     return [yaml.load(path.read_text(), Loader=yaml.CSafeLoader) for path in paths]
 
 
+def configuration_file(plane: Plane) -> Path:
+    """The file with the manager's configuration."""
+    return plane.directory / NAME / "config.yaml"
+
+
 def _command(plane: Plane, *, health: int, port: int) -> Command:
     directory = plane.directory / NAME
     directory.mkdir(exist_ok=True)
@@ -61,7 +66,7 @@ def _command(plane: Plane, *, health: int, port: int) -> Command:
         link = directory / name
         link.unlink(missing_ok=True)
         link.symlink_to(plane.directory / "certs" / file)
-    configuration = directory / "config.yaml"
+    configuration = configuration_file(plane)
     content = {
         "apiVersion": f"config.{GROUP}/v1beta2",
         "kind": "Configuration",

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
-from localcluster import controlplane, kueue, kueue_queues, nodes, stack
+from localcluster import controlplane, installations, kueue, kueue_queues, nodes, stack
 from localcluster.api import Api
 from localcluster.controlplane import create_namespace
 from localcluster.rest import Rest
@@ -164,6 +164,7 @@ def prepare(
     progress("creating the nodes of the demo cluster")
     api = Api(plane.access())
     kueue.start(supervisor, plane)
+    installations.apply(api, plane)
     existing = {node["metadata"]["name"] for node in api.list(nodes.PATH)[0]}
     all_of_them = all_nodes(places)
     nodes.create(api, [node for node in all_of_them if node.name not in existing])

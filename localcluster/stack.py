@@ -26,6 +26,7 @@ from localcluster.crds import kai
 from localcluster.directories import note_home
 from localcluster.ports import free_ports, lasting_ports
 from localcluster.rest import Refused, Rest
+from localcluster.standins.commands import EVICTION_FLAG
 from localcluster.standins.commands import commands as standin_commands
 from localcluster.supervisor import Child, Supervisor
 
@@ -155,7 +156,7 @@ def start(
             lasting=durable,
         )
         if standins:
-            for command in standin_commands(plane, kai_version=kai_version):
+            for command in standin_commands(plane, kai_version=kai_version, flags=[EVICTION_FLAG]):
                 supervisor.start(command)
     progress("migrating the database")
     if fresh := migrated.result():

@@ -33,6 +33,8 @@ class Unread:
     """A fact that could not be read, and why."""
 
     reason: str
+    is_served: bool = True
+    """Off where the cluster does not serve the kind: no right on it is missing."""
 
 
 Reading: TypeAlias = T | Unread

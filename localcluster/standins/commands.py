@@ -8,14 +8,16 @@ from localcluster.controlplane import Plane
 from localcluster.crds import kai
 from localcluster.supervisor import Command
 
+EVICTION_FLAG = "--update-pod-eviction-condition"
+"""KAI's flag, and the stand-in's."""
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def commands(plane: Plane, *, kai_version: kai.Version) -> tuple[Command, ...]:
-    """One command per stand-in; they may start in any order, and before the cluster answers."""
+def commands(plane: Plane, *, kai_version: kai.Version, flags: Sequence[str] = ()) -> tuple[Command, ...]:
+    """One command per stand-in, KAI's with ``flags``; they may start in any order, and before the cluster."""
     access = ["--kubeconfig", str(plane.kubeconfig("standins"))]
     return (
-        _command("standin-kai", "localcluster.standins.kai", [*access, "--version", kai_version]),
+        _command("standin-kai", "localcluster.standins.kai", [*access, "--version", kai_version, *flags]),
         _command("standin-computedomain", "localcluster.standins.computedomain", access),
     )
 

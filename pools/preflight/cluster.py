@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
-from cluster.errors import ClusterError
+from cluster.errors import ClusterError, NotServed
 from cluster.interface import ClusterApi, Obj
 from cluster.kinds import NODE, RESOURCE_SLICE, Kind
 from pools import selectors
@@ -74,7 +74,7 @@ def _read(silent: Unread | None, fact: Callable[[], T]) -> Reading[T]:
     try:
         return fact()
     except ClusterError as error:
-        return Unread(str(error).rstrip("."))
+        return Unread(str(error).rstrip("."), is_served=not isinstance(error, NotServed))
 
 
 def _probe(cluster: ClusterApi, backend: Backend, scheduler: SchedulerBackend | None) -> Probe:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 import redis
 
-from localcluster import homes
+from localcluster import homes, stack
 from localcluster.directories import CHECKOUT
 from localcluster.ports import LOOPBACK, lasting_ports
 from localcluster.processes import Process
@@ -131,13 +131,20 @@ class Site:
         return Rest(api_url=self.run["api_url"], token=self.run["token"])
 
 
-@pytest.fixture
-def site(tmp_path):
-    made = Site(tmp_path / "local")
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    made = Site(tmp_path_factory.mktemp("up") / "local")
     status, printed = made.command("up")
     assert status == 0, printed
     yield made
     made.command("clean")
+
+
+@pytest.mark.deep
+def test_the_preflight_leaves_no_question_open(site):
+    report = site.service.get("/api/preflight")
+    checks = [*report["installation"], *(check for entry in report["backends"] for check in entry["checks"])]
+    assert [check for check in checks if check["status"] != "passed"] == []
 
 
 @pytest.mark.deep
@@ -172,6 +179,32 @@ def test_nothing_is_lost_when_parts_are_killed_one_by_one_nor_over_down_and_up(s
     site.service.cancel(name)
     until(lambda: site.service.workflow(name)["status"] == "FAILED_CANCELED", seconds=SECONDS)
 
-    data = [Path(folder) for folder in site.run["data_dirs"]]
+
+def leave_data(directory):
+    """What a start has left, in both places; the lasting home."""
+    home = homes.lasting_home(directory / "databases")
+    for folder in (home / "postgres", directory / "cluster" / "etcd", directory / "failed" / "demo"):
+        folder.mkdir(parents=True)
+    (directory / "token").write_text("t")
+    run = directory / "demo-1"
+    run.mkdir()
+    (run / "owner.json").write_text("{}")
+    return home
+
+
+def test_all_data_are_removed_when_that_is_wanted_but_not_what_other_runs_have(tmp_path):
+    site = Site(tmp_path / "local")
+    home = leave_data(site.directory)
     assert site.command("clean")[0] == 0
-    assert [path for folder in data if folder.exists() for path in folder.iterdir()] == []
+    assert not home.exists()
+    assert {path.name for path in site.directory.iterdir()} == {"failed", "demo-1"}
+
+
+def test_data_that_say_what_is_in_somebodys_cluster_are_removed_only_by_a_word_more(tmp_path):
+    site = Site(tmp_path / "local")
+    home = leave_data(site.directory)
+    (site.directory / stack.GIVEN).write_text('["/home/ann/kubeconfig"]')
+    status, printed = site.command("clean")
+    assert (status, "/home/ann/kubeconfig" in printed, home.exists()) == (1, True, True)
+    assert site.command("clean", "--forget")[0] == 0
+    assert not home.exists()

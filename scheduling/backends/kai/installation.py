@@ -45,6 +45,14 @@ def check_installation(
 def _shard(observed: Observed, own: str) -> CheckResult:
     check = "kai_shard"
     shards = observed[SHARDS.key]
+    if isinstance(shards, Unread) and not shards.is_served:
+        message = (
+            "The cluster does not serve KAI's shards, so which pod groups its scheduler takes is unknown."
+        )
+        to_do = (
+            "Install KAI by its chart, or compare --partition-label-value of its scheduler with the backend."
+        )
+        return unknown(check, message, to_do)
     if isinstance(shards, Unread):
         to_do = "Grant the right to list schedulingshards.kai.scheduler (deploy/rbac/preflight.yaml)."
         return unknown(check, f"KAI's shards could not be read: {shards.reason}.", to_do)

@@ -36,6 +36,7 @@ CONFIGURATION = ObjectQuery(
 QUERIES = (CONFIGURATION,)
 
 _PLACE = f"ConfigMap {CONFIG_MAP} in namespace {NAMESPACE}"
+_LOOK = f"Compare the file that Kueue's manager reads (its flag --config): the service knows {_PLACE} alone."
 _ADVICE = f"Grant the right to get {_PLACE} (deploy/rbac/preflight-kueue.yaml), or look there yourself."
 _RESTART = "and restart Kueue's manager."
 
@@ -52,20 +53,24 @@ class _UnexpectedFormError(Exception):
 def check_installation(observed: Observed) -> Iterator[CheckResult]:
     """Check what was read by ``QUERIES``."""
     reading = observed[CONFIGURATION.key]
-    if not isinstance(reading, Unread) and not reading:
-        reading = Unread(f"there is no {_PLACE}")
     for check, rule in RULES.items():
         if isinstance(reading, Unread):
-            yield _unread(check, reading.reason)
-            continue
-        try:
-            yield rule(reading[0])
-        except _UnexpectedFormError as error:
-            yield _unread(check, str(error))
+            yield _unread(check, reading.reason, _ADVICE)
+        elif not reading:
+            yield _unread(check, f"there is no {_PLACE}", _LOOK)
+        else:
+            yield _checked(check, rule, reading[0])
 
 
-def _unread(check: str, reason: str) -> CheckResult:
-    return unknown(check, f"Kueue's configuration could not be read: {reason}.", _ADVICE)
+def _checked(check: str, rule: ComponentCheck, configuration: Mapping[str, Any]) -> CheckResult:
+    try:
+        return rule(configuration)
+    except _UnexpectedFormError as error:
+        return _unread(check, str(error), _LOOK)
+
+
+def _unread(check: str, reason: str, to_do: str) -> CheckResult:
+    return unknown(check, f"Kueue's configuration could not be read: {reason}.", to_do)
 
 
 def _pods_ready(configuration: Mapping[str, Any]) -> CheckResult:

@@ -13,6 +13,7 @@ from django.core.management import call_command
 from cluster.connection import Access
 from localcluster import build, controlplane, kueue, nodes
 from localcluster.api import Api
+from localcluster.installations import BINDER, SCHEDULER, SHARD, SHARDS
 from localcluster.supervisor import Supervisor
 from pools import services
 from pools.clusters import connect
@@ -25,66 +26,6 @@ pytestmark = pytest.mark.django_db
 
 ADMIN = services.ConfigChange(username="root")
 RACK, CLIQUE = "example.com/rack", "nvidia.com/gpu.clique"
-SHARDS = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "schedulingshards.kai.scheduler"},
-    "spec": {
-        "group": "kai.scheduler",
-        "scope": "Cluster",
-        "names": {"kind": "SchedulingShard", "plural": "schedulingshards", "singular": "schedulingshard"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {"partitionLabelValue": {"type": "string"}},
-                            }
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
-SCHEDULER = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "kai-scheduler-default", "namespace": "kai-scheduler"},
-    "spec": {
-        "selector": {"matchLabels": {"app": "scheduler"}},
-        "template": {
-            "metadata": {"labels": {"app": "scheduler"}},
-            "spec": {
-                "containers": [
-                    {
-                        "name": "scheduler",
-                        "image": "scheduler",
-                        "args": ["--scheduler-name=kai-scheduler", "--update-pod-eviction-condition=true"],
-                    }
-                ]
-            },
-        },
-    },
-}
-BINDER = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRole",
-    "metadata": {"name": "kai-binder"},
-    "rules": [
-        {
-            "apiGroups": ["resource.k8s.io"],
-            "resources": ["resourceclaims/binding"],
-            "verbs": ["update", "patch"],
-        }
-    ],
-}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -173,12 +114,11 @@ def as_account(api, plane, account):
 
 def shard_of(site):
     """KAI's default shard, once its kind is served."""
-    body = {"apiVersion": "kai.scheduler/v1", "kind": "SchedulingShard", "metadata": {"name": "default"}}
     path = "/apis/kai.scheduler/v1/schedulingshards/default"
     controlplane._wait(
         lambda: site.api.find("/apis/kai.scheduler/v1") is not None, state="shards to be served"
     )
-    site.api.apply(path, body | {"spec": {"partitionLabelValue": ""}}, manager="administrator")
+    site.api.apply(path, SHARD, manager="administrator")
 
 
 @pytest.fixture

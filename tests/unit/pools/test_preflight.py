@@ -139,6 +139,12 @@ CASES = {
         "failed",
         "hard to recognise",
     ),
+    "shards that the cluster does not serve": (
+        installed(shards=Unread("GET /apis/kai.scheduler/v1: 404", is_served=False)),
+        "kai_shard",
+        "unknown",
+        "does not serve KAI's shards",
+    ),
     "flags nobody may read": (
         installed(schedulers=REFUSED),
         "kai_eviction_condition",
@@ -171,6 +177,11 @@ CASES = {
 
 def result_of(facts, check):
     return next(result for result in check_cluster(facts) if result.check == check)
+
+
+def test_what_a_cluster_does_not_serve_is_no_missing_right():
+    change, check, *_ = CASES["shards that the cluster does not serve"]
+    assert "Grant" not in result_of(replace(GOOD, **change), check).to_do
 
 
 def test_a_good_cluster_passes_every_check():
