@@ -15,7 +15,7 @@ from web.release import VERSION
 
 COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
-OURS = ("web", "worker", "beat", "observer", "migrate")
+OURS = ("web", "worker", "beat", "observer", "migrate", "administrator")
 
 
 def test_every_process_of_the_service_is_there_beside_its_servers():
@@ -25,7 +25,29 @@ def test_every_process_of_the_service_is_there_beside_its_servers():
 @pytest.mark.parametrize("name", OURS)
 def test_a_process_is_told_nothing_but_settings_that_exist(name):
     known = {f"OSMO_{field.upper()}" for field in Environment.model_fields}
-    assert set(SERVICES[name]["environment"]) <= known
+    own = {"OSMO_ADMIN_PASSWORD"} if name == "administrator" else set()
+    assert set(SERVICES[name]["environment"]) <= known | own
+
+
+def test_the_variables_of_a_process_make_addresses_with_the_servers_own_passwords(monkeypatch):
+    given = {"OSMO_SECRET_KEY": "s" * 32, "POSTGRES_PASSWORD": "p-db", "REDIS_PASSWORD": "p-redis"}
+    for name, text in SERVICES["web"]["environment"].items():
+        monkeypatch.setenv(name, substituted(text, given))
+    own = Environment()
+    assert own.broker_url == "redis://:p-redis@redis:6379/0"
+    assert own.database_url.hosts()[0]["password"] == "p-db"
+    assert SERVICES["redis"]["command"][-2:] == ["--requirepass", "${REDIS_PASSWORD:?set a password}"]
+
+
+def substituted(text, given):
+    """As Compose fills in ``${NAME:?words}`` and ``${NAME:-default}``."""
+    return re.sub(r"\$\{(\w+):[?-]([^}]*)\}", lambda found: given.get(found[1], found[2]), text)
+
+
+def test_the_page_sets_every_variable_that_the_file_needs():
+    needed = set(re.findall(r"\$\{(\w+):\?", (CHECKOUT / "docker-compose.yml").read_text()))
+    page = (CHECKOUT / "docs" / "how-to" / "compose.md").read_text()
+    assert needed <= set(re.findall(r"^(\w+)=", page, re.MULTILINE))
 
 
 @pytest.mark.parametrize("name", OURS)

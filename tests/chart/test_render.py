@@ -176,7 +176,8 @@ def test_a_process_is_run_as_in_the_compose_file(render, name):
 
 @pytest.mark.parametrize("name", [*PROCESSES, "migrate"])
 def test_a_process_has_every_variable_of_the_compose_file(render, name):
-    workload = ours(render({"metrics": {"existingSecret": "osmo-metrics"}}))[name]
+    redis = {"existingSecret": "osmo-redis", "passwordKey": "password"}
+    workload = ours(render({"metrics": {"existingSecret": "osmo-metrics"}, "redis": redis}))[name]
     assert set(COMPOSE[name]["environment"]) <= set(environment_of(workload))
 
 
