@@ -34,7 +34,7 @@ def write(running: stack.Running, *, revived: Mapping[str, int]) -> None:
         "pids": processes,
         "processes": {name: asdict(Process.of(pid)) for name, pid in processes.items()},
         "logs": str(running.supervisor.log_dir),
-        "data_dirs": [str(running.directory), str(running.home)],
+        "data_dirs": [str(folder) for folder in (running.directory, running.home) if folder],
         "revived": dict(revived),
     }
     stack.write_secret(PATH, json.dumps(content, indent=2) + "\n")

@@ -82,7 +82,7 @@ class Running:
     """A running stack: where everything is and how to get in."""
 
     directory: Path
-    home: Path  # of the databases
+    home: Path | None  # of the databases that were started here
     supervisor: Supervisor
     settings: service.Settings
     kubeconfig: Path
@@ -117,14 +117,16 @@ def start(
     the same login. ``prepare`` acts on the local cluster while the service starts.
     """
     programs = None if options.kubeconfig else binaries()
-    home = servers.Home.make(directory / "databases", lasting=durable)
-    if home.temporary:
-        note_home(directory, home.data)
     database_url, redis_url = options.database_url, options.redis_url
-    if not database_url:
+    home = None
+    if not (database_url and redis_url):
+        home = servers.Home.make(directory / "databases", lasting=durable)
+        if home.temporary:
+            note_home(directory, home.data)
+    if home and not database_url:
         progress("starting PostgreSQL")
         database_url = servers.start_postgres(supervisor, home, durable=durable)
-    if not redis_url:
+    if home and not redis_url:
         progress("starting Redis")
         redis_url = servers.start_redis(supervisor, home)
     names = ("web", "worker", "beat", "observer")
@@ -173,7 +175,7 @@ def start(
     assert kubeconfig is not None
     return Running(
         directory=directory,
-        home=home.data,
+        home=home.data if home else None,
         supervisor=supervisor,
         settings=settings,
         kubeconfig=kubeconfig.resolve(),

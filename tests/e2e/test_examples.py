@@ -17,7 +17,9 @@ import pytest
 from localcluster import nodes, scenario
 from localcluster.demo.run import EXAMPLES, Placed
 from localcluster.demo.site import LABELS
+from localcluster.directories import CHECKOUT
 
+COOKBOOK = CHECKOUT / "docs" / "how-to" / "cookbook.md"
 KEYS = ("zone", "spine", "rack")
 RACKS = {"a": ("z1", "s1"), "b": ("z1", "s1"), "c": ("z2", "s2")}
 
@@ -213,6 +215,37 @@ def test_patience_is_kept_for_a_spine_and_then_given_up(world, pool):
     assert placed(world, name, "training").domains(LABELS["spine"]) == {"s1", "s2"}
     finish(world, name)
     assert world.wait_released(name)["status"] == "COMPLETED"
+
+
+NAMED = dict(re.findall(r"^\| \[([\w-]+)\.yaml\]\([^)]*\) \| `(\w+)`", COOKBOOK.read_text(), re.MULTILINE))
+WAITING = {"patience"}
+
+
+@pytest.mark.parametrize("example", sorted(NAMED))
+def test_a_recipe_does_in_the_pool_of_make_up_what_the_cookbook_says(world, example):
+    """The pool has the nodes, labels and keys of the pool that the cookbook names."""
+    place = scenario.PLACES[NAMED[example]]
+    pool = f"{world.prefix}{NAMED[example]}"
+    labels = {scenario.POOL_LABEL: pool}
+    made = [
+        node
+        for rack, own in place.racks.items()
+        for node in nodes.rack(
+            f"{world.prefix}{rack}",
+            count=scenario.NODES_PER_RACK,
+            gpus=scenario.GPUS,
+            labels=labels | {label: f"{world.prefix}{value}" for label, value in own.items()},
+        )
+    ]
+    nodes.create(world.api, made)
+    nodes.wait_ready(world.api, made)
+    content = scenario.pool(pool, place) | {"backend": f"{world.backend}-{place.backend}"}
+    world.service.call("PUT", f"/api/configs/pool/{pool}", {"configs": content})
+    name = submit(world, pool, example)
+    first = next(
+        group for group, state in world.groups(name).items() if not state["remaining_upstream_groups"]
+    )
+    world.wait_group(name, first, "SCHEDULING" if example in WAITING else "RUNNING")
 
 
 def test_every_recipe_is_tried_here():
