@@ -204,10 +204,11 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+_BROKER_LIMITS = {"socket_timeout": 10, "socket_connect_timeout": 5}
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 600,
-    "socket_timeout": 10,
-    "socket_connect_timeout": 5,
+    **_BROKER_LIMITS,
+    **ENV.sentinel_options(_BROKER_LIMITS),
     "max_retries": 1,  # a notification that cannot be sent costs a sweep's wait, never a request's
     "interval_start": 0.1,
 }

@@ -11,12 +11,12 @@ quote their special characters.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field, PostgresDsn, SecretStr, model_validator
@@ -36,7 +36,8 @@ PUBLIC_KEY_ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
 """Signatures that are verified with a key which is no secret."""
-_BROKERS = ("redis://", "rediss://", "redis+socket://", "memory://")
+SENTINEL = "sentinel://"
+_BROKERS = ("redis://", "rediss://", "redis+socket://", "memory://", SENTINEL)
 _VERSION = r"^(\d{1,6}\.\d{1,6}\.\d{1,6})?$"
 
 
@@ -94,6 +95,12 @@ class Environment(BaseSettings):
     redis_user: str = Field(default="", description="Redis' user, in place of the address's.")
     redis_password: SecretStr = Field(
         default=SecretStr(""), description="The password of Redis, as it is: nothing is quoted."
+    )
+    redis_sentinel_primary: str = Field(
+        default="", description="The name of the primary that the Sentinels of the address watch."
+    )
+    redis_sentinel_password: SecretStr = Field(
+        default=SecretStr(""), description="The Sentinels' own password, if they have one."
     )
     allowed_hosts: list[str] = Field(
         default=["127.0.0.1", "localhost", "[::1]"], description="Host headers that are answered (JSON list)."
@@ -302,15 +309,24 @@ class Environment(BaseSettings):
 
     @property
     def broker_url(self) -> str:
-        """The address of Redis with the user and the password that stand apart from it."""
+        """The address of Redis, or of its Sentinels, with the user and password that stand apart from it."""
         user, password = self.redis_user, self.redis_password.get_secret_value()
         if not (user or password):
             return self.redis_url
-        parts = urlsplit(self.redis_url)
+        first, separator, further = self.redis_url.partition(";")
+        parts = urlsplit(first)
         server = parts.netloc.rpartition("@")[2]
         user = quote(user, safe="") or (parts.username or "")
         password = quote(password, safe="") or (parts.password or "")
-        return parts._replace(netloc=f"{user}:{password}@{server}").geturl()
+        return parts._replace(netloc=f"{user}:{password}@{server}").geturl() + separator + further
+
+    def sentinel_options(self, limits: Mapping[str, float]) -> dict[str, Any]:
+        """What Celery's client needs to ask Sentinels, if it does; ``limits`` bound those connections."""
+        if not self.redis_sentinel_primary:
+            return {}
+        password = self.redis_sentinel_password.get_secret_value()
+        own = {"password": password} if password else {}
+        return {"master_name": self.redis_sentinel_primary, "sentinel_kwargs": {**limits, **own}}
 
     @property
     def reached_by_tls(self) -> bool:
@@ -412,11 +428,17 @@ def _retention_faults(env: Environment) -> Iterator[str]:
 
 
 def _server_faults(env: Environment) -> Iterator[str]:
-    if not env.redis_url.startswith(_BROKERS):
+    addresses = env.redis_url.split(";")
+    asks_sentinels = env.redis_url.startswith(SENTINEL)
+    if not env.redis_url.startswith(_BROKERS) or (
+        len(addresses) > 1 and not all(address.startswith(SENTINEL) for address in addresses)
+    ):
         yield (
-            "OSMO_REDIS_URL: the address of one Redis, redis://, rediss:// (TLS) or redis+socket://. "
-            "Sentinel and Cluster are not supported: name a proxy or a Service that follows the primary"
+            "OSMO_REDIS_URL: the address of one Redis, redis://, rediss:// (TLS) or redis+socket://, or of "
+            "each Sentinel, sentinel://a:26379;sentinel://b:26379. Redis Cluster is not supported"
         )
+    if asks_sentinels != bool(env.redis_sentinel_primary):
+        yield "OSMO_REDIS_SENTINEL_PRIMARY: with addresses of Sentinels in OSMO_REDIS_URL, and only then"
     if env.redis_url.startswith("redis+socket:") and (
         env.redis_user or env.redis_password.get_secret_value()
     ):

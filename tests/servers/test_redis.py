@@ -5,6 +5,7 @@ import pytest
 
 from localcluster.ports import LOOPBACK, free_ports
 from pools.preflight import servers
+from tests.builders.waiting import until
 from tests.identity.certificates import write_certificates
 from tests.servers.conftest import SECONDS, command, listening
 from web.env import Environment
@@ -97,3 +98,52 @@ def test_the_preflight_says_what_takes_no_messages(start_redis, monkeypatch, set
             servers.current_app, "connection_for_write", lambda address=address: kombu.Connection(address)
         )
         assert servers._broker_role() == role
+
+
+def test_messages_and_readiness_follow_the_primary_that_sentinels_name(
+    start_redis, supervisor, monkeypatch, settings
+):
+    own = ("port {port}", f'requirepass "{PASSWORD}"', f'masterauth "{PASSWORD}"')
+    primary = start_redis(*own, name="redis-server")
+    start_redis(*own, f"replicaof {LOOPBACK} {primary}")
+    sentinel = start_redis(
+        "port {port}",
+        f"sentinel monitor main {LOOPBACK} {primary} 1",
+        f'sentinel auth-pass main "{PASSWORD}"',
+        "sentinel down-after-milliseconds main 500",
+        "sentinel failover-timeout main 2000",
+        'requirepass "of the sentinels"',
+        name="redis-sentinel",
+    )
+    variables = {
+        "redis_url": f"sentinel://{LOOPBACK}:1;sentinel://{LOOPBACK}:{sentinel}",
+        "redis_password": PASSWORD,
+        "redis_sentinel_primary": "main",
+        "redis_sentinel_password": "of the sentinels",
+    }
+    address = broker(monkeypatch, settings, **variables)
+    limits = {"socket_timeout": 2, "socket_connect_timeout": 2}
+    options = {**limits, **Environment().sentinel_options(limits)}
+    settings.CELERY_BROKER_TRANSPORT_OPTIONS = options
+
+    def travels():
+        try:
+            with kombu.Connection(address, transport_options=options) as connection:
+                queue = connection.SimpleQueue("osmo-test")
+                queue.put({"a": 1})
+                message = queue.get(timeout=5)
+                message.ack()
+                return message.payload == {"a": 1}
+        except (connection.connection_errors, connection.channel_errors):
+            return False
+
+    def replicates():
+        with health._redis_client(address) as client:
+            return client.info()["connected_slaves"] == 1
+
+    assert travels()
+    assert [status.line for status in health._redis()] == ["ok"]
+    until(replicates)
+    supervisor.children[0].process.kill()
+    until(travels)
+    assert [status.line for status in health._redis()] == ["ok"]

@@ -212,7 +212,31 @@ def test_redis_by_tls_is_verified_by_both_of_its_clients(start):
     assert (health["ssl_cert_reqs"], health["ssl_ca_certs"]) == ("required", "/ca.pem")
 
 
-@pytest.mark.parametrize("url", ["sentinel://a:26379", "redis-cluster://a", "amqp://a"])
+def test_sentinels_are_asked_for_a_primary_whose_password_stands_apart(start):
+    own = start(
+        env="development",
+        redis_url="sentinel://a:26379/1;sentinel://b:26379",
+        redis_password=ODD,
+        redis_sentinel_primary="main",
+        redis_sentinel_password="s",
+    )
+    read = kombu.Connection(own.broker_url)
+    assert (read.info()["hostname"], read.info()["virtual_host"], read.password) == ("a", "1", ODD)
+    assert read.alt[1:] == ["sentinel://b:26379"]
+    assert own.sentinel_options({"socket_timeout": 2}) == {
+        "master_name": "main",
+        "sentinel_kwargs": {"socket_timeout": 2, "password": "s"},
+    }
+    assert start(env="development").sentinel_options({}) == {}
+
+
+@pytest.mark.parametrize(("url", "primary"), [("sentinel://a:26379", ""), ("redis://a", "main")])
+def test_sentinels_and_the_name_of_their_primary_need_one_another(start, url, primary):
+    with pytest.raises(ValidationError, match="OSMO_REDIS_SENTINEL_PRIMARY: with addresses of Sentinels"):
+        start(env="development", redis_url=url, redis_sentinel_primary=primary)
+
+
+@pytest.mark.parametrize("url", ["redis://a;redis://b", "redis-cluster://a", "amqp://a"])
 def test_a_broker_that_is_no_single_redis_is_refused(start, url):
     with pytest.raises(ValidationError, match=r"OSMO_REDIS_URL: the address of one Redis.* Sentinel"):
         start(env="development", redis_url=url)
