@@ -33,14 +33,14 @@ def main() -> int:
         "--forget", action="store_true", help="`clean` even where data say what is in somebody's cluster"
     )
     options = parser.parse_args()
-    given = stack.Options.from_environment()
-    actions = {
-        "build": build.main,
-        "up": partial(up.up, given),
-        "serve": partial(up.serve, given),
-        "down": up.down,
+    servers = stack.Options.from_environment()
+    actions: dict[str, partial[int]] = {
+        "build": partial(build.main),
+        "up": partial(up.up, servers),
+        "serve": partial(up.serve, servers),
+        "down": partial(up.down),
         "clean": partial(up.clean, forget=options.forget),
-        "own": own,
+        "own": partial(own),
         "cluster": partial(cluster, options.kai_version, with_kueue=options.kueue),
     }
     return actions[options.command]()

@@ -36,13 +36,13 @@ SHARDS: dict[str, Any] = {
         ],
     },
 }
-SHARD = {
+SHARD: dict[str, Any] = {
     "apiVersion": "kai.scheduler/v1",
     "kind": "SchedulingShard",
     "metadata": {"name": "default"},
     "spec": {"partitionLabelValue": ""},
 }
-SCHEDULER = {
+SCHEDULER: dict[str, Any] = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": {"name": "kai-scheduler-default", "namespace": KAI_NAMESPACE},
@@ -62,7 +62,7 @@ SCHEDULER = {
         },
     },
 }
-BINDER = {
+BINDER: dict[str, Any] = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRole",
     "metadata": {"name": "kai-binder"},

@@ -23,10 +23,10 @@ class Revival:
     """The parts of one supervisor; ``counts`` is how often each was started again."""
 
     def __init__(
-        self, supervisor: Supervisor, plane: controlplane.Plane | None, *, say: Callable[[str], None]
+        self, supervisor: Supervisor, plane: controlplane.Plane | None, *, report: Callable[[str], None]
     ) -> None:
         self.counts: Counter[str] = Counter()
-        self._supervisor, self._plane, self._say = supervisor, plane, say
+        self._supervisor, self._plane, self._report = supervisor, plane, report
 
     def check(self) -> bool:
         """Start again what has ended; whether anything had. Raises ServerFailed the fourth time."""
@@ -46,7 +46,7 @@ class Revival:
         if name == controlplane.KWOK and not self._leases_dropped():
             return
         self.counts[name] += 1
-        self._say(
+        self._report(
             f"{name} ended with {ending} and is started again, {self.counts[name]} of at most {MOST} times; "
             f"its log: {child.log}"
         )

@@ -34,7 +34,7 @@ ADMIN = "admin"
 READY_SECONDS = 150
 MIGRATE = ("migrate", "--noinput", "--verbosity", "0")
 MAKE_TOKEN = ("make_token", ADMIN, "--admin", "--name", "local")
-GIVEN = "given-clusters.json"
+FOREIGN_CLUSTERS = "foreign-clusters.json"
 NAMED_FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
@@ -117,18 +117,9 @@ def start(
     the same login. ``prepare`` acts on the local cluster while the service starts.
     """
     programs = None if options.kubeconfig else binaries()
-    database_url, redis_url = options.database_url, options.redis_url
-    home = None
-    if not (database_url and redis_url):
-        home = servers.Home.make(directory / "databases", lasting=durable)
-        if home.temporary:
-            note_home(directory, home.data)
-    if home and not database_url:
-        progress("starting PostgreSQL")
-        database_url = servers.start_postgres(supervisor, home, durable=durable)
-    if home and not redis_url:
-        progress("starting Redis")
-        redis_url = servers.start_redis(supervisor, home)
+    home, database_url, redis_url = _databases(
+        supervisor, directory, options, durable=durable, progress=progress
+    )
     names = ("web", "worker", "beat", "observer")
     port, *metrics = lasting_ports(directory / "ports.json", *names) if durable else free_ports(len(names))
     settings = service.Settings(
@@ -137,7 +128,7 @@ def start(
         secret_key=_kept_secret(directory / "secret_key"),
         port=port,
         pod_logs=directory / "pod-logs",
-        kubeconfigs=_given_files(directory, options),
+        kubeconfigs=_foreign_files(directory, options),
         more=more or {},
         metrics_token=_kept_secret(directory / "metrics_token"),
         metrics_ports=dict(zip(names[1:], metrics, strict=True)),
@@ -175,7 +166,7 @@ def start(
     assert kubeconfig is not None
     return Running(
         directory=directory,
-        home=home.data if home else None,
+        home=home,
         supervisor=supervisor,
         settings=settings,
         kubeconfig=kubeconfig.resolve(),
@@ -185,17 +176,17 @@ def start(
     )
 
 
-def _given_files(directory: Path, options: Options) -> list[Path]:
+def _foreign_files(directory: Path, options: Options) -> list[Path]:
     """The files of the kubeconfigs that this start and earlier ones were given, as far as they are there.
 
     The database says what was created in those clusters, so the service may go on with it.
     """
-    path = directory / GIVEN
-    given = [*json.loads(path.read_text())] if path.exists() else []
-    if options.kubeconfig and str(options.kubeconfig) not in given:
-        given.append(str(options.kubeconfig))
-        path.write_text(json.dumps(given))
-    return [file for name in given if Path(name).exists() for file in _with_named_files(Path(name))]
+    path = directory / FOREIGN_CLUSTERS
+    kubeconfigs = [*json.loads(path.read_text())] if path.exists() else []
+    if options.kubeconfig and str(options.kubeconfig) not in kubeconfigs:
+        kubeconfigs.append(str(options.kubeconfig))
+        path.write_text(json.dumps(kubeconfigs))
+    return [file for name in kubeconfigs if Path(name).exists() for file in _with_named_files(Path(name))]
 
 
 def _with_named_files(kubeconfig: Path) -> list[Path]:
@@ -207,6 +198,30 @@ def _with_named_files(kubeconfig: Path) -> list[Path]:
     ]
     names = [part[field] for part in parts for field in NAMED_FILES if part.get(field)]
     return [kubeconfig, *(kubeconfig.parent / name for name in names)]
+
+
+def _databases(
+    supervisor: Supervisor,
+    directory: Path,
+    options: Options,
+    *,
+    durable: bool,
+    progress: Callable[[str], None],
+) -> tuple[Path | None, str, str]:
+    """Where the data of those lie that are started here, and both addresses."""
+    database_url, redis_url = options.database_url, options.redis_url
+    if database_url and redis_url:
+        return None, database_url, redis_url
+    home = servers.Home.make(directory / "databases", lasting=durable)
+    if home.temporary:
+        note_home(directory, home.data)
+    if not database_url:
+        progress("starting PostgreSQL")
+        database_url = servers.start_postgres(supervisor, home, durable=durable)
+    if not redis_url:
+        progress("starting Redis")
+        redis_url = servers.start_redis(supervisor, home)
+    return home.data, database_url, redis_url
 
 
 def _start_service(supervisor: Supervisor, settings: service.Settings) -> Child:

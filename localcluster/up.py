@@ -42,7 +42,7 @@ def up(options: stack.Options) -> int:
         print("it runs already; `make down` stops it")
         _print_summary()
         return 0
-    _report_end()
+    _report_earlier_end()
     left = [name for name, process in runfile.processes().items() if not process.wait(seconds=STOP_SECONDS)]
     if left:
         print(f"still running since the supervisor was killed: {', '.join(left)}", file=sys.stderr)
@@ -95,7 +95,7 @@ def serve(options: stack.Options) -> int:
             else:
                 given_cluster.register(running, options, progress=_progress)
             steps.end()
-            revival = Revival(supervisor, running.plane, say=_say)
+            revival = Revival(supervisor, running.plane, report=_report)
             runfile.write(running, revived=revival.counts)
             leases = LeaseWatch(supervisor, running.plane) if running.plane else None
             while True:
@@ -106,7 +106,7 @@ def serve(options: stack.Options) -> int:
                 time.sleep(POLL_SECONDS)
     except ServerFailed as error:
         ENDED.write_text(f"{error}\n")
-        (_say if runfile.PATH.exists() else _progress)(str(error))
+        (_report if runfile.PATH.exists() else _progress)(str(error))
         return 1
     finally:
         clear()
@@ -117,7 +117,7 @@ def down() -> int:
     owner = _owner()
     if owner is None:
         print("nothing runs")
-        _report_end()
+        _report_earlier_end()
         return 0
     processes = runfile.processes()
     if not owner.end(seconds=STOP_SECONDS):
@@ -136,10 +136,10 @@ def clean(*, forget: bool) -> int:
     """Stop what runs and remove all its data; runs of tests and demos keep their directories."""
     if status := down():
         return status
-    given = directories.LOCAL / stack.GIVEN
-    if given.exists() and not forget:
+    foreign = directories.LOCAL / stack.FOREIGN_CLUSTERS
+    if foreign.exists() and not forget:
         print(
-            f"the data say what was created in the clusters of {', '.join(json.loads(given.read_text()))}: "
+            f"the data say what was created in the clusters of {', '.join(json.loads(foreign.read_text()))}: "
             "delete the workflows, pools and backends of those first, or leave them there with --forget "
             "(make clean FORGET=1)",
             file=sys.stderr,
@@ -161,7 +161,7 @@ def clear() -> None:
     (directories.LOCAL / directories.OWNER).unlink(missing_ok=True)
 
 
-def _report_end() -> None:
+def _report_earlier_end() -> None:
     if ENDED.exists():
         print(f"it stopped by itself: {ENDED.read_text()}", file=sys.stderr)
         ENDED.unlink()
@@ -228,7 +228,7 @@ def _progress(text: str) -> None:
     print(f"[local cluster] {text}", flush=True)
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     """Say it in the log and on the terminal of ``make up``, where there still is one."""
     _progress(text)
     with suppress(KeyError, OSError):

@@ -1,6 +1,8 @@
 """Reading rendered objects."""
 
 WORKLOADS = ("Deployment", "StatefulSet", "Job")
+PROCESSES = ("web", "worker", "beat", "observer")
+OURS = (*PROCESSES, "migrate", "administrator", "removal")
 
 
 def of_kind(objects, *kinds):
@@ -34,3 +36,11 @@ def environment_of(workload):
 
 def component(workload):
     return workload["metadata"]["labels"]["app.kubernetes.io/component"]
+
+
+def ours(objects):
+    return {
+        component(workload): workload
+        for workload in of_kind(objects, *WORKLOADS)
+        if component(workload) in OURS
+    }

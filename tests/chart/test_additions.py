@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.chart.objects import named, of_kind, pod_of
-from tests.chart.test_render import PROCESSES, ours
+from tests.chart.objects import PROCESSES, named, of_kind, ours, pod_of
 from tests.chart.values import TABLE
 
 

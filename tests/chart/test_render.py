@@ -12,32 +12,24 @@ from localcluster.directories import CHECKOUT
 from osmo_topology import settings
 from pools.documents.config_file import read_config_file
 from tests.chart.objects import (
+    PROCESSES,
     WORKLOADS,
     component,
     container_of,
     environment_of,
     named,
     of_kind,
+    ours,
     pod_of,
 )
 from tests.chart.values import DECLARED, TABLE, merged
 from web.env import REFUSED, Environment
 
-PROCESSES = ("web", "worker", "beat", "observer")
-OURS = (*PROCESSES, "migrate", "administrator", "removal")
 COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text())["services"]
 KNOWN = {f"OSMO_{name.upper()}" for name in Environment.model_fields} | {"OSMO_ADMIN_PASSWORD"}
 IMAGE_COMMAND = json.loads(
     re.search(r"^CMD (\[.*\])$", (CHECKOUT / "Dockerfile").read_text(), re.MULTILINE)[1]
 )
-
-
-def ours(objects):
-    return {
-        component(workload): workload
-        for workload in of_kind(objects, *WORKLOADS)
-        if component(workload) in OURS
-    }
 
 
 @pytest.fixture(params=TABLE)

@@ -96,7 +96,7 @@ def test_a_part_is_started_again_three_times_and_then_everything_stops_with_its_
     lines = []
     with Supervisor(log_dir=tmp_path) as supervisor:
         supervisor.start(fragile("weak"))
-        revival = Revival(supervisor, None, say=lines.append)
+        revival = Revival(supervisor, None, report=lines.append)
         with pytest.raises(ServerFailed, match=rf"weak ended with exit code 3 .*{MOST} times") as failure:
             until(lambda: revival.check() and False)
     assert str(tmp_path / "weak.log") in str(failure.value)
@@ -203,7 +203,7 @@ def test_all_data_are_removed_when_that_is_wanted_but_not_what_other_runs_have(t
 def test_data_that_say_what_is_in_somebodys_cluster_are_removed_only_by_a_word_more(tmp_path):
     site = Site(tmp_path / "local")
     home = leave_data(site.directory)
-    (site.directory / stack.GIVEN).write_text('["/home/ann/kubeconfig"]')
+    (site.directory / stack.FOREIGN_CLUSTERS).write_text('["/home/ann/kubeconfig"]')
     status, printed = site.command("clean")
     assert (status, "/home/ann/kubeconfig" in printed, home.exists()) == (1, True, True)
     assert site.command("clean", "--forget")[0] == 0

@@ -220,14 +220,16 @@ def _redis_client(url: str) -> redis.Redis:
         return redis.Redis.from_url(_plain_url(url), **limits)
     addresses = [urlsplit(address) for address in url.split(";")]
     options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
-    sentinels = Sentinel(
+    sentinels = Sentinel(  # type: ignore[no-untyped-call] # theirs
         [(address.hostname, address.port or 26379) for address in addresses],
         sentinel_kwargs=options["sentinel_kwargs"] | limits,
         **limits,
     )
     login = {"username": addresses[0].username, "password": addresses[0].password}
-    given = {name: unquote(value) for name, value in login.items() if value}
-    client: redis.Redis = sentinels.master_for(options["master_name"], **given)
+    credentials = {name: unquote(value) for name, value in login.items() if value}
+    client: redis.Redis = sentinels.master_for(  # type: ignore[no-untyped-call]
+        options["master_name"], **credentials
+    )
     return client
 
 

@@ -1,10 +1,10 @@
 """The API's pages for people: HTML for logged-in users, the login for other browsers, errors for programs."""
 
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpResponseBase
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 from rest_framework.exceptions import NotAuthenticated
 from rest_framework.renderers import JSONRenderer
+from rest_framework.response import Response
 
 from web.access.permissions import Needs
 from web.policy import Action
@@ -21,9 +21,10 @@ class DocsView(SpectacularSwaggerView):
 
     access = {"GET": Needs(Action.SYSTEM_DOCS)}
 
-    def handle_exception(self, exc: Exception) -> HttpResponseBase:
-        if isinstance(exc, NotAuthenticated) and "text/html" in self.request.headers.get("Accept", ""):
-            return redirect_to_login(self.request.get_full_path())
+    def handle_exception(self, exc: Exception) -> Response:
         self.request.accepted_renderer = JSONRenderer()
         self.request.accepted_media_type = JSONRenderer.media_type
+        if isinstance(exc, NotAuthenticated) and "text/html" in self.request.headers.get("Accept", ""):
+            login = redirect_to_login(self.request.get_full_path())
+            return Response(status=login.status_code, headers={"Location": login.url})
         return super().handle_exception(exc)

@@ -36,7 +36,9 @@ CONFIGURATION = ObjectQuery(
 QUERIES = (CONFIGURATION,)
 
 _PLACE = f"ConfigMap {CONFIG_MAP} in namespace {NAMESPACE}"
-_LOOK = f"Compare the file that Kueue's manager reads (its flag --config): the service knows {_PLACE} alone."
+_COMPARE = (
+    f"Compare the file that Kueue's manager reads (its flag --config): the service knows {_PLACE} alone."
+)
 _ADVICE = f"Grant the right to get {_PLACE} (deploy/rbac/preflight-kueue.yaml), or look there yourself."
 _RESTART = "and restart Kueue's manager."
 
@@ -57,7 +59,7 @@ def check_installation(observed: Observed) -> Iterator[CheckResult]:
         if isinstance(reading, Unread):
             yield _unread(check, reading.reason, _ADVICE)
         elif not reading:
-            yield _unread(check, f"there is no {_PLACE}", _LOOK)
+            yield _unread(check, f"there is no {_PLACE}", _COMPARE)
         else:
             yield _checked(check, rule, reading[0])
 
@@ -66,7 +68,7 @@ def _checked(check: str, rule: ComponentCheck, configuration: Mapping[str, Any])
     try:
         return rule(configuration)
     except _UnexpectedFormError as error:
-        return _unread(check, str(error), _LOOK)
+        return _unread(check, str(error), _COMPARE)
 
 
 def _unread(check: str, reason: str, to_do: str) -> CheckResult:
