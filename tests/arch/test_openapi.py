@@ -27,7 +27,7 @@ def test_every_body_is_json_of_a_described_shape():
 
 def test_an_operation_is_named_by_a_verb_and_what_it_is_done_to():
     verbs = {operation["operationId"].partition("_")[0] for operation in operations()}
-    reads = {"diff", "explain", "get", "list", "predict", "run"}
+    reads = {"diff", "explain", "get", "list", "predict", "run", "watch"}
     creates = {"exchange", "make", "post", "put", "request", "restart", "submit", "tag"}
     changes = {"cancel", "clear", "delete", "patch", "rename", "revoke", "rollback", "set"}
     assert verbs == reads | creates | changes

@@ -55,7 +55,7 @@ class WatchView(APIView):
     content_negotiation_class = _AnyAccept
 
     @extend_schema(
-        operation_id="workflow_watch",
+        operation_id="watch_workflow",
         parameters=[_LAST_EVENT],
         responses={(200, "text/event-stream"): OpenApiTypes.STR},
     )
