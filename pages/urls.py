@@ -5,6 +5,7 @@ from django.views.generic import RedirectView
 
 from pages import identity, login, not_found
 from pages.map.views import MapPage, MapPicture
+from pages.map.what_if import WhatIfPage
 from pages.pools.submit import SubmitPage
 from pages.pools.views import HomePage, PoolPage, PoolsPage
 from pages.workflows.views import AgainPage, CancelPage, WorkflowDetailPage, WorkflowsPage
@@ -23,6 +24,7 @@ urlpatterns = [
     path("ui/pools/<config_name:name>/submit", SubmitPage.as_view(), name="submit"),
     path("ui/pools/<config_name:name>/map", MapPage.as_view(), name="map"),
     path("ui/pools/<config_name:name>/map.svg", MapPicture.as_view(), name="map.svg"),
+    path("ui/pools/<config_name:name>/what-if", WhatIfPage.as_view(), name="what-if"),
     path("ui/workflows", WorkflowsPage.as_view(), name="workflows"),
     path("ui/workflows/<str:name>", WorkflowDetailPage.as_view(), name="workflow"),
     path("ui/workflows/<str:name>/cancel", CancelPage.as_view(), name="cancel"),

@@ -29,14 +29,13 @@ INTRODUCTION = (
     "Describe other nodes or keys and see what would happen to the groups that wait. Nothing is saved, and "
     "nodes and workflows do not change."
 )
-LABELS: Mapping[Effect, tuple[str, str]] = {
-    Effect.FITS: ("good", "would fit now"),
-    Effect.POSSIBLE: ("good", "would become possible"),
-    Effect.WAITS: ("look", "would have to wait"),
-    Effect.IMPOSSIBLE: ("bad", "would become impossible"),
-    Effect.SAME: ("none", "stays as it is"),
+TONES: Mapping[Effect, str] = {
+    Effect.FITS: "good",
+    Effect.POSSIBLE: "good",
+    Effect.WAITS: "look",
+    Effect.IMPOSSIBLE: "bad",
+    Effect.SAME: "none",
 }
-"""The tone and the label of each effect."""
 
 
 class LinesField(forms.CharField):
@@ -125,8 +124,8 @@ def _context(result: WhatIf) -> dict[str, Any]:
     counts = result.counts()
     return {
         "result": result,
-        "counts": [(*LABELS[effect], counts[effect]) for effect in Effect],
-        "groups": [(*LABELS[group.effect], group) for group in result.groups],
+        "counts": [(TONES[effect], effect.words, counts[effect]) for effect in Effect],
+        "groups": [(TONES[group.effect], group.effect.words, group) for group in result.groups],
         "notes": notes_of(result),
         "fragments": [("before", _slots(result.before)), ("after", _slots(result.after))],
     }

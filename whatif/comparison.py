@@ -53,6 +53,20 @@ class Effect(StrEnum):
     IMPOSSIBLE = "impossible"
     SAME = "same"
 
+    @property
+    def words(self) -> str:
+        """The effect as pages say it."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Effect.FITS: "would fit now",
+    Effect.POSSIBLE: "would become possible",
+    Effect.WAITS: "would have to wait",
+    Effect.IMPOSSIBLE: "would become impossible",
+    Effect.SAME: "stays as it is",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupComparison:

@@ -22,6 +22,7 @@ from pages.pool_rows import map_rows
 from pages.short_names import domain_name
 from pools.selectors import pool_visible_to
 from web.access.permissions import Needs, caller
+from web.access.rights import grants_of
 from web.policy import Action
 from web.rest.queries import Query
 from workflows.selectors import workflow_known_as
@@ -68,6 +69,7 @@ class MapPage(PageView):
             "room": [(key, domain_name(key.domain)) for key in view.fragments.keys],
             "is_live": view.nodes <= LIVE_UP_TO,
             "svg": _address("map.svg", view, query, path=view.place.path),
+            "may_ask": grants_of(caller(request)).allows(Action.CONFIG_READ, f"pool/{view.pool.name}"),
         }
 
 
