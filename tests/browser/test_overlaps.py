@@ -154,6 +154,7 @@ def test_no_text_is_printed_over_another_or_cut_without_a_way_to_the_rest(open_p
     pages = {
         "pools": "/ui/",
         "pool": here,
+        "submit": f"{here}/submit",
         "map": f"{here}/map",
         "map-of-a-rack": f"{here}/map?open={rack}",
         "map-with-a-workflow": f"{here}/map?workflow={runs.name}",
