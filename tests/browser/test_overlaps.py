@@ -168,6 +168,13 @@ def test_no_text_is_printed_over_another_or_cut_without_a_way_to_the_rest(open_p
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.parametrize("path", ["/ui/", "/ui/workflows?whose=all"])
+def test_a_list_fits_into_a_broad_window(open_page, path):
+    fill(12)
+    table = open_page(path).get_by_role("region").first
+    assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
 def test_no_text_of_the_form_of_a_pool_is_printed_over_another_or_cut(open_page):
     """The theme's own frame shortens the way to a page; it is left out."""
     path = f"/admin/pools/pool/{fill(306).pk}/change/"

@@ -238,7 +238,7 @@ FACES = {"name": letters.NAME, "letter": letters.MARK, "": letters.TEXT}
 
 def texts_of(picture):
     """The texts in a picture: their left and right end, their line, and what they say."""
-    caption = Caption(f"{LONG_USERS[0]}: " + "No rack has room for 8 tasks at the moment. " * 6, Mark("A", 0, 8))
+    caption = Caption("No rack has room for 8 tasks at the moment. " * 6, Mark("A", 0, 8))
     svg = ET.fromstring(draw(picture, title="", description="", captions=[caption, caption]))
     for element in svg.iter("{http://www.w3.org/2000/svg}text"):
         face = FACES.get(element.get("class", "").split(" ")[0], letters.SMALL)
