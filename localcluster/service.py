@@ -15,7 +15,7 @@ from pathlib import Path
 
 from localcluster.directories import CHECKOUT
 from localcluster.ports import LOOPBACK
-from localcluster.supervisor import Command, clean_environment
+from localcluster.supervisor import Command, ServerFailed, clean_environment
 
 ONE_OFF_SECONDS = 240
 STOP_SECONDS = 20
@@ -124,12 +124,12 @@ class OneOff:
         )
 
     def result(self) -> str:
-        """Wait for it and return what it printed; raises RuntimeError with its errors."""
+        """Wait for it and return what it printed; raises ServerFailed with its errors."""
         try:
             printed, errors = self._process.communicate(timeout=ONE_OFF_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             raise
         if self._process.returncode != 0:
-            raise RuntimeError(f"{self.name} failed:\n{errors}{printed}")
+            raise ServerFailed(f"{self.name} failed:\n{errors}{printed}")
         return printed.strip()

@@ -65,7 +65,11 @@ def up(options: stack.Options) -> int:
             start_new_session=True,
         )
     if not _follow(process):
-        print(f"it did not start; the logs are in {LOG.parent}", file=sys.stderr)
+        print(
+            f"it did not start; the logs are in {LOG.parent}. Where the data are of another version, "
+            "`make clean` begins without them",
+            file=sys.stderr,
+        )
         return 1
     _print_summary()
     return 0
