@@ -110,11 +110,11 @@ class Site:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def command(self, *arguments):
+    def command(self, *arguments, **variables):
         answer = subprocess.run(
             [sys.executable, "-m", "localcluster", *arguments],
             cwd=CHECKOUT,
-            env=os.environ | {"OSMO_LOCAL": str(self.directory)},
+            env=os.environ | {"OSMO_LOCAL": str(self.directory)} | variables,
             capture_output=True,
             text=True,
             check=False,
@@ -178,6 +178,33 @@ def test_nothing_is_lost_when_parts_are_killed_one_by_one_nor_over_down_and_up(s
     assert site.service.workflow(name)["status"] == "RUNNING"
     site.service.cancel(name)
     until(lambda: site.service.workflow(name)["status"] == "FAILED_CANCELED", seconds=SECONDS)
+
+
+@pytest.mark.deep
+def test_what_was_created_in_somebodys_cluster_is_never_forgotten(tmp_path, plane, namespace):
+    site = Site(tmp_path / "local")
+    foreign = {"CLUSTER_KUBECONFIG": str(plane.kubeconfig("admin")), "BACKEND_NAMESPACE": namespace}
+    try:
+        assert site.command("up", **foreign)[0] == 0
+        pool = {"backend": "default", "platforms": {"gpu": {}}, "default_platform": "gpu"}
+        site.service.put("/api/configs/pool/theirs", {"configs": pool})
+        name = site.service.submit("theirs", WORKFLOW)["name"]
+        group = site.service.workflow(name)["groups"][0]["uuid"]
+        assert site.command("down")[0] == 0
+
+        assert site.command("up")[0] == 0  # with a cluster of its own, and the other one still in its care
+        assert site.service.workflow(name)["groups"][0]["uuid"] == group
+        until(lambda: reachable(site.service), seconds=SECONDS)
+        site.service.cancel(name)
+        until(lambda: site.service.workflow(name)["groups"][0]["released_at"], seconds=SECONDS)
+        assert site.command("clean")[0] == 1
+    finally:
+        assert site.command("clean", "--forget")[0] == 0
+
+
+def reachable(service):
+    conditions = service.get("/api/configs/backend/default")["conditions"]
+    return any(entry["type"] == "Reachable" and entry["status"] == "True" for entry in conditions)
 
 
 def leave_data(directory):
