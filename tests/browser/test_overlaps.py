@@ -157,6 +157,7 @@ def test_no_text_is_printed_over_another_or_cut_without_a_way_to_the_rest(open_p
         "submit": f"{here}/submit",
         "map": f"{here}/map",
         "map-of-a-rack": f"{here}/map?open={rack}",
+        "what-if": f"{here}/what-if?open={rack}&drain=true",
         "map-with-a-workflow": f"{here}/map?workflow={runs.name}",
         "workflows": "/ui/workflows?whose=all",
         "workflow": f"/ui/workflows/{runs.name}",
