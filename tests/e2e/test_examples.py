@@ -9,7 +9,7 @@ anywhere would be found out.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -224,18 +224,16 @@ WAITING = {"patience"}
 @pytest.mark.parametrize("example", sorted(NAMED))
 def test_a_recipe_does_in_the_pool_of_make_up_what_the_cookbook_says(world, example):
     """The pool has the nodes, labels and keys of the pool that the cookbook names."""
-    place = scenario.PLACES[NAMED[example]]
+    place = scenario.ALL_PLACES[NAMED[example]]
     pool = f"{world.prefix}{NAMED[example]}"
     labels = {scenario.POOL_LABEL: pool}
     made = [
-        node
-        for rack, own in place.racks.items()
-        for node in nodes.rack(
-            f"{world.prefix}{rack}",
-            count=scenario.NODES_PER_RACK,
-            gpus=scenario.GPUS,
-            labels=labels | {label: f"{world.prefix}{value}" for label, value in own.items()},
+        replace(
+            node,
+            name=f"{world.prefix}{node.name}",
+            labels=labels | {label: f"{world.prefix}{value}" for label, value in node.labels.items()},
         )
+        for node in place.machines({})
     ]
     nodes.create(world.api, made)
     nodes.wait_ready(world.api, made)
