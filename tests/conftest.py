@@ -52,7 +52,7 @@ def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix, django_db_blocker, postgres_url
 ):
     """Point the settings at the server before pytest-django creates a database on it."""
-    from workflows.logs import follow  # noqa: PLC0415 -- Django reads its settings first
+    from web.database import row_threads  # noqa: PLC0415 -- Django reads its settings first
 
     url = urlsplit(postgres_url)
     connections["default"].settings_dict.update(
@@ -62,7 +62,7 @@ def django_db_modify_db_settings(
         PASSWORD=unquote(url.password),
         NAME=url.path.lstrip("/"),
     )
-    follow.close_old_connections = connections.close_all  # its threads outlive the database
+    row_threads.close_old_connections = connections.close_all  # its threads outlive the database
     with django_db_blocker.unblock():
         databases.copy_a_migrated_one(connections["default"], postgres_url)
     databases.flush_what_has_rows(connections["default"].ops)

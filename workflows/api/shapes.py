@@ -547,3 +547,14 @@ class WorkflowStateShape(Shape):
 
 class WatchEndShape(Shape):
     removed: bool = about("Else the workflow has ended and nothing of it is left in its cluster.")
+
+
+class WatchEventShape(Shape):
+    """Each of the server-sent events."""
+
+    event: Literal["state", "end"]
+    id: str | None = absent("Of a state: what `Last-Event-ID` names.")
+    data: str = about(
+        "JSON. Of a state: `name`, `status`, `groups` and `more_entries`; at the end `removed`, or that the "
+        "workflow has ended and nothing of it is left."
+    )

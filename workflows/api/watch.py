@@ -11,7 +11,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import StreamingHttpResponse
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.renderers import BaseRenderer
@@ -57,7 +56,7 @@ class WatchView(APIView):
     @extend_schema(
         operation_id="watch_workflow",
         parameters=[_LAST_EVENT],
-        responses={(200, "text/event-stream"): OpenApiTypes.STR},
+        responses={(200, "text/event-stream"): shapes.WatchEventShape},
     )
     def get(self, request: Request, workflow_id: str) -> StreamingHttpResponse:
         """Watch a workflow: an event with its status, placement and waiting reasons whenever one changes."""
