@@ -46,6 +46,9 @@ class KeyCoverage:
     """
 
     unknown: str = ""
+    is_awaited: bool = False
+    """Whether they will be known by themselves: the cluster was registered a moment ago."""
+
     nodes: int = 0
     freshness: Freshness = NEVER_OBSERVED
     order: tuple[str, ...] = ()
@@ -70,7 +73,7 @@ def key_coverage(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = 
     freshness = selectors.freshness_of(pool.backend.cluster_id)
     if freshness.age is Age.NEVER:
         unknown = f'The nodes of backend "{pool.backend.name}" have not been listed yet.'
-        return KeyCoverage(unknown=unknown, order=order, faults=faults)
+        return KeyCoverage(unknown=unknown, is_awaited=True, order=order, faults=faults)
     labels = selectors.label_counts(pool)
     sound = [row for row in rows if is_label_key(row.label)]
     levels = tuple(Level(row.key, row.label) for row in sound)

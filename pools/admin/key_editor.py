@@ -147,7 +147,7 @@ class KeyEditor:
             place: render_to_string(template, summary_context(coverage))
             for place, template in SUMMARIES.items()
         }
-        return JsonResponse({"rows": _pieces(rows, coverage), **pieces})
+        return JsonResponse({"rows": _pieces(rows, coverage), "is_awaited": coverage.is_awaited, **pieces})
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], **kwargs: Any) -> Any:
         form, pool = context["adminform"].form, kwargs.get("obj")

@@ -156,7 +156,7 @@ def test_a_pool_from_its_first_key_to_the_way_back(world, admin, name):
     admin.picture("journey-5-why-it-waits")
 
     # the map shows where the first stands, and which cliques are too small for the third
-    see_on_the_map(admin, name, first, says=re.compile("match", re.IGNORECASE), picture="journey-6-placed")
+    see_on_the_map(admin, name, first, says=re.compile("as asked", re.IGNORECASE), picture="journey-6-placed")
     see_on_the_map(admin, name, third, says="lacks 2", picture="journey-7-too-small")
 
     # the second is cancelled, and the third starts by itself

@@ -37,6 +37,7 @@ function edit(editor) {
   }
 
   async function refresh() {
+    clearTimeout(timer);
     if (pending) pending.abort();
     pending = new AbortController();
     const own = pending;
@@ -46,7 +47,9 @@ function edit(editor) {
         method: "POST", body: new FormData(form), signal: own.signal, credentials: "same-origin",
       });
       if (!reply.ok) throw new Error(`the service answered ${reply.status}`);
-      show(await reply.json());
+      const pieces = await reply.json();
+      show(pieces);
+      if (pieces.is_awaited) timer = setTimeout(refresh, 3000);
     } catch (problem) {
       if (problem.name === "AbortError") return;
       summary.textContent = `Coverage is not known: ${problem.message}. Preview still works.`;
