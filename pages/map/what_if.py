@@ -58,7 +58,7 @@ class WhatIfQuery(Query):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ChangedGroups:
     """The groups that change, each with its badge, and how many are left out of the rows or stay."""
 
     result: WhatIf
@@ -123,7 +123,7 @@ def _domain(pool: Pool, place: MapPlace) -> dict[str, str]:
     return dict(zip(keys, place.path, strict=False))
 
 
-def _answer(pool: Pool, scenario: Scenario, *, user: Caller) -> Answer:
+def _answer(pool: Pool, scenario: Scenario, *, user: Caller) -> ChangedGroups:
     names = grants_of(user).allows(Action.WORKFLOW_LIST, f"pool/{pool.name}")
     result = what_if(pool, scenario, user=user, names=names)
     changes = [
@@ -131,7 +131,7 @@ def _answer(pool: Pool, scenario: Scenario, *, user: Caller) -> Answer:
         for group in result.groups
         if group.effect is not Effect.SAME
     ]
-    return Answer(
+    return ChangedGroups(
         result=result,
         changes=changes[:MOST_CHANGED],
         more=max(0, len(changes) - MOST_CHANGED),

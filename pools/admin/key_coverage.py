@@ -39,21 +39,26 @@ class DraftRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCoverage:
-    """The coverage of all rows: ``rows`` and ``faults`` by the row's prefix, faults of the whole under "".
-
-    ``unknown`` says why the nodes are unknown; empty if they are known. ``order`` has the rows' prefixes,
-    broadest first.
-    """
+    """The coverage of all rows."""
 
     unknown: str = ""
+    """Why the nodes are unknown; empty if they are known."""
+
     is_awaited: bool = False
     """Whether they will be known by themselves: the cluster was registered a moment ago."""
 
     nodes: int = 0
     freshness: Freshness = NEVER_OBSERVED
+
     order: tuple[str, ...] = ()
+    """The rows' prefixes, broadest first."""
+
     rows: Mapping[str, RowCoverage] = field(default_factory=dict)
+    """By the row's prefix."""
+
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
+    """By the row's prefix, those of the whole under ""."""
+
     suggestions: tuple[Suggestion, ...] = ()
     offered: tuple[NodeLabel, ...] = ()
 

@@ -138,7 +138,7 @@ def test_a_workflow_is_looked_at_from_its_text_to_its_second_run(command, world,
     assert (head.split(), rack.split()[1:]) == (["PLACE", "TASKS"], ["2", "tasks"])
     assert sorted(line.split()[1] for line in nodes) == ["g/a", "g/b"]
     assert drawn.lines[-1].split()[:5] == ["g", "rack", "default", "rack", "required"]
-    assert "MATCH" in drawn.lines[-1]
+    assert "as asked" in drawn.lines[-1]
     left_out, *timeline = command("events", name, "-n", "3").lines
     assert (left_out, len(timeline)) == ("(only the last 3 events are shown)", 3)
     assert command("explain", name, "-o", "json").json["workflow"]["env_vars"] == {"SIZE": "7"}
