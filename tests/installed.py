@@ -3,9 +3,14 @@
 import fcntl
 import hashlib
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
+
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "osmo-topology"
+NPM_SECONDS = 180
 
 
 def installed(name, lock, install):
@@ -18,3 +23,26 @@ def installed(name, lock, install):
             install(folder)
             (folder / "installed").touch()
     return folder
+
+
+def npm_packages(name, source):
+    """A folder with npm's packages that ``source`` pins; the test is skipped where they cannot be had."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        _missing("node and npm are not on this machine")
+
+    def install(folder):
+        for file in ("package.json", "package-lock.json"):
+            shutil.copy(source / file, folder)
+        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"]
+        try:
+            subprocess.run(command, cwd=folder, check=True, timeout=NPM_SECONDS, capture_output=True)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            _missing(f"npm could not install {name}: {error}")
+
+    return installed(name, source / "package-lock.json", install)
+
+
+def _missing(reason):
+    if os.environ.get("OSMO_NODE") == "needed":
+        pytest.fail(reason)
+    pytest.skip(reason)

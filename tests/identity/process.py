@@ -6,7 +6,6 @@ is ``needed`` it fails instead.
 """
 
 import json
-import os
 import selectors
 import shutil
 import subprocess
@@ -14,14 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from tests.identity.certificates import write_certificates
 from tests.identity.keys import SigningKey
-from tests.installed import installed
+from tests.installed import npm_packages
 
 HERE = Path(__file__).parent
-INSTALL_SECONDS = 180
 START_SECONDS = 60
 
 DEVICE_CLIENT, BROWSER_CLIENT, PAGES_CLIENT = "osmo-device", "osmo-browser", "osmo-pages"
@@ -61,7 +57,7 @@ def provider_process(directory, *, redirects, pages_redirects, logout_redirects=
         "accounts": ACCOUNTS,
         "clients": _clients(redirects, pages_redirects, list(logout_redirects)),
     }
-    packages = _packages()
+    packages = npm_packages("identity-provider", HERE)
     log = (directory / "provider.log").open("w")
     process = subprocess.Popen(
         [shutil.which("node"), str(HERE / "provider.mjs")],
@@ -117,26 +113,3 @@ def _line(process):
     line = process.stdout.readline().strip()
     assert line.startswith("https://"), f"the identity provider ended: {line!r}"
     return line
-
-
-def _packages():
-    """A directory with the provider's packages, installed by the first run that needs them."""
-    if not shutil.which("node") or not shutil.which("npm"):
-        _missing("node and npm are not on this machine")
-    return installed("identity-provider", HERE / "package-lock.json", _install)
-
-
-def _install(directory):
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(HERE / name, directory)
-    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"]
-    try:
-        subprocess.run(command, cwd=directory, check=True, timeout=INSTALL_SECONDS, capture_output=True)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        _missing(f"npm could not install the identity provider: {error}")
-
-
-def _missing(reason):
-    if os.environ.get("OSMO_NODE") == "needed":
-        pytest.fail(reason)
-    pytest.skip(reason)
