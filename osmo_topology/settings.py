@@ -34,6 +34,7 @@ ALLOWED_HOSTS = ENV.allowed_hosts
 CSRF_TRUSTED_ORIGINS = ENV.csrf_trusted_origins
 
 INSTALLED_APPS = [
+    "pools",  # before unfold, some of whose templates it replaces
     "unfold",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -48,7 +49,6 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "django_structlog",
     "web",
-    "pools",
     "workflows",
     "doctor",
     "whatif",
@@ -136,6 +136,7 @@ MIGRATION_MODULES = {
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
+FORMAT_MODULE_PATH = "osmo_topology.locale_formats"
 
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # served from the packages themselves: nothing to collect, nothing to go stale
@@ -231,6 +232,8 @@ UNFOLD = {
     "SITE_HEADER": "osmo-topology",
     "SITE_SYMBOL": "hub",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("pages/icon.svg")}],
+    "STYLES": [lambda _: static("pools/desk.css")],
+    "SCRIPTS": [lambda _: static("pools/landmarks.js")],
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "pools.admin.desk.dashboard",
 }

@@ -146,7 +146,7 @@ def _drawn(box: MapBox, link: Link, *, outermost: bool = False) -> Iterator[str]
 def _place(box: MapBox, place: MapPlace, address: str) -> Iterator[str]:
     words = about_place(place)
     if address:
-        yield f'<a href="{quoted(address)}" aria-label="{quoted(f"{words} Open.")}">'
+        yield f'<a href="{quoted(address)}"><title>{escaped(f"{words} Open.")}</title>'
     yield f'<g class="{_place_class(box, place)}"><title>{escaped(words)}</title>'
     yield f'<rect class="frame" {position(box)} rx="6"/>'
     yield from _bar(box, place) if box.kind is BoxKind.BAR else _head(box, place)

@@ -51,7 +51,6 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
     warn_unsaved_form = True
 
     class Media:
-        css: ClassVar = {"all": ["pools/desk.css"]}
         js: ClassVar = [NoScript(), "pools/desk.js"]
 
     def write(

@@ -87,7 +87,6 @@ class ConfigRevisionAdmin(StaffReading, ModelAdmin):  # type: ignore[misc]  # un
     actions_detail = ("go_back", "compare", "edit_tags", "take_out")
 
     class Media:
-        css: ClassVar = {"all": ["pools/desk.css"]}
         js: ClassVar = [NoScript()]
 
     def get_queryset(self, request: HttpRequest) -> Any:

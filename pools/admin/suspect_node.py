@@ -29,7 +29,6 @@ class SuspectNodeAdmin(StaffReading, ModelAdmin):  # type: ignore[misc]  # unfol
     actions_detail = ("trust",)
 
     class Media:
-        css: ClassVar = {"all": ["pools/desk.css"]}
         js: ClassVar = [NoScript()]
 
     def get_queryset(self, request: HttpRequest) -> Any:

@@ -6,11 +6,13 @@ For some conditions the good status is "True", for others "False". The texts are
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from pools.conditions.topology import DRIFT, INCOMPLETE, QUEUE, SHARED
 from pools.models import Backend, Pool
+from web.times import read_instant
 
 
 class Tone(StrEnum):
@@ -39,7 +41,7 @@ class Advice:
 
     reason: str
     message: str
-    since: str
+    since: datetime | None
     revision: int | None
     to_do: str
 
@@ -151,7 +153,7 @@ def advise(entry: Mapping[str, Any], *, revision: int | None = None) -> Advice:
         label=good if tone is Tone.GOOD else f"{good}?" if tone in _OPEN else bad,
         reason=reason,
         message=entry.get("message", ""),
-        since=entry.get("lastTransitionTime", ""),
+        since=read_instant(entry.get("lastTransitionTime")),
         revision=entry.get("observedRevision"),
         to_do="" if tone in (Tone.GOOD, Tone.CHECKING) else TO_DO.get(reason) or TO_DO.get(kind, ""),
     )

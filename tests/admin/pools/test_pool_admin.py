@@ -61,7 +61,7 @@ def test_conditions_are_shown_as_a_table(browser, pool):
         "wrong: Topology drifts",
         "True Drift",
         "set the pool's keys to its levels",
-        "2026-01-01T00:00",
+        "2026-01-01 00:00 UTC",
     ):
         assert shown_in_page(page, told)
 
