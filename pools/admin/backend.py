@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.formats import localize
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
@@ -58,6 +59,11 @@ class BackendForm(DocumentForm):
 
     class Meta:
         model = Backend
+        labels: ClassVar = {
+            "composite_pod_groups": "CompositePodGroup",
+            "dashboard_url": "Dashboard URL",
+            "grafana_url": "Grafana URL",
+        }
         fields: ClassVar = [
             *COLUMNS,
             *SETTINGS,
@@ -99,11 +105,19 @@ class BackendAdmin(ConfigurationAdmin):
                 "fields": (
                     *("name", "description", "enabled", "kubeconfig", "context", "namespace"),
                     *SETTINGS,
-                    *("queue_settings", "start_barrier", "imex_dns_names", "composite_pod_groups"),
                 )
             },
         ),
-        ("State", {"fields": (*readonly_fields, "change_reason", "revision_read")}),
+        (
+            "Queues and gates",
+            {
+                "classes": ("collapse",),
+                "fields": ("queue_settings", "start_barrier", "imex_dns_names", "composite_pod_groups"),
+            },
+        ),
+        ("State", {"fields": ("conditions_table", "observed_table", "revision")}),
+        ("Conformance card", {"classes": ("collapse",), "fields": ("card_table",)}),
+        ("Capabilities", {"classes": ("collapse",), "fields": ("capabilities_table",)}),
         (
             "Links and tests",
             {
@@ -111,6 +125,8 @@ class BackendAdmin(ConfigurationAdmin):
                 "fields": ("dashboard_url", "grafana_url", "router_address", "tests", "node_conditions"),
             },
         ),
+        ("History", {"classes": ("collapse",), "fields": ("history_table",)}),
+        (None, {"fields": ("change_reason", "revision_read")}),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Sequence[str]:
@@ -136,8 +152,8 @@ class BackendAdmin(ConfigurationAdmin):
             ("Scheduler", scheduler),
             ("Kubernetes", backend.kubernetes_version or "not known"),
             ("Cluster", backend.cluster_id or "not known"),
-            ("Probed (UTC)", _moment(backend.probed_at)),
-            ("Last synced (UTC)", _moment(backend.synced_at)),
+            ("Probed", _moment(backend.probed_at)),
+            ("Last synced", _moment(backend.synced_at)),
         ]
         return render_table("Last observed state", ("What", "Observed"), rows)
 
@@ -197,7 +213,7 @@ class BackendAdmin(ConfigurationAdmin):
 
 
 def _moment(when: datetime | None) -> str:
-    return when.strftime("%Y-%m-%d %H:%M:%S") if when else "never"
+    return localize(when) if when else "never"
 
 
 def _presence(finding: Mapping[str, Any]) -> tuple[str, str]:

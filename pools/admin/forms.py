@@ -30,10 +30,20 @@ LIMITS = TextLimits(size=MAX_TEXT, depth=24, aliases=0, entries=5_000, values=20
 
 
 class YamlField(forms.CharField):
-    """A structure, written as YAML or JSON. ``empty`` is the value of an empty text."""
+    """A structure, written as YAML or JSON.
 
-    def __init__(self, *, empty: list[Any] | dict[str, Any] | None, **options: Any) -> None:
+    ``empty`` is the value of an empty text, and ``default`` what it is saved as, where that is another.
+    """
+
+    def __init__(
+        self,
+        *,
+        empty: list[Any] | dict[str, Any] | None,
+        default: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
         self.empty = empty
+        self.default = default
         widget = UnfoldAdminTextareaWidget(attrs={"rows": 4, "spellcheck": "false"})
         super().__init__(
             required=False, max_length=MAX_TEXT, widget=widget, empty_value=None, strip=False, **options
@@ -42,7 +52,7 @@ class YamlField(forms.CharField):
     def prepare_value(self, value: Any) -> Any:
         if value is None or isinstance(value, str):
             return value
-        if not value:
+        if not value or value == self.default:
             return ""
         return yaml.dump(value, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
 
@@ -63,7 +73,8 @@ class YamlField(forms.CharField):
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         try:
-            return bool((initial or self.empty) != self.to_python(data))
+            was = initial if initial and initial != self.default else self.empty
+            return bool(was != self.to_python(data))
         except ValidationError:
             return True
 

@@ -24,7 +24,8 @@ from pools.admin.preview import Previewing
 from pools.admin.rename import RenameAction
 from pools.admin.revision import render_history
 from pools.conditions.advice import advice_of, concerns
-from pools.documents.pool import COLUMNS, PLATFORM_COLUMNS
+from pools.documents.pool import COLUMNS, PLATFORM_COLUMNS, ResourcesDocument
+from pools.documents.recovery import RecoveryDocument
 from pools.interfaces import usage
 from pools.models import ConfigRevision, Platform, Pool
 from pools.services import ConfigChange, Saved
@@ -55,11 +56,14 @@ class PoolForm(DocumentForm):
     default_topology = YamlField(empty=None, help_text=f"{DEFAULT_TOPOLOGY} Empty: nothing.")
     recovery = YamlField(
         empty={},
+        default=RecoveryDocument().model_dump(exclude_none=True),
         help_text="What follows when a task group loses a task, as YAML, such as: "
         "{preempted: requeue, node_lost: task, failed: fail, max: 3}. Empty: the service's defaults.",
     )
     resources = YamlField(
-        empty={}, help_text="As YAML, such as: gpu: {guarantee: 8, maximum: -1, weight: 1}; -1 is unlimited."
+        empty={},
+        default=ResourcesDocument().model_dump(),
+        help_text="As YAML, such as: gpu: {guarantee: 8, maximum: -1, weight: 1}; -1 is unlimited.",
     )
     revision_read = forms.IntegerField(widget=forms.HiddenInput, required=False)
     change_reason = forms.CharField(
@@ -68,6 +72,11 @@ class PoolForm(DocumentForm):
 
     class Meta:
         model = Pool
+        labels: ClassVar = {
+            "nvlink": "NVLink",
+            "compute_domains": "ComputeDomains for",
+            "topology_name": "Topology object",
+        }
         fields: ClassVar = [
             *COLUMNS,
             "name",
@@ -96,7 +105,13 @@ class PlatformForm(RowForm):
 
     class Meta:
         model = Platform
+        labels: ClassVar = {"nvlink": "NVLink"}
         fields: ClassVar = ["name", *PLATFORM_COLUMNS, "tolerations", "default_topology"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "description" in self.fields:
+            self.fields["description"].widget.attrs["rows"] = 4
 
     def _post_clean(self) -> None:
         """Build no row: the services write the rows anew."""
@@ -121,25 +136,38 @@ class PlatformFormSet(RowFormSet):
             names.add(name)
 
 
+def _folded(heading: str, *fields: str) -> tuple[str, dict[str, Any]]:
+    """A group of fields that is folded while all of them have their defaults."""
+    return heading, {"classes": ("collapse",), "fields": fields}
+
+
 class PlatformInline(StaffInline, StackedInline):  # type: ignore[misc]  # unfold has no types
     model = Platform
     form = PlatformForm
     formset = PlatformFormSet
     extra = 0
-    fields = (
-        "name",
-        "description",
-        "node_selector",
-        "tolerations",
-        "nvlink",
-        "host_network_allowed",
-        "privileged_allowed",
-        "allowed_mounts",
-        "default_mounts",
-        "override_pod_template",
-        "default_variables",
-        "default_topology",
+    fieldsets = (
+        (None, {"fields": (("name", "nvlink"), ("description", "node_selector"))}),
+        _folded(
+            "More of this platform",
+            "tolerations",
+            "host_network_allowed",
+            "privileged_allowed",
+            "allowed_mounts",
+            "default_mounts",
+            "override_pod_template",
+            "default_variables",
+            "default_topology",
+        ),
     )
+
+
+class NVLinkFilter(admin.BooleanFieldListFilter):
+    """The filter under the product's own name; a label of the model would need a migration."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.title = "NVLink"
 
 
 @admin.register(Pool)
@@ -148,86 +176,57 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
     actions_detail = ("rename", "what_if")
     form = PoolForm
     inlines = (TopologyKeyInline, PlatformInline)
-    list_display = ("name", "backend", "nvlink", "topology", "enable_maintenance", "revision", "glance")
-    list_filter = ("backend", "nvlink")
+    list_display = ("name", "backend", "has_nvlink", "topology", "enable_maintenance", "revision", "glance")
+    list_filter = ("backend", ("nvlink", NVLinkFilter))
     search_fields = ("name", "description")
     readonly_fields = ("revision", "compute_domains_table", "conditions_table", "history_table")
     fieldsets = (
-        (
-            None,
-            {
-                "fields": (
-                    "name",
-                    "description",
-                    "backend",
-                    "nvlink",
-                    "compute_domains",
-                    "compute_domains_table",
-                    "enable_maintenance",
-                )
-            },
-        ),
-        (  # the editor of keys comes after these
-            "Nodes",
-            {
-                "fields": (
-                    "node_selector",
-                    "tolerations",
-                    "node_lost_after",
-                    "force_lost_pods",
-                    "avoid_suspect_nodes",
-                )
-            },
-        ),
-        (
+        (None, {"fields": (("name", "backend"), "description")}),
+        # the editors of keys and platforms come here
+        ("NVLink", {"fields": ("nvlink", "compute_domains", "compute_domains_table")}),
+        ("State", {"fields": ("enable_maintenance", "conditions_table", "revision")}),
+        _folded("Nodes", "node_selector", "tolerations", "avoid_suspect_nodes"),
+        _folded(
             "Topology",
-            {
-                "fields": (
-                    "default_topology",
-                    "topology_source",
-                    "topology_name",
-                    "local_queue",
-                    "unsupported_preferred",
-                    "infeasible",
-                    "free_preferences_after",
-                )
-            },
+            "default_topology",
+            "topology_source",
+            "topology_name",
+            "local_queue",
+            "unsupported_preferred",
+            "infeasible",
+            "free_preferences_after",
         ),
-        (
-            "State",
-            {"fields": ("revision", "conditions_table", "history_table", "change_reason", "revision_read")},
+        _folded(
+            "Pods", "default_platform", "common_pod_template", "common_default_variables", "download_type"
         ),
-        (
-            "Pods",
-            {
-                "classes": ("collapse",),
-                "fields": ("default_platform", "common_pod_template", "common_default_variables"),
-            },
+        _folded("Access", "shared_credentials"),
+        _folded(
+            "Quota and limits",
+            "resources",
+            "max_num_workflows",
+            "max_num_tasks",
+            "max_num_workflows_per_user",
+            "max_num_tasks_per_user",
         ),
-        ("Access", {"classes": ("collapse",), "fields": ("shared_credentials",)}),
-        (
-            "Limits",
-            {
-                "classes": ("collapse",),
-                "fields": (
-                    "resources",
-                    "max_num_workflows",
-                    "max_num_tasks",
-                    "max_num_workflows_per_user",
-                    "max_num_tasks_per_user",
-                    "ended_workflow_days",
-                    "default_exec_timeout",
-                    "max_exec_timeout",
-                    "default_queue_timeout",
-                    "max_queue_timeout",
-                    "default_exit_actions",
-                    "recovery",
-                    "max_recoveries",
-                    "max_grace_period_seconds",
-                    "download_type",
-                ),
-            },
+        _folded(
+            "Time",
+            "default_exec_timeout",
+            "max_exec_timeout",
+            "default_queue_timeout",
+            "max_queue_timeout",
+            "max_grace_period_seconds",
+            "ended_workflow_days",
         ),
+        _folded(
+            "Losses and recovery",
+            "node_lost_after",
+            "force_lost_pods",
+            "default_exit_actions",
+            "recovery",
+            "max_recoveries",
+        ),
+        _folded("History", "history_table"),
+        (None, {"fields": ("change_reason", "revision_read")}),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Sequence[str]:
@@ -253,6 +252,10 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
         """Lead to the page that predicts what other nodes or keys would mean for waiting groups."""
         del request
         return redirect(reverse("pool_what_if", args=[object_id]))
+
+    @admin.display(description="NVLink", boolean=True, ordering="nvlink")
+    def has_nvlink(self, pool: Pool) -> bool:
+        return pool.nvlink
 
     @admin.display(description="topology")
     def topology(self, pool: Pool) -> str:
