@@ -18,10 +18,10 @@ from pools.admin.forms import DocumentForm, YamlField
 from pools.admin.revision import render_history
 from pools.clusters.capabilities import capabilities_of, table_of
 from pools.conditions.advice import Tone
-from pools.documents.backend import COLUMNS
+from pools.documents.backend import COLUMNS, BarrierDocument, NodeConditionsDocument
 from pools.models import Backend, ConfigRevision
 from pools.services import ConfigChange, Saved
-from scheduling.backends.registry import installed
+from scheduling.backends.registry import installed, product_of
 
 _SUPPORT = {True: (Tone.GOOD, "held"), False: ("", "no")}
 
@@ -41,7 +41,9 @@ class BackendForm(DocumentForm):
         help_text="schedulerName of pods; empty: the scheduler's usual one.",
     )
     tests = YamlField(empty=[], help_text="Names as YAML.")
-    node_conditions = YamlField(empty={}, help_text="As YAML: rules and prefix.")
+    node_conditions = YamlField(
+        empty={}, default=NodeConditionsDocument().model_dump(), help_text="As YAML: rules and prefix."
+    )
     queue_settings = YamlField(
         empty={},
         help_text="As YAML: prefix, parent, parent_quota, label, node_pool_label, node_pool, for a scheduler "
@@ -50,6 +52,7 @@ class BackendForm(DocumentForm):
     )
     start_barrier = YamlField(
         empty={},
+        default=BarrierDocument().model_dump(),
         help_text="As YAML: enabled, image, command, limit. Empty: the installation's own image.",
     )
     revision_read = forms.IntegerField(widget=forms.HiddenInput, required=False)
@@ -81,14 +84,14 @@ class BackendForm(DocumentForm):
             self.fields["description"].widget.attrs["rows"] = 2
         if "scheduler_type" in self.fields:  # not where it is shown to read
             self.fields["scheduler_type"].widget = UnfoldAdminSelectWidget(
-                choices=[(name, name) for name in sorted(installed())]
+                choices=[(name, product_of(name)) for name in sorted(installed())]
             )
 
 
 @admin.register(Backend)
 class BackendAdmin(ConfigurationAdmin):
     form = BackendForm
-    list_display = ("name", "enabled", "scheduler_type", "scheduler_version", "namespace", "glance")
+    list_display = ("name", "enabled", "scheduler", "scheduler_version", "namespace", "glance")
     search_fields = ("name", "description")
     readonly_fields = (
         "conditions_table",
@@ -137,6 +140,10 @@ class BackendAdmin(ConfigurationAdmin):
         del request
         return selectors.living_backends()
 
+    @admin.display(ordering="scheduler_type")
+    def scheduler(self, backend: Backend) -> str:
+        return product_of(backend.scheduler_type)
+
     @admin.display(description="conditions")
     def glance(self, backend: Backend) -> SafeString:
         return badges(backend)
@@ -147,7 +154,9 @@ class BackendAdmin(ConfigurationAdmin):
 
     @admin.display(description="last observed")
     def observed_table(self, backend: Backend) -> SafeString:
-        scheduler = f"{backend.scheduler_type} {backend.scheduler_version or '(version not known)'}"
+        scheduler = (
+            f"{product_of(backend.scheduler_type)} {backend.scheduler_version or '(version not known)'}"
+        )
         rows = [
             ("Scheduler", scheduler),
             ("Kubernetes", backend.kubernetes_version or "not known"),

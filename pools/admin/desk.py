@@ -13,6 +13,7 @@ from pools import selectors
 from pools.conditions.advice import advice_of, concerns
 from pools.interfaces import usage
 from pools.models import Backend, Pool
+from scheduling.backends.registry import product_of
 
 MOST = 200
 """Pools, and backends, on the desk; the most severe first. The lists have all of them."""
@@ -57,6 +58,7 @@ def _backend(row: Backend) -> dict[str, Any]:
         "name": row.name,
         "address": reverse("admin:pools_backend_change", args=[row.pk]),
         "row": row,
+        "scheduler": product_of(row.scheduler_type),
         "advice": advice,
         "concerns": concerns(advice),
         "present": sum(finding["found"] is True for finding in findings),

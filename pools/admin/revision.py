@@ -24,6 +24,7 @@ from pools.services import ConfigChange
 from scheduling.errors import Fault, InvalidSpec, TopologyError
 from web.access.rights import grants_of
 
+CONTENT = '<pre class="desk-diff" tabindex="0" aria-label="Content">{}</pre>'
 MAX_REVISIONS = 100
 """Of one object, in its own history and to compare with."""
 
@@ -116,7 +117,7 @@ class ConfigRevisionAdmin(StaffReading, ModelAdmin):  # type: ignore[misc]  # un
     def content_text(self, revision: ConfigRevision) -> SafeString:
         if revision.content is None:
             return format_html("{}", "Deleted.")
-        return format_html("<pre>{}</pre>", json.dumps(revision.content, indent=2, ensure_ascii=False))
+        return format_html(CONTENT, json.dumps(revision.content, indent=2, ensure_ascii=False))
 
     @action(description="Roll back to this", url_path="go-back")  # type: ignore[untyped-decorator]  # unfold
     def go_back(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -337,6 +337,8 @@ def _reads_no_key(key: str) -> bool:
 class SchedulerBackend:
     """One scheduler. Stateless; equal to itself alone."""
 
+    product: str = ""
+    """Its name as its makers write it, for people; empty: its name here."""
     scheduler_name: str
     """``schedulerName`` of pods where the backend's configuration gives none."""
     pod_group: ResourceKind | None

@@ -49,6 +49,12 @@ def scheduler_backend(name: str) -> SchedulerBackend:
     return backends[name]
 
 
+def product_of(name: str) -> str:
+    """The scheduler of this name as people know it; of one that is not installed, this name."""
+    backend = installed().get(name)
+    return (backend and backend.product) or name
+
+
 def traits_of(name: str) -> SchedulerTraits:
     """The traits of the scheduler of this name; of one that is not installed, none."""
     backend = installed().get(name)

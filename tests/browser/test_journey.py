@@ -84,6 +84,7 @@ def make(desk, world):
     page.locator("#id_name").fill(desk.name)
     page.locator("#id_backend").select_option(label=f"{world.backend}-kai")
     page.locator("label[for=id_nvlink]").first.click()
+    page.locator("summary").get_by_role("heading", name="Nodes", exact=True).click()
     page.locator("#id_node_selector").fill(f"osmo.local/pool: {desk.name}")
     desk.write(0, "clique", LOOK_ALIKE)
     desk.found(0).get_by_text("No node of 4 carries it").wait_for()
@@ -120,6 +121,7 @@ def turn_round(desk, world):
 def go_back(desk):
     page = desk.page
     desk.open()
+    page.get_by_role("link", name="History and rollback").click()  # opens the group
     page.locator("#history").get_by_role("link", name="Roll back to").first.click()
     page.get_by_text("This restores").wait_for()
     desk.admin.picture("journey-4-going-back")

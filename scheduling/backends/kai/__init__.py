@@ -13,6 +13,7 @@ from scheduling.backends.kai.render import levels_in, topology
 _IMPLEMENTATION = Kai()
 
 KAI = SchedulerBackend(
+    product="KAI",
     scheduler_name="kai-scheduler",
     pod_group=POD_GROUP,
     read_back=ReadBack(

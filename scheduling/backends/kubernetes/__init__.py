@@ -15,6 +15,7 @@ from scheduling.backends.kubernetes.reasons import loses_preemptor
 _IMPLEMENTATION = Kubernetes()
 
 KUBERNETES = SchedulerBackend(
+    product="Kubernetes",
     scheduler_name="default-scheduler",
     pod_group=POD_GROUP,
     hidden_gate=COMPOSITE_GATE,

@@ -15,6 +15,7 @@ def _takes_pod(key: str) -> bool:
 _IMPLEMENTATION = Kueue()
 
 KUEUE = SchedulerBackend(
+    product="Kueue",
     scheduler_name="default-scheduler",
     pod_group=WORKLOAD,
     read_back=ReadBack(status=("conditions", "admission", "admissionChecks", "requeueState")),

@@ -33,7 +33,7 @@ def test_the_first_page_tells_what_is_wrong_where_and_what_to_do(browser):
     assert shown_in_page(page, "wrong: Topology drifts TopologyDrift, Drift")
     assert shown_in_page(page, "set the pool's keys to its levels")
     assert shown_in_page(page, "zone → rack → clique")
-    assert shown_in_page(page, "kai 0.13")
+    assert shown_in_page(page, "KAI 0.13")
     text = page.content.decode()
     assert "Topology &lt;t&gt; lists rack." in text
     assert f'href="/admin/pools/pool/{pool.pk}/change/#condition-TopologyDrift"' in text
@@ -84,7 +84,7 @@ def test_a_backends_page_has_its_card_and_its_versions(browser):
     page = browser.get(f"/admin/pools/backend/{backend.pk}/change/")
     assert shown_in_page(page, "spec.subGroups scheduler yes in the served schema")
     assert shown_in_page(page, "ComputeDomain nvlink no not <served>")
-    assert shown_in_page(page, "Scheduler kai 0.13 Kubernetes v1.37.2")
+    assert shown_in_page(page, "Scheduler KAI 0.13 Kubernetes v1.37.2")
     assert re.search(r"max_levels</th>\s*<td>the most topology keys", page.content.decode())
 
 

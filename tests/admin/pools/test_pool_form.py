@@ -93,3 +93,11 @@ def test_names_are_written_as_they_are(browser, address):
         assert "Nvlink" not in text
     assert re.search(r">\s*train\s*</a>", page)
     assert ">Train<" not in page
+
+
+def test_a_scheduler_has_the_name_that_its_makers_write(browser, pool):
+    assert shown_in_page(browser.get("/admin/"), "KAI 0.13")
+    assert shown_in_page(browser.get("/admin/pools/backend/"), "yes KAI 0.13")
+    assert '<option value="kai" selected>KAI</option>' in re.sub(
+        r"\s+", " ", browser.get(f"/admin/pools/backend/{pool.backend_id}/change/").content.decode()
+    )
