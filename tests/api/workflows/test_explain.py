@@ -224,6 +224,17 @@ def test_what_would_help_is_told_to_programs_too(api, pool, case):
         assert [entry["taint"] for entry in remedy["taints"]] == taints
 
 
+def test_the_nearest_domain_says_since_when_its_nodes_are_tainted(api, pool):
+    workflow, since = (
+        waiting(pool, why="topology", text="No rack has room."),
+        timezone.now().replace(microsecond=0),
+    )
+    pool.backend.cluster.nodes.update(taints=[TEAM], taints_since={"team": since.isoformat()})
+    (group,) = explained(api, workflow)["groups"]
+    (tainted,) = group["feasibility"]["sets"][0]["nearest"][0]["tainted"]
+    assert (tainted["taint"], tainted["since"]) == ("team:NoSchedule", f"{since:%Y-%m-%dT%H:%M:%S}")
+
+
 def test_younger_work_of_higher_priority_goes_before_it_and_older_work_of_lower_does_not(api, pool):
     older = waiting(pool, why="topology", text="No rack has room for 2 tasks.")
     for name, priority in (("urgent", "HIGH"), ("late", "NORMAL"), ("cheap", "LOW")):

@@ -194,8 +194,12 @@ def _places(places: Mapping[str, str]) -> dict[str, str] | None:
 
 def _remedy(remedy: Remedy) -> Json:
     fields = asdict(remedy)
-    fields["taints"] = [{**taint, "since": naive_utc(taint["since"])} for taint in fields["taints"]]
+    fields["taints"] = _taints(fields["taints"])
     return fields
+
+
+def _taints(taints: Sequence[Mapping[str, Any]]) -> list[Json]:
+    return [{**taint, "since": naive_utc(taint["since"])} for taint in taints]
 
 
 def _set(entry: SetVerdict) -> Json:
@@ -204,6 +208,7 @@ def _set(entry: SetVerdict) -> Json:
     for domain in fields["nearest"]:
         domain["path"] = list(domain["path"])
         domain["free_at"] = naive_utc(domain["free_at"])
+        domain["tainted"] = _taints(domain["tainted"])
         domain["holders"] = [{**holder, "until": naive_utc(holder["until"])} for holder in domain["holders"]]
     return fields
 
