@@ -36,6 +36,8 @@ def test_a_set_that_fits_waits_for_one_that_does_not_and_its_parent_is_made_agai
 
 def test_preferred_racks_are_had_where_there_are_any_and_keep_nobody_waiting(world):
     pool = world.make_pool(scheduler="kubernetes", racks=3, topology_keys=KEYS)
+    known = lambda: world.service.get(f"/api/pool/{pool}/topology")["nodes"]  # noqa: E731
+    world.wait(known, lambda nodes: nodes == 6)  # pods are led by the nodes as last observed
     name = submit(world, pool, right=["c", "d"], resources=PREFERRED)
     where = racks(world, name)
     assert where["a"] == where["b"] != where["c"] == where["d"]

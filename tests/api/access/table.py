@@ -27,6 +27,7 @@ GET    /api/workflow/{workflow_id}            403     404/404  ok/404   ok/404  
 GET    /api/workflow/{workflow_id}/explain    403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 GET    /api/workflow/{workflow_id}/spec       403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 GET    /api/workflow/{workflow_id}/events     403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
+GET    /api/workflow/{workflow_id}/watch      403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 GET    /api/workflow/{workflow_id}/logs       403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 GET    /api/workflow/{workflow_id}/error_logs 403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 POST   /api/workflow/{workflow_id}/cancel     403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
@@ -117,6 +118,7 @@ POST   /ui/pools/{pool}/submit                403     404/404  ok/404   403/403 
 GET    /ui/pools/{pool}                       403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 GET    /ui/pools/{pool}/map                   403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 GET    /ui/pools/{pool}/map.svg               403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+GET    /ui/pools/{pool}/what-if               403     403/403  403/403  403/403  ok/404   ok/ok  ok/ok
 GET    /ui/workflows                          403     ok       ok       ok       403      ok     ok
 GET    /ui/workflows/{workflow_id}            403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 GET    /ui/workflows/{workflow_id}/cancel     403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
