@@ -14,7 +14,7 @@ from web.limits.throttles import DoctorThrottle
 from web.policy import Action
 from web.rest.own import OwnView
 from web.rest.queries import NoQuery
-from web.rest.shapes import AsStored, Instant, Shape, about
+from web.rest.shapes import AsStored, OwnInstant, Shape, about
 from workflows.api.views import username
 
 DOCTOR = Needs(Action.DOCTOR_RUN)
@@ -54,9 +54,9 @@ class ReportShape(Shape):
 class ConsistencyCheckShape(Shape):
     id: int
     asked_by: str
-    asked_at: Instant
-    began_at: Instant | None
-    ended_at: Instant | None = about("Null until the check has ended.")
+    asked_at: OwnInstant
+    began_at: OwnInstant | None
+    ended_at: OwnInstant | None = about("Null until the check has ended.")
     failure: str | None = about("Why it ended without a report.")
     report: Annotated[ReportShape | None, AsStored()]
 

@@ -1,6 +1,7 @@
 """The report of a check: as JSON for programs, as text for people."""
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from doctor.compare import counts
@@ -24,7 +25,7 @@ def as_json(report: Report) -> dict[str, Any]:
     """The report as ``--json`` prints it."""
     facts = report.facts
     return {
-        "at": naive_utc(facts.now, precision="microseconds"),
+        "at": _written(facts.now),
         "exit_code": report.exit_code,
         "counts": counts(report.findings),
         "findings": [_finding(finding) for finding in report.findings],
@@ -48,12 +49,17 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
+def _written(instant: datetime | None) -> str | None:
+    """A moment as RFC 3339 has it: OSMO's client never reads a report."""
+    return f"{naive_utc(instant, precision='microseconds')}Z" if instant else None
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "kind": finding.kind,
         "rule": finding.rule,
         "message": finding.message,
-        "since": naive_utc(finding.since, precision="microseconds"),
+        "since": _written(finding.since),
         "backend": finding.backend,
         "workflow": finding.workflow,
         "group": finding.group,

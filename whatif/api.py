@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from pools.api.shapes import ObservedShape
+from pools.api.shapes import OwnObservedShape
 from pools.selectors import pool_visible_to
 from scheduling.topology.levels import Level
 from web.access.permissions import Needs
@@ -119,7 +119,7 @@ class FragmentationChangeShape(Shape):
     after: FragmentsShape
 
 
-class WhatIfShape(ObservedShape):
+class WhatIfShape(OwnObservedShape):
     pool: str
     scheduler: str
     waiting: int = about("Groups that would still wait.")

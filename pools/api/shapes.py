@@ -22,7 +22,7 @@ from pools.documents.backend import (
 from pools.documents.pool import PlatformDocument, PoolDocument, TopologyKeyDocument
 from pools.documents.recovery import BackoffDocument, RecoveryDocument
 from pools.documents.workflow import UserLimitsDocument, WorkflowConfigDocument, WorkflowInfoDocument
-from web.rest.shapes import AsStored, Instant, Shape, about, absent, absent_or_null, read_only
+from web.rest.shapes import AsStored, Instant, OwnInstant, Shape, about, absent, absent_or_null, read_only
 
 
 @fields_of(TopologyKeyDocument)
@@ -309,7 +309,15 @@ class ObservedShape(Shape):
     )
 
 
-class PoolTopologyShape(RoomShape, ObservedShape):
+class OwnObservedShape(ObservedShape):
+    """The same on paths of ours."""
+
+    observed_at: OwnInstant | None = about(
+        "When the observer last heard from the cluster. null: its nodes were never listed."
+    )
+
+
+class PoolTopologyShape(RoomShape, OwnObservedShape):
     name: str
     revision: int
     backend: str

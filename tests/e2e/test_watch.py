@@ -100,7 +100,7 @@ def test_a_watcher_sees_what_a_workflow_waits_for_where_it_runs_and_its_end(worl
 def test_a_neighbour_watches_nothing(world, neighbour):
     name = world.submit(world.make_pool(), workflow(("g", ["a"])))
     with watching(world, name, headers=neighbour) as answer:
-        assert (answer.status, json.loads(answer.read())["error_code"]) == (404, "DATABASE")
+        assert (answer.status, json.loads(answer.read())["error_code"]) == (404, "NOT_FOUND")
 
 
 def test_a_watcher_that_hangs_up_gives_the_place_back(world):

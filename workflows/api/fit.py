@@ -4,7 +4,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from pools.api.shapes import ObservedShape
+from pools.api.shapes import OwnObservedShape
 from pools.selectors import pool_visible_to
 from web.access.permissions import Needs
 from web.policy import Action
@@ -38,7 +38,7 @@ class FragmentsShape(Shape):
     keys: list[KeySlotsShape]
 
 
-class FragmentationShape(FragmentsShape, ObservedShape):
+class FragmentationShape(FragmentsShape, OwnObservedShape):
     pool: str
 
 

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from pools.api.shapes import ObservedShape
+from pools.api.shapes import OwnObservedShape
 from pools.models import Node, Pool, SuspectNode
 from pools.pod_templates.applied import node_selection
 from pools.selectors import freshness_of, pool_levels, pool_visible_to
@@ -17,7 +17,7 @@ from web.access.permissions import Needs
 from web.policy import Action
 from web.rest.own import OwnView
 from web.rest.queries import Query
-from web.rest.shapes import Instant, Shape, about
+from web.rest.shapes import OwnInstant, Shape, about
 from workflows.api.representations import node_condition
 from workflows.api.shapes import NodeConditionShape
 from workflows.nodes.channels import CHANNEL_FIELDS, channel_of, with_channels
@@ -29,8 +29,8 @@ from workflows.selectors import MAX_PAGE
 class SuspicionShape(Shape):
     """Why a node is suspect."""
 
-    since: Instant = about("Naive UTC.")
-    until: Instant = about("Naive UTC. When it is trusted again, unless it fails again.")
+    since: OwnInstant
+    until: OwnInstant = about("When it is trusted again, unless it fails again.")
     groups: int = about("Task groups that were lost on it.")
     users: int = about("Their users.")
     faults: list[Literal["node_lost", "start_error", "nvlink_fault"]]
@@ -49,7 +49,7 @@ class NodeHealthShape(Shape):
     topology: dict[str, str | None] = about("Its domain of each key of the pool; null without the label.")
 
 
-class PoolNodesShape(ObservedShape):
+class PoolNodesShape(OwnObservedShape):
     pool: str
     nodes: list[NodeHealthShape] = about("In order of name.")
     more_entries: bool = about("Whether the pool has nodes after these.")

@@ -17,7 +17,7 @@ from pools.values.recovery_words import document_of
 from scheduling import names
 from scheduling.gang.nvlink import ChannelClaim
 from scheduling.nodes.node_health import NodeHealth
-from web.rest.shapes import Shape
+from web.rest.shapes import ZONED, Shape
 from workflows.api import shapes
 from workflows.api.attempts import attempts_of
 from workflows.explain.report import WaitExplanation, WaitRange, explain
@@ -247,7 +247,7 @@ def explained_texts(selection: WaitRange, *, user: Caller) -> Iterator[str]:
     begin, end = _opened(shape, "groups")
     yield begin
     for place, wait in enumerate(explanation.waits):
-        text = _wait(wait).model_dump_json()
+        text = _wait(wait).model_dump_json(context=ZONED)
         yield f",{text}" if place else text
     yield end
 

@@ -7,14 +7,24 @@ digits. OSMO's fields that have no meaning here are null.
 from typing import Annotated, Any, Literal
 
 from pools.api.shapes import ConditionShape, RecoveryShape
-from web.rest.shapes import AsStored, Instant, Shape, about, absent, absent_or_null, choice
+from web.rest.shapes import (
+    AsStored,
+    Instant,
+    OwnInstant,
+    Shape,
+    WrittenInstant,
+    about,
+    absent,
+    absent_or_null,
+    choice,
+)
 from workflows.explain.reasons import Why
 from workflows.feasibility.placement.pool_outcomes import OUTCOMES
 from workflows.feasibility.verdict.report import VERDICTS
 from workflows.lifecycle.statuses import TaskStatus, WorkflowStatus
 from workflows.models import Workflow
 
-TIME = "ISO 8601, UTC, written without a zone."
+TIME = "ISO 8601, UTC, written without a zone; on paths that OSMO has not with it."
 UNUSED = "OSMO's field; null here."
 
 TaskStatusText = Annotated[str, choice(TaskStatus.values)]
@@ -61,14 +71,14 @@ class GroupConstraintsShape(Shape):
 class OccupantShape(Shape):
     name: str
     nodes: int
-    until: str | None = about(TIME)
+    until: WrittenInstant | None = about(TIME)
 
 
 class TaintedNodesShape(Shape):
     taint: str = about("As key:effect.")
     nodes: int
     may_pass: bool
-    since: str | None = about(TIME)
+    since: WrittenInstant | None = about(TIME)
 
 
 class DomainCapacityShape(Shape):
@@ -86,7 +96,7 @@ class DomainCapacityShape(Shape):
     holders: list[OccupantShape] = about(
         "Those that end first come first; other tenants' pods are one entry, by that name."
     )
-    free_at: str | None = about(TIME)
+    free_at: WrittenInstant | None = about(TIME)
 
 
 class SetFeasibilityShape(Shape):
@@ -131,7 +141,9 @@ class PreemptionShape(Shape):
         "later: once that work has run for the time for which its queue spares it."
     )
     workflows: list[str] = about("At most 20 of them.")
-    spared_until: str | None = about(f"For later: when the last of them has run for so long. {TIME}")
+    spared_until: WrittenInstant | None = about(
+        f"For later: when the last of them has run for so long. {TIME}"
+    )
     delay_seconds: float = about("For how long the group waits before other work is preempted for it.")
 
 
@@ -211,7 +223,7 @@ class GroupFeasibilityShape(Shape):
     broken_nodes: int | None = about(
         "Wholly free nodes of which it would use a part and leave the rest; null unless now."
     )
-    free_at: str | None = about(
+    free_at: WrittenInstant | None = about(
         f"When all that is in its way has ended at the latest; null if unknown. {TIME}"
     )
     tasks: int
@@ -220,7 +232,7 @@ class GroupFeasibilityShape(Shape):
     )
     scheduler: str
     nodes: int
-    observed_at: str | None = about(f"When the observer last heard from the cluster. {TIME}")
+    observed_at: WrittenInstant | None = about(f"When the observer last heard from the cluster. {TIME}")
     freshness: Literal["fresh", "old", "never"] = about("old: nothing here is proven any more.")
     others_known: bool = about("False: what other tenants' pods use counts as free.")
     age_seconds: float | None
@@ -234,7 +246,7 @@ class GroupExplanationShape(Shape):
     status: TaskStatusText
     why: WhyText = about("The first obstacle.")
     sentence: str
-    since: Instant | None = about(TIME)
+    since: OwnInstant | None
     help: str = about("What would help.")
     recovery: str = about("What follows when the group loses a task, in a line.")
     avoided_nodes: list[str] = about("Nodes that its present attempt avoids, because it lost tasks there.")
@@ -267,7 +279,7 @@ class PoolVerdictShape(Shape):
     sentence: str
     preferences_met: bool | None
     broken_nodes: int | None = about("Wholly free nodes of which it would use a part and leave the rest.")
-    free_at: str | None = about(
+    free_at: WrittenInstant | None = about(
         f"When all that is in its way has ended at the latest; null if unknown. {TIME}"
     )
     groups: list[GroupVerdictShape] = about("Empty for a pool that does not take it.")
@@ -421,7 +433,7 @@ class GroupOutcomeShape(Shape):
     """How far a group's placement met its topology requirements, when it was last placed."""
 
     outcome: OutcomeText
-    at: str
+    at: WrittenInstant
     sets: list[SetOutcomeShape]
 
 
@@ -530,9 +542,9 @@ class GroupStateShape(Shape):
     status: TaskStatusText
     attempt: int
     waiting_reason: str | None
-    waiting_since: Instant | None
+    waiting_since: OwnInstant | None
     got: GroupOutcomeShape | None
-    released_at: Instant | None
+    released_at: OwnInstant | None
     task_counts: dict[str, int] = about("Of the latest tries, by status.")
     node_count: int
     nodes: list[str] = about("Those that its latest tries have or had; at most 20.")

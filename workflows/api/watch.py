@@ -15,11 +15,11 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from web.policy import Action
+from web.rest.own import OwnView
 from web.rest.queries import NoQuery
-from web.rest.shapes import Shape
+from web.rest.shapes import ZONED, Shape
 from workflows import selectors
 from workflows.api import shapes
 from workflows.api.logs import FollowedText
@@ -49,7 +49,7 @@ class _AnyAccept(DefaultContentNegotiation):
         return renderer, renderer.media_type
 
 
-class WatchView(APIView):
+class WatchView(OwnView):
     access = {"GET": READ}
     content_negotiation_class = _AnyAccept
 
@@ -85,7 +85,7 @@ def events_of(state: WorkflowState | None, version: str) -> bytes:
 
 
 def _event(name: str, data: Shape, **fields: str) -> str:
-    lines = {"event": name, **fields, "data": data.model_dump_json()}
+    lines = {"event": name, **fields, "data": data.model_dump_json(context=ZONED)}
     return "".join(f"{field}: {value}\n" for field, value in lines.items()) + "\n"
 
 

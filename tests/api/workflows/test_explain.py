@@ -232,7 +232,7 @@ def test_the_nearest_domain_says_since_when_its_nodes_are_tainted(api, pool):
     pool.backend.cluster.nodes.update(taints=[TEAM], taints_since={"team": since.isoformat()})
     (group,) = explained(api, workflow)["groups"]
     (tainted,) = group["feasibility"]["sets"][0]["nearest"][0]["tainted"]
-    assert (tainted["taint"], tainted["since"]) == ("team:NoSchedule", f"{since:%Y-%m-%dT%H:%M:%S}")
+    assert (tainted["taint"], tainted["since"]) == ("team:NoSchedule", f"{since:%Y-%m-%dT%H:%M:%S}Z")
 
 
 def test_younger_work_of_higher_priority_goes_before_it_and_older_work_of_lower_does_not(api, pool):

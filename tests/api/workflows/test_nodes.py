@@ -208,7 +208,7 @@ def test_the_nodes_of_a_pool_say_what_is_wrong_with_them(api, pool):
     nodes = {entry["name"]: entry for entry in reply["nodes"]}
     assert list(nodes) == ["n0", "n1", "n2", "n3", "n4"]
     assert nodes["n0"]["condition"]["state"] == "unreachable"
-    assert nodes["n0"]["condition"]["lost_at"] == "2026-11-22T12:05:00"
+    assert nodes["n0"]["condition"]["lost_at"] == "2026-11-22T12:05:00Z"
     assert (nodes["n1"]["healthy"], nodes["n1"]["suspect"]["users"]) == (True, 2)
     assert (nodes["n2"]["condition"], nodes["n2"]["suspect"]) == (None, None)
     assert nodes["n4"]["topology"] == {"rack": "r2"}
