@@ -134,7 +134,10 @@ def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
         options=options,
         durable=False,
         progress=print,
-        more={"OSMO_KUBECONFIG_PATHS": '["/"]'},  # tests write them into directories of their own
+        more={
+            "OSMO_KUBECONFIG_PATHS": '["/"]',  # tests write them into directories of their own
+            "OSMO_SCHEDULER_DISAGREES_SECONDS": "15",  # every test shows that no scheduler is blamed in vain
+        },
     )
     return {
         "api_url": running.api_url,

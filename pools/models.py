@@ -127,6 +127,9 @@ class Cluster(models.Model):
         default=0, db_default=0, help_text="Those that the conditions account for."
     )
     evaluated_at = models.DateTimeField(null=True, help_text="When conditions were last evaluated.")
+    schedulers_judged_at = models.DateTimeField(
+        null=True, help_text="When it was last examined whether its schedulers leave gangs waiting that fit."
+    )
     others_synced_at = models.DateTimeField(
         null=True,
         help_text="When pods of others were last listed completely; null: not known.",

@@ -202,6 +202,12 @@ class Environment(BaseSettings):
         ge=0,
         description="Processor time of each minute for seeking orders of a cluster's waiting gangs; 0: none.",
     )
+    scheduler_disagrees_seconds: float = Field(
+        default=300.0,
+        gt=0,
+        description="A group that has fitted for so long, and that its scheduler has not placed, gets the "
+        "condition SchedulerDisagrees.",
+    )
     observer_clusters: int = Field(
         default=0, ge=0, description="Most clusters that one observer follows; 0: all that no other follows."
     )

@@ -35,7 +35,18 @@ from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle
 from workflows.metrics import RECONCILES_IDLE, RECONCILES_SKIPPED
 from workflows.reconcile import batches, run
 from workflows.reconcile.end import orphans
-from workflows.services import follow_up, heartbeat, levels, notify, orders, queue, record, retention, sweep
+from workflows.services import (
+    disagreements,
+    follow_up,
+    heartbeat,
+    levels,
+    notify,
+    orders,
+    queue,
+    record,
+    retention,
+    sweep,
+)
 from workflows.services.lease import take_lease
 
 AFTERMATH = timedelta(minutes=10)  # how long a cleaned backend's cluster is swept for orphans
@@ -274,6 +285,19 @@ def seek_orders() -> None:
 def seek_cluster_orders(uid: str) -> None:
     """Propose an order to waiting gangs of one cluster that are placed only in that order."""
     orders.propose(uid, seconds=environment().order_search_seconds * seek_cluster_orders.every / 60)
+
+
+@shared_task(base=Periodic, name="workflows.tasks.judge_schedulers", ignore_result=True)
+def judge_schedulers() -> None:
+    """Enqueue a look at the waiting gangs of each cluster that has some."""
+    for uid in disagreements.clusters_judged():
+        judge_scheduler.delay(uid)
+
+
+@shared_task(base=Periodic, name="workflows.tasks.judge_scheduler", ignore_result=True)
+def judge_scheduler(uid: str) -> None:
+    """Find the gangs of one cluster that fit and that its schedulers leave waiting."""
+    disagreements.judge(uid)
 
 
 def _swept() -> Q:

@@ -63,6 +63,7 @@ GOOD_STATUS: Mapping[str, str] = {
     "QueuesSeen": "True",
     "SlicesSeen": "True",
     "ObservationsStored": "True",
+    "SchedulerDisagrees": "False",
 }
 """The status of each type with which all is well."""
 
@@ -83,6 +84,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "QueuesSeen": ("queues seen", "queues not seen"),
     "SlicesSeen": ("devices seen", "devices not seen"),
     "ObservationsStored": ("observations stored", "objects kept aside"),
+    "SchedulerDisagrees": ("scheduler agrees", "scheduler disagrees"),
 }
 """The names of each type, where all is well and where it is not."""
 
@@ -134,6 +136,8 @@ TO_DO: Mapping[str, str] = {
     "SlicesSeen": "Grant the observer the rights of deploy/rbac/cluster.yaml (list and watch "
     "resourceslices and deviceclasses), or know that a claim of a channel is accepted although no node may "
     "have one, and that nothing is proven of GPUs that DRA drivers alone offer.",
+    "SchedulerDisagrees": "Look at the scheduler, then restart it: the runbook's OsmoSchedulerDisagrees says "
+    "how.",
     "ObservationsStored": "Correct or delete the objects that the message names; each is tried again when it "
     "changes.",
 }

@@ -74,6 +74,7 @@ class Why(StrEnum):
     PODS = "pods_missing"
     SCHEDULER = "scheduler"
     SILENT = "scheduler_silent"
+    DISAGREES = "scheduler_disagrees"
     PATIENCE = "patience"
     IMAGE = "image"
     NVLINK = "nvlink_domain"
@@ -120,6 +121,7 @@ HELP: Mapping[Why, str] = {
     Why.PODS: "Nothing to do: missing objects are created again.",
     Why.SCHEDULER: "Read the scheduler's message.",
     Why.SILENT: "An administrator checks whether the scheduler runs.",
+    Why.DISAGREES: "An administrator looks at the scheduler; a restart of it has helped others.",
     Why.PATIENCE: "Wait: the preference stops being required when its time is over.",
     Why.IMAGE: "Cancel, correct the image's name or its registry's credentials, and submit again.",
     Why.NVLINK: "Nothing to do for a minute; then an administrator looks at NVIDIA's daemon on these nodes.",

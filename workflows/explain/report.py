@@ -18,6 +18,7 @@ from scheduling.fit.remedies import RemedyKind
 from scheduling.fit.verdict import Obstacle
 from scheduling.gang import set_order
 from web.times import clock, naive_utc
+from workflows.explain.disagreement import JUDGED
 from workflows.explain.reasons import HELP, Why
 from workflows.explain.summary import (
     WaitSummary,
@@ -39,9 +40,7 @@ from workflows.values.placement import GroupPlacement
 
 Json = dict[str, Any]
 
-JUDGED_REASONS = frozenset(
-    {Why.TOPOLOGY, Why.CAPACITY, Why.NODES, Why.SCHEDULER, Why.SILENT, Why.QUOTA, Why.LABELS}
-)
+JUDGED_REASONS = frozenset({*JUDGED, Why.LABELS})
 """Reasons that a verdict on the nodes explains further; it does not cover channels and drivers."""
 
 HELP_CONTRADICTED = (

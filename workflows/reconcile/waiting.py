@@ -23,6 +23,7 @@ from scheduling.topology.drift import InSync, compare
 from web.times import naive_utc, read_instant
 from workflows.explain import obstacles
 from workflows.explain.changed_pods import STARTS_BESIDE, ChangedPods, beside_changes
+from workflows.explain.disagreement import DISAGREES, JUDGED, beside
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
 from workflows.explain.observed_group import NodeAway, ObservedGroup
 from workflows.explain.obstacles import (
@@ -135,6 +136,8 @@ def reason_of(
         reason = reason or STARTS_BESIDE
     if reason and pods:
         reason = beside_changes(reason, pods)
+    if reason and reason.why in JUDGED and (message := _disagreement(view)):
+        reason = beside(reason, message)
     if reason is None or view.row.attempt_number == 1 or reason.why in _BETWEEN_ATTEMPTS:
         return reason
     return replace(reason, text=f"Attempt {view.row.attempt_number} waits. {reason.text}")
@@ -201,6 +204,12 @@ def _attempt_before(view: GroupView) -> str:
         time = naive_utc(row.attempt_not_before, precision="seconds")
         return f"Attempt {number} begins at {time} UTC, after a pause."
     return ""
+
+
+def _disagreement(view: GroupView) -> str:
+    """What its condition says of a scheduler that leaves it waiting; empty while it says nothing."""
+    condition = conditions.find(view.row.conditions, DISAGREES)
+    return str(condition["message"]) if condition and condition["status"] == "True" else ""
 
 
 def _no_progress(view: GroupView) -> str:

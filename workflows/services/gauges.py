@@ -35,6 +35,10 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
         "Running task groups whose ComputeDomain has a node that is not ready.",
         ("backend",),
     ),
+    "osmo_scheduler_disagrees_groups": (
+        "Task groups that certainly fit and that their scheduler leaves waiting.",
+        ("backend",),
+    ),
     "osmo_no_progress_groups": (
         "Task groups whose attempts are in vain again and again, the last one within the hour.",
         ("backend",),
@@ -113,6 +117,10 @@ _QUERIES: dict[str, str] = {
         SELECT count(*), b.name FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
          WHERE g.released_at IS NULL AND g.end_time IS NULL AND g.status = 'RUNNING'
            AND g.conditions @> '[{"type": "NVLinkReady", "status": "False"}]' GROUP BY b.name""",
+    "osmo_scheduler_disagrees_groups": """
+        SELECT count(*), b.name FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
+         WHERE g.released_at IS NULL AND g.end_time IS NULL
+           AND g.conditions @> '[{"type": "SchedulerDisagrees", "status": "True"}]' GROUP BY b.name""",
     "osmo_no_progress_groups": """
         SELECT count(*), b.name FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
          WHERE g.released_at IS NULL AND g.end_time IS NULL

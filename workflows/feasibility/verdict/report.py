@@ -304,6 +304,32 @@ def feasibility(
 
 def fits_now(group: GroupValues, *, cluster: str, now: datetime) -> bool:
     """Whether there is room for a group that waits, on the nodes and in its queue as observed."""
+    verdict, observed = _verdict_on(group, cluster=cluster, now=now)
+    return (
+        verdict is not None
+        and verdict.answer is Answer.NOW
+        and not verdict.doubts
+        and not observed.freshness.is_old
+    )
+
+
+def certainly_fits(group: GroupValues, *, cluster: str, now: datetime) -> bool:
+    """Whether its scheduler has to place a group that waits: as its objects are, at once, before all others.
+
+    Everything that the verdict rests on is known and fresh, and nothing that we would do first is left.
+    """
+    verdict, observed = _verdict_on(group, cluster=cluster, now=now)
+    if verdict is None or verdict.answer is not Answer.NOW or not verdict.proven:
+        return False
+    as_it_is = verdict.order in ((), group.order) and verdict.pins in ((), group.pins)
+    place = verdict.contention.place
+    is_first = place is None or not place.groups
+    is_known = observed.others_known and not observed.freshness.is_old
+    return as_it_is and is_first and is_known and not (verdict.doubts or verdict.uncounted)
+
+
+def _verdict_on(group: GroupValues, *, cluster: str, now: datetime) -> tuple[Verdict | None, ObservedNodes]:
+    """The verdict on a group that waits, None where none of its nodes is known; and the nodes."""
     terms = group.placement.terms
     capabilities = capabilities_at(terms.scheduler_type, terms.scheduler_version)
     observed = observed_nodes(
@@ -314,7 +340,7 @@ def fits_now(group: GroupValues, *, cluster: str, now: datetime) -> bool:
         without=[group.uuid],
     )
     if not observed.snapshot.nodes:
-        return False
+        return None, observed
     demands = list(demands_of([group], capabilities=capabilities))
     (verdict,) = _verdicts(
         [group],
@@ -325,7 +351,7 @@ def fits_now(group: GroupValues, *, cluster: str, now: datetime) -> bool:
         now=now,
         submitted_to=None,
     )
-    return verdict.answer is Answer.NOW and not verdict.doubts and not observed.freshness.is_old
+    return verdict, observed
 
 
 def demands_of(groups: Sequence[GroupValues], *, capabilities: Capabilities) -> Iterator[GangDemand]:

@@ -1,0 +1,161 @@
+"""A scheduler that leaves a gang waiting although it fits is found, and nothing else is called so."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from pools import conditions
+from pools.models import Backend, Cluster, Node
+from tests.builders.gangs import waiting_gang
+from tests.builders.nodes import racked_pool
+from workflows.models import Event, Task, TaskGroup
+from workflows.services import disagreements
+
+pytestmark = pytest.mark.django_db
+
+SIZES = {"left": 2, "right": 2}
+HOURS_AGO = timezone.now() - timedelta(hours=3)
+
+
+@pytest.fixture
+def pool():
+    """Two racks of eight nodes, all of which is known of."""
+    made = racked_pool(8, 8)
+    Cluster.objects.update(others_synced_at=timezone.now())
+    return made
+
+
+def gang(pool, *, age=60, **more):
+    """A gang that waits for its scheduler, all objects of which were made a while ago."""
+    group = waiting_gang(pool, age=age, sizes=SIZES)
+    values = {"waiting_why": "topology", "waiting_reason": "No rack has room."}
+    values["created_in_cluster_at"] = timezone.now() - timedelta(seconds=age)
+    TaskGroup.objects.filter(pk=group.pk).update(**values | more)
+    return group
+
+
+def judge(pool, *, after=0.0):
+    """A turn, as if so many seconds had gone by since the one before."""
+    cluster = pool.backend.cluster_id
+    for group in TaskGroup.objects.all():
+        for entry in group.conditions:
+            since = timezone.datetime.fromisoformat(entry["lastTransitionTime"])
+            entry["lastTransitionTime"] = (since - timedelta(seconds=after)).isoformat()
+        group.save(update_fields=["conditions"])
+    if cluster in disagreements.clusters_judged():
+        disagreements.judge(cluster)
+
+
+def status(group):
+    entries = TaskGroup.objects.get(pk=group.pk).conditions
+    return conditions.status_of(entries, "SchedulerDisagrees")
+
+
+def backend_says(pool):
+    found = conditions.find(Backend.objects.get(pk=pool.backend_id).conditions, "SchedulerDisagrees")
+    return found and (found["status"], found["message"])
+
+
+def test_a_gang_that_has_fitted_for_long_enough_says_that_its_scheduler_disagrees(pool):
+    group = gang(pool)
+    judge(pool)
+    assert (status(group), backend_says(pool)) == ("Unknown", None)
+    judge(pool, after=200)
+    assert status(group) == "Unknown"
+    before = TaskGroup.objects.get(pk=group.pk).notifications
+    judge(pool, after=101)
+    assert status(group) == "True"
+    assert backend_says(pool) == ("True", "1 task group fits and is not placed.")
+    assert TaskGroup.objects.get(pk=group.pk).notifications > before
+    (event,) = Event.objects.filter(reason="SchedulerDisagrees")
+    assert "It has fitted since " in event.message
+
+
+def test_it_is_over_when_the_gang_is_placed(pool):
+    group = gang(pool)
+    for after in (0, 301):
+        judge(pool, after=after)
+    Task.objects.filter(group=group).update(node_name="n0")
+    judge(pool)
+    assert (status(group), backend_says(pool)) == (
+        "False",
+        ("False", "What certainly fits is placed in time."),
+    )
+    assert Event.objects.filter(reason="SchedulerAgrees").count() == 1
+
+
+def test_a_backend_says_that_it_is_over_although_its_gang_is_gone(pool):
+    group = gang(pool)
+    for after in (0, 301):
+        judge(pool, after=after)
+    TaskGroup.objects.filter(pk=group.pk).update(status="FAILED_CANCELED", released_at=timezone.now())
+    judge(pool)
+    assert backend_says(pool) == ("False", "What certainly fits is placed in time.")
+
+
+def test_a_turn_in_which_it_does_not_fit_begins_the_time_anew(pool):
+    group = gang(pool)
+    judge(pool)
+    Node.objects.update(unschedulable=True)
+    judge(pool, after=200)
+    assert status(group) == "False"
+    Node.objects.update(unschedulable=False)
+    judge(pool)
+    judge(pool, after=200)
+    assert status(group) == "Unknown"
+
+
+def test_turns_that_were_missed_begin_the_time_anew(pool):
+    group = gang(pool)
+    judge(pool)
+    Cluster.objects.update(schedulers_judged_at=timezone.now() - timedelta(seconds=100))
+    judge(pool, after=400)
+    assert status(group) == "False"
+
+
+@pytest.mark.parametrize(
+    "held_back",
+    [
+        {"proposed_order": []},
+        {"reordering": True},
+        {"clearing": True},
+        {"stop_status": "FAILED_CANCELED"},
+        {"waiting_why": "claim_template"},
+        {"created_in_cluster_at": None},
+    ],
+    ids=lambda values: next(iter(values)),
+)
+def test_nothing_is_said_of_a_gang_that_waits_for_something_else(pool, held_back):
+    group = gang(pool, **held_back)
+    for after in (0, 301):
+        judge(pool, after=after)
+    assert status(group) is None
+
+
+@pytest.mark.parametrize(
+    "unknown", [{"others_synced_at": None}, {"heartbeat_at": HOURS_AGO}], ids=["others", "observer"]
+)
+def test_nothing_is_said_of_a_cluster_that_is_not_known_in_full(pool, unknown):
+    group = gang(pool)
+    Cluster.objects.update(**unknown)
+    for after in (0, 301):
+        judge(pool, after=after)
+    assert status(group) is None
+
+
+def test_a_gang_that_others_go_before_is_not_judged(pool):
+    older, younger = gang(pool, age=100), gang(pool, age=60)
+    for after in (0, 301):
+        judge(pool, after=after)
+    assert (status(older), status(younger)) == ("True", None)
+
+
+def test_a_gang_of_a_newer_release_is_left_to_it(pool):
+    group = gang(pool)
+    placement = TaskGroup.objects.get(pk=group.pk).placement
+    TaskGroup.objects.filter(pk=group.pk).update(
+        placement=placement | {"of_tomorrow": True}, optional_placement={}
+    )
+    judge(pool)
+    assert status(group) is None

@@ -1,0 +1,181 @@
+"""Schedulers that leave a gang waiting although it fits: condition ``SchedulerDisagrees`` of groups.
+
+A turn judges the gangs of a cluster that nobody goes before, a few of each pool and priority, and notes the
+first time that each certainly fits (status Unknown). One that has fitted in every turn since, for as long as
+the setting says, is left waiting by its scheduler (True): the scheduler's snapshot is wrong (KAI issue 1217),
+it hangs, or something stands in the way that is not examined. What is uncertain, old or about to change by
+ourselves is never called so, and one turn in which the gang does not fit begins the time anew.
+
+A turn reads rows alone. The rows of groups are locked as ``services.record`` locks them, and no lease is
+needed: nothing else writes this condition. A group whose condition turns is made due, so that its reason says
+the same.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, QuerySet, Window
+from django.db.models.functions import RowNumber
+
+from pools import conditions
+from pools.conditions import Condition
+from pools.models import Backend, Cluster
+from pools.services.composites import record_condition
+from web.env import environment
+from web.times import read_instant
+from workflows.explain import disagreement
+from workflows.explain.disagreement import DISAGREES, JUDGED
+from workflows.feasibility.verdict.report import certainly_fits
+from workflows.lifecycle.statuses import TERMINAL, TaskStatus
+from workflows.models import Event, Task, TaskGroup, in_status
+from workflows.selectors import group_values
+from workflows.services import timeline
+from workflows.services.notify import mark_due
+from workflows.services.steps import database_now
+from workflows.services.timeline import SOURCE
+from workflows.services.waiting_gangs import unanswered
+from workflows.values.placement import VERSIONS, GroupPlacement
+
+MOST_JUDGED = 3
+"""Gangs of one pool and priority that a turn judges: the oldest ones, which go before all others."""
+
+SETTLED_AFTER = timedelta(seconds=20)
+"""A scheduler decides within seconds of a group's last object."""
+
+MOST_BETWEEN = timedelta(seconds=90)
+"""Between two turns of a cluster; after a longer pause the time of each gang begins anew."""
+
+log = structlog.get_logger(__name__)
+
+
+def clusters_judged() -> list[str]:
+    """The clusters with gangs that wait for their scheduler, and those where something was said of one."""
+    rows = (_waiting() | _noted()).order_by().values_list("backend__cluster_id", flat=True)
+    left = Backend.objects.filter(conditions__contains=[{"type": DISAGREES, "status": "True"}])
+    uids = {*rows.distinct(), *left.values_list("cluster_id", flat=True)}
+    return sorted(uid for uid in uids if uid)
+
+
+def judge(cluster: str) -> None:
+    """Bring the condition of a cluster's gangs, and that of its backends, in line with the verdicts."""
+    now = database_now()
+    fitting = set()
+    if not _has_missed_turns(cluster, now=now):
+        fitting = {group.pk for group in _oldest(cluster) if _certainly_fits(group, cluster=cluster, now=now)}
+    noted = set(_noted().filter(backend__cluster_id=cluster).values_list("pk", flat=True))
+    _record(fitting | noted, fitting=fitting)
+    for backend in Backend.objects.filter(cluster_id=cluster, deleted_at=None):
+        _record_on(backend)
+
+
+def _has_missed_turns(cluster: str, *, now: datetime) -> bool:
+    """Whether nobody looked for so long that a gang may have fitted, or not, without being noted."""
+    row = Cluster.objects.filter(pk=cluster)
+    before = row.values_list("schedulers_judged_at", flat=True).first()
+    row.update(schedulers_judged_at=now)
+    return before is not None and now - before > MOST_BETWEEN
+
+
+def _waiting() -> QuerySet[TaskGroup]:
+    """Groups whose objects were all made a while ago, and of which no pod has a node."""
+    made_before = database_now() - SETTLED_AFTER
+    placed = Task.objects.filter(group=OuterRef("pk"), latest=True).exclude(node_name="")
+    return unanswered().filter(
+        in_status(TaskStatus.SCHEDULING),
+        ~Exists(placed),
+        released_at=None,
+        stop_status="",
+        clearing=False,
+        created_in_cluster_at__lt=made_before,
+        waiting_why__in=[why.value for why in JUDGED],
+        placement__version__in=VERSIONS,
+    )
+
+
+def _noted() -> QuerySet[TaskGroup]:
+    return TaskGroup.objects.filter(released_at=None, conditions__contains=[{"type": DISAGREES}]).exclude(
+        conditions__contains=[{"type": DISAGREES, "status": "False"}]
+    )
+
+
+def _oldest(cluster: str) -> Sequence[TaskGroup]:
+    """The gangs that waited longest, of each pool and priority."""
+    place = Window(
+        RowNumber(),
+        partition_by=[F("workflow__pool_name"), F("workflow__priority")],
+        order_by=[F("submit_time").asc(), F("pk").asc()],
+    )
+    ranked = _waiting().filter(backend__cluster_id=cluster).annotate(place=place)
+    return list(ranked.filter(place__lte=MOST_JUDGED).select_related("backend"))
+
+
+def _certainly_fits(group: TaskGroup, *, cluster: str, now: datetime) -> bool:
+    try:
+        values = group_values(group, GroupPlacement.from_json(group.placement, group.optional_placement))
+    except ValueError as error:  # of a newer release, whose workers judge it
+        log.warning("group_not_judged", group=str(group.pk), error=str(error))
+        return False
+    return certainly_fits(values, cluster=cluster, now=now)
+
+
+def _record(groups: Iterable[UUID], *, fitting: set[UUID]) -> None:
+    """Write the conditions that turn, their events, and have the groups look at themselves again."""
+    with transaction.atomic():
+        rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=groups).order_by("pk")
+        now, changed, events = database_now(), [], []
+        for group in rows:
+            condition = _turned(group, fits=group.pk in fitting, now=now)
+            if condition is None:
+                continue
+            before = conditions.status_of(group.conditions, DISAGREES)
+            group.conditions = conditions.upsert(
+                group.conditions, [condition], now=now, observed_revision=group.generation
+            )
+            changed.append(group)
+            if "True" in (before, condition.status):
+                events.append(_event(group, condition, now))
+        TaskGroup.objects.bulk_update(changed, ["conditions"])
+        timeline.add(events)
+        mark_due([group.pk for group in changed])
+
+
+def _turned(group: TaskGroup, *, fits: bool, now: datetime) -> Condition | None:
+    """The condition of a group if it differs from the recorded one."""
+    before = conditions.find(group.conditions, DISAGREES) or {}
+    status, since = before.get("status", "False"), read_instant(before.get("lastTransitionTime"))
+    if not fits or group.status in TERMINAL:
+        return None if status == "False" else disagreement.over()
+    if status == "False" or since is None:
+        return disagreement.fits()
+    wait = timedelta(seconds=environment().scheduler_disagrees_seconds)
+    return disagreement.not_placed(since) if status == "Unknown" and now - since >= wait else None
+
+
+def _event(group: TaskGroup, condition: Condition, now: datetime) -> Event:
+    begins = condition.status == "True"
+    return Event(
+        workflow_id=group.workflow_id,
+        group=group,
+        time=now,
+        source=SOURCE,
+        warning=begins,
+        reason=DISAGREES if begins else "SchedulerAgrees",
+        message=f"Group {group.name}: {condition.message}",
+        dedupe=f"disagrees:{group.pk.hex}:{condition.status}:{now.isoformat()}",
+    )
+
+
+def _record_on(backend: Backend) -> None:
+    """Say of a backend how many gangs its scheduler leaves waiting; nothing of one that never left any."""
+    left = TaskGroup.objects.filter(
+        backend=backend,
+        released_at=None,
+        conditions__contains=[{"type": DISAGREES, "status": "True"}],
+    ).count()
+    before = conditions.find(backend.conditions, DISAGREES)
+    condition = disagreement.of_backend(left)
+    if (left or before) and conditions.differs(backend.conditions, condition):
+        record_condition(backend.pk, condition)
