@@ -218,7 +218,7 @@ CELERY_TASK_ROUTES = {
     name: {"queue": periodic.QUEUE, "routing_key": periodic.QUEUE}
     for name in (
         "pools.*",
-        *(f"workflows.tasks.{word}_*" for word in ("evaluate", "measure", "purge", "seek", "sweep")),
+        *(f"workflows.tasks.{word}_*" for word in ("evaluate", "judge", "measure", "purge", "seek", "sweep")),
     )
 }
 

@@ -1,7 +1,7 @@
 """Condition ``SchedulerDisagrees``: a gang fits, and its scheduler leaves it waiting. Pure.
 
 ``Unknown`` while a gang fits and its scheduler still has time, ``True`` once that is over, ``False`` when it
-was placed or does not fit any more. Of a backend it says how many of its gangs are left so.
+was placed or it is not certain any more. Of a backend it says how many of its gangs are left so.
 """
 
 from datetime import datetime
@@ -39,14 +39,14 @@ def not_placed(since: datetime) -> Condition:
 
 
 def over() -> Condition:
-    message = "It was placed, or does not fit any more."
+    message = "It was placed, or it is not certain any more that it fits."
     return Condition(type=DISAGREES, status="False", reason="Over", message=message)
 
 
 def of_backend(groups: int) -> Condition:
     """How many gangs of a backend its scheduler leaves waiting."""
     if not groups:
-        message = "What certainly fits is placed in time."
+        message = "No task group is known that certainly fits and is not placed."
         return Condition(type=DISAGREES, status="False", reason="Over", message=message)
     verbs = agree(groups, "fits and is", "fit and are")
     message = f"{count_of(groups, 'task group')} {verbs} not placed."

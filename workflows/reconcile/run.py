@@ -102,7 +102,7 @@ NODE_SECONDS = 10.0  # a person must act, or a node come back
 REPORT_SECONDS = 3.0  # the observer reports new pods sooner, and nothing is known of them before
 RECHECK_AFTER = timedelta(seconds=1)
 
-_HIDES_BINDING = frozenset({Why.SILENT, Why.SCHEDULER, Why.TOPOLOGY, Why.CAPACITY, Why.NODES})
+_HIDES_BINDING = frozenset({Why.SILENT, Why.SCHEDULER, Why.TOPOLOGY, Why.CAPACITY, Why.NODES, Why.DISAGREES})
 """Reasons that may be a scheduler's last report, from before it chose nodes."""
 SILENT_SECONDS = 10.0  # as SAFETY_SECONDS, while no observer is at work
 TRY_EVERY = 4  # failures, while a cluster is known not to answer

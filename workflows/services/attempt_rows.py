@@ -13,6 +13,7 @@ from django.db.models import Min
 
 from pools import conditions
 from scheduling.sentences import in_seconds, plain_listing
+from workflows.explain.disagreement import DISAGREES
 from workflows.lifecycle.attempts_in_vain import NO_PROGRESS, NO_PROGRESS_ENDED
 from workflows.lifecycle.domain_health import NVLINK_READY
 from workflows.lifecycle.statuses import TaskStatus
@@ -27,7 +28,7 @@ PLACEMENT_KEPT = "PlacementKept"
 OBSERVED = frozenset({NVLINK_READY, NODES_HEALTHY, PLACEMENT_KEPT})
 """The conditions of a group that tell how its cluster is now."""
 
-_OF_AN_ATTEMPT = (NVLINK_READY, NODES_HEALTHY, PODS_CHANGED, PLACEMENT_KEPT)
+_OF_AN_ATTEMPT = (NVLINK_READY, NODES_HEALTHY, PODS_CHANGED, PLACEMENT_KEPT, DISAGREES)
 MOST_NODES = 1000
 MOST_NAMED = 5
 

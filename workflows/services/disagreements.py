@@ -11,14 +11,15 @@ needed: nothing else writes this condition. A group whose condition turns is mad
 the same.
 """
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet, Window
-from django.db.models.functions import RowNumber
+from django.db.models.functions import Now, RowNumber
 
 from pools import conditions
 from pools.conditions import Condition
@@ -28,6 +29,7 @@ from web.env import environment
 from web.times import read_instant
 from workflows.explain import disagreement
 from workflows.explain.disagreement import DISAGREES, JUDGED
+from workflows.explain.reasons import Why
 from workflows.feasibility.verdict.report import certainly_fits
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.models import Event, Task, TaskGroup, in_status
@@ -48,50 +50,75 @@ SETTLED_AFTER = timedelta(seconds=20)
 MOST_BETWEEN = timedelta(seconds=90)
 """Between two turns of a cluster; after a longer pause the time of each gang begins anew."""
 
+MOST_SECONDS = 5.0
+"""Of processor time for one turn of a cluster."""
+
 log = structlog.get_logger(__name__)
 
 
 def clusters_judged() -> list[str]:
     """The clusters with gangs that wait for their scheduler, and those where something was said of one."""
     rows = (_waiting() | _noted()).order_by().values_list("backend__cluster_id", flat=True)
-    left = Backend.objects.filter(conditions__contains=[{"type": DISAGREES, "status": "True"}])
+    left = Backend.objects.filter(
+        deleted_at=None, conditions__contains=[{"type": DISAGREES, "status": "True"}]
+    )
     uids = {*rows.distinct(), *left.values_list("cluster_id", flat=True)}
     return sorted(uid for uid in uids if uid)
 
 
-def judge(cluster: str) -> None:
-    """Bring the condition of a cluster's gangs, and that of its backends, in line with the verdicts."""
+def judge(
+    cluster: str, *, seconds: float = MOST_SECONDS, clock: Callable[[], float] = time.thread_time
+) -> None:
+    """Bring the condition of a cluster's gangs, and that of its backends, in line with the verdicts.
+
+    Of a gang that had no turn, once so many seconds of the thread's processor time are used up, nothing
+    changes.
+    """
     now = database_now()
-    fitting = set()
-    if not _has_missed_turns(cluster, now=now):
-        fitting = {group.pk for group in _oldest(cluster) if _certainly_fits(group, cluster=cluster, now=now)}
-    noted = set(_noted().filter(backend__cluster_id=cluster).values_list("pk", flat=True))
-    _record(fitting | noted, fitting=fitting)
+    noted = {group.pk: group for group in _noted().filter(backend__cluster_id=cluster)}
+    if _has_missed_turns(cluster, now=now):
+        begun = {pk for pk, group in noted.items() if _status(group) == "Unknown"}
+        _record(begun, fitting=set())
+    else:
+        oldest, until = _oldest(cluster), clock() + seconds
+        fits = {
+            group.pk: _certainly_fits(group, cluster=cluster, now=now) for group in oldest if clock() < until
+        }
+        ended = noted.keys() - {group.pk for group in oldest}
+        fitting = {pk for pk, is_fitting in fits.items() if is_fitting}
+        _record(fitting | ended | (noted.keys() & fits.keys()), fitting=fitting)
+    Cluster.objects.filter(pk=cluster).update(schedulers_judged_at=Now())
     for backend in Backend.objects.filter(cluster_id=cluster, deleted_at=None):
         _record_on(backend)
 
 
 def _has_missed_turns(cluster: str, *, now: datetime) -> bool:
     """Whether nobody looked for so long that a gang may have fitted, or not, without being noted."""
-    row = Cluster.objects.filter(pk=cluster)
-    before = row.values_list("schedulers_judged_at", flat=True).first()
-    row.update(schedulers_judged_at=now)
+    before = Cluster.objects.filter(pk=cluster).values_list("schedulers_judged_at", flat=True).first()
     return before is not None and now - before > MOST_BETWEEN
 
 
+def _status(group: TaskGroup) -> str:
+    return conditions.status_of(group.conditions, DISAGREES) or "False"
+
+
 def _waiting() -> QuerySet[TaskGroup]:
-    """Groups whose objects were all made a while ago, and of which no pod has a node."""
+    """Groups whose objects were made a while ago, as they were sent, and of which no pod has a node."""
     made_before = database_now() - SETTLED_AFTER
     placed = Task.objects.filter(group=OuterRef("pk"), latest=True).exclude(node_name="")
-    return unanswered().filter(
-        in_status(TaskStatus.SCHEDULING),
-        ~Exists(placed),
-        released_at=None,
-        stop_status="",
-        clearing=False,
-        created_in_cluster_at__lt=made_before,
-        waiting_why__in=[why.value for why in JUDGED],
-        placement__version__in=VERSIONS,
+    return (
+        unanswered()
+        .filter(
+            in_status(TaskStatus.SCHEDULING),
+            ~Exists(placed),
+            released_at=None,
+            stop_status="",
+            clearing=False,
+            created_in_cluster_at__lt=made_before,
+            waiting_why__in=[why.value for why in JUDGED],
+            placement__version__in=VERSIONS,
+        )
+        .exclude(waiting_evidence__has_key="pod_changes")
     )
 
 
@@ -118,6 +145,8 @@ def _certainly_fits(group: TaskGroup, *, cluster: str, now: datetime) -> bool:
     except ValueError as error:  # of a newer release, whose workers judge it
         log.warning("group_not_judged", group=str(group.pk), error=str(error))
         return False
+    if values.placement.templates and group.waiting_why == Why.SCHEDULER:
+        return False  # its scheduler's own words may be of what a template asks for
     return certainly_fits(values, cluster=cluster, now=now)
 
 
@@ -130,7 +159,7 @@ def _record(groups: Iterable[UUID], *, fitting: set[UUID]) -> None:
             condition = _turned(group, fits=group.pk in fitting, now=now)
             if condition is None:
                 continue
-            before = conditions.status_of(group.conditions, DISAGREES)
+            before = _status(group)
             group.conditions = conditions.upsert(
                 group.conditions, [condition], now=now, observed_revision=group.generation
             )
@@ -139,7 +168,7 @@ def _record(groups: Iterable[UUID], *, fitting: set[UUID]) -> None:
                 events.append(_event(group, condition, now))
         TaskGroup.objects.bulk_update(changed, ["conditions"])
         timeline.add(events)
-        mark_due([group.pk for group in changed])
+        mark_due([group.pk for group in changed if _status(group) != "Unknown"])
 
 
 def _turned(group: TaskGroup, *, fits: bool, now: datetime) -> Condition | None:
@@ -162,7 +191,7 @@ def _event(group: TaskGroup, condition: Condition, now: datetime) -> Event:
         time=now,
         source=SOURCE,
         warning=begins,
-        reason=DISAGREES if begins else "SchedulerAgrees",
+        reason=DISAGREES if begins else "SchedulerDisagreesNoMore",
         message=f"Group {group.name}: {condition.message}",
         dedupe=f"disagrees:{group.pk.hex}:{condition.status}:{now.isoformat()}",
     )

@@ -7,21 +7,23 @@ from django.utils import timezone
 
 from pools import conditions
 from pools.models import Backend, Cluster, Node
-from tests.builders.gangs import waiting_gang
+from tests.builders.gangs import NATIVE, waiting_gang
 from tests.builders.nodes import racked_pool
+from tests.builders.observed_queues import observe_queues
+from tests.factories import BackendFactory
 from workflows.models import Event, Task, TaskGroup
 from workflows.services import disagreements
 
 pytestmark = pytest.mark.django_db
 
-SIZES = {"left": 2, "right": 2}
+SIZES = {"left": 2}
 HOURS_AGO = timezone.now() - timedelta(hours=3)
 
 
 @pytest.fixture
 def pool():
     """Two racks of eight nodes, all of which is known of."""
-    made = racked_pool(8, 8)
+    made = racked_pool(8, 8, backend=BackendFactory(**NATIVE))
     Cluster.objects.update(others_synced_at=timezone.now())
     return made
 
@@ -80,9 +82,9 @@ def test_it_is_over_when_the_gang_is_placed(pool):
     judge(pool)
     assert (status(group), backend_says(pool)) == (
         "False",
-        ("False", "What certainly fits is placed in time."),
+        ("False", "No task group is known that certainly fits and is not placed."),
     )
-    assert Event.objects.filter(reason="SchedulerAgrees").count() == 1
+    assert Event.objects.filter(reason="SchedulerDisagreesNoMore").count() == 1
 
 
 def test_a_backend_says_that_it_is_over_although_its_gang_is_gone(pool):
@@ -91,7 +93,7 @@ def test_a_backend_says_that_it_is_over_although_its_gang_is_gone(pool):
         judge(pool, after=after)
     TaskGroup.objects.filter(pk=group.pk).update(status="FAILED_CANCELED", released_at=timezone.now())
     judge(pool)
-    assert backend_says(pool) == ("False", "What certainly fits is placed in time.")
+    assert backend_says(pool) == ("False", "No task group is known that certainly fits and is not placed.")
 
 
 def test_a_turn_in_which_it_does_not_fit_begins_the_time_anew(pool):
@@ -114,6 +116,22 @@ def test_turns_that_were_missed_begin_the_time_anew(pool):
     assert status(group) == "False"
 
 
+def test_turns_that_were_missed_take_nothing_back(pool):
+    group = gang(pool)
+    for after in (0, 301):
+        judge(pool, after=after)
+    Cluster.objects.update(schedulers_judged_at=timezone.now() - timedelta(seconds=100))
+    judge(pool)
+    assert status(group) == "True"
+
+
+def test_a_gang_that_had_no_turn_stays_as_it_is(pool):
+    group = gang(pool)
+    judge(pool)
+    disagreements.judge(pool.backend.cluster_id, seconds=0.0)
+    assert status(group) == "Unknown"
+
+
 @pytest.mark.parametrize(
     "held_back",
     [
@@ -123,6 +141,7 @@ def test_turns_that_were_missed_begin_the_time_anew(pool):
         {"stop_status": "FAILED_CANCELED"},
         {"waiting_why": "claim_template"},
         {"created_in_cluster_at": None},
+        {"waiting_evidence": {"pod_changes": ["cpu"]}},
     ],
     ids=lambda values: next(iter(values)),
 )
@@ -144,11 +163,23 @@ def test_nothing_is_said_of_a_cluster_that_is_not_known_in_full(pool, unknown):
     assert status(group) is None
 
 
-def test_a_gang_that_others_go_before_is_not_judged(pool):
+def test_of_a_queue_of_kai_only_the_gang_that_others_do_not_go_before_is_called_so():
+    pool = racked_pool(8, 8)
+    observe_queues(pool, own=(-1, 0), above=(-1, 0))
+    Cluster.objects.update(others_synced_at=timezone.now())
     older, younger = gang(pool, age=100), gang(pool, age=60)
     for after in (0, 301):
         judge(pool, after=after)
     assert (status(older), status(younger)) == ("True", None)
+
+
+def test_nothing_is_said_of_a_gang_whose_queue_is_not_known():
+    pool = racked_pool(8, 8)
+    Cluster.objects.update(others_synced_at=timezone.now())
+    group = gang(pool)
+    for after in (0, 301):
+        judge(pool, after=after)
+    assert status(group) is None
 
 
 def test_a_gang_of_a_newer_release_is_left_to_it(pool):

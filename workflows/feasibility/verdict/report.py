@@ -325,7 +325,8 @@ def certainly_fits(group: GroupValues, *, cluster: str, now: datetime) -> bool:
     place = verdict.contention.place
     is_first = place is None or not place.groups
     is_known = observed.others_known and not observed.freshness.is_old
-    return as_it_is and is_first and is_known and not (verdict.doubts or verdict.uncounted)
+    is_admitted = verdict.quota.answer in (QuotaAnswer.ADMITS, QuotaAnswer.NONE)
+    return as_it_is and is_first and is_admitted and is_known and not (verdict.doubts or verdict.uncounted)
 
 
 def _verdict_on(group: GroupValues, *, cluster: str, now: datetime) -> tuple[Verdict | None, ObservedNodes]:
