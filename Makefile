@@ -77,7 +77,9 @@ venv: $(STAMP) ## make the virtual environment in .venv
 	@:
 
 clean: ## stop what runs, then remove the environment, all local data and caches of tools
-	@if [ -x $(RUN) ] && [ -d .local ]; then $(RUN) -m localcluster clean $(if $(FORGET),--forget); fi
+	@if [ ! -d .local ]; then :; elif [ -x $(RUN) ]; then $(RUN) -m localcluster clean $(if $(FORGET),--forget); \
+		elif [ -e .local/foreign-clusters.json ] && [ -z '$(FORGET)' ]; then \
+		echo 'the data say what was created in clusters of yours: make clean FORGET=1 forgets it' >&2; exit 1; fi
 	rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # --- set-up -------------------------------------------------------------------------------------

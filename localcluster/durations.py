@@ -5,10 +5,12 @@ standard library is imported: the first step installs the packages.
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from localcluster.directories import cache_directory
@@ -44,10 +46,11 @@ def last_time(step: str) -> str:
 def note(step: str, *, seconds: float) -> None:
     """Note a step's duration for the next time."""
     path = _path()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(_durations() | {step: round(seconds, 1)}, indent=2))
-    unfinished.rename(path)
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    with suppress(OSError):  # a cache that cannot be written fails no step
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(json.dumps(_durations() | {step: round(seconds, 1)}, indent=2))
+        unfinished.rename(path)
 
 
 def spelled(seconds: float) -> str:
@@ -59,7 +62,7 @@ def spelled(seconds: float) -> str:
 def _durations() -> dict[str, float]:
     try:
         return dict(json.loads(_path().read_text()))
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):
         return {}
 
 

@@ -40,7 +40,9 @@ def lasting_ports(file: Path, *names: str) -> list[int]:
             numbers[name] = random.choice(unnamed)  # noqa: S311 -- nothing secret
         if before not in {None, numbers[name]}:
             print(f"another program uses port {before} of {name}, which gets {numbers[name]}", flush=True)
-    file.write_text(json.dumps(numbers, indent=2) + "\n")
+    unfinished = file.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(numbers, indent=2) + "\n")
+    unfinished.rename(file)
     return [numbers[name] for name in names]
 
 

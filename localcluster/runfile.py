@@ -20,7 +20,7 @@ PATH = LOCAL / "run.json"
 
 def write(running: stack.Running, *, revived: Mapping[str, int]) -> None:
     """Write the file; it appears whole. ``revived`` is how often each part was started again."""
-    children = running.supervisor.children
+    children = [child for child in running.supervisor.children if child.ending() is None]
     processes = {"supervisor": os.getpid()} | {child.command.name: child.pid for child in children}
     content = {
         "api_url": running.api_url,

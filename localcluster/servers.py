@@ -29,7 +29,7 @@ from typing import Self
 import psycopg
 import redis
 
-from localcluster.homes import PREFIX, TEMPORARY, lasting_home, remove_home
+from localcluster.homes import LASTING, PREFIX, TEMPORARY, lasting_home, remove_home
 from localcluster.ports import LOOPBACK, free_ports, lasting_ports
 from localcluster.processes import POLL_SECONDS
 from localcluster.shared import REDIS_DATABASES
@@ -65,6 +65,8 @@ class Home:
             data = lasting_home(directory)
             data.mkdir(parents=True, exist_ok=True)
             data.chmod(0o700)
+            if data.parent == LASTING:
+                LASTING.chmod(0o755)  # whatever the umask is, the account passes through it
         else:
             data = Path(tempfile.mkdtemp(prefix=PREFIX, dir=TEMPORARY))
         packages = data / "packages"

@@ -109,8 +109,11 @@ def serve(options: stack.Options) -> int:
                     leases.check()
                 time.sleep(POLL_SECONDS)
     except ServerFailed as error:
+        if not runfile.PATH.exists():
+            _progress(str(error))
+            return 1
         ENDED.write_text(f"{error}\n")
-        (_report if runfile.PATH.exists() else _progress)(str(error))
+        _report(str(error))
         return 1
     finally:
         clear()
@@ -144,7 +147,7 @@ def clean(*, forget: bool) -> int:
     if foreign.exists() and not forget:
         print(
             f"the data say what was created in the clusters of {', '.join(json.loads(foreign.read_text()))}: "
-            "delete the workflows, pools and backends of those first, or leave them there with --forget "
+            "delete the workflows, pools and backends of those first, or leave them there; then --forget "
             "(make clean FORGET=1)",
             file=sys.stderr,
         )
