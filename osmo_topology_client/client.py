@@ -70,7 +70,7 @@ class Client(Service):
         while True:
             reply = self.patiently(lambda: self.get("workflow", name, skip_groups="True"), interval=interval)
             if has_ended(reply["status"]):
-                return self.workflow(name)
+                return self.patiently(lambda: self.workflow(name), interval=interval)
             if time.monotonic() > until:
                 raise Failure(f"{name} has not ended within {seconds:g} s; it is {reply['status']}.")
             self.sleep(interval)

@@ -1,7 +1,7 @@
 """The fields of the service's replies that programs read most; ``openapi.yaml`` describes all of them.
 
-Times are RFC 3339 in UTC; those of OSMO's own fields are written without a zone. A reply may have more fields
-than stand here: a newer service adds some, and no version takes one away.
+Times are in UTC: on OSMO's paths written without a zone, on the others (``explain``) with it. A reply may
+have more fields than stand here: a newer service adds some.
 """
 
 from typing import TypedDict

@@ -223,12 +223,17 @@ class StateFeed:
         """What differs from these versions; in a thread."""
         states, watched = self._read([*versions]), len(self._watches)
         return {
-            workflow: _News(
-                self._text(states.get(workflow), version),
-                rest_seconds(states[workflow].rows if workflow in states else 0, watched),
-            )
+            workflow: self._news_of(workflow, states.get(workflow), version, watched=watched)
             for workflow, version in versions.items()
         }
+
+    def _news_of(self, workflow: UUID, state: WorkflowState | None, version: str, *, watched: int) -> "_News":
+        try:
+            text = self._text(state, version)
+        except (KeyError, TypeError, ValueError) as error:  # of a newer release; the others go on
+            log.warning("state_not_read", workflow=str(workflow), error=str(error))
+            return _News(None, rest_seconds=MOST_REST_SECONDS)
+        return _News(text, rest_seconds(state.rows if state else 0, watched))
 
     def _text(self, state: WorkflowState | None, before: str) -> StateText | None:
         version = state.version if state else "removed"

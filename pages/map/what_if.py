@@ -85,7 +85,7 @@ class WhatIfPage(PageView):
         view = map_content(pool, user=user, path=path, workflow=None, group="")
         scenario = _scenario(pool, view.place, query)
         answer, error = None, None
-        if scenario != Scenario():
+        if scenario != Scenario() and not (view.lost and query["drain"]):
             try:
                 answer = _answer(pool, scenario, user=user)
             except TopologyError as refused:
@@ -96,6 +96,7 @@ class WhatIfPage(PageView):
             "query": query,
             "picture": _picture(view),
             "crumbs": [(place, _address(view, place)) for place in view.trail[:-1]],
+            "most_added": MOST_ADDED,
             "may_drain": bool(_domain(pool, view.place)),
             "answer": answer,
             "error": error,

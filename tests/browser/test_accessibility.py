@@ -63,6 +63,8 @@ PAGES = {
     "ui-pool": "/ui/pools/train",
     "ui-submit": "/ui/pools/train/submit",
     "ui-map": "/ui/pools/train/map",
+    "ui-what-if": "/ui/pools/train/what-if",
+    "ui-what-if-answered": "/ui/pools/train/what-if?add=1&like=n0",
     "ui-workflows": "/ui/workflows?whose=all",
     "ui-workflow": "/ui/workflows/{workflow}",
     "ui-cancel": "/ui/workflows/{workflow}/cancel",

@@ -213,7 +213,7 @@ def choose(pools: Sequence[Pool], accept: Callable[[Pool], AcceptedSubmission]) 
         if best is None or candidate.rank() < best.rank():  # of the others only the verdicts are kept
             best = candidate
     if best is None:
-        raise _refusal(errors)
+        raise _refusal(errors, untried=len(pools) - len(errors))
     first, *others = (verdict for _, verdict in sorted(verdicts, key=itemgetter(0)))
     choice = [{**first, "chosen": True}, *others, *(_refused(name, error) for name, error in errors.items())]
     return replace(
@@ -224,7 +224,7 @@ def choose(pools: Sequence[Pool], accept: Callable[[Pool], AcceptedSubmission]) 
 def _left_out(pools: Sequence[Pool], choice: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(choice) == len(pools):
         return []
-    return [f"Of {len(pools)} pools {len(choice)} were compared: those with the most free GPUs."]
+    return [f"Of {len(pools)} pools {len(choice)} were tried: those with the most free GPUs."]
 
 
 def _refused(pool: str, error: TopologyError) -> dict[str, Any]:
@@ -240,12 +240,14 @@ def _refused(pool: str, error: TopologyError) -> dict[str, Any]:
     }
 
 
-def _refusal(errors: dict[str, TopologyError]) -> TopologyError:
+def _refusal(errors: dict[str, TopologyError], *, untried: int) -> TopologyError:
     """The error of a workflow that none of the pools accepts, each fault with the name of its pool."""
     if len(errors) == 1:
         return next(iter(errors.values()))
     sentences = [f'Pool "{name}": {error.message}' for name, error in errors.items()]
     message = f"None of {count_of(len(errors), 'pool')} accepts the workflow. {' '.join(sentences)}"
+    if untried:
+        message += f" {untried} more, with fewer free GPUs, were not tried; name those to try."
     faults = [
         replace(fault, message=f'Pool "{name}": {fault.message}')
         for name, error in errors.items()

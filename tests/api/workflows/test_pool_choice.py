@@ -225,7 +225,7 @@ def test_of_more_pools_than_can_be_compared_those_with_most_free_gpus_are(api, p
     pool_of("zz-room", 3)
     reply = accepted(post(api, "?pools=any", tasks=3))
     assert (reply["pool"], len(reply["pools"])) == ("zz-room", 16)
-    assert "Of 202 pools 16 were compared: those with the most free GPUs." in reply["warnings"]
+    assert "Of 202 pools 16 were tried: those with the most free GPUs." in reply["warnings"]
 
 
 def test_pools_that_do_not_accept_it_leave_their_place_to_others(api, pool_of):
