@@ -136,8 +136,7 @@ TO_DO: Mapping[str, str] = {
     "SlicesSeen": "Grant the observer the rights of deploy/rbac/cluster.yaml (list and watch "
     "resourceslices and deviceclasses), or know that a claim of a channel is accepted although no node may "
     "have one, and that nothing is proven of GPUs that DRA drivers alone offer.",
-    "SchedulerDisagrees": "Look at the scheduler, then restart it: the runbook's OsmoSchedulerDisagrees says "
-    "how.",
+    "SchedulerDisagrees": "Look at the scheduler, then restart it, as the runbook says.",
     "ObservationsStored": "Correct or delete the objects that the message names; each is tried again when it "
     "changes.",
 }
