@@ -153,5 +153,5 @@ class Client(Service):
 
 
 def _once(key: str) -> dict[str, str]:
-    """What makes a submission arrive once, however often it is sent."""
+    """The header by which a submission arrives once, however often it is sent."""
     return {"Idempotency-Key": key or os.urandom(16).hex()}

@@ -97,7 +97,7 @@ def service(_unsafe, chromium, transactional_db, live_server):
 
 @pytest.fixture
 def places(service):
-    """What addresses name: rows of each kind, and a pool with keys, nodes and a workflow that waits."""
+    """Rows of each kind that addresses name, and a pool with keys, nodes and a workflow that waits."""
     services.put_backend(name="kai", document={"kubeconfig": "/etc/kai"}, change=SETUP)
     template = services.put_pod_template(
         name="shm", document={"metadata": {"labels": {"team": "a"}}}, change=SETUP

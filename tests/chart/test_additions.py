@@ -1,4 +1,4 @@
-"""What an administrator adds to the release, and a release that is rendered where no cluster is."""
+"""Objects that an administrator adds to the release, and a release that is rendered where no cluster is."""
 
 import pytest
 

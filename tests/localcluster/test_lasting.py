@@ -208,7 +208,7 @@ def reachable(service):
 
 
 def leave_data(directory):
-    """What a start has left, in both places; the lasting home."""
+    """The leavings of a start, in both places; the lasting home."""
     home = homes.lasting_home(directory / "databases")
     for folder in (home / "postgres", directory / "cluster" / "etcd", directory / "failed" / "demo"):
         folder.mkdir(parents=True)

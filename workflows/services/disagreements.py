@@ -6,18 +6,16 @@ the setting says, is left waiting by its scheduler (True): the scheduler's snaps
 it hangs, or something stands in the way that is not examined. What is uncertain, old or about to change by
 ourselves is never called so, and one turn in which the gang does not fit begins the time anew.
 
-A turn reads rows alone. The rows of groups are locked as ``services.record`` locks them, and no lease is
-needed: nothing else writes this condition. A group whose condition turns is made due, so that its reason says
-the same.
+A turn reads rows alone, and writes what turns by ``services.condition_rows``.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 import structlog
-from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet, Window
 from django.db.models.functions import Now, RowNumber
 
@@ -34,8 +32,7 @@ from workflows.feasibility.verdict.report import certainly_fits
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.models import Event, Task, TaskGroup, in_status
 from workflows.selectors import group_values
-from workflows.services import timeline
-from workflows.services.notify import mark_due
+from workflows.services import condition_rows
 from workflows.services.steps import database_now
 from workflows.services.timeline import SOURCE
 from workflows.services.waiting_gangs import unanswered
@@ -75,9 +72,9 @@ def judge(
     changes.
     """
     now = database_now()
-    noted = {group.pk: group for group in _noted().filter(backend__cluster_id=cluster)}
+    noted = dict(_noted().filter(backend__cluster_id=cluster).values_list("pk", "conditions"))
     if _has_missed_turns(cluster, now=now):
-        begun = {pk for pk, group in noted.items() if _status(group) == "Unknown"}
+        begun = {pk for pk, entries in noted.items() if conditions.status_of(entries, DISAGREES) == "Unknown"}
         _record(begun, fitting=set())
     else:
         oldest, until = _oldest(cluster), clock() + seconds
@@ -98,13 +95,8 @@ def _has_missed_turns(cluster: str, *, now: datetime) -> bool:
     return before is not None and now - before > MOST_BETWEEN
 
 
-def _status(group: TaskGroup) -> str:
-    return conditions.status_of(group.conditions, DISAGREES) or "False"
-
-
 def _waiting() -> QuerySet[TaskGroup]:
     """Groups whose objects were made a while ago, as they were sent, and of which no pod has a node."""
-    made_before = database_now() - SETTLED_AFTER
     placed = Task.objects.filter(group=OuterRef("pk"), latest=True).exclude(node_name="")
     return (
         unanswered()
@@ -114,7 +106,7 @@ def _waiting() -> QuerySet[TaskGroup]:
             released_at=None,
             stop_status="",
             clearing=False,
-            created_in_cluster_at__lt=made_before,
+            created_in_cluster_at__lt=Now() - SETTLED_AFTER,
             waiting_why__in=[why.value for why in JUDGED],
             placement__version__in=VERSIONS,
         )
@@ -151,31 +143,14 @@ def _certainly_fits(group: TaskGroup, *, cluster: str, now: datetime) -> bool:
 
 
 def _record(groups: Iterable[UUID], *, fitting: set[UUID]) -> None:
-    """Write the conditions that turn, their events, and have the groups look at themselves again."""
-    with transaction.atomic():
-        rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=groups).order_by("pk")
-        now, changed, events = database_now(), [], []
-        for group in rows:
-            condition = _turned(group, fits=group.pk in fitting, now=now)
-            if condition is None:
-                continue
-            before = _status(group)
-            group.conditions = conditions.upsert(
-                group.conditions, [condition], now=now, observed_revision=group.generation
-            )
-            changed.append(group)
-            if "True" in (before, condition.status):
-                events.append(_event(group, condition, now))
-        TaskGroup.objects.bulk_update(changed, ["conditions"])
-        timeline.add(events)
-        mark_due([group.pk for group in changed if _status(group) != "Unknown"])
+    condition_rows.write(groups, turned=partial(_turned, fitting), event_of=_event)
 
 
-def _turned(group: TaskGroup, *, fits: bool, now: datetime) -> Condition | None:
+def _turned(fitting: set[UUID], group: TaskGroup, now: datetime) -> Condition | None:
     """The condition of a group if it differs from the recorded one."""
     before = conditions.find(group.conditions, DISAGREES) or {}
     status, since = before.get("status", "False"), read_instant(before.get("lastTransitionTime"))
-    if not fits or group.status in TERMINAL:
+    if group.pk not in fitting or group.status in TERMINAL:
         return None if status == "False" else disagreement.over()
     if status == "False" or since is None:
         return disagreement.fits()
@@ -183,7 +158,10 @@ def _turned(group: TaskGroup, *, fits: bool, now: datetime) -> Condition | None:
     return disagreement.not_placed(since) if status == "Unknown" and now - since >= wait else None
 
 
-def _event(group: TaskGroup, condition: Condition, now: datetime) -> Event:
+def _event(group: TaskGroup, condition: Condition, before: str, now: datetime) -> Event | None:
+    """The event of a condition that becomes True, or was."""
+    if "True" not in (before, condition.status):
+        return None
     begins = condition.status == "True"
     return Event(
         workflow_id=group.workflow_id,

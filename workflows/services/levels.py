@@ -2,20 +2,20 @@
 
 Run with the evaluation of their cluster's pools (``pools.services.evaluation``): nodes are read once, groups
 with equal inputs are judged once, and only changed conditions are written, a few hundred rows in a
-transaction. The rows are locked, as ``services.record`` locks them, and no lease is needed: nothing else
-writes this condition. A group that waits is made due, so that its explanation says the same at once.
+transaction (``services.condition_rows``).
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any
 from uuid import UUID
 
 import structlog
-from django.db import connection, transaction
+from django.db import connection
 
 from pools import conditions
 from pools.clusters.capabilities import capabilities_at
@@ -25,11 +25,9 @@ from pools.services import evaluation
 from scheduling.backends.registry import installed
 from scheduling.queues.joined_queues import JoinedQueue
 from workflows.explain.levels import UNAVAILABLE, ExternalTopology, NamedLevels, condition_of, coverage_of
-from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
+from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL
 from workflows.models import Event, TaskGroup
-from workflows.services import timeline
-from workflows.services.notify import mark_due
-from workflows.services.steps import database_now
+from workflows.services import condition_rows
 from workflows.services.timeline import SOURCE
 from workflows.values.placement import GroupPlacement
 
@@ -140,7 +138,7 @@ def evaluate_groups(uid: str, *, nodes: Nodes) -> int:
     left = iter(news.items())
     written = 0
     while some := dict(islice(left, BATCH)):
-        written += _record(some)
+        written += condition_rows.write(some, turned=partial(_turned, some), event_of=_event)
     return written
 
 
@@ -168,33 +166,18 @@ def _matched(nodes: Nodes, selectors: Sequence[Sequence[tuple[str, str]]]) -> No
     }
 
 
-def _record(news: Mapping[UUID, Condition]) -> int:
-    """Write conditions and events of groups that have not ended meanwhile."""
-    with transaction.atomic():
-        rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=news).order_by("pk")
-        now = database_now()
-        changed, events = [], []
-        for group in rows.only(
-            "uuid", "name", "workflow_id", "status", "progress", "generation", "conditions"
-        ):
-            verdict = news[group.pk]
-            if group.status in TERMINAL or not conditions.differs(group.conditions, verdict):
-                continue
-            before = conditions.status_of(group.conditions, UNAVAILABLE)
-            group.conditions = conditions.upsert(
-                group.conditions, [verdict], now=now, observed_revision=group.generation
-            )
-            changed.append(group)
-            if {verdict.status, before or "False"} == {"True", "False"}:
-                events.append(_event(group, verdict, now))
-        TaskGroup.objects.bulk_update(changed, ["conditions"])
-        timeline.add(events)
-        waiting = [group.pk for group in changed if group.present_status != TaskStatus.RUNNING]
-        mark_due([pk for pk in waiting if news[pk].status != "Unknown"])
-    return len(changed)
+def _turned(news: Mapping[UUID, Condition], group: TaskGroup, now: datetime) -> Condition | None:
+    """What is new of a group that has not ended meanwhile."""
+    del now
+    verdict = news[group.pk]
+    is_new = group.status not in TERMINAL and conditions.differs(group.conditions, verdict)
+    return verdict if is_new else None
 
 
-def _event(group: TaskGroup, verdict: Condition, now: datetime) -> Event:
+def _event(group: TaskGroup, verdict: Condition, before: str, now: datetime) -> Event | None:
+    """The event of a condition that began or ended; none where it was or is unknown."""
+    if {verdict.status, before} != {"True", "False"}:
+        return None
     begins = verdict.status == "True"
     since = (conditions.find(group.conditions, UNAVAILABLE) or {})["lastTransitionTime"]
     back = f"All levels that group {group.name} needs are in the cluster again."

@@ -3,15 +3,8 @@
 import pytest
 
 from tests.api.pages.reading import text
-from tests.factories import (
-    RACK,
-    ZONE,
-    NodeFactory,
-    PoolFactory,
-    TaskFactory,
-    TaskGroupFactory,
-    WorkflowFactory,
-)
+from tests.builders.gangs import waiting_gang
+from tests.builders.nodes import racked_pool
 from web.models import Role
 
 pytestmark = pytest.mark.django_db
@@ -19,12 +12,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def pool():
-    """Zone a with racks r1 (n0 to n2) and r2 (n3, n4), each node of eight GPUs."""
-    made = PoolFactory(name="train", levels=[ZONE, RACK])
-    for number, rack in enumerate(["r1", "r1", "r1", "r2", "r2"]):
-        labels = {ZONE.label: "a", RACK.label: rack}
-        NodeFactory(cluster=made.backend.cluster, name=f"n{number}", labels=labels)
-    return made
+    """Zone a with a rack r0 of three nodes and r1 of two, each of eight GPUs."""
+    return racked_pool(3, 2, name="train")
 
 
 @pytest.fixture
@@ -32,15 +21,13 @@ def admin(browser_of):
     return browser_of("root", is_staff=True, is_superuser=True)
 
 
-def waiting(pool, name, tasks):
+def waiting(pool, tasks):
     """A gang that waits for whole nodes in one rack."""
-    workflow = WorkflowFactory(pool=pool, base_name=name)
-    group = TaskGroupFactory(pool=pool, workflow=workflow, pods=0, status="SCHEDULING", name="workers")
-    for number in range(tasks):
-        task = TaskFactory(group=group, name=f"t{number}", node_name="", placement__gpu=8)
-        task.spec = {**task.spec, "requirements": [{"key": "rack", "group": "r", "required": True}]}
-        task.save()
-    return workflow
+    return waiting_gang(pool, sizes={"r": tasks})
+
+
+def row_of(gang, tasks):
+    return f"{gang.workflow.name} {gang.name} {tasks}"
 
 
 def page_of(browser, query="", status=200):
@@ -50,31 +37,31 @@ def page_of(browser, query="", status=200):
 
 
 def test_a_domain_of_the_map_is_chosen_and_the_groups_that_change_are_listed(admin, pool):
-    large, small = waiting(pool, "large", 3), waiting(pool, "small", 1)
-    page = page_of(admin, "?open=a/r1&drain=true")
+    large, small = waiting(pool, 3), waiting(pool, 1)
+    page = page_of(admin, "?open=a/r0&drain=true")
     assert "3 nodes would be gone" in page
     assert "Of 2 groups that wait, 1 would change and 1 would stay as they are." in page
-    assert f"{large.name} workers 3 ✕ Would become impossible" in page
-    assert f"{small.name} workers" not in page
+    assert f"{row_of(large, 3)} ✕ Would become impossible" in page
+    assert row_of(small, 1) not in page
 
 
 def test_nodes_are_chosen_by_their_boxes(admin, pool):
-    large = waiting(pool, "large", 3)
-    page = page_of(admin, "?open=a/r1&node=n0")
+    large = waiting(pool, 3)
+    page = page_of(admin, "?open=a/r0&node=n00")
     assert "1 node would be gone" in page
-    assert f"{large.name} workers 3 ✕ Would become impossible" in page
+    assert f"{row_of(large, 3)} ✕ Would become impossible" in page
 
 
 def test_nodes_like_one_of_the_open_place_are_added(admin, pool):
-    large = waiting(pool, "large", 4)
-    page = page_of(admin, "?open=a/r1&add=1")
-    assert f"{large.name} workers 4 ✓ Would fit now" in page
+    large = waiting(pool, 4)
+    page = page_of(admin, "?open=a/r0&add=1")
+    assert f"{row_of(large, 4)} ✓ Would fit now" in page
 
 
 def test_without_a_choice_nothing_is_judged(admin, pool):
-    waiting(pool, "large", 3)
-    page = page_of(admin, "?open=a/r1")
-    assert "All of rack r1 is gone" in page
+    waiting(pool, 3)
+    page = page_of(admin, "?open=a/r0")
+    assert "All of rack r0 is gone" in page
     assert "What would change" not in page
 
 

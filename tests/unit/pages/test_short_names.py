@@ -1,4 +1,4 @@
-"""What a shortened name promises: it tells one sibling from another, and it is made of full words."""
+"""The promises of a shortened name: it tells one sibling from another, and it is made of full words."""
 
 import pytest
 from hypothesis import given

@@ -61,7 +61,7 @@ class PlayedRows:
 
 
 async def texts(feed, workflow=FIRST, *, most=100):
-    """What a watcher gets, up to so many states."""
+    """The states that a watcher gets, up to so many."""
     got = []
     async with aclosing(feed.states(workflow, seconds=30)) as states:
         async for state in states:
