@@ -78,3 +78,11 @@ def cache_directory() -> Path:
     """The folder of this project in the user's cache."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "osmo-topology"
+
+
+def write_secret(path: Path, content: str) -> None:
+    """Write a file that only its owner can read; it appears whole, whoever else writes it."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(content)
+    unfinished.rename(path)

@@ -5,7 +5,6 @@ standard library is imported: the first step installs the packages.
 """
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from localcluster.directories import cache_directory
+from localcluster.directories import cache_directory, write_secret
 
 MINUTE = 60
 
@@ -46,11 +45,9 @@ def last_time(step: str) -> str:
 def note(step: str, *, seconds: float) -> None:
     """Note a step's duration for the next time."""
     path = _path()
-    unfinished = path.with_suffix(f".{os.getpid()}")
     with suppress(OSError):  # a cache that cannot be written fails no step
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(json.dumps(_durations() | {step: round(seconds, 1)}, indent=2))
-        unfinished.rename(path)
+        write_secret(path, json.dumps(_durations() | {step: round(seconds, 1)}, indent=2))
 
 
 def spelled(seconds: float) -> str:

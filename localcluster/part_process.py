@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from localcluster import build, controlplane, kueue, servers, stack
-from localcluster.directories import CHECKOUT, OWNER, note_home
+from localcluster.directories import CHECKOUT, OWNER, note_home, write_secret
 from localcluster.kubelet import image
 from localcluster.lease_watch import LeaseWatch
 from localcluster.processes import Process
@@ -51,7 +51,7 @@ def hold(part: Part, *, directory: Path) -> None:
                 record = _cluster(supervisor, directory, part)
             me = Process.of(os.getpid())
             record |= {"process": {"pid": me.pid, "started": me.started}}
-            stack.write_secret(directory / f"{part}.json", json.dumps(record))
+            write_secret(directory / f"{part}.json", json.dumps(record))
             leases = LeaseWatch(supervisor, plane_of(record)) if "server" in record else None
             while owner.alive():
                 supervisor.check()

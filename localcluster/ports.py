@@ -6,6 +6,8 @@ import socket
 from contextlib import ExitStack
 from pathlib import Path
 
+from localcluster.directories import write_secret
+
 LOOPBACK = "127.0.0.1"
 LASTING = range(20000, 30000)  # below those that the kernel gives to connections
 
@@ -40,9 +42,7 @@ def lasting_ports(file: Path, *names: str) -> list[int]:
             numbers[name] = random.choice(unnamed)  # noqa: S311 -- nothing secret
         if before not in {None, numbers[name]}:
             print(f"another program uses port {before} of {name}, which gets {numbers[name]}", flush=True)
-    unfinished = file.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(numbers, indent=2) + "\n")
-    unfinished.rename(file)
+    write_secret(file, json.dumps(numbers, indent=2) + "\n")
     return [numbers[name] for name in names]
 
 

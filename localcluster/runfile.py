@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from localcluster import stack
-from localcluster.directories import LOCAL
+from localcluster.directories import LOCAL, write_secret
 from localcluster.processes import Process
 
 PATH = LOCAL / "run.json"
@@ -37,7 +37,7 @@ def write(running: stack.Running, *, revived: Mapping[str, int]) -> None:
         "data_dirs": [str(folder) for folder in (running.directory, running.home) if folder],
         "revived": dict(revived),
     }
-    stack.write_secret(PATH, json.dumps(content, indent=2) + "\n")
+    write_secret(PATH, json.dumps(content, indent=2) + "\n")
 
 
 def read() -> dict[str, Any] | None:

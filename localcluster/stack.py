@@ -23,7 +23,7 @@ import yaml
 from localcluster import controlplane, servers, service
 from localcluster.build import binaries
 from localcluster.crds import kai
-from localcluster.directories import note_home
+from localcluster.directories import note_home, write_secret
 from localcluster.ports import free_ports, lasting_ports
 from localcluster.rest import Refused, Rest
 from localcluster.standins.commands import EVICTION_FLAG
@@ -249,14 +249,6 @@ def _kept_secret(path: Path) -> str:
     if not path.exists():
         write_secret(path, secrets.token_urlsafe(32))
     return path.read_text()
-
-
-def write_secret(path: Path, content: str) -> None:
-    """Write a file that only its owner can read; it appears whole."""
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    unfinished.touch(mode=0o600)
-    unfinished.write_text(content)
-    unfinished.rename(path)
 
 
 def _logs_in(api_url: str, token: str) -> bool:

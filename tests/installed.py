@@ -5,17 +5,17 @@ import hashlib
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "osmo-topology"
+from localcluster.directories import cache_directory
+
 NPM_SECONDS = 180
 
 
 def installed(name, lock, install):
     """A folder that ``install(folder)`` has filled, by the first run that needs it with this ``lock``."""
-    folder = CACHE / f"{name}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
+    folder = cache_directory() / f"{name}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as one_installer:
         fcntl.flock(one_installer, fcntl.LOCK_EX)
