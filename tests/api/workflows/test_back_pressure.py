@@ -31,7 +31,7 @@ def submit(api):
 
 
 def groups_of(user, pool, count, **fields):
-    workflow = WorkflowFactory(pool=pool, submitted_by=user)
+    workflow = WorkflowFactory(base_name="before", pool=pool, submitted_by=user)
     TaskGroupFactory.create_batch(count, workflow=workflow, pool=pool, pods=0, **fields)
 
 
