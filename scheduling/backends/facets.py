@@ -38,6 +38,7 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
+from scheduling.foreign.gang import ForeignGang, GangKept, PodKept
 from scheduling.gang.checks import PreferenceWord
 from scheduling.preflight import CheckResult, Observed
 from scheduling.queues.joined_queues import JoinedQueue, QueuedGang, Readings
@@ -281,6 +282,53 @@ class SchedulerTexts(Protocol):
         """Read the message of an event that ``read_back.evicting`` names."""
 
 
+class ForeignGangs(Protocol):
+    """Gangs that others submitted to the same scheduler, read from their objects."""
+
+    @property
+    def kinds(self) -> tuple[ResourceKind, ...]:
+        """The kind of a gang's object, then those of what may stand above it."""
+
+    @property
+    def made_of_pods(self) -> bool:
+        """Whether a gang is the pods that name its object; else its object has templates of them."""
+
+    def gang_of(self, pod: Mapping[str, Any]) -> tuple[str, str]:
+        """The name of a pod's gang in its namespace, and of its part in it; empty for none.
+
+        ``pod`` is the whole object as the cluster serves it.
+        """
+
+    def keep(
+        self,
+        resource: ResourceKind,
+        obj: Mapping[str, Any],
+        *,
+        pod_of: Callable[[Mapping[str, Any]], PodKept],
+    ) -> Mapping[str, Any] | None:
+        """What is kept of an object, as JSON; None for a gang that has ended or does not wait.
+
+        ``pod_of`` reads the template of a pod (``metadata`` and ``spec``).
+        """
+
+    def above(self, kept: Mapping[str, Any]) -> tuple[ResourceKind, str] | None:
+        """What stands above an object of which this is kept, in the same namespace; None for nothing."""
+
+    def read(
+        self,
+        gang: GangKept,
+        *,
+        topologies: Mapping[str, tuple[str, ...]],
+        queues: Readings,
+        version: SchedulerVersion | None,
+    ) -> ForeignGang:
+        """Read a gang. Never raises for what others wrote.
+
+        ``topologies`` are the labels of each topology object of the cluster by its name, broadest first;
+        ``queues`` what ``read_joined`` or ``read_queue`` made of queues, where the scheduler has such.
+        """
+
+
 class InstallationCheck(Protocol):
     """A judgement of how the scheduler is installed."""
 
@@ -376,6 +424,7 @@ class SchedulerBackend:
     admission: AdmissionBeforePods | None = None
     topologies: TopologyObjects | None = None
     texts: SchedulerTexts
+    foreign: ForeignGangs | None = None
     installation: InstallationCheck | None = None
 
     @property

@@ -1,0 +1,1 @@
+"""Gangs that others submitted: read, never touched. Pure."""
