@@ -311,7 +311,7 @@ class ForeignGangs(Protocol):
         ``pod_of`` reads the template of a pod (``metadata`` and ``spec``).
         """
 
-    def above(self, kept: Mapping[str, Any]) -> tuple[ResourceKind, str] | None:
+    def above(self, remainder: Mapping[str, Any]) -> tuple[ResourceKind, str] | None:
         """What stands above an object of which this is kept, in the same namespace; None for nothing."""
 
     def read(

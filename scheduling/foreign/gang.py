@@ -6,13 +6,17 @@ its own: a demand that can be judged. Whatever cannot be read is named as not ex
 claimed to be impossible.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.snapshot import amounts
+from scheduling.foreign import written
+from scheduling.kubernetes_syntax import GPU
 from scheduling.topology.levels import Levels
 
 MOST_PARTS = 1000
@@ -27,26 +31,80 @@ class PodKept:
     ``ephemeral-storage`` in bytes. ``selector`` and ``tolerations`` are as the pod has them. ``excluded`` are
     nodes by their label kubernetes.io/hostname. ``unread`` names what else decides on its node and is not
     read: ``node affinity``, ``pod affinity``, ``spread constraints``, ``volumes (persistentVolumeClaim)``,
-    ``claims``, ``host ports``. ``gates`` counts its scheduling gates. ``says`` is the message of its condition
-    PodScheduled.
+    ``claims``, ``host ports``, ``a share of a GPU``. ``gates`` counts its scheduling gates. ``report`` is the
+    message of its condition PodScheduled.
     """
 
     scheduler: str = ""
     priority: int | None = None
     priority_class: str = ""
     requests: Mapping[str, int]
-    selector: Mapping[str, str]
+    selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     excluded: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     gates: int = 0
-    says: str = ""
+    report: str = ""
     owner: tuple[str, str] = ("", "")
     """The kind and the name of its controller."""
 
     def demand(self, *, clique: str = "") -> Demand:
-        """The pod's demand on a node."""
-        raise NotImplementedError
+        """The pod's demand on a node; of what is ``unread`` it has nothing.
+
+        ``clique`` is the label of the NVLink clique that its gang requires, empty for none.
+        """
+        counted = {name: self.requests.get(resource, 0) for name, resource in _COUNTED.items()}
+        return Demand.of(
+            amounts(**counted, pods=1),
+            selector=self.selector,
+            tolerations=self.tolerations,
+            excluded=self.excluded,
+            clique=clique,
+            others={
+                name: amount for name, amount in self.requests.items() if amount and name not in _NOT_FURTHER
+            },
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Values of JSON alone, without those that are usual."""
+        values: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        values["requests"] = dict(self.requests)
+        values["selector"] = dict(self.selector)
+        values["tolerations"] = [dict(toleration) for toleration in self.tolerations]
+        values["excluded"], values["unread"] = list(self.excluded), list(self.unread)
+        values["owner"] = list(self.owner) if any(self.owner) else []
+        return {name: value for name, value in values.items() if value or (name == "priority" and value == 0)}
+
+    @classmethod
+    def from_json(cls, value: object) -> "PodKept":
+        """The inverse of ``to_json``. Raises UnreadableRow for anything else."""
+        row = written.strict(value, dict)
+        kind, name = (*written.strict_texts(row.get("owner") or []), "", "")[:2]
+        return cls(
+            scheduler=written.strict(row.get("scheduler", ""), str),
+            priority=None if row.get("priority") is None else written.strict(row["priority"], int),
+            priority_class=written.strict(row.get("priority_class", ""), str),
+            requests={
+                written.strict(resource, str): written.strict_count(amount)
+                for resource, amount in written.strict(row.get("requests", {}), dict).items()
+            },
+            selector={
+                key: written.strict(label, str)
+                for key, label in written.strict(row.get("selector", {}), dict).items()
+            },
+            tolerations=tuple(
+                written.strict(entry, dict) for entry in written.strict(row.get("tolerations", []), list)
+            ),
+            excluded=written.strict_texts(row.get("excluded", [])),
+            unread=written.strict_texts(row.get("unread", [])),
+            gates=written.strict_count(row.get("gates", 0)),
+            report=written.strict(row.get("report", ""), str),
+            owner=(kind, name),
+        )
+
+
+_COUNTED = {"gpu": GPU, "cpu": "cpu", "memory": "memory", "storage": "ephemeral-storage"}
+_NOT_FURTHER = frozenset({*_COUNTED.values(), "pods"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +135,91 @@ class GangKept:
     above: tuple[Mapping[str, Any] | None, ...] = ()
     pods: tuple[PodsKept, ...] = ()
     omitted: int = 0
+    problem: str = ""
+    """Why the row of which it is made cannot be read, a full sentence; empty if it can."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Values of JSON alone."""
+        return {
+            "resource": self.resource,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "created": self.created,
+            "obj": self.obj,
+            "above": list(self.above),
+            "pods": [
+                {"part": pods.part, "count": pods.count, "pod": pods.pod.to_json()} for pods in self.pods
+            ],
+            "omitted": self.omitted,
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> "GangKept":
+        """The inverse of ``to_json``; of anything else a gang with a ``problem``."""
+        try:
+            return cls._from_json(written.strict(value, dict))
+        except written.UnreadableRow as error:
+            row = written.mapping(value)
+            resource, namespace, name, uid, created = (
+                written.text(row.get(key)) for key in ("resource", "namespace", "name", "uid", "created")
+            )
+            problem = f"What was stored of the gang cannot be read: {error}"
+            return cls(
+                resource=resource,
+                namespace=namespace,
+                name=name,
+                uid=uid,
+                created=created,
+                obj=None,
+                problem=problem,
+            )
+
+    @classmethod
+    def _from_json(cls, row: Mapping[str, Any]) -> "GangKept":
+        pods = []
+        for entry in written.strict(row.get("pods", []), list):
+            part, count = written.strict(entry, dict).get("part", ""), entry.get("count")
+            pods.append(
+                PodsKept(
+                    part=written.strict(part, str),
+                    count=written.strict_count(count),
+                    pod=PodKept.from_json(entry.get("pod")),
+                )
+            )
+        return cls(
+            resource=written.strict(row.get("resource"), str),
+            namespace=written.strict(row.get("namespace"), str),
+            name=written.strict(row.get("name"), str),
+            uid=written.strict(row.get("uid", ""), str),
+            created=written.strict(row.get("created", ""), str),
+            obj=_strict_kept(row.get("obj")),
+            above=tuple(map(_strict_kept, written.strict(row.get("above", []), list))),
+            pods=tuple(pods),
+            omitted=written.strict_count(row.get("omitted", 0)),
+        )
+
+
+def _strict_kept(value: object) -> Mapping[str, Any] | None:
+    return None if value is None else written.strict(value, dict)
+
+
+def kept_pods(pods: Iterable[tuple[str, PodKept]]) -> tuple[PodsKept, ...]:
+    """Waiting pods, each with its part, as groups of those that are alike, in order of part.
+
+    Pods that differ only in the scheduler's words, or in the name of their owner, are alike.
+    """
+    counts: dict[str, list[Any]] = {}
+    for part, pod in pods:
+        row = pod.to_json()
+        row.pop("report", None)
+        row["owner"] = pod.owner[:1]
+        group = counts.setdefault(json.dumps([part, row], sort_keys=True), [part, pod, 0])
+        group[2] += 1
+    return tuple(
+        PodsKept(part=part, count=count, pod=pod)
+        for part, pod, count in sorted(counts.values(), key=lambda group: group[0])
+    )
 
 
 class NotRead(StrEnum):
@@ -127,5 +270,5 @@ class ForeignGang:
     demand: GangDemand | None = None
     unread: tuple[Unread, ...] = ()
     faults: tuple[str, ...] = ()
-    says: str = ""
+    report: str = ""
     """The scheduler's own words, the pod group's before a pod's."""
