@@ -321,11 +321,13 @@ class ForeignGangs(Protocol):
         topologies: Mapping[str, tuple[str, ...]],
         queues: Readings,
         version: SchedulerVersion | None,
+        siblings: Sequence[GangKept] = (),
     ) -> ForeignGang:
         """Read a gang. Never raises for what others wrote.
 
-        ``topologies`` are the labels of each topology object of the cluster by its name, broadest first;
-        ``queues`` what ``read_joined`` or ``read_queue`` made of queues, where the scheduler has such.
+        ``siblings`` are the others of its namespace below the same root (``root_of``). ``topologies`` are
+        the labels of each topology object of the cluster by its name, broadest first; ``queues`` what
+        ``read_joined`` or ``read_queue`` made of queues, where the scheduler has such.
         """
 
 

@@ -86,7 +86,9 @@ class GangDemand:
     def cut_of(self, node: ConstraintNode) -> int | None:
         """The narrowest level that a node must carry for a set's constraint, None without a constraint."""
         narrowest = node.constraint.narrowest
-        return narrowest if narrowest is None or self.cut is None else max(narrowest, self.cut)
+        if narrowest is None:
+            return None
+        return max(narrowest, *(cut for cut in (self.cut, node.cut) if cut is not None), 0)
 
     def at_last_stage(self) -> "GangDemand":
         """The gang once all its time-limited requirements are preferences."""

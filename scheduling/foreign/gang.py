@@ -14,10 +14,10 @@ from typing import Any
 
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.snapshot import amounts
+from scheduling.fit.snapshot import FitNode, amounts
 from scheduling.foreign import written
 from scheduling.kubernetes_syntax import GPU
-from scheduling.topology.levels import Levels
+from scheduling.topology.levels import HOSTNAME_LABEL, Levels
 
 MOST_PARTS = 1000
 """Sub-groups, pod sets or groups above of a gang that are read; one of more is not understood."""
@@ -204,6 +204,17 @@ def _strict_kept(value: object) -> Mapping[str, Any] | None:
     return None if value is None else written.strict(value, dict)
 
 
+def root_of(gang: GangKept) -> str:
+    """The name of the topmost object above a gang; empty for none. Gangs below the same are one."""
+    name = ""
+    for entry in (gang.obj, *gang.above):
+        parent = written.text(written.mapping(entry).get("parent"))
+        if not parent:
+            return name
+        name = parent
+    return name
+
+
 def kept_pods(pods: Iterable[tuple[str, PodKept]]) -> tuple[PodsKept, ...]:
     """Waiting pods, each with its part, as groups of those that are alike, in order of part.
 
@@ -249,12 +260,34 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedDomain:
+    """A set that its scheduler never places while all nodes that it may choose from share one domain.
+
+    The domain is that of ``labels``, a path, broadest first. Once the first ``within`` of them are chosen,
+    only the nodes there count. ``message`` is a full sentence.
+    """
+
+    labels: tuple[str, ...]
+    within: int
+    message: str
+
+    def holds(self, nodes: Iterable[FitNode]) -> bool:
+        domains: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+        for node in nodes:
+            named = {HOSTNAME_LABEL: node.name, **node.labels}
+            path = tuple(named[label] for label in self.labels if label in named)
+            if len(path) == len(self.labels):
+                domains.setdefault(path[: self.within], set()).add(path)
+        return bool(domains) and all(len(narrower) == 1 for narrower in domains.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignGang:
     """A gang that others submitted, as its scheduler's facet reads it.
 
     ``demand`` is None where nothing can be judged; ``unread`` then says why. ``queue`` is the name of the
     queue that it names. ``faults`` are full sentences on what keeps it waiting for ever whatever is free, as
-    its scheduler is known to behave (KAI never places a required level without a preferred one).
+    its scheduler is known to behave; ``shared_domains`` are more of them, on some nodes only.
     ``minimum`` is how many pods have to be placed together, ``tasks`` how many are counted in ``demand``.
     """
 
@@ -270,5 +303,11 @@ class ForeignGang:
     demand: GangDemand | None = None
     unread: tuple[Unread, ...] = ()
     faults: tuple[str, ...] = ()
+    shared_domains: tuple[SharedDomain, ...] = ()
     report: str = ""
     """The scheduler's own words, the pod group's before a pod's."""
+
+    def faults_on(self, nodes: Iterable[FitNode]) -> tuple[str, ...]:
+        """What keeps it waiting for ever on these nodes, all that the scheduler has."""
+        nodes = list(nodes) if self.shared_domains else []
+        return (*self.faults, *(each.message for each in self.shared_domains if each.holds(nodes)))

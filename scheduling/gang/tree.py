@@ -129,6 +129,10 @@ class ConstraintNode:
     domain: tuple[str, ...] = ()
     """That to which node labels pin the set, which then has no constraint (``pins``)."""
 
+    cut: int | None = None
+    """The narrowest level that a node must carry for the set's constraint, where others wrote that one and it
+    is narrower than what the constraint names."""
+
     @property
     def constraint(self) -> Constraint:
         return Constraint() if self.domain else fold(self.members)

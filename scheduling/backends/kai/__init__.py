@@ -7,6 +7,7 @@ from scheduling.backends.base import ReadBack
 from scheduling.backends.facets import SchedulerBackend, SchedulerTraits, TopologyObjects
 from scheduling.backends.kai import evictions, minimum, pod_keys
 from scheduling.backends.kai.features import BIND_REQUEST, FEATURES, POD_GROUP, TOPOLOGY
+from scheduling.backends.kai.foreign_gangs import KaiForeignGangs
 from scheduling.backends.kai.render import Kai as Kai
 from scheduling.backends.kai.render import levels_in, topology
 
@@ -44,5 +45,6 @@ KAI = SchedulerBackend(
     queues=_IMPLEMENTATION,
     topologies=TopologyObjects(kind=TOPOLOGY, levels_in=levels_in, of_levels=topology),
     texts=_IMPLEMENTATION,
+    foreign=KaiForeignGangs(),
     installation=_IMPLEMENTATION,
 )

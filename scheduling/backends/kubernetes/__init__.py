@@ -2,6 +2,7 @@
 
 from scheduling.backends.base import ReadBack
 from scheduling.backends.facets import SchedulerBackend, SchedulerTraits
+from scheduling.backends.kubernetes.foreign_groups import KubernetesForeignGangs
 from scheduling.backends.kubernetes.gang import Kubernetes as Kubernetes
 from scheduling.backends.kubernetes.group_kinds import (
     COMPOSITE,
@@ -26,5 +27,6 @@ KUBERNETES = SchedulerBackend(
     traits=SchedulerTraits(prefers_by_affinity=True, pins_sets=True, gives_devices=True),
     rendering=_IMPLEMENTATION,
     texts=_IMPLEMENTATION,
+    foreign=KubernetesForeignGangs(),
     installation=_IMPLEMENTATION,
 )

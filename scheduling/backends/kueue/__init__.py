@@ -4,6 +4,7 @@ from scheduling.backends.base import ReadBack
 from scheduling.backends.facets import SchedulerBackend, SchedulerTraits, TopologyObjects
 from scheduling.backends.kueue import queues
 from scheduling.backends.kueue.features import FEATURES, WORKLOAD
+from scheduling.backends.kueue.foreign_workloads import KueueForeignGangs
 from scheduling.backends.kueue.render import Kueue as Kueue
 
 
@@ -28,5 +29,6 @@ KUEUE = SchedulerBackend(
     admission=_IMPLEMENTATION,
     topologies=TopologyObjects(kind=queues.TOPOLOGY, levels_in=queues.levels_in),
     texts=_IMPLEMENTATION,
+    foreign=KueueForeignGangs(),
     installation=_IMPLEMENTATION,
 )

@@ -53,12 +53,17 @@ def read(
 ) -> dict[str, Any]:
     """A queue or flavor as JSON: ``settings``, which conditions follow from, and ``usage`` of a queue.
 
-    ``owner`` of a LocalQueue is the installation of this service that made it, empty for none.
+    ``owner`` of a LocalQueue is the installation of this service that made it, empty for none;
+    ``tolerations`` of a flavor, where it has some, are those that Kueue gives to pods of others.
     """
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if resource == FLAVOR:
         labels = {str(key): str(value) for key, value in (spec.get("nodeLabels") or {}).items()}
-        return {"settings": {"labels": labels, "topology": str(spec.get("topologyName") or "")}}
+        tolerations = {"tolerations": spec["tolerations"]} if spec.get("tolerations") else {}
+        return {
+            "settings": {"labels": labels, "topology": str(spec.get("topologyName") or "")},
+            **tolerations,
+        }
     settings: dict[str, Any] = {"stop": str(spec.get("stopPolicy") or RUNS), "inactive": _inactive(status)}
     if resource == LOCAL_QUEUE:
         labels = (obj.get("metadata") or {}).get("labels") or {}
