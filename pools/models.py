@@ -156,6 +156,15 @@ class Cluster(models.Model):
     classes_problem = models.TextField(
         default="", db_default="", help_text="Why they are not followed, as the cluster says it."
     )
+    gangs_synced_at = models.DateTimeField(
+        null=True, help_text="When gangs of others were last listed completely; null: not known."
+    )
+    gangs_problem = models.TextField(
+        default="", db_default="", help_text="Why they are not followed, as the cluster says it."
+    )
+    gangs_omitted = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="How many that wait have no row, because they are too many."
+    )
     quarantine = models.JSONField(
         default=dict,
         db_default={},
@@ -459,6 +468,12 @@ class Backend(models.Model):
         db_default=False,
         help_text="Whether somebody vouches that Kubernetes' own scheduler has its gate CompositePodGroup, "
         "which no API shows. If not, a trial decides whether it holds sets inside sets.",
+    )
+    follow_others = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Whether gangs that others submitted to its scheduler are followed while they wait, to "
+        "explain why they do.",
     )
     dashboard_url = models.CharField(max_length=1024, blank=True, default="")
     grafana_url = models.CharField(max_length=1024, blank=True, default="")

@@ -584,6 +584,37 @@ class ObservedObject(models.Model):
         }
 
 
+class ObservedGang(models.Model):
+    """A gang of others that waits, as last observed; ``content`` is JSON of its ``GangKept``.
+
+    ``resource`` is the kind of its object (``podgroups.scheduling.run.ai``), which may be absent. Without
+    ``Cluster.gangs_synced_at`` rows mean nothing.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="gangs")
+    resource = models.CharField(max_length=316)
+    namespace = models.CharField(max_length=63)
+    name = models.CharField(max_length=253)
+    uid = models.CharField(max_length=64, blank=True, default="")
+    created_at = models.DateTimeField(null=True, help_text="Null: the object is absent, or says no time.")
+    content = models.JSONField()
+    pods = models.PositiveIntegerField(default=0, help_text="How many wait, without those that are omitted.")
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster", "resource", "namespace", "name"], name="observedgang_once_per_name"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["cluster", "resource", "created_at"], name="observedgang_oldest_first"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
 class MeasuredFragments(models.Model):
     """How a pool's free nodes were spread when last measured (``feasibility.measured_fragmentation``)."""
 

@@ -115,7 +115,10 @@ class BackendAdmin(ConfigurationAdmin):
             "Queues and gates",
             {
                 "classes": ("collapse",),
-                "fields": ("queue_settings", "start_barrier", "imex_dns_names", "composite_pod_groups"),
+                "fields": (
+                    *("queue_settings", "start_barrier", "imex_dns_names", "composite_pod_groups"),
+                    "follow_others",
+                ),
             },
         ),
         ("State", {"fields": ("conditions_table", "observed_table", "revision")}),

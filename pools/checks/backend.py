@@ -47,11 +47,13 @@ def check_backend(
     queue_schedulers: Collection[str] = ("kai",),
     owning_schedulers: Collection[str] = ("kueue",),
     gated_schedulers: Collection[str] = ("kubernetes",),
+    followed_schedulers: Collection[str] = ("kai", "kubernetes", "kueue"),
 ) -> list[Fault]:
     """Find the faults of a backend that can be seen from the backend alone.
 
     ``queue_schedulers`` are those whose queues and shards can be named, ``owning_schedulers`` those that join
-    queues which may be the service's own, ``gated_schedulers`` those with a gate that no API shows.
+    queues which may be the service's own, ``gated_schedulers`` those with a gate that no API shows,
+    ``followed_schedulers`` those whose gangs of others can be read.
     """
     faults: list[Fault] = []
     settings = document.scheduler_settings
@@ -74,6 +76,12 @@ def check_backend(
             f"vouch for: leave it out. It is for {', '.join(sorted(gated_schedulers))}."
         )
         faults.append(Fault(("composite_pod_groups",), "no_composites", message, allowed=("false",)))
+    if document.follow_others and settings.scheduler_type not in followed_schedulers:
+        message = (
+            f'Gangs that others submitted to scheduler "{settings.scheduler_type}" cannot be read: leave it '
+            f"out. It is for {', '.join(sorted(followed_schedulers))}."
+        )
+        faults.append(Fault(("follow_others",), "no_gangs_of_others", message, allowed=("false",)))
     faults += _durations(document)
     faults += _node_conditions(document)
     faults += _start_barrier(document)

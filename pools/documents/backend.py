@@ -134,6 +134,9 @@ class BackendDocument(Document):
         description="Kubernetes' own scheduler: somebody vouches that it has the gate CompositePodGroup, "
         "which no API shows; else a trial decides.",
     )
+    follow_others: bool = Field(
+        False, description="Follow the waiting gangs that others submitted to its scheduler, to explain them."
+    )
     dashboard_url: Line = ""
     grafana_url: Line = ""
     router_address: Line = ""

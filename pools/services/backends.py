@@ -219,6 +219,7 @@ def _read(
             schedulers=sorted(kinds),
             queue_schedulers=[name for name, kind in kinds.items() if kind.shard_label],
             gated_schedulers=[name for name, kind in kinds.items() if kind.hidden_gate],
+            followed_schedulers=[name for name, kind in kinds.items() if kind.foreign],
         )
         faults += faults_of_namespace(document.k8s_namespace, before=backend)
         faults += faults_of_prefix(document.queue_settings.prefix, before=backend)
