@@ -118,6 +118,10 @@ class Watch(Generic[T]):
         if (stream := self._stream) is not None:
             stream.close()
 
+    def relist(self) -> None:
+        """List next, and do not continue from the last version; for the consumer of ``events``."""
+        self._version = ""
+
     def events(self) -> Iterator[WatchEvent[T]]:
         """Yield events until stopped. Raises only what ``reduce`` raises."""
         while not self._stopped.is_set():

@@ -221,11 +221,15 @@ def kept_pods(pods: Iterable[tuple[str, PodKept]]) -> tuple[PodsKept, ...]:
     Pods that differ only in the scheduler's words, or in the name of their owner, are alike.
     """
     counts: dict[str, list[Any]] = {}
-    for part, pod in pods:
-        row = pod.to_json()
-        row.pop("report", None)
-        row["owner"] = pod.owner[:1]
-        group = counts.setdefault(json.dumps([part, row], sort_keys=True), [part, pod, 0])
+    groups: dict[tuple[str, int], list[Any]] = {}  # most pods of a gang are the same object
+    for part, pod in list(pods):
+        group = groups.get((part, id(pod)))
+        if group is None:
+            row = pod.to_json()
+            row.pop("report", None)
+            row["owner"] = pod.owner[:1]
+            group = counts.setdefault(json.dumps([part, row], sort_keys=True), [part, pod, 0])
+            groups[part, id(pod)] = group
         group[2] += 1
     return tuple(
         PodsKept(part=part, count=count, pod=pod)

@@ -498,6 +498,16 @@ def test_a_watch_tells_what_came_after_the_list(cluster, namespace):
         assert heard(stream, 3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
 
 
+def test_an_object_that_leaves_a_selector_is_told_as_deleted(cluster, namespace):
+    listing = cluster.list(CONFIG_MAP, namespace=namespace)
+    cluster.create(CONFIG_MAP, config_map(namespace, "a", labels={"mine": "yes"}))
+    labels = {"metadata": {"labels": {"mine": "no"}}}
+    cluster.patch(CONFIG_MAP, "a", labels, patch_type=MERGE_PATCH, namespace=namespace)
+    cluster.patch(CONFIG_MAP, "a", {"data": {"b": "2"}}, patch_type=MERGE_PATCH, namespace=namespace)
+    with followed(cluster, namespace, listing.resource_version, label_selector="mine=yes") as stream:
+        assert heard(stream, 2) == [("ADDED", "a"), ("DELETED", "a")]
+
+
 def test_a_watch_ends_at_its_time(cluster, namespace):
     version = cluster.list(CONFIG_MAP, namespace=namespace).resource_version
     with followed(cluster, namespace, version, timeout_seconds=1) as stream:

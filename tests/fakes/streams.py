@@ -48,8 +48,19 @@ class FakeStream:
                 self._version = version
                 if kind == self._kind and self._wanted(obj):
                     yield {"type": event, "object": storable(obj)}
+                elif kind == self._kind and event == "MODIFIED" and (before := self._before(version, obj)):
+                    yield {"type": "DELETED", "object": storable(before)}
             mark = {"metadata": {"resourceVersion": str(self._version)}}
             yield {"type": "BOOKMARK", "object": mark}
+
+    def _before(self, version: int, obj: Obj) -> Obj | None:
+        """The object as it was before this version, if it was selected then and no longer is."""
+        uid, at = obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
+        for earlier, kind, _, before in reversed(self._cluster._events):
+            if earlier < version and kind == self._kind and before["metadata"]["uid"] == uid:
+                as_of = {**before, "metadata": {**before["metadata"], "resourceVersion": at}}
+                return as_of if self._wanted(before) else None
+        return None
 
     def close(self) -> None:
         with self._cluster._news:

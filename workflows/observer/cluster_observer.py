@@ -21,7 +21,9 @@ from pools.clusters.connect import cluster_for
 from pools.models import Backend, Cluster
 from workflows import metrics
 from workflows.observer.foreign_usage import ForeignPodFollower, ForeignUsageSums
-from workflows.observer.inbox import Batch, ForeignUsageChanges, Inbox, Observation, key_of
+from workflows.observer.gang_rows import gangs_of, write_each, write_gangs
+from workflows.observer.gang_streams import gang_follower
+from workflows.observer.inbox import BATCH, Batch, ForeignUsageChanges, Inbox, Observation, key_of
 from workflows.observer.lease import (
     TAKE_SECONDS,
     ObserverLease,
@@ -33,6 +35,7 @@ from workflows.observer.lease import (
 from workflows.observer.quarantine import Quarantine, lies_in_contents, write_apart
 from workflows.observer.sources import Followed, foreign_usage_sums, sources_of
 from workflows.observer.streams import Follower, Source
+from workflows.observer.waiting_gangs import GangChanges, WaitingGangs
 from workflows.observer.writer import write, write_foreign_usage
 from workflows.values.observation import UnreadableObject
 
@@ -41,12 +44,14 @@ HOLD_SECONDS = 1.0
 REACHABLE_SECONDS = 5.0
 PAUSE_SECONDS = 1.0
 STOP_SECONDS = 5.0
+GANG_SECONDS = 1.0
+"""How long gangs of others are collected before they are written."""
 NOT_LISTED = "They have not been listed since the observer began to follow the cluster."
 
 log = structlog.get_logger(__name__)
 
-StreamKey = tuple[str, str, str, str, str, str, str]
-"""Cluster, kubeconfig, context, kind, namespace, label selector, field selector."""
+StreamKey = tuple[str, str, str, str, str, str, str, str]
+"""Cluster, kubeconfig, context, kind, namespace, label selector, field selector, schedulers of gangs."""
 
 
 @dataclass(slots=True)
@@ -65,6 +70,8 @@ class ClusterObserver:
     followers: dict[StreamKey, Follower] = field(default_factory=dict)
     _retired: list[Follower] = field(default_factory=list)
     _foreign_usage: ForeignUsageSums | None = None
+    _gangs: WaitingGangs | None = None
+    _gangs_written_at: float = float("-inf")
     _in_line: Followed | None = None
     _reported: dict[str, object] | None = None
     _reachable_at: float = float("-inf")
@@ -119,12 +126,14 @@ class ClusterObserver:
         self.inbox, self.quarantine = Inbox(), Quarantine()
         self._in_line = self._reported = None
         self._foreign_usage = foreign_usage_sums(self.uid)
+        self._gangs = None
         self.inbox.incomplete("slices", NOT_LISTED)
         self.inbox.incomplete("classes", NOT_LISTED)
         try:
             while not self.stopped.is_set():
                 self._bring_in_line()
                 self._write(lease, self.inbox.take(timeout=HOLD_SECONDS))
+                self._write_gangs(lease)
             release(lease)
         except ObserverLeaseLost:
             log.warning("cluster_lost", cluster=self.uid)
@@ -135,7 +144,9 @@ class ClusterObserver:
         """Start the streams that are missing and stop those that nobody needs."""
         followed = self.followed
         if followed is not self._in_line:
-            streams = {_key(followed.backend, source): source for source in sources_of(followed)}
+            self._gangs = gangs_of(self.uid, followed.others, before=self._gangs)
+            sources = sources_of(followed, self._gangs)
+            streams = {_key(followed.backend, source): source for source in sources}
             for key in self.followers.keys() - streams.keys():
                 log.info("stream_stopped", cluster=key[0], kind=key[3], namespace=key[4])
                 follower = self.followers.pop(key)
@@ -154,6 +165,8 @@ class ClusterObserver:
 
     def _follower(self, source: Source, backend: Backend) -> Follower:
         connect = partial(cluster_for, backend)
+        if self._gangs is not None and source.gangs:
+            return gang_follower(source, connect=connect, inbox=self.inbox, gangs=self._gangs)
         if self._foreign_usage is None or not source.foreign:
             return Follower(source, connect=connect, inbox=self.inbox)
         return ForeignPodFollower(source, connect=connect, inbox=self.inbox, sums=self._foreign_usage)
@@ -221,6 +234,28 @@ class ClusterObserver:
                     log.warning("usage_not_written", cluster=self.uid, node=node, error=str(fault))
                     metrics.QUARANTINED.labels(self.uid, "usage").inc()
 
+    def _write_gangs(self, lease: ObserverLease) -> None:
+        """Write gangs of others about once a second, on their own: a failure delays nothing else."""
+        if self._gangs is None or time.monotonic() - self._gangs_written_at < GANG_SECONDS:
+            return
+        self._gangs_written_at = time.monotonic()
+        changes = self._gangs.take(most=BATCH)
+
+        def write_part(part: GangChanges) -> None:
+            with transaction.atomic():
+                hold(lease)
+                write_gangs(self.uid, part)
+
+        try:
+            if changes.gangs or changes.state:
+                write_part(changes)
+        except Error as error:
+            log.warning("gangs_not_written", cluster=self.uid, error=str(error))
+            if not lies_in_contents(error):
+                self._gangs.put_back(changes)
+                return
+            write_each(self.uid, changes, write_part)
+
     def _keep_aside(self, change: Observation, error: str) -> None:
         self.quarantine.add(change, error)
         kind = (
@@ -254,4 +289,4 @@ class ClusterObserver:
 
 def _key(backend: Backend, source: Source) -> StreamKey:
     place = (source.cluster_uid, backend.kubeconfig, backend.context, str(source.kind), source.namespace)
-    return (*place, source.label_selector, source.field_selector)
+    return (*place, source.label_selector, source.field_selector, source.gangs)

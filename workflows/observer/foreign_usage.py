@@ -132,10 +132,43 @@ class ForeignUsageSums:
         yield ForeignUsageSeen(node=node, amounts=usage)
 
 
-class ForeignPodFollower(Follower):
-    """Follows other tenants' pods into their lane of the inbox; without the right, reports it and retries."""
+class OthersFollower(Follower):
+    """Follows objects of others into a memory that several streams share."""
 
     _unreadable: Sequence[UnreadableObject] = ()
+
+    def _reducer_of_lists(self, reduce: Reduce, memory: Any) -> Reduce:  # noqa: ARG002 -- as there
+        """All that a stream has of an object: a list replaces the memory."""
+        return reduce
+
+    def _pass_on(self, event: Any, memory: Any) -> None:
+        match event:
+            case Synced():
+                self._note_unreadable(event.items)
+            case Changed(UnreadableObject() as item):
+                self._inbox.put(item, listed=False)
+                return
+            case Deleted(UnreadableObject() as item):
+                self._inbox.put(replace(item, absent=True), listed=False)
+                return
+        self._take_in(event, memory)
+
+    def _take_in(self, event: Any, memory: Any) -> None:
+        """Change the memory by an event."""
+        raise NotImplementedError
+
+    def _note_unreadable(self, items: Iterable[Any]) -> None:
+        """Report the objects that could not be read, which count nothing, and those that are gone."""
+        before = self._unreadable
+        self._unreadable = [item for item in items if isinstance(item, UnreadableObject)]
+        for item in before:
+            self._inbox.put(replace(item, absent=True), listed=True)
+        for item in self._unreadable:
+            self._inbox.put(item, listed=True)
+
+
+class ForeignPodFollower(OthersFollower):
+    """Follows other tenants' pods into their lane of the inbox; without the right, reports it and retries."""
 
     def __init__(self, source: Source, *, connect: Connect, inbox: Inbox, sums: ForeignUsageSums) -> None:
         super().__init__(source, connect=connect, inbox=inbox)
@@ -144,24 +177,11 @@ class ForeignPodFollower(Follower):
     def _remembered(self) -> ForeignUsageSums:
         return self._sums
 
-    def _reducer_of_lists(self, reduce: Reduce, memory: ForeignUsageSums) -> Reduce:  # noqa: ARG002 -- as there
-        """All that a stream has of a pod: a list replaces the memory."""
-        return reduce
-
     def _cut(self, error: ClusterError) -> None:
         if isinstance(error, RequestForbidden):
             self._inbox.foreign_usage_refused(str(error))
 
-    def _pass_on(self, event: Any, memory: ForeignUsageSums) -> None:
-        match event:
-            case Synced():
-                self._note_unreadable(event.items)
-            case Changed(UnreadableObject() as pod):
-                self._inbox.put(pod, listed=False)
-                return
-            case Deleted(UnreadableObject() as pod):
-                self._inbox.put(replace(pod, absent=True), listed=False)
-                return
+    def _take_in(self, event: Any, memory: ForeignUsageSums) -> None:
         with memory.lock:  # so that the sums arrive in the order in which they were made
             for change in self._news(event, memory):
                 self._inbox.put_foreign_usage(change)
@@ -179,12 +199,3 @@ class ForeignPodFollower(Follower):
             case Deleted():
                 return memory.deleted(event.item, stream=stream)
         return ()
-
-    def _note_unreadable(self, pods: Iterable[ForeignPod | UnreadableObject]) -> None:
-        """Report the pods that could not be read, which count nothing, and those that are no longer there."""
-        before = self._unreadable
-        self._unreadable = [pod for pod in pods if isinstance(pod, UnreadableObject)]
-        for pod in before:
-            self._inbox.put(replace(pod, absent=True), listed=True)
-        for pod in self._unreadable:
-            self._inbox.put(pod, listed=True)

@@ -14,6 +14,7 @@ from django.db import DatabaseError, close_old_connections, connection
 from web.operation.pulse import Loop
 from workflows import metrics
 from workflows.observer.cluster_observer import STOP_SECONDS, ClusterObserver, StreamKey
+from workflows.observer.gang_rows import forget_unfollowed
 from workflows.observer.sources import Followed, clusters_to_follow
 from workflows.observer.streams import Follower
 
@@ -70,6 +71,7 @@ class Observer:
         close_old_connections()
         try:
             self._bring_in_line(clusters_to_follow())
+            forget_unfollowed()
         except DatabaseError as error:
             log.warning("rows_not_read", error=str(error))
         self.refreshed_at = time.monotonic()

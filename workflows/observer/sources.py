@@ -37,8 +37,10 @@ from scheduling.backends.facets import BoundedQueues, JoinedQueues, SchedulerBac
 from scheduling.backends.registry import installed
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.observer.foreign_usage import BOUND, ForeignUsageSums, see_foreign_pod
+from workflows.observer.gang_streams import gang_sources
 from workflows.observer.inbox import Completeness, Observation
 from workflows.observer.streams import Reduce, Source
+from workflows.observer.waiting_gangs import WaitingGangs
 from workflows.values.observation import (
     DOMAIN_LABEL,
     POD_GROUP,
@@ -77,6 +79,8 @@ class Followed:
     schedulers: tuple[SchedulerBackend, ...]
     parents: frozenset[tuple[str, Kind]] = frozenset()
     """The namespaces in which objects of a kind may stand above pod groups."""
+    others: tuple[SchedulerBackend, ...] = ()
+    """The schedulers whose gangs of others are followed."""
 
 
 def clusters_to_follow() -> list[Followed]:
@@ -106,11 +110,16 @@ def _followed(uid: str, backends: list[Backend]) -> Followed:
             for namespace, kind, version in frozen | now
             for parent in parent_kinds(kind, version)
         ),
+        others=tuple(
+            scheduler
+            for name in sorted({backend.scheduler_type for backend in living if backend.follow_others})
+            if (scheduler := installed().get(name)) and scheduler.foreign
+        ),
     )
 
 
-def sources_of(followed: Followed) -> Iterator[Source]:
-    """All streams of a cluster."""
+def sources_of(followed: Followed, gangs: WaitingGangs | None = None) -> Iterator[Source]:
+    """All streams of a cluster; ``gangs``: the memory of those of others, if they are followed."""
     own_label = f"{names.INSTALLATION_LABEL}={_installation()}"
     uid = followed.uid
 
@@ -139,6 +148,8 @@ def sources_of(followed: Followed) -> Iterator[Source]:
 
     yield source(NODE, see_node, partial(_recorded_nodes, uid))
     yield from _foreign_sources(followed, own_label)
+    if gangs is not None:
+        yield from gang_sources(uid, own_label, gangs)
     for topologies in _topologies(followed):
         resource = topologies.kind.crd
         yield source(

@@ -72,7 +72,10 @@ class Source:
     """What the cluster's row says of them apart."""
 
     foreign: bool = False
-    """Whether the objects are other tenants' pods, which are kept as sums."""
+    """Whether the objects are those of others, which several streams put into a memory that they share."""
+
+    gangs: str = ""
+    """The schedulers for whose gangs of others it is followed; empty: it is not."""
 
 
 def guarded(source: Source) -> Reduce:

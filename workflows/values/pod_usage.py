@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from cluster.quantities import quantity
+from scheduling.foreign.written import entries, mapping
 from scheduling.kubernetes_syntax import GPU
 
 PodUsage = tuple[int, int, int, int, int]
@@ -28,26 +29,41 @@ _NAMES = (GPU, "cpu", "memory", "ephemeral-storage")
 _POD_LEVEL = ("cpu", "memory")
 """Resources that a pod itself may request and that are counted here."""
 
+MOST_NAMES = 64
+"""Resources of a pod that are counted."""
+
 _Amounts = tuple[int, ...]
-_NONE: _Amounts = (0,) * len(_NAMES)
 
 
 def usage_of(spec: Mapping[str, Any]) -> PodUsage:
     """The usage of a pod with this spec."""
-    sidecars, costliest = _NONE, _NONE
-    for container in spec.get("initContainers") or ():
-        requests = _requests(container)
+    gpu, cpu, memory, storage = _needed(spec, _NAMES)
+    return (gpu, cpu, memory, storage, 1)
+
+
+def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:
+    """The usage of a pod with this spec by resource, of every resource that it names, without zeros."""
+    groups = [*entries(spec.get("initContainers")), *entries(spec.get("containers")), spec]
+    listed = [mapping(mapping(group.get("resources")).get("requests")) for group in groups]
+    names = tuple(sorted({*_NAMES, *(name for requests in listed for name in requests)})[:MOST_NAMES])
+    return {name: amount for name, amount in zip(names, _needed(spec, names), strict=True) if amount}
+
+
+def _needed(spec: Mapping[str, Any], names: Sequence[str]) -> _Amounts:
+    none = (0,) * len(names)
+    sidecars, costliest = none, none
+    for container in entries(spec.get("initContainers")):
+        requests = _requests(container, names)
         if container.get("restartPolicy") == "Always":
             requests = sidecars = plus(sidecars, requests)
         else:
             requests = plus(sidecars, requests)
         costliest = tuple(map(max, costliest, requests))
     running = sidecars
-    for container in spec.get("containers") or ():
-        running = plus(running, _requests(container))
-    needed = _pod_level(spec, tuple(map(max, running, costliest)))
-    gpu, cpu, memory, storage = plus(needed, _amounts(spec.get("overhead")))
-    return (gpu, cpu, memory, storage, 1)
+    for container in entries(spec.get("containers")):
+        running = plus(running, _requests(container, names))
+    needed = _pod_level(spec, tuple(map(max, running, costliest)), names)
+    return plus(needed, _amounts(spec.get("overhead"), names))
 
 
 def plus(left: Sequence[int], right: Sequence[int]) -> _Amounts:
@@ -55,24 +71,25 @@ def plus(left: Sequence[int], right: Sequence[int]) -> _Amounts:
     return tuple(min(MOST, a + b) for a, b in zip(left, right, strict=True))
 
 
-def _pod_level(spec: Mapping[str, Any], needed: _Amounts) -> _Amounts:
+def _pod_level(spec: Mapping[str, Any], needed: _Amounts, names: Sequence[str]) -> _Amounts:
     """The requests of the pod itself, where it has any, else those of its containers."""
-    requests = (spec.get("resources") or {}).get("requests") or {}
-    is_set = [name in _POD_LEVEL and name in requests for name in _NAMES]
+    requests = mapping(mapping(spec.get("resources")).get("requests"))
+    is_set = [name in _POD_LEVEL and name in requests for name in names]
     return tuple(
         pod if is_pod_level else containers
-        for pod, containers, is_pod_level in zip(_amounts(requests), needed, is_set, strict=True)
+        for pod, containers, is_pod_level in zip(_amounts(requests, names), needed, is_set, strict=True)
     )
 
 
-def _requests(container: Mapping[str, Any]) -> _Amounts:
-    return _amounts((container.get("resources") or {}).get("requests"))
+def _requests(container: Mapping[str, Any], names: Sequence[str]) -> _Amounts:
+    return _amounts(mapping(container.get("resources")).get("requests"), names)
 
 
-def _amounts(quantities: Mapping[str, Any] | None) -> _Amounts:
-    if not quantities:
-        return _NONE
-    return tuple(_number(str(quantities.get(name, "0")), name) for name in _NAMES)
+def _amounts(quantities: object, names: Sequence[str]) -> _Amounts:
+    written = mapping(quantities)
+    if not written:
+        return (0,) * len(names)
+    return tuple(_number(str(written.get(name, "0")), name) for name in names)
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,97 @@
+"""Rows of the gangs that others submitted. They are forgotten where nobody follows them any more."""
+
+from collections.abc import Callable, Sequence
+
+import structlog
+from django.db import DatabaseError, connection
+from django.db.models import Q
+
+from pools.models import Backend, Cluster
+from scheduling.backends.facets import SchedulerBackend
+from web.times import read_instant
+from workflows import metrics
+from workflows.models import ObservedGang
+from workflows.observer.quarantine import lies_in_contents
+from workflows.observer.waiting_gangs import GangChanges, WaitingGangs
+from workflows.services.steps import database_now
+
+_DELETE = """
+    DELETE FROM workflows_observedgang
+     USING unnest(%s::text[], %s::text[], %s::text[]) AS absent(resource, namespace, name)
+     WHERE cluster_id = %s AND workflows_observedgang.resource = absent.resource
+       AND workflows_observedgang.namespace = absent.namespace
+       AND workflows_observedgang.name = absent.name
+"""
+
+log = structlog.get_logger(__name__)
+
+
+def gangs_of(
+    cluster: str, schedulers: Sequence[SchedulerBackend], *, before: WaitingGangs | None
+) -> WaitingGangs | None:
+    """The memory of the gangs of these schedulers, beginning with what has rows; None without any."""
+    if not schedulers:
+        return None
+    if before is not None and before.name == ",".join(scheduler.name for scheduler in schedulers):
+        return before
+    rows = ObservedGang.objects.filter(cluster_id=cluster)
+    return WaitingGangs(schedulers, rows.values_list("resource", "namespace", "name"))
+
+
+def forget_unfollowed() -> None:
+    """Delete the rows of clusters of which no living backend follows gangs of others."""
+    following = Backend.objects.filter(deleted_at=None, follow_others=True, cluster__isnull=False)
+    others = Cluster.objects.exclude(pk__in=following.values("cluster_id"))
+    ObservedGang.objects.filter(cluster__in=others).delete()
+    others.filter(Q(gangs_synced_at__isnull=False) | ~Q(gangs_problem="")).update(
+        gangs_synced_at=None, gangs_problem="", gangs_omitted=0
+    )
+
+
+def write_gangs(cluster: str, changes: GangChanges) -> None:
+    """Write gangs, and whether they are all known. Called in a transaction."""
+    now = database_now()
+    absent = [key for key, gang in changes.gangs.items() if gang is None]
+    if absent:
+        with connection.cursor() as cursor:
+            cursor.execute(_DELETE, [*map(list, zip(*absent, strict=True)), cluster])
+    ObservedGang.objects.bulk_create(
+        (
+            ObservedGang(
+                cluster_id=cluster,
+                resource=gang.resource,
+                namespace=gang.namespace,
+                name=gang.name,
+                uid=gang.uid,
+                created_at=read_instant(gang.created),
+                content=gang.to_json(),
+                pods=sum(pods.count for pods in gang.pods),
+                seen_at=now,
+            )
+            for _, gang in sorted(changes.gangs.items())  # in one order: two observers cannot deadlock
+            if gang is not None
+        ),
+        update_conflicts=True,
+        unique_fields=("cluster", "resource", "namespace", "name"),
+        update_fields=("uid", "created_at", "content", "pods", "seen_at"),
+        batch_size=500,
+    )
+    if state := changes.state:
+        Cluster.objects.filter(pk=cluster).update(
+            gangs_synced_at=now if state.is_complete else None,
+            gangs_problem=state.problem,
+            gangs_omitted=state.omitted,
+        )
+
+
+def write_each(cluster: str, changes: GangChanges, write: Callable[[GangChanges], None]) -> None:
+    """Write changes one by one, leaving out those that cannot be written."""
+    parts = [GangChanges({key: gang}) for key, gang in changes.gangs.items()]
+    for part in [*parts, GangChanges(state=changes.state)]:
+        try:
+            write(part)
+        except DatabaseError as error:
+            if not lies_in_contents(error):
+                raise
+            log.warning("gang_not_written", gangs=list(part.gangs), error=str(error))
+            metrics.QUARANTINED.labels(cluster, "gang").inc()
