@@ -170,6 +170,8 @@ CALLS = {
     ("workflows/logs/archive.py", "logs"): ([WORKER], lambda: [LOG]),
     ("workflows/logs/follow.py", "follow_log"): ([WEB], lambda: [LOG]),
     ("workflows/logs/read.py", "logs"): ([WEB], lambda: [LOG]),
+    ("workflows/observer/gang_streams.py", "kube_system_uid"): ([OBSERVER], lambda: [IDENTITY]),
+    ("workflows/observer/gang_streams.py", "get"): ([OBSERVER], list),  # see others-gangs.yaml
     ("workflows/observer/streams.py", "kube_system_uid"): ([OBSERVER], lambda: [IDENTITY]),
     ("workflows/observer/streams.py", "watch"): (
         [OBSERVER],
@@ -227,6 +229,8 @@ PREFLIGHT = {("list", "resourceslices.resource.k8s.io")} | {
     ("get", f"deviceclasses.resource.k8s.io {CHANNEL_CLASS}")
 }
 """What a preflight reads more, where ``deploy/rbac/preflight*.yaml`` are applied; schedulers add theirs."""
+
+READ = [*VERBS["get"], *VERBS["watch"]]
 
 PASSING_ON = {"workflows/reconcile/view/leased.py"}
 """Passes on what reconcile calls."""
@@ -329,6 +333,14 @@ def test_the_rights_to_keep_queues_are_what_the_sync_does_with_them():
     reviewed = {(WORKER, right.verb, _named(right)) for right in QUEUE_RULE.rights()}
     assert (reviewed, QUEUE_RULE.accounts) == (needed, (WORKER,))
     assert not needed & set(rights.granted())
+
+
+def test_the_rights_to_follow_gangs_of_others_are_what_their_streams_do():
+    facets = [scheduler.foreign for scheduler in installed().values() if scheduler.foreign]
+    followed = {(verb, as_kind(kind)) for facet in facets for kind in facet.kinds for verb in READ}
+    followed |= {(verb, POD) for verb in VERBS["watch"]}
+    needed = {(OBSERVER, verb, _resource(kind, verb)) for verb, kind in followed}
+    assert set(rights.granted("others-gangs.yaml")) == needed
 
 
 def _queries(scheduler):

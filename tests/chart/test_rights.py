@@ -97,6 +97,13 @@ def test_queues_of_kueue_are_kept_where_that_is_chosen(render):
     assert {account for _, account, _, _ in more} == {"worker"}
 
 
+def test_gangs_of_others_are_followed_where_that_is_chosen(render):
+    more = of_the_chart(render({"rights": {"othersGangs": True, "otherPods": False}}))
+    more -= of_the_repository(["osmo"], leave_out=["osmo-topology-others"])
+    assert more == {("", *right) for right in rights.granted("others-gangs.yaml")}
+    assert {account for _, account, _, _ in more} == {"observer"}
+
+
 def test_an_administrator_may_make_the_rights_alone(render):
     kinds = {obj["kind"] for obj in render(TABLE["rights made by somebody else"])}
     assert not kinds & {"ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"}

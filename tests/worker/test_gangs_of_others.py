@@ -1,47 +1,26 @@
 """Gangs of others that wait, followed by the observer on a cluster in memory: real threads, real rows."""
 
 import threading
-from dataclasses import replace
 
 import pytest
-from django.db import DatabaseError
-from django.utils import timezone
 
-from cluster.errors import RequestForbidden
+from cluster import watch
 from cluster.kinds import NAMESPACE, POD
 from pools.clusters import connect
-from pools.models import Backend, Cluster
-from scheduling.backends.registry import installed
+from pools.models import Cluster
 from tests.builders.waiting import until
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import World
-from workflows.models import ObservedGang, ObservedPod
+from workflows.models import ObservedGang
 from workflows.observer import cluster_observer, gang_streams, lease, process
 from workflows.observer.process import Observer
-from cluster import watch
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = 90
 
 
-class Facet:
-    kinds = (installed()["kai"].pod_group,)
-    made_of_pods = True
-
-    def gang_of(self, pod):
-        return pod["metadata"].get("annotations", {}).get("pod-group-name", ""), ""
-
-    def keep(self, resource, obj, *, pod_of):
-        return {"spec": obj["spec"]}
-
-    def above(self, remainder):
-        return None
-
-
 @pytest.fixture
 def world(transactional_db, monkeypatch):
-    if installed()["kai"].foreign is None:
-        monkeypatch.setitem(installed(), "kai", replace(installed()["kai"], foreign=Facet()))
     world = World(scheduled=False)
     monkeypatch.setattr(connect, "connect", lambda *args: world.cluster)
     monkeypatch.setattr(process, "ROWS_SECONDS", 0.2)

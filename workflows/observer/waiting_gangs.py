@@ -25,6 +25,7 @@ from pydantic_core import to_json
 
 from scheduling.backends.base import ResourceKind
 from scheduling.backends.facets import ForeignGangs, SchedulerBackend
+from scheduling.foreign import written
 from scheduling.foreign.gang import GangKept, PodKept, kept_pods
 from workflows.values.foreign_pod import see_pod_terms
 
@@ -32,7 +33,8 @@ MOST_GANGS = 5_000
 MOST_PODS = 50_000
 MOST_GANG_BYTES = 65_536
 """Of the JSON of a gang."""
-MOST_OBJECT_BYTES = 48 * 1024
+MOST_OBJECTS_BYTES = 48 * 1024
+"""Of the object of a gang and of those above it, of which each has at most ``written.MOST_BYTES``."""
 MOST_BYTES = 128 * 2**20
 """Of the JSON of all objects, and of all pods that differ, in the memory of a cluster."""
 MOST_ABOVE = 8
@@ -40,7 +42,7 @@ MOST_ABOVE = 8
 MOST_READS = 200
 """If more objects than this are unread, a list is cheaper."""
 
-TOO_LARGE: Mapping[str, Any] = {"too_large": True}
+TOO_LARGE: Mapping[str, Any] = {written.TOO_LARGE: True}
 """Stands for an object of which more is left than is kept."""
 
 PODS = "pods"
@@ -158,7 +160,7 @@ class WaitingGangs:
         remainder = facet.keep(kind, obj, pod_of=see_pod_terms)
         size = len(to_json(remainder))
         above = facet.above(remainder) if remainder else None
-        if size > MOST_OBJECT_BYTES:
+        if size > written.MOST_BYTES:
             remainder, size = TOO_LARGE, 0
         return GangObject(
             key=key,
@@ -494,7 +496,7 @@ def _gang(copy: _Copy) -> GangKept:
         pods=kept_pods((pod.part, pod.terms) for pod in copy.pods),
         omitted=copy.omitted,
     )
-    if gang.above and len(to_json([gang.obj, gang.above])) > MOST_OBJECT_BYTES:
+    if gang.above and len(to_json([gang.obj, gang.above])) > MOST_OBJECTS_BYTES:
         gang = replace(gang, above=(TOO_LARGE,))
     while gang.pods and len(to_json(gang.to_json())) > MOST_GANG_BYTES:
         left = len(gang.pods) // 2

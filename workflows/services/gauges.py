@@ -44,6 +44,10 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
         ("backend",),
     ),
     "osmo_suspect_nodes": ("Nodes on which groups of several users were lost lately.", ("cluster",)),
+    "osmo_waiting_gangs_of_others": (
+        "Gangs that others submitted and that wait, where they are followed.",
+        ("cluster",),
+    ),
     "osmo_backlog_groups": ("Task groups that wait for workers to create them in their cluster.", ("pool",)),
     "osmo_free_nodes": ("Nodes that take work and have no GPU in use.", ("pool",)),
     "osmo_free_slots": (
@@ -133,6 +137,10 @@ _QUERIES: dict[str, str] = {
     "osmo_suspect_nodes": """
         SELECT count(*), cluster_id FROM pools_suspectnode
          WHERE until > clock_timestamp() GROUP BY cluster_id""",
+    "osmo_waiting_gangs_of_others": """
+        SELECT c.gangs_omitted + (SELECT count(*) FROM workflows_observedgang g WHERE g.cluster_id = c.uid),
+               c.uid
+          FROM pools_cluster c WHERE c.gangs_synced_at IS NOT NULL""",
     "osmo_backlog_groups": f"""
         SELECT count(*), w.pool_name
           FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id

@@ -10,13 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from cluster.storable import storable_text
 from scheduling.foreign.gang import PodKept
-from scheduling.foreign.written import MOST, entries, integer, mapping, printable, text
+from scheduling.foreign.written import MOST, entries, last_message, mapping, owner_of, printable, text
 from scheduling.topology.levels import HOSTNAME_LABEL
 from workflows.values.pod_usage import requests_of
 
-MOST_REPORT = 1024
 MOST_POD_BYTES = 8192
 """Of the JSON of a pod; of a larger one only its requests are kept, and the rest is named as not read."""
 
@@ -41,18 +39,19 @@ def see_pod_terms(pod: Mapping[str, Any]) -> PodKept:
     selector = dict(_texts(spec.get("nodeSelector")))
     excluded, is_read = _node_affinity(spec, selector)
     unread = [*([] if is_read else ["node affinity"]), *_unread(metadata, spec)]
+    kind, name = map(printable, owner_of(metadata))
     terms = PodKept(
         scheduler=printable(text(spec.get("schedulerName"))),
-        priority=integer(spec.get("priority")),
+        priority=priority if type(priority := spec.get("priority")) is int else None,
         priority_class=printable(text(spec.get("priorityClassName"))),
-        requests={name: min(amount, MOST) for name, amount in requests_of(spec).items()},
+        requests={resource: min(amount, MOST) for resource, amount in requests_of(spec).items()},
         selector=selector,
         tolerations=tuple(_toleration(entry) for entry in entries(spec.get("tolerations"))),
         excluded=excluded,
         unread=tuple(unread),
         gates=len(entries(spec.get("schedulingGates"))),
-        report=_report(mapping(pod.get("status"))),
-        owner=_owner(metadata),
+        report=last_message(mapping(pod.get("status")), "conditions", "PodScheduled"),
+        owner=(kind, name),
     )
     if len(json.dumps(terms.to_json())) <= MOST_POD_BYTES:
         return terms
@@ -113,18 +112,3 @@ def _unread(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[st
 
 def _toleration(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name in _TOLERATION if isinstance(value := entry.get(name), str | int)}
-
-
-def _report(status: Mapping[str, Any]) -> str:
-    for condition in entries(status.get("conditions")):
-        if condition.get("type") == "PodScheduled":
-            message = storable_text(text(condition.get("message"))[:MOST_REPORT])
-            return "".join(sign if sign.isprintable() else " " for sign in message)
-    return ""
-
-
-def _owner(metadata: Mapping[str, Any]) -> tuple[str, str]:
-    for owner in entries(metadata.get("ownerReferences")):
-        if owner.get("controller") is True:
-            return printable(text(owner.get("kind"))), printable(text(owner.get("name")))
-    return "", ""

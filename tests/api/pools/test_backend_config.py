@@ -55,6 +55,20 @@ def test_a_field_that_nothing_reads_is_accepted_with_a_warning_where_it_is_not_o
     assert '"tests" is accepted but not carried out' in tests
 
 
+@pytest.mark.parametrize("scheduler", ["kai", "kubernetes", "kueue"])
+def test_a_backend_follows_gangs_of_others_if_somebody_says_so(admin, scheduler):
+    kind = {"scheduler_settings": {"scheduler_type": scheduler}}
+    assert post(admin, "a", kind)[1]["follow_others"] is False
+    assert post(admin, "a", {**kind, "follow_others": True})[1]["follow_others"] is True
+
+
+def test_gangs_of_others_are_not_followed_where_the_scheduler_has_none_to_read(admin):
+    kind = {"scheduler_settings": {"scheduler_type": "default"}}
+    status, reply = post(admin, "a", {**kind, "follow_others": True})
+    assert (status, faults(reply)) == (400, {("configs.follow_others", "no_gangs_of_others")})
+    assert "It is for kai, kubernetes, kueue" in str(reply)
+
+
 def test_a_backend_says_whether_its_drivers_daemons_have_dns_names(admin):
     assert post(admin, "a", {})[1]["imex_dns_names"] is True
     assert post(admin, "a", {"imex_dns_names": False})[1]["imex_dns_names"] is False
