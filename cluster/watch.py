@@ -57,7 +57,7 @@ class Deleted(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """The cluster cannot be followed now; sent once, however often following is tried again."""
+    """The cluster cannot be followed now; sent once for each kind of error, however often it is tried."""
 
     error: ClusterError
 
@@ -110,7 +110,7 @@ class Watch(Generic[T]):
         self._version = ""  # empty: list before watching
         self._listed_at = 0.0
         self._failures = 0  # in a row; an event or a stream's proper end ends it
-        self._down = False  # from Disconnected until Reconnected
+        self._down: type[ClusterError] | None = None  # from Disconnected until Reconnected
 
     def stop(self) -> None:
         """End ``events`` soon, a blocked read included."""
@@ -194,14 +194,14 @@ class Watch(Generic[T]):
 
     def _up(self) -> Iterator[WatchEvent[T]]:
         if self._down:
-            self._down = False
+            self._down = None
             yield Reconnected()
 
     def _pause(self, error: ClusterError) -> Iterator[WatchEvent[T]]:
         if self._stopped.is_set():
             return
-        if not self._down:
-            self._down = True
+        if self._down is not type(error):
+            self._down = type(error)
             yield Disconnected(error)
         pause = backoff(self._failures, spread=random.random())  # noqa: S311 - sets clients apart
         self._wait(max(pause, error.retry_after or 0.0))

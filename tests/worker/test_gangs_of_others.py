@@ -3,16 +3,20 @@
 import threading
 
 import pytest
+from django.db import DatabaseError, DataError
+from django.utils import timezone
 
 from cluster import watch
+from cluster.errors import NotServed, RequestForbidden
 from cluster.kinds import NAMESPACE, POD
 from pools.clusters import connect
-from pools.models import Cluster
+from pools.models import Backend, Cluster
+from scheduling.backends.kai import KAI
 from tests.builders.waiting import until
-from tests.fakes.kinds import KAI_POD_GROUP
+from tests.fakes.kinds import COMPOSITE, KAI_POD_GROUP, WORKLOAD
 from tests.worker.world import World
-from workflows.models import ObservedGang
-from workflows.observer import cluster_observer, gang_streams, lease, process
+from workflows.models import ObservedGang, ObservedPod
+from workflows.observer import cluster_observer, gang_rows, gang_streams, lease, process
 from workflows.observer.process import Observer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -89,3 +93,184 @@ def test_gangs_that_wait_have_rows_and_no_others(world, observer):
     world.cluster.remove(POD, "b", namespace="theirs")
     world.cluster.remove(POD, "d", namespace="theirs")
     until(lambda: rows() == {})
+
+
+def test_a_gang_that_begins_to_wait_is_read_once_and_followed_from_there(world, observer, monkeypatch):
+    read = []
+    get = world.cluster.get
+    monkeypatch.setattr(
+        world.cluster, "get", lambda kind, name, **where: read.append(name) or get(kind, name, **where)
+    )
+    world.cluster.put(KAI_POD_GROUP, group(queue="old"))
+    until(lambda: cluster().gangs_synced_at)
+    world.cluster.put(POD, pod("a"))
+    until(lambda: queues() == ["old"])
+    world.cluster.put(KAI_POD_GROUP, group(queue="new"))
+    until(lambda: queues() == ["new"])
+    world.cluster.remove(KAI_POD_GROUP, "g", namespace="theirs")
+    until(lambda: rows() == {"g": (1, False)})
+    assert read.count("g") == 1
+
+
+def queues():
+    return [row.content["obj"]["queue"] for row in ObservedGang.objects.exclude(content__obj=None)]
+
+
+def test_a_workload_has_a_row_until_it_is_admitted(world, observer):
+    world.pool(backend={"follow_others": True, "scheduler_type": "kueue"})
+    world.cluster.put(WORKLOAD, group("w", podSets=[{"name": "main", "count": 4, "template": pod("t")}]))
+    until(lambda: rows() == {"w": (0, True)})
+    admitted = {"conditions": [{"type": "Admitted", "status": "True"}]}
+    world.cluster.put(WORKLOAD, group("w") | {"status": admitted})
+    until(lambda: rows() == {})
+
+
+def test_our_own_gangs_are_none_of_them(world, observer):
+    own = world.group(pods=2)
+    world.reconcile(own)
+    world.reconcile(own)
+    world.cluster.put(POD, pod("a"))
+    until(lambda: rows() == {"g": (1, False)})
+    until(lambda: ObservedPod.objects.count() == 2)
+    assert rows() == {"g": (1, False)}
+
+
+@pytest.mark.parametrize("refused_kind", [POD, KAI_POD_GROUP], ids=["pods", "groups"])
+def test_without_the_right_they_are_forgotten_and_all_else_is_followed(
+    world, observer, monkeypatch, refused_kind
+):
+    world.cluster.put(KAI_POD_GROUP, group())
+    world.cluster.put(POD, pod("a"))
+    until(lambda: rows() == {"g": (1, True)})
+    refused = {True}
+
+    def refusing(call):
+        def asked(kind, *args, namespace="", field_selector="", **more):
+            if refused and kind == refused_kind and not namespace and "!=" not in field_selector:
+                raise RequestForbidden(f"you may not list {kind.plural}", status=403)
+            return call(kind, *args, namespace=namespace, field_selector=field_selector, **more)
+
+        return asked
+
+    for verb in ("scan", "watch"):
+        monkeypatch.setattr(world.cluster, verb, refusing(getattr(world.cluster, verb)))
+    world.cluster.cut_watches()
+    until(lambda: f"may not list {refused_kind.plural}" in cluster().gangs_problem)
+    until(lambda: rows() == {})
+    assert cluster().gangs_synced_at is None
+    own = world.group(pods=1)
+    world.reconcile(own)
+    world.reconcile(own)
+    until(ObservedPod.objects.count)
+    refused.clear()
+    until(lambda: rows() == {"g": (1, True)})
+    until(lambda: cluster().gangs_synced_at)
+    assert cluster().gangs_problem == ""
+
+
+def not_served(world, monkeypatch, absent):
+    scan = world.cluster.scan
+
+    def served(kind, *args, **more):
+        if kind == absent:
+            raise NotServed(f"{kind.plural} is not served", status=404)
+        return scan(kind, *args, **more)
+
+    monkeypatch.setattr(world.cluster, "scan", served)
+
+
+def test_a_kind_that_is_not_served_is_named(world, monkeypatch, request):
+    not_served(world, monkeypatch, KAI_POD_GROUP)
+    request.getfixturevalue("observer")
+    until(lambda: "podgroups is not served" in cluster().gangs_problem)
+
+
+def test_without_composites_nothing_stands_above_a_group(world, monkeypatch, request):
+    not_served(world, monkeypatch, COMPOSITE)
+    Backend.objects.update(scheduler_type="kubernetes")
+    request.getfixturevalue("observer")
+    world.cluster.put(POD, pod("a") | {"spec": {"schedulingGroup": {"podGroupName": "plain"}}})
+    until(lambda: rows() == {"plain": (1, False)})
+    until(lambda: cluster().gangs_synced_at)
+
+
+@pytest.mark.parametrize(
+    "change", [{"follow_others": False}, {"deleted_at": timezone.now()}], ids=["off", "deleted"]
+)
+def test_they_are_forgotten_once_nobody_asks_for_them(world, observer, change):
+    world.cluster.put(POD, pod("a"))
+    until(lambda: rows() == {"g": (1, False)})
+    until(lambda: cluster().gangs_synced_at)
+    Backend.objects.update(**change)
+    until(lambda: not any(key[-1] for key in observer.followers))
+    until(lambda: rows() == {} and cluster().gangs_synced_at is None)
+
+
+def test_another_scheduler_takes_over_from_the_rows(world, observer):
+    world.cluster.put(POD, pod("a"))
+    until(lambda: rows() == {"g": (1, False)})
+    world.cluster.put(WORKLOAD, group("w"))
+    Backend.objects.update(scheduler_type="kueue")
+    until(lambda: rows() == {"w": (0, True)})
+
+
+def test_what_vanished_while_nobody_followed_is_found_out(world, request):
+    ObservedGang.objects.create(
+        cluster=cluster(),
+        resource=KAI.pod_group.crd,
+        namespace="theirs",
+        name="vanished",
+        content={},
+        seen_at=timezone.now(),
+    )
+    request.getfixturevalue("observer")
+    until(lambda: rows_named() == set())
+
+
+def rows_named():
+    return {*ObservedGang.objects.values_list("name", flat=True)}
+
+
+def test_gangs_that_cannot_be_written_hold_up_nothing_of_ours(world, observer, monkeypatch):
+    def refused(cluster, changes):
+        raise DatabaseError("no room for others")
+
+    monkeypatch.setattr(cluster_observer, "write_gangs", refused)
+    world.cluster.put(POD, pod("a"))
+    own = world.group(pods=1)
+    world.reconcile(own)
+    world.reconcile(own)
+    until(ObservedPod.objects.count)
+    monkeypatch.setattr(cluster_observer, "write_gangs", gang_rows.write_gangs)
+    until(lambda: rows() == {"g": (1, False)})
+
+
+def test_a_gang_whose_contents_cannot_be_written_holds_up_no_other(world, monkeypatch, request):
+    def write(cluster, changes):
+        if any(key[2] == "bad" for key in changes.gangs):
+            raise DataError("no such text")
+        gang_rows.write_gangs(cluster, changes)
+
+    monkeypatch.setattr(cluster_observer, "write_gangs", write)
+    for name in ("good", "bad"):
+        world.cluster.put(POD, pod(name, name))
+    request.getfixturevalue("observer")
+    until(lambda: rows_named() == {"good"})
+    until(lambda: cluster().gangs_synced_at)
+
+
+def test_an_object_that_nobody_can_read_is_named_and_holds_up_no_other(world, monkeypatch, request):
+    keep = type(KAI.foreign).keep
+
+    def fails(self, resource, obj, *, pod_of):
+        if obj["metadata"]["name"] == "bad":
+            raise ValueError("no such group")
+        return keep(self, resource, obj, pod_of=pod_of)
+
+    monkeypatch.setattr(type(KAI.foreign), "keep", fails)
+    for name in ("good", "bad"):
+        world.cluster.put(KAI_POD_GROUP, group(name))
+        world.cluster.put(POD, pod(name, name))
+    request.getfixturevalue("observer")
+    until(lambda: rows() == {"good": (1, True), "bad": (1, False)})
+    until(lambda: "no such group" in str(cluster().quarantine))

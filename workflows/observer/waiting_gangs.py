@@ -291,7 +291,7 @@ class WaitingGangs:
                 del self._news[key]
             state = self._state() if self._state_news and len(settled) <= most else None
             self._state_news = self._state_news and state is None
-        return GangChanges({key: copy and _gang(copy) for key, copy in copies.items()}, state)
+        return GangChanges({key: _gang(copy) if copy else None for key, copy in copies.items()}, state)
 
     def put_back(self, changes: GangChanges) -> None:
         """Have news again that could not be written."""
@@ -325,8 +325,9 @@ class WaitingGangs:
         if facet.made_of_pods and key not in self._members:
             return None
         members = self._members.get(key, _Members())
-        above = tuple(each and each.remainder for each in map(self._objects.get, list(self._chain(key))[1:]))
-        return _Copy(key, obj, above, tuple(members.pods.values()), len(members.omitted))
+        above = [self._objects.get(each) for each in self._chain(key)][1:]
+        remainders = tuple(each.remainder if each else None for each in above)
+        return _Copy(key, obj, remainders, tuple(members.pods.values()), len(members.omitted))
 
     # What is kept, under the lock
 

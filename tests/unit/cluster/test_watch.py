@@ -105,6 +105,19 @@ def test_a_missing_right_is_an_outage_like_any_other():
     assert isinstance(second, Reconnected)
 
 
+def test_a_right_that_is_withdrawn_during_an_outage_is_told_and_a_list_may_be_asked_for():
+    cluster = FakeCluster()
+    watch = watching(cluster)
+    events = watch.events()
+    next(events)
+    cluster.fail(ClusterUnreachable("refused"), verb="watch", times=2)
+    cluster.fail(RequestForbidden("pods is forbidden", status=403), verb="watch", times=2)
+    cut, forbidden = said(events, 2)
+    assert (type(cut.error), type(forbidden.error)) == (ClusterUnreachable, RequestForbidden)
+    watch.relist()
+    assert kinds_of(said(events, 2)) == ["Reconnected", "Synced"]
+
+
 def test_the_server_may_ask_for_a_longer_pause():
     cluster = FakeCluster()
     waits = []
