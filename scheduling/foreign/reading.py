@@ -80,7 +80,8 @@ class GangReading:
             self.report = self.report or written.sentence(entry.pod.report)
         conditions = sorted({condition for entry in pods for condition in entry.pod.unread})
         if conditions:
-            message = f"What its pods ask beside room is not examined: {written.sentence(plain_listing(conditions, limit=8))}."
+            named = written.sentence(plain_listing(conditions, limit=8))
+            message = f"What its pods ask beside room is not examined: {named}."
             self.note(NotRead.POD_CONDITIONS, message)
         if gated := sum(entry.count for entry in pods if entry.pod.gates):
             wait = agree(gated, "waits", "wait")
