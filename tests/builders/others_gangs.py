@@ -59,7 +59,7 @@ def read(scheduler, gang: GangKept, *, topologies=None, queues=None, version=Non
         gang,
         topologies=topologies or {},
         queues=queues or {},
-        version=version and SchedulerVersion.parse(version),
+        version=SchedulerVersion.parse_known(version or ""),
         siblings=siblings,
     )
 
