@@ -33,8 +33,8 @@ class GangReading:
     queue: str = ""
     priority: str = ""
     report: str = ""
-    lacks_pods: bool = False
-    """Whether the demand is not known because pods are missing."""
+    is_partial: bool = False
+    """Whether the demand is not known, because pods are missing or too many."""
 
     def read(self, read: Callable[[Mapping[str, Any]], ForeignGang]) -> ForeignGang:
         """Read the gang by its object; one that is no object as it was kept is malformed."""
@@ -94,7 +94,7 @@ class GangReading:
         """As many of a part's waiting pods as its minimum; fewer, with a note, where there are fewer."""
         waiting = sum(entry.count for entry in pods)
         if waiting < minimum:
-            self.lacks_pods = True
+            self.is_partial = True
             if omitted:
                 self.note(NotRead.TOO_LARGE, f"More pods of {words} wait than are read.")
             else:
@@ -126,13 +126,15 @@ class GangReading:
         demand_of: Callable[[PodKept], Demand] = PodKept.demand,
     ) -> ForeignGang:
         """The gang with the demand of its parts, if that is known."""
-        gang = self.undemanded(minimum=minimum)
-        if self.lacks_pods or not root.size:
-            return gang
-        if root.size > MOST_TASKS or root.depth() > MOST_DEPTH:
+        if not root.size and not self.is_partial:
+            self.note(NotRead.PODS, f"No pod that {self.words} has to have is waiting.")
+        elif root.size > MOST_TASKS or root.depth() > MOST_DEPTH:
             most = f"{MOST_TASKS:,} pods, or {MOST_DEPTH} {self.part_word}s inside each other"
             self.note(NotRead.TOO_LARGE, f"{self.words} has more than {most}.")
-            return self.undemanded(minimum=minimum)
+            self.is_partial = True
+        gang = self.undemanded(minimum=minimum)
+        if self.is_partial or not root.size:
+            return gang
         tree, demands = tree_of(self.gang.name, root, levels, word=self.part_word, demand_of=demand_of)
         demand = GangDemand(tree, demands, counts_largest, cut=cut, is_best_fit=is_best_fit)
         size, gpus = tree.root.size, tree.root.gpus
@@ -140,7 +142,7 @@ class GangReading:
 
     def next_pod(self, pods: Sequence[PodsKept], *, counts_largest: bool = False) -> ForeignGang:
         """The gang with the demand of one pod: others of it are placed, or none has to be with others."""
-        self.lacks_pods = False
+        self.is_partial = False
         if pods:
             message = f"Pods of {self.words} are placed one by one beside others; one of them is examined."
             self.note(NotRead.PODS, message)

@@ -205,7 +205,7 @@ class _Reader:
             return reading.next_pod(reading.gang.pods, counts_largest=True)
         minimum = sum(self._minimum(group) for group in [root, *groups] if not group.inner)
         part = self._part(root, pods, within=None)
-        if not minimum and not reading.lacks_pods:
+        if not minimum and not reading.is_partial:
             return reading.next_pod(reading.gang.pods, counts_largest=True)
         pool = written.strict(obj.get("node_pool", ""), str)
         levels = levels_of(self._labels)

@@ -161,7 +161,7 @@ class _Reader:
             return reading.next_pod(reading.gang.pods)
         minimum = sum(group.minimum for group in self._groups.values() if group.gang)
         part = self._part(root)
-        if not minimum and not reading.lacks_pods:
+        if not minimum and not reading.is_partial:
             return reading.next_pod(reading.gang.pods)
         return reading.demanded(part, levels_of(self._labels), minimum=minimum)
 
@@ -252,7 +252,7 @@ class _Reader:
             message = (
                 f"{group.words} needs {group.minimum} groups, of which {len(group.inner)} have waiting pods."
             )
-            self._reading.lacks_pods = True
+            self._reading.is_partial = True
             self._reading.note(NotRead.PODS, message)
         elif group.minimum < len(group.inner):
             some = f"{group.minimum} of the {len(group.inner)} groups of {group.words}"
