@@ -25,26 +25,31 @@ MOST_PARTS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodKept:
-    """What is kept of a waiting pod, or of the template of pods to come; JSON has its fields.
-
-    ``requests`` are whole numbers by resource: ``cpu`` in thousandths of a core, ``memory`` and
-    ``ephemeral-storage`` in bytes. ``selector`` and ``tolerations`` are as the pod has them. ``excluded`` are
-    nodes by their label kubernetes.io/hostname. ``unread`` names what else decides on its node and is not
-    read: ``node affinity``, ``pod affinity``, ``spread constraints``, ``volumes (persistentVolumeClaim)``,
-    ``claims``, ``host ports``, ``a share of a GPU``. ``gates`` counts its scheduling gates. ``report`` is the
-    message of its condition PodScheduled.
-    """
+    """What is kept of a waiting pod, or of the template of pods to come; JSON has its fields."""
 
     scheduler: str = ""
     priority: int | None = None
     priority_class: str = ""
+
     requests: Mapping[str, int]
+    """Whole numbers by resource: of ``cpu`` thousandths of a core, of memory and storage bytes."""
+
     selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
+
     excluded: tuple[str, ...] = ()
+    """Nodes by their label kubernetes.io/hostname."""
+
     unread: tuple[str, ...] = ()
+    """What else decides on its node and is not read: ``node affinity``, ``pod affinity``, ``spread
+    constraints``, ``volumes (persistentVolumeClaim)``, ``claims``, ``host ports``, ``a share of a GPU``."""
+
     gates: int = 0
+    """How many scheduling gates it has."""
+
     report: str = ""
+    """The message of its condition PodScheduled."""
+
     owner: tuple[str, str] = ("", "")
     """The kind and the name of its controller."""
 
@@ -118,23 +123,29 @@ class PodsKept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangKept:
-    """What is kept of a waiting gang.
-
-    ``resource`` is the name of its kind's definition (``podgroups.scheduling.run.ai``). ``created`` is as
-    Kubernetes writes it. ``obj`` and ``above`` are what ``ForeignGangs.keep`` left of its object and of those
-    above it, nearest first; None for an object that is not there. ``omitted`` counts waiting pods beyond what
-    is kept.
-    """
+    """What is kept of a waiting gang."""
 
     resource: str
+    """The name of its kind's definition (``podgroups.scheduling.run.ai``)."""
+
     namespace: str
     name: str
     uid: str = ""
+
     created: str = ""
+    """As Kubernetes writes it."""
+
     obj: Mapping[str, Any] | None
+    """What ``ForeignGangs.keep`` left of its object; None for one that is not there."""
+
     above: tuple[Mapping[str, Any] | None, ...] = ()
+    """The same of those above it, nearest first."""
+
     pods: tuple[PodsKept, ...] = ()
+
     omitted: int = 0
+    """Waiting pods beyond what is kept."""
+
     problem: str = ""
     """Why the row of which it is made cannot be read, a full sentence; empty if it can."""
 
@@ -256,7 +267,7 @@ class NotRead(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadPart:
     """What is not examined of a gang; ``message`` is a full sentence that names it."""
 
     code: NotRead
@@ -287,27 +298,37 @@ class SharedDomain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignGang:
-    """A gang that others submitted, as its scheduler's facet reads it.
-
-    ``demand`` is None where nothing can be judged; ``unread`` then says why. ``queue`` is the name of the
-    queue that it names. ``faults`` are full sentences on what keeps it waiting for ever whatever is free, as
-    its scheduler is known to behave; ``shared_domains`` are more of them, on some nodes only.
-    ``minimum`` is how many pods have to be placed together, ``tasks`` how many are counted in ``demand``.
-    """
+    """A gang that others submitted, as its scheduler's facet reads it."""
 
     namespace: str
     name: str
     owner: tuple[str, str] = ("", "")
+
     queue: str = ""
+    """The name of the queue that it names."""
+
     priority: str = ""
+
     minimum: int = 0
+    """How many pods have to be placed together."""
+
     tasks: int = 0
+    """How many are counted in the demand."""
+
     gpus: int = 0
     levels: Levels = ()
+
     demand: GangDemand | None = None
-    unread: tuple[Unread, ...] = ()
+    """None where nothing can be judged."""
+
+    unread: tuple[UnreadPart, ...] = ()
+
     faults: tuple[str, ...] = ()
+    """Full sentences on what keeps it waiting for ever, as its scheduler is known to behave."""
+
     shared_domains: tuple[SharedDomain, ...] = ()
+    """More of that, on some nodes only."""
+
     report: str = ""
     """The scheduler's own words, the pod group's before a pod's."""
 

@@ -74,13 +74,13 @@ def tree_of(
 
     The root has at least one pod, and no more than MOST_TASKS and MOST_DEPTH.
     """
-    grower = _Grower(word, demand_of)
+    grower = _PartGrower(word, demand_of)
     node = grower.node(root, ())
     gang = Gang(printable(name), tuple(node.all_tasks()))
     return ConstraintTree(gang, levels, node), grower.demands
 
 
-class _Grower:
+class _PartGrower:
     """A tree while it grows."""
 
     def __init__(self, word: str, demand_of: Callable[[PodKept], Demand]) -> None:

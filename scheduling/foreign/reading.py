@@ -10,7 +10,15 @@ from typing import Any
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.foreign import written
-from scheduling.foreign.gang import ForeignGang, GangKept, NotRead, PodKept, PodsKept, SharedDomain, Unread
+from scheduling.foreign.gang import (
+    ForeignGang,
+    GangKept,
+    NotRead,
+    PodKept,
+    PodsKept,
+    SharedDomain,
+    UnreadPart,
+)
 from scheduling.foreign.part_tree import MOST_DEPTH, MOST_TASKS, Part, tree_of
 from scheduling.sentences import agree, count_of, plain_listing
 from scheduling.topology.levels import Levels
@@ -21,12 +29,17 @@ MOST_NOTES = 20
 
 @dataclass(slots=True)
 class GangReading:
-    """A gang while it is read. ``words`` name its object; ``part_word`` is what its parts are called."""
+    """A gang while it is read."""
 
     gang: GangKept
+
     words: str
+    """The kind and the name of its object."""
+
     part_word: str
-    unread: list[Unread] = field(default_factory=list)
+    """What its parts are called."""
+
+    unread: list[UnreadPart] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     shared_domains: list[SharedDomain] = field(default_factory=list)
     owner: tuple[str, str] = ("", "")
@@ -55,7 +68,7 @@ class GangReading:
     def note(self, code: NotRead, message: str) -> None:
         """Say that something is not examined."""
         if len(self.unread) < MOST_NOTES:
-            self.unread.append(Unread(code, message))
+            self.unread.append(UnreadPart(code, message))
 
     def blame(self, message: str) -> None:
         """Say what keeps the gang waiting for ever."""

@@ -90,7 +90,7 @@ class KaiForeignGangs:
     ) -> ForeignGang:
         del queues, siblings
         reading = GangReading(gang, f'PodGroup "{printable(gang.name)}"', _WORD)
-        reader = _Reader(reading, topologies, version or OLDEST)
+        reader = _PodGroupReader(reading, topologies, version or OLDEST)
         return reading.read(reader.read)
 
 
@@ -179,7 +179,7 @@ def _sub_group(row: object) -> _SubGroup:
     )
 
 
-class _Reader:
+class _PodGroupReader:
     """One reading of a PodGroup."""
 
     def __init__(self, reading: GangReading, topologies: Topologies, version: SchedulerVersion) -> None:

@@ -63,7 +63,7 @@ class KubernetesForeignGangs:
     ) -> ForeignGang:
         del topologies, queues
         reading = GangReading(gang, f'PodGroup "{printable(gang.name)}"', _WORD)
-        return reading.read(_Reader(reading, version, siblings).read)
+        return reading.read(_GroupTreeReader(reading, version, siblings).read)
 
 
 def _remainder(kind: str, obj: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _remainder(kind: str, obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Group:
+class _PlacedGroup:
     """A composite with the groups in it, or a pod group with its gang."""
 
     name: str
@@ -103,7 +103,7 @@ class _Group:
     key: str
     value: int | None
     gang: GangKept | None
-    inner: "list[_Group]" = field(default_factory=list)
+    inner: "list[_PlacedGroup]" = field(default_factory=list)
 
     @property
     def words(self) -> str:
@@ -111,12 +111,12 @@ class _Group:
         return f'{kind} "{printable(self.name)}"'
 
 
-def _group(name: str, obj: Mapping[str, Any], gang: GangKept | None) -> _Group:
+def _group(name: str, obj: Mapping[str, Any], gang: GangKept | None) -> _PlacedGroup:
     keys = written.strict_texts(obj.get("keys", []))
     if len(keys) > 1:
         raise written.UnreadableRow(f"it has {count_of(len(keys), 'topology key')}, and may have one.")
     value = obj.get("value")
-    return _Group(
+    return _PlacedGroup(
         name=name,
         created=gang.created if gang else written.strict(obj.get("created", ""), str),
         parent=written.strict(obj.get("parent", ""), str),
@@ -127,7 +127,7 @@ def _group(name: str, obj: Mapping[str, Any], gang: GangKept | None) -> _Group:
     )
 
 
-class _Reader:
+class _GroupTreeReader:
     """One reading of a pod group with all that are placed together with it."""
 
     def __init__(
@@ -139,7 +139,7 @@ class _Reader:
         beside = [gang for gang in siblings if root and root_of(gang) == root]
         gangs = {gang.name: gang for gang in (*beside, reading.gang)}
         self._gangs = [gangs[name] for name in sorted(gangs)]
-        self._groups: dict[tuple[bool, str], _Group] = {}
+        self._groups: dict[tuple[bool, str], _PlacedGroup] = {}
         self._labels: tuple[str, ...] = ()
 
     def read(self, obj: Mapping[str, Any]) -> ForeignGang:
@@ -165,9 +165,9 @@ class _Reader:
             return reading.next_pod(reading.gang.pods)
         return reading.demanded(part, levels_of(self._labels), minimum=minimum)
 
-    def _root(self) -> _Group | None:
+    def _root(self) -> _PlacedGroup | None:
         """The topmost group with all below it; None, with a note, where that is not known."""
-        top: _Group | None = None
+        top: _PlacedGroup | None = None
         for gang in self._gangs:
             if gang.obj is None:
                 self._reading.note(NotRead.MISSING, f'PodGroup "{printable(gang.name)}" does not exist.')
@@ -180,7 +180,7 @@ class _Reader:
             group.inner.sort(key=lambda inner: (inner.created, inner.name))
         return top
 
-    def _climb(self, group: _Group, above: Sequence[Mapping[str, Any] | None]) -> _Group | None:
+    def _climb(self, group: _PlacedGroup, above: Sequence[Mapping[str, Any] | None]) -> _PlacedGroup | None:
         """Put a group into what stands above it, up to the root."""
         way = {group.name} if group.gang is None else set()
         for place in range(MOST_ABOVE + 1):
@@ -207,7 +207,7 @@ class _Reader:
             group = parent
         return None
 
-    def _check_priority(self, root: _Group) -> None:
+    def _check_priority(self, root: _PlacedGroup) -> None:
         """Name a priority that differs between the root and its pods: the scheduler refuses such a gang."""
         values = {
             entry.pod.priority
@@ -221,7 +221,7 @@ class _Reader:
                 "scheduler places no gang whose root and pods differ in it."
             )
 
-    def _read_levels(self, root: _Group, above: tuple[str, ...]) -> None:
+    def _read_levels(self, root: _PlacedGroup, above: tuple[str, ...]) -> None:
         """The levels are the keys of the longest way down; other ways are read as far as they are on it."""
         ways = list(_ways(root, above))
         self._labels = max((way for _, way in ways), key=len, default=())
@@ -240,7 +240,7 @@ class _Reader:
             )
             self._reading.note(NotRead.TOPOLOGY, message)
 
-    def _part(self, group: _Group) -> Part:
+    def _part(self, group: _PlacedGroup) -> Part:
         part = Part(group.name, required=self._labels.index(group.key) if group.key else None)
         if group.gang is not None:
             omitted = group.gang.omitted
@@ -262,7 +262,7 @@ class _Reader:
         return part
 
 
-def _ways(group: _Group, above: tuple[str, ...]) -> "list[tuple[_Group, tuple[str, ...]]]":
+def _ways(group: _PlacedGroup, above: tuple[str, ...]) -> "list[tuple[_PlacedGroup, tuple[str, ...]]]":
     """Each group with a key, with the keys from the root down to it."""
     way = (*above, group.key) if group.key and group.key not in above else above
     own = [(group, way)] if group.key else []

@@ -75,7 +75,7 @@ class KueueForeignGangs:
     ) -> ForeignGang:
         del version, siblings
         reading = GangReading(gang, f'Workload "{printable(gang.name)}"', _WORD)
-        return reading.read(_Reader(reading, topologies, queues).read)
+        return reading.read(_WorkloadReader(reading, topologies, queues).read)
 
 
 def _remainder(fields: written.Fields, pod_of: Callable[[Mapping[str, Any]], PodKept]) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _written_set(value: object) -> _WrittenSet:
     )
 
 
-class _Reader:
+class _WorkloadReader:
     """One reading of a Workload."""
 
     def __init__(

@@ -17,7 +17,7 @@ from scheduling.foreign.gang import GangKept, NotRead, kept_pods, root_of
 from scheduling.foreign.written import MOST_BYTES
 from tests.builders.others_gangs import codes, gang_kept, pod_kept, read, stored
 from tests.unit.scheduling.fit.worlds import RACK, ZONE, draw
-from tests.unit.scheduling.foreign.test_shapes_of_others import (
+from tests.unit.scheduling.foreign.objects import (
     QUEUES,
     constraint,
     group_of,

@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 from scheduling.backends.kai import Kai
 from scheduling.backends.kubernetes.gang import WITH_COMPOSITES, Kubernetes
 from scheduling.backends.kubernetes.group_kinds import COMPOSITE
+from scheduling.backends.kueue import Kueue
 from scheduling.errors import UnsupportedCapability
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import judge
 from scheduling.gang.tree import grow
-from scheduling.topology.levels import HOSTNAME_LABEL, Level
+from scheduling.kubernetes_syntax import GPU
+from scheduling.topology.levels import HOSTNAME_LABEL
 from tests.builders.others_gangs import codes, gang_kept, pod_kept, read
 from tests.fakes.kueue_objects import cluster_queue, flavor, local_queue, readings
-from tests.unit.scheduling import test_kueue_round_trip as kueue
+from tests.unit.scheduling import build
 from tests.unit.scheduling.build import request
 from tests.unit.scheduling.fit.worlds import POOL, clusters, demands, gang_demand
 from tests.unit.scheduling.gangs import sound
@@ -122,24 +124,34 @@ def kept_groups(rendered, gang):
     return kept
 
 
-@given(kueue.CASES, st.sets(st.integers(0, 23)))
-def test_a_gang_for_kueue_gets_the_verdict_of_its_task_group(case, full):
-    gang = kueue._gang(case)
-    if (rendered := kueue._rendered(case)) is None:
-        return
-    _, asked, workload = rendered
+@st.composite
+def slices(draw):
+    """Equal racks inside a zone, in any order of writing."""
+    sets, size, sign = draw(st.integers(2, 3)), draw(st.integers(1, 3)), draw(st.sampled_from("!?"))
+    places = draw(st.permutations([(number, task) for number in range(sets) for task in range(size)]))
+    return POOL, build.gang(*(f"t{i}-{task}*8: zone{sign} o, rack! i{i}" for i, task in places))
+
+
+@given(sound(pool=POOL, most=8) | slices(), clusters(gpus=8))
+def test_a_gang_for_kueue_gets_the_verdict_of_its_task_group(case, nodes):
+    tasks = tuple(replace(task, shape=str(task.gpus)) for task in case[1].tasks)
+    gang = replace(case[1], tasks=tasks)
+    specs = {task.shape: pod_spec(task) for task in tasks}
+    asked = request(gang, POOL, queue="lq", pod_specs=specs, scheduler_type="kueue")
+    try:
+        (workload,) = Kueue().render(asked).pod_groups
+    except UnsupportedCapability:
+        return  # sets that Kueue does not hold
     if workload["spec"].get("active") is False:
         return  # a domain of it has to be chosen first
-    nodes = [replace(node, closed="full") if at in full else node for at, node in enumerate(kueue.NODES)]
-    topologies = {"t": tuple(level.label for level in (*kueue.LEVELS, Level("host", HOSTNAME_LABEL)))}
+    topologies = {"t": (*(level.label for level in POOL), HOSTNAME_LABEL)}
     read_back = read("kueue", gang_kept("kueue", workload), topologies=topologies, queues=QUEUES)
     assert (read_back.unread, read_back.faults) == ((), ())
 
-    demand = GangDemand(
-        kueue.KUEUE_BACKEND.tree(asked),
-        demands(gang),
-        counts_largest=False,
-        cut=len(kueue.LEVELS) - 1,
-        is_best_fit=True,
-    )
+    tree, cut = Kueue().tree(asked), len(POOL) - 1
+    demand = GangDemand(tree, demands(gang), counts_largest=False, cut=cut, is_best_fit=True)
     assert_alike(read_back, demand, nodes)
+
+
+def pod_spec(task):
+    return {"containers": [{"name": "task", "resources": {"requests": {GPU: str(task.gpus)}}}]}
