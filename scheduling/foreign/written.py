@@ -58,6 +58,13 @@ def text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def integer(value: object) -> int | None:
+    """The value, if it is a whole number that can be believed."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if abs(value) <= MOST else None
+
+
 MOST_BYTES = 32 * 1024
 """Of what is kept of an object, as JSON."""
 
@@ -101,8 +108,7 @@ class Fields:
         return None
 
     def number(self, name: str) -> int | None:
-        value = self._of(name, int, "number")
-        return value if value is None or abs(value) <= MOST else None
+        return integer(self._of(name, int, "number"))
 
     def fields(self, name: str) -> "Fields":
         """Those of an inner object; of none where it is absent."""
