@@ -38,6 +38,34 @@ def played(
         pods += [
             _pod(task.name, asked[task.name], rendered.pods[task.name], group, number) for task in gang.tasks
         ]
+    return _bound(groups, pods, nodes, version, tuple(topologies.values()))
+
+
+def played_object(manifest, pods, nodes, version, *, topologies):
+    """The same for one pod group that somebody else wrote; each pod is its sub-group and its demand.
+
+    ``topologies`` are the labels of each by its name.
+    """
+    manifest["metadata"] |= {"uid": "g", "creationTimestamp": "t"}
+    group = reader.pod_group(manifest)
+    pods = [
+        Pod(
+            namespace=group.namespace,
+            name=f"p{number:03}",
+            uid=f"0/p{number:03}",
+            created=f"t{number:03}",
+            state="pending",
+            shape=_shape(demand.amounts),
+            group=group.name,
+            subgroup=part or None,
+        )
+        for number, (part, demand) in enumerate(pods)
+    ]
+    objects = tuple(Topology(name, labels) for name, labels in topologies.items())
+    return _bound([group], pods, nodes, version, objects)
+
+
+def _bound(groups, pods, nodes, version, topologies):
     cluster = Snapshot(
         now=0.0,
         nodes=tuple(_node(node) for node in nodes),
@@ -47,7 +75,7 @@ def played(
             Queue("top", cpu=UNLIMITED, memory=UNLIMITED, gpu=UNLIMITED),
             Queue(groups[0].queue, "top", cpu=UNLIMITED, memory=UNLIMITED, gpu=UNLIMITED),
         ),
-        topologies=tuple(topologies.values()),
+        topologies=topologies,
     )
     bindings = schedule(cluster, version=version).bindings
     return {tuple(binding.pod.uid.split("/")): binding.node for binding in bindings}

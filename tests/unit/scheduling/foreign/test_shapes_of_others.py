@@ -4,6 +4,8 @@ Their shapes were read in the sources of 2026 (OSMO ``topology.py``, Grove ``sch
 ``pytorch`` and ``ray``, Kueue's workloads of Job, JobSet and LeaderWorkerSet); the objects are written here.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from scheduling.backends.kubernetes.gang import WITH_COMPOSITES
@@ -54,9 +56,7 @@ def verdict(gang, picture=RACKS_OF_4):
 
 
 def _labelled(node):
-    return type(node)(
-        **{name: getattr(node, name) for name in node.__slots__} | {"labels": {**node.labels, "gpus": "y"}}
-    )
+    return replace(node, labels={**node.labels, "gpus": "y"})
 
 
 # KAI ---------------------------------------------------------------------------------------------
