@@ -20,7 +20,7 @@ from scheduling.foreign.gang import ForeignGang, GangKept, NotRead, PodKept, Pod
 from scheduling.foreign.part_tree import Part, levels_of
 from scheduling.foreign.reading import GangReading
 from scheduling.foreign.written import printable
-from scheduling.queues.joined_queues import NodeFlavor, Readings
+from scheduling.queues.joined_queues import JoinedQueue, NodeFlavor, Readings
 from scheduling.sentences import listing
 from scheduling.topology.levels import HOSTNAME_LABEL
 
@@ -110,6 +110,7 @@ def _pod_set(
         "preferred": request.text("preferred"),
         "slice": request.text("podSetSliceRequiredTopology"),
         "slice_size": request.count("podSetSliceSize"),
+        "asks": bool(request.values),
         "layers": len(request.entries("podsetSliceRequiredTopologyConstraints")),
         "group": request.text("podSetGroupName"),
     }
@@ -117,9 +118,10 @@ def _pod_set(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WrittenSet:
-    """A pod set as it is kept."""
+    """A pod set as it is kept; ``asks`` says whether it has a topology request."""
 
     name: str
+    asks: bool
     count: int
     least: int | None
     pod: PodKept
@@ -144,6 +146,7 @@ def _written_set(value: object) -> _WrittenSet:
     least, size = row.get("least"), row.get("slice_size")
     return _WrittenSet(
         **names,
+        asks=bool(row.get("asks")),
         count=written.strict_count(row.get("count")),
         least=None if least is None else written.strict_count(least),
         pod=PodKept.from_json(row.get("pod")),
@@ -204,23 +207,38 @@ class _WorkloadReader:
             for flavor in queue.flavors
             if all(_agrees(flavor.node_labels, each.pod.selector) for each in sets)
         ]
-        if not fitting:
-            is_shut = any(fault.reason not in _NO_TOPOLOGY for fault in queue.faults)
+        if any(fault.reason not in _NO_TOPOLOGY for fault in queue.faults):
+            self._leave("has a queue that admits nothing, so its nodes are not known")
+        elif not fitting:
             self._leave(
-                "has a queue that admits nothing, so its nodes are not known"
-                if is_shut
-                else "has a queue without a flavor that has a Topology and agrees with its node selectors, "
-                "so Kueue counts quota alone and no node is examined"
+                "has a queue without a flavor that has a Topology and agrees with its node selectors, so "
+                "Kueue counts quota alone and no node is examined"
             )
-            return None
+        elif self._is_mixed(queue) and not all(each.asks for each in sets):
+            self._leave(
+                "has pod sets without a topology request and a queue that has flavors without a Topology, so "
+                "Kueue gives them one of those, and no node is examined"
+            )
+        else:
+            return self._first(fitting)
+        return None
+
+    def _is_mixed(self, queue: JoinedQueue) -> bool:
+        """Whether some flavors of the queue have no Topology."""
+        cluster_queue = self._objects.get((queues.CLUSTER_QUEUE.crd, queue.usage.name if queue.usage else ""))
+        named = cluster_queue["settings"]["flavors"] if cluster_queue else ()
+        return len(named) > len(queue.flavors)
+
+    def _first(self, fitting: Sequence[NodeFlavor]) -> NodeFlavor | None:
+        """The flavor that Kueue tries first; None, with a note, where its Topology does not exist."""
         if len(fitting) > 1:
             names = listing(printable(flavor.name) for flavor in fitting)
             message = f"Kueue may give it any of the flavors {names}; the first alone is examined."
-            reading.note(NotRead.TOPOLOGY, message)
+            self._reading.note(NotRead.TOPOLOGY, message)
         flavor = fitting[0]
         if flavor.topology not in self._topologies:
             message = f'Topology "{printable(flavor.topology)}" of its flavor does not exist.'
-            reading.note(NotRead.MISSING, message)
+            self._reading.note(NotRead.MISSING, message)
             return None
         return flavor
 

@@ -14,7 +14,7 @@ def test_every_member_of_the_interface_is_told():
     facets_and_record = [kind for kind in classes if isinstance(kind, type)]
     members = {name for kind in facets_and_record for name in vars(kind) if not name.startswith("_")}
     assert sorted(name for name in members if f"`{name}`" not in HOW_TO) == []
-    assert len(facets_and_record) == 10  # seven facets with methods, topology objects, traits, the record
+    assert len(facets_and_record) == 11  # eight facets with methods, topology objects, traits, the record
 
 
 def test_every_built_in_scheduler_has_a_section():

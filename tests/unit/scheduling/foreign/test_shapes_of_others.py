@@ -396,6 +396,19 @@ def test_without_a_topology_kueue_looks_at_no_node():
     assert (gang.demand, gang.faults, codes(gang)) == (None, (), {"topology"})
 
 
+@pytest.mark.parametrize("request_", [{}, {"unconstrained": True}], ids=["asks nothing", "asks"])
+def test_beside_flavors_without_a_topology_a_request_alone_leads_to_nodes(request_):
+    queues = readings(
+        local_queue("ns/lq", "cq"),
+        cluster_queue("cq", ("f", 64), ("plain", 64)),
+        flavor("f", {}, "t"),
+        flavor("plain", {}),
+    )
+    gang = on_kueue(workload(pod_set("main", 1, **request_)), queues=queues)
+    assert (gang.demand is not None) == bool(request_)
+    assert codes(gang) == (set() if request_ else {"topology"})
+
+
 def test_nothing_of_a_pod_but_what_decides_on_its_place_is_kept():
     kept = gang_kept("kueue", workload(pod_set("main", 1))).to_json()
     assert not {"TOKEN", "env", "image"} & set(str(kept).replace("'", " ").split())
