@@ -2,7 +2,8 @@
 
 A Workload has templates of its pods, which come after it is admitted. Its queue leads to flavors, of which
 each selects nodes and may name a Topology; Kueue gives pods the labels and tolerations of theirs. Where no
-flavor of the queue has a Topology, Kueue counts quota alone and looks at no node. Pod sets of one
+flavor of the queue has a Topology, Kueue counts quota alone and looks at no node; so it does for pod sets
+without a topology request where some flavor has none. Pod sets of one
 ``podSetGroupName`` share a domain: a leader and its workers. ``pod_sets`` and ``queues`` name the sources.
 """
 
@@ -26,6 +27,9 @@ from scheduling.topology.levels import HOSTNAME_LABEL
 
 _WORD = "pod set"
 _NOT_WAITING = ("QuotaReserved", "Admitted", "Finished")
+_ASKING = ("required", "preferred", "unconstrained", "podSetSliceRequiredTopology")
+"""Fields of a topology request by which it asks for a flavor with a Topology."""
+
 _NO_TOPOLOGY = ("NoTopology", "FlavorsExcludePool")
 """Faults of a queue for the service's own gangs alone."""
 
@@ -110,7 +114,7 @@ def _pod_set(
         "preferred": request.text("preferred"),
         "slice": request.text("podSetSliceRequiredTopology"),
         "slice_size": request.count("podSetSliceSize"),
-        "asks": bool(request.values),
+        "asks": any(request.values.get(name) for name in _ASKING),
         "layers": len(request.entries("podsetSliceRequiredTopologyConstraints")),
         "group": request.text("podSetGroupName"),
     }
