@@ -231,18 +231,14 @@ class _PodGroupReader:
             return self._refuse("has sub-groups that are inside themselves")
         if depth >= MOST_DEPTH:
             return self._refuse(f"has {MOST_DEPTH} or more sub-groups inside each other")
+        inner_first = self._version < OPTIONAL_LEAVES  # 0.14 and earlier
         for group in (root, *groups):
-            order = self._placed_after_inner if self._version < OPTIONAL_LEAVES else _name_of
-            group.inner.sort(key=order)
+            group.inner.sort(key=lambda inner: (inner_first and not inner.inner, inner.name))
         return True
 
     def _refuse(self, why: str) -> bool:
         self._reading.note(NotRead.MALFORMED, f"{self._reading.words} {why}.")
         return False
-
-    @staticmethod
-    def _placed_after_inner(group: _SubGroup) -> tuple[bool, str]:
-        return not group.inner, group.name
 
     def _read_constraints(self, rows: list[object], groups: Sequence[_SubGroup]) -> None:
         """Read the constraints; those that are not on the levels of the longest Topology are left out."""
@@ -359,10 +355,6 @@ class _PodGroupReader:
         self._reading.shared_domains.append(
             SharedDomain(labels=domain, within=within_labels, message=message)
         )
-
-
-def _name_of(group: _SubGroup) -> tuple[bool, str]:
-    return False, group.name
 
 
 def _demand(pod: PodKept, *, node_pool: str) -> Demand:

@@ -13,7 +13,7 @@ from scheduling.backends.kubernetes.gang import WITH_COMPOSITES
 from scheduling.backends.registry import installed
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import judge
-from scheduling.foreign.gang import GangKept, NotRead, kept_pods, root_of
+from scheduling.foreign.gang import GangKept, NotRead, PodKept, kept_pods, root_of
 from scheduling.foreign.written import MOST_BYTES
 from tests.builders.others_gangs import codes, gang_kept, pod_kept, read, stored
 from tests.unit.scheduling.fit.worlds import RACK, ZONE, draw
@@ -145,6 +145,33 @@ def test_a_row_with_anything_in_any_field_is_read(data, scheduler):
     )
     row = changed(data, gang.to_json())
     assert_sound(reading(scheduler, GangKept.from_json(row)))
+
+
+TEXTS, COUNTS = st.text(max_size=5), st.integers(0, 2**53)
+PODS_OF_ANY_KIND = st.builds(
+    PodKept,
+    scheduler=TEXTS,
+    priority=st.none() | st.integers(-5, 5),
+    priority_class=TEXTS,
+    requests=st.dictionaries(TEXTS, COUNTS, max_size=3),
+    selector=st.dictionaries(TEXTS, TEXTS, max_size=3),
+    tolerations=st.lists(st.dictionaries(TEXTS, TEXTS | COUNTS, max_size=2), max_size=2).map(tuple),
+    excluded=st.lists(TEXTS, max_size=2).map(tuple),
+    unread=st.lists(TEXTS, max_size=2).map(tuple),
+    gates=COUNTS,
+    report=TEXTS,
+    owner=st.tuples(TEXTS, TEXTS),
+)
+
+
+@given(st.lists(st.tuples(TEXTS, PODS_OF_ANY_KIND), max_size=6))
+def test_what_is_kept_of_a_gang_comes_back_as_it_was(pods):
+    groups_of_pods = kept_pods(pods)
+    gang = GangKept(
+        resource="r", namespace="ns", name="g", obj={"a": 1}, above=(None, {}), pods=groups_of_pods, omitted=3
+    )
+    assert stored(gang) == gang
+    assert sum(entry.count for entry in groups_of_pods) == len(pods)
 
 
 @pytest.mark.parametrize("row", [None, 3, "text", [], {}, {"pods": None}, {"resource": "r", "name": 3}])
