@@ -162,7 +162,7 @@ def read_queues(
         return None
     scheduler = backend.queues
     counted = usage.without(without)
-    observed = _observed(scheduler, cluster)
+    observed = observed_queues(scheduler, cluster)
     is_followed = queue in observed
     chain = _chain(queue, observed) if is_followed else _configured(scheduler, pool, queue, installation)
     return QueueReading(
@@ -215,8 +215,8 @@ _OBSERVED = """
 """
 
 
-def _observed(scheduler: BoundedQueues, cluster: str) -> dict[str, QueueState]:
-    """The cluster's queues by name; none where they are not followed."""
+def observed_queues(scheduler: BoundedQueues, cluster: str) -> dict[str, QueueState]:
+    """The cluster's queues by name; none where they are not followed. One query."""
     with connection.cursor() as cursor:
         cursor.execute(_OBSERVED, [cluster, scheduler.queue.crd])
         return {name: QueueState.from_json(name, json.loads(reading)) for name, reading in cursor.fetchall()}
@@ -285,6 +285,17 @@ def _less(amounts: Mapping[str, float], gone: ResourceVector) -> dict[str, float
         name: max(0.0, amounts.get(name, 0.0) - gone[place])
         for name, place in zip(QUEUE_RESOURCES, _COUNTED, strict=True)
     }
+
+
+def quota_in(
+    scheduler: BoundedQueues, observed: Mapping[str, QueueState], queue: str, demand: GangDemand
+) -> QuotaVerdict:
+    """Whether a queue of others and those above it admit a gang of theirs that may be preempted.
+
+    Whether it may is not known, so nothing is said of bounds for work that nothing preempts.
+    """
+    shortages = scheduler.shortages(_chain(queue, observed), requested_of(demand), priority="LOW")
+    return QuotaVerdict(QuotaAnswer.SHORT if shortages else QuotaAnswer.UNKNOWN, shortages)
 
 
 def requested_of(demand: GangDemand) -> dict[str, float]:

@@ -286,7 +286,7 @@ def feasibility(
         for group, demand, verdict, hides in zip(groups, demands, verdicts, hidden, strict=True)
     ]
     remedied = [
-        remedies(observed.snapshot, demand) if _lacks_room(verdict) and not hides else ()
+        remedies(observed.snapshot, demand) if lacks_room(verdict) and not hides else ()
         for demand, verdict, hides in zip(demands, verdicts, hidden, strict=True)
     ]
     return [
@@ -367,7 +367,7 @@ def demands_of(groups: Sequence[GroupValues], *, capabilities: Capabilities) -> 
         yield demand if left >= 0 else replace(demand, is_orderable=False)
 
 
-def _lacks_room(verdict: Verdict) -> bool:
+def lacks_room(verdict: Verdict) -> bool:
     """Whether it is the nodes that have no place, and not a queue or those who go first."""
     return not verdict.has_place and verdict.obstacle in (Obstacle.ROOM, Obstacle.TOPOLOGY)
 

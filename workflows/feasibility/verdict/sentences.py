@@ -4,6 +4,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import Literal
 
 from pools.values.freshness import Age, Freshness
 from scheduling.fit.contention import DisplacementAnswer, PreemptionAnswer, QueuePlace
@@ -21,37 +22,44 @@ ANOTHER_WORKFLOW = "another workflow"
 """The name that stands for a workflow that the reader may not list."""
 
 
-def sentence(verdict: Verdict, freshness: Freshness) -> str:
+Nodes = Literal["pool", "cluster"]
+"""Whose nodes a verdict is on."""
+
+
+def sentence(verdict: Verdict, freshness: Freshness, *, of: Nodes = "pool") -> str:
     """State the verdict and its cause; of old observations as of when they were made."""
     if not freshness.is_old:
-        return _sentence(verdict, now=" now")
-    text = _sentence(verdict, now="")
+        return _sentence(verdict, now=" now", of=of)
+    text = _sentence(verdict, now="", of=of)
     return f"{freshness.sentence} By that, {text[0].lower()}{text[1:]}"
 
 
-def _sentence(verdict: Verdict, *, now: str) -> str:
+def _sentence(verdict: Verdict, *, now: str, of: Nodes) -> str:
     match verdict.answer:
         case Answer.NOW:
             return _now(verdict, now=now)
         case Answer.NEVER if verdict.quota.is_lasting:
             return f"It can never start under its quotas as they are set: {quota_sentence(verdict)}"
         case Answer.NEVER:
-            return f"It can never be placed on the pool's nodes as they are: {_never(verdict)}"
+            return f"It can never be placed on the {of}'s nodes as they are: {_never(verdict, of)}"
         case _ if verdict.quota.shortages:
-            text = f"It does not fit{now}: {quota_sentence(verdict)} {_nodes_too(verdict)}"
+            text = f"It does not fit{now}: {quota_sentence(verdict)} {_nodes_too(verdict, of)}"
             return text + _queue_around(verdict)
         case _ if verdict.obstacle is Obstacle.PRIORITY:
-            return f"It does not fit{now}: {_goes_later(verdict)}{_preemptible(verdict)}"
+            return f"It does not fit{now}: {_goes_later(verdict, of)}{_preemptible(verdict)}"
         case _:
-            text = f"It does not fit{now}: {_not_now(verdict)}{_apart(verdict)}{_queue_around(verdict)}"
+            text = (
+                f"It does not fit{now}: {_not_now(verdict, of)}{_apart(verdict, of)}{_queue_around(verdict)}"
+            )
             return f"{text} Beside that, {_doubts(verdict)}" if verdict.doubts else text
 
 
-def _goes_later(verdict: Verdict) -> str:
+def _goes_later(verdict: Verdict, of: Nodes) -> str:
     """Say which groups take the room, and what is then left."""
     place = verdict.contention.place or QueuePlace()
     groups = f"{count_of(place.groups, 'group')} of its queue {agree(place.groups, 'goes', 'go')} first"
-    return f"{groups} ({listing(place.workflows, limit=3)}). After that, {_not_now(verdict)}{_apart(verdict)}"
+    room = f"{_not_now(verdict, of)}{_apart(verdict, of)}"
+    return f"{groups} ({listing(place.workflows, limit=3)}). After that, {room}"
 
 
 def _queue_around(verdict: Verdict) -> str:
@@ -103,10 +111,10 @@ def _to_preempt(verdict: Verdict) -> str:
     return f" The scheduler may preempt work of lower priority for it{time}{delay}: {workflows}."
 
 
-def _nodes_too(verdict: Verdict) -> str:
+def _nodes_too(verdict: Verdict, of: Nodes) -> str:
     if verdict.has_place:
         return f"The nodes have room for {_all(verdict.tasks)}."
-    return f"The nodes have no place either: {_not_now(verdict)}{_apart(verdict)}"
+    return f"The nodes have no place either: {_not_now(verdict, of)}{_apart(verdict, of)}"
 
 
 def quota_sentence(verdict: Verdict) -> str:
@@ -214,14 +222,14 @@ def _holders_for(domain: DomainCapacity, visible: Container[str]) -> tuple[Occup
     return tuple(named)
 
 
-def _apart(verdict: Verdict) -> str:
-    """Say that the pool has enough room, although not in one place; readers ask that first."""
+def _apart(verdict: Verdict, of: Nodes) -> str:
+    """Say that there is enough room, although not in one place; readers ask that first."""
     if verdict.room < verdict.tasks or not verdict.blocked:
         return ""
-    return f" The pool has room for {verdict.room} such tasks in all, but not in one place."
+    return f" The {of} has room for {verdict.room} such tasks in all, but not in one place."
 
 
-def _never(verdict: Verdict) -> str:
+def _never(verdict: Verdict, of: Nodes) -> str:
     if verdict.misfit is not None:
         return misfit_sentence(verdict.misfit)
     too_large = [entry for entry in verdict.sets if not entry.fit_empty]
@@ -229,16 +237,16 @@ def _never(verdict: Verdict) -> str:
         return (
             "each set fits alone on empty nodes, but there are not enough domains for all of them together."
         )
-    return _too_large(too_large[-1])
+    return _too_large(too_large[-1], of)
 
 
-def _too_large(entry: SetVerdict) -> str:
+def _too_large(entry: SetVerdict, of: Nodes) -> str:
     """Why no domain is large enough for the set, even when empty."""
     largest = max(entry.nearest, key=lambda domain: domain.empty, default=None)
     if largest is None:
         return f'no node carries label {entry.label} of key "{entry.key}".'
     if entry.key is None:
-        room = f"the pool's nodes have room for {largest.empty} when empty"
+        room = f"the {of}'s nodes have room for {largest.empty} when empty"
         return f"it has {count_of(entry.tasks, 'task')}, and {room}."
     return (
         f"{_set(entry)} must share one {entry.key}, and the largest, {_path(largest.path)}, has room for "
@@ -246,7 +254,7 @@ def _too_large(entry: SetVerdict) -> str:
     )
 
 
-def _not_now(verdict: Verdict) -> str:
+def _not_now(verdict: Verdict, of: Nodes) -> str:
     blocked = verdict.blocked
     if not blocked:
         several = sum(entry.alike for entry in verdict.sets if entry.key) > 1
@@ -263,11 +271,11 @@ def _not_now(verdict: Verdict) -> str:
     entry = blocked[-1]
     if not entry.nearest:
         return f'no node carries label {entry.label} of key "{entry.key}".'
-    return _lacks(entry, entry.nearest[0])
+    return _lacks(entry, entry.nearest[0], of)
 
 
-def _lacks(entry: SetVerdict, domain: DomainCapacity) -> str:
-    place = f"the nearest {entry.key}, {_path(domain.path)}," if entry.key else "the pool"
+def _lacks(entry: SetVerdict, domain: DomainCapacity, of: Nodes) -> str:
+    place = f"the nearest {entry.key}, {_path(domain.path)}," if entry.key else f"the {of}"
     tasks = _set(entry) if entry.key else count_of(entry.tasks, "task")
     text = (
         f"{place} has room for {max(0, entry.tasks - domain.missing)} of {tasks} and lacks {domain.missing}"
