@@ -1,0 +1,59 @@
+"""Gangs that others submitted to KAI, as rows that an observer writes."""
+
+from django.utils import timezone
+
+from pools.models import Backend, Cluster
+from scheduling.backends.registry import installed
+from scheduling.foreign.gang import GangKept, PodKept, kept_pods
+from workflows.models import ObservedGang
+
+
+def follow(backend):
+    """The backend follows gangs of others, and all of them were listed."""
+    Backend.objects.filter(pk=backend.pk).update(follow_others=True)
+    Cluster.objects.filter(pk=backend.cluster_id).update(
+        gangs_synced_at=timezone.now(), others_synced_at=timezone.now()
+    )
+
+
+def pod_group(namespace="research", name="pg-train", *, members=2, required="", topology="racks", **spec):
+    """A PodGroup of KAI as its podgrouper writes it for a PyTorchJob."""
+    if required:
+        levels = {"requiredTopologyLevel": required, "preferredTopologyLevel": required}
+        spec["topologyConstraint"] = {"topology": topology, **levels}
+    owner = {"kind": "PyTorchJob", "name": "train", "uid": "0", "controller": True}
+    return {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"namespace": namespace, "name": name, "uid": f"uid-{name}", "ownerReferences": [owner]},
+        "spec": {"minMember": members, "queue": "research", **spec},
+    }
+
+
+def waiting_pod(*, gpus=8, **more):
+    return PodKept(requests={"nvidia.com/gpu": gpus, "cpu": 1000}, owner=("PyTorchJob", "train"), **more)
+
+
+def observe_gang(backend, manifest, pods, *, since=None):
+    """The row of a waiting gang; ``pods`` are those that wait."""
+    foreign = installed()["kai"].foreign
+    metadata = manifest["metadata"]
+    gang = GangKept(
+        resource=foreign.kinds[0].crd,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        obj=foreign.keep(foreign.kinds[0], manifest, pod_of=lambda template: waiting_pod()),
+        pods=kept_pods(("", pod) for pod in pods),
+    )
+    return ObservedGang.objects.create(
+        cluster_id=backend.cluster_id,
+        resource=gang.resource,
+        namespace=gang.namespace,
+        name=gang.name,
+        uid=gang.uid,
+        created_at=since or timezone.now(),
+        content=gang.to_json(),
+        pods=len(pods),
+        seen_at=timezone.now(),
+    )

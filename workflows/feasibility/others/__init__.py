@@ -1,0 +1,1 @@
+"""Verdicts on gangs that others submitted."""

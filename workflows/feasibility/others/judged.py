@@ -1,0 +1,255 @@
+"""Why gangs of others wait: the verdict on each, and what a caller may read of it.
+
+The verdict is that on a task group of ours (``verdict.report``), with what the facet could not read named as
+not examined. Where anything is not examined, nothing is claimed to be impossible. Names are for callers with
+action ``cluster:Explain`` on the backend; everybody else who sees one of its pools reads how many gangs wait.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+
+from pools import selectors
+from pools.clusters.capabilities import capabilities_at
+from pools.models import Backend
+from pools.selectors import Caller
+from pools.services.evaluation import objects_of
+from pools.values.freshness import Freshness
+from scheduling.backends.registry import installed
+from scheduling.errors import NotFound
+from scheduling.fit.admission import admitted
+from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.remedies import remedies
+from scheduling.fit.verdict import Answer, Verdict, judge
+from scheduling.foreign.gang import ForeignGang
+from scheduling.queues.queue_state import NO_QUEUES, QuotaAnswer, QuotaVerdict
+from scheduling.sentences import did_you_mean
+from web.access.rights import grants_of
+from web.policy import Action, refusal
+from workflows.feasibility.capacity.known_nodes import node_table, selected_nodes
+from workflows.feasibility.capacity.known_usage import cluster_usage
+from workflows.feasibility.capacity.node_snapshot import ObservedNodes
+from workflows.feasibility.others.read_gangs import OthersGang, others_of, problem_of, read_gangs
+from workflows.feasibility.queues.queue_usage import observed_queues, quota_in, requested_of
+from workflows.feasibility.verdict.remedy_sentences import remedy_sentence
+from workflows.feasibility.verdict.report import FeasibilityReport, lacks_room, workflows_in
+from workflows.feasibility.verdict.sentences import no_nodes_reason, redacted, sentence
+from workflows.models import ObservedGang
+from workflows.selectors import names_known_to
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedGang:
+    """A gang of others with the verdict on it."""
+
+    others: OthersGang
+    report: FeasibilityReport
+    faults: tuple[str, ...]
+    """What keeps it waiting whatever is free, as full sentences."""
+
+    @property
+    def sentence(self) -> str:
+        """Why it waits: its faults, else the verdict."""
+        return " ".join(self.faults) or self.report.sentence
+
+    def entry_json(self) -> Json:
+        """One line of the list."""
+        gang = self.others.gang
+        kind, name = gang.owner
+        return {
+            "namespace": gang.namespace,
+            "name": gang.name,
+            "kind": self.others.kind,
+            "owner_kind": kind,
+            "owner_name": name,
+            "queue": gang.queue,
+            "priority": gang.priority,
+            "since": self.others.since,
+            "tasks": gang.tasks,
+            "gpus": gang.gpus,
+            "minimum": gang.minimum,
+            "verdict": self.report.word,
+            "sentence": self.sentence,
+            "scheduler_report": gang.report,
+        }
+
+    def as_json(self) -> Json:
+        """All of it; ``feasibility`` has the shape of that of a task group."""
+        gang, report = self.others.gang, self.report.as_json()
+        unread = [{"code": entry.code.value, "message": entry.message} for entry in gang.unread]
+        return {
+            **self.entry_json(),
+            "faults": list(self.faults),
+            "not_examined": unread,
+            "feasibility": report,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingOthers:
+    """The gangs of others that wait, the oldest first, as one caller may read them."""
+
+    backend: Backend
+    problem: str
+    """Why not all of them are known; empty if all are."""
+    count: int
+    omitted: int
+    """Those that wait and are not kept, because there are too many."""
+    names_shown: bool
+    gangs: Sequence[JudgedGang]
+    more_entries: bool
+    freshness: Freshness
+
+
+def waiting(backend: Backend, user: Caller, *, limit: int, offset: int) -> WaitingOthers:
+    """One page of the gangs that wait. Its queries do not depend on their number."""
+    rows, shows = others_of(backend), may_explain(user, backend)
+    page = list(rows[offset : offset + limit + 1]) if shows else []
+    cluster = backend.cluster
+    return WaitingOthers(
+        backend=backend,
+        problem=problem_of(backend, cluster),
+        count=rows.count(),
+        omitted=cluster.gangs_omitted if cluster else 0,
+        names_shown=shows,
+        gangs=_judged(backend, page[:limit], user),
+        more_entries=len(page) > limit,
+        freshness=selectors.freshness_of(backend.cluster_id),
+    )
+
+
+def one_of_others(backend: Backend, user: Caller, *, namespace: str, name: str) -> JudgedGang:
+    """One gang that waits.
+
+    Raises Forbidden without the action, and NotFound for a gang that does not wait, has ended, or never was.
+    """
+    if not may_explain(user, backend):
+        raise refusal(Action.CLUSTER_EXPLAIN, f"backend/{backend.name}")
+    rows = others_of(backend)
+    judged = _judged(backend, rows.filter(namespace=namespace, name=name), user)
+    if not judged:
+        known = [f"{of}/{gang}" for of, gang in rows.values_list("namespace", "name")[:1000]]
+        raise NotFound(
+            f'No group of others "{namespace[:63]}/{name[:253]}" waits on backend "{backend.name}".'
+            f"{did_you_mean(f'{namespace}/{name}', known)} {problem_of(backend, backend.cluster)}".strip()
+        )
+    return judged[0]
+
+
+def may_explain(user: Caller, backend: Backend) -> bool:
+    return grants_of(user).allows(Action.CLUSTER_EXPLAIN, f"backend/{backend.name}")
+
+
+def _judged(backend: Backend, rows: Iterable[ObservedGang], user: Caller) -> list[JudgedGang]:
+    gangs = read_gangs(backend, rows)
+    if not gangs:
+        return []
+    reading, now = _ClusterReading(backend, [other.gang for other in gangs]), timezone.now()
+    nodes = [reading.nodes(other.gang) for other in gangs]
+    verdicts = [reading.verdict(other.gang, of) for other, of in zip(gangs, nodes, strict=True)]
+    visible = names_known_to(
+        user, {name for verdict in verdicts if verdict for name in workflows_in(verdict)}
+    )
+    return [
+        JudgedGang(
+            others=other,
+            report=_report(backend, other.gang, verdict and redacted(verdict, visible), of, now=now),
+            faults=other.gang.faults_on(of.snapshot.nodes),
+        )
+        for other, verdict, of in zip(gangs, verdicts, nodes, strict=True)
+    ]
+
+
+class _ClusterReading:
+    """The nodes, their usage and the queues of a cluster, read once for many gangs."""
+
+    def __init__(self, backend: Backend, gangs: Sequence[ForeignGang]) -> None:
+        self._cluster = str(backend.cluster_id)
+        self._scheduler = installed().get(backend.scheduler_type)
+        self._capabilities = capabilities_at(backend.scheduler_type, backend.scheduler_version)
+        self._table = node_table(
+            self._cluster,
+            selectors=[selector for gang in gangs for selector in _selectors(gang)],
+            labels={level.label for gang in gangs for level in gang.levels},
+        )
+        self._usage = cluster_usage(self._cluster, others_known=self._table.cluster.others_known)
+        scheduler = self._scheduler
+        bounded = scheduler.queues if scheduler else None
+        self._queues = observed_queues(bounded, self._cluster) if bounded else {}
+        self._objects = objects_of(self._cluster) if scheduler and scheduler.joined_queues else None
+
+    def nodes(self, gang: ForeignGang) -> ObservedNodes:
+        """Those that the pods of a gang select."""
+        snapshot = selected_nodes(
+            self._cluster,
+            self._table,
+            selectors=_selectors(gang),
+            levels=gang.levels,
+            paths=self._capabilities.by_paths,
+            usage=self._usage,
+            scheduler=self._capabilities.scheduler,
+        )
+        times = self._table.cluster
+        return ObservedNodes(snapshot, times.freshness, times.others_known, self._usage)
+
+    def verdict(self, gang: ForeignGang, observed: ObservedNodes) -> Verdict | None:
+        """The verdict on a gang; None where nothing can be judged."""
+        if gang.demand is None or not observed.snapshot.nodes:
+            return None
+        verdict = admitted(judge(observed.snapshot, gang.demand), self._quota(gang, gang.demand))
+        if not gang.unread:
+            return verdict
+        answer = Answer.NOT_NOW if verdict.answer is Answer.NEVER else verdict.answer
+        return replace(verdict, answer=answer, proven=False)
+
+    def _quota(self, gang: ForeignGang, demand: GangDemand) -> QuotaVerdict:
+        scheduler = self._scheduler
+        if scheduler and scheduler.joined_queues and self._objects:
+            if not self._objects.knows(scheduler):
+                return QuotaVerdict(QuotaAnswer.UNKNOWN)
+            queue = scheduler.joined_queues.joined_queue(
+                gang.namespace, gang.queue, selector={}, objects=self._objects.queues
+            )
+            return queue.quota(requested_of(demand))
+        if scheduler and scheduler.queues:
+            return quota_in(scheduler.queues, self._queues, gang.queue, demand)
+        return NO_QUEUES
+
+
+def _selectors(gang: ForeignGang) -> list[Mapping[str, str]]:
+    """Each distinct node selection of a gang's pods."""
+    demands = gang.demand.demands.values() if gang.demand else ()
+    return [dict(selector) for selector in sorted({demand.selector for demand in demands})]
+
+
+def _report(
+    backend: Backend,
+    gang: ForeignGang,
+    verdict: Verdict | None,
+    observed: ObservedNodes,
+    *,
+    now: datetime,
+) -> FeasibilityReport:
+    report = FeasibilityReport(
+        group=gang.name,
+        scheduler=backend.scheduler_type,
+        tasks=gang.tasks,
+        verdict=verdict,
+        sentence="",
+        nodes=len(observed.snapshot.nodes),
+        freshness=observed.freshness,
+        others_known=observed.others_known,
+        made_at=now,
+    )
+    if verdict is None or gang.demand is None:
+        unread = " ".join(entry.message for entry in gang.unread)
+        reason = f"No verdict: {unread}" if unread else no_nodes_reason(observed, reached=True)
+        return replace(report, sentence=reason)
+    help_by = remedies(observed.snapshot, gang.demand) if lacks_room(verdict) else ()
+    text = sentence(report.verdict or verdict, observed.freshness, of="cluster")
+    return replace(report, remedies=help_by, sentence=text + remedy_sentence(report.verdict, help_by))

@@ -1,0 +1,111 @@
+"""The gangs of others that wait in a backend's cluster, as its scheduler's facet reads them.
+
+The observer keeps a row for each while the backend says ``follow_others``. A row says no more than what was
+kept of the cluster's objects; with them are read the topology objects and queues that they name.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+import structlog
+from django.db.models import QuerySet
+
+from pools.models import Backend, Cluster
+from pools.services.evaluation import objects_of
+from scheduling.backends.facets import ForeignGangs, SchedulerBackend
+from scheduling.backends.registry import installed
+from scheduling.capabilities import SchedulerVersion
+from scheduling.foreign.gang import MOST_PARTS, ForeignGang, GangKept, root_of
+from workflows.models import ObservedGang
+
+log = structlog.get_logger(__name__)
+
+NOT_FOLLOWED = (
+    "This backend does not follow gangs that others submitted: its administrator sets follow_others to true."
+)
+NOT_LISTED = "Gangs that others submitted have not been listed yet."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OthersGang:
+    """A gang of others that waits; ``kind`` is that of its object."""
+
+    kind: str
+    since: datetime | None
+    gang: ForeignGang
+
+
+def facet_of(backend: Backend) -> tuple[SchedulerBackend, ForeignGangs] | None:
+    """The scheduler of a backend that follows gangs of others, with the facet that reads them."""
+    scheduler = installed().get(backend.scheduler_type)
+    if not backend.follow_others or backend.cluster_id is None or scheduler is None:
+        return None
+    return (scheduler, scheduler.foreign) if scheduler.foreign else None
+
+
+def others_of(backend: Backend) -> QuerySet[ObservedGang]:
+    """The rows of the gangs that wait, the oldest first; none where the backend does not follow them."""
+    found = facet_of(backend)
+    if found is None:
+        return ObservedGang.objects.none()
+    _, foreign = found
+    rows = ObservedGang.objects.filter(cluster_id=backend.cluster_id, resource=foreign.kinds[0].crd)
+    return rows.order_by("created_at", "namespace", "name")
+
+
+def problem_of(backend: Backend, cluster: Cluster | None) -> str:
+    """Why not all of them are known, as a full sentence; empty if all are."""
+    if facet_of(backend) is None or cluster is None:
+        return NOT_FOLLOWED
+    if cluster.gangs_problem:
+        return f"They are not followed: {cluster.gangs_problem}"
+    return "" if cluster.gangs_synced_at else NOT_LISTED
+
+
+def read_gangs(backend: Backend, rows: Iterable[ObservedGang]) -> list[OthersGang]:
+    """Read the gangs of these rows. At most four queries, none without a row."""
+    rows, found = list(rows), facet_of(backend)
+    if not rows or found is None:
+        return []
+    scheduler, foreign = found
+    objects = objects_of(str(backend.cluster_id))
+    read = partial(
+        foreign.read,
+        topologies=_named(scheduler, objects.topologies),
+        queues=objects.queues,
+        version=SchedulerVersion.parse_known(backend.scheduler_version),
+    )
+    kind, stored = foreign.kinds[0].kind, [GangKept.from_json(row.content) for row in rows]
+    siblings = _by_root(backend, {gang.namespace for gang in stored if root_of(gang)})
+    return [
+        OthersGang(
+            kind=kind,
+            since=row.created_at,
+            gang=read(gang, siblings=siblings.get((gang.namespace, root_of(gang)), ())),
+        )
+        for row, gang in zip(rows, stored, strict=True)
+    ]
+
+
+def _by_root(backend: Backend, namespaces: set[str]) -> Mapping[tuple[str, str], Sequence[GangKept]]:
+    """The gangs of these namespaces that stand below another object, by its namespace and name."""
+    found: dict[tuple[str, str], list[GangKept]] = {}
+    if not namespaces:
+        return found
+    rows = others_of(backend).filter(namespace__in=namespaces).values_list("content", flat=True)
+    for gang in map(GangKept.from_json, rows[:MOST_PARTS]):
+        if root := root_of(gang):
+            found.setdefault((gang.namespace, root), []).append(gang)
+    return found
+
+
+def _named(
+    scheduler: SchedulerBackend, topologies: Mapping[tuple[str, str], tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """The labels of the scheduler's topology objects, by their names."""
+    if scheduler.topologies is None:
+        return {}
+    resource = scheduler.topologies.kind.crd
+    return {name: labels for (of, name), labels in topologies.items() if of == resource}
