@@ -148,6 +148,22 @@ def backend_visible_to(user: Caller, name: str) -> Backend:
     return backend
 
 
+def backend_explained_to(user: Caller, name: str) -> Backend:
+    """A living backend, with its cluster, of which a user may ask what waits there.
+
+    For callers with action ``cluster:Explain`` on it, and for those who may list one of its pools. Raises
+    NotFound, naming those of the user.
+    """
+    grants = grants_of(user)
+    explained = _narrowed(living_backends(), grants.names("backend", {Action.CLUSTER_EXPLAIN}))
+    listed = living_backends().filter(pools__in=pools_allowed_to(user, Action.POOL_LIST))
+    rows = living_backends().filter(Q(pk__in=explained) | Q(pk__in=listed))
+    backend = rows.filter(name=name).select_related("cluster").first()
+    if backend is None:
+        raise NotFound(f'There is no backend "{name[:63]}"{_there_are(rows, name=name)}')
+    return backend
+
+
 def _narrowed(rows: QuerySet[Row], names: frozenset[str] | None) -> QuerySet[Row]:
     return rows if names is None else rows.filter(name__in=names)
 

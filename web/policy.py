@@ -33,6 +33,7 @@ class Action(StrEnum):
     RESOURCES_READ = "resources:Read"
     CONFIG_READ = "config:Read"
     CONFIG_UPDATE = "config:Update"
+    CLUSTER_EXPLAIN = "cluster:Explain"
     PROFILE_READ = "profile:Read"
     PROFILE_UPDATE = "profile:Update"
     AUTH_TOKEN = "auth:Token"  # noqa: S105 -- an action's name

@@ -170,6 +170,13 @@ class UnexaminedShape(Shape):
     message: str
 
 
+class UnreadShape(Shape):
+    """A part of a gang of others that could not be read."""
+
+    code: Literal["missing", "malformed", "too_large", "pod_conditions", "pods", "topology", "gates"]
+    message: str
+
+
 class PartsOrderShape(Shape):
     """The order in which the parts of one set are placed, where that is not the usual one."""
 

@@ -2,9 +2,11 @@
 
 from django.urls import path
 
-from workflows.api import capacity, fit, listing, logs, nodes, outcomes, views, watch
+from workflows.api import capacity, fit, listing, logs, nodes, others, outcomes, views, watch
 
 urlpatterns = [
+    path("api/cluster/<str:backend>/waiting", others.OthersWaitingView.as_view()),
+    path("api/cluster/<str:backend>/group/<str:namespace>/<str:name>", others.OneOfOthersView.as_view()),
     path("api/pool_quota", capacity.PoolQuotaView.as_view()),
     path("api/resources", capacity.ResourcesView.as_view()),
     path("api/resources/<str:name>", capacity.ResourceView.as_view()),

@@ -60,6 +60,8 @@ PUT    /api/configs/pool/{pool}/platform/{gpu}  403     403/403  403/403  403/40
 PUT    /api/configs/pool/{pool}/platform/{gpu}/rename  403  403/403  403/403  403/403  ok/403  403  ok/ok
 
 GET    /api/preflight                         403     403      403      403      ok       ok     ok
+GET    /api/cluster/{backend}/waiting         403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+GET    /api/cluster/{backend}/group/{namespace}/{gang}  403  403   403      403      403      403    ok
 GET    /api/configs/backend                   403     403      403      403      ok       ok     ok
 GET    /api/configs/backend/{name}            403     403      403      403      404      ok     ok
 POST   /api/configs/backend/{name}            403     403      403      403      403      403    ok

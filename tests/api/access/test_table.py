@@ -70,6 +70,7 @@ def ask(client, method, address, body, *, pool, workflows):
     """The status of a request, whose effects are undone."""
     names = {"pool": pool, "workflow_id": workflows[pool].name, "name": workflows[pool].backend.name}
     names |= {"type": "pool", "no": 1, "gpu": "gpu", "node": "node-1"}
+    names |= {"backend": workflows[pool].backend.name, "namespace": "research", "gang": "train"}
     with transaction.atomic():
         answer = client.generic(method, address.format(token="laptop", **names), **_json(body))
         transaction.set_rollback(True)
@@ -86,6 +87,7 @@ def shown(status, *, endpoint):
     absent = (
         "DELETE /api/auth/access_token/{token}",
         "DELETE /api/configs/backend/{name}/suspect_nodes/{node}",
+        "GET /api/cluster/{backend}/group/{namespace}/{gang}",
     )
     own = 404 if endpoint in absent else None
     return "ok" if status in {200, 400, 409, own} else str(status)

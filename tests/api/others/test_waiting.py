@@ -1,0 +1,144 @@
+"""Gangs that others submitted are explained to those who may read their names, and counted for the rest."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from pools.models import Backend, Cluster, ObservedTopology
+from tests.builders.gangs_of_others import follow, observe_gang, pod_group, waiting_pod
+from tests.builders.nodes import racked_pool
+from tests.factories import RACK, ZONE, BackendFactory
+from web.models import Role
+from workflows.models import ObservedGang
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def pool():
+    """Two racks of two nodes of eight GPUs, on a cluster whose gangs of others are followed."""
+    made = racked_pool(2, 2, backend=BackendFactory(name="east"))
+    follow(made.backend)
+    ObservedTopology.objects.create(
+        cluster_id=made.backend.cluster_id,
+        resource="topologies.kai.scheduler",
+        name="racks",
+        uid="racks",
+        labels=[ZONE.label, RACK.label],
+        seen_at=timezone.now(),
+    )
+    return made
+
+
+def caller(*statements):
+    """A client of a user with these actions, each on a resource."""
+    user = User.objects.create_user(f"user-{User.objects.count()}")
+    if statements:
+        policies = [{"actions": [action], "resources": [resource]} for action, resource in statements]
+        Role.objects.create(name="told", policies=policies)
+        user.role_assignments.create(role="told")
+    client = APIClient()
+    client.force_authenticate(user)
+    return client
+
+
+@pytest.fixture
+def explainer():
+    return caller(("cluster:Explain", "backend/east"), ("pool:List", "pool/*"))
+
+
+def waiting(client, **query):
+    return client.get("/api/cluster/east/waiting", query)
+
+
+def test_all_that_wait_are_listed_with_their_verdicts_the_oldest_first(pool, explainer):
+    hour_ago = timezone.now() - timedelta(hours=1)
+    observe_gang(pool.backend, pod_group(name="fits", members=2, required=RACK.label), [waiting_pod()] * 2)
+    observe_gang(
+        pool.backend,
+        pod_group(name="large", members=3, required=RACK.label),
+        [waiting_pod()] * 3,
+        since=hour_ago,
+    )
+    reply = waiting(explainer).json()
+    assert [(entry["name"], entry["verdict"]) for entry in reply["groups"]] == [
+        ("large", "never"),
+        ("fits", "now"),
+    ]
+    large = reply["groups"][0]
+    assert "the largest" in large["sentence"]
+    assert (large["owner_kind"], large["owner_name"], large["queue"]) == ("PyTorchJob", "train", "research")
+    assert (large["tasks"], large["gpus"], large["kind"]) == (3, 24, "PodGroup")
+    assert (reply["count"], reply["problem"], reply["names_shown"]) == (2, "", True)
+
+
+def test_one_of_them_is_explained_with_its_nearest_domains(pool, explainer):
+    observe_gang(pool.backend, pod_group(members=3, required=RACK.label), [waiting_pod()] * 3)
+    reply = explainer.get("/api/cluster/east/group/research/pg-train").json()
+    (entry,) = [entry for entry in reply["feasibility"]["sets"] if entry["label"] == RACK.label]
+    assert [domain["missing"] for domain in entry["nearest"]] == [1, 1]
+    assert reply["feasibility"]["proven"]
+
+
+def test_a_gang_of_which_something_is_not_read_is_never_called_impossible(pool, explainer):
+    pods = [waiting_pod(unread=("pod affinity",))] * 3
+    observe_gang(pool.backend, pod_group(members=3, required=RACK.label), pods)
+    reply = explainer.get("/api/cluster/east/group/research/pg-train").json()
+    assert (reply["verdict"], reply["feasibility"]["proven"]) == ("not_now", False)
+    assert "pod affinity" in " ".join(entry["message"] for entry in reply["not_examined"])
+
+
+def test_a_row_that_cannot_be_read_has_no_verdict(pool, explainer):
+    row = observe_gang(pool.backend, pod_group(), [waiting_pod()] * 2)
+    ObservedGang.objects.filter(pk=row.pk).update(content={"pods": 7})
+    (entry,) = waiting(explainer).json()["groups"]
+    assert entry["verdict"] == "unknown"
+    assert entry["sentence"].startswith("No verdict: ")
+
+
+def test_everybody_else_who_sees_a_pool_reads_how_many_wait(pool):
+    observe_gang(pool.backend, pod_group(), [waiting_pod()] * 2)
+    reply = waiting(caller(("pool:List", f"pool/{pool.name}"))).json()
+    assert (reply["count"], reply["groups"], reply["names_shown"]) == (1, [], False)
+
+
+def test_to_callers_without_a_pool_of_it_there_is_no_such_backend(pool):
+    assert waiting(caller(("pool:List", "pool/another"))).status_code == 404
+
+
+def test_names_need_the_action_on_this_backend(pool):
+    observe_gang(pool.backend, pod_group(), [waiting_pod()] * 2)
+    client = caller(("cluster:Explain", "backend/west"), ("pool:List", "pool/*"))
+    answer = client.get("/api/cluster/east/group/research/pg-train")
+    assert answer.status_code == 403
+    assert "cluster:Explain" in answer.json()["message"]
+
+
+def test_a_misspelled_gang_is_answered_with_the_one_that_was_meant(pool, explainer):
+    observe_gang(pool.backend, pod_group(), [waiting_pod()] * 2)
+    answer = explainer.get("/api/cluster/east/group/research/pg-trian")
+    assert answer.status_code == 404
+    assert 'research/pg-train"' in answer.json()["message"]
+
+
+def test_a_backend_that_follows_nobody_says_so(pool, explainer):
+    observe_gang(pool.backend, pod_group(), [waiting_pod()] * 2)
+    Backend.objects.update(follow_others=False)
+    reply = waiting(explainer).json()
+    assert (reply["count"], reply["groups"]) == (0, [])
+    assert "follow_others" in reply["problem"]
+
+
+def test_a_refused_right_is_said(pool, explainer):
+    Cluster.objects.update(gangs_problem="podgroups is forbidden", gangs_synced_at=None)
+    assert waiting(explainer).json()["problem"] == "They are not followed: podgroups is forbidden"
+
+
+def test_queries_do_not_depend_on_how_many_wait(pool, explainer, django_assert_max_num_queries):
+    for number in range(10):
+        observe_gang(pool.backend, pod_group(name=f"gang-{number}"), [waiting_pod()] * 2)
+    with django_assert_max_num_queries(20):
+        assert len(waiting(explainer, limit=10).json()["groups"]) == 10
