@@ -28,6 +28,7 @@ from workflows.explain.summary import (
     waiting_groups,
     workflow_sentence,
 )
+from workflows.explain.waiting_beside import WaitingBeside, waiting_beside
 from workflows.feasibility.verdict.remedy_sentences import help_of
 from workflows.feasibility.verdict.report import FeasibilityReport, feasibility
 from workflows.homes import at_home
@@ -89,6 +90,9 @@ class WaitExplanation:
     report: FeasibilityReport | None
     """None: nodes are not the obstacle, or none is known."""
 
+    beside: WaitingBeside
+    """The gangs of others that wait for the same scheduler, as far as they are followed."""
+
     conditions: Sequence[Json]
     """The group's."""
 
@@ -114,8 +118,10 @@ class WaitExplanation:
 
     @property
     def all_evidence(self) -> Json:
-        """The evidence with the pending preferences."""
-        return self.evidence | ({"patience": self.preferences.as_json()} if self.preferences else {})
+        """The evidence with the pending preferences, and how many gangs of others wait too."""
+        patience_json = {"patience": self.preferences.as_json()} if self.preferences else {}
+        others = {"waiting_beside": self.beside.as_json()} if self.beside.groups else {}
+        return {**self.evidence, **patience_json, **others}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +214,7 @@ def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) 
         verdict = f"Under this requirement, {verdict[0].lower()}{verdict[1:]}"
     if report and report.lacks_place and why in _OF_ROOM:
         why = _kind_of_room(report)
+    beside = waiting_beside(group) if report and why in JUDGED_REASONS else WaitingBeside(0, 0)
     own = group_sentence(group, now=now)
     if verdict and group.waiting_why == Why.NODES and why in (Why.TOPOLOGY, Why.CAPACITY):
         own = own.removeprefix(group.waiting_reason)  # a scheduler counts closed nodes wherever it finds none
@@ -217,11 +224,12 @@ def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) 
         group=group.name,
         status=group.status,
         why=why,
-        sentence=" ".join(filter(None, (own.strip(), verdict))),
+        sentence=" ".join(filter(None, (own.strip(), verdict, beside.sentence))),
         since=group.waiting_since,
         evidence=group.waiting_evidence,
         preferences=preferences,
         report=report,
+        beside=beside,
         conditions=group.conditions,
         recovery=group.recovery.summary,
         avoided_nodes=group.avoided_nodes,
