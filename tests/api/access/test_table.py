@@ -9,6 +9,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
 from pools.clusters import connect
+from tests.api.access.callers import CALLERS, client_of
 from tests.api.access.table import rows
 from tests.api.workflows.specs import gang, text
 from tests.factories import LEVELS, PoolFactory, TaskGroupFactory
@@ -27,19 +28,6 @@ OPEN = {"/api/version", "/api/auth/login", "/api/auth/jwt/access_token"}
 """Asked before anybody can log in; they answer everybody the same."""
 
 POOLS = ("mine", "other")
-WRITTEN = {
-    "reader": [{"actions": ["workflow:List", "workflow:Read"], "resources": ["pool/mine"]}],
-    "keeper": [{"actions": ["config:*"], "resources": ["pool/mine"]}],
-}
-CALLERS = {
-    "nobody": (),
-    "prefix": ("osmo-min",),
-    "member": ("osmo-mine",),
-    "reader": ("reader",),
-    "keeper": ("keeper",),
-    "user": ("osmo-user",),
-    "admin": (),
-}
 BODIES = {"POST /api/pool/{pool}/workflow": {"file": text(gang(2))}}
 
 
@@ -53,17 +41,6 @@ def workflows(monkeypatch):
     """A workflow in each pool, by the pool's name; somebody else submitted them."""
     monkeypatch.setattr(connect, "connect", lambda *args: FakeCluster())
     return {name: TaskGroupFactory(pool=PoolFactory(name=name, levels=LEVELS)).workflow for name in POOLS}
-
-
-def client_of(caller):
-    user = User.objects.create_user(caller, is_staff=caller == "admin")
-    for role in CALLERS[caller]:
-        if role in WRITTEN:
-            Role.objects.get_or_create(name=role, policies=WRITTEN[role])
-        user.role_assignments.create(role=role)
-    client = APIClient()
-    client.force_authenticate(user)
-    return client
 
 
 def ask(client, method, address, body, *, pool, workflows):

@@ -5,8 +5,8 @@ import logging
 import pytest
 from django.test import Client
 
+from tests.api.access.callers import CALLERS, client_of
 from tests.api.access.table import rows
-from tests.api.access.test_table import CALLERS, client_of
 from tests.builders.gangs_of_others import follow, observe_gang, pod_group, waiting_pod
 from tests.factories import LEVELS, BackendFactory, PoolFactory, TaskGroupFactory
 from workflows.models import Event, TaskGroup

@@ -133,10 +133,10 @@ def one_of_others(backend: Backend, user: Caller, *, namespace: str, name: str) 
     rows = others_of(backend)
     judged = _judged(backend, rows.filter(namespace=namespace, name=name), user)
     if not judged:
-        known = [f"{of}/{gang}" for of, gang in rows.values_list("namespace", "name")[:1000]]
+        names = [f"{of}/{gang}" for of, gang in rows.values_list("namespace", "name")[:1000]]
         raise NotFound(
             f'No group of others "{namespace[:63]}/{name[:253]}" waits on backend "{backend.name}".'
-            f"{did_you_mean(f'{namespace}/{name}', known)} {problem_of(backend, backend.cluster)}".strip()
+            f"{did_you_mean(f'{namespace}/{name}', names)} {problem_of(backend, backend.cluster)}".strip()
         )
     return judged[0]
 

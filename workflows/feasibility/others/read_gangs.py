@@ -47,10 +47,10 @@ def facet_of(backend: Backend) -> tuple[SchedulerBackend, ForeignGangs] | None:
 
 def others_of(backend: Backend) -> QuerySet[ObservedGang]:
     """The rows of the gangs that wait, the oldest first; none where the backend does not follow them."""
-    found = facet_of(backend)
-    if found is None:
+    reader = facet_of(backend)
+    if reader is None:
         return ObservedGang.objects.none()
-    _, foreign = found
+    _, foreign = reader
     rows = ObservedGang.objects.filter(cluster_id=backend.cluster_id, resource=foreign.kinds[0].crd)
     return rows.order_by("created_at", "namespace", "name")
 
@@ -66,10 +66,10 @@ def problem_of(backend: Backend, cluster: Cluster | None) -> str:
 
 def read_gangs(backend: Backend, rows: Iterable[ObservedGang]) -> list[OthersGang]:
     """Read the gangs of these rows. At most four queries, none without a row."""
-    rows, found = list(rows), facet_of(backend)
-    if not rows or found is None:
+    rows, reader = list(rows), facet_of(backend)
+    if not rows or reader is None:
         return []
-    scheduler, foreign = found
+    scheduler, foreign = reader
     objects = objects_of(str(backend.cluster_id))
     read = partial(
         foreign.read,
@@ -91,14 +91,14 @@ def read_gangs(backend: Backend, rows: Iterable[ObservedGang]) -> list[OthersGan
 
 def _by_root(backend: Backend, namespaces: set[str]) -> Mapping[tuple[str, str], Sequence[GangKept]]:
     """The gangs of these namespaces that stand below another object, by its namespace and name."""
-    found: dict[tuple[str, str], list[GangKept]] = {}
+    gangs: dict[tuple[str, str], list[GangKept]] = {}
     if not namespaces:
-        return found
+        return gangs
     rows = others_of(backend).filter(namespace__in=namespaces).values_list("content", flat=True)
     for gang in map(GangKept.from_json, rows[:MOST_PARTS]):
         if root := root_of(gang):
-            found.setdefault((gang.namespace, root), []).append(gang)
-    return found
+            gangs.setdefault((gang.namespace, root), []).append(gang)
+    return gangs
 
 
 def _named(

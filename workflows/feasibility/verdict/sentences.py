@@ -22,11 +22,11 @@ ANOTHER_WORKFLOW = "another workflow"
 """The name that stands for a workflow that the reader may not list."""
 
 
-Nodes = Literal["pool", "cluster"]
+NodesOf = Literal["pool", "cluster"]
 """Whose nodes a verdict is on."""
 
 
-def sentence(verdict: Verdict, freshness: Freshness, *, of: Nodes = "pool") -> str:
+def sentence(verdict: Verdict, freshness: Freshness, *, of: NodesOf = "pool") -> str:
     """State the verdict and its cause; of old observations as of when they were made."""
     if not freshness.is_old:
         return _sentence(verdict, now=" now", of=of)
@@ -34,7 +34,7 @@ def sentence(verdict: Verdict, freshness: Freshness, *, of: Nodes = "pool") -> s
     return f"{freshness.sentence} By that, {text[0].lower()}{text[1:]}"
 
 
-def _sentence(verdict: Verdict, *, now: str, of: Nodes) -> str:
+def _sentence(verdict: Verdict, *, now: str, of: NodesOf) -> str:
     match verdict.answer:
         case Answer.NOW:
             return _now(verdict, now=now)
@@ -54,7 +54,7 @@ def _sentence(verdict: Verdict, *, now: str, of: Nodes) -> str:
             return f"{text} Beside that, {_doubts(verdict)}" if verdict.doubts else text
 
 
-def _goes_later(verdict: Verdict, of: Nodes) -> str:
+def _goes_later(verdict: Verdict, of: NodesOf) -> str:
     """Say which groups take the room, and what is then left."""
     place = verdict.contention.place or QueuePlace()
     groups = f"{count_of(place.groups, 'group')} of its queue {agree(place.groups, 'goes', 'go')} first"
@@ -111,7 +111,7 @@ def _to_preempt(verdict: Verdict) -> str:
     return f" The scheduler may preempt work of lower priority for it{time}{delay}: {workflows}."
 
 
-def _nodes_too(verdict: Verdict, of: Nodes) -> str:
+def _nodes_too(verdict: Verdict, of: NodesOf) -> str:
     if verdict.has_place:
         return f"The nodes have room for {_all(verdict.tasks)}."
     return f"The nodes have no place either: {_not_now(verdict, of)}{_apart(verdict, of)}"
@@ -222,14 +222,14 @@ def _holders_for(domain: DomainCapacity, visible: Container[str]) -> tuple[Occup
     return tuple(named)
 
 
-def _apart(verdict: Verdict, of: Nodes) -> str:
+def _apart(verdict: Verdict, of: NodesOf) -> str:
     """Say that there is enough room, although not in one place; readers ask that first."""
     if verdict.room < verdict.tasks or not verdict.blocked:
         return ""
     return f" The {of} has room for {verdict.room} such tasks in all, but not in one place."
 
 
-def _never(verdict: Verdict, of: Nodes) -> str:
+def _never(verdict: Verdict, of: NodesOf) -> str:
     if verdict.misfit is not None:
         return misfit_sentence(verdict.misfit)
     too_large = [entry for entry in verdict.sets if not entry.fit_empty]
@@ -240,7 +240,7 @@ def _never(verdict: Verdict, of: Nodes) -> str:
     return _too_large(too_large[-1], of)
 
 
-def _too_large(entry: SetVerdict, of: Nodes) -> str:
+def _too_large(entry: SetVerdict, of: NodesOf) -> str:
     """Why no domain is large enough for the set, even when empty."""
     largest = max(entry.nearest, key=lambda domain: domain.empty, default=None)
     if largest is None:
@@ -254,7 +254,7 @@ def _too_large(entry: SetVerdict, of: Nodes) -> str:
     )
 
 
-def _not_now(verdict: Verdict, of: Nodes) -> str:
+def _not_now(verdict: Verdict, of: NodesOf) -> str:
     blocked = verdict.blocked
     if not blocked:
         several = sum(entry.alike for entry in verdict.sets if entry.key) > 1
@@ -274,7 +274,7 @@ def _not_now(verdict: Verdict, of: Nodes) -> str:
     return _lacks(entry, entry.nearest[0], of)
 
 
-def _lacks(entry: SetVerdict, domain: DomainCapacity, of: Nodes) -> str:
+def _lacks(entry: SetVerdict, domain: DomainCapacity, of: NodesOf) -> str:
     place = f"the nearest {entry.key}, {_path(domain.path)}," if entry.key else f"the {of}"
     tasks = _set(entry) if entry.key else count_of(entry.tasks, "task")
     text = (
