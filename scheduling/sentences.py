@@ -57,9 +57,10 @@ def as_sentence(text: str) -> str:
 
 
 def did_you_mean(word: str, words: Sequence[str]) -> str:
-    """`` Did you mean "rack"?``: the word that is most like it; empty if none is."""
-    near = difflib.get_close_matches(word[:63], words, n=1)
-    return f' Did you mean "{near[0]}"?' if near else ""
+    """`` Did you mean "rack"?``: the word that is most like it, in whatever case; empty if none is."""
+    by_letters = {each.casefold(): each for each in words}
+    near = difflib.get_close_matches(word[:63].casefold(), by_letters, n=1)
+    return f' Did you mean "{by_letters[near[0]]}"?' if near else ""
 
 
 def character(sign: str) -> str:

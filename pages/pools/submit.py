@@ -26,7 +26,7 @@ from web.access.permissions import Needs, caller
 from web.limits.throttles import SubmitThrottle
 from web.policy import Action
 from web.rest import errors
-from web.rest.queries import NoQuery
+from web.rest.queries import NoQuery, WordChoice
 from workflows.models import Workflow
 from workflows.submission.choice import read_pools
 from workflows.submission.idempotency import checked_key
@@ -39,11 +39,11 @@ NUL = "\0"
 
 class SubmitForm(Form):
     file = serializers.CharField(default="", allow_blank=True, trim_whitespace=False)
-    priority = serializers.ChoiceField(choices=Workflow.Priority.choices, default=Workflow.Priority.NORMAL)
+    priority = WordChoice(choices=Workflow.Priority.choices, default=Workflow.Priority.NORMAL)
     force_infeasible = serializers.BooleanField(default=False)
     pools = serializers.CharField(default="", allow_blank=True, max_length=2000)
     key = serializers.CharField(default="", allow_blank=True, max_length=255)
-    do = serializers.ChoiceField(choices=(CHECK, SUBMIT), default=CHECK)
+    do = WordChoice(choices=(CHECK, SUBMIT), default=CHECK)
 
 
 class SubmitPage(PageView):

@@ -18,7 +18,7 @@ from pages.workflows.tasks import TaskSelection
 from web.access.permissions import Needs, caller
 from web.limits.throttles import SubmitThrottle
 from web.policy import Action
-from web.rest.queries import NoQuery, Query, valid_values
+from web.rest.queries import NoQuery, Query, WordChoice, valid_values
 from workflows import selectors
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Workflow
@@ -34,9 +34,9 @@ OWN, ALL = "mine", "all"
 class WorkflowsPageQuery(Query):
     """The form above the list; a field left empty narrows nothing."""
 
-    status = serializers.ChoiceField(choices=["", *STATUSES], default="")
+    status = WordChoice(choices=["", *STATUSES], default="")
     pool = serializers.CharField(default="", allow_blank=True, max_length=63)
-    whose = serializers.ChoiceField(choices=[OWN, ALL], default=OWN)
+    whose = WordChoice(choices=[OWN, ALL], default=OWN)
     name = serializers.CharField(default="", allow_blank=True, max_length=80)
     offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
 
@@ -44,7 +44,7 @@ class WorkflowsPageQuery(Query):
 class PageQuery(Query):
     groups_from = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
     tasks_from = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
-    tasks_in = serializers.ChoiceField(choices=["", *TaskStatus], default="")
+    tasks_in = WordChoice(choices=["", *TaskStatus], default="")
 
 
 class CancelForm(Form):

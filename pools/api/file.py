@@ -22,13 +22,13 @@ from scheduling.errors import Fault, InvalidSpec, in_order
 from web.access.permissions import Needs
 from web.policy import Action
 from web.rest.own import OwnView
-from web.rest.queries import Query
+from web.rest.queries import Query, WordChoice
 from web.rest.shapes import Shape, about, absent
 
 
 class FileQuery(Query):
     config_types = serializers.ListField(
-        child=serializers.ChoiceField(choices=types_kept()),
+        child=WordChoice(choices=types_kept()),
         max_length=50,
         default=list,
         help_text="Only these types. May be repeated.",

@@ -27,7 +27,7 @@ from scheduling.errors import Fault, InvalidSpec, in_order
 from web.access.permissions import Needs, caller, check
 from web.access.rights import grants_of
 from web.policy import Action
-from web.rest.queries import Query
+from web.rest.queries import Query, WordChoice
 from web.rest.shapes import Shape, about, absent
 from web.times import naive_utc
 
@@ -43,13 +43,13 @@ class Tag(serializers.CharField):
 class HistoryQuery(Query):
     offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
     limit = serializers.IntegerField(min_value=1, max_value=history.MAX_PAGE, default=20)
-    order = serializers.ChoiceField(
+    order = WordChoice(
         choices=("ASC", "DESC"),
         default="ASC",
         help_text="Order of the page by time; a page always holds the newest changes.",
     )
     config_types = serializers.ListField(
-        child=serializers.ChoiceField(choices=history.known_types()),
+        child=WordChoice(choices=history.known_types()),
         max_length=50,
         default=list,
         help_text="Only these types. May be repeated.",
@@ -68,7 +68,7 @@ class HistoryQuery(Query):
 
 
 class DiffQuery(Query):
-    config_type = serializers.ChoiceField(choices=history.known_types())
+    config_type = WordChoice(choices=history.known_types())
     first_revision = serializers.IntegerField(min_value=1, max_value=MAX_REVISION)
     second_revision = serializers.IntegerField(min_value=1, max_value=MAX_REVISION)
 

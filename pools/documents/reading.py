@@ -4,6 +4,7 @@ pydantic reads; this module turns its errors into faults with a path and a sugge
 given", as in OSMO's own replies, and takes the default.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import UnionType
@@ -13,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from scheduling.errors import Fault, Path, more_faults
+from scheduling.sentences import did_you_mean
 from web.rest.expectations import EXPECTATIONS
 
 MAX_FAULTS = 100
@@ -37,6 +39,8 @@ FlagOrAuto = Annotated[bool | None, BeforeValidator(lambda written: None if writ
 """``true``, ``false`` or ``auto``, which is the same as nothing."""
 
 D = TypeVar("D", bound=Document)
+
+_QUOTED = re.compile("'([^']+)'")
 
 
 def merged(document: Mapping[str, Any], changes: Mapping[str, Any], *, depth: int = 8) -> dict[str, Any]:
@@ -69,7 +73,7 @@ def read(
     try:
         return shape.model_validate(_without_nulls(fields)), []
     except ValidationError as error:
-        entries = error.errors(include_url=False, include_context=False, include_input=False)
+        entries = error.errors(include_url=False)
     faults = [_fault(shape, entry, path) for entry in entries[:MAX_FAULTS]]
     if others := len(entries) - len(faults):
         faults.append(more_faults(others, path=path))
@@ -94,7 +98,10 @@ def _fault(shape: type[Document], entry: ErrorDetails, path: Path) -> Fault:
     if entry["type"] == "missing":
         return Fault((*path, *where), "required", "This field is required.")
     message = EXPECTATIONS.get(entry["type"]) or entry["msg"].removeprefix("Value error, ")
-    return Fault((*path, *where), entry["type"], f"{message[:1].upper()}{message[1:]}.".replace("..", "."))
+    message = f"{message[:1].upper()}{message[1:]}.".replace("..", ".")
+    if entry["type"] == "literal_error" and isinstance(entry["input"], str):
+        message += did_you_mean(entry["input"], _QUOTED.findall(entry["ctx"]["expected"]))
+    return Fault((*path, *where), entry["type"], message)
 
 
 def unknown_field(path: Path, fields: Collection[str]) -> Fault:

@@ -6,7 +6,7 @@ field that is not declared is refused, and the error names the declared ones.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
 from scheduling.errors import Fault, InvalidSpec
-from scheduling.sentences import agree, plain_listing
+from scheduling.sentences import agree, did_you_mean, plain_listing
 
 _TRUE = frozenset({"true", "1", "yes"})
 _FALSE = frozenset({"false", "0", "no", ""})
@@ -34,10 +34,15 @@ class StrictForm(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping) and (unknown := sorted(data.keys() - self.fields.keys())):
-            accepted = ", ".join(self.fields)
-            which = f"accepted are {accepted}" if accepted else "none is accepted"
-            errors = [ErrorDetail(f"There is no such field; {which}.", code="unknown_field")]
-            raise serializers.ValidationError({name[:80]: errors for name in unknown[:20]})
+            fields = list(self.fields)
+            which = f"accepted are {', '.join(fields)}" if fields else "none is accepted"
+            message = f"There is no such field; {which}."
+            raise serializers.ValidationError(
+                {
+                    name[:80]: [ErrorDetail(message + did_you_mean(name, fields), code="unknown_field")]
+                    for name in unknown[:20]
+                }
+            )
         return super().to_internal_value(data)
 
 
@@ -47,6 +52,18 @@ class _NoSurrogates(ProhibitSurrogateCharactersValidator):
     def __call__(self, value: Any) -> None:
         if surrogate := _SURROGATE.search(str(value)):
             super().__call__(surrogate[0])
+
+
+class WordChoice(serializers.ChoiceField):
+    """One of a few words; a refusal names them, and the one that was meant."""
+
+    def fail(self, key: str, **context: Any) -> NoReturn:
+        if key != "invalid_choice":
+            super().fail(key, **context)
+        word, words = str(context["input"]), [str(choice) for choice in self.choices if choice]
+        accepted = f"{agree(len(words), 'accepted is', 'accepted are')} {', '.join(words)}"
+        message = f'"{word[:63]}" is not accepted; {accepted}.{did_you_mean(word, words)}'
+        raise serializers.ValidationError(message, code=key)
 
 
 class LongText(serializers.CharField):

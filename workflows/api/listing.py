@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from web.access.permissions import Needs
 from web.limits.turns import turn
 from web.policy import Action
-from web.rest.queries import Query, flag, texts
+from web.rest.queries import Query, WordChoice, flag, texts
 from web.rest.shapes import Instant, Shape, about, absent
 from workflows import selectors
 from workflows.api.representations import address_of, node_condition, overview
@@ -35,20 +35,20 @@ GIB = 2**30
 class TaskListQuery(Query):
     limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=20)
     offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
-    order = serializers.ChoiceField(choices=("ASC", "DESC"), default="DESC", help_text="Order by time.")
+    order = WordChoice(choices=("ASC", "DESC"), default="DESC", help_text="Order by time.")
     workflow_id = serializers.CharField(
         default="", max_length=80, help_text="Only tasks of the workflow with this name."
     )
     users = texts("Only those of these users. Default: the caller's, unless all_users is given.")
     all_users = flag("Of all users.")
     statuses = serializers.ListField(
-        child=serializers.ChoiceField(choices=TaskStatus.choices), max_length=100, default=list
+        child=WordChoice(choices=TaskStatus.choices), max_length=100, default=list
     )
     pools = texts("Only those submitted to these pools. May be repeated.")
     all_pools = flag("From all pools, as if pools were left out.")
     nodes = texts("Only tasks on these nodes. May be repeated.")
     priority = serializers.ListField(
-        child=serializers.ChoiceField(choices=Workflow.Priority.choices), max_length=3, default=list
+        child=WordChoice(choices=Workflow.Priority.choices), max_length=3, default=list
     )
     summary = flag("What tasks ask for, summed by user, pool and priority, in place of the tasks.")
     aggregate_by_workflow = flag("The same, summed by workflow.")

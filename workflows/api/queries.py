@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from web.rest.queries import LongText, Query, StrictForm, flag, texts
+from web.rest.queries import LongText, Query, StrictForm, WordChoice, flag, texts
 from workflows.lifecycle.statuses import WorkflowStatus
 from workflows.models import Workflow
 from workflows.selectors import MAX_PAGE, WorkflowFilter
@@ -36,7 +36,7 @@ class SubmitQuery(Query):
     dry_run = flag("Check everything and show the objects; create nothing.")
     expanded = flag("With dry_run: as `spec`, the plain OSMO document, with each task that a `count` makes.")
     validation_only = flag("Check everything; create nothing.")
-    feasibility = serializers.ChoiceField(
+    feasibility = WordChoice(
         choices=("", "only"),
         default="",
         help_text="only: check and report whether it would fit; create nothing.",
@@ -47,7 +47,7 @@ class SubmitQuery(Query):
         max_length=80,
         help_text="Submit the spec of this workflow again; the request has no body.",
     )
-    priority = serializers.ChoiceField(
+    priority = WordChoice(
         choices=Workflow.Priority.choices,
         default=None,
         help_text="Default: NORMAL, or the priority of the workflow that is submitted again.",
@@ -68,13 +68,11 @@ class ChoiceQuery(SubmitQuery):
 class WorkflowListQuery(Query):
     limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=20)
     offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
-    order = serializers.ChoiceField(
-        choices=("ASC", "DESC"), default="DESC", help_text="Order by time of submission."
-    )
+    order = WordChoice(choices=("ASC", "DESC"), default="DESC", help_text="Order by time of submission.")
     users = texts("Only those of these users. Default: the caller's, unless all_users is given.")
     all_users = flag("Of all users.")
     statuses = serializers.ListField(
-        child=serializers.ChoiceField(choices=WorkflowStatus.choices), max_length=100, default=list
+        child=WordChoice(choices=WorkflowStatus.choices), max_length=100, default=list
     )
     name = serializers.CharField(default="", max_length=80, help_text="Part of the workflow's name.")
     tags = texts("Only those with all of these tags.")
@@ -82,7 +80,7 @@ class WorkflowListQuery(Query):
     all_pools = flag("From all pools, as if pools were left out.")
     app = texts("OSMO's apps are not supported: any value matches nothing.")
     priority = serializers.ListField(
-        child=serializers.ChoiceField(choices=Workflow.Priority.choices), max_length=3, default=list
+        child=WordChoice(choices=Workflow.Priority.choices), max_length=3, default=list
     )
     label = texts(  # type: ignore[assignment]  # a declared field, taken off the class
         "Only workflows with this label, key or key=value. May be repeated."

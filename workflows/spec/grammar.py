@@ -283,6 +283,8 @@ def fault_of(error: Mapping[str, Any], *, model: type[GrammarModel], at: Path) -
             str(word).strip("'") for word in error["ctx"]["expected"].replace(" or ", ", ").split(", ")
         )
         message = f"{_described(error['input'])} is not accepted; write {' or '.join(allowed)}."
+        if isinstance(error["input"], str):
+            message += did_you_mean(error["input"], allowed)
         return Fault(path, "value", message, allowed=allowed)
     if kind == "too_short":
         return Fault(path, "empty", "At least one entry is needed.")

@@ -114,6 +114,24 @@ def test_a_wrong_filter_is_refused_by_its_name(api, query):
     assert body["details"][0]["path"].startswith(query.partition("=")[0])
 
 
+@pytest.mark.parametrize(
+    ("address", "meant"),
+    [
+        ("/api/workflow?statuses=RUNING", "RUNNING"),
+        ("/api/workflow?statuses=running", "RUNNING"),
+        ("/api/workflow?priority=HIHG", "HIGH"),
+        ("/api/workflow?order=DSC", "DESC"),
+        ("/api/task?statuses=FAILED_CANCELLED", "FAILED_CANCELED"),
+    ],
+)
+def test_a_mistyped_word_of_a_filter_is_answered_with_what_is_accepted_and_what_was_meant(
+    api, address, meant
+):
+    message = assert_error_shape(api.get(address), 400)["message"]
+    assert message.endswith(f'Did you mean "{meant}"?')
+    assert meant in message.partition("accepted are ")[2].partition(".")[0].split(", ")
+
+
 def test_a_workflow_has_the_fields_that_the_client_reads(api):
     group = TaskGroupFactory(pool=PoolFactory(nvlink=True, levels=LEVELS), pods=2)
     reply = api.get(f"/api/workflow/{group.workflow.name}?verbose=False").json()

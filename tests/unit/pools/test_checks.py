@@ -151,6 +151,11 @@ def test_an_unknown_field_names_the_one_that_was_meant(written, near):
     assert near in fault.allowed
 
 
+def test_a_mistyped_word_of_a_field_is_answered_with_the_one_that_was_meant():
+    _, [fault] = read(PoolDocument, {"backend": "b", "infeasible": "refused"}, path=())
+    assert fault.message == "Input should be 'accept', 'warn' or 'refuse'. Did you mean \"refuse\"?"
+
+
 def test_the_first_faults_are_listed_and_the_others_counted():
     _, faults = read(PoolDocument, {f"field{i}": 1 for i in range(5000)}, path=("pool",))
     assert len(faults) == 101
