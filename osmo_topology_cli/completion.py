@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import typer
+
 from osmo_topology_cli.login import find_login
 from osmo_topology_client.calls import Call, address
 from osmo_topology_client.errors import Failure
@@ -27,6 +29,24 @@ def pools(incomplete: str) -> list[str]:
 
 def workflows(incomplete: str) -> list[str]:
     return _beginning(incomplete, lambda: [row["name"] for row in _reply("workflow", limit=100)["workflows"]])
+
+
+def backends(incomplete: str) -> list[str]:
+    return _beginning(incomplete, lambda: [row["name"] for row in _reply("configs", "backend")["backends"]])
+
+
+def explainable(context: typer.Context, incomplete: str) -> list[str]:
+    """The workflows; after ``--cluster`` the groups of others that wait there."""
+    backend = context.params.get("cluster")
+    if not backend:
+        return workflows(incomplete)
+    return _beginning(
+        incomplete,
+        lambda: (
+            f"{group['namespace']}/{group['name']}"
+            for group in _reply("cluster", backend, "waiting", limit=100)["groups"]
+        ),
+    )
 
 
 def nodes(incomplete: str) -> list[str]:

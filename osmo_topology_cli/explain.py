@@ -74,7 +74,8 @@ def reasons(group: Reply, waiting: Reply | None) -> tuple[str, ...]:
 def _evidence(evidence: Reply) -> list[str]:
     """The evidence of a reason that its sentence leaves out; an older service sends none."""
     messages = [
-        f"The scheduler's words: {_line(text)}" for text in evidence.get("scheduler_says", [])[:MOST_MESSAGES]
+        f"The scheduler's words: {in_one_line(text)}"
+        for text in evidence.get("scheduler_says", [])[:MOST_MESSAGES]
     ]
     sets = [
         f"Set {set_evidence['set_evidence']}: on {_few(set_evidence['nodes'])}"
@@ -102,7 +103,7 @@ def _recovery(group: Reply) -> list[str]:
     ]
 
 
-def _line(text: str) -> str:
+def in_one_line(text: str) -> str:
     return " ".join(text.split())
 
 

@@ -379,6 +379,35 @@ def nearest(verdict: Reply) -> Table:
     return Table(columns, tuple(rows), wide=frozenset({"CLOSED NODES"}))
 
 
+def waiting(reply: Reply) -> Table:
+    """A line for each group of others that waits."""
+    rows = [
+        (
+            f"{group['namespace']}/{group['name']}",
+            origin(group),
+            group["queue"] or NONE,
+            str(group["tasks"]),
+            str(group["gpus"]),
+            age(group["since"]),
+            group["verdict"],
+            group["sentence"],
+            group["priority"] or NONE,
+            str(group["minimum"]),
+            group["scheduler_report"] or NONE,
+        )
+        for group in reply["groups"]
+    ]
+    more = ("PRIORITY", "MINIMUM", "SCHEDULER'S WORDS")
+    columns = ("GROUP", "OF", "QUEUE", "TASKS", "GPUS", "AGE", "VERDICT", "WHY", *more)
+    first = ("GROUP", "VERDICT", "WHY", "AGE", "TASKS", "GPUS")
+    return Table(columns, tuple(rows), wide=frozenset(more), first=first)
+
+
+def origin(group: Reply) -> str:
+    """The owner of a group of others with its kind, else the kind of its own object."""
+    return f"{group['owner_kind']}/{group['owner_name']}" if group["owner_name"] else str(group["kind"])
+
+
 def choice(reply: Reply) -> Table:
     """The pools that a workflow was chosen for, the best first."""
     rows = [

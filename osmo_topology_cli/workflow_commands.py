@@ -129,9 +129,43 @@ def fits(
 
 
 @app.command()
-def explain(context: typer.Context, *, workflow: WorkflowName, output: Output = Format.TABLE) -> None:
-    """Explain the status of a workflow: what it waits for, what it requires, what failed."""
+def explain(
+    context: typer.Context,
+    *,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[WORKFLOW|NAMESPACE/NAME]",
+            help="A workflow's name or uuid; after --cluster a group of others.",
+            show_default=False,
+            autocompletion=completion.explainable,
+        ),
+    ] = "",
+    cluster: Annotated[
+        str,
+        typer.Option(
+            metavar="BACKEND",
+            help="What others submitted to this backend's cluster and waits; without a name all of it.",
+            autocompletion=completion.backends,
+        ),
+    ] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Explain why work waits: a workflow, or with --cluster what others submitted beside this service."""
     service, printer = begin(context, output)
+    if cluster:
+        from osmo_topology_cli.explain_others import explain_cluster  # noqa: PLC0415 -- for this option alone
+
+        explain_cluster(service, cluster, name, printer=printer)
+    else:
+        _explain_workflow(service, name, printer)
+
+
+def _explain_workflow(service: "Client", workflow: str, printer: Printer) -> None:
+    if not workflow:
+        raise Misused("Which workflow? For what others submitted to a cluster give --cluster BACKEND.")
+    if "/" in workflow:
+        raise Misused(f'"{workflow}" is no workflow; for a group of others give --cluster BACKEND.')
     if not printer.is_table:
         complete = service.workflow(workflow)
         data = {"explanation": service.explain(workflow), "workflow": complete}

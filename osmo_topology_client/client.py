@@ -9,11 +9,20 @@ from typing import TypeVar, cast
 
 from osmo_topology_client.calls import Call, Document, Param, address
 from osmo_topology_client.errors import Failure
-from osmo_topology_client.group_pages import complete_reply, group_pages
-from osmo_topology_client.replies import Cancelled, Explanation, Submitted, Workflow, has_ended
+from osmo_topology_client.group_pages import complete_reply, group_pages, reply_pages
+from osmo_topology_client.replies import (
+    Cancelled,
+    Explanation,
+    ExplanationOfOthers,
+    Submitted,
+    WaitingOfOthers,
+    Workflow,
+    has_ended,
+)
 from osmo_topology_client.service import Service
 
 ANY = "any"
+OTHERS_A_PAGE = 100  # the service judges each
 AWAY = 120.0  # seconds for which a service that does not answer is waited for
 
 LOGGER = logging.getLogger("osmo_topology_client")
@@ -63,6 +72,15 @@ class Client(Service):
     def explain(self, name: str) -> Explanation:
         """Why the workflow has its status, with a sentence for each group that waits."""
         return cast("Explanation", complete_reply(group_pages(self, name, "explain")))
+
+    def waiting(self, backend: str) -> WaitingOfOthers:
+        """The groups that others submitted and that wait for a backend's scheduler, and why each does."""
+        pages = reply_pages(self, "cluster", backend, "waiting", size=OTHERS_A_PAGE)
+        return cast("WaitingOfOthers", complete_reply(pages))
+
+    def explain_others(self, backend: str, namespace: str, name: str) -> ExplanationOfOthers:
+        """Why one of them waits; needs action cluster:Explain on the backend."""
+        return cast("ExplanationOfOthers", self.get("cluster", backend, "group", namespace, name))
 
     def wait(self, name: str, *, seconds: float, interval: float = 2.0) -> Workflow:
         """Return the workflow once it has ended, well or not. Raises Failure after ``seconds``."""

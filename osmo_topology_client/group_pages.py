@@ -16,21 +16,26 @@ Reply = Mapping[str, Any]
 GROUPS_A_PAGE = 200
 
 
-def group_page(service: "Service", name: str, *parts: str, offset: int) -> Reply:
-    """What the service says of a workflow, with its groups from the ``offset``th on."""
-    reply: Reply = service.get("workflow", name, *parts, limit=GROUPS_A_PAGE, offset=offset)
+def group_page(service: "Service", name: str, *, offset: int) -> Reply:
+    """A workflow with its groups from the ``offset``th on."""
+    reply: Reply = service.get("workflow", name, limit=GROUPS_A_PAGE, offset=offset)
     return reply
 
 
 def group_pages(service: "Service", name: str, *parts: str) -> Iterator[Reply]:
-    """All pages, each read when it is needed."""
+    """All that the service says of a workflow, page by page."""
+    return reply_pages(service, "workflow", name, *parts, size=GROUPS_A_PAGE)
+
+
+def reply_pages(service: "Service", *parts: str, size: int) -> Iterator[Reply]:
+    """All pages at an address, each read when it is needed."""
     offset = 0
     while True:
-        reply = group_page(service, name, *parts, offset=offset)
+        reply = service.get(*parts, limit=size, offset=offset)
         yield reply
         if not reply["more_entries"]:
             return
-        offset += GROUPS_A_PAGE
+        offset += size
 
 
 def complete_reply(pages: Iterator[Reply]) -> Reply:

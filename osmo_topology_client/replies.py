@@ -79,6 +79,56 @@ class Cancelled(TypedDict):
     name: str
 
 
+class GroupOfOthers(TypedDict):
+    """A gang that others submitted and that waits; ``verdict`` is one word of a fixed set."""
+
+    namespace: str
+    name: str
+    kind: str
+    owner_kind: str
+    owner_name: str
+    queue: str
+    priority: str
+    since: str | None
+    tasks: int
+    gpus: int
+    minimum: int
+    verdict: str
+    sentence: str
+    scheduler_report: str
+
+
+class WaitingOfOthers(TypedDict):
+    """The gangs of others that wait for a backend's scheduler, the oldest first.
+
+    ``groups`` is empty without ``names_shown``; ``problem`` says why not all of them are known.
+    """
+
+    backend: str
+    scheduler: str
+    follows_others: bool
+    problem: str
+    count: int
+    omitted: int
+    names_shown: bool
+    groups: list[GroupOfOthers]
+    observed_at: str | None
+
+
+class NotExamined(TypedDict):
+    code: str
+    message: str
+
+
+class ExplanationOfOthers(GroupOfOthers):
+    """``faults`` are sentences on what keeps it waiting for ever, whatever is free."""
+
+    backend: str
+    faults: list[str]
+    not_examined: list[NotExamined]
+    feasibility: Fit
+
+
 def has_ended(status: str) -> bool:
     """Whether a workflow, group or task with this status has ended, well or not."""
     return status.startswith(("COMPLETED", "FAILED"))
