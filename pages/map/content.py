@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pages.map.layout import BoxKind, Picture, detail, lay_out
-from pages.map.selection import MapWorkflow
-from pages.map.tree import Chosen, LocatedNode, MapNode, MapPlace, PlacePath, Shut, Use, grow, peopled, trail
+from pages.map.selection import NOTHING_SELECTED, MapSelection, MapWorkflow
+from pages.map.tree import LocatedNode, MapNode, MapPlace, PlacePath, Shut, Use, grow, peopled, trail
 from pages.map.workflow import Ground, map_workflow
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection, pod_kinds
@@ -47,25 +47,33 @@ _LIVE = tuple(sorted(set(WorkflowStatus) - WORKFLOW_TERMINAL))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapContent:
-    """A pool's map.
+class OpenedMap:
+    """The picture of the open place of a map.
 
-    ``trail`` leads from the pool to the open place. ``lost``: the requested place does not exist any more.
-    ``listed`` are names of live workflows to select from, None if the caller may not list any.
+    ``trail`` leads from the whole map to the place. ``lost``: the requested place does not exist any more.
     """
 
-    pool: Pool
     picture: Picture = field(repr=False)
     trail: tuple[MapPlace, ...] = field(repr=False)
     lost: bool
     nodes: int
-    fragments: PoolFragments
-    listed: tuple[str, ...] | None
-    chosen: MapWorkflow | None
 
     @property
     def place(self) -> MapPlace:
         return self.trail[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapContent(OpenedMap):
+    """A pool's map.
+
+    ``listed`` are names of live workflows to select from, None if the caller may not list any.
+    """
+
+    pool: Pool
+    fragments: PoolFragments
+    listed: tuple[str, ...] | None
+    chosen: MapWorkflow | None
 
 
 def map_content(
@@ -91,24 +99,55 @@ def map_content(
             places=places.by_node(observed.snapshot),
         )
         chosen = map_workflow(workflow, ground=ground, drawn=group)
-    tree = grow(
-        _located_nodes(pool, usable.snapshot.nodes, places, chosen, kinds=kinds, user=user),
-        pool=pool.name,
-        keys=[level.key for level in levels],
-        chosen_in=chosen.in_domain if chosen else lambda _rank, _path: Chosen(),
+    opened = opened_map(
+        usable.snapshot,
+        name=pool.name,
+        cluster=pool.backend.cluster_id or "",
+        levels=levels,
+        kinds=kinds,
+        selection=chosen or NOTHING_SELECTED,
+        user=user,
+        path=path,
     )
-    places_on_path = trail(tree, path)
-    opened = places_on_path or (tree,)
-    place = _with_users(opened[-1], pool, user=user)
     return MapContent(
         pool=pool,
-        picture=lay_out(place),
-        trail=(*opened[:-1], place),
-        lost=not places_on_path and path != ("",),
-        nodes=len(observed.snapshot.nodes),
+        picture=opened.picture,
+        trail=opened.trail,
+        lost=opened.lost,
+        nodes=opened.nodes,
         fragments=fragments_of(usable),
         listed=_listed(pool, user=user),
         chosen=chosen,
+    )
+
+
+def opened_map(
+    snapshot: Snapshot,
+    *,
+    name: str,
+    cluster: str,
+    levels: Levels,
+    kinds: Sequence[PodKind],
+    selection: MapSelection,
+    user: Caller,
+    path: PlacePath,
+) -> OpenedMap:
+    """Draw nodes of a cluster, closed where they are for these kinds of pods.
+
+    ``levels`` are those of the snapshot that make boxes, ``name`` is that of all of it.
+    """
+    places = _Places.of(snapshot, levels)
+    nodes = _located_nodes(cluster, snapshot.nodes, places, selection, kinds=kinds, user=user)
+    keys = [level.key for level in levels]
+    tree = grow(nodes, pool=name, keys=keys, chosen_in=selection.in_domain)
+    places_on_path = trail(tree, path)
+    opened = places_on_path or (tree,)
+    place = _with_users(opened[-1], cluster, user=user)
+    return OpenedMap(
+        picture=lay_out(place),
+        trail=(*opened[:-1], place),
+        lost=not places_on_path and path != ("",),
+        nodes=len(snapshot.nodes),
     )
 
 
@@ -144,18 +183,17 @@ class _Places:
 
 
 def _located_nodes(
-    pool: Pool,
+    cluster: str,
     nodes: Sequence[FitNode],
     places: _Places,
-    chosen: MapWorkflow | None,
+    selection: MapSelection,
     *,
     kinds: Sequence[PodKind],
     user: Caller,
 ) -> list[LocatedNode]:
     """The nodes in the order of the map."""
     holder_names = _holder_names(nodes, user=user)
-    suspects = suspects_of(pool.backend.cluster_id)
-    marks = chosen.marks if chosen else {}
+    suspects = suspects_of(cluster)
     located = []
     for at in places.order:
         node = nodes[at]
@@ -170,7 +208,7 @@ def _located_nodes(
             taint=", ".join(map(taint_name, refused)),
             suspect=node.name in suspects,
             gpu_note=node.gpu_note,
-            marks=marks.get(node.name, ()),
+            marks=selection.marks.get(node.name, ()),
         )
         holders = {holder_names[holding.holder] for holding in node.holdings}
         located.append(LocatedNode(map_node, places.domains[at], tuple(sorted(holders))))
@@ -198,7 +236,7 @@ def _use(node: FitNode, *, free_gpus: int) -> Use:
 _CLOSED = {"": Shut.NO, "cordoned": Shut.CORDONED, "not ready": Shut.NOT_READY, TAINTED: Shut.TAINTED}
 
 
-def _with_users(place: MapPlace, pool: Pool, *, user: Caller) -> MapPlace:
+def _with_users(place: MapPlace, cluster: str, *, user: Caller) -> MapPlace:
     """The place with the tasks on each of its nodes, if nodes are drawn. One or two queries."""
     if detail(place)[0] is BoxKind.BAR and place.inside:
         return place
@@ -208,7 +246,7 @@ def _with_users(place: MapPlace, pool: Pool, *, user: Caller) -> MapPlace:
             node_name__in=names,
             status__in=LIVE_ORDER,
             group__released_at=None,
-            group__backend__cluster_id=pool.backend.cluster_id,
+            group__backend__cluster_id=cluster,
         )
         .order_by("group__workflow__name", "group__position", "position")
         .values_list("node_name", "group__workflow__name", "name")

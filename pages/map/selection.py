@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pages.map.tree import Chosen, Mark, PlacePath
+from pages.map.tree import NOTHING_CHOSEN, Chosen, Mark, PlacePath
 from pages.nearest_domains import NearestDomain
 from pages.short_names import ShortName
 
@@ -51,19 +51,28 @@ class MapGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapWorkflow:
-    """The selected workflow. ``marks`` are its tasks by node and narrowest set."""
+class MapSelection:
+    """What a map marks. ``marks`` are tasks by node and narrowest set, ``domains`` by rank and path."""
+
+    marks: Mapping[str, tuple[Mark, ...]] = field(default_factory=dict, repr=False)
+    domains: Mapping[tuple[int, PlacePath], Chosen] = field(default_factory=dict, repr=False)
+
+    def in_domain(self, rank: int, path: PlacePath) -> Chosen:
+        """The tasks in a domain of the map; a scheduler may know domains by their value alone."""
+        by_path = self.domains.get((rank, path), NOTHING_CHOSEN)
+        by_value = self.domains.get((rank, path[-1:]), NOTHING_CHOSEN)
+        return Chosen(sets=by_path.sets, room=by_path.room or by_value.room)
+
+
+NOTHING_SELECTED = MapSelection()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapWorkflow(MapSelection):
+    """The selected workflow."""
 
     name: str
     status: str
     pool: str
     groups: tuple[MapGroup, ...] = ()
     more_groups: int = 0
-    marks: Mapping[str, tuple[Mark, ...]] = field(default_factory=dict, repr=False)
-    domains: Mapping[tuple[int, PlacePath], Chosen] = field(default_factory=dict, repr=False)
-
-    def in_domain(self, rank: int, path: PlacePath) -> Chosen:
-        """Its tasks in a domain of the map; its scheduler may know domains by their value alone."""
-        by_path = self.domains.get((rank, path), Chosen())
-        by_value = self.domains.get((rank, path[-1:]), Chosen())
-        return Chosen(sets=by_path.sets, room=by_path.room or by_value.room)

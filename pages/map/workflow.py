@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from pages.map.selection import MapGroup, MapWorkflow, PlacedSetView, WaitingSetView
+from pages.map.set_rooms import narrowest_set, rooms_on_map
 from pages.map.tree import Chosen, Mark, PlacePath, SetRoom
 from pages.nearest_domains import nearest_domains
 from pages.short_names import domain_names
@@ -18,10 +19,8 @@ from pools.clusters.capabilities import capabilities_at
 from pools.models import Node
 from pools.selectors import Caller
 from scheduling.capabilities import Capabilities
-from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.outcome import PlacementOutcome, SetOutcome
-from scheduling.fit.verdict import Answer, DomainCapacity, SetVerdict, Verdict, judge, rooms
-from scheduling.gang.tree import ConstraintNode as TreeNode
+from scheduling.fit.verdict import Answer, SetVerdict, Verdict, judge
 from scheduling.gang.tree import ConstraintTree
 from scheduling.sentences import count_of
 from scheduling.topology.levels import DomainPath, Levels
@@ -220,10 +219,10 @@ class _GroupMarker:
         demand = demand_of(values, capabilities=capabilities)
         unredacted = judge(observed.snapshot, demand)
         verdict = redacted(unredacted, names_known_to(self.ground.user, holders_of(unredacted)))
-        node = _narrowest(verdict, demand)
+        node = narrowest_set(verdict, demand)
         shows = node is not None and (is_selected or (not drawn and not self.rooms))
         if node and shows:
-            self._draw(rooms(observed.snapshot, demand, path=node.path), node, placement.terms.levels)
+            self.rooms |= rooms_on_map(observed.snapshot, demand, node, levels=self.ground.levels)
         return replace(
             map_group,
             answer=verdict.answer.value,
@@ -251,22 +250,6 @@ class _GroupMarker:
             capabilities=capabilities,
             without=[values.uuid],
         )
-
-    def _draw(self, capacities: Sequence[DomainCapacity], node: TreeNode, levels: Levels) -> None:
-        """Record the set's room in the map's domains, if the map has the levels of the set."""
-        rank = node.constraint.required
-        if rank is None or levels[: rank + 1] != self.ground.levels[: rank + 1]:
-            return
-        for room in capacities:
-            free = max(0, node.size - room.missing)
-            self.rooms[rank, room.path] = SetRoom(node.size, free, room.empty)
-
-
-def _narrowest(verdict: Verdict, demand: GangDemand) -> TreeNode | None:
-    """The set to compare with domains: the narrowest that no domain holds now, or that has a level at all."""
-    bound = [node for node in demand.tree.root.walk() if node.constraint.required is not None]
-    blocked = {set_verdict.path for set_verdict in verdict.blocked}
-    return next((node for node in reversed(bound) if node.path in blocked), bound[-1] if bound else None)
 
 
 def _tasks_by_set(tree: ConstraintTree) -> dict[Lettered, list[str]]:
