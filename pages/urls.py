@@ -4,6 +4,7 @@ from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from pages import identity, login, not_found
+from pages.clusters.views import OthersGroupPage, OthersPage
 from pages.map.views import MapPage, MapPicture
 from pages.map.what_if import WhatIfPage
 from pages.pools.submit import SubmitPage
@@ -25,6 +26,12 @@ urlpatterns = [
     path("ui/pools/<config_name:name>/map", MapPage.as_view(), name="map"),
     path("ui/pools/<config_name:name>/map.svg", MapPicture.as_view(), name="map.svg"),
     path("ui/pools/<config_name:name>/what-if", WhatIfPage.as_view(), name="what-if"),
+    path("ui/clusters/<config_name:name>", OthersPage.as_view(), name="cluster"),
+    path(
+        "ui/clusters/<config_name:backend>/<str:namespace>/<str:name>",
+        OthersGroupPage.as_view(),
+        name="others-group",
+    ),
     path("ui/workflows", WorkflowsPage.as_view(), name="workflows"),
     path("ui/workflows/<str:name>", WorkflowDetailPage.as_view(), name="workflow"),
     path("ui/workflows/<str:name>/cancel", CancelPage.as_view(), name="cancel"),

@@ -6,9 +6,10 @@ shows at once; only the verdict can be some seconds old.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from hashlib import sha256
+from typing import TypeVar
 
 from pages.drawn import drawn_explanations
 from pools.selectors import Caller
@@ -19,26 +20,33 @@ from workflows.models import TaskGroup
 SHARE = 20
 SHORTEST = 10.0
 
+T = TypeVar("T")
+
 
 def explanations_of(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list[WaitExplanation]:
     """Explain each waiting group, as ``workflows.explain.report`` does; reuse an answer that is good."""
     waiting = [group for group in groups if group.waiting_reason]
     if not waiting:
         return []
-    key = f"why:{_digest(waiting, user)}"
-    drawn: list[WaitExplanation] | None = drawn_explanations.find(key)
+    key = f"why:{_digest(waiting)}"
+    return drawn_once(key, lambda: explain_waits(waiting, user=user, now=now), user=user)
+
+
+def drawn_once(key: str, make: Callable[[], T], *, user: Caller) -> T:
+    """What ``make`` returns, or returned a while ago for the same key and somebody with the same rights."""
+    key = f"{key}:{sha256(repr(grants_of(user)).encode()).hexdigest()}"
+    drawn: T | None = drawn_explanations.find(key)
     if drawn is not None:
         return drawn
     began = time.monotonic()
-    explanations = explain_waits(waiting, user=user, now=now)
-    drawn_explanations.keep(key, explanations, seconds=max(SHORTEST, SHARE * (time.monotonic() - began)))
-    return explanations
+    made = make()
+    drawn_explanations.keep(key, made, seconds=max(SHORTEST, SHARE * (time.monotonic() - began)))
+    return made
 
 
-def _digest(waiting: Sequence[TaskGroup], user: Caller) -> str:
-    """A digest of the inputs of an answer: the reader's rights, and the groups."""
-    parts: list[object] = [grants_of(user)]
-    parts += [
+def _digest(waiting: Sequence[TaskGroup]) -> str:
+    """A digest of the inputs of an answer beside the reader's rights: the groups."""
+    parts = [
         (
             group.pk,
             group.status,

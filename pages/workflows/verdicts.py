@@ -23,6 +23,9 @@ from workflows.feasibility.verdict.unexamined import NOT_EXAMINED
 MOST_DETAILED = 20
 """Waiting groups told at length; of more, each in one line."""
 
+NAMELESS = (ANOTHER_WORKFLOW, OTHERS)
+"""Holders that have no page."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetVerdictView:
@@ -59,7 +62,7 @@ class WaitsView:
 
     long: tuple[WaitView, ...]
     short: tuple[WaitView, ...]
-    nameless: tuple[str, ...] = (ANOTHER_WORKFLOW, OTHERS)
+    nameless: tuple[str, ...] = NAMELESS
 
 
 def waits_view(waits: Sequence[WaitExplanation]) -> WaitsView:
@@ -80,7 +83,7 @@ def _wait(wait: WaitExplanation) -> WaitView:
         sentence=wait.sentence,
         since=wait.since,
         help=wait.help,
-        verdict=_verdict(wait.report) if wait.report else None,
+        verdict=verdict_view(wait.report) if wait.report else None,
         conditions=tuple(
             (condition.get("type", ""), condition.get("message", "")) for condition in conditions
         ),
@@ -101,7 +104,7 @@ _WAITS_FOR = {
 }
 
 
-def _verdict(report: FeasibilityReport) -> VerdictView | None:
+def verdict_view(report: FeasibilityReport) -> VerdictView | None:
     verdict = report.verdict
     if verdict is None:
         return None
