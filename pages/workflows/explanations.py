@@ -39,9 +39,9 @@ def drawn_once(key: str, make: Callable[[], T], *, user: Caller) -> T:
     if drawn is not None:
         return drawn
     began = time.monotonic()
-    made = make()
-    drawn_explanations.keep(key, made, seconds=max(SHORTEST, SHARE * (time.monotonic() - began)))
-    return made
+    drawn = make()
+    drawn_explanations.keep(key, drawn, seconds=max(SHORTEST, SHARE * (time.monotonic() - began)))
+    return drawn
 
 
 def _digest(waiting: Sequence[TaskGroup]) -> str:
