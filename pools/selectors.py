@@ -148,6 +148,12 @@ def backend_visible_to(user: Caller, name: str) -> Backend:
     return backend
 
 
+def followed_backends(user: Caller) -> QuerySet[Backend]:
+    """The backends that follow gangs of others whose names a user may read."""
+    rows = living_backends().filter(follow_others=True)
+    return _narrowed(rows, grants_of(user).names("backend", {Action.CLUSTER_EXPLAIN}))
+
+
 def backend_explained_to(user: Caller, name: str) -> Backend:
     """A living backend, with its cluster, of which a user may ask what waits there.
 

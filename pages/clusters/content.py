@@ -67,11 +67,12 @@ class OthersContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OthersGroupContent:
-    """One of them at length. ``report`` is the scheduler's own words."""
+    """One at length. ``judgement`` is the sentence of the verdict, ``report`` the words of the scheduler."""
 
     backend: str
     line: OthersLine
     faults: tuple[str, ...]
+    judgement: str
     report: str
     verdict: VerdictView | None
     not_examined: tuple[str, ...]
@@ -106,6 +107,7 @@ def group_content(backend: Backend, judged: JudgedGang) -> OthersGroupContent:
         backend=backend.name,
         line=line_of(judged),
         faults=judged.faults,
+        judgement=judged.report.sentence,
         report=gang.report,
         verdict=verdict_view(judged.report),
         not_examined=tuple(entry.message for entry in gang.unread),

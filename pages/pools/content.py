@@ -26,6 +26,7 @@ from scheduling.topology.levels import domains_of
 from web.access.rights import grants_of
 from web.policy import Action, Grants
 from workflows.feasibility.capacity.usage import PoolNode, nodes_of, placed_tasks, used_by_node
+from workflows.feasibility.others.judged import may_explain
 from workflows.feasibility.placement.fragmentation import PoolFragments, fragments_of, usable_pool_nodes
 from workflows.feasibility.placement.pool_outcomes import PoolOutcomes, outcomes_in
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
@@ -125,6 +126,8 @@ class PoolContent:
     room: PoolRoom
     recovery: str
     defaults: tuple[str, ...]
+    cluster: str
+    """The backend, if what others submitted there has a page for the caller; else empty."""
     suspects: tuple[str, ...]
     without_channel: str
     freshness: Freshness
@@ -171,6 +174,7 @@ def pool_content(pool: Pool, *, user: Caller, outcomes_since: datetime) -> PoolC
         room=_room(nodes),
         recovery=policy_of([words_of(pool.recovery)]).summary,
         defaults=tuple(_defaults(pool)),
+        cluster=pool.backend.name if pool.backend.follow_others and may_explain(user, pool.backend) else "",
         suspects=tuple(sorted(suspects_of(pool.backend.cluster_id).keys() & {node.name for node in nodes})),
         without_channel=plain_listing(nodes_without_channel(pool, now=timezone.now())),
         freshness=observed.freshness,

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from pages.base import PageView, unless_unchanged
 from pages.pool_rows import outcomes_since, pool_rows
 from pages.pools.content import pool_content, pool_lines
-from pools.selectors import pool_visible_to, pools_allowed_to
+from pools.selectors import followed_backends, pool_visible_to, pools_allowed_to
 from web.access.permissions import Needs, caller
 from web.policy import Action
 
@@ -30,7 +30,9 @@ class HomePage(PageView):
         rows = pools_allowed_to(user, Action.POOL_LIST).order_by("name")
         lines = pool_lines(list(rows.prefetch_related("topology_keys", "platforms")), user=user)
         is_live = sum(line.room.nodes for line in lines) <= LIVE_UP_TO
-        return self.page("pages/pools.html", {"title": "Pools", "lines": lines, "is_live": is_live})
+        clusters = followed_backends(user).order_by("name").values_list("name", flat=True)
+        context = {"title": "Pools", "lines": lines, "is_live": is_live, "clusters": list(clusters)}
+        return self.page("pages/pools.html", context)
 
 
 class PoolsPage(PageView):

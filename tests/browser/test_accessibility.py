@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from pools import services
 from pools.models import Backend, Cluster, ConfigRevision, PodTemplate, SuspectNode
+from tests.builders.gangs_of_others import follow, observe_gang, observe_topology, pod_group, waiting_pod
 from tests.factories import RACK, ZONE, NodeFactory, TaskGroupFactory, WorkflowFactory
 from tests.fakes.kai import cluster, clusters  # noqa: F401 -- fixtures
 from tests.installed import npm_packages
@@ -65,6 +66,8 @@ PAGES = {
     "ui-map": "/ui/pools/train/map",
     "ui-what-if": "/ui/pools/train/what-if",
     "ui-what-if-answered": "/ui/pools/train/what-if?add=1&like=n0",
+    "ui-cluster": "/ui/clusters/kai",
+    "ui-group-of-others": "/ui/clusters/kai/research/pg-train",
     "ui-workflows": "/ui/workflows?whose=all",
     "ui-workflow": "/ui/workflows/{workflow}",
     "ui-cancel": "/ui/workflows/{workflow}/cancel",
@@ -116,6 +119,10 @@ def places(service):
     for number in range(4):
         labels = {ZONE.label: "z1", **({RACK.label: f"r{number // 2}"} if number < 3 else {})}
         NodeFactory(cluster=Cluster.objects.get(), name=f"n{number}", labels=labels)
+    follow(pool.backend)
+    observe_topology(pool.backend, [ZONE, RACK])
+    pods = [waiting_pod(report="no room", unread=("pod affinity",))] * 3
+    observe_gang(pool.backend, pod_group(members=3, required=RACK.label), pods)
     suspect = SuspectNode.objects.create(
         cluster=Cluster.objects.get(),
         node="n1",

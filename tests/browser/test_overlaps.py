@@ -16,6 +16,7 @@ from localcluster.scenario import nvl72
 from pools.models import Node
 from scheduling.topology.levels import Level
 from tests.artefacts import artefacts
+from tests.builders.gangs_of_others import follow, observe_gang, observe_topology, pod_group, waiting_pod
 from tests.factories import (
     ClusterFactory,
     NodeFactory,
@@ -73,9 +74,20 @@ def fill(size):
     machines = iter(place.machines({})[:size])
     for at in range(30):
         gang(pool, at, [next(machines, None) if at % 3 else None for _ in range(4)])
+    follow(pool.backend)
+    observe_topology(pool.backend, levels)
+    for namespace, name, tasks in OF_OTHERS:
+        manifest = pod_group(namespace, name, members=tasks, required=levels[-1].label, queue=QUEUE)
+        observe_gang(pool.backend, manifest, [waiting_pod(gpus=4, report=REPORT)] * tasks)
     return pool
 
 
+OF_OTHERS = (
+    ("foundation-models-inference-eu", "deepseek-r1-disaggregated-prefill-and-decode-0-multinode-19", 19),
+    ("research", "pg-llama-405b-sft-7f9c2d4e-1b0a-4c53-9d1e-6a2f8b7c3d10", 8),
+)
+QUEUE = "research-foundation-models-reserved"
+REPORT = "0/306 nodes are available: 288 node(s) didn't match topology, 18 Insufficient nvidia.com/gpu."
 AMOUNTS = {"cpu": "144", "memory": "960Gi", "nvidia.com/gpu": "4", "ephemeral-storage": "1Ti"}
 
 
@@ -159,6 +171,8 @@ def test_no_text_is_printed_over_another_or_cut_without_a_way_to_the_rest(open_p
         "map-of-a-rack": f"{here}/map?open={rack}",
         "what-if": f"{here}/what-if?open={rack}&drain=true",
         "map-with-a-workflow": f"{here}/map?workflow={runs.name}",
+        "cluster": f"/ui/clusters/{pool.backend.name}",
+        "group-of-others": f"/ui/clusters/{pool.backend.name}/{'/'.join(OF_OTHERS[0][:2])}",
         "workflows": "/ui/workflows?whose=all",
         "workflow": f"/ui/workflows/{runs.name}",
         "workflow-that-waits": f"/ui/workflows/{waits.name}",

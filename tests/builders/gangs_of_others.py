@@ -2,7 +2,7 @@
 
 from django.utils import timezone
 
-from pools.models import Backend, Cluster
+from pools.models import Backend, Cluster, ObservedTopology
 from scheduling.backends.registry import installed
 from scheduling.foreign.gang import GangKept, PodKept, kept_pods
 from workflows.models import ObservedGang
@@ -55,5 +55,17 @@ def observe_gang(backend, manifest, pods, *, since=None):
         created_at=since or timezone.now(),
         content=gang.to_json(),
         pods=len(pods),
+        seen_at=timezone.now(),
+    )
+
+
+def observe_topology(backend, levels, *, name="racks"):
+    """The row of a Topology of KAI, which pod groups of others name."""
+    return ObservedTopology.objects.create(
+        cluster_id=backend.cluster_id,
+        resource="topologies.kai.scheduler",
+        name=name,
+        uid=name,
+        labels=[level.label for level in levels],
         seen_at=timezone.now(),
     )
