@@ -73,6 +73,8 @@ QUEUED = "queued"
 """The backend, the pool, and the queue of Kueue that the pool names."""
 BACKENDS = {"kai": "kai", "native": "kubernetes", "plain": "default", QUEUED: "kueue"}
 """The scheduler's type, by name."""
+FOLLOWED = ("kai", "kueue")
+"""The schedulers for which gangs of others are followed."""
 PLACES = {
     "nvlink": Place(
         backend="kai",
@@ -265,4 +267,5 @@ def _backend(running: stack.Running, name: str, scheduler: str) -> dict[str, Any
         "k8s_namespace": namespace(name),
         "scheduler_settings": {"scheduler_type": scheduler},
         "queue_settings": QUEUE_SETTINGS,
+        "follow_others": scheduler in FOLLOWED,
     }

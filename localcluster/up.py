@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from localcluster import build, directories, given_cluster, homes, runfile, scenario, stack
+from localcluster import build, directories, given_cluster, homes, runfile, scenario, stack, tenant
 from localcluster.durations import Steps
 from localcluster.lease_watch import LeaseWatch
 from localcluster.processes import Process
@@ -96,6 +96,7 @@ def serve(options: stack.Options) -> int:
             )
             if running.plane:
                 scenario.configure(running, places=scenario.ALL_PLACES, progress=steps)
+                tenant.submit(running.plane)
             else:
                 given_cluster.register(running, options, progress=_progress)
             steps.end()
