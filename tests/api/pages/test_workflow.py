@@ -23,6 +23,7 @@ from tests.factories import (
 from web.models import Role
 from workflows.explain.reasons import Why
 from workflows.explain.report import WaitExplanation
+from workflows.explain.waiting_beside import WaitingBeside
 from workflows.models import Event, ObservedObject, Task, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db
@@ -130,6 +131,7 @@ def test_a_remark_beside_an_explanation_is_shown_as_it_is(browser, pool, monkeyp
         recovery="",
         avoided_nodes=(),
         explained_at=timezone.now(),
+        beside=WaitingBeside(0, 0),
     )
     monkeypatch.setattr(explanations, "explain_waits", lambda groups, **options: [wait])
     why = section(page_of(browser, workflow), "why")
