@@ -191,6 +191,12 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/unit/cluster/test_guarded.py::test_a_write_without_a_permit_is_not_sent",
             "tests/worker/test_guard.py::test_no_error_about_the_mark_is_a_permission_or_ends_a_group",
         ),
+        "Gangs of others": (
+            "tests/api/others/test_names_stay.py",
+            "tests/api/others/test_waiting.py::test_a_gang_of_which_something_is_not_read_is_never_called_impossible",
+            "tests/api/pages/test_cluster_pages.py::test_those_without_the_action_read_how_many_wait",
+            "tests/api/pages/test_cluster_pages.py::test_hostile_texts_of_a_cluster_are_plain_text",
+        ),
         "What a cluster says": (
             "tests/cluster/test_contract.py::test_a_text_that_no_database_stores_comes_as_one_that_it_does",
             "tests/unit/cluster/test_storable.py::test_every_json_comes_out_storable",
