@@ -1,4 +1,4 @@
-"""Where a group stands in a queue of somebody else's, by the Workloads of this service."""
+"""Where a group stands in a queue of somebody else's, by the Workloads of this service and of others."""
 
 from functools import partial
 
@@ -6,10 +6,12 @@ import pytest
 from django.utils import timezone
 
 from pools.models import Cluster
+from scheduling.backends.kueue import KUEUE
+from scheduling.foreign.gang import GangKept, PodKept
 from scheduling.queues.joined_queues import JoinedQueue, QueuePosition, QueueUsage
 from tests.factories import TaskGroupFactory
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.models import ObservedObject
+from workflows.models import ObservedGang, ObservedObject
 from workflows.reconcile.observe.queue_position import position_in
 from workflows.values.observation import POD_GROUP
 
@@ -56,6 +58,39 @@ def test_groups_of_all_its_local_queues_count_by_priority_and_time(put):
     put(20)  # younger
     put(5, namespace="lab", name="mine")  # older
     put(30, priority=100)
+    assert position(queue(4), group=own) == QueuePosition(before=2, behind=1)
+
+
+def put_of_others(second, *, priority=0, namespace="osmo", name="team"):
+    workload = {
+        "metadata": {"namespace": namespace, "name": f"job-{second}", "uid": str(second)},
+        "spec": {"queueName": name, "priority": priority, "podSets": [{"name": "main", "count": 2}]},
+    }
+    kind = KUEUE.foreign.kinds[0]
+    gang = GangKept(
+        resource=kind.crd,
+        namespace=namespace,
+        name=f"job-{second}",
+        created=f"2026-11-23T12:00:{second:02}Z",
+        obj=KUEUE.foreign.keep(kind, workload, pod_of=lambda template: PodKept(requests={})),
+    )
+    ObservedGang.objects.create(
+        cluster_id=CLUSTER,
+        resource=kind.crd,
+        namespace=namespace,
+        name=gang.name,
+        content=gang.to_json(),
+        seen_at=timezone.now(),
+    )
+
+
+def test_workloads_of_others_that_are_followed_count_too(put):
+    own = put(10)
+    put_of_others(5)
+    put_of_others(20)
+    put_of_others(30, priority=100, namespace="lab", name="mine")
+    put_of_others(1, name="another")
+    put_of_others(2, namespace="lab")
     assert position(queue(4), group=own) == QueuePosition(before=2, behind=1)
 
 

@@ -93,11 +93,19 @@ def _remainder(fields: written.Fields, pod_of: Callable[[Mapping[str, Any]], Pod
             "queue": spec.text("queueName"),
             "priority": priority or ("" if number is None else str(number)),
             "inactive": spec.flag("active") is False,
+            "turn": {"spec": {"priority": number}, "status": {"conditions": _evictions(status)}},
             "pod_sets": [_pod_set(entry, pod_of, ended) for entry in spec.entries("podSets")],
             "report": written.last_message(status.values, "conditions", "QuotaReserved"),
             "problems": fields.problems,
         }
     )
+
+
+def _evictions(status: written.Fields) -> list[dict[str, str]]:
+    """The condition by which its place in the queue may count from a later time than its creation."""
+    names = ("type", "status", "reason")
+    conditions = ({name: entry.text(name) for name in names} for entry in status.entries("conditions"))
+    return [condition for condition in conditions if condition["type"] == "Evicted"][:1]
 
 
 def _pod_set(

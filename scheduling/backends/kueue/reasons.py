@@ -195,7 +195,7 @@ def _usage_sentence(waiting: Waiting, usage: FlavorUsage) -> str:
 def _others(waiting: Waiting) -> str:
     """How many others wait in the queue and who goes first; Kueue's order is priority, then time.
 
-    Workloads of others are counted by Kueue and not read, so their place is not known.
+    Workloads of others that are not followed are counted by Kueue alone, so their place is not known.
     """
     others = waiting.queue.usage.waiting - 1 if waiting.queue and waiting.queue.usage else 0
     if others < 1:
@@ -213,7 +213,7 @@ def _place(position: QueuePosition | None, others: int) -> str:
     unordered = others - position.before - position.behind
     first = position.before + 1
     if unordered < 0:  # the queue's own count is older than what was read of Workloads
-        return f" At the moment {position.before} of this service's are before it."
+        return f" At the moment {position.before} are before it."
     if not unordered:
         return f" It is number {first} of {others + 1}."
     last = first + unordered

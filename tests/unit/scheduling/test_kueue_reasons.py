@@ -150,7 +150,7 @@ def test_a_workload_that_was_not_considered_says_who_else_waits():
         (QueuePosition(before=2, behind=2), "It is number 3 of 5."),
         (QueuePosition(before=0, behind=4), "It is number 1 of 5."),
         (QueuePosition(before=1, behind=0), "It is number 2 to 5 of 5: the place of 3 is not known."),
-        (QueuePosition(before=3, behind=2), "At the moment 3 of this service's are before it."),
+        (QueuePosition(before=3, behind=2), "At the moment 3 are before it."),
     ],
 )
 def test_a_workload_that_waits_says_its_number_as_far_as_it_is_known(position, want):
