@@ -121,6 +121,8 @@ GET    /ui/pools/{pool}                       403     404/404  ok/404   403/403 
 GET    /ui/pools/{pool}/map                   403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 GET    /ui/pools/{pool}/map.svg               403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 GET    /ui/pools/{pool}/what-if               403     403/403  403/403  403/403  ok/404   ok/ok  ok/ok
+GET    /ui/clusters/{backend}                 403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+GET    /ui/clusters/{backend}/{namespace}/{gang}  403     403  403      403      403      403    ok
 GET    /ui/workflows                          403     ok       ok       ok       403      ok     ok
 GET    /ui/workflows/{workflow_id}            403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 GET    /ui/workflows/{workflow_id}/cancel     403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok

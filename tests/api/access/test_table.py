@@ -65,6 +65,7 @@ def shown(status, *, endpoint):
         "DELETE /api/auth/access_token/{token}",
         "DELETE /api/configs/backend/{name}/suspect_nodes/{node}",
         "GET /api/cluster/{backend}/group/{namespace}/{gang}",
+        "GET /ui/clusters/{backend}/{namespace}/{gang}",
     )
     own = 404 if endpoint in absent else None
     return "ok" if status in {200, 400, 409, own} else str(status)
