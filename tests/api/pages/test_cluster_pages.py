@@ -12,6 +12,7 @@ from tests.builders.gangs_of_others import follow, observe_gang, observe_topolog
 from tests.builders.nodes import racked_pool
 from tests.factories import RACK, ZONE, BackendFactory, PoolFactory
 from web.models import Role
+from workflows.models import ObservedGang
 
 pytestmark = pytest.mark.django_db
 
@@ -157,3 +158,10 @@ def test_hostile_texts_of_a_cluster_are_plain_text(explainer, pool):
         page = explainer.get(address).content.decode()
         assert "<script>alert" not in page
         assert "<img src=x" not in page
+
+
+def test_a_row_that_cannot_be_read_is_listed_without_a_verdict(explainer, pool):
+    row = gang(pool, "broken", 2)
+    ObservedGang.objects.filter(pk=row.pk).update(content={"pods": 7})
+    assert "? No verdict" in page_of(explainer)
+    assert "? No verdict" in page_of(explainer, "/ui/clusters/east/research/broken")

@@ -5,7 +5,7 @@ kept of the cluster's objects; with them are read the topology objects and queue
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -77,7 +77,7 @@ def read_gangs(backend: Backend, rows: Iterable[ObservedGang]) -> list[OthersGan
         queues=objects.queues,
         version=SchedulerVersion.parse_known(backend.scheduler_version),
     )
-    kind, stored = foreign.kinds[0].kind, [GangKept.from_json(row.content) for row in rows]
+    kind, stored = foreign.kinds[0].kind, list(map(_stored, rows))
     siblings = _by_root(backend, {gang.namespace for gang in stored if root_of(gang)})
     return [
         OthersGang(
@@ -87,6 +87,11 @@ def read_gangs(backend: Backend, rows: Iterable[ObservedGang]) -> list[OthersGan
         )
         for row, gang in zip(rows, stored, strict=True)
     ]
+
+
+def _stored(row: ObservedGang) -> GangKept:
+    """The gang of a row, by the row's own name: its content may be unreadable."""
+    return replace(GangKept.from_json(row.content), namespace=row.namespace, name=row.name)
 
 
 def _by_root(backend: Backend, namespaces: set[str]) -> Mapping[tuple[str, str], Sequence[GangKept]]:
