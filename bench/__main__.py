@@ -28,7 +28,7 @@ from bench import (
     table,
     wide,
 )
-from bench.scale import measuring
+from bench.scale import foreign_gangs, measuring
 from localcluster.build import BuildFailed, binaries
 from localcluster.supervisor import ServerFailed
 
@@ -53,6 +53,7 @@ PARTS: dict[str, Part] = {
     "pages": pages.measure,
     "memory": memory.measure,
     "scale": measuring.measure,
+    "foreign_gangs": foreign_gangs.measure,
 }
 
 

@@ -13,6 +13,8 @@ ZONE, RACK, CLIQUE = "topology.kubernetes.io/zone", "osmo.local/rack", "nvidia.c
 POOL_LABEL = "osmo.local/pool"
 RACK_SIZE, ZONE_SIZE = 18, 1008
 GPUS = 8
+GANG = 8
+"""Pods of a waiting gang."""
 CREATED = "2026-11-01T10:00:00Z"
 
 _NAME, _NUMBER, _VERSION, _UID = "@name@", "@number@", "@version@", "@uid@"
@@ -43,6 +45,57 @@ def foreign_pod(number: int, *, on: int, version: int) -> bytes:
         .replace(_UID, f"20000000-0000-4000-8000-{number:012d}")
     )
     return text.encode()
+
+
+def foreign_group(number: int, *, version: int) -> bytes:
+    """Another tenant's pod group of KAI, as its podgrouper writes it for a PyTorchJob."""
+    text = (
+        _foreign_group()
+        .replace(_NAME, f"group-{number}")
+        .replace(_VERSION, str(version))
+        .replace(_UID, f"30000000-0000-4000-8000-{number:012d}")
+    )
+    return text.encode()
+
+
+def waiting_pod(number: int, *, version: int) -> bytes:
+    """A pod of another tenant's gang that has no node yet."""
+    text = (
+        _waiting_pod()
+        .replace(_NAME, f"worker-{number}")
+        .replace("@gang@", f"group-{number // GANG}")
+        .replace(_VERSION, str(version))
+        .replace(_UID, f"40000000-0000-4000-8000-{number:012d}")
+    )
+    return text.encode()
+
+
+@cache
+def _foreign_group() -> str:
+    job = {"kind": "PyTorchJob", "name": _NAME, "uid": _UID, "controller": True}
+    metadata = _metadata("podgrouper", [f"f:label-{n}" for n in range(10)]) | {
+        "namespace": "monitoring",
+        "ownerReferences": [{**job, "apiVersion": "kubeflow.org/v1"}],
+    }
+    subgroups = [{"name": name, "minMember": GANG // 2} for name in ("master", "worker")]
+    spec = {"minMember": GANG, "queue": "team", "priorityClassName": "train", "subGroups": subgroups}
+    allocated = {"nvidia.com/gpu": "8", "cpu": "64", "memory": "512Gi"}
+    status = {"phase": "Running", "resourcesStatus": {"allocated": allocated, "requested": allocated}}
+    api = "scheduling.run.ai/v2alpha2"
+    return json.dumps(
+        {"kind": "PodGroup", "apiVersion": api, "metadata": metadata, "spec": spec, "status": status}
+    )
+
+
+@cache
+def _waiting_pod() -> str:
+    pod = json.loads(_foreign_pod())
+    pod["metadata"]["annotations"] = {"pod-group-name": "@gang@"}
+    del pod["spec"]["nodeName"]
+    pod["spec"]["schedulerName"] = "kai-scheduler"
+    condition = {"type": "PodScheduled", "status": "False", "message": "No node has 8 GPUs for the gang."}
+    pod["status"] = {"phase": "Pending", "conditions": [condition]}
+    return json.dumps(pod)
 
 
 @cache

@@ -55,6 +55,8 @@ class Plan:
     nodes: int
     foreign_per_node: int
     run_seconds: float
+    foreign_groups: int = 0
+    waiting_gangs: int = 0
 
     @property
     def names(self) -> list[str]:

@@ -21,6 +21,7 @@ from cluster.interface import Listing
 from cluster.kinds import CRD, NODE, POD
 from localcluster.crds import kai, nvidia
 from tests.fakes.cluster import FakeCluster
+from tests.fakes.kinds import KAI_POD_GROUP
 
 PAGE = 500
 TICK_SECONDS = 0.05
@@ -83,11 +84,15 @@ class SimulatedCluster:
     kubelet: Kubelet
     nodes: Feed
     foreign: Feed
+    groups: Feed
+    waiting: Feed
 
     def feed(self, kind: Any, options: dict[str, Any]) -> Feed | None:
         """The feed of what is asked for, if it has simulation."""
-        selects_others = "!=" in options.get("label_selector", "")
-        feed = self.nodes if kind == NODE else self.foreign if kind == POD and selects_others else None
+        feed = self.nodes if kind == NODE else None
+        if "!=" in options.get("label_selector", ""):
+            waits = "spec.nodeName=," in options.get("field_selector", "")
+            feed = {POD: self.waiting if waits else self.foreign, KAI_POD_GROUP: self.groups}.get(kind)
         return feed if feed and feed.count else None
 
 
@@ -105,6 +110,13 @@ def simulated(number: int, plan: dict[str, Any]) -> SimulatedCluster:
         foreign=Feed(
             lambda n, version: objects.foreign_pod(n, on=n % nodes, version=version),
             nodes * int(plan["foreign_per_node"]),
+        ),
+        groups=Feed(
+            lambda n, version: objects.foreign_group(n, version=version), int(plan["foreign_groups"])
+        ),
+        waiting=Feed(
+            lambda n, version: objects.waiting_pod(n, version=version),
+            int(plan["waiting_gangs"]) * objects.GANG,
         ),
     )
 
@@ -132,8 +144,10 @@ class World:
         return {
             "nodes_sent": nodes.sent,
             "foreign_sent": foreign.sent,
+            "groups_sent": simulation.groups.sent,
             "listed": nodes.listed + foreign.listed,
-            "feed_bytes": nodes.chars + foreign.chars,
+            "groups_listed": simulation.groups.listed,
+            "feed_bytes": nodes.chars + foreign.chars + simulation.groups.chars,
             "pod_events": simulation.kubelet.pod_events,
             "calls": len(simulation.memory.calls),
         }

@@ -146,10 +146,10 @@ class OthersFollower(Follower):
             case Synced():
                 self._note_unreadable(event.items)
             case Changed(UnreadableObject() as item):
-                self._inbox.put(item, listed=False)
+                self._report(item, listed=False)
                 return
             case Deleted(UnreadableObject() as item):
-                self._inbox.put(replace(item, absent=True), listed=False)
+                self._report(replace(item, absent=True), listed=False)
                 return
         self._take_in(event, memory)
 
@@ -162,9 +162,12 @@ class OthersFollower(Follower):
         before = self._unreadable
         self._unreadable = [item for item in items if isinstance(item, UnreadableObject)]
         for item in before:
-            self._inbox.put(replace(item, absent=True), listed=True)
+            self._report(replace(item, absent=True), listed=True)
         for item in self._unreadable:
-            self._inbox.put(item, listed=True)
+            self._report(item, listed=True)
+
+    def _report(self, item: UnreadableObject, *, listed: bool) -> None:
+        self._inbox.put(item, listed=listed)
 
 
 class ForeignPodFollower(OthersFollower):

@@ -93,5 +93,5 @@ def write_each(cluster: str, changes: GangChanges, write: Callable[[GangChanges]
         except DatabaseError as error:
             if not lies_in_contents(error):
                 raise
-            log.warning("gang_not_written", gangs=list(part.gangs), error=str(error))
+            log.warning("gang_not_written", cluster=cluster, error=type(error).__name__)
             metrics.QUARANTINED.labels(cluster, "gang").inc()

@@ -7,6 +7,7 @@ brought unknown; the stream begins anew with a list once it is granted.
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,7 @@ WITHOUT_NODE = "spec.nodeName=,status.phase=Pending"
 """Field selector of pods that wait for a scheduler."""
 
 READ_SECONDS = 1.0
-READS = 10
+READS = 50
 """Objects that are read by name at a time."""
 POLL_SECONDS = 0.1
 
@@ -76,6 +77,11 @@ class _GangFollower(OthersFollower):
 
     def _refused(self, error: ClusterError) -> None:
         self._gangs.refused(self.stream, str(error))
+
+    def _report(self, item: UnreadableObject, *, listed: bool) -> None:
+        """Name the kind and the fault alone: the names are those of others."""
+        fault = item.error.partition(":")[0]
+        super()._report(replace(item, namespace="", name="", error=fault), listed=listed)
 
 
 class WaitingPodFollower(_GangFollower):
@@ -162,7 +168,7 @@ class GangObjectFollower(_GangFollower):
                 obj = cluster.get(self._source.kind, name, namespace=namespace)
                 reduced = reduce(obj) if obj is not None else None
                 if isinstance(reduced, UnreadableObject):
-                    self._inbox.put(reduced, listed=False)
+                    self._report(reduced, listed=False)
                 gang_object = reduced if isinstance(reduced, GangObject) else None
                 self._gangs.answered((self.stream, namespace, name), gang_object)
         finally:

@@ -19,6 +19,7 @@ import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from pydantic_core import to_json
@@ -39,7 +40,11 @@ MOST_BYTES = 128 * 2**20
 """Of the JSON of all objects, and of all pods that differ, in the memory of a cluster."""
 MOST_ABOVE = 8
 """Objects above each other."""
-MOST_READS = 200
+MOST_PODS_AT_ONCE = 5_000
+"""Of the gangs that the writer takes at a time."""
+MOST_UNLIKE_PODS = 1_000
+"""Of a gang; no more of them fit into its bytes."""
+MOST_READS = 1_000
 """If more objects than this are unread, a list is cheaper."""
 
 TOO_LARGE: Mapping[str, Any] = {written.TOO_LARGE: True}
@@ -286,10 +291,15 @@ class WaitingGangs:
         with self._lock:
             self._sweep()
             settled = [key for key in self._news if self._is_settled(key)]
-            copies = {key: self._copy(key) for key in settled[:most]}
-            for key in copies:
+            copies: dict[GangKey, _Copy | None] = {}
+            pods = 0
+            for key in settled:
+                if len(copies) >= most or pods >= MOST_PODS_AT_ONCE:
+                    break
                 del self._news[key]
-            state = self._state() if self._state_news and len(settled) <= most else None
+                copies[key] = copy = self._copy(key)
+                pods += len(copy.pods) if copy else 0
+            state = self._state() if self._state_news and len(settled) == len(copies) else None
             self._state_news = self._state_news and state is None
         return GangChanges({key: _gang(copy) if copy else None for key, copy in copies.items()}, state)
 
@@ -486,6 +496,8 @@ def _streams_of(facet: ForeignGangs) -> list[str]:
 def _gang(copy: _Copy) -> GangKept:
     """A gang within its bound: what stands above is left out, then pods that differ."""
     resource, namespace, name = copy.key
+    marks = {*islice({pod.mark: None for pod in copy.pods}, MOST_UNLIKE_PODS)}
+    chosen = [(pod.part, pod.terms) for pod in copy.pods if pod.mark in marks]
     gang = GangKept(
         resource=resource,
         namespace=namespace,
@@ -494,8 +506,8 @@ def _gang(copy: _Copy) -> GangKept:
         created=copy.obj.created if copy.obj else "",
         obj=copy.obj.remainder if copy.obj else None,
         above=copy.above,
-        pods=kept_pods((pod.part, pod.terms) for pod in copy.pods),
-        omitted=copy.omitted,
+        pods=kept_pods(chosen),
+        omitted=copy.omitted + len(copy.pods) - len(chosen),
     )
     if gang.above and len(to_json([gang.obj, gang.above])) > MOST_OBJECTS_BYTES:
         gang = replace(gang, above=(TOO_LARGE,))

@@ -5,7 +5,9 @@ import pytest
 from bench.scale import objects
 from bench.scale.day import Fleet, cores
 from cluster.storable import decode
+from scheduling.backends.registry import scheduler_backend
 from workflows.observer.foreign_usage import see_foreign_pod
+from workflows.observer.waiting_gangs import WaitingGangs
 from workflows.values.observation import see_node
 
 
@@ -38,3 +40,15 @@ def test_the_observer_reads_a_node_of_the_simulation_as_a_node():
 def test_the_observer_counts_another_tenant_s_pod_of_the_simulation():
     pod = see_foreign_pod(decode(objects.foreign_pod(3, on=2, version=7)))
     assert (pod.node, pod.usage[1]) == ("node-2", 100)
+
+
+def test_the_observer_reads_a_waiting_gang_of_the_simulation():
+    kai = scheduler_backend("kai")
+    gangs = WaitingGangs([kai], ())
+    pods = [gangs.see_pod(decode(objects.waiting_pod(n, version=7))) for n in range(objects.GANG + 1)]
+    assert [pod.gang[2] for pod in pods] == ["group-0"] * objects.GANG + ["group-1"]
+    gangs.pods_listed(pods)
+    seen = [gangs.see_object(kai.pod_group, decode(objects.foreign_group(n, version=7))) for n in range(9)]
+    gangs.objects_listed(kai.pod_group.crd, filter(None, seen))
+    first, second = gangs.take(most=9).gangs.values()
+    assert (first.obj["queue"], first.pods[0].count, second.pods[0].count) == ("team", objects.GANG, 1)
