@@ -62,6 +62,7 @@ GOOD_STATUS: Mapping[str, str] = {
     "OthersSeen": "True",
     "QueuesSeen": "True",
     "SlicesSeen": "True",
+    "GangsSeen": "True",
     "ObservationsStored": "True",
     "SchedulerDisagrees": "False",
 }
@@ -83,6 +84,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "OthersSeen": ("other tenants' pods seen", "other tenants' pods not seen"),
     "QueuesSeen": ("queues seen", "queues not seen"),
     "SlicesSeen": ("devices seen", "devices not seen"),
+    "GangsSeen": ("gangs of others seen", "gangs of others not seen"),
     "ObservationsStored": ("observations stored", "objects kept aside"),
     "SchedulerDisagrees": ("scheduler agrees", "scheduler disagrees"),
 }
@@ -95,6 +97,7 @@ _MINOR = frozenset(
         "OthersSeen",
         "QueuesSeen",
         "SlicesSeen",
+        "GangsSeen",
         "ObservationsStored",
         "ValuesUnderTwoParents",
         "NotObserved",
@@ -136,6 +139,8 @@ TO_DO: Mapping[str, str] = {
     "SlicesSeen": "Grant the observer the rights of deploy/rbac/cluster.yaml (list and watch "
     "resourceslices and deviceclasses), or know that a claim of a channel is accepted although no node may "
     "have one, and that nothing is proven of GPUs that DRA drivers alone offer.",
+    "GangsSeen": "Grant the observer the rights of deploy/rbac/others-gangs.yaml (the chart's "
+    "rights.othersGangs), or set the backend's follow_others to false.",
     "SchedulerDisagrees": "Look at the scheduler, then restart it, as the runbook says.",
     "ObservationsStored": "Correct or delete the objects that the message names; each is tried again when it "
     "changes.",

@@ -34,9 +34,8 @@ def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None =
         news += composites_condition(backend)
     freshness = freshness_of(backend.cluster_id)
     news += [aged.by(freshness, condition) for condition in _observed_conditions(backend)]
-    backend.conditions = conditions.upsert(
-        backend.conditions, news, now=now, observed_revision=backend.revision
-    )
+    present = [c for c in backend.conditions if backend.follow_others or c["type"] != "GangsSeen"]
+    backend.conditions = conditions.upsert(present, news, now=now, observed_revision=backend.revision)
     return probe.reachable and before != "True"
 
 
@@ -78,6 +77,7 @@ def _observed_conditions(backend: Backend) -> Iterator[Condition]:
     yield from _foreign_usage_condition(backend)
     yield from _queues_condition(backend)
     yield from _slices_condition(backend)
+    yield from _gangs_condition(backend)
     yield from _quarantine_condition(backend)
 
 
@@ -137,6 +137,21 @@ def _slices_condition(backend: Backend) -> list[Condition]:
         message = " ".join(lost)
         return [Condition(type="SlicesSeen", status="False", reason="NotFollowed", message=message)]
     return [Condition(type="SlicesSeen", status="True", reason="Followed")] if followed else []
+
+
+def _gangs_condition(backend: Backend) -> list[Condition]:
+    """Whether gangs of others are followed where the backend asks for it; none before the first try."""
+    cluster = backend.cluster
+    if cluster is None or not backend.follow_others:
+        return []
+    if cluster.gangs_synced_at:
+        return [Condition(type="GangsSeen", status="True", reason="Followed")]
+    if not cluster.gangs_problem:
+        return []
+    message = (
+        f"Gangs that others submitted are not known, because they cannot be followed: {cluster.gangs_problem}"
+    )
+    return [Condition(type="GangsSeen", status="False", reason="NotFollowed", message=message)]
 
 
 def _quarantine_condition(backend: Backend) -> list[Condition]:

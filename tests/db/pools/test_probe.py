@@ -346,10 +346,27 @@ def test_whether_devices_are_followed_is_told_where_the_scheduler_gives_them(clu
     assert scheduler == "kai" or not message or message in said("SlicesSeen")
 
 
+def test_whether_gangs_of_others_are_followed_is_told_where_the_backend_asks_for_it(cluster):
+    backend = register().value
+    Cluster.objects.update(gangs_problem="podgroups is forbidden", heartbeat_at=timezone.now())
+    tasks.probe_backend(backend.pk)
+    assert status("GangsSeen") is None
+    Backend.objects.update(follow_others=True)
+    tasks.probe_backend(backend.pk)
+    assert (status("GangsSeen"), "podgroups is forbidden" in said("GangsSeen")) == ("False", True)
+    Cluster.objects.update(gangs_problem="", gangs_synced_at=timezone.now())
+    tasks.probe_backend(backend.pk)
+    assert status("GangsSeen") == "True"
+    Backend.objects.update(follow_others=False)
+    tasks.probe_backend(backend.pk)
+    assert status("GangsSeen") is None
+
+
 OBSERVED = {
     "OthersSeen": {"others_synced_at": timezone.now()},
     "QueuesSeen": {"queues_synced_at": timezone.now()},
     "SlicesSeen": {"slices_synced_at": timezone.now()},
+    "GangsSeen": {"gangs_synced_at": timezone.now()},
     "ObservationsStored": {"quarantine": {}},
 }
 
@@ -357,7 +374,7 @@ OBSERVED = {
 @pytest.mark.parametrize("kind", OBSERVED)
 def test_what_the_observer_tells_is_unknown_while_it_is_silent(kind, cluster):
     """The probe is a worker's: it goes on without an observer, and what it says itself holds."""
-    backend = register().value
+    backend = register(follow_others=True).value
     tasks.probe_backend(backend.pk)
     PoolFactory(backend=backend, nvlink=True)
     now = timezone.now()
