@@ -17,12 +17,14 @@ from uuid import UUID
 
 import structlog
 from django.db.models import Exists, F, OuterRef, QuerySet, Window
-from django.db.models.functions import Now, RowNumber
+from django.db.models.functions import Coalesce, Now, RowNumber
 
 from pools import conditions
 from pools.conditions import Condition
 from pools.models import Backend, Cluster
 from pools.services.composites import record_condition
+from scheduling.backends.base import Admission
+from scheduling.backends.registry import installed
 from web.env import environment
 from web.times import read_instant
 from workflows.explain import disagreement
@@ -30,12 +32,13 @@ from workflows.explain.disagreement import DISAGREES, JUDGED
 from workflows.explain.reasons import Why
 from workflows.feasibility.verdict.report import certainly_fits
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
-from workflows.models import Event, Task, TaskGroup, in_status
+from workflows.models import Event, ObservedObject, Task, TaskGroup, in_status
 from workflows.selectors import group_values
 from workflows.services import condition_rows
 from workflows.services.steps import database_now
 from workflows.services.timeline import SOURCE
 from workflows.services.waiting_gangs import unanswered
+from workflows.values.observation import POD_GROUP
 from workflows.values.placement import VERSIONS, GroupPlacement
 
 MOST_JUDGED = 3
@@ -96,17 +99,21 @@ def _has_missed_turns(cluster: str, *, now: datetime) -> bool:
 
 
 def _waiting() -> QuerySet[TaskGroup]:
-    """Groups whose objects were made a while ago, as they were sent, and of which no pod has a node."""
+    """Groups whose objects were made a while ago, as they were sent, and of which no pod has a node.
+
+    One that is admitted before it has pods counts from its first pod group on.
+    """
     placed = Task.objects.filter(group=OuterRef("pk"), latest=True).exclude(node_name="")
     return (
         unanswered()
+        .annotate(asked_at=Coalesce("created_in_cluster_at", "scheduling_start_time"))
         .filter(
             in_status(TaskStatus.SCHEDULING),
             ~Exists(placed),
             released_at=None,
             stop_status="",
             clearing=False,
-            created_in_cluster_at__lt=Now() - SETTLED_AFTER,
+            asked_at__lt=Now() - SETTLED_AFTER,
             waiting_why__in=[why.value for why in JUDGED],
             placement__version__in=VERSIONS,
         )
@@ -139,7 +146,30 @@ def _certainly_fits(group: TaskGroup, *, cluster: str, now: datetime) -> bool:
         return False
     if values.placement.templates and group.waiting_why == Why.SCHEDULER:
         return False  # its scheduler's own words may be of what a template asks for
-    return certainly_fits(values, cluster=cluster, now=now)
+    return _awaits_answer(group) and certainly_fits(values, cluster=cluster, now=now)
+
+
+def _awaits_answer(group: TaskGroup) -> bool:
+    """Whether its scheduler has to decide: of one that admits first, every pod group waits for its word.
+
+    It has given it where checks of the queue are not done, where the room was taken back, or where somebody
+    switched the gang off.
+    """
+    scheduler = installed().get(group.placement["scheduler_type"])
+    admission = scheduler and scheduler.admission
+    if admission is None or group.created_in_cluster_at is not None:
+        return True
+    rows = ObservedObject.objects.filter(
+        kind=POD_GROUP,
+        group_uuid=group.pk,
+        cluster_id=group.backend.cluster_id,
+        namespace=group.placement["namespace"],
+        deleting=False,
+    )
+    pod_groups = [row.as_manifest() for row in rows]
+    return bool(pod_groups) and not any(
+        admission.holds_room(obj) or admission.admission(obj) != Admission() for obj in pod_groups
+    )
 
 
 def _record(groups: Iterable[UUID], *, fitting: set[UUID]) -> None:

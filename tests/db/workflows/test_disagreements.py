@@ -8,6 +8,7 @@ from django.utils import timezone
 from pools import conditions
 from pools.models import Backend, Cluster, Node
 from tests.builders.gangs import NATIVE, waiting_gang
+from tests.builders.joined_queues import put_workload, queued_gang
 from tests.builders.nodes import racked_pool
 from tests.builders.observed_queues import observe_queues
 from tests.factories import BackendFactory
@@ -160,6 +161,43 @@ def test_nothing_is_said_of_a_cluster_that_is_not_known_in_full(pool, unknown):
     Cluster.objects.update(**unknown)
     for after in (0, 301):
         judge(pool, after=after)
+    assert status(group) is None
+
+
+def in_a_queue_of_kueue(*, why="topology"):
+    """A gang that waits for room, and so has no pods."""
+    group = queued_gang(used=0)
+    Cluster.objects.update(others_synced_at=timezone.now())
+    minute_ago = timezone.now() - timedelta(minutes=1)
+    TaskGroup.objects.update(waiting_why=why, scheduling_start_time=minute_ago, submit_time=minute_ago)
+    return group
+
+
+def test_a_gang_that_kueue_does_not_admit_although_it_fits_is_called_so():
+    group = in_a_queue_of_kueue()
+    put_workload(group)
+    for after in (0, 301):
+        judge(group, after=after)
+    assert status(group) == "True"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [["QuotaReserved"], ["QuotaReserved", "Admitted"], ["QuotaReserved", "Admitted", "Evicted"], ["Evicted"]],
+    ids=["its checks are not done", "admitted", "its room was taken back", "evicted"],
+)
+def test_nothing_is_said_of_a_gang_that_kueue_has_answered(answer):
+    group = in_a_queue_of_kueue(why="scheduler")
+    put_workload(group, *answer)
+    for after in (0, 301):
+        judge(group, after=after)
+    assert status(group) is None
+
+
+def test_nothing_is_said_of_a_gang_that_kueue_was_not_asked_about():
+    group = in_a_queue_of_kueue()
+    for after in (0, 301):
+        judge(group, after=after)
     assert status(group) is None
 
 
