@@ -13,6 +13,7 @@ from pools.models import Cluster
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
 from tests.builders.crashes import Killed, expire_leases
+from tests.builders.gangs import CONDITION
 from tests.builders.workloads import (
     HOSTNAME,
     PREEMPTED,
@@ -222,6 +223,16 @@ def test_a_group_that_is_stopped_while_it_waits_leaves_no_workload(world):
     world.settle()
     assert fresh(group).released_at is not None
     assert {kind for kind in world.cluster.kinds() if kind != "Node"} == set()
+
+
+@pytest.mark.parametrize("status", ["Unknown", "True"])
+def test_nothing_is_said_of_the_scheduler_of_a_group_that_is_gone(world, status):
+    group = queued_gang(world)
+    disagrees = {"type": "SchedulerDisagrees", "status": status, "reason": "R", "message": ""}
+    TaskGroup.objects.filter(pk=group.pk).update(conditions=[CONDITION | disagrees])
+    request_stop(Q(pk=group.pk), status=TaskStatus.FAILED_CANCELED, message="cancelled", force=False)
+    world.settle()
+    assert "SchedulerDisagrees" not in {entry["type"] for entry in fresh(group).conditions}
 
 
 def test_the_wait_for_room_has_the_queue_timeout(world):

@@ -7,6 +7,7 @@ from pools.conditions import Condition
 from scheduling.gang import set_order
 from scheduling.gang.pins import Pins, to_json
 from scheduling.gang.set_order import SetOrder
+from workflows.explain.disagreement import DISAGREES
 from workflows.explain.reasons import Reason
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus, may_move
 from workflows.services import attempt_rows, task_rows
@@ -73,7 +74,8 @@ def write(change: GroupChange, steps: Steps) -> None:  # noqa: PLR0912, PLR0915,
         case DomainOfPods(uid):
             steps.put(compute_domain={"attempt": group.attempt_number, "uid": uid} if uid else None)
         case Release():
-            steps.put(released_at=now, next_reconcile_at=None)
+            left = conditions.without(group.conditions, [DISAGREES])  # no turn judges it any more
+            steps.put(released_at=now, next_reconcile_at=None, conditions=left)
         case NewAwaitedUpstream(group_id):
             steps.put(awaited_upstream=group_id, next_reconcile_at=None)
         case NewAvoidedNodes(nodes):
