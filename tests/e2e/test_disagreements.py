@@ -3,6 +3,7 @@
 import pytest
 
 from tests.e2e.conftest import workflow
+from tests.e2e.left_gangs import condition_of
 
 IN_A_RACK = "one: {gpu: 4, topology: [{key: rack}]}"
 
@@ -18,16 +19,6 @@ def frozen_backend(stack):
     path = f"/api/configs/backend/{stack.backend}-frozen"
     stack.service.call("POST", path, {"configs": content})
     return path
-
-
-def condition_of(world, name):
-    found = world.groups(name)["g"]["conditions"]
-    return next((entry for entry in found if entry["type"] == "SchedulerDisagrees"), {"status": None})
-
-
-def status_of(world, backend):
-    found = {entry["type"]: entry["status"] for entry in world.service.get(backend)["conditions"]}
-    return found.get("SchedulerDisagrees")
 
 
 def test_gangs_that_a_frozen_scheduler_leaves_waiting_say_so_until_they_are_cancelled(world, frozen_backend):
