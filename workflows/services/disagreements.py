@@ -156,8 +156,7 @@ def _awaits_answer(group: TaskGroup) -> bool:
     switched the gang off.
     """
     scheduler = installed().get(group.placement["scheduler_type"])
-    admission = scheduler and scheduler.admission
-    if admission is None or group.created_in_cluster_at is not None:
+    if scheduler is None or (admission := scheduler.admission) is None or group.created_in_cluster_at:
         return True
     rows = ObservedObject.objects.filter(
         kind=POD_GROUP,
