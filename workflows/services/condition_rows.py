@@ -1,7 +1,8 @@
 """Writing a condition of groups from outside their reconciles, with its events, in one transaction.
 
 The rows are locked as ``services.record`` locks them, and no lease is needed where nothing else writes this
-kind of condition. A group that waits is made due, so that its explanation says the same at once.
+kind of condition. A group that waits is made due, so that its explanation says the same at once, and a
+scheduler that sleeps is woken for one that fits (``reconcile.form.waking``).
 """
 
 from collections.abc import Callable, Iterable
@@ -46,7 +47,7 @@ def write(groups: Iterable[UUID], *, turned: Turned, event_of: EventOf) -> int:
             changed.append(group)
             if event := event_of(group, condition, before, now):
                 events.append(event)
-            if condition.status != "Unknown" and group.present_status != TaskStatus.RUNNING:
+            if group.present_status != TaskStatus.RUNNING:
                 due.append(group.pk)
         TaskGroup.objects.bulk_update(changed, ["conditions"])
         timeline.add(events)

@@ -75,6 +75,13 @@ def test_a_gang_that_has_fitted_for_long_enough_says_that_its_scheduler_disagree
     assert "It has fitted since " in event.message
 
 
+def test_a_gang_is_reconciled_once_it_fits_for_its_scheduler_may_have_to_be_woken(pool):
+    group = gang(pool)
+    before = TaskGroup.objects.get(pk=group.pk).notifications
+    judge(pool)
+    assert TaskGroup.objects.get(pk=group.pk).notifications > before
+
+
 def test_it_is_over_when_the_gang_is_placed(pool):
     group = gang(pool)
     for after in (0, 301):
