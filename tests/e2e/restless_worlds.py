@@ -91,18 +91,21 @@ class RestlessWorld:
             self.world.service.cancel(name)
 
     def add_foreign(self):
-        """A pod of somebody else, bound to a node already or before Kubernetes' scheduler.
+        """A pod of somebody else for one node or any, which Kubernetes' scheduler places where it fits.
 
-        That one evicts those of low priority for gangs of ours, and gangs of ours for the others.
+        It evicts those of low priority for gangs of ours, and gangs of ours for the others. A pod that is
+        bound without room would stand on a node with less than nothing free, where no kubelet lets it start:
+        with that Kueue 0.17.0 assigns -1 pods, which the API server refuses, for ever.
         """
         name, amounts = (
             f"{self.pool}-foreign-{len(self.foreign)}",
             {"nvidia.com/gpu": self.chance.choice("124")},
         )
         container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
-        bound = {"nodeName": self.chance.choice(self.nodes), "tolerations": [{"operator": "Exists"}]}
-        place = self.chance.choice([bound, {"nodeSelector": {"osmo.local/pool": self.pool}}])
-        spec = {**place, "containers": [container], "automountServiceAccountToken": False}
+        node = {"kubernetes.io/hostname": self.chance.choice(self.nodes)}
+        place = self.chance.choice([node, {"osmo.local/pool": self.pool}])
+        spec = {"nodeSelector": place, "containers": [container], "automountServiceAccountToken": False}
+        spec["tolerations"] = self.chance.choice([[], [{"operator": "Exists"}]])
         spec["terminationGracePeriodSeconds"] = 0
         spec["priorityClassName"] = self.chance.choice(["", "system-cluster-critical"])
         self.world.api.create(FOREIGN, {"metadata": {"name": name}, "spec": spec})
