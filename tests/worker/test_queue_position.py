@@ -61,10 +61,10 @@ def test_groups_of_all_its_local_queues_count_by_priority_and_time(put):
     assert position(queue(4), group=own) == QueuePosition(before=2, behind=1)
 
 
-def put_of_others(second, *, priority=0, namespace="osmo", name="team"):
+def put_of_others(second, *, priority=0, namespace="osmo", name="team", **spec):
     workload = {
         "metadata": {"namespace": namespace, "name": f"job-{second}", "uid": str(second)},
-        "spec": {"queueName": name, "priority": priority, "podSets": [{"name": "main", "count": 2}]},
+        "spec": {"queueName": name, "priority": priority, "podSets": [{"name": "main", "count": 2}], **spec},
     }
     kind = KUEUE.foreign.kinds[0]
     gang = GangKept(
@@ -92,6 +92,13 @@ def test_workloads_of_others_that_are_followed_count_too(put):
     put_of_others(1, name="another")
     put_of_others(2, namespace="lab")
     assert position(queue(4), group=own) == QueuePosition(before=2, behind=1)
+
+
+def test_a_workload_of_others_that_somebody_switched_off_does_not_count(put):
+    own = put(10)
+    put_of_others(5, active=False)
+    put_of_others(20)
+    assert position(queue(2), group=own) == QueuePosition(before=0, behind=1)
 
 
 def test_groups_elsewhere_admitted_or_ended_do_not_count(put):

@@ -93,7 +93,10 @@ def _remainder(fields: written.Fields, pod_of: Callable[[Mapping[str, Any]], Pod
             "queue": spec.text("queueName"),
             "priority": priority or ("" if number is None else str(number)),
             "inactive": spec.flag("active") is False,
-            "turn": {"spec": {"priority": number}, "status": {"conditions": _evictions(status)}},
+            "turn": {
+                "spec": {"priority": number, "active": spec.flag("active")},
+                "status": {"conditions": _evictions(status)},
+            },
             "pod_sets": [_pod_set(entry, pod_of, ended) for entry in spec.entries("podSets")],
             "report": written.last_message(status.values, "conditions", "QuotaReserved"),
             "problems": fields.problems,
