@@ -168,6 +168,26 @@ def test_without_the_right_they_are_forgotten_and_all_else_is_followed(
     assert cluster().gangs_problem == ""
 
 
+def test_a_read_that_is_refused_names_nobody_and_is_tried_again(world, observer, monkeypatch):
+    monkeypatch.setattr(gang_streams, "REFUSED_SECONDS", 0.2)
+    get, refused = world.cluster.get, {True}
+
+    def refusing(kind, name, **where):
+        if refused and kind == KAI_POD_GROUP and name == "g":
+            raise RequestForbidden(f'podgroups "{name}" in "theirs" are forbidden', status=403)
+        return get(kind, name, **where)
+
+    monkeypatch.setattr(world.cluster, "get", refusing)
+    world.cluster.put(KAI_POD_GROUP, group())
+    until(lambda: cluster().gangs_synced_at)
+    world.cluster.put(POD, pod("a"))
+    until(lambda: "get podgroups.scheduling.run.ai" in cluster().gangs_problem)
+    assert "theirs" not in cluster().gangs_problem
+    refused.clear()
+    until(lambda: rows() == {"g": (1, True)})
+    until(lambda: cluster().gangs_problem == "")
+
+
 def not_served(world, monkeypatch, absent):
     scan = world.cluster.scan
 

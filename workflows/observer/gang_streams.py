@@ -30,6 +30,8 @@ READ_SECONDS = 1.0
 READS = 50
 """Objects that are read by name at a time."""
 POLL_SECONDS = 0.1
+REFUSED_SECONDS = 60.0
+"""Until all are listed again after a read by name was refused: the watch goes on, and nobody else lists."""
 
 log = structlog.get_logger(__name__)
 
@@ -147,10 +149,12 @@ class GangObjectFollower(_GangFollower):
         while not self._stopped.wait(READ_SECONDS):
             try:
                 self._read_unread()
-            except RequestForbidden as error:
-                self._gangs.refused(self.stream, str(error))
+            except RequestForbidden:  # whose text names an object of others
+                self._gangs.refused(self.stream, f"The right to get {self.stream} is missing.")
+                if not self._stopped.wait(REFUSED_SECONDS) and self._watch is not None:
+                    self._watch.stop()
             except ClusterError as error:
-                log.warning("gangs_not_read", source=self._thread.name, error=str(error))
+                log.warning("gangs_not_read", source=self._thread.name, error=error.code)
             except Exception:  # as in a stream: a fault must not end it while the process lives
                 log.exception("gangs_not_read", source=self._thread.name)
 

@@ -28,6 +28,7 @@ from scheduling.backends.base import ResourceKind
 from scheduling.backends.facets import ForeignGangs, SchedulerBackend
 from scheduling.foreign import written
 from scheduling.foreign.gang import GangKept, PodKept, kept_pods
+from scheduling.kubernetes_syntax import is_object_name
 from workflows.values.foreign_pod import see_pod_terms
 
 MOST_GANGS = 5_000
@@ -148,6 +149,7 @@ class WaitingGangs:
         for facet in self.facets if not metadata.get("deletionTimestamp") else ():
             name, part = facet.gang_of(obj) if facet.made_of_pods else ("", "")
             if name:
+                name = _name_of_row(name)
                 terms = see_pod_terms(obj)
                 text = to_json(terms.to_json())
                 mark = hashlib.blake2b(text, digest_size=12).digest()
@@ -225,7 +227,9 @@ class WaitingGangs:
             }
             for key in [key for key in self._complete if key[0] == resource and key not in present]:
                 self._forget(key)
-            self._unread |= {key for key in self._needed if key[0] == resource and key not in present}
+            self._unread |= {
+                key for key in self._needed if key[0] == resource and key not in present and _may_exist(key)
+            }
             for obj in present.values():
                 self._put(obj)
 
@@ -424,7 +428,7 @@ class WaitingGangs:
     def _need(self, key: GangKey) -> None:
         if key not in self._needed:
             self._needed.add(key)
-            if key not in self._objects:
+            if key not in self._objects and _may_exist(key):
                 self._unread.add(key)
 
     def _put(self, obj: GangObject) -> None:
@@ -486,6 +490,18 @@ class _Copy:
     above: tuple[Mapping[str, Any] | None, ...]
     pods: tuple[WaitingPod, ...]
     omitted: int
+
+
+def _name_of_row(name: str) -> str:
+    """The name that a pod gives its gang; if no object can have it, one that fits a row and a path."""
+    if is_object_name(name):
+        return name
+    return f"{written.printable(name[: written.MOST_SIGNS - 1]).replace('/', '|')}…"
+
+
+def _may_exist(key: GangKey) -> bool:
+    """Whether an object can have this name: no other one is put into the path of a request."""
+    return is_object_name(key[2])
 
 
 def _streams_of(facet: ForeignGangs) -> list[str]:

@@ -143,6 +143,23 @@ def test_a_gang_whose_object_was_passed_over_waits_until_it_is_read():
     assert followed.news() == {"g": (1, True)}
 
 
+@pytest.mark.parametrize(
+    "name",
+    [".", "..", "%2e", "a/../b", "A", "a b", "x" * 254, "\x1b[31m", "é"],
+    ids=lambda name: repr(name)[:12],
+)
+def test_a_name_that_no_object_can_have_is_never_read_and_fits_a_row_and_a_path(name):
+    followed = Followed("kai").listed(kai_pod("a", name))
+    followed.list_objects(GROUP)
+    assert followed.gangs.unread(GROUP.crd, most=9) == []
+    ((row, state),) = followed.news().items()
+    assert state == (1, False)
+    assert row not in {".", ".."}
+    assert "/" not in row
+    assert row.isprintable()
+    assert len(row) <= 253
+
+
 def test_the_word_of_the_watch_goes_over_that_of_a_read_that_it_overtook():
     followed = Followed("kai").listed()
     followed.pods(kai_pod("a"), kai_pod("b", "deleted"))
