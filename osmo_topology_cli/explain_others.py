@@ -18,7 +18,7 @@ def explain_cluster(service: Client, backend: str, name: str, *, printer: Printe
     if name:
         namespace, gang = _parts(name)
         explanation: Reply = service.explain_others(backend, namespace, gang)
-        if not printer.data(explanation, names=[explanation["feasibility"]["verdict"]]):
+        if not printer.data(explanation, names=[explanation["verdict"]]):
             _show_group(explanation, printer)
         return
     reply: Reply = service.waiting(backend)

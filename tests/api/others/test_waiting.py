@@ -7,9 +7,11 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from pools.models import Backend, Cluster, ObservedTopology
+from pools.models import Backend, Cluster, ObservedQueue, ObservedTopology
+from scheduling.queues.queue_state import QueueState
 from tests.builders.gangs_of_others import follow, observe_gang, pod_group, waiting_pod
 from tests.builders.nodes import racked_pool
+from tests.builders.observed_queues import observe_queues
 from tests.factories import RACK, ZONE, BackendFactory
 from web.models import Role
 from workflows.models import ObservedGang
@@ -97,6 +99,30 @@ def test_a_row_that_cannot_be_read_has_no_verdict(pool, explainer):
     (entry,) = waiting(explainer).json()["groups"]
     assert entry["verdict"] == "unknown"
     assert entry["sentence"].startswith("No verdict: ")
+
+
+@pytest.mark.parametrize(
+    ("queue", "words"),
+    [
+        ("resaerch", 'Queue "resaerch" does not exist'),
+        ("above", 'Queue "above" has queues below it'),
+        ("orphan", 'Queue "gone", above queue "orphan", does not exist'),
+        ("", "names no queue"),
+    ],
+)
+def test_a_queue_that_places_nothing_is_said_and_no_gang_in_it_fits_now(pool, explainer, queue, words):
+    observe_queues(pool, above=(-1, 0), own=(-1, 0), orphan=(-1, 0))
+    orphan = QueueState(name="orphan", parent="gone")
+    ObservedQueue.objects.filter(name="orphan").update(reading=orphan.to_json())
+    observe_gang(pool.backend, pod_group(queue=queue), [waiting_pod()] * 2)
+    (entry,) = waiting(explainer).json()["groups"]
+    assert words in entry["sentence"]
+    assert entry["verdict"] == "not_now"
+
+
+def test_a_queue_is_not_missed_where_queues_are_not_known(pool, explainer):
+    observe_gang(pool.backend, pod_group(), [waiting_pod()] * 2)
+    assert waiting(explainer).json()["groups"][0]["verdict"] == "now"
 
 
 def test_everybody_else_who_sees_a_pool_reads_how_many_wait(pool):

@@ -33,7 +33,7 @@ from workflows.feasibility.capacity.known_nodes import node_table, selected_node
 from workflows.feasibility.capacity.known_usage import cluster_usage
 from workflows.feasibility.capacity.node_snapshot import ObservedNodes
 from workflows.feasibility.others.read_gangs import OthersGang, others_of, problem_of, read_gangs
-from workflows.feasibility.queues.queue_usage import observed_queues, quota_in, requested_of
+from workflows.feasibility.queues.queue_usage import observed_queues, queue_faults, quota_in, requested_of
 from workflows.feasibility.verdict.remedy_sentences import remedy_sentence
 from workflows.feasibility.verdict.report import FeasibilityReport, lacks_room, workflows_in
 from workflows.feasibility.verdict.sentences import no_nodes_reason, redacted, sentence
@@ -57,6 +57,12 @@ class JudgedGang:
         """Why it waits: its faults, else the verdict."""
         return " ".join(self.faults) or self.report.sentence
 
+    @property
+    def word(self) -> str:
+        """The verdict; one with faults does not start now, although there may be room."""
+        is_held = bool(self.faults) and self.report.word == Answer.NOW
+        return Answer.NOT_NOW.value if is_held else self.report.word
+
     def entry_json(self) -> Json:
         """One line of the list."""
         gang = self.others.gang
@@ -73,7 +79,7 @@ class JudgedGang:
             "tasks": gang.tasks,
             "gpus": gang.gpus,
             "minimum": gang.minimum,
-            "verdict": self.report.word,
+            "verdict": self.word,
             "sentence": self.sentence,
             "scheduler_report": gang.report,
         }
@@ -159,7 +165,7 @@ def _judged(backend: Backend, rows: Iterable[ObservedGang], user: Caller) -> lis
         JudgedGang(
             others=other,
             report=_report(backend, other.gang, verdict and redacted(verdict, visible), of, now=now),
-            faults=other.gang.faults_on(of.snapshot.nodes),
+            faults=(*reading.queue_faults(other.gang), *other.gang.faults_on(of.snapshot.nodes)),
         )
         for other, verdict, of in zip(gangs, verdicts, nodes, strict=True)
     ]
@@ -206,6 +212,11 @@ class _ClusterReading:
             return verdict
         answer = Answer.NOT_NOW if verdict.answer is Answer.NEVER else verdict.answer
         return replace(verdict, answer=answer, proven=False)
+
+    def queue_faults(self, gang: ForeignGang) -> tuple[str, ...]:
+        """Why its queue places nothing; a facet that reads queues has said so itself."""
+        is_read = gang.queue or gang.demand is not None
+        return queue_faults(gang.queue, self._queues) if is_read else ()
 
     def _quota(self, gang: ForeignGang, demand: GangDemand) -> QuotaVerdict:
         scheduler = self._scheduler

@@ -23,6 +23,7 @@ from scheduling.backends.registry import installed
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.node_index import total
 from scheduling.fit.snapshot import RESOURCES, ResourceVector
+from scheduling.foreign.written import printable
 from scheduling.queues.joined_queues import JoinedQueue
 from scheduling.queues.queue_state import QUEUE_RESOURCES, QueueState, QuotaAnswer, QuotaVerdict
 from workflows.feasibility.capacity.known_usage import NO_USAGE, ClusterUsage, GroupUsage
@@ -296,6 +297,26 @@ def quota_in(
     """
     shortages = scheduler.shortages(_chain(queue, observed), requested_of(demand), priority="LOW")
     return QuotaVerdict(QuotaAnswer.SHORT if shortages else QuotaAnswer.UNKNOWN, shortages)
+
+
+def queue_faults(queue: str, observed: Mapping[str, QueueState]) -> tuple[str, ...]:
+    """Why a queue of others places nothing, whatever is free; nothing where no queue is observed."""
+    if not observed:
+        return ()
+    missing, below = queue, ""
+    for state in _chain(queue, observed):
+        missing, below = state.parent, state.name
+    if missing and missing not in observed:
+        where = f', above queue "{printable(below)}",' if below else ""
+        return (
+            f'Queue "{printable(missing)}"{where} does not exist, so the scheduler does not place the gang.',
+        )
+    if not queue:
+        return ("The gang names no queue, so the scheduler does not place it.",)
+    if any(state.parent == queue for state in observed.values()):
+        message = f'Queue "{printable(queue)}" has queues below it, and the scheduler serves those alone.'
+        return (message,)
+    return ()
 
 
 def requested_of(demand: GangDemand) -> dict[str, float]:
