@@ -68,11 +68,13 @@ def _node_affinity(spec: Mapping[str, Any], selector: dict[str, str]) -> tuple[t
     terms = required.get("nodeSelectorTerms")
     if not terms:
         return (), not required
-    if len(entries(terms)) != 1:
+    if terms != entries(terms) or len(terms) != 1:
         return (), False
+    (term,) = terms
+    expressions = entries(term.get("matchExpressions"))
     excluded: list[str] = []
-    is_read = not terms[0].get("matchFields")
-    for expression in entries(terms[0].get("matchExpressions")):
+    is_read = bool(expressions) and not term.get("matchFields")  # an empty one matches no node
+    for expression in expressions:
         key, operator = text(expression.get("key")), expression.get("operator")
         values = expression.get("values")
         values = [value for value in values if isinstance(value, str)] if isinstance(values, list) else []

@@ -92,6 +92,8 @@ AFFINITIES = {
     "terms of which any may hold": ([expressions(("rack", "In", ["r1"]))] * 2, {}, (), True),
     "fields": ([{"matchFields": [{}]}], {}, (), True),
     "no term, which no node meets": ([], {}, (), True),
+    "an empty term, which no node meets": ([{}], {}, (), True),
+    "a term of a wrong type": ([1, expressions(("rack", "In", ["r1"]))], {}, (), True),
 }
 
 
