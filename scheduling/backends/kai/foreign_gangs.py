@@ -98,17 +98,13 @@ def _remainder(obj: Mapping[str, Any]) -> dict[str, Any]:
     """What decides on the place of a PodGroup; a constraint that several parts have is written once."""
     fields = written.Fields(obj, "PodGroup")
     spec, status, metadata = fields.fields("spec"), fields.fields("status"), fields.fields("metadata")
-    constraints: list[list[str]] = []
+    constraints: dict[tuple[str, ...], int] = {}
 
     def place_of(part: written.Fields) -> int | None:
         constraint = part.fields("topologyConstraint")
         names = ("topology", "requiredTopologyLevel", "preferredTopologyLevel")
-        entry = [constraint.text(name) for name in names]
-        if not any(entry):
-            return None
-        if entry not in constraints:
-            constraints.append(entry)
-        return constraints.index(entry)
+        entry = tuple(constraint.text(name) for name in names)
+        return constraints.setdefault(entry, len(constraints)) if any(entry) else None
 
     parts = [
         [part.text("name"), part.text("parent"), part.count("minMember"), part.count("minSubGroup"), at]
@@ -124,7 +120,7 @@ def _remainder(obj: Mapping[str, Any]) -> dict[str, Any]:
             "node_pool": metadata.fields("labels").text(_NODE_POOL),
             "root": ["", "", spec.count("minMember"), spec.count("minSubGroup"), place_of(spec)],
             "parts": parts,
-            "constraints": constraints,
+            "constraints": [list(entry) for entry in constraints],
             "placed": any(str(amount).strip("0.") not in ("", "m") for amount in allocated.values()),
             "report": written.last_message(status.values, "schedulingConditions"),
             "problems": fields.problems,
