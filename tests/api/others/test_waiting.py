@@ -14,6 +14,7 @@ from tests.builders.nodes import racked_pool
 from tests.builders.observed_queues import observe_queues
 from tests.factories import RACK, ZONE, BackendFactory
 from web.models import Role
+from workflows.feasibility.others import judged
 from workflows.models import ObservedGang
 
 pytestmark = pytest.mark.django_db
@@ -123,6 +124,16 @@ def test_a_queue_that_places_nothing_is_said_and_no_gang_in_it_fits_now(pool, ex
 def test_a_queue_is_not_missed_where_queues_are_not_known(pool, explainer):
     observe_gang(pool.backend, pod_group(), [waiting_pod()] * 2)
     assert waiting(explainer).json()["groups"][0]["verdict"] == "now"
+
+
+def test_gangs_for_which_there_is_no_time_are_listed_and_explained_by_name(pool, explainer, monkeypatch):
+    observe_gang(pool.backend, pod_group(), [waiting_pod()] * 2)
+    with monkeypatch.context() as late:
+        late.setattr(judged, "MOST_SECONDS", 0)
+        (entry,) = waiting(explainer).json()["groups"]
+    assert (entry["name"], entry["verdict"]) == ("pg-train", "unknown")
+    assert "by its name" in entry["sentence"]
+    assert explainer.get("/api/cluster/east/group/research/pg-train").json()["verdict"] == "now"
 
 
 def test_everybody_else_who_sees_a_pool_reads_how_many_wait(pool):

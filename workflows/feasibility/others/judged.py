@@ -5,7 +5,8 @@ not examined. Where anything is not examined, nothing is claimed to be impossibl
 action ``cluster:Explain`` on the backend; everybody else who sees one of its pools reads how many gangs wait.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -32,7 +33,7 @@ from web.policy import Action, refusal
 from workflows.feasibility.capacity.known_nodes import node_table, selected_nodes
 from workflows.feasibility.capacity.known_usage import cluster_usage
 from workflows.feasibility.capacity.node_snapshot import ObservedNodes
-from workflows.feasibility.others.read_gangs import OthersGang, others_of, problem_of, read_gangs
+from workflows.feasibility.others.read_gangs import OthersGang, left_out, others_of, problem_of, read_gangs
 from workflows.feasibility.queues.queue_usage import observed_queues, queue_faults, quota_in, requested_of
 from workflows.feasibility.verdict.remedy_sentences import remedy_sentence
 from workflows.feasibility.verdict.report import FeasibilityReport, lacks_room, workflows_in
@@ -41,6 +42,9 @@ from workflows.models import ObservedGang
 from workflows.selectors import names_known_to
 
 Json = dict[str, Any]
+
+MOST_SECONDS = 3.0
+"""For reading the gangs of one answer, and as much for their verdicts: a few objects can ask for many pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,12 +156,16 @@ def may_explain(user: Caller, backend: Backend) -> bool:
 
 
 def _judged(backend: Backend, rows: Iterable[ObservedGang], user: Caller) -> list[JudgedGang]:
-    gangs = read_gangs(backend, rows)
+    gangs = read_gangs(backend, rows, is_late=_late_after(MOST_SECONDS))
     if not gangs:
         return []
     reading, now = _ClusterReading(backend, [other.gang for other in gangs]), timezone.now()
     nodes = [reading.nodes(other.gang) for other in gangs]
-    verdicts = [reading.verdict(other.gang, of) for other, of in zip(gangs, nodes, strict=True)]
+    is_late, verdicts = _late_after(MOST_SECONDS), []
+    for place, (other, of) in enumerate(zip(gangs, nodes, strict=True)):
+        if other.gang.demand and is_late():
+            gangs[place] = replace(other, gang=left_out(other.gang))
+        verdicts.append(reading.verdict(gangs[place].gang, of))
     visible = names_known_to(
         user, {name for verdict in verdicts if verdict for name in workflows_in(verdict)}
     )
@@ -169,6 +177,12 @@ def _judged(backend: Backend, rows: Iterable[ObservedGang], user: Caller) -> lis
         )
         for other, verdict, of in zip(gangs, verdicts, nodes, strict=True)
     ]
+
+
+def _late_after(seconds: float) -> Callable[[], bool]:
+    """Whether so many seconds of this thread's processor time are used up; they begin now."""
+    until = time.thread_time() + seconds
+    return lambda: time.thread_time() >= until
 
 
 class _ClusterReading:

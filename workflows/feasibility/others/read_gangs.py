@@ -4,7 +4,7 @@ The observer keeps a row for each while the backend says ``follow_others``. A ro
 kept of the cluster's objects; with them are read the topology objects and queues that they name.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -17,13 +17,16 @@ from pools.services.evaluation import objects_of
 from scheduling.backends.facets import ForeignGangs, SchedulerBackend
 from scheduling.backends.registry import installed
 from scheduling.capabilities import SchedulerVersion
-from scheduling.foreign.gang import MOST_PARTS, ForeignGang, GangKept, root_of
+from scheduling.foreign.gang import MOST_PARTS, ForeignGang, GangKept, NotRead, UnreadPart, root_of
 from workflows.models import ObservedGang
 
 log = structlog.get_logger(__name__)
 
 NOT_FOLLOWED = (
     "This backend does not follow gangs that others submitted: its administrator sets follow_others to true."
+)
+NO_TIME = UnreadPart(
+    NotRead.TOO_LARGE, "The verdicts on others here took all the time: ask for this one by its name."
 )
 NOT_LISTED = "Gangs that others submitted have not been listed yet."
 
@@ -64,8 +67,10 @@ def problem_of(backend: Backend, cluster: Cluster | None) -> str:
     return "" if cluster.gangs_synced_at else NOT_LISTED
 
 
-def read_gangs(backend: Backend, rows: Iterable[ObservedGang]) -> list[OthersGang]:
-    """Read the gangs of these rows. At most four queries, none without a row."""
+def read_gangs(
+    backend: Backend, rows: Iterable[ObservedGang], *, is_late: Callable[[], bool]
+) -> list[OthersGang]:
+    """Read the gangs of these rows; none once it ``is_late``. At most four queries, none without a row."""
     rows, reader = list(rows), facet_of(backend)
     if not rows or reader is None:
         return []
@@ -83,10 +88,17 @@ def read_gangs(backend: Backend, rows: Iterable[ObservedGang]) -> list[OthersGan
         OthersGang(
             kind=kind,
             since=row.created_at,
-            gang=read(gang, siblings=siblings.get((gang.namespace, root_of(gang)), ())),
+            gang=left_out(ForeignGang(namespace=gang.namespace, name=gang.name))
+            if is_late()
+            else read(gang, siblings=siblings.get((gang.namespace, root_of(gang)), ())),
         )
         for row, gang in zip(rows, stored, strict=True)
     ]
+
+
+def left_out(gang: ForeignGang) -> ForeignGang:
+    """The gang without a demand, for which there is no time any more."""
+    return replace(gang, demand=None, unread=(*gang.unread, NO_TIME))
 
 
 def _stored(row: ObservedGang) -> GangKept:
