@@ -7,7 +7,7 @@ from django.db import DatabaseError, DataError
 from django.utils import timezone
 
 from cluster import watch
-from cluster.errors import NotServed, RequestForbidden
+from cluster.errors import ClusterUnreachable, NotServed, RequestForbidden
 from cluster.kinds import NAMESPACE, POD
 from pools.clusters import connect
 from pools.models import Backend, Cluster
@@ -188,12 +188,12 @@ def test_a_read_that_is_refused_names_nobody_and_is_tried_again(world, observer,
     until(lambda: cluster().gangs_problem == "")
 
 
-def not_served(world, monkeypatch, absent):
+def not_served(world, monkeypatch, absent, *, error=NotServed):
     scan = world.cluster.scan
 
     def served(kind, *args, **more):
         if kind == absent:
-            raise NotServed(f"{kind.plural} is not served", status=404)
+            raise error(f"{kind.plural} is not served", status=404)
         return scan(kind, *args, **more)
 
     monkeypatch.setattr(world.cluster, "scan", served)
@@ -232,6 +232,13 @@ def test_another_scheduler_takes_over_from_the_rows(world, observer):
     world.cluster.put(WORKLOAD, group("w"))
     Backend.objects.update(scheduler_type="kueue")
     until(lambda: rows() == {"w": (0, True)})
+
+
+def test_a_further_scheduler_is_unknown_until_its_gangs_are_listed(world, observer, monkeypatch):
+    until(lambda: cluster().gangs_synced_at)
+    not_served(world, monkeypatch, WORKLOAD, error=ClusterUnreachable)
+    world.pool(backend={"follow_others": True, "scheduler_type": "kueue"})
+    until(lambda: cluster().gangs_synced_at is None)
 
 
 def test_what_vanished_while_nobody_followed_is_found_out(world, request):

@@ -34,6 +34,8 @@ def gangs_of(
         return None
     if before is not None and before.name == ",".join(scheduler.name for scheduler in schedulers):
         return before
+    if before is not None:  # what is there of another scheduler is not known yet
+        Cluster.objects.filter(pk=cluster).update(gangs_synced_at=None)
     rows = ObservedGang.objects.filter(cluster_id=cluster)
     return WaitingGangs(schedulers, rows.values_list("resource", "namespace", "name"))
 

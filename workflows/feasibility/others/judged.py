@@ -44,7 +44,7 @@ from workflows.selectors import names_known_to
 Json = dict[str, Any]
 
 MOST_SECONDS = 3.0
-"""For reading the gangs of one answer, and as much for their verdicts: a few objects can ask for many pods."""
+"""For reading the gangs of one answer, and as much for their verdicts: few objects can ask for many pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
