@@ -16,7 +16,7 @@ from tests.builders.waiting import until
 from tests.fakes.kinds import COMPOSITE, KAI_POD_GROUP, WORKLOAD
 from tests.worker.world import World
 from workflows.models import ObservedGang, ObservedPod
-from workflows.observer import cluster_observer, gang_rows, gang_streams, lease, process
+from workflows.observer import cluster_observer, gang_rows, gang_streams, lease, process, waiting_gangs
 from workflows.observer.process import Observer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -114,6 +114,17 @@ def test_a_gang_that_begins_to_wait_is_read_once_and_followed_from_there(world, 
 
 def queues():
     return [row.content["obj"]["queue"] for row in ObservedGang.objects.exclude(content__obj=None)]
+
+
+def test_more_absent_groups_than_are_read_by_name_are_found_absent_by_a_list(world, observer, monkeypatch):
+    monkeypatch.setattr(waiting_gangs, "MOST_READS", 2)
+    until(lambda: cluster().gangs_synced_at)
+    names = [f"absent-{number}" for number in range(9)]
+    for name in names:
+        world.cluster.put(POD, pod(name, name))
+    until(lambda: rows() == dict.fromkeys(names, (1, False)))
+    world.cluster.put(KAI_POD_GROUP, group("absent-0"))
+    until(lambda: rows()["absent-0"] == (1, True))
 
 
 def test_a_workload_has_a_row_until_it_is_admitted(world, observer):

@@ -128,6 +128,10 @@ class GangObjectFollower(_GangFollower):
                 break
         return self._gangs
 
+    def _reducer_of_lists(self, reduce: Reduce, memory: WaitingGangs) -> Reduce:
+        memory.list_begins(self.stream)
+        return reduce
+
     def _refused(self, error: ClusterError) -> None:
         if isinstance(error, NotServed) and self._gangs.may_be_absent(self.stream):
             self._gangs.objects_listed(self.stream, ())

@@ -127,6 +127,9 @@ class WaitingGangs:
         self._needed: set[GangKey] = set()
         self._unread: set[GangKey] = set()
         self._reading: set[GangKey] = set()
+        self._sought: set[GangKey] = (
+            set()
+        )  # unread since before a list began, which has them if they are there
         self._omitted: set[GangKey] = set()
         self._shared: dict[bytes, tuple[PodKept, int]] = {}  # with how many pods are so
         self._bytes = 0
@@ -217,6 +220,12 @@ class WaitingGangs:
                 self._members[pod.gang].omitted.discard(hash(pod.uid))
                 self._drop_if_empty(pod.gang)
 
+    def list_begins(self, resource: str) -> None:
+        """Note that a list begins: what is unread now and is not in it is absent."""
+        with self._lock:
+            self._sought = {key for key in self._sought if key[0] != resource}
+            self._sought |= {key for key in self._unread if key[0] == resource}
+
     def objects_listed(self, resource: str, objects: Iterable[GangObject]) -> None:
         """Take a complete list, of which those are left that were needed when they were read."""
         with self._lock:
@@ -230,6 +239,9 @@ class WaitingGangs:
             self._unread |= {
                 key for key in self._needed if key[0] == resource and key not in present and _may_exist(key)
             }
+            absent = {key for key in self._sought if key[0] == resource}
+            self._sought -= absent
+            self._unread -= absent
             for obj in present.values():
                 self._put(obj)
 
@@ -428,6 +440,7 @@ class WaitingGangs:
     def _need(self, key: GangKey) -> None:
         if key not in self._needed:
             self._needed.add(key)
+            self._sought.discard(key)
             if key not in self._objects and _may_exist(key):
                 self._unread.add(key)
 

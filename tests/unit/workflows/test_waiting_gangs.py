@@ -160,6 +160,25 @@ def test_a_name_that_no_object_can_have_is_never_read_and_fits_a_row_and_a_path(
     assert len(row) <= 253
 
 
+def test_what_was_unread_when_a_list_began_and_is_not_in_it_is_absent():
+    followed = Followed("kai").listed(kai_pod("a", "absent"), kai_pod("b", "there"))
+    followed.gangs.list_begins(GROUP.crd)
+    followed.pods(kai_pod("c", "late"))
+    followed.list_objects(GROUP, obj("there"))
+    assert followed.gangs.unread(GROUP.crd, most=9) == [(GROUP.crd, "n", "late")]
+    assert followed.news() == {"absent": (1, False), "there": (1, True)}
+
+
+def test_what_is_needed_anew_after_a_list_began_may_have_been_passed_over_by_it():
+    followed = Followed("kai").listed(kai_pod("a", "again"))
+    followed.gangs.list_begins(GROUP.crd)
+    followed.end(kai_pod("a", "again"))
+    followed.news()
+    followed.pods(kai_pod("a", "again"))
+    followed.list_objects(GROUP)
+    assert followed.gangs.unread(GROUP.crd, most=9) == [(GROUP.crd, "n", "again")]
+
+
 def test_the_word_of_the_watch_goes_over_that_of_a_read_that_it_overtook():
     followed = Followed("kai").listed()
     followed.pods(kai_pod("a"), kai_pod("b", "deleted"))
