@@ -44,7 +44,7 @@ def usage_of(spec: Mapping[str, Any]) -> PodUsage:
 def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:
     """The usage of a pod with this spec by resource, of every resource that it names, without zeros."""
     groups = [*entries(spec.get("initContainers")), *entries(spec.get("containers")), spec]
-    listed = [mapping(mapping(group.get("resources")).get("requests")) for group in groups]
+    listed = [_requested(group) for group in groups]
     names = tuple(sorted({*_NAMES, *(name for requests in listed for name in requests)})[:MOST_NAMES])
     return {name: amount for name, amount in zip(names, _needed(spec, names), strict=True) if amount}
 
@@ -73,7 +73,7 @@ def plus(left: Sequence[int], right: Sequence[int]) -> _Amounts:
 
 def _pod_level(spec: Mapping[str, Any], needed: _Amounts, names: Sequence[str]) -> _Amounts:
     """The requests of the pod itself, where it has any, else those of its containers."""
-    requests = mapping(mapping(spec.get("resources")).get("requests"))
+    requests = _requested(spec)
     is_set = [name in _POD_LEVEL and name in requests for name in names]
     return tuple(
         pod if is_pod_level else containers
@@ -82,7 +82,17 @@ def _pod_level(spec: Mapping[str, Any], needed: _Amounts, names: Sequence[str]) 
 
 
 def _requests(container: Mapping[str, Any], names: Sequence[str]) -> _Amounts:
-    return _amounts(mapping(container.get("resources")).get("requests"), names)
+    return _amounts(_requested(container), names)
+
+
+def _requested(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The requests of a container or a pod.
+
+    Limits stand for those that are missing: an API server writes that into pods, not into templates of them.
+    """
+    resources = mapping(container.get("resources"))
+    limits, requests = mapping(resources.get("limits")), mapping(resources.get("requests"))
+    return {**limits, **requests} if limits else requests
 
 
 def _amounts(quantities: object, names: Sequence[str]) -> _Amounts:

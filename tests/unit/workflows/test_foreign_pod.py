@@ -78,6 +78,12 @@ def test_requests_are_counted_as_those_of_any_pod_and_of_every_resource():
     assert see_pod_terms(pod(**spec)).requests == want
 
 
+def test_limits_stand_for_requests_that_a_template_does_not_state():
+    resources = {"limits": {"nvidia.com/gpu": "4", "cpu": "8"}, "requests": {"cpu": "1"}}
+    template = pod(containers=[{"name": "c", "resources": resources}])
+    assert see_pod_terms(template).requests == {"nvidia.com/gpu": 4, "cpu": 1000}
+
+
 AFFINITIES = {
     "In with one value is a selector": ([expressions(("rack", "In", ["r1"]))], {"rack": "r1"}, (), False),
     "nodes that are left out": ([expressions((HOST, "NotIn", ["n1", "n2"]))], {}, ("n1", "n2"), False),
