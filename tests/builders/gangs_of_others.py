@@ -34,9 +34,9 @@ def waiting_pod(*, gpus=8, **more):
     return PodKept(requests={"nvidia.com/gpu": gpus, "cpu": 1000}, owner=("PyTorchJob", "train"), **more)
 
 
-def observe_gang(backend, manifest, pods, *, since=None):
-    """The row of a waiting gang; ``pods`` are those that wait."""
-    foreign = installed()["kai"].foreign
+def observe_gang(backend, manifest, pods, *, since=None, above=()):
+    """The row of a waiting gang; ``pods`` are those that wait, ``above`` the manifests above it."""
+    foreign = installed()[backend.scheduler_type].foreign
     metadata = manifest["metadata"]
     gang = GangKept(
         resource=foreign.kinds[0].crd,
@@ -44,6 +44,7 @@ def observe_gang(backend, manifest, pods, *, since=None):
         name=metadata["name"],
         uid=metadata["uid"],
         obj=foreign.keep(foreign.kinds[0], manifest, pod_of=lambda template: waiting_pod()),
+        above=tuple(foreign.keep(foreign.kinds[-1], each, pod_of=None) for each in above),
         pods=kept_pods(("", pod) for pod in pods),
     )
     return ObservedGang.objects.create(

@@ -94,6 +94,25 @@ def test_a_gang_of_which_something_is_not_read_is_never_called_impossible(pool, 
     assert "pod affinity" in " ".join(entry["message"] for entry in reply["not_examined"])
 
 
+@pytest.mark.parametrize(("held", "codes"), [("True", []), ("Unknown", ["topology"])])
+def test_composites_are_examined_where_the_scheduler_is_known_to_hold_them(explainer, held, codes):
+    conditions = [{"type": "CompositesHeld", "status": held}]
+    versions = {"scheduler_type": "kubernetes", "scheduler_version": "1.37", "conditions": conditions}
+    backend = racked_pool(2, 2, backend=BackendFactory(name="east", **versions)).backend
+    follow(backend)
+    root, group = (
+        {
+            "metadata": {"namespace": "ns", "name": name, "uid": name},
+            "spec": {"schedulingPolicy": {"gang": gang}},
+        }
+        for name, gang in (("root", {"minGroupCount": 1}), ("group", {"minCount": 2}))
+    )
+    group["spec"]["parentCompositePodGroupName"] = "root"
+    observe_gang(backend, group, [waiting_pod()] * 2, above=[root])
+    reply = explainer.get("/api/cluster/east/group/ns/group").json()
+    assert ([entry["code"] for entry in reply["not_examined"]], reply["verdict"]) == (codes, "now")
+
+
 def test_a_row_that_cannot_be_read_has_no_verdict(pool, explainer):
     row = observe_gang(pool.backend, pod_group(), [waiting_pod()] * 2)
     ObservedGang.objects.filter(pk=row.pk).update(content={"pods": 7})

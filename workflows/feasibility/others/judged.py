@@ -14,7 +14,7 @@ from typing import Any
 from django.utils import timezone
 
 from pools import selectors
-from pools.clusters.capabilities import capabilities_at
+from pools.clusters.capabilities import capabilities_of
 from pools.models import Backend
 from pools.selectors import Caller
 from pools.services.evaluation import objects_of
@@ -191,7 +191,7 @@ class _ClusterReading:
     def __init__(self, backend: Backend, gangs: Sequence[ForeignGang]) -> None:
         self._cluster = str(backend.cluster_id)
         self._scheduler = installed().get(backend.scheduler_type)
-        self._capabilities = capabilities_at(backend.scheduler_type, backend.scheduler_version)
+        self._capabilities = capabilities_of(backend)
         self._table = node_table(
             self._cluster,
             selectors=[selector for gang in gangs for selector in _selectors(gang)],

@@ -12,6 +12,7 @@ from functools import partial
 import structlog
 from django.db.models import QuerySet
 
+from pools.documents.backend import version_of
 from pools.models import Backend, Cluster
 from pools.services.evaluation import objects_of
 from scheduling.backends.facets import ForeignGangs, SchedulerBackend
@@ -80,7 +81,7 @@ def read_gangs(
         foreign.read,
         topologies=_named(scheduler, objects.topologies),
         queues=objects.queues,
-        version=SchedulerVersion.parse_known(backend.scheduler_version),
+        version=SchedulerVersion.parse_known(version_of(backend)),
     )
     kind, stored = foreign.kinds[0].kind, list(map(_stored, rows))
     siblings = _by_root(backend, {gang.namespace for gang in stored if root_of(gang)})
