@@ -38,6 +38,7 @@ def addresses(workflow):
     names = {"pool": "mine", "workflow_id": workflow.name, "name": "mine", "type": "pool", "no": 1}
     backend = workflow.groups.get().backend.name
     names |= {"gpu": "gpu", "node": "n0", "backend": backend, "token": "laptop"}
+    names |= {"task": "task-0", "group": "group-0", "key": "EXEC-0"}
     names |= {"namespace": "hidden-space", "gang": "hidden-gang"}
     for method, address, _ in rows():
         if method == "GET" and not address.endswith(STREAMS):

@@ -138,6 +138,8 @@ def test_a_queue_that_places_nothing_is_said_and_no_gang_in_it_fits_now(pool, ex
     (entry,) = waiting(explainer).json()["groups"]
     assert words in entry["sentence"]
     assert entry["verdict"] == "not_now"
+    reply = explainer.get("/api/cluster/east/group/research/pg-train").json()
+    assert reply["feasibility"]["sentence"].startswith("But for that, it fits now: ")
 
 
 def test_a_queue_is_not_missed_where_queues_are_not_known(pool, explainer):
@@ -198,3 +200,4 @@ def test_queries_do_not_depend_on_how_many_wait(pool, explainer, django_assert_m
         observe_gang(pool.backend, pod_group(name=f"gang-{number}"), [waiting_pod()] * 2)
     with django_assert_max_num_queries(20):
         assert len(waiting(explainer, limit=10).json()["groups"]) == 10
+

@@ -26,6 +26,7 @@ from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.remedies import remedies
 from scheduling.fit.verdict import Answer, Verdict, judge
 from scheduling.foreign.gang import ForeignGang
+from scheduling.foreign.written import printable
 from scheduling.queues.queue_state import NO_QUEUES, QuotaAnswer, QuotaVerdict
 from scheduling.sentences import did_you_mean
 from web.access.rights import grants_of
@@ -75,10 +76,10 @@ class JudgedGang:
             "namespace": gang.namespace,
             "name": gang.name,
             "kind": self.others.kind,
-            "owner_kind": kind,
-            "owner_name": name,
-            "queue": gang.queue,
-            "priority": gang.priority,
+            "owner_kind": printable(kind),
+            "owner_name": printable(name),
+            "queue": printable(gang.queue),
+            "priority": printable(gang.priority),
             "since": self.others.since,
             "tasks": gang.tasks,
             "gpus": gang.gpus,
@@ -169,13 +170,18 @@ def _judged(backend: Backend, rows: Iterable[ObservedGang], user: Caller) -> lis
     visible = names_known_to(
         user, {name for verdict in verdicts if verdict for name in workflows_in(verdict)}
     )
+    faults = [
+        (*reading.queue_faults(other.gang), *other.gang.faults_on(of.snapshot.nodes))
+        for other, of in zip(gangs, nodes, strict=True)
+    ]
+    shown = [verdict and redacted(verdict, visible) for verdict in verdicts]
     return [
         JudgedGang(
             others=other,
-            report=_report(backend, other.gang, verdict and redacted(verdict, visible), of, now=now),
-            faults=(*reading.queue_faults(other.gang), *other.gang.faults_on(of.snapshot.nodes)),
+            report=_report(backend, other.gang, verdict, of, has_faults=bool(of_gang), now=now),
+            faults=of_gang,
         )
-        for other, verdict, of in zip(gangs, verdicts, nodes, strict=True)
+        for other, verdict, of, of_gang in zip(gangs, shown, nodes, faults, strict=True)
     ]
 
 
@@ -258,6 +264,7 @@ def _report(
     verdict: Verdict | None,
     observed: ObservedNodes,
     *,
+    has_faults: bool,
     now: datetime,
 ) -> FeasibilityReport:
     report = FeasibilityReport(
@@ -276,5 +283,7 @@ def _report(
         reason = f"No verdict: {unread}" if unread else no_nodes_reason(observed, reached=True)
         return replace(report, sentence=reason)
     help_by = remedies(observed.snapshot, gang.demand) if lacks_room(verdict) else ()
-    text = sentence(report.verdict or verdict, observed.freshness, of="cluster")
-    return replace(report, remedies=help_by, sentence=text + remedy_sentence(report.verdict, help_by))
+    text = sentence(verdict, observed.freshness, of="cluster") + remedy_sentence(verdict, help_by)
+    if has_faults:
+        text = f"But for that, {text[0].lower()}{text[1:]}"
+    return replace(report, remedies=help_by, sentence=text)

@@ -18,7 +18,7 @@ from pools.services.evaluation import objects_of
 from scheduling.backends.facets import ForeignGangs, SchedulerBackend
 from scheduling.backends.registry import installed
 from scheduling.capabilities import SchedulerVersion
-from scheduling.foreign.gang import MOST_PARTS, ForeignGang, GangKept, NotRead, UnreadPart, root_of
+from scheduling.foreign.gang import ForeignGang, GangKept, NotRead, UnreadPart, root_of
 from workflows.models import ObservedGang
 
 log = structlog.get_logger(__name__)
@@ -29,6 +29,9 @@ NOT_FOLLOWED = (
 NO_TIME = UnreadPart(
     NotRead.TOO_LARGE, "The verdicts on others here took all the time: ask for this one by its name."
 )
+MOST_GANGS = 1_000
+"""Gangs below other objects that are read to find those of a page."""
+
 NOT_LISTED = "Gangs that others submitted have not been listed yet."
 
 
@@ -61,11 +64,12 @@ def others_of(backend: Backend) -> QuerySet[ObservedGang]:
 
 def problem_of(backend: Backend, cluster: Cluster | None) -> str:
     """Why not all of them are known, as a full sentence; empty if all are."""
-    if facet_of(backend) is None or cluster is None:
+    scheduler = installed().get(backend.scheduler_type)
+    if not backend.follow_others or scheduler is None or scheduler.foreign is None:
         return NOT_FOLLOWED
-    if cluster.gangs_problem:
+    if cluster is not None and cluster.gangs_problem:
         return f"They are not followed: {cluster.gangs_problem}"
-    return "" if cluster.gangs_synced_at else NOT_LISTED
+    return "" if cluster is not None and cluster.gangs_synced_at else NOT_LISTED
 
 
 def read_gangs(
@@ -112,8 +116,9 @@ def _by_root(backend: Backend, namespaces: set[str]) -> Mapping[tuple[str, str],
     gangs: dict[tuple[str, str], list[GangKept]] = {}
     if not namespaces:
         return gangs
-    rows = others_of(backend).filter(namespace__in=namespaces).values_list("content", flat=True)
-    for gang in map(GangKept.from_json, rows[:MOST_PARTS]):
+    rows = others_of(backend).filter(namespace__in=namespaces, content__obj__has_key="parent")
+    rows = rows.exclude(content__obj__parent="")[:MOST_GANGS]
+    for gang in map(_stored, rows):
         if root := root_of(gang):
             gangs.setdefault((gang.namespace, root), []).append(gang)
     return gangs
