@@ -46,6 +46,7 @@ EVERY = {
     "workflows.tasks.purge_revisions": 600.0,
     "pools.apply_declared": 15.0,
     "workflows.tasks.sweep_logs": 5.0,
+    "workflows.tasks.sweep_news": 5.0,
     "workflows.tasks.purge_logs": 60.0,
     "pools.probe_backends": PROBE_SECONDS,
     "pools.sync_clusters": SYNC_SECONDS,

@@ -627,6 +627,13 @@ class Pool(models.Model):
         db_default=[],
         help_text="Secrets of the backend's namespace that tasks of everybody in this pool may read.",
     )
+    notify = models.JSONField(
+        default=list,
+        blank=True,
+        db_default=[],
+        verbose_name="news",
+        help_text="Targets of news of its workflows.",
+    )
     common_pod_template = ArrayField(
         models.CharField(max_length=63),
         default=list,

@@ -32,6 +32,9 @@ DEVELOPMENT_KEY = _DEVELOPMENT_MARK + "x" * 40
 _LOOPBACK_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
 _SECRET_LENGTH = 32
 _DOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+", re.ASCII)
+_ORIGIN = re.compile(
+    r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?|mailto:[a-z0-9-]+(\.[a-z0-9-]+)*", re.ASCII
+)
 PUBLIC_KEY_ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
@@ -309,6 +312,26 @@ class Environment(BaseSettings):
         default=2 * 2**30, ge=0, description="Bytes of one user's workflows that a day adds; 0: no limit."
     )
 
+    notify_hosts: list[str] = Field(
+        default=[],
+        description="Where users may have news sent, such as https://hooks.example.org or mailto:example.org "
+        "(JSON list). http is only for what stands here, for pools too.",
+    )
+    notify_networks: list[IPv4Network | IPv6Network] = Field(
+        default=[], description="Networks that are not public and that webhooks may lead into (JSON list)."
+    )
+    notify_secrets: dict[str, SecretStr] = Field(
+        default={}, description="Keys by name with which webhooks of pools are signed (JSON object)."
+    )
+    email_host: str = Field(default="", description="The server that sends e-mail; empty: none is sent.")
+    email_port: int = Field(default=587, ge=1, le=65535, description="Its port.")
+    email_security: Literal["starttls", "tls", "none"] = Field(
+        default="starttls", description="How the connection to it is protected."
+    )
+    email_user: str = Field(default="", description="Its user; empty: no login.")
+    email_password: SecretStr = Field(default=SecretStr(""), description="That user's password.")
+    email_from: str = Field(default="osmo-topology@localhost", description="The sender of e-mail.")
+
     crash_points: str = Field(
         default="", description="A directory in which the fault harness arms crashes; only in development."
     )
@@ -349,7 +372,7 @@ class Environment(BaseSettings):
             own.append("OSMO_KUBECONFIG_PATHS must be absolute paths")
         faults = (
             *(_access_faults, _identity_faults, _label_faults),
-            *(_log_faults, _retention_faults, _server_faults),
+            *(_log_faults, _news_faults, _retention_faults, _server_faults),
         )
         if wrong := [*own, *(sentence for check in faults for sentence in check(self))]:
             raise ValueError("; ".join(wrong))
@@ -425,6 +448,20 @@ def _log_faults(env: Environment) -> Iterator[str]:
         yield "OSMO_LOG_STORE: file:///directory or s3://bucket/prefix"
     if env.log_endpoint and parts.scheme != "s3":
         yield "OSMO_LOG_ENDPOINT is for a bucket: set OSMO_LOG_STORE to s3://bucket"
+
+
+def _news_faults(env: Environment) -> Iterator[str]:
+    if wrong := [origin for origin in env.notify_hosts if not _ORIGIN.fullmatch(origin)]:
+        yield (
+            f"OSMO_NOTIFY_HOSTS: {', '.join(wrong)} is not of the form https://host, http://host:port or "
+            "mailto:domain, in small letters"
+        )
+    if any(network.prefixlen == 0 for network in env.notify_networks):
+        yield "OSMO_NOTIFY_NETWORKS: a network that holds every address has the cluster's own in it"
+    if any(len(secret.get_secret_value()) < _SECRET_LENGTH for secret in env.notify_secrets.values()):
+        yield f"OSMO_NOTIFY_SECRETS: each of at least {_SECRET_LENGTH} characters"
+    if not re.fullmatch(r"[^@\s<>]+@[^@\s<>]+", env.email_from):
+        yield "OSMO_EMAIL_FROM is no address"
 
 
 def _retention_faults(env: Environment) -> Iterator[str]:

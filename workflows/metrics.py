@@ -55,6 +55,9 @@ ATTEMPTS_ENDED = Counter(
     "Attempts of groups that were followed by another one: preempted, node_lost, failed.",
     ("backend", "cause"),
 )
+NEWS = Counter(
+    "osmo_news", "Tries to send news of workflows, by result: sent, failed, given_up.", ("result",)
+)
 WAKES = Counter(
     "osmo_scheduler_wakes",
     "Waiting groups at which a scheduler was made to look again: it does not notice that others' pods end.",

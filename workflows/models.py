@@ -55,6 +55,9 @@ class Workflow(models.Model):
     parent_job_id = models.PositiveIntegerField(
         null=True, help_text="Number of the workflow that it restarts."
     )
+    notify = models.JSONField(
+        default=list, db_default=[], help_text="Targets of its news; see pools.values.news_targets."
+    )
     warnings = models.JSONField(default=list)
     task_count = models.PositiveIntegerField(null=True, help_text="Null: of a release that kept none.")
     gpu_count = models.PositiveIntegerField(null=True, help_text="All that its tasks ask for; null likewise.")
@@ -510,6 +513,50 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.time:%H:%M:%S} {self.reason}"
+
+
+class NewsItem(models.Model):
+    """One change of a workflow on its way to one target (``workflows.news``).
+
+    ``change`` names what it is about, once for a target. No key ties it to its workflow, which may be removed
+    while it is sent. ``due_at`` is empty once it was sent or given up.
+    """
+
+    class State(models.TextChoices):
+        WAITING = "waiting"
+        SENT = "sent"
+        GIVEN_UP = "given_up"
+
+    uuid = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    workflow_uuid = models.UUIDField()
+    kind = models.CharField(max_length=16)
+    change = models.CharField(max_length=200)
+    target = models.JSONField(help_text="webhook or email, and the name of a pool's secret.")
+    target_key = models.CharField(max_length=32, help_text="A digest of the target and its owner.")
+    owner = models.CharField(max_length=160, help_text="pool:NAME or user:NAME, whose target it is.")
+    facts = models.JSONField(help_text="What is sent, without the address.")
+    created_at = models.DateTimeField()
+    due_at = models.DateTimeField(null=True)
+    state = models.CharField(max_length=8, choices=State, default=State.WAITING)
+    tries = models.PositiveIntegerField(default=0)
+    error = models.CharField(max_length=300, blank=True, default="")
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workflow_uuid", "target_key", "change"], name="newsitem_once_per_target"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="newsitem_due"),
+            models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="newsitem_ended"),
+            models.Index(fields=["owner", "-id"], condition=~Q(error=""), name="newsitem_problems"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.workflow_uuid}"
 
 
 class ObservedPod(models.Model):

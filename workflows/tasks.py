@@ -33,6 +33,7 @@ from workflows.feasibility.placement import measured_fragmentation
 from workflows.logs.archive import HOLD_SECONDS, keep_before_delete, keep_ended
 from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle_released
 from workflows.metrics import RECONCILES_IDLE, RECONCILES_SKIPPED
+from workflows.news import outbox, sending
 from workflows.reconcile import batches, run
 from workflows.reconcile.end import orphans
 from workflows.services import (
@@ -347,6 +348,18 @@ def purge_old_rows() -> None:
 def purge_revisions() -> None:
     """Remove replaced revisions of configuration that are older than they are kept."""
     retention.remove_revisions()
+
+
+@shared_task(base=Periodic, name="workflows.tasks.sweep_news", ignore_result=True)
+def sweep_news() -> None:
+    """Send news that is due, a batch after the other for as long as there is more."""
+    until = time.monotonic() + TURN_SECONDS
+    items = outbox.take_due()
+    while items:
+        for item, problem in zip(items, sending.send(items), strict=True):
+            outbox.settle(item, problem)
+        is_full = len(items) == outbox.BATCH
+        items = outbox.take_due() if is_full and time.monotonic() < until else []
 
 
 @shared_task(base=Periodic, name="workflows.tasks.sweep_logs", ignore_result=True)

@@ -14,6 +14,8 @@ from django.db import connection
 
 from web.database.model_rows import Columns
 from workflows.models import Event
+from workflows.news.changes import changes_in
+from workflows.news.outbox import announce
 
 SOURCE = "osmo-topology"
 MOST_ALIKE = 10
@@ -52,17 +54,20 @@ def add(events: Sequence[Event], *, beside: Sequence[Event] = ()) -> None:
 
     Those ``beside`` them are of steps that happen once: they are lines of their own.
     """
-    if lines := [*beside, *_lines(events)]:
+    lines, raised = _lines(events)
+    announce([*changes_in([*beside, *raised])])
+    if lines := [*beside, *lines]:
         columns = {name: [getattr(line, name) for line in lines] for name in _COLUMNS}
         with connection.cursor() as cursor:
             cursor.execute(_INSERT, columns)
 
 
-def _lines(events: Sequence[Event]) -> list[Event]:
-    """The new lines; the other events take the place of the last one of their reason."""
+def _lines(events: Sequence[Event]) -> tuple[list[Event], list[Event]]:
+    """The new lines, and the events that are not there yet, some of which take the place of another one."""
     new: list[Event] = []
+    raised: list[Event] = []
     if not events:
-        return new
+        return new, raised
     alike: defaultdict[tuple[object, str], list[Event]] = defaultdict(list)
     values: dict[str, Any] = {
         "groups": list({e.group_id for e in events}),
@@ -77,11 +82,12 @@ def _lines(events: Sequence[Event]) -> list[Event]:
         lines = alike[event.group_id, event.reason]
         if any(line.dedupe == event.dedupe for line in lines):
             continue
+        raised.append(event)
         if len(lines) < MOST_ALIKE:
             new.append(event)
         else:
             _take_place(event, lines[-1])
-    return new
+    return new, raised
 
 
 def _take_place(event: Event, last: Event) -> None:

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from pools.documents.reading import FlagOrAuto
 from pools.values.durations import parse_duration
+from pools.values.news_targets import KINDS, MOST_TARGETS, NewsKind
 from pools.values.recovery import MOST_AVOIDED
 from scheduling.errors import Fault, Path
 from scheduling.sentences import did_you_mean
@@ -68,6 +69,13 @@ def _duration(text: str) -> str:
             "duration", "write a duration above zero, such as 30s, 10m or PT8H"
         ) from error
     return text
+
+
+def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Refuse an empty list; pydantic's own check would also speak of one with a wrong entry."""
+    if not values:
+        raise PydanticCustomError("too_short", "at least one entry is needed")
+    return values
 
 
 ExitActionName = Literal["COMPLETE", "FAIL", "RESCHEDULE", "RESTART_GROUP"]
@@ -239,6 +247,15 @@ class GroupModel(Piece):
         return group.placed(task.path, complete=task.complete)
 
 
+class NotifyModel(GrammarModel):
+    """A target of news: either ``webhook`` or ``email``."""
+
+    webhook: SpecText = ""
+    email: SpecText = ""
+    kinds: Annotated[tuple[NewsKind, ...], AfterValidator(_some), Field(max_length=len(KINDS))] = ("ended",)
+    waits_after: Duration | None = None
+
+
 class TimeoutModel(GrammarModel):
     exec_timeout: SpecText | None = None
     queue_timeout: SpecText | None = None
@@ -252,6 +269,7 @@ class WorkflowModel(GrammarModel):
     groups: list[Any] | None = None
     tasks: list[Any] | None = None
     recovery: RecoveryModel | None = None  # ours; holds for every group that does not say otherwise
+    notify: Annotated[tuple[NotifyModel, ...], Field(max_length=MOST_TARGETS)] = ()  # ours
     topology: tuple[TopologyEntry, ...] = ()  # never carried out: refused, or warned of
     resources: dict[SpecText, Any] = Field(default_factory=dict)
     timeout: TimeoutModel = TimeoutModel()
@@ -288,6 +306,8 @@ def fault_of(error: Mapping[str, Any], *, model: type[GrammarModel], at: Path) -
         return Fault(path, "value", message, allowed=allowed)
     if kind == "too_short":
         return Fault(path, "empty", "At least one entry is needed.")
+    if kind == "too_long":
+        return Fault(path, "too_many", f"At most {error['ctx']['max_length']} entries are accepted.")
     expectation = _EXPECTATIONS.get(kind) or str(error["msg"])
     if kind == "string_type" and error["input"] is None:
         expectation += ', and "" is the empty one'
@@ -339,6 +359,7 @@ FLAGS, NUMBERS = _fields_with(bool), _fields_with(int)
 
 _PLACES: Mapping[tuple[type[GrammarModel], str], type[GrammarModel]] = {
     (WorkflowModel, "timeout"): TimeoutModel,
+    (WorkflowModel, "notify"): NotifyModel,
     (WorkflowModel, "recovery"): RecoveryModel,
     (GroupModel, "recovery"): RecoveryModel,
     (TaskModel, "recovery"): RecoveryModel,

@@ -77,6 +77,7 @@ class PlainText:
             name=workflow.name,
             labels=workflow.labels,
             groups=specs,
+            notify=resolver.notify(),
             pool=workflow.pool or "",
             backend=workflow.backend or "",
             exec_timeout=resolver.timeout("exec_timeout"),

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from pools.values.durations import parse_duration
 from pools.values.exit_codes import exit_codes
 from pools.values.images import image_fault
+from pools.values.news_targets import WAITS_AFTER
 from pools.values.recovery_words import RecoveryWords, read_words
 from scheduling.errors import Fault, Notice, Path
 from scheduling.sentences import did_you_mean
@@ -99,6 +100,18 @@ class Resolver:
         """A timeout of the workflow in seconds, None where it says none."""
         text = getattr(self.workflow.timeout, name)
         return self._parsed(parse_duration, text, (*ROOT, "timeout", name)) if text is not None else None
+
+    def notify(self) -> tuple[Mapping[str, Any], ...]:
+        """The targets of the workflow's news."""
+        return tuple(
+            {
+                "webhook": model.webhook,
+                "email": model.email,
+                "kinds": list(model.kinds),
+                "waits_after": parse_duration(model.waits_after) if model.waits_after else WAITS_AFTER,
+            }
+            for model in self.workflow.notify
+        )
 
     def topology(self) -> tuple[Requirement, ...]:
         """The requirements that stand on the workflow itself."""

@@ -6,6 +6,7 @@ and writes a frozen value with slots field by field in Python, one without by it
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pools.documents.yaml_text import LocatedText
 from pools.values.recovery_words import RecoveryWords
@@ -118,6 +119,9 @@ class WorkflowSpec:
     """Laid over that of every task."""
 
     groups: tuple[GroupSpec, ...]
+
+    notify: tuple[Mapping[str, Any], ...] = ()
+    """Targets of its news, as its row keeps them (``pools.values.news_targets``)."""
 
     pool: str = ""
     """Where its author wants it, as ``backend`` is; empty: that is left to the request."""

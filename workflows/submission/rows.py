@@ -189,6 +189,7 @@ def _workflow_row(accepted: AcceptedSubmission, *, number: int) -> Workflow:
         env_vars=list(request.env_vars),
         parent_name=request.former.base_name if request.former else "",
         parent_job_id=request.former.number if request.former else None,
+        notify=list(spec.notify),
         warnings=accepted.warnings,
         task_count=accepted.task_count,
         gpu_count=sum(task.placement.gpu for group in accepted.groups for task in group.tasks),

@@ -21,6 +21,7 @@ from pools.documents.backend import version_of
 from pools.documents.workflow import WorkflowLimits
 from pools.models import Pool
 from pools.selectors import pool_visible_to, pools_visible_to, workflow_limits
+from pools.values.news_targets import target_faults
 from scheduling.backends.base import Checked
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import Conflict, Fault, InvalidSpec, Notice, Path
@@ -251,7 +252,7 @@ def _rendered(
     pods: frozenset[str] | None,
 ) -> tuple[tuple[GroupObjects, ...], int, tuple[Notice, ...]]:
     """Render every group, count the bytes, and check the texts. Raises InvalidSpec with all faults so far."""
-    faults = [*spec.faults, *checked.faults, *oversized_workflow(groups)]
+    faults = [*spec.faults, *checked.faults, *_target_faults(spec), *oversized_workflow(groups)]
     objects: tuple[GroupObjects, ...] = ()
     total = 0
     texts = Checked((), ())
@@ -264,6 +265,17 @@ def _rendered(
         faults += [*oversized_objects(each, most=facts.limits.max_object_bytes), *texts.faults]
     _refuse(faults, spec=spec, user=user, pool=facts.terms.pool)
     return objects, total, texts.notices
+
+
+def _target_faults(spec: WorkflowSpec) -> Iterator[Fault]:
+    own = env.environment()
+    return target_faults(
+        spec.notify,
+        path=("workflow", "notify"),
+        listed=own.notify_hosts,
+        of_user=True,
+        sends_mail=bool(own.email_host),
+    )
 
 
 def _read(request: SubmissionRequest, limits: WorkflowLimits) -> WorkflowSpec:

@@ -1,0 +1,98 @@
+"""Whom news of workflows may be sent to: the form of a target, and which targets are allowed. Pure.
+
+Administrators list what users may send to as origins: ``https://hooks.example.org``, ``http://ci:8080``,
+``mailto:example.org``. A target of a pool is its administrator's own choice; of those only ``http`` must be
+listed. What an address resolves to is checked when it is connected to (``workflows.news.sending``).
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
+
+from scheduling.errors import Fault, Path
+from scheduling.sentences import listing
+
+NewsKind = Literal["began", "ended", "waits", "never", "new_attempt", "degraded", "release_stuck"]
+KINDS = get_args(NewsKind)
+MOST_TARGETS = 8
+WAITS_AFTER = 3600
+"""Seconds."""
+CHANNELS = ("webhook", "email")
+
+_MOST_ADDRESS = 2048
+_WEB = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(/[!-~]*)?", re.ASCII)
+_MAIL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@([A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)", re.ASCII)
+_DEFAULT_PORTS = {"https": ":443", "http": ":80"}
+
+
+def origin_of(channel: str, address: str) -> str:
+    """Where an address leads, as administrators list it; empty for what is no address."""
+    if len(address) > _MOST_ADDRESS:
+        return ""
+    if channel == "email":
+        match = _MAIL.fullmatch(address)
+        return f"mailto:{match[1].lower()}" if match else ""
+    match = _WEB.fullmatch(address)
+    if match is None or "#" in address or "@" in urlsplit(address).netloc:
+        return ""
+    scheme, host, port = match[1], match[2].lower(), match[3] or ""
+    if port and not 0 < int(port[1:]) < 65536:
+        return ""
+    return f"{scheme}://{host}{'' if port == _DEFAULT_PORTS[scheme] else port}"
+
+
+def host_of(channel: str, address: str) -> str:
+    """The host of a target, which is all that replies say of its address."""
+    return origin_of(channel, address).partition(":")[2].lstrip("/")
+
+
+def target_faults(
+    targets: Iterable[Mapping[str, Any]],
+    *,
+    path: Path,
+    listed: Collection[str],
+    of_user: bool,
+    sends_mail: bool,
+    secrets: Collection[str] = (),
+) -> Iterator[Fault]:
+    """What is wrong with the targets of a workflow or, not ``of_user``, of a pool."""
+    before: set[tuple[str, str]] = set()
+    for index, target in enumerate(targets):
+        at = (*path, index)
+        channels = [channel for channel in CHANNELS if target.get(channel)]
+        if len(channels) != 1:
+            yield Fault(at, "target", "Write either `webhook` or `email`.", allowed=CHANNELS)
+            continue
+        channel = channels[0]
+        address = target[channel]
+        if (channel, address) in before:
+            yield Fault((*at, channel), "duplicate_target", "This target stands here before.")
+        before.add((channel, address))
+        yield from _address_faults(channel, address, (*at, channel), listed=listed, of_user=of_user)
+        if channel == "email" and not sends_mail:
+            yield Fault(
+                (*at, channel), "no_mail", "This service sends no e-mail: OSMO_EMAIL_HOST is not set."
+            )
+        if not of_user:
+            yield from _secret_faults(channel, target["secret"], (*at, "secret"), secrets)
+
+
+def _address_faults(
+    channel: str, address: str, path: Path, *, listed: Collection[str], of_user: bool
+) -> Iterator[Fault]:
+    origin = origin_of(channel, address)
+    if not origin:
+        form = "https://host/path" if channel == "webhook" else "name@host"
+        yield Fault(path, "address", f"This is no address of the form {form}, in plain ASCII.")
+    elif origin not in listed and (of_user or origin.startswith("http:")):
+        allowed = tuple(sorted(listed))
+        rest = f"; listed: {listing(allowed)}." if allowed else "; none is."
+        message = f"{origin} is not listed by the administrator (OSMO_NOTIFY_HOSTS){rest}"
+        yield Fault(path, "host_not_listed", message, allowed=allowed)
+
+
+def _secret_faults(channel: str, secret: str, path: Path, secrets: Collection[str]) -> Iterator[Fault]:
+    if channel == "webhook" and secret not in secrets:
+        message = "A webhook of a pool is signed: name an entry of OSMO_NOTIFY_SECRETS."
+        yield Fault(path, "unknown_secret", message, allowed=tuple(sorted(secrets)))

@@ -1,0 +1,81 @@
+"""Real receivers of news on loopback: a web server that answers as it is set, and an SMTP server."""
+
+import json
+import socketserver
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Receiver:
+    """What arrived at a web server, and how it answers: ``status``, ``headers``, or ``hangs`` so many seconds."""
+
+    def __init__(self):
+        self.requests, self.status, self.headers, self.hangs = [], 204, {}, 0.0
+
+    @property
+    def events(self):
+        return [json.loads(body) for _, body in self.requests]
+
+    @property
+    def kinds(self):
+        return [event["data"]["kind"] for event in self.events]
+
+
+@contextmanager
+def web_receiver():
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            receiver.requests.append((dict(self.headers), body))
+            time.sleep(receiver.hangs)
+            self.send_response(receiver.status)
+            for name, value in receiver.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def log_message(self, *arguments):
+            pass
+
+    with _served(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as port:
+        receiver.url = f"http://127.0.0.1:{port}/hook"
+        yield receiver
+
+
+@contextmanager
+def mail_receiver():
+    """A port, and the messages that an SMTP server on it took."""
+    messages = []
+
+    class Session(socketserver.StreamRequestHandler):
+        def handle(self):
+            self._say("220 sink")
+            while line := self.rfile.readline():
+                verb = line[:4].upper()
+                if verb == b"DATA":
+                    self._say("354 go on")
+                    text = b"".join(iter(self.rfile.readline, b".\r\n"))
+                    messages.append(text.decode())
+                self._say("221 bye" if verb == b"QUIT" else "250 ok")
+
+        def _say(self, text):
+            self.wfile.write(f"{text}\r\n".encode())
+
+    with _served(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Session)) as port:
+        yield port, messages
+
+
+@contextmanager
+def _served(server):
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)

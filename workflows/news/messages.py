@@ -1,0 +1,77 @@
+"""What targets receive: a CloudEvent 1.0 in structured mode, or an e-mail. Nothing of other workflows."""
+
+import json
+from typing import Any
+
+from web.env import environment
+from workflows.models import NewsItem, TaskGroup
+
+TYPE = "osmo-topology.workflow."
+MOST_GROUPS = 100
+
+
+def event_text(item: NewsItem) -> str:
+    """The CloudEvent of an item; each try sends the same id."""
+    facts = item.facts
+    groups, more = _groups(item)
+    event = {
+        "specversion": "1.0",
+        "id": str(item.uuid),
+        "source": f"{_base()}/api/workflow/{facts['name']}",
+        "type": f"{TYPE}{item.kind}",
+        "subject": facts["name"],
+        "time": facts["time"],
+        "datacontenttype": "application/json",
+        "data": {
+            "workflow": {
+                "name": facts["name"],
+                "uuid": item.workflow_uuid.hex,
+                "pool": facts["pool"],
+                "submitted_by": facts["user"],
+                "overview": _page(facts["name"]),
+            },
+            "kind": item.kind,
+            "status": facts["status"],
+            "group": facts["group"],
+            "sentence": facts["sentence"],
+            "groups": groups,
+            "more_groups": more,
+        },
+    }
+    return json.dumps(event, ensure_ascii=False)
+
+
+def mail_text(item: NewsItem) -> tuple[str, str]:
+    """The subject and the text of an e-mail."""
+    facts = item.facts
+    what = facts["status"] or item.kind.replace("_", " ")
+    groups, more = _groups(item)
+    lines = [
+        facts["sentence"],
+        "",
+        f"Workflow {facts['name']} of {facts['user']} in pool {facts['pool']}",
+        _page(facts["name"]),
+        "",
+        *(f"{group['name']}: {group['status']}" for group in groups),
+        *([f"and {more} more groups"] if more else []),
+    ]
+    return f"{facts['name']}: {what}", "\n".join(lines)
+
+
+def _groups(item: NewsItem) -> tuple[list[dict[str, Any]], int]:
+    """The first groups of a workflow that has ended, and how many more there are; statuses stay as they are."""
+    if item.kind != "ended":
+        return [], 0
+    rows = TaskGroup.objects.filter(workflow=item.workflow_uuid).order_by("position")
+    groups = [
+        {"name": name, "status": status} for name, status in rows.values_list("name", "status")[:MOST_GROUPS]
+    ]
+    return groups, max(0, rows.count() - len(groups))
+
+
+def _base() -> str:
+    return environment().service_url.rstrip("/")
+
+
+def _page(name: str) -> str:
+    return f"{_base()}/ui/workflows/{name}"

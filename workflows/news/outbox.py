@@ -1,0 +1,184 @@
+"""The outbox: news that is recorded in the transaction of the change that it is about, and sent later.
+
+One statement makes an item for each target of the workflow, and of its pool as it is now, that has this kind.
+A unique key of workflow, target and change keeps a second one out. Items of one workflow go to one target in
+their order: only the first that is neither sent nor given up is due. A worker takes items by moving the time
+at which they are due, so those of a worker that dies come again, with the same id; receivers drop what they
+have. Targets of each owner get an equal share of a turn, and those that fail come after the others.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from pools.values.news_targets import CHANNELS, host_of
+from web.database.model_rows import Columns
+from workflows.metrics import NEWS
+from workflows.models import NewsItem
+
+BATCH = 64
+OF_AN_OWNER = 16
+LEASE_SECONDS = 60.0
+"""More than a turn of sending may take."""
+
+FIRST_SECONDS = 10.0
+LONGEST_SECONDS = 3600.0
+GIVE_UP_SECONDS = 86_400.0
+MOST_OF_A_KIND = 20
+"""Items of one workflow and kind for one target; what repeats more often is on the workflow's timeline."""
+
+MOST_LISTED = 100
+MOST_CHARACTERS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewsChange:
+    """A change that somebody may want to hear of; ``key`` names it within its workflow."""
+
+    workflow: UUID
+    kind: str
+    key: str
+    time: datetime
+    sentence: str
+    group: str = ""
+    status: str = ""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "time": self.time.isoformat(),
+            "sentence": self.sentence[:MOST_CHARACTERS],
+            "group": self.group or None,
+            "status": self.status or None,
+        }
+
+
+_ANNOUNCE = f"""
+    INSERT INTO workflows_newsitem (uuid, workflow_uuid, kind, change, target, target_key, owner, facts,
+                                    created_at, due_at, state, tries, error)
+    SELECT gen_random_uuid(), w.uuid, e.kind, e.key, t.target, md5(t.owner || t.target::text), t.owner,
+           jsonb_build_object('name', w.name, 'pool', w.pool_name, 'user', w.submitted_by) || e.facts,
+           clock_timestamp(), clock_timestamp(), 'waiting', 0, ''
+      FROM unnest(%(workflows)s::uuid[], %(kinds)s::text[], %(keys)s::text[], %(facts)s::jsonb[])
+           WITH ORDINALITY AS e(workflow, kind, key, facts, place)
+      JOIN workflows_workflow AS w ON w.uuid = e.workflow
+      LEFT JOIN pools_pool AS p ON p.name = w.pool_name
+     CROSS JOIN LATERAL (
+           SELECT of_user - 'kinds' - 'waits_after', 'user:' || w.submitted_by
+             FROM jsonb_array_elements(w.notify) AS of_user WHERE of_user->'kinds' ? e.kind
+            UNION ALL
+           SELECT of_pool - 'kinds' - 'waits_after', 'pool:' || p.name
+             FROM jsonb_array_elements(p.notify) AS of_pool WHERE of_pool->'kinds' ? e.kind
+           ) AS t(target, owner)
+     WHERE (SELECT count(*) FROM workflows_newsitem AS n
+             WHERE n.workflow_uuid = w.uuid AND n.target_key = md5(t.owner || t.target::text)
+               AND n.kind = e.kind) < {MOST_OF_A_KIND}
+     ORDER BY e.place
+        ON CONFLICT DO NOTHING
+"""  # noqa: S608 -- a constant
+_ITEM = Columns(NewsItem)
+_TAKE = f"""
+    WITH due AS (
+        SELECT n.id, n.tries, n.due_at,
+               row_number() OVER (PARTITION BY n.owner ORDER BY n.tries, n.due_at, n.id) AS place
+          FROM workflows_newsitem AS n
+         WHERE n.due_at <= clock_timestamp()
+           AND NOT EXISTS (SELECT FROM workflows_newsitem AS earlier
+                            WHERE earlier.workflow_uuid = n.workflow_uuid AND earlier.id < n.id
+                              AND earlier.target_key = n.target_key AND earlier.due_at IS NOT NULL)
+    ), chosen AS (
+        SELECT id FROM due WHERE place <= {OF_AN_OWNER} ORDER BY tries, due_at, id LIMIT {BATCH}
+    ), locked AS (
+        SELECT n.id FROM workflows_newsitem AS n
+         WHERE n.id IN (SELECT id FROM chosen) AND n.due_at <= clock_timestamp() FOR UPDATE SKIP LOCKED
+    )
+    UPDATE workflows_newsitem AS n
+       SET tries = n.tries + 1, due_at = clock_timestamp() + interval '{LEASE_SECONDS} seconds'
+      FROM locked WHERE n.id = locked.id
+ RETURNING {_ITEM.sql("n")}
+"""  # noqa: S608 -- constants
+_SENT = """
+    UPDATE workflows_newsitem SET state = 'sent', error = '', due_at = NULL, ended_at = clock_timestamp()
+     WHERE id = %(item)s AND due_at IS NOT NULL
+ RETURNING state
+"""
+_FAILED = f"""
+    UPDATE workflows_newsitem AS n
+       SET error = %(error)s, state = CASE WHEN late THEN 'given_up' ELSE 'waiting' END,
+           ended_at = CASE WHEN late THEN clock_timestamp() END,
+           due_at = CASE WHEN late THEN NULL
+                    ELSE clock_timestamp() + make_interval(secs => (0.75 + random() / 2) * least(
+                             {LONGEST_SECONDS}, {FIRST_SECONDS} * power(2, least(n.tries, 20) - 1))) END
+      FROM (SELECT id, created_at < clock_timestamp() - interval '{GIVE_UP_SECONDS} seconds' AS late
+              FROM workflows_newsitem) AS age
+     WHERE n.id = %(item)s AND age.id = n.id AND n.tries = %(tries)s AND n.due_at IS NOT NULL
+ RETURNING n.state
+"""  # noqa: S608 -- constants
+
+
+def announce(changes: Sequence[NewsChange]) -> None:
+    """Record news of changes for the targets that hear of them, in the caller's transaction. One query."""
+    if changes:
+        values = {
+            "workflows": [change.workflow for change in changes],
+            "kinds": [change.kind for change in changes],
+            "keys": [change.key[:200] for change in changes],
+            "facts": [json.dumps(change.facts) for change in changes],
+        }
+        with connection.cursor() as cursor:
+            cursor.execute(_ANNOUNCE, values)
+
+
+def take_due() -> list[NewsItem]:
+    """Take items that are due, in no order, to be sent within the lease."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE)
+        return [_ITEM.instance(row) for row in cursor.fetchall()]
+
+
+def settle(item: NewsItem, problem: str) -> None:
+    """Record that an item was sent or, with a problem, when it is tried again."""
+    values = {"item": item.pk, "tries": item.tries, "error": problem[:300]}
+    with connection.cursor() as cursor:
+        cursor.execute(_FAILED if problem else _SENT, values)
+        row = cursor.fetchone()
+    if row:
+        NEWS.labels(row[0] if row[0] != "waiting" else "failed").inc()
+
+
+def channel_of(target: dict[str, Any]) -> tuple[str, str]:
+    """The channel of a stored target, and its address."""
+    channel = next(channel for channel in CHANNELS if target.get(channel))
+    return channel, target[channel]
+
+
+def news_of(workflow: UUID) -> list[dict[str, Any]]:
+    """The newest news of a workflow, oldest first. One query."""
+    rows = NewsItem.objects.filter(workflow_uuid=workflow).order_by("-id")[:MOST_LISTED]
+    return [_json(row) for row in reversed(rows)]
+
+
+def problems_of(owner: str) -> list[dict[str, Any]]:
+    """What failed of an owner's news, the newest first, at most once for each target and error. One query."""
+    rows = NewsItem.objects.filter(owner=owner).exclude(error="").order_by("-id")[:MOST_LISTED]
+    newest = {(row.target_key, row.error): row for row in reversed(rows)}
+    return [_json(row) for row in reversed(newest.values())]
+
+
+def _json(row: NewsItem) -> dict[str, Any]:
+    channel, address = channel_of(row.target)
+    return {
+        "kind": row.kind,
+        "workflow": row.facts["name"],
+        "target": f"{channel} {host_of(channel, address)}",
+        "of_pool": row.owner.startswith("pool:"),
+        "state": row.state,
+        "tries": row.tries,
+        "error": row.error or None,
+        "time": row.created_at,
+    }

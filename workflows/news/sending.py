@@ -1,0 +1,158 @@
+"""Sending news: webhooks as signed CloudEvents, and e-mail by Django's backend.
+
+Each webhook has one deadline, follows no redirect and reads no body. Where it connects to is checked in the
+moment of connecting, on the address that the socket gets, so neither a name that resolves anew nor a number
+in another spelling leads into the cluster. An error never has the address, which may carry a secret.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import socket
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any
+
+import aiohttp
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.utils.crypto import salted_hmac
+
+from pools.values.news_targets import host_of, target_faults
+from web.env import environment
+from workflows.models import NewsItem
+from workflows.news.messages import event_text, mail_text
+from workflows.news.outbox import channel_of
+
+SECONDS = 10.0
+SIGNATURE = "X-Osmo-Signature-256"
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+_NEVER = tuple(
+    map(ip_network, ("169.254.0.0/16", "fe80::/10", "168.63.129.16/32", "fd00:ec2::/32", "0.0.0.0/8"))
+)
+"""Link-local addresses and where clouds serve credentials of machines; no setting opens them."""
+
+_NAT64 = ip_network("64:ff9b::/96")
+
+
+def may_connect(address: Address, *, networks: Sequence[Network]) -> bool:
+    """Whether a webhook may lead to an address; an IPv4 address inside another one counts itself."""
+    if isinstance(address, IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if address in _NAT64:
+            inner = IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return may_connect(inner, networks=networks)
+    if any(address in network for network in _NEVER):
+        return False
+    is_listed = any(address in network for network in networks)
+    return is_listed or (address.is_global and not address.is_multicast)
+
+
+class NotSent(Exception):
+    """A target did not take an item; the message says why, without its address."""
+
+
+def user_key(username: str) -> str:
+    """The key that signs the webhooks of a user's workflows."""
+    return salted_hmac("workflows.news", username, algorithm="sha256").hexdigest()
+
+
+def signature(body: bytes, key: str) -> str:
+    return "sha256=" + hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
+
+
+def send(items: Sequence[NewsItem]) -> list[str]:
+    """Send items at the same time; returns of each what went wrong, or nothing."""
+    letters = [_Letter(item, *channel_of(item.target)) for item in items]
+    return asyncio.run(_send(letters)) if letters else []
+
+
+async def _send(letters: Sequence["_Letter"]) -> list[str]:
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, force_close=True, socket_factory=_checked_socket),
+        timeout=aiohttp.ClientTimeout(total=SECONDS),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+    ) as session:
+        return await asyncio.gather(*(_problem(session, letter) for letter in letters))
+
+
+async def _problem(session: aiohttp.ClientSession, letter: "_Letter") -> str:
+    """Send a letter; what went wrong, or nothing."""
+    try:
+        letter.refuse_unlisted()
+        if letter.channel == "webhook":
+            await letter.post(session)
+        else:
+            await asyncio.wait_for(asyncio.to_thread(letter.mail), SECONDS)
+    except NotSent as error:
+        return str(error)
+    except TimeoutError:
+        return f"No answer within {SECONDS:g} s."
+    except (aiohttp.ClientError, OSError, ValueError) as error:  # smtplib's errors are OSError, too
+        text = str(error).replace(letter.address, host_of(letter.channel, letter.address))
+        return f"{type(error).__name__}: {text}"
+    return ""
+
+
+class _Letter:
+    """An item on its way, with its texts: no row is read once the event loop runs."""
+
+    def __init__(self, item: NewsItem, channel: str, address: str) -> None:
+        self.channel, self.address = channel, address
+        self._item = item
+        self._body = event_text(item).encode() if channel == "webhook" else b""
+        self._subject, self._text = mail_text(item) if channel == "email" else ("", "")
+
+    def refuse_unlisted(self) -> None:
+        """Refuse what the settings allow no more. Raises NotSent."""
+        own = environment()
+        faults = target_faults(
+            [self._item.target],
+            path=(),
+            listed=own.notify_hosts,
+            of_user=self._item.owner.startswith("user:"),
+            sends_mail=bool(own.email_host),
+            secrets=own.notify_secrets,
+        )
+        if fault := next(faults, None):
+            raise NotSent(fault.message)
+
+    async def post(self, session: aiohttp.ClientSession) -> None:
+        headers = {
+            "Content-Type": "application/cloudevents+json; charset=utf-8",
+            "User-Agent": "osmo-topology",
+            SIGNATURE: signature(self._body, self._key()),
+        }
+        async with session.post(
+            self.address, data=self._body, headers=headers, allow_redirects=False
+        ) as reply:
+            if 300 <= reply.status < 400:
+                raise NotSent(f"It answers {reply.status}: redirects are not followed.")
+            if reply.status >= 400:
+                raise NotSent(f"It answers {reply.status}.")
+
+    def _key(self) -> str:
+        kind, _, name = self._item.owner.partition(":")
+        if kind == "user":
+            return user_key(name)
+        return environment().notify_secrets[self._item.target["secret"]].get_secret_value()
+
+    def mail(self) -> None:
+        headers = {"Message-ID": f"<{self._item.uuid}@osmo-topology>", "Auto-Submitted": "auto-generated"}
+        EmailMessage(
+            self._subject, self._text, settings.DEFAULT_FROM_EMAIL, [self.address], headers=headers
+        ).send()
+
+
+def _checked_socket(info: tuple[Any, ...]) -> socket.socket:
+    """A socket for an address that was resolved. Raises OSError for one that webhooks may not lead to."""
+    family, kind, protocol, _, place = info
+    address = ip_address(place[0])
+    if not may_connect(address, networks=environment().notify_networks):
+        raise PermissionError(f"{address} is not public, and OSMO_NOTIFY_NETWORKS does not list it")
+    return socket.socket(family, kind, protocol)
