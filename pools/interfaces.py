@@ -5,11 +5,11 @@ Without one (a management command before the apps are ready, a test of pools alo
 ``NoUsage`` says.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from pools.models import Pool
 from scheduling.topology.levels import DomainPath, Levels
@@ -108,6 +108,9 @@ class PoolUsage(Protocol):
     def needed_priority_classes(self, cluster_uid: str) -> AbstractSet[str]:
         """The PriorityClasses that unreleased groups name."""
 
+    def news_problems(self, pool_name: str) -> Sequence[Mapping[str, Any]]:
+        """What failed lately of the news to the pool's own targets, the newest first."""
+
     def notify_backend(self, backend_id: int) -> None:
         """Enqueue the backend's groups: its cluster answers, or its configuration changed."""
 
@@ -149,6 +152,10 @@ class NoUsage:
     def needed_priority_classes(self, cluster_uid: str) -> AbstractSet[str]:
         del cluster_uid
         return frozenset()
+
+    def news_problems(self, pool_name: str) -> Sequence[Mapping[str, Any]]:
+        del pool_name
+        return ()
 
     def notify_backend(self, backend_id: int) -> None:
         del backend_id

@@ -43,6 +43,7 @@ from workflows.services import (
     levels,
     notify,
     orders,
+    overdue_news,
     queue,
     record,
     retention,
@@ -360,6 +361,13 @@ def sweep_news() -> None:
             outbox.settle(item, problem)
         is_full = len(items) == outbox.BATCH
         items = outbox.take_due() if is_full and time.monotonic() < until else []
+
+
+@shared_task(base=Periodic, name="workflows.tasks.seek_news", ignore_result=True)
+def seek_news() -> None:
+    """Record news that no event brings."""
+    overdue_news.announce_waits()
+    overdue_news.announce_nevers()
 
 
 @shared_task(base=Periodic, name="workflows.tasks.sweep_logs", ignore_result=True)

@@ -1,8 +1,9 @@
 """The running work of pools, clusters and backends, from the rows of workflows."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from django.db import connection
 from django.db.models import Count, Q
@@ -15,6 +16,7 @@ from workflows.feasibility.placement.fragmentation import usable_pool_nodes
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import WORKFLOW_LIVE
 from workflows.models import ObservedObject, TaskGroup, Workflow
+from workflows.news.outbox import problems_of
 from workflows.selectors import COMPUTE_DOMAIN
 from workflows.services.notify import mark_due
 
@@ -88,6 +90,9 @@ class WorkflowUsage:
 
     def needed_priority_classes(self, cluster_uid: str) -> AbstractSet[str]:
         return _named_by_unreleased(cluster_uid, "priority_class")
+
+    def news_problems(self, pool_name: str) -> Sequence[Mapping[str, Any]]:
+        return problems_of(f"pool:{pool_name}")
 
     def notify_backend(self, backend_id: int) -> None:
         rows = TaskGroup.objects.filter(backend_id=backend_id, released_at=None)

@@ -30,6 +30,7 @@ from workflows.feasibility.placement.placed import PlacementResult
 from workflows.group_reads import GROUPS_AT_ONCE, GroupRange, with_neighbours
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Event, Task, TaskGroup, Workflow
+from workflows.news.outbox import news_of
 from workflows.selectors import compute_domains_of, variables_of
 
 MOST_EVENTS = 300
@@ -68,6 +69,7 @@ class WorkflowContent:
     domains: tuple[ComputeDomainView, ...]
     tasks: TaskPage
     placements: tuple[PlacementView, ...]
+    news: tuple[dict[str, Any], ...]
     events: tuple[TimelineLine, ...]
     more_events: bool
     spec: str
@@ -136,6 +138,7 @@ def workflow_content(
             for group in groups
             if group.placement_result
         ),
+        news=tuple(news_of(workflow)),
         events=timeline(events[-MOST_EVENTS:]),
         more_events=len(events) > MOST_EVENTS,
         spec=text[:SPEC_CHARACTERS],

@@ -65,6 +65,11 @@ class PoolForm(DocumentForm):
         default=ResourcesDocument().model_dump(),
         help_text="As YAML, such as: gpu: {guarantee: 8, maximum: -1, weight: 1}; -1 is unlimited.",
     )
+    notify = YamlField(
+        empty=[],
+        help_text="Targets of news of its workflows as YAML, such as: "
+        "[{webhook: https://hooks.example.org/osmo, secret: ops, kinds: [ended]}, {email: ops@example.org}]",
+    )
     revision_read = forms.IntegerField(widget=forms.HiddenInput, required=False)
     change_reason = forms.CharField(
         required=False, widget=UnfoldAdminTextInputWidget, help_text="Why; kept in the history."
@@ -85,6 +90,7 @@ class PoolForm(DocumentForm):
             "resources",
             "recovery",
             "default_topology",
+            "notify",
         ]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -179,7 +185,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
     list_display = ("name", "backend", "has_nvlink", "topology", "enable_maintenance", "revision", "glance")
     list_filter = ("backend", ("nvlink", NVLinkFilter))
     search_fields = ("name", "description")
-    readonly_fields = ("revision", "compute_domains_table", "conditions_table", "history_table")
+    readonly_fields = ("revision", "compute_domains_table", "conditions_table", "news_table", "history_table")
     fieldsets = (
         (None, {"fields": (("name", "backend"), "description")}),
         # the editors of keys and platforms come here
@@ -225,6 +231,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
             "recovery",
             "max_recoveries",
         ),
+        _folded("News", "notify", "news_table"),
         _folded("History", "history_table"),
         (None, {"fields": ("change_reason", "revision_read")}),
     )
@@ -277,6 +284,11 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
     def conditions_table(self, pool: Pool) -> SafeString:
         return render_conditions(pool)
 
+    @admin.display(description="not sent")
+    def news_table(self, pool: Pool) -> SafeString:
+        problems = usage().news_problems(pool.name) if pool.notify else ()
+        return render_to_string("pools/admin/news.html", {"problems": problems})
+
     @admin.display(description="history")
     def history_table(self, pool: Pool) -> SafeString:
         return render_history(ConfigRevision.Type.POOL, pool.name)
@@ -289,6 +301,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
             "download_type": cleaned["download_type"] or None,
             "backend": cleaned["backend"].name,
             "tolerations": cleaned["tolerations"],
+            "notify": cleaned["notify"],
             "resources": cleaned["resources"],
             "recovery": cleaned["recovery"],
             "default_topology": cleaned["default_topology"],

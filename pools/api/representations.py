@@ -14,7 +14,7 @@ from pools.api import shapes
 from pools.clusters.capabilities import BackendCapability, capabilities_of, table_of
 from pools.documents import backend as backend_shape
 from pools.documents import pool as pool_shape
-from pools.interfaces import Room
+from pools.interfaces import Room, usage
 from pools.models import Backend, Pool
 from pools.selectors import DomainRoom, PoolDomains
 from scheduling.errors import Notice, format_path
@@ -46,7 +46,12 @@ def editable_pool(
 
     Accounting uses the same template: the cost of a pod follows from what its task asks for.
     """
-    fields = {**_observed_pool(pool, now=now), **pool_shape.document_of(pool), "warnings": warnings}
+    fields = {
+        **_observed_pool(pool, now=now),
+        **pool_shape.document_of(pool),
+        "notify_problems": usage().news_problems(pool.name) if pool.notify else [],
+        "warnings": warnings,
+    }
     if not verbose:
         return shapes.PoolShape(**fields)
     template = pool.applied_template.get("pod", {})

@@ -19,7 +19,7 @@ from pools.documents.backend import (
     SchedulerDocument,
     ShareLimitDocument,
 )
-from pools.documents.pool import PlatformDocument, PoolDocument, TopologyKeyDocument
+from pools.documents.pool import NewsTargetDocument, PlatformDocument, PoolDocument, TopologyKeyDocument
 from pools.documents.recovery import BackoffDocument, RecoveryDocument
 from pools.documents.workflow import UserLimitsDocument, WorkflowConfigDocument, WorkflowInfoDocument
 from web.rest.shapes import AsStored, Instant, OwnInstant, Shape, about, absent, absent_or_null, read_only
@@ -170,6 +170,23 @@ class PoolBaseShape(NamedShape):
     conditions: Annotated[list[ConditionShape], AsStored()] = read_only()
 
 
+class DeliveryShape(Shape):
+    """News on its way to a target, which is named by the host of its address alone."""
+
+    kind: str
+    workflow: str
+    target: str
+    state: str = about("waiting (tried again), sent or given_up.")
+    tries: int
+    error: str | None
+    time: Instant = about("Naive UTC.")
+
+
+@fields_of(NewsTargetDocument)
+class NewsTargetShape(Shape):
+    pass
+
+
 class MinimalPoolShape(PoolBaseShape):
     platforms: Annotated[dict[str, MinimalPlatformShape], AsStored()]
 
@@ -178,6 +195,8 @@ class MinimalPoolShape(PoolBaseShape):
 class PoolShape(PoolBaseShape):
     platforms: Annotated[dict[str, PlatformShape], AsStored()]
     tolerations: Annotated[list[TolerationShape], AsStored()]
+    notify: Annotated[list[NewsTargetShape], AsStored()] = about("Targets of news of its workflows.")
+    notify_problems: list[DeliveryShape] = read_only("What these targets did not take lately.")
     common_default_variables: dict[str, Any] = about("Defaults of template variables, such as USER_CPU: 4.")
     common_resource_validations: list[Any] = about("Must be empty.")
     common_group_templates: list[Any] = about("Must be empty.")

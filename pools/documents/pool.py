@@ -10,6 +10,7 @@ from pools.documents.default_topology import DefaultTopologyDocument, default_co
 from pools.documents.reading import Document, DocumentText, FlagOrAuto, Line
 from pools.documents.recovery import RecoveryDocument
 from pools.models import Platform, Pool, TopologyKey
+from pools.values.news_targets import KINDS, MOST_TARGETS, WAITS_AFTER, NewsKind
 from scheduling.topology.levels import Level, Levels
 
 READ_ONLY = frozenset(
@@ -18,6 +19,7 @@ READ_ONLY = frozenset(
         "conditions",
         "last_heartbeat",
         "name",
+        "notify_problems",
         "parsed_group_templates",
         "parsed_pod_template",
         "parsed_pod_template_for_accounting",
@@ -70,6 +72,16 @@ class TolerationDocument(Document):
 
 
 Tolerations = Annotated[list[TolerationDocument], Field(max_length=64)]
+
+
+class NewsTargetDocument(Document):
+    """Where news of the pool's workflows goes: either ``webhook`` or ``email``."""
+
+    webhook: Line = Field("", description="An https address; http only where OSMO_NOTIFY_HOSTS lists it.")
+    email: Line = ""
+    kinds: Annotated[list[NewsKind], Field(min_length=1, max_length=len(KINDS))] = ["ended"]
+    waits_after: Seconds = Field(WAITS_AFTER, description="Seconds of waiting after which waits is news.")
+    secret: Line = Field("", description="The entry of OSMO_NOTIFY_SECRETS that signs the webhook.")
 
 
 class GpuDocument(Document):
@@ -173,6 +185,9 @@ class PoolDocument(Document):
     local_queue: Line = Field(
         "", description="Kueue: the LocalQueue that its groups join; empty: the one of the pool's own name."
     )
+    notify: Annotated[list[NewsTargetDocument], Field(max_length=MOST_TARGETS)] = Field(
+        [], description="Targets of news of its workflows."
+    )
     shared_credentials: Annotated[list[Line], Field(max_length=64)] = Field(
         [], description="Secrets of the backend's namespace that tasks of everybody in this pool may read."
     )
@@ -215,6 +230,7 @@ COLUMNS = tuple(
     not in {
         "backend",
         "tolerations",
+        "notify",
         "recovery",
         "resources",
         "default_topology",
@@ -243,6 +259,7 @@ def write(document: PoolDocument, pool: Pool) -> None:
     for name in COLUMNS:
         setattr(pool, name, getattr(document, name))
     pool.tolerations = tolerations(document.tolerations)
+    pool.notify = [target.model_dump() for target in document.notify]
     pool.resources = document.resources.model_dump()
     pool.default_topology = default_content(document.default_topology)
     pool.recovery = document.recovery.model_dump(exclude_none=True)  # an older release knows fewer words
@@ -291,6 +308,7 @@ def _assembled(pool: Pool, keys: list[dict[str, Any]], platforms: Iterable[Platf
         **{name: getattr(pool, name) for name in COLUMNS},
         "backend": pool.backend.name,
         "tolerations": pool.tolerations,
+        "notify": pool.notify,
         "resources": {"gpu": None, **pool.resources},
         "recovery": RecoveryDocument.model_validate(pool.recovery).model_dump(),
         "default_topology": pool.default_topology,

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Receiver:
-    """What arrived at a web server, and how it answers: ``status``, ``headers``, or ``hangs`` so many seconds."""
+    """What arrived at a web server; it answers ``status`` and ``headers`` after ``hangs`` seconds."""
 
     def __init__(self):
         self.requests, self.status, self.headers, self.hangs = [], 204, {}, 0.0

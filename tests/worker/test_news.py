@@ -2,15 +2,25 @@
 
 import hashlib
 import hmac
-from ipaddress import ip_network
+import time
+from datetime import timedelta
+from ipaddress import ip_address, ip_network
 
 import pytest
+from django.db.models.functions import Now
+from django.utils import timezone
+from pydantic import SecretStr
 
+from tests.factories import CLIQUE, NodeFactory, TaskFactory
 from tests.worker.receivers import mail_receiver, web_receiver
 from web.env import environment
-from workflows.models import NewsItem, Workflow
-from workflows.news import sending
-from workflows.tasks import sweep_news
+from workflows.models import NewsItem, TaskGroup, Workflow
+from workflows.news import outbox, sending
+from workflows.services import follow_up, retention
+from workflows.services.changes import Note
+from workflows.services.lease import release, take_lease
+from workflows.services.record import record
+from workflows.tasks import seek_news, sweep_news
 
 
 @pytest.fixture
@@ -64,3 +74,237 @@ def test_the_end_of_a_workflow_reaches_its_webhook_signed_with_the_users_key(wor
     key = sending.user_key(workflow.submitted_by).encode()
     assert headers["X-Osmo-Signature-256"] == "sha256=" + hmac.new(key, body, hashlib.sha256).hexdigest()
     assert NewsItem.objects.get().state == "sent"
+
+
+def test_news_is_sent_in_order_and_each_change_once(world, receiver):
+    group = group_with(world, target(receiver, "began", "ended"))
+    run_to_its_end(world, group)
+    follow_up.conclude_left()
+    for _ in range(3):
+        sweep_news()
+    assert receiver.kinds == ["began", "ended"]
+
+
+def test_a_target_hears_of_the_kinds_that_it_names_alone(world, receiver):
+    run_to_its_end(world, group_with(world, target(receiver, "waits", "never", "new_attempt")))
+    assert not NewsItem.objects.exists()
+
+
+def test_a_target_of_the_pool_is_signed_with_the_secret_that_it_names(world, receiver, monkeypatch):
+    monkeypatch.setattr(environment(), "notify_secrets", {"ops": SecretStr("k" * 32)})
+    run_to_its_end(
+        world, group_with(world, pool=world.pool(notify=[target(receiver, "ended", secret="ops")]))
+    )
+    sweep_news()
+    ((headers, body),) = receiver.requests
+    assert headers[sending.SIGNATURE] == sending.signature(body, "k" * 32)
+
+
+REASONS = {
+    "NewAttempt": "new_attempt",
+    "PlacementDegraded": "degraded",
+    "PlacementViolated": "degraded",
+    "ReleaseStuck": "release_stuck",
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_what_happens_to_a_group_is_news_once(world, receiver, reason):
+    group = group_with(world, target(receiver, *REASONS.values()))
+    note = Note(key="k", reason=reason, message="It happened.", warning=True)
+    for _ in range(2):
+        lease = take_lease(group.pk)
+        record(lease, [note])
+        release(lease, failures=0, seconds=0)
+    sweep_news()
+    ((kind, name, sentence),) = [
+        (event["data"]["kind"], event["data"]["group"], event["data"]["sentence"])
+        for event in receiver.events
+    ]
+    assert (kind, name, sentence) == (REASONS[reason], group.name, "It happened.")
+
+
+def test_news_of_one_kind_is_bounded_however_often_it_happens(world, receiver):
+    group = group_with(world, target(receiver, "new_attempt"))
+    for number in range(50):
+        lease = take_lease(group.pk)
+        record(lease, [Note(key=f"k{number}", reason="NewAttempt", message="Again.", warning=True)])
+        release(lease, failures=0, seconds=0)
+    assert NewsItem.objects.count() == outbox.MOST_OF_A_KIND
+
+
+def test_a_long_wait_is_news_once_its_time_is_over(world, receiver):
+    soon, late = target(receiver, "waits", waits_after=600), target(receiver.url + "/late", "waits")
+    group = group_with(world, soon, late)
+    since = timezone.now() - timedelta(seconds=1200)
+    TaskGroup.objects.filter(pk=group.pk).update(
+        waiting_why="capacity", waiting_reason="There is no room.", waiting_since=since
+    )
+    for _ in range(2):
+        seek_news()
+        sweep_news()
+    assert [event["data"]["sentence"] for event in receiver.events] == [
+        f"Group {group.name}: There is no room."
+    ]
+
+
+def test_a_verdict_that_becomes_never_is_news_once(world, receiver):
+    pool = world.pool(levels=(CLIQUE,))
+    NodeFactory(cluster=pool.backend.cluster, labels={CLIQUE.label: "c1"})
+    group = group_with(world, target(receiver, "never"), pool=pool, pods=0)
+    TaskFactory(group=group, placement__gpu=64)
+    TaskGroup.objects.filter(pk=group.pk).update(waiting_why="capacity", waiting_reason="No room.")
+    for _ in range(2):
+        seek_news()
+        sweep_news()
+    (event,) = receiver.events
+    assert "can never be placed" in event["data"]["sentence"]
+
+
+def make_due():
+    NewsItem.objects.filter(due_at__isnull=False).update(due_at=Now())
+
+
+def test_a_target_that_fails_keeps_its_order_and_holds_up_no_other(world, monkeypatch):
+    with web_receiver() as bad, web_receiver() as good:
+        allow(monkeypatch, bad, good)
+        bad.status = 500
+        kinds = ("began", "ended")
+        run_to_its_end(world, group_with(world, target(bad, *kinds), target(good, *kinds)))
+        sweep_news()
+        sweep_news()
+        assert (good.kinds, bad.kinds) == (["began", "ended"], ["began"])
+        make_due()
+        sweep_news()
+        assert bad.events[0] == bad.events[1]  # the same id, for a receiver that has it already
+        bad.status = 200
+        make_due()
+        sweep_news()
+        sweep_news()
+        assert bad.kinds[2:] == ["began", "ended"]
+
+
+def test_what_fails_for_a_day_is_given_up_with_its_reason_and_the_next_is_tried(world, receiver):
+    receiver.status = 500
+    run_to_its_end(world, group_with(world, target(receiver, "began", "ended")))
+    pauses = []
+    for _ in range(3):
+        make_due()
+        sweep_news()
+        first = NewsItem.objects.earliest("id")
+        pauses.append((first.due_at - timezone.now()).total_seconds())
+    assert pauses == sorted(pauses)
+    NewsItem.objects.update(created_at=Now() - timedelta(days=1, minutes=1))
+    make_due()
+    sweep_news()
+    sweep_news()
+    given_up, ended = NewsItem.objects.order_by("id")
+    assert (given_up.state, given_up.due_at, given_up.error) == ("given_up", None, "It answers 500.")
+    assert ended.tries > 0
+
+
+def test_a_receiver_that_hangs_is_left_after_the_deadline(world, receiver, monkeypatch):
+    monkeypatch.setattr(sending, "SECONDS", 0.3)
+    receiver.hangs = 2.0
+    run_to_its_end(world, group_with(world, target(receiver, "ended")))
+    began = time.monotonic()
+    sweep_news()
+    assert time.monotonic() - began < 1.5
+    assert NewsItem.objects.get().error == "No answer within 0.3 s."
+
+
+def test_a_redirect_is_not_followed(world, receiver):
+    receiver.status, receiver.headers = 307, {"Location": receiver.url}
+    run_to_its_end(world, group_with(world, target(receiver, "ended")))
+    sweep_news()
+    assert len(receiver.requests) == 1
+    assert NewsItem.objects.get().error == "It answers 307: redirects are not followed."
+
+
+def test_no_address_within_the_cluster_is_connected_to_by_whatever_name(world, receiver, monkeypatch):
+    monkeypatch.setattr(environment(), "notify_networks", [])
+    names = [receiver.url, *(receiver.url.replace("127.0.0.1", name) for name in ("localhost", "2130706433"))]
+    origins = [name.removesuffix("/hook") for name in names]
+    monkeypatch.setattr(environment(), "notify_hosts", origins)
+    run_to_its_end(world, group_with(world, *(target(name, "ended") for name in names)))
+    sweep_news()
+    assert receiver.requests == []
+    errors = list(NewsItem.objects.values_list("error", flat=True))
+    assert [
+        ("is not public" in error or "not a canonical" in error, "/hook" in error) for error in errors
+    ] == [(True, False)] * 3
+
+
+def test_a_host_that_is_listed_no_more_gets_nothing(world, receiver, monkeypatch):
+    run_to_its_end(world, group_with(world, target(receiver, "ended")))
+    monkeypatch.setattr(environment(), "notify_hosts", [])
+    sweep_news()
+    assert receiver.requests == []
+    assert "not listed" in NewsItem.objects.get().error
+
+
+def test_a_worker_that_dies_before_it_records_sends_again_with_the_same_id(world, receiver):
+    run_to_its_end(world, group_with(world, target(receiver, "ended")))
+    sending.send(outbox.take_due())
+    sweep_news()  # not before the lease is over
+    assert len(receiver.requests) == 1
+    make_due()
+    sweep_news()
+    first, again = receiver.events
+    assert first == again
+    assert NewsItem.objects.get().state == "sent"
+
+
+def test_news_of_a_workflow_that_is_removed_meanwhile_is_still_sent_and_removed_after_a_week(world, receiver):
+    group = group_with(world, target(receiver, "ended"))
+    run_to_its_end(world, group)
+    group.workflow.delete()
+    sweep_news()
+    assert receiver.kinds == ["ended"]
+    retention.remove_old()
+    assert NewsItem.objects.exists()
+    NewsItem.objects.update(ended_at=Now() - timedelta(days=8))
+    retention.remove_old()
+    assert not NewsItem.objects.exists()
+
+
+def test_the_end_of_a_workflow_is_mailed(world, monkeypatch, settings):
+    with mail_receiver() as (port, messages):
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = "127.0.0.1", port, False
+        monkeypatch.setattr(environment(), "email_host", "127.0.0.1")
+        monkeypatch.setattr(environment(), "notify_hosts", ["mailto:example.org"])
+        group = group_with(world, target("", "ended", email="ann@example.org"))
+        run_to_its_end(world, group)
+        sweep_news()
+    (message,) = messages
+    name = Workflow.objects.get().name
+    assert f"Subject: {name}: COMPLETED" in message
+    assert "To: ann@example.org" in message
+    assert str(NewsItem.objects.get().uuid) in message
+
+
+@pytest.mark.parametrize(
+    ("address", "is_allowed"),
+    {
+        "93.184.215.14": True,
+        "2606:2800:21f:cb07::1": True,
+        "10.1.2.3": True,  # listed below
+        "10.2.0.1": False,
+        "127.0.0.1": False,
+        "169.254.169.254": False,
+        "168.63.129.16": False,
+        "100.100.100.200": False,
+        "224.0.0.1": False,
+        "::1": False,
+        "fe80::1%eth0": False,
+        "fd00:ec2::254": False,
+        "::ffff:169.254.169.254": False,
+        "64:ff9b::a9fe:a9fe": False,
+        "64:ff9b::5db8:d70e": True,
+        "2002:7f00:1::": False,
+    }.items(),
+)
+def test_webhooks_lead_to_public_addresses_and_listed_networks_alone(address, is_allowed):
+    networks = [ip_network("10.1.0.0/16"), ip_network("169.254.0.0/16")]
+    assert sending.may_connect(ip_address(address), networks=networks) == is_allowed

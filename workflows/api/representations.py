@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from pools.api.shapes import RecoveryShape
+from pools.api.shapes import DeliveryShape, RecoveryShape
 from pools.conditions import aged
 from pools.selectors import Caller, freshness_of
 from pools.values.freshness import Freshness
@@ -28,6 +28,7 @@ from workflows.lifecycle import patience
 from workflows.lifecycle.domain_health import domain_nodes
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
+from workflows.news.outbox import news_of
 from workflows.nodes.health import UnhealthyNodes, live_nodes, unhealthy_nodes_of
 from workflows.selectors import compute_domains_of, variables_of
 from workflows.services.attempt_rows import OBSERVED
@@ -132,6 +133,7 @@ def detailed(
         labels=workflow.labels,
         env_vars=variables_of(workflow),
         warnings=workflow.warnings,
+        notifications=[DeliveryShape(**news) for news in news_of(workflow)],
         request_id=workflow.request_id or None,
     )
 

@@ -6,7 +6,7 @@ digits. OSMO's fields that have no meaning here are null.
 
 from typing import Annotated, Any, Literal
 
-from pools.api.shapes import ConditionShape, RecoveryShape
+from pools.api.shapes import ConditionShape, DeliveryShape, RecoveryShape
 from web.rest.shapes import (
     AsStored,
     Instant,
@@ -537,6 +537,7 @@ class WorkflowShape(Shape):
     labels: dict[str, str]
     env_vars: dict[str, str] = about("Given at submission, laid over the environment of every task.")
     warnings: list[str]
+    notifications: list[DeliveryShape] = about("News to its own targets, the newest 100 of the last week.")
     request_id: str | None
 
 

@@ -2,12 +2,13 @@
 
 from django.urls import path
 
-from workflows.api import capacity, fit, listing, logs, nodes, others, outcomes, views, watch
+from workflows.api import capacity, fit, listing, logs, news_key, nodes, others, outcomes, views, watch
 
 urlpatterns = [
     path("api/cluster/<str:backend>/waiting", others.OthersWaitingView.as_view()),
     path("api/cluster/<str:backend>/group/<str:namespace>/<str:name>", others.OneOfOthersView.as_view()),
     path("api/pool_quota", capacity.PoolQuotaView.as_view()),
+    path("api/profile/news_key", news_key.NewsKeyView.as_view()),
     path("api/resources", capacity.ResourcesView.as_view()),
     path("api/resources/<str:name>", capacity.ResourceView.as_view()),
     path("api/tag", listing.TagsView.as_view()),

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from uuid import UUID
 
 from workflows.lifecycle.statuses import WORKFLOW_TERMINAL, WorkflowStatus
 from workflows.models import Event
@@ -22,7 +21,7 @@ _OF_WORKFLOW = {f"workflow:{WorkflowStatus.RUNNING}": "began"} | {
 
 def changes_in(events: Iterable[Event]) -> Iterator[NewsChange]:
     """The news in new events of the service, a bounded number of each workflow and kind."""
-    counts: Counter[tuple[UUID, str]] = Counter()
+    counts: Counter[tuple[object, str]] = Counter()
     for event in events:
         kind = _kind(event)
         counts[event.workflow_id, kind] += 1

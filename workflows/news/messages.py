@@ -59,7 +59,7 @@ def mail_text(item: NewsItem) -> tuple[str, str]:
 
 
 def _groups(item: NewsItem) -> tuple[list[dict[str, Any]], int]:
-    """The first groups of a workflow that has ended, and how many more there are; statuses stay as they are."""
+    """The first groups of a workflow that has ended, whose statuses stay, and how many more there are."""
     if item.kind != "ended":
         return [], 0
     rows = TaskGroup.objects.filter(workflow=item.workflow_uuid).order_by("position")

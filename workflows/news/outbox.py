@@ -19,7 +19,7 @@ from django.db import connection
 from pools.values.news_targets import CHANNELS, host_of
 from web.database.model_rows import Columns
 from workflows.metrics import NEWS
-from workflows.models import NewsItem
+from workflows.models import NewsItem, Workflow
 
 BATCH = 64
 OF_AN_OWNER = 16
@@ -48,6 +48,9 @@ class NewsChange:
     group: str = ""
     status: str = ""
 
+    waited: float = 0.0
+    """Seconds; only targets whose ``waits_after`` is over hear of it."""
+
     @property
     def facts(self) -> dict[str, Any]:
         return {
@@ -64,16 +67,17 @@ _ANNOUNCE = f"""
     SELECT gen_random_uuid(), w.uuid, e.kind, e.key, t.target, md5(t.owner || t.target::text), t.owner,
            jsonb_build_object('name', w.name, 'pool', w.pool_name, 'user', w.submitted_by) || e.facts,
            clock_timestamp(), clock_timestamp(), 'waiting', 0, ''
-      FROM unnest(%(workflows)s::uuid[], %(kinds)s::text[], %(keys)s::text[], %(facts)s::jsonb[])
-           WITH ORDINALITY AS e(workflow, kind, key, facts, place)
+      FROM unnest(%(workflows)s::uuid[], %(kinds)s::text[], %(keys)s::text[], %(facts)s::jsonb[],
+                  %(waits)s::float8[]) WITH ORDINALITY AS e(workflow, kind, key, facts, waited, place)
       JOIN workflows_workflow AS w ON w.uuid = e.workflow
       LEFT JOIN pools_pool AS p ON p.name = w.pool_name
      CROSS JOIN LATERAL (
-           SELECT of_user - 'kinds' - 'waits_after', 'user:' || w.submitted_by
-             FROM jsonb_array_elements(w.notify) AS of_user WHERE of_user->'kinds' ? e.kind
-            UNION ALL
-           SELECT of_pool - 'kinds' - 'waits_after', 'pool:' || p.name
-             FROM jsonb_array_elements(p.notify) AS of_pool WHERE of_pool->'kinds' ? e.kind
+           SELECT whole - 'kinds' - 'waits_after', owner
+             FROM (SELECT jsonb_array_elements(w.notify), 'user:' || w.submitted_by
+                    UNION ALL
+                   SELECT jsonb_array_elements(p.notify), 'pool:' || p.name) AS each(whole, owner)
+            WHERE whole->'kinds' ? e.kind
+              AND (e.kind <> 'waits' OR (whole->>'waits_after')::float8 <= e.waited)
            ) AS t(target, owner)
      WHERE (SELECT count(*) FROM workflows_newsitem AS n
              WHERE n.workflow_uuid = w.uuid AND n.target_key = md5(t.owner || t.target::text)
@@ -129,6 +133,7 @@ def announce(changes: Sequence[NewsChange]) -> None:
             "kinds": [change.kind for change in changes],
             "keys": [change.key[:200] for change in changes],
             "facts": [json.dumps(change.facts) for change in changes],
+            "waits": [change.waited for change in changes],
         }
         with connection.cursor() as cursor:
             cursor.execute(_ANNOUNCE, values)
@@ -157,14 +162,16 @@ def channel_of(target: dict[str, Any]) -> tuple[str, str]:
     return channel, target[channel]
 
 
-def news_of(workflow: UUID) -> list[dict[str, Any]]:
-    """The newest news of a workflow, oldest first. One query."""
-    rows = NewsItem.objects.filter(workflow_uuid=workflow).order_by("-id")[:MOST_LISTED]
-    return [_json(row) for row in reversed(rows)]
+def news_of(workflow: Workflow) -> list[dict[str, Any]]:
+    """The newest news to a workflow's own targets, oldest first. One query where there are any."""
+    if not workflow.notify:
+        return []
+    rows = NewsItem.objects.filter(workflow_uuid=workflow.pk, owner=f"user:{workflow.submitted_by}")
+    return [_json(row) for row in reversed(rows.order_by("-id")[:MOST_LISTED])]
 
 
 def problems_of(owner: str) -> list[dict[str, Any]]:
-    """What failed of an owner's news, the newest first, at most once for each target and error. One query."""
+    """What failed of an owner's news, the newest of each target and error. One query."""
     rows = NewsItem.objects.filter(owner=owner).exclude(error="").order_by("-id")[:MOST_LISTED]
     newest = {(row.target_key, row.error): row for row in reversed(rows)}
     return [_json(row) for row in reversed(newest.values())]
@@ -176,7 +183,6 @@ def _json(row: NewsItem) -> dict[str, Any]:
         "kind": row.kind,
         "workflow": row.facts["name"],
         "target": f"{channel} {host_of(channel, address)}",
-        "of_pool": row.owner.startswith("pool:"),
         "state": row.state,
         "tries": row.tries,
         "error": row.error or None,

@@ -6,6 +6,7 @@ in another spelling leads into the cluster. An error never has the address, whic
 """
 
 import asyncio
+import errno
 import hashlib
 import hmac
 import socket
@@ -154,5 +155,6 @@ def _checked_socket(info: tuple[Any, ...]) -> socket.socket:
     family, kind, protocol, _, place = info
     address = ip_address(place[0])
     if not may_connect(address, networks=environment().notify_networks):
-        raise PermissionError(f"{address} is not public, and OSMO_NOTIFY_NETWORKS does not list it")
+        text = f"{address} is not public, and OSMO_NOTIFY_NETWORKS does not list it"
+        raise PermissionError(errno.EACCES, text)
     return socket.socket(family, kind, protocol)

@@ -8,7 +8,8 @@ released, stays however old it is. A deleted pool's workflows follow the install
 *Revisions of configuration* go when another one replaced them longer ago than ``OSMO_REVISION_DAYS`` and no
 kept workflow was submitted while they were in force. So a revision that a kept workflow names stays, and so
 does the newest of each object. *Void rows*, which mean the same as no row, always go: expired sessions and
-tokens, buckets of rate limits that are empty again, failures of nodes and suspicions whose time is over.
+tokens, buckets of rate limits that are empty again, failures of nodes and suspicions whose time is over; so
+does news a week after it was sent or given up.
 
 An idempotency key is a column of its workflow and lives as long, at least a day after the workflow's end.
 
@@ -44,6 +45,7 @@ SWEEP_SECONDS = 15.0
 LOCK_SECONDS = 0.5
 WORKFLOWS = 200
 ROWS = 5000
+NEWS_DAYS = 7
 TOKEN_GRACE = timedelta(days=7)
 
 log = structlog.get_logger(__name__)
@@ -133,6 +135,11 @@ _SUSPECTS = f"""
         SELECT id FROM pools_suspectnode WHERE until < statement_timestamp()
          ORDER BY until LIMIT {ROWS} FOR UPDATE SKIP LOCKED)
 """  # noqa: S608 -- constants
+_NEWS = f"""
+    DELETE FROM workflows_newsitem WHERE id IN (
+        SELECT id FROM workflows_newsitem WHERE ended_at < statement_timestamp() - interval '{NEWS_DAYS} days'
+         ORDER BY ended_at LIMIT {ROWS} FOR UPDATE SKIP LOCKED)
+"""  # noqa: S608 -- constants
 
 Removed = Counter[str]
 
@@ -189,6 +196,7 @@ def _remove_void(removed: Removed) -> None:
     removed["sessions"] += _delete(_SESSIONS)
     removed["rate_buckets"] += _delete(_BUCKETS)
     removed["node_failures"] += _delete(_FAILURES, seconds=settings.ENV.suspect_window_seconds)
+    removed["news"] += _delete(_NEWS)
     removed["suspects"] += _delete(_SUSPECTS)
     expired = PersonalToken.objects.filter(expiry__lt=Now() - TOKEN_GRACE, descendants=None).order_by("pk")
     tokens = list(expired.values_list("pk", flat=True)[:ROWS])

@@ -329,6 +329,14 @@ def certainly_fits(group: GroupValues, *, cluster: str, now: datetime) -> bool:
     return as_it_is and is_first and is_admitted and is_known and not (verdict.doubts or verdict.uncounted)
 
 
+def never_sentence(group: GroupValues, *, cluster: str, now: datetime) -> str:
+    """Why a group that waits can never be placed, naming no workflow; empty where that is not known."""
+    verdict, observed = _verdict_on(group, cluster=cluster, now=now)
+    if verdict is None or verdict.answer is not Answer.NEVER or observed.freshness.is_old:
+        return ""
+    return sentence(redacted(verdict, ()), observed.freshness)
+
+
 def _verdict_on(group: GroupValues, *, cluster: str, now: datetime) -> tuple[Verdict | None, ObservedNodes]:
     """The verdict on a group that waits, None where none of its nodes is known; and the nodes."""
     terms = group.placement.terms
