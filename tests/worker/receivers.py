@@ -12,7 +12,7 @@ class Receiver:
     """What arrived at a web server; it answers ``status`` and ``headers`` after ``hangs`` seconds."""
 
     def __init__(self):
-        self.requests, self.status, self.headers, self.hangs = [], 204, {}, 0.0
+        self.requests, self.status, self.headers, self.hangs, self.garbage = [], 204, {}, 0.0, b""
 
     @property
     def events(self):
@@ -32,6 +32,9 @@ def web_receiver():
             body = self.rfile.read(int(self.headers["Content-Length"]))
             receiver.requests.append((dict(self.headers), body))
             time.sleep(receiver.hangs)
+            if receiver.garbage:
+                self.wfile.write(receiver.garbage)
+                return
             self.send_response(receiver.status)
             for name, value in receiver.headers.items():
                 self.send_header(name, value)

@@ -230,9 +230,15 @@ def test_no_address_within_the_cluster_is_connected_to_by_whatever_name(world, r
     sweep_news()
     assert receiver.requests == []
     errors = list(NewsItem.objects.values_list("error", flat=True))
-    assert [
-        ("is not public" in error or "not a canonical" in error, "/hook" in error) for error in errors
-    ] == [(True, False)] * 3
+    assert ["is not public" in error for error in errors] == [True, True, False]
+    assert not any("/hook" in error for error in errors)
+
+
+def test_an_answer_that_is_no_http_is_an_error_in_words(world, receiver):
+    receiver.garbage = b"\x00\xff no HTTP at all\r\n" * 10_000
+    run_to_its_end(world, group_with(world, target(receiver, "ended")))
+    sweep_news()
+    assert NewsItem.objects.get().error == "It gives no answer in HTTP."
 
 
 def test_a_host_that_is_listed_no_more_gets_nothing(world, receiver, monkeypatch):

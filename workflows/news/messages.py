@@ -44,7 +44,7 @@ def event_text(item: NewsItem) -> str:
 def mail_text(item: NewsItem) -> tuple[str, str]:
     """The subject and the text of an e-mail."""
     facts = item.facts
-    what = facts["status"] or item.kind.replace("_", " ")
+    outcome = facts["status"] or item.kind.replace("_", " ")
     groups, more = _groups(item)
     lines = [
         facts["sentence"],
@@ -55,7 +55,7 @@ def mail_text(item: NewsItem) -> tuple[str, str]:
         *(f"{group['name']}: {group['status']}" for group in groups),
         *([f"and {more} more groups"] if more else []),
     ]
-    return f"{facts['name']}: {what}", "\n".join(lines)
+    return f"{facts['name']}: {outcome}", "\n".join(lines)
 
 
 def _groups(item: NewsItem) -> tuple[list[dict[str, Any]], int]:

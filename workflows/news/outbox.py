@@ -23,8 +23,8 @@ from workflows.models import NewsItem, Workflow
 
 BATCH = 64
 OF_AN_OWNER = 16
-LEASE_SECONDS = 60.0
-"""More than a turn of sending may take."""
+LEASE_SECONDS = 120.0
+"""More than a slow mail server takes for an e-mail."""
 
 FIRST_SECONDS = 10.0
 LONGEST_SECONDS = 3600.0
@@ -128,7 +128,7 @@ _FAILED = f"""
 def announce(changes: Sequence[NewsChange]) -> None:
     """Record news of changes for the targets that hear of them, in the caller's transaction. One query."""
     if changes:
-        values = {
+        values: dict[str, Any] = {
             "workflows": [change.workflow for change in changes],
             "kinds": [change.kind for change in changes],
             "keys": [change.key[:200] for change in changes],
@@ -148,7 +148,7 @@ def take_due() -> list[NewsItem]:
 
 def settle(item: NewsItem, problem: str) -> None:
     """Record that an item was sent or, with a problem, when it is tried again."""
-    values = {"item": item.pk, "tries": item.tries, "error": problem[:300]}
+    values: dict[str, Any] = {"item": item.pk, "tries": item.tries, "error": problem[:300]}
     with connection.cursor() as cursor:
         cursor.execute(_FAILED if problem else _SENT, values)
         row = cursor.fetchone()

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import socket
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
@@ -28,9 +29,6 @@ from workflows.news.outbox import channel_of
 SECONDS = 10.0
 SIGNATURE = "X-Osmo-Signature-256"
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
-
 _NEVER = tuple(
     map(ip_network, ("169.254.0.0/16", "fe80::/10", "168.63.129.16/32", "fd00:ec2::/32", "0.0.0.0/8"))
 )
@@ -39,7 +37,7 @@ _NEVER = tuple(
 _NAT64 = ip_network("64:ff9b::/96")
 
 
-def may_connect(address: Address, *, networks: Sequence[Network]) -> bool:
+def may_connect(address: IPv4Address | IPv6Address, *, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
     """Whether a webhook may lead to an address; an IPv4 address inside another one counts itself."""
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
@@ -73,6 +71,8 @@ def send(items: Sequence[NewsItem]) -> list[str]:
 
 
 async def _send(letters: Sequence["_Letter"]) -> list[str]:
+    """Send letters, each with a thread for what blocks: its name's resolution, or its mail server."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(len(letters)))
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, force_close=True, socket_factory=_checked_socket),
         timeout=aiohttp.ClientTimeout(total=SECONDS),
@@ -94,9 +94,13 @@ async def _problem(session: aiohttp.ClientSession, letter: "_Letter") -> str:
         return str(error)
     except TimeoutError:
         return f"No answer within {SECONDS:g} s."
-    except (aiohttp.ClientError, OSError, ValueError) as error:  # smtplib's errors are OSError, too
+    except (aiohttp.ClientResponseError, aiohttp.ServerDisconnectedError):
+        return "It gives no answer in HTTP."
+    except OSError as error:  # those of aiohttp about connections and of smtplib are such, too
         text = str(error).replace(letter.address, host_of(letter.channel, letter.address))
-        return f"{type(error).__name__}: {text}"
+        return f"{type(error).__name__}: {''.join(filter(str.isprintable, text))}"
+    except Exception as error:  # noqa: BLE001 -- no letter keeps the others from their ends
+        return f"It could not be sent: {type(error).__name__}."
     return ""
 
 

@@ -6,6 +6,7 @@ outbox already. A group is judged as its explanation judges it, a few groups in 
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -77,7 +78,12 @@ def announce_nevers() -> None:
 
 
 def _waiting(kind: str, reasons: list[str], *, most: int) -> list[_LongWait]:
-    values = {"kind": kind, "reasons": reasons, "has": f'[{{"kinds": ["{kind}"]}}]', "most": most}
+    values: dict[str, Any] = {
+        "kind": kind,
+        "reasons": reasons,
+        "has": f'[{{"kinds": ["{kind}"]}}]',
+        "most": most,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_SOME_WAITING, values)
         return [_LongWait(*row) for row in cursor.fetchall()]

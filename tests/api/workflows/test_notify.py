@@ -3,14 +3,20 @@
 import json
 
 import pytest
+from django.utils import timezone
+from pydantic import SecretStr
 
+from pools.models import ConfigRevision, Pool
 from tests.api.workflows.specs import alone, text
 from tests.factories import PoolFactory
 from web.env import environment
 from workflows.models import Workflow
+from workflows.news.outbox import NewsChange, announce, settle, take_due
+from workflows.news.sending import user_key
 
 pytestmark = pytest.mark.django_db
 
+TARGET = {"webhook": "", "email": "", "kinds": ["ended"], "waits_after": 3600, "secret": ""}
 HOOK = "https://hooks.example.org/osmo?team=a"
 
 
@@ -80,3 +86,87 @@ def test_a_wrong_target_is_refused_at_its_place(submit, case):
 def test_no_e_mail_is_accepted_where_no_server_sends_any(submit, monkeypatch):
     monkeypatch.setattr(environment(), "email_host", "")
     assert "OSMO_EMAIL_HOST" in submit([{"email": "ann@example.org"}]).json()["message"]
+
+
+@pytest.fixture
+def failed(submit):
+    """A workflow with news that failed: to its own target, and to one of its pool."""
+    Pool.objects.update(notify=[{**TARGET, "webhook": f"{HOOK}pool", "secret": "ops"}])
+    assert submit([{"webhook": HOOK}]).status_code == 200
+    workflow = Workflow.objects.get()
+    change = NewsChange(
+        workflow=workflow.pk, kind="ended", key="k", time=timezone.now(), sentence="It ended."
+    )
+    announce([change])
+    for item in take_due():
+        settle(item, "It answers 500.")
+    return workflow
+
+
+def test_a_failure_is_on_the_reply_and_the_page_of_the_workflow_without_its_address(failed, api, browser):
+    (entry,) = api.get(f"/api/workflow/{failed.name}").json()["notifications"]
+    assert {**entry, "time": ""} == {
+        "kind": "ended",
+        "workflow": failed.name,
+        "target": "webhook hooks.example.org",
+        "state": "waiting",
+        "tries": 1,
+        "error": "It answers 500.",
+        "time": "",
+    }
+    page = browser.get(f"/ui/workflows/{failed.name}").content.decode()
+    assert "webhook hooks.example.org" in page
+    assert "It answers 500." in page
+
+
+def test_a_failure_of_a_pools_target_is_on_the_pools_reply_and_form(failed, ann, api, browser):
+    (entry,) = api.get("/api/configs/pool/h100").json()["notify_problems"]
+    assert (entry["target"], entry["error"]) == ("webhook hooks.example.org", "It answers 500.")
+    form = browser.get(f"/admin/pools/pool/{Pool.objects.get().pk}/change/").content.decode()
+    assert "It answers 500." in form
+
+
+def test_targets_of_a_pool_are_hidden_from_its_users(failed, as_user):
+    reply = as_user("ben").get("/api/pool").content.decode()
+    assert "h100" in reply
+    assert "hooks.example.org" not in reply
+
+
+@pytest.fixture
+def put(browser, monkeypatch):
+    backend = PoolFactory(name="b200").backend.name
+    monkeypatch.setattr(environment(), "notify_secrets", {"ops": SecretStr("k" * 32)})
+
+    def write(**target):
+        document = {"configs": {"backend": backend, "notify": [target]}}
+        return browser.put("/api/configs/pool/b200", document, content_type="application/json")
+
+    return write
+
+
+def test_a_pool_keeps_the_name_of_a_secret_and_never_the_secret(put, browser):
+    assert put(webhook=HOOK, secret="ops").status_code == 200
+    reply = browser.get("/api/configs/pool/b200").content.decode()
+    history = json.dumps(list(ConfigRevision.objects.values_list("content", flat=True)))
+    assert '"secret":"ops"' in reply.replace(" ", "")
+    assert "k" * 32 not in reply + history
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"webhook": HOOK},
+        {"webhook": HOOK, "secret": "unknown"},
+        {"webhook": "http://hooks.example.org/", "secret": "ops"},
+        {"email": "ops@example.org"},
+        {"webhook": HOOK, "secret": "ops", "kinds": ["exploded"]},
+    ],
+)
+def test_a_wrong_target_of_a_pool_is_refused(put, target):
+    assert put(**target).status_code == 400
+
+
+def test_users_see_the_key_of_their_own_webhooks_alone(api, as_user):
+    keys = {client.get("/api/profile/news_key").json()["key"] for client in (api, as_user("ben"))}
+    assert len(keys) == 2
+    assert user_key("ann") in keys
