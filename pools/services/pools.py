@@ -4,7 +4,7 @@ One document writes a whole pool: its columns, its platforms and its ordered top
 replaced, never edited in place, because a reorder has no valid intermediate step.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,7 +41,6 @@ from pools.values.news_targets import target_faults
 from scheduling.backends.registry import installed, joins_queues, owns_topologies
 from scheduling.errors import MAX_FAULTS, Conflict, Fault, NotFound, Notice, Path
 from scheduling.sentences import listing
-from web.env import environment
 
 POOL = ConfigRevision.Type.POOL
 
@@ -169,20 +168,9 @@ def _read(draft: _Draft) -> list[Fault]:
     faults += unread
     if draft.document is not None:
         faults += check_pool(draft.document)
-        faults += _target_faults(draft.document)
+        targets = [target.model_dump() for target in draft.document.notify]
+        faults += target_faults(targets, path=("notify",), of_user=False)
     return [_below(fault, draft.path) for fault in faults]
-
-
-def _target_faults(document: shape.PoolDocument) -> Iterator[Fault]:
-    own = environment()
-    return target_faults(
-        [target.model_dump() for target in document.notify],
-        path=("notify",),
-        listed=own.notify_hosts,
-        of_user=False,
-        sends_mail=bool(own.email_host),
-        secrets=own.notify_secrets,
-    )
 
 
 def _wrong_name(draft: _Draft) -> list[Fault]:

@@ -1,4 +1,4 @@
-"""Whom news of workflows may be sent to: the form of a target, and which targets are allowed. Pure.
+"""Whom news of workflows may be sent to: the form of a target, and which targets are allowed.
 
 Administrators list what users may send to as origins: ``https://hooks.example.org``, ``http://ci:8080``,
 ``mailto:example.org``. A target of a pool is its administrator's own choice; of those only ``http`` must be
@@ -6,12 +6,13 @@ listed. What an address resolves to is checked when it is connected to (``workfl
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from scheduling.errors import Fault, Path
 from scheduling.sentences import listing
+from web.env import environment
 
 NewsKind = Literal["began", "ended", "waits", "never", "new_attempt", "degraded", "release_stuck"]
 KINDS = get_args(NewsKind)
@@ -47,16 +48,8 @@ def host_of(channel: str, address: str) -> str:
     return origin_of(channel, address).partition(":")[2].lstrip("/")
 
 
-def target_faults(
-    targets: Iterable[Mapping[str, Any]],
-    *,
-    path: Path,
-    listed: Collection[str],
-    of_user: bool,
-    sends_mail: bool,
-    secrets: Collection[str] = (),
-) -> Iterator[Fault]:
-    """What is wrong with the targets of a workflow or, not ``of_user``, of a pool."""
+def target_faults(targets: Iterable[Mapping[str, Any]], *, path: Path, of_user: bool) -> Iterator[Fault]:
+    """What is wrong with the targets of a workflow (``of_user``) or a pool, as the settings are now."""
     before: set[tuple[str, str]] = set()
     for index, target in enumerate(targets):
         at = (*path, index)
@@ -65,34 +58,25 @@ def target_faults(
             yield Fault(at, "target", "Write either `webhook` or `email`.", allowed=CHANNELS)
             continue
         channel = channels[0]
-        address = target[channel]
+        address, own = target[channel], environment()
         if (channel, address) in before:
             yield Fault((*at, channel), "duplicate_target", "This target stands here before.")
         before.add((channel, address))
-        yield from _address_faults(channel, address, (*at, channel), listed=listed, of_user=of_user)
-        if channel == "email" and not sends_mail:
-            yield Fault(
-                (*at, channel), "no_mail", "This service sends no e-mail: OSMO_EMAIL_HOST is not set."
-            )
-        if not of_user:
-            yield from _secret_faults(channel, target["secret"], (*at, "secret"), secrets)
+        yield from _address_faults(channel, address, (*at, channel), of_user=of_user)
+        if channel == "email" and not own.email_host:
+            message = "This service sends no e-mail: OSMO_EMAIL_HOST is not set."
+            yield Fault((*at, channel), "no_mail", message)
+        if channel == "webhook" and not of_user and target["secret"] not in own.notify_secrets:
+            message = "A webhook of a pool is signed: name an entry of OSMO_NOTIFY_SECRETS."
+            yield Fault((*at, "secret"), "unknown_secret", message, allowed=tuple(sorted(own.notify_secrets)))
 
 
-def _address_faults(
-    channel: str, address: str, path: Path, *, listed: Collection[str], of_user: bool
-) -> Iterator[Fault]:
-    origin = origin_of(channel, address)
+def _address_faults(channel: str, address: str, path: Path, *, of_user: bool) -> Iterator[Fault]:
+    origin, allowed = origin_of(channel, address), tuple(sorted(environment().notify_hosts))
     if not origin:
         form = "https://host/path" if channel == "webhook" else "name@host"
         yield Fault(path, "address", f"This is no address of the form {form}, in plain ASCII.")
-    elif origin not in listed and (of_user or origin.startswith("http:")):
-        allowed = tuple(sorted(listed))
+    elif origin not in allowed and (of_user or origin.startswith("http:")):
         rest = f"; listed: {listing(allowed)}." if allowed else "; none is."
         message = f"{origin} is not listed by the administrator (OSMO_NOTIFY_HOSTS){rest}"
         yield Fault(path, "host_not_listed", message, allowed=allowed)
-
-
-def _secret_faults(channel: str, secret: str, path: Path, secrets: Collection[str]) -> Iterator[Fault]:
-    if channel == "webhook" and secret not in secrets:
-        message = "A webhook of a pool is signed: name an entry of OSMO_NOTIFY_SECRETS."
-        yield Fault(path, "unknown_secret", message, allowed=tuple(sorted(secrets)))

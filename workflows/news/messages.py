@@ -46,15 +46,9 @@ def mail_text(item: NewsItem) -> tuple[str, str]:
     facts = item.facts
     outcome = facts["status"] or item.kind.replace("_", " ")
     groups, more = _groups(item)
-    lines = [
-        facts["sentence"],
-        "",
-        f"Workflow {facts['name']} of {facts['user']} in pool {facts['pool']}",
-        _page(facts["name"]),
-        "",
-        *(f"{group['name']}: {group['status']}" for group in groups),
-        *([f"and {more} more groups"] if more else []),
-    ]
+    ends = [f"{group['name']}: {group['status']}" for group in groups] + [f"{more} more"] * bool(more)
+    about = f"Workflow {facts['name']} of {facts['user']} in pool {facts['pool']}"
+    lines = [facts["sentence"], "", about, _page(facts["name"]), "", *ends]
     return f"{facts['name']}: {outcome}", "\n".join(lines)
 
 

@@ -115,16 +115,8 @@ class _Letter:
 
     def refuse_unlisted(self) -> None:
         """Refuse what the settings allow no more. Raises NotSent."""
-        own = environment()
-        faults = target_faults(
-            [self._item.target],
-            path=(),
-            listed=own.notify_hosts,
-            of_user=self._item.owner.startswith("user:"),
-            sends_mail=bool(own.email_host),
-            secrets=own.notify_secrets,
-        )
-        if fault := next(faults, None):
+        is_users = self._item.owner.startswith("user:")
+        if fault := next(target_faults([self._item.target], path=(), of_user=is_users), None):
             raise NotSent(fault.message)
 
     async def post(self, session: aiohttp.ClientSession) -> None:

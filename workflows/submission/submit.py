@@ -252,7 +252,8 @@ def _rendered(
     pods: frozenset[str] | None,
 ) -> tuple[tuple[GroupObjects, ...], int, tuple[Notice, ...]]:
     """Render every group, count the bytes, and check the texts. Raises InvalidSpec with all faults so far."""
-    faults = [*spec.faults, *checked.faults, *_target_faults(spec), *oversized_workflow(groups)]
+    targets = target_faults(spec.notify, path=("workflow", "notify"), of_user=True)
+    faults = [*spec.faults, *checked.faults, *targets, *oversized_workflow(groups)]
     objects: tuple[GroupObjects, ...] = ()
     total = 0
     texts = Checked((), ())
@@ -265,17 +266,6 @@ def _rendered(
         faults += [*oversized_objects(each, most=facts.limits.max_object_bytes), *texts.faults]
     _refuse(faults, spec=spec, user=user, pool=facts.terms.pool)
     return objects, total, texts.notices
-
-
-def _target_faults(spec: WorkflowSpec) -> Iterator[Fault]:
-    own = env.environment()
-    return target_faults(
-        spec.notify,
-        path=("workflow", "notify"),
-        listed=own.notify_hosts,
-        of_user=True,
-        sends_mail=bool(own.email_host),
-    )
 
 
 def _read(request: SubmissionRequest, limits: WorkflowLimits) -> WorkflowSpec:
