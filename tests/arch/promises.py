@@ -152,6 +152,10 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/unit/access/test_environment.py::test_cookies_need_tls_where_the_service_is_reached_by_it",
         ),
         "A workflow's text": (
+            "tests/api/workflows/test_notify.py::test_a_wrong_target_is_refused_at_its_place",
+            "tests/api/workflows/test_notify.py::test_a_pool_keeps_the_name_of_a_secret_and_never_the_secret",
+            "tests/worker/test_news.py::test_no_address_within_the_cluster_is_connected_to_by_whatever_name",
+            "tests/worker/test_news.py::test_webhooks_lead_to_public_addresses_and_listed_networks_alone",
             "tests/api/workflows/test_isolation.py::test_a_task_asks_in_vain_for",
             "tests/api/workflows/test_isolation.py::test_a_pod_holds_no_key_to_the_cluster_and_no_door_to_the_node",
             "tests/unit/spec/test_document_and_template.py::test_a_template_finds_no_way_out",
