@@ -17,6 +17,7 @@ from localcluster import build, controlplane, kueue, servers, stack
 from localcluster.directories import CHECKOUT, OWNER, note_home, write_secret
 from localcluster.kubelet import image
 from localcluster.lease_watch import LeaseWatch
+from localcluster.ports import free_ports
 from localcluster.processes import Process
 from localcluster.shared import POLL_SECONDS, REDIS_DATABASES, Part, join, plane_of
 from localcluster.standins.commands import commands
@@ -128,6 +129,7 @@ def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
     )
     home = directory / "service"
     home.mkdir(mode=0o700)
+    (news_port,) = free_ports(1)
     running = stack.start(
         supervisor,
         directory=home,
@@ -135,6 +137,8 @@ def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
         durable=False,
         progress=print,
         more={
+            "OSMO_NOTIFY_HOSTS": f'["http://127.0.0.1:{news_port}"]',  # where a test receives news
+            "OSMO_NOTIFY_NETWORKS": '["127.0.0.1/32"]',
             "OSMO_KUBECONFIG_PATHS": '["/"]',  # tests write them into directories of their own
             "OSMO_SCHEDULER_DISAGREES_SECONDS": "15",  # every test shows that no scheduler is blamed in vain
         },
@@ -148,6 +152,7 @@ def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
         "admin_password": running.admin_password,
         "kubeconfig": str(running.kubeconfig),
         "environment": running.settings.environment(),
+        "news_port": news_port,
         "processes": str(running.settings.processes),
     }
 

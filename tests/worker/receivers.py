@@ -24,7 +24,7 @@ class Receiver:
 
 
 @contextmanager
-def web_receiver():
+def web_receiver(port=0):
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -43,8 +43,8 @@ def web_receiver():
         def log_message(self, *arguments):
             pass
 
-    with _served(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as port:
-        receiver.url = f"http://127.0.0.1:{port}/hook"
+    with _served(ThreadingHTTPServer(("127.0.0.1", port), Handler)) as bound:
+        receiver.url = f"http://127.0.0.1:{bound}/hook"
         yield receiver
 
 

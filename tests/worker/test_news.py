@@ -69,7 +69,7 @@ def test_the_end_of_a_workflow_reaches_its_webhook_signed_with_the_users_key(wor
     assert event["id"] == str(NewsItem.objects.get().uuid)
     assert event["data"]["status"] == workflow.status == "COMPLETED"
     assert event["data"]["workflow"]["name"] == workflow.name
-    assert event["data"]["groups"] == [{"name": group.name, "status": "COMPLETED"}]
+    assert event["data"]["groups"] == [{"name": group.name, "status": "COMPLETED", "message": None}]
     assert headers["Content-Type"].startswith("application/cloudevents+json")
     key = sending.user_key(workflow.submitted_by).encode()
     assert headers["X-Osmo-Signature-256"] == "sha256=" + hmac.new(key, body, hashlib.sha256).hexdigest()

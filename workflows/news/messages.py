@@ -8,6 +8,7 @@ from workflows.models import NewsItem, TaskGroup
 
 TYPE = "osmo-topology.workflow."
 MOST_GROUPS = 100
+MOST_CHARACTERS = 500
 
 
 def event_text(item: NewsItem) -> str:
@@ -46,7 +47,8 @@ def mail_text(item: NewsItem) -> tuple[str, str]:
     facts = item.facts
     outcome = facts["status"] or item.kind.replace("_", " ")
     groups, more = _groups(item)
-    ends = [f"{group['name']}: {group['status']}" for group in groups] + [f"{more} more"] * bool(more)
+    ends = [f"{group['name']}: {group['status']} {group['message'] or ''}".strip() for group in groups]
+    ends += [f"{more} more groups"] * bool(more)
     about = f"Workflow {facts['name']} of {facts['user']} in pool {facts['pool']}"
     lines = [facts["sentence"], "", about, _page(facts["name"]), "", *ends]
     return f"{facts['name']}: {outcome}", "\n".join(lines)
@@ -57,8 +59,10 @@ def _groups(item: NewsItem) -> tuple[list[dict[str, Any]], int]:
     if item.kind != "ended":
         return [], 0
     rows = TaskGroup.objects.filter(workflow=item.workflow_uuid).order_by("position")
+    first = rows.values_list("name", "status", "failure_message")[:MOST_GROUPS]
     groups = [
-        {"name": name, "status": status} for name, status in rows.values_list("name", "status")[:MOST_GROUPS]
+        {"name": name, "status": status, "message": message[:MOST_CHARACTERS] or None}
+        for name, status, message in first
     ]
     return groups, max(0, rows.count() - len(groups))
 
