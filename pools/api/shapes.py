@@ -174,7 +174,6 @@ class DeliveryShape(Shape):
     """News on its way to a target, which is named by the host of its address alone."""
 
     kind: str
-    workflow: str
     target: str
     state: str = about("waiting (tried again), sent or given_up.")
     tries: int

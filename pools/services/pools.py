@@ -35,6 +35,7 @@ from pools.services.recording import (
     record,
     refuse,
     refuse_many,
+    refuse_unless_may_read,
     refuse_unless_may_use,
 )
 from pools.values.news_targets import target_faults
@@ -290,6 +291,8 @@ def _write(draft: _Draft, templates: Templates, *, change: ConfigChange) -> Pool
     if before and (fields := widened(before, content)):
         why = f'{listing(fields)} would let users of pool "{pool.name}" do more on its nodes.'
         refuse_unless_may_use(change, backend.name, why=why)
+    if content["notify"] and content["notify"] != (before or {}).get("notify"):
+        refuse_unless_may_read(change, pool.name)
     if before and not change.may_use(backend.name):
         _refuse_beyond_keeper(pool, backend, before, content, change)
     pool.revision = record(config_type=POOL, name=pool.name, content=content, change=change)

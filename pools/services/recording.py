@@ -46,7 +46,7 @@ from scheduling.errors import (
     in_order,
 )
 from web.limits.turns import short_turn, turn
-from web.policy import Action, Grants
+from web.policy import Action, Grants, refusal
 from web.rest.errors import summary
 
 log = structlog.get_logger(__name__)
@@ -126,6 +126,13 @@ def refuse_unless_may_use(change: ConfigChange, backend: str, *, why: str) -> No
     """Raise Forbidden unless the caller may hand out what the backend's cluster has."""
     if not change.may_use(backend):
         raise Forbidden(f'{why} This needs {Action.CONFIG_UPDATE} on "backend/{backend}".')
+
+
+def refuse_unless_may_read(change: ConfigChange, pool: str) -> None:
+    """Raise Forbidden unless the caller may read the pool's workflows, of which targets get news."""
+    resource = f"pool/{pool}"
+    if change.grants is not None and not change.grants.allows(Action.WORKFLOW_READ, resource):
+        raise refusal(Action.WORKFLOW_READ, resource)
 
 
 @contextmanager

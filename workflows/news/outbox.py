@@ -181,7 +181,6 @@ def _json(row: NewsItem) -> dict[str, Any]:
     channel, address = channel_of(row.target)
     return {
         "kind": row.kind,
-        "workflow": row.facts["name"],
         "target": f"{channel} {host_of(channel, address)}",
         "state": row.state,
         "tries": row.tries,

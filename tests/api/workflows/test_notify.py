@@ -7,6 +7,7 @@ from django.utils import timezone
 from pydantic import SecretStr
 
 from pools.models import ConfigRevision, Pool
+from tests.api.pools.keepers import keeper_of, write
 from tests.api.workflows.specs import alone, text
 from tests.factories import PoolFactory
 from web.env import environment
@@ -107,7 +108,6 @@ def test_a_failure_is_on_the_reply_and_the_page_of_the_workflow_without_its_addr
     (entry,) = api.get(f"/api/workflow/{failed.name}").json()["notifications"]
     assert {**entry, "time": ""} == {
         "kind": "ended",
-        "workflow": failed.name,
         "target": "webhook hooks.example.org",
         "state": "waiting",
         "tries": 1,
@@ -150,6 +150,16 @@ def test_a_pool_keeps_the_name_of_a_secret_and_never_the_secret(put, browser):
     history = json.dumps(list(ConfigRevision.objects.values_list("content", flat=True)))
     assert '"secret":"ops"' in reply.replace(" ", "")
     assert "k" * 32 not in reply + history
+
+
+def test_a_keeper_who_may_not_read_workflows_has_no_news_of_them_sent(put):
+    assert put(webhook=HOOK, secret="ops").status_code == 200
+    keeper = keeper_of("pool/b200")
+    for changes, status in (
+        ({"notify": [TARGET | {"webhook": HOOK + "2", "secret": "ops"}]}, 403),
+        ({"nvlink": False}, 200),
+    ):
+        assert write(keeper, "patch", "pool/b200", changes).status_code == status
 
 
 @pytest.mark.parametrize(
