@@ -22,6 +22,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import Field, PostgresDsn, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from web.origins import is_origin
 from web.policy import NAME
 
 SECRETS_DIRECTORY = "OSMO_SECRETS_DIR"
@@ -32,9 +33,6 @@ DEVELOPMENT_KEY = _DEVELOPMENT_MARK + "x" * 40
 _LOOPBACK_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
 _SECRET_LENGTH = 32
 _DOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+", re.ASCII)
-_ORIGIN = re.compile(
-    r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?|mailto:[a-z0-9-]+(\.[a-z0-9-]+)*", re.ASCII
-)
 PUBLIC_KEY_ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
@@ -451,10 +449,10 @@ def _log_faults(env: Environment) -> Iterator[str]:
 
 
 def _news_faults(env: Environment) -> Iterator[str]:
-    if wrong := [origin for origin in env.notify_hosts if not _ORIGIN.fullmatch(origin)]:
+    if wrong := [origin for origin in env.notify_hosts if not is_origin(origin)]:
         yield (
             f"OSMO_NOTIFY_HOSTS: {', '.join(wrong)} is not of the form https://host, http://host:port or "
-            "mailto:domain, in small letters"
+            "mailto:domain, in small letters, without the port that the scheme has anyway"
         )
     if any(network.prefixlen == 0 for network in env.notify_networks):
         yield "OSMO_NOTIFY_NETWORKS: a network that holds every address has the cluster's own in it"

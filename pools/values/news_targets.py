@@ -5,14 +5,13 @@ Administrators list what users may send to as origins: ``https://hooks.example.o
 listed. What an address resolves to is checked when it is connected to (``workflows.news.sending``).
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args
-from urllib.parse import urlsplit
 
 from scheduling.errors import Fault, Path
 from scheduling.sentences import listing
 from web.env import environment
+from web.origins import origin_of
 
 NewsKind = Literal["began", "ended", "waits", "never", "new_attempt", "degraded", "release_stuck"]
 KINDS = get_args(NewsKind)
@@ -20,27 +19,6 @@ MOST_TARGETS = 8
 WAITS_AFTER = 3600
 """Seconds."""
 CHANNELS = ("webhook", "email")
-
-_MOST_ADDRESS = 2048
-_WEB = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(/[!-~]*)?", re.ASCII)
-_MAIL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@([A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)", re.ASCII)
-_DEFAULT_PORTS = {"https": ":443", "http": ":80"}
-
-
-def origin_of(channel: str, address: str) -> str:
-    """Where an address leads, as administrators list it; empty for what is no address."""
-    if len(address) > _MOST_ADDRESS:
-        return ""
-    if channel == "email":
-        match = _MAIL.fullmatch(address)
-        return f"mailto:{match[1].lower()}" if match else ""
-    match = _WEB.fullmatch(address)
-    if match is None or "#" in address or "@" in urlsplit(address).netloc:
-        return ""
-    scheme, host, port = match[1], match[2].lower(), match[3] or ""
-    if port and not 0 < int(port[1:]) < 65536:
-        return ""
-    return f"{scheme}://{host}{'' if port == _DEFAULT_PORTS[scheme] else port}"
 
 
 def host_of(channel: str, address: str) -> str:

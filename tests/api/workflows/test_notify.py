@@ -56,6 +56,8 @@ REFUSED = {
     "a user in the address": ([{"webhook": "https://hooks.example.org@evil.example/"}], "webhook", "form"),
     "no address": ([{"webhook": "file:///etc/passwd"}], "webhook", "form"),
     "a port beyond all": ([{"webhook": "https://hooks.example.org:99999/"}], "webhook", "form"),
+    "brackets around no address": ([{"webhook": "https://[::::]/"}], "webhook", "form"),
+    "brackets around IPv4": ([{"webhook": "https://[1.2.3.4]/"}], "webhook", "form"),
     "a line end in a webhook": ([{"webhook": HOOK + "\r\nX: y"}], "webhook", "form"),
     "a line end in an e-mail": ([{"email": "ann@example.org\r\nBcc: all@example.org"}], "email", "form"),
     "a domain that is not listed": ([{"email": "ann@evil.example"}], "email", "not listed"),

@@ -1,5 +1,6 @@
 """What a process refuses to start with."""
 
+import json
 import ssl
 
 import kombu
@@ -72,6 +73,29 @@ def test_development_does_not_start_where_others_are_served(start, told, named):
 def test_settings_of_access_that_protect_nothing_are_refused(start, told, named):
     with pytest.raises(ValidationError, match=named):
         start(secret_key=KEY, **told)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://ci:443",
+        "http://ci:80",
+        "https://ci:0443",
+        "https://ci:65536",
+        "https://[1.2.3.4]",
+        "https://ci/",
+        "CI",
+        "mailto:",
+    ],
+)
+def test_an_origin_of_news_that_no_address_can_have_is_refused(start, origin):
+    with pytest.raises(ValidationError, match="OSMO_NOTIFY_HOSTS"):
+        start(secret_key=KEY, notify_hosts=f'["{origin}"]')
+
+
+def test_origins_of_news_are_names_and_numbers_with_ports_of_their_own(start):
+    origins = ["https://hooks.example.org", "http://ci:8080", "https://[2001:db8::1]", "mailto:example.org"]
+    assert start(secret_key=KEY, notify_hosts=json.dumps(origins)).notify_hosts == origins
 
 
 ISSUER = "https://login.example.com"
