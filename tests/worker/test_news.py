@@ -207,6 +207,7 @@ ANSWERS = {
     "No answer within 0.3 s.": {"hangs": 2.0},
     "It answers 307: redirects are not followed.": {"status": 307},
     "It answers 404.": {"status": 404},
+    "It answers 600.": {"status": 600},
     "It gives no answer in HTTP.": {"garbage": b"\x00\xff no HTTP at all\r\n" * 10_000},
 }
 
@@ -296,7 +297,8 @@ def test_the_end_of_a_workflow_is_mailed(world, monkeypatch, settings):
         "127.0.0.1": False,
         "169.254.169.254": False,
         "168.63.129.16": False,
-        "100.100.100.200": False,
+        "192.0.0.8": False,
+        "240.0.0.1": False,
         "224.0.0.1": False,
         "::1": False,
         "fe80::1%eth0": False,
@@ -305,8 +307,23 @@ def test_the_end_of_a_workflow_is_mailed(world, monkeypatch, settings):
         "64:ff9b::a9fe:a9fe": False,
         "64:ff9b::5db8:d70e": True,
         "2002:7f00:1::": False,
+        "64:ff9b:1::a9fe:a9fe": False,
+        "64:ff9b:1::a02:1": False,
+        "::a02:1": False,
+        "::ffff:0:a02:1": False,
+        "::ffff:0:5db8:d70e": True,
+        "3fff::1": False,
+        "5f00::1": False,
+        "fc00::1": False,
+        "100.64.0.1": True,  # listed below
+        "fd01::1": True,  # listed below
+        "100.100.100.200": False,
+        "192.0.0.192": False,
+        "fd00:42::42": False,
+        "fd20:ce::254": False,
     }.items(),
 )
 def test_webhooks_lead_to_public_addresses_and_listed_networks_alone(address, is_allowed):
-    networks = [ip_network("10.1.0.0/16"), ip_network("169.254.0.0/16")]
+    listed = ("10.1.0.0/16", "169.254.0.0/16", "100.64.0.0/10", "192.0.0.192/32", "fd00::/8")
+    networks = [ip_network(network) for network in listed]
     assert sending.may_connect(ip_address(address), networks=networks) == is_allowed

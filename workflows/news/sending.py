@@ -30,25 +30,51 @@ SECONDS = 10.0
 SIGNATURE = "X-Osmo-Signature-256"
 
 _NEVER = tuple(
-    map(ip_network, ("169.254.0.0/16", "fe80::/10", "168.63.129.16/32", "fd00:ec2::/32", "0.0.0.0/8"))
+    map(
+        ip_network,
+        (
+            "0.0.0.0/8",
+            "100.100.100.200",
+            "168.63.129.16",
+            "169.254.0.0/16",
+            "192.0.0.192",
+            "fd00:42::42",
+            "fd00:ec2::/32",
+            "fd20:ce::254",
+            "fe80::/10",
+        ),
+    )
 )
 """Link-local addresses and where clouds serve credentials of machines; no setting opens them."""
 
-_NAT64 = ip_network("64:ff9b::/96")
+_CARRY_IPV4 = tuple(map(ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")))
+"""Networks of IPv6 in which the last 32 bits lead to an address of IPv4."""
+
+_PUBLIC_IPV6 = ip_network("2000::/3")
+_NOT_PUBLIC = tuple(map(ip_network, ("192.0.0.0/24", "3fff::/20")))
+"""Beside what Python 3.11 knows to be private."""
 
 
 def may_connect(address: IPv4Address | IPv6Address, *, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
     """Whether a webhook may lead to an address; an IPv4 address inside another one counts itself."""
-    if isinstance(address, IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if address in _NAT64:
-            inner = IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return may_connect(inner, networks=networks)
+    if isinstance(address, IPv6Address) and (inner := _inner(address)):
+        return may_connect(inner, networks=networks)
     if any(address in network for network in _NEVER):
         return False
-    is_listed = any(address in network for network in networks)
-    return is_listed or (address.is_global and not address.is_multicast)
+    return any(address in network for network in networks) or _is_public(address)
+
+
+def _inner(address: IPv6Address) -> IPv4Address | None:
+    if any(address in network for network in _CARRY_IPV4) and not address.is_loopback:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    if address.version == 6 and address not in _PUBLIC_IPV6:
+        return False
+    is_special = address.is_multicast or address.is_reserved or not address.is_global
+    return not is_special and not any(address in network for network in _NOT_PUBLIC)
 
 
 class NotSent(Exception):
@@ -130,7 +156,7 @@ class _Letter:
         ) as reply:
             if 300 <= reply.status < 400:
                 raise NotSent(f"It answers {reply.status}: redirects are not followed.")
-            if reply.status >= 400:
+            if not 200 <= reply.status < 300:
                 raise NotSent(f"It answers {reply.status}.")
 
     def _key(self) -> str:
