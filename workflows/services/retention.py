@@ -9,7 +9,8 @@ released, stays however old it is. A deleted pool's workflows follow the install
 kept workflow was submitted while they were in force. So a revision that a kept workflow names stays, and so
 does the newest of each object. *Void rows*, which mean the same as no row, always go: expired sessions and
 tokens, buckets of rate limits that are empty again, failures of nodes and suspicions whose time is over; so
-does news a week after it was sent or given up.
+does news a week after it was sent or given up, but not before its workflow ended: while that lives, items
+are the memory of what was sent.
 
 An idempotency key is a column of its workflow and lives as long, at least a day after the workflow's end.
 
@@ -35,7 +36,7 @@ from django.db.models.functions import Now
 
 from pools.models import Installation, Pool
 from web.models import PersonalToken
-from workflows.lifecycle.statuses import WORKFLOW_TERMINAL, quoted
+from workflows.lifecycle.statuses import WORKFLOW_LIVE, WORKFLOW_TERMINAL, quoted
 from workflows.metrics import ROWS_REMOVED
 from workflows.services.numbers import keep_numbers
 
@@ -137,8 +138,11 @@ _SUSPECTS = f"""
 """  # noqa: S608 -- constants
 _NEWS = f"""
     DELETE FROM workflows_newsitem WHERE id IN (
-        SELECT id FROM workflows_newsitem WHERE ended_at < statement_timestamp() - interval '{NEWS_DAYS} days'
-         ORDER BY ended_at LIMIT {ROWS} FOR UPDATE SKIP LOCKED)
+        SELECT n.id FROM workflows_newsitem n
+         WHERE n.ended_at < statement_timestamp() - interval '{NEWS_DAYS} days'
+           AND NOT EXISTS (SELECT FROM workflows_workflow w
+                            WHERE w.uuid = n.workflow_uuid AND w.status IN ({quoted(WORKFLOW_LIVE)}))
+         ORDER BY n.ended_at LIMIT {ROWS} FOR UPDATE OF n SKIP LOCKED)
 """  # noqa: S608 -- constants
 
 Removed = Counter[str]
