@@ -330,9 +330,24 @@ def certainly_fits(group: GroupValues, *, cluster: str, now: datetime) -> bool:
 
 
 def never_sentence(group: GroupValues, *, cluster: str, now: datetime) -> str:
-    """Why a group that waits can never be placed, naming no workflow; empty where that is not known."""
-    verdict, observed = _verdict_on(group, cluster=cluster, now=now)
-    if verdict is None or verdict.answer is not Answer.NEVER or observed.freshness.is_old:
+    """Why a group that waits can never be placed, naming no workflow; empty where that is not known.
+
+    Pins that keep it from its place can be taken away, so they do not count, as in ``feasibility``; while
+    preferences may still give way, nothing is certain.
+    """
+    if group.placement.free_preferences_after and group.preference_levels is None:
+        return ""
+    terms = group.placement.terms
+    capabilities = capabilities_at(terms.scheduler_type, terms.scheduler_version)
+    if demand_of(group, capabilities=capabilities).last is not None:
+        return ""
+    verdict, observed = _verdict_on(replace(group, pins=()), cluster=cluster, now=now)
+    if (
+        verdict is None
+        or verdict.answer is not Answer.NEVER
+        or not verdict.proven
+        or observed.freshness.is_old
+    ):
         return ""
     return sentence(redacted(verdict, ()), observed.freshness)
 
