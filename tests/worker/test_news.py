@@ -138,7 +138,10 @@ def test_a_long_wait_is_news_once_its_time_is_over(world, receiver):
     group = group_with(world, soon, late)
     since = timezone.now() - timedelta(seconds=1200)
     TaskGroup.objects.filter(pk=group.pk).update(
-        waiting_why="capacity", waiting_reason="There is no room.", waiting_since=since
+        waiting_why="capacity",
+        waiting_reason="There is no room.",
+        waiting_since=since,
+        processing_start_time=since,
     )
     for _ in range(2):
         seek_news()
@@ -269,6 +272,20 @@ def test_news_of_a_workflow_that_is_removed_meanwhile_is_still_sent_and_removed_
     NewsItem.objects.update(ended_at=Now() - timedelta(days=8))
     retention.remove_old()
     assert not NewsItem.objects.exists()
+
+
+def test_what_was_sent_is_remembered_for_as_long_as_its_workflow_lives(world, receiver):
+    group = group_with(world, target(receiver, "waits", waits_after=600))
+    since = timezone.now() - timedelta(days=30)
+    TaskGroup.objects.filter(pk=group.pk).update(
+        waiting_why="capacity", waiting_reason="No room.", waiting_since=since, processing_start_time=since
+    )
+    for _ in range(2):
+        seek_news()
+        sweep_news()
+        NewsItem.objects.update(ended_at=Now() - timedelta(days=8))
+        retention.remove_old()
+    assert receiver.kinds == ["waits"]
 
 
 def test_the_end_of_a_workflow_is_mailed(world, monkeypatch, settings):

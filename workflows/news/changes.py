@@ -1,11 +1,10 @@
 """Which events of a timeline are news: the one place where kinds follow from events. Pure."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from workflows.lifecycle.statuses import WORKFLOW_TERMINAL, WorkflowStatus
 from workflows.models import Event
-from workflows.news.outbox import MOST_OF_A_KIND, NewsChange
+from workflows.news.outbox import NewsChange
 
 _OF_GROUPS = {
     "NewAttempt": "new_attempt",
@@ -20,12 +19,9 @@ _OF_WORKFLOW = {f"workflow:{WorkflowStatus.RUNNING}": "began"} | {
 
 
 def changes_in(events: Iterable[Event]) -> Iterator[NewsChange]:
-    """The news in new events of the service, a bounded number of each workflow and kind."""
-    counts: Counter[tuple[object, str]] = Counter()
+    """The news in new events of the service."""
     for event in events:
-        kind = _kind(event)
-        counts[event.workflow_id, kind] += 1
-        if kind and counts[event.workflow_id, kind] <= MOST_OF_A_KIND:
+        if kind := _kind(event):
             yield NewsChange(
                 workflow=event.workflow_id,
                 kind=kind,

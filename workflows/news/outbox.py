@@ -64,25 +64,32 @@ class NewsChange:
 _ANNOUNCE = f"""
     INSERT INTO workflows_newsitem (uuid, workflow_uuid, kind, change, target, target_key, owner, facts,
                                     created_at, due_at, state, tries, error)
-    SELECT gen_random_uuid(), w.uuid, e.kind, e.key, t.target, md5(t.owner || t.target::text), t.owner,
-           jsonb_build_object('name', w.name, 'pool', w.pool_name, 'user', w.submitted_by) || e.facts,
+    SELECT gen_random_uuid(), workflow, kind, change, target, target_key, owner, facts,
            clock_timestamp(), clock_timestamp(), 'waiting', 0, ''
-      FROM unnest(%(workflows)s::uuid[], %(kinds)s::text[], %(keys)s::text[], %(facts)s::jsonb[],
-                  %(waits)s::float8[]) WITH ORDINALITY AS e(workflow, kind, key, facts, waited, place)
-      JOIN workflows_workflow AS w ON w.uuid = e.workflow
-      LEFT JOIN pools_pool AS p ON p.name = w.pool_name
-     CROSS JOIN LATERAL (
-           SELECT whole - 'kinds' - 'waits_after', owner
-             FROM (SELECT jsonb_array_elements(w.notify), 'user:' || w.submitted_by
-                    UNION ALL
-                   SELECT jsonb_array_elements(p.notify), 'pool:' || p.name) AS each(whole, owner)
-            WHERE whole->'kinds' ? e.kind
-              AND (e.kind <> 'waits' OR (whole->>'waits_after')::float8 <= e.waited)
-           ) AS t(target, owner)
-     WHERE (SELECT count(*) FROM workflows_newsitem AS n
-             WHERE n.workflow_uuid = w.uuid AND n.target_key = md5(t.owner || t.target::text)
-               AND n.kind = e.kind) < {MOST_OF_A_KIND}
-     ORDER BY e.place
+      FROM (SELECT w.uuid AS workflow, e.kind, e.change, t.target, t.target_key, t.owner, e.place, t.number,
+                   jsonb_build_object('name', w.name, 'pool', w.pool_name, 'user', w.submitted_by)
+                   || e.facts AS facts,
+                   row_number() OVER (PARTITION BY w.uuid, e.kind, t.target_key ORDER BY e.place) AS nth
+              FROM unnest(%(workflows)s::uuid[], %(kinds)s::text[], %(keys)s::text[], %(facts)s::jsonb[],
+                          %(waits)s::float8[]) WITH ORDINALITY AS e(workflow, kind, change, facts, waited, place)
+              JOIN workflows_workflow AS w ON w.uuid = e.workflow
+              LEFT JOIN pools_pool AS p ON p.name = w.pool_name
+             CROSS JOIN LATERAL (
+                   SELECT stored, md5(owner || stored::text), owner, number
+                     FROM (SELECT each - 'kinds' - 'waits_after' AS stored, each, owner,
+                                  row_number() OVER () AS number
+                             FROM (SELECT jsonb_array_elements(w.notify), 'user:' || w.submitted_by
+                                    UNION ALL
+                                   SELECT jsonb_array_elements(p.notify), 'pool:' || p.name) AS a(each, owner)
+                          ) AS b
+                    WHERE each->'kinds' ? e.kind
+                      AND (e.kind <> 'waits' OR (each->>'waits_after')::float8 <= e.waited)
+                   ) AS t(target, target_key, owner, number)
+           ) AS item
+     WHERE nth + (SELECT count(*) FROM workflows_newsitem AS n
+                   WHERE n.workflow_uuid = item.workflow AND n.target_key = item.target_key
+                     AND n.kind = item.kind) <= {MOST_OF_A_KIND}
+     ORDER BY place, number
         ON CONFLICT DO NOTHING
 """  # noqa: S608 -- a constant
 _ITEM = Columns(NewsItem)
