@@ -71,7 +71,8 @@ _ANNOUNCE = f"""
                    || e.facts AS facts,
                    row_number() OVER (PARTITION BY w.uuid, e.kind, t.target_key ORDER BY e.place) AS nth
               FROM unnest(%(workflows)s::uuid[], %(kinds)s::text[], %(keys)s::text[], %(facts)s::jsonb[],
-                          %(waits)s::float8[]) WITH ORDINALITY AS e(workflow, kind, change, facts, waited, place)
+                          %(waits)s::float8[])
+                   WITH ORDINALITY AS e(workflow, kind, change, facts, waited, place)
               JOIN workflows_workflow AS w ON w.uuid = e.workflow
               LEFT JOIN pools_pool AS p ON p.name = w.pool_name
              CROSS JOIN LATERAL (
@@ -103,7 +104,7 @@ _TAKE = f"""
                             WHERE earlier.workflow_uuid = n.workflow_uuid AND earlier.id < n.id
                               AND earlier.target_key = n.target_key AND earlier.due_at IS NOT NULL)
     ), chosen AS (
-        SELECT id FROM due WHERE place <= {OF_AN_OWNER} ORDER BY tries, due_at, id LIMIT {BATCH}
+        SELECT id FROM due WHERE place <= {OF_AN_OWNER} ORDER BY place, tries, due_at, id LIMIT {BATCH}
     ), locked AS (
         SELECT n.id FROM workflows_newsitem AS n
          WHERE n.id IN (SELECT id FROM chosen) AND n.due_at <= clock_timestamp() FOR UPDATE SKIP LOCKED
@@ -113,6 +114,14 @@ _TAKE = f"""
       FROM locked WHERE n.id = locked.id
  RETURNING {_ITEM.sql("n")}
 """  # noqa: S608 -- constants
+_TARGET_GONE = """
+    UPDATE workflows_newsitem AS n
+       SET state = 'given_up', error = 'Its pool has this target no more.', due_at = NULL,
+           ended_at = clock_timestamp()
+     WHERE n.due_at <= clock_timestamp() AND n.owner LIKE 'pool:%'
+       AND NOT EXISTS (SELECT FROM pools_pool AS p CROSS JOIN LATERAL jsonb_array_elements(p.notify) AS t
+                        WHERE 'pool:' || p.name = n.owner AND t - 'kinds' - 'waits_after' = n.target)
+"""
 _SENT = """
     UPDATE workflows_newsitem SET state = 'sent', error = '', due_at = NULL, ended_at = clock_timestamp()
      WHERE id = %(item)s AND due_at IS NOT NULL
@@ -135,20 +144,30 @@ _FAILED = f"""
 def announce(changes: Sequence[NewsChange]) -> None:
     """Record news of changes for the targets that hear of them, in the caller's transaction. One query."""
     if changes:
-        values: dict[str, Any] = {
-            "workflows": [change.workflow for change in changes],
-            "kinds": [change.kind for change in changes],
-            "keys": [change.key[:200] for change in changes],
-            "facts": [json.dumps(change.facts) for change in changes],
-            "waits": [change.waited for change in changes],
-        }
         with connection.cursor() as cursor:
-            cursor.execute(_ANNOUNCE, values)
+            cursor.execute(_ANNOUNCE, _values(changes))
+
+
+def announcing(statement: str, changes: Sequence[NewsChange]) -> tuple[str, dict[str, Any]]:
+    """A statement that records news, too, and the further values for it: no query more, whoever listens."""
+    return (f"WITH news AS ({_ANNOUNCE}) {statement}", _values(changes)) if changes else (statement, {})
+
+
+def _values(changes: Sequence[NewsChange]) -> dict[str, Any]:
+    return {
+        "workflows": [change.workflow for change in changes],
+        "kinds": [change.kind for change in changes],
+        "keys": [change.key[:200] for change in changes],
+        "facts": [json.dumps(change.facts) for change in changes],
+        "waits": [change.waited for change in changes],
+    }
 
 
 def take_due() -> list[NewsItem]:
-    """Take items that are due, in no order, to be sent within the lease."""
+    """Take items that are due, in no order, to be sent within the lease; those of removed targets end."""
     with connection.cursor() as cursor:
+        cursor.execute(_TARGET_GONE)
+        NEWS.labels("given_up").inc(cursor.rowcount)
         cursor.execute(_TAKE)
         return [_ITEM.instance(row) for row in cursor.fetchall()]
 

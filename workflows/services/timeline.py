@@ -15,7 +15,7 @@ from django.db import connection
 from web.database.model_rows import Columns
 from workflows.models import Event
 from workflows.news.changes import changes_in
-from workflows.news.outbox import announce
+from workflows.news.outbox import announce, announcing
 
 SOURCE = "osmo-topology"
 MOST_ALIKE = 10
@@ -55,11 +55,14 @@ def add(events: Sequence[Event], *, beside: Sequence[Event] = ()) -> None:
     Those ``beside`` them are of steps that happen once: they are lines of their own.
     """
     lines, raised = _lines(events)
-    announce([*changes_in([*beside, *raised])])
+    changes = [*changes_in([*beside, *raised])]
     if lines := [*beside, *lines]:
         columns = {name: [getattr(line, name) for line in lines] for name in _COLUMNS}
+        statement, values = announcing(_INSERT, changes)
         with connection.cursor() as cursor:
-            cursor.execute(_INSERT, columns)
+            cursor.execute(statement, columns | values)
+    else:
+        announce(changes)
 
 
 def _lines(events: Sequence[Event]) -> tuple[list[Event], list[Event]]:
