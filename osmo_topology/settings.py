@@ -225,7 +225,7 @@ CELERY_TASK_ROUTES = {
 EMAIL_HOST, EMAIL_PORT = ENV.email_host, ENV.email_port
 EMAIL_USE_TLS, EMAIL_USE_SSL = ENV.email_security == "starttls", ENV.email_security == "tls"
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = ENV.email_user, ENV.email_password.get_secret_value()
-EMAIL_TIMEOUT = 5  # for each of its answers
+EMAIL_TIMEOUT = 30  # for each answer; one that is not awaited may still have been sent
 DEFAULT_FROM_EMAIL = ENV.email_from
 
 DJANGO_STRUCTLOG_CELERY_ENABLED = True

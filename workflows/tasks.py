@@ -355,12 +355,9 @@ def purge_revisions() -> None:
 def sweep_news() -> None:
     """Send news that is due, a batch after the other for as long as there is more."""
     until = time.monotonic() + TURN_SECONDS
-    items = outbox.take_due()
-    while items:
-        for item, problem in zip(items, sending.send(items), strict=True):
+    while time.monotonic() < until and (items := outbox.take_due()):
+        for item, problem in sending.send(items):
             outbox.settle(item, problem)
-        is_full = len(items) == outbox.BATCH
-        items = outbox.take_due() if is_full and time.monotonic() < until else []
 
 
 @shared_task(base=Periodic, name="workflows.tasks.seek_news", ignore_result=True)

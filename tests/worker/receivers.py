@@ -49,8 +49,8 @@ def web_receiver(port=0):
 
 
 @contextmanager
-def mail_receiver():
-    """A port, and the messages that an SMTP server on it took."""
+def mail_receiver(*, hangs=0.0):
+    """A port, and the messages that an SMTP server on it took; it thinks ``hangs`` seconds about each."""
     messages = []
 
     class Session(socketserver.StreamRequestHandler):
@@ -62,6 +62,7 @@ def mail_receiver():
                     self._say("354 go on")
                     text = b"".join(iter(self.rfile.readline, b".\r\n"))
                     messages.append(text.decode())
+                    time.sleep(hangs)
                 self._say("221 bye" if verb == b"QUIT" else "250 ok")
 
         def _say(self, text):

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import socket
 import time
 from datetime import timedelta
 from ipaddress import ip_address, ip_network
@@ -14,9 +15,9 @@ from pydantic import SecretStr
 from tests.factories import CLIQUE, NodeFactory, TaskFactory
 from tests.worker.receivers import mail_receiver, web_receiver
 from web.env import environment
-from workflows.models import NewsItem, TaskGroup, Workflow
+from workflows.models import Event, NewsItem, TaskGroup, Workflow
 from workflows.news import outbox, sending
-from workflows.services import follow_up, retention
+from workflows.services import follow_up, retention, timeline
 from workflows.services.changes import Note
 from workflows.services.lease import release, take_lease
 from workflows.services.record import record
@@ -104,6 +105,7 @@ REASONS = {
     "NewAttempt": "new_attempt",
     "PlacementDegraded": "degraded",
     "PlacementViolated": "degraded",
+    "NodesRelabelled": "degraded",
     "ReleaseStuck": "release_stuck",
 }
 
@@ -197,13 +199,13 @@ def test_what_fails_for_a_day_is_given_up_with_its_reason_and_the_next_is_tried(
         first = NewsItem.objects.earliest("id")
         pauses.append((first.due_at - timezone.now()).total_seconds())
     assert pauses == sorted(pauses)
-    NewsItem.objects.update(created_at=Now() - timedelta(days=1, minutes=1))
+    NewsItem.objects.filter(pk=first.pk).update(created_at=Now() - timedelta(days=1, minutes=1))
     make_due()
     sweep_news()
     sweep_news()
     given_up, ended = NewsItem.objects.order_by("id")
     assert (given_up.state, given_up.due_at, given_up.error) == ("given_up", None, "It answers 500.")
-    assert ended.tries > 0
+    assert (ended.state, ended.tries, ended.error) == ("waiting", 1, "It answers 500.")
 
 
 ANSWERS = {
@@ -251,7 +253,7 @@ def test_a_host_that_is_listed_no_more_gets_nothing(world, receiver, monkeypatch
 
 def test_a_worker_that_dies_before_it_records_sends_again_with_the_same_id(world, receiver):
     run_to_its_end(world, group_with(world, target(receiver, "ended")))
-    sending.send(outbox.take_due())
+    list(sending.send(outbox.take_due()))
     sweep_news()  # not before the lease is over
     assert len(receiver.requests) == 1
     make_due()
@@ -288,13 +290,23 @@ def test_what_was_sent_is_remembered_for_as_long_as_its_workflow_lives(world, re
     assert receiver.kinds == ["waits"]
 
 
-def test_the_end_of_a_workflow_is_mailed(world, monkeypatch, settings):
-    with mail_receiver() as (port, messages):
+@pytest.fixture
+def mail_to(settings, monkeypatch):
+    """Send e-mail to an SMTP server on this port; gives a target there."""
+
+    def listed(port):
         settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
         settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = "127.0.0.1", port, False
         monkeypatch.setattr(environment(), "email_host", "127.0.0.1")
         monkeypatch.setattr(environment(), "notify_hosts", ["mailto:example.org"])
-        group = group_with(world, target("", "ended", email="ann@example.org"))
+        return target("", "ended", email="ann@example.org")
+
+    return listed
+
+
+def test_the_end_of_a_workflow_is_mailed(world, mail_to):
+    with mail_receiver() as (port, messages):
+        group = group_with(world, mail_to(port))
         run_to_its_end(world, group)
         sweep_news()
     (message,) = messages
@@ -302,6 +314,101 @@ def test_the_end_of_a_workflow_is_mailed(world, monkeypatch, settings):
     assert f"Subject: {name}: COMPLETED" in message
     assert "To: ann@example.org" in message
     assert str(NewsItem.objects.get().uuid) in message
+
+
+def test_e_mail_that_its_server_takes_slowly_is_sent_once(world, mail_to, monkeypatch):
+    monkeypatch.setattr(sending, "SECONDS", 0.2)
+    with mail_receiver(hangs=1.0) as (port, messages):
+        run_to_its_end(world, group_with(world, mail_to(port)))
+        for _ in range(2):
+            sweep_news()
+            make_due()
+    assert (len(messages), NewsItem.objects.get().state) == (1, "sent")
+
+
+def test_a_slow_mail_server_does_not_hold_what_others_answered(world, receiver, mail_to, monkeypatch):
+    hosts = list(environment().notify_hosts)
+    with mail_receiver(hangs=2.0) as (port, _messages):
+        mail = mail_to(port)
+        monkeypatch.setattr(environment(), "notify_hosts", [*hosts, "mailto:example.org"])
+        run_to_its_end(world, group_with(world, mail, target(receiver, "ended")))
+        began = time.monotonic()
+        times = {
+            item.target["email"]: time.monotonic() - began for item, _ in sending.send(outbox.take_due())
+        }
+    assert times[""] < 1.5 < times["ann@example.org"]
+
+
+def test_a_name_that_does_not_resolve_does_not_hold_what_others_answered(world, receiver, monkeypatch):
+    real, slow = socket.getaddrinfo, "slow.example.org"
+
+    def resolve(host, *arguments, **named):
+        if host == slow:
+            time.sleep(3.0)
+        return real("127.0.0.1" if host == slow else host, *arguments, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(sending, "SECONDS", 1.0)
+    hosts = [*environment().notify_hosts, f"https://{slow}"]
+    monkeypatch.setattr(environment(), "notify_hosts", hosts)
+    targets = target(f"https://{slow}/", "ended"), target(receiver, "ended")
+    run_to_its_end(world, group_with(world, *targets))
+    began = time.monotonic()
+    sweep_news()
+    assert time.monotonic() - began < 2.5
+    errors = {item.target["webhook"]: item.error for item in NewsItem.objects.all()}
+    assert errors == {f"https://{slow}/": "No answer within 1 s.", receiver.url: ""}
+
+
+def test_an_item_that_cannot_be_written_fails_alone(world, receiver):
+    run_to_its_end(world, group_with(world, target(receiver, "began"), target(receiver.url + "2", "began")))
+    broken, _ = NewsItem.objects.order_by("id")
+    NewsItem.objects.filter(pk=broken.pk).update(facts={})
+    sweep_news()
+    assert receiver.kinds == ["began"]
+    broken.refresh_from_db()
+    assert broken.error == "It could not be sent: KeyError."
+
+
+def test_a_target_that_its_pool_has_no_more_gets_nothing_and_is_given_up_at_once(
+    world, receiver, monkeypatch
+):
+    monkeypatch.setattr(environment(), "notify_secrets", {"ops": SecretStr("k" * 32)})
+    pool = world.pool(notify=[target(receiver, "ended", secret="ops")])
+    run_to_its_end(world, group_with(world, pool=pool))
+    pool.notify = []
+    pool.save(update_fields=["notify"])
+    sweep_news()
+    item = NewsItem.objects.get()
+    assert (receiver.requests, item.state, item.due_at) == ([], "given_up", None)
+    assert item.error == "Its pool has this target no more."
+
+
+def test_targets_of_two_owners_share_each_batch_however_many_of_one_wait(world, receiver, monkeypatch):
+    monkeypatch.setattr(outbox, "_TAKE", outbox._TAKE.replace(f"LIMIT {outbox.BATCH}", "LIMIT 2"))
+    first = group_with(world, *(target(f"{receiver.url}{n}", "ended") for n in range(8)))
+    run_to_its_end(world, first)
+    second = group_with(world, target(f"{receiver.url}?of=ben", "ended"), workflow__submitted_by="ben")
+    run_to_its_end(world, second)
+    owners = {item.owner for item in outbox.take_due()}
+    assert owners == {f"user:{first.workflow.submitted_by}", "user:ben"}
+
+
+def test_a_turn_goes_on_while_items_come(world, receiver):
+    targets = [target(f"{receiver.url}{n}", "ended") for n in range(8)]
+    for _ in range(4):
+        run_to_its_end(world, group_with(world, *targets))
+    sweep_news()
+    assert len(receiver.requests) == 32 > outbox.OF_AN_OWNER
+
+
+def test_news_costs_no_statement_more(world, django_assert_num_queries):
+    events = [Event(reason="x", dedupe="workflow:RUNNING"), Event(reason="x", dedupe="y")]
+    for event in events:
+        event.workflow_id, event.time = world.group().workflow_id, timezone.now()
+        event.source, event.message, event.warning = timeline.SOURCE, "It runs.", False
+        with django_assert_num_queries(1):
+            timeline.add([], beside=[event])
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ import errno
 import hashlib
 import hmac
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
 import aiohttp
+import structlog
 from django.conf import settings
 from django.core.mail import EmailMessage
 from django.utils.crypto import salted_hmac
@@ -27,7 +28,12 @@ from workflows.news.messages import event_text, mail_text
 from workflows.news.outbox import channel_of
 
 SECONDS = 10.0
+MAIL_SECONDS = 90.0
+"""For all answers of a mail server, within the lease: e-mail whose end is not awaited is sent again."""
+
 SIGNATURE = "X-Osmo-Signature-256"
+
+log = structlog.get_logger(__name__)
 
 _NEVER = tuple(
     map(
@@ -90,59 +96,94 @@ def signature(body: bytes, key: str) -> str:
     return "sha256=" + hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
 
 
-def send(items: Sequence[NewsItem]) -> list[str]:
-    """Send items at the same time; returns of each what went wrong, or nothing."""
-    letters = [_Letter(item, *channel_of(item.target)) for item in items]
-    return asyncio.run(_send(letters)) if letters else []
+def send(items: Sequence[NewsItem]) -> Iterator[tuple[NewsItem, str]]:
+    """Send items at the same time; gives each, once its sending ended, with what went wrong, or nothing.
+
+    The event loop runs only while the caller waits for the next item, so the caller may use the database.
+    Each letter has a thread for what blocks, its name's resolution or its mail server. One that blocks beyond
+    its time is left behind.
+    """
+    letters: list[_Letter] = []
+    for item in items:
+        try:
+            letters.append(_Letter(item))
+        except Exception as error:
+            log.exception("news_not_written", item=item.uuid.hex)
+            yield item, _unsent(error)
+    if not letters:
+        return
+    loop = asyncio.new_event_loop()
+    threads = ThreadPoolExecutor(len(letters))
+    loop.set_default_executor(threads)
+    session = loop.run_until_complete(_new_session())
+    sendings = {loop.create_task(_problem(session, letter)): letter.item for letter in letters}
+    try:
+        while sendings:
+            ended, _ = loop.run_until_complete(asyncio.wait(sendings, return_when=asyncio.FIRST_COMPLETED))
+            for task in ended:
+                yield sendings.pop(task), task.result()
+    finally:
+        loop.run_until_complete(_end(session, sendings))
+        threads.shutdown(wait=False, cancel_futures=True)
+        loop.close()
 
 
-async def _send(letters: Sequence["_Letter"]) -> list[str]:
-    """Send letters, each with a thread for what blocks: its name's resolution, or its mail server."""
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(len(letters)))
-    async with aiohttp.ClientSession(
+async def _new_session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, force_close=True, socket_factory=_checked_socket),
         timeout=aiohttp.ClientTimeout(total=SECONDS),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
-    ) as session:
-        return await asyncio.gather(*(_problem(session, letter) for letter in letters))
+    )
+
+
+async def _end(session: aiohttp.ClientSession, sendings: Iterable[asyncio.Task[str]]) -> None:
+    for task in sendings:
+        task.cancel()
+    await asyncio.gather(*sendings, return_exceptions=True)
+    await session.close()
 
 
 async def _problem(session: aiohttp.ClientSession, letter: "_Letter") -> str:
     """Send a letter; what went wrong, or nothing."""
     try:
-        letter.refuse_unlisted()
-        if letter.channel == "webhook":
-            await letter.post(session)
-        else:
-            await asyncio.wait_for(asyncio.to_thread(letter.mail), SECONDS)
+        async with asyncio.timeout(SECONDS if letter.channel == "webhook" else MAIL_SECONDS):
+            letter.refuse_unlisted()
+            if letter.channel == "webhook":
+                await letter.post(session)
+            else:
+                await asyncio.to_thread(letter.mail)
     except NotSent as error:
         return str(error)
     except TimeoutError:
-        return f"No answer within {SECONDS:g} s."
+        return f"No answer within {SECONDS:g} s." if letter.channel == "webhook" else "No answer in time."
     except (aiohttp.ClientResponseError, aiohttp.ServerDisconnectedError):
         return "It gives no answer in HTTP."
     except OSError as error:  # those of aiohttp about connections and of smtplib are such, too
         text = str(error).replace(letter.address, host_of(letter.channel, letter.address))
         return f"{type(error).__name__}: {''.join(filter(str.isprintable, text))}"
     except Exception as error:  # noqa: BLE001 -- no letter keeps the others from their ends
-        return f"It could not be sent: {type(error).__name__}."
+        return _unsent(error)
     return ""
+
+
+def _unsent(error: Exception) -> str:
+    return f"It could not be sent: {type(error).__name__}."
 
 
 class _Letter:
     """An item on its way, with its texts: no row is read once the event loop runs."""
 
-    def __init__(self, item: NewsItem, channel: str, address: str) -> None:
-        self.channel, self.address = channel, address
-        self._item = item
-        self._body = event_text(item).encode() if channel == "webhook" else b""
-        self._subject, self._text = mail_text(item) if channel == "email" else ("", "")
+    def __init__(self, item: NewsItem) -> None:
+        self.item = item
+        self.channel, self.address = channel_of(item.target)
+        self._body = event_text(item).encode() if self.channel == "webhook" else b""
+        self._subject, self._text = mail_text(item) if self.channel == "email" else ("", "")
 
     def refuse_unlisted(self) -> None:
         """Refuse what the settings allow no more. Raises NotSent."""
-        is_users = self._item.owner.startswith("user:")
-        if fault := next(target_faults([self._item.target], path=(), of_user=is_users), None):
+        is_users = self.item.owner.startswith("user:")
+        if fault := next(target_faults([self.item.target], path=(), of_user=is_users), None):
             raise NotSent(fault.message)
 
     async def post(self, session: aiohttp.ClientSession) -> None:
@@ -160,13 +201,13 @@ class _Letter:
                 raise NotSent(f"It answers {reply.status}.")
 
     def _key(self) -> str:
-        kind, _, name = self._item.owner.partition(":")
+        kind, _, name = self.item.owner.partition(":")
         if kind == "user":
             return user_key(name)
-        return environment().notify_secrets[self._item.target["secret"]].get_secret_value()
+        return environment().notify_secrets[self.item.target["secret"]].get_secret_value()
 
     def mail(self) -> None:
-        headers = {"Message-ID": f"<{self._item.uuid}@osmo-topology>", "Auto-Submitted": "auto-generated"}
+        headers = {"Message-ID": f"<{self.item.uuid}@osmo-topology>", "Auto-Submitted": "auto-generated"}
         EmailMessage(
             self._subject, self._text, settings.DEFAULT_FROM_EMAIL, [self.address], headers=headers
         ).send()
