@@ -27,6 +27,7 @@ from pools.services.recording import (
     expect,
     record,
     refuse,
+    refuse_unless_may_read,
     refuse_unless_may_use,
 )
 from scheduling.errors import Conflict, Fault, InvalidSpec, NotFound, Notice
@@ -48,6 +49,8 @@ def rename_pool(
         refuse_unless_may_use(
             change, pool.backend.name, why=f'Users of "{new_name}" may then do what the pool allows.'
         )
+        if pool.notify:
+            refuse_unless_may_read(change, new_name)
         if not force and (living := usage().live_workflows(name)):
             raise Conflict(
                 f'Pool "{name}" has {living} workflows that have not ended: wait, cancel them, or force the '
