@@ -170,7 +170,8 @@ def _read(draft: _Draft) -> list[Fault]:
     if draft.document is not None:
         faults += check_pool(draft.document)
         targets = [target.model_dump() for target in draft.document.notify]
-        faults += target_faults(targets, path=("notify",), of_user=False)
+        if draft.pool is None or targets != draft.pool.notify:
+            faults += target_faults(targets, path=("notify",), of_user=False)
     return [_below(fault, draft.path) for fault in faults]
 
 
