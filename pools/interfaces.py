@@ -108,8 +108,8 @@ class PoolUsage(Protocol):
     def needed_priority_classes(self, cluster_uid: str) -> AbstractSet[str]:
         """The PriorityClasses that unreleased groups name."""
 
-    def news_problems(self, pool_name: str) -> Sequence[Mapping[str, Any]]:
-        """What failed lately of the news to the pool's own targets, the newest first."""
+    def news_problems(self, pool_names: Sequence[str]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """What failed lately of the news to each pool's own targets, the newest first."""
 
     def notify_backend(self, backend_id: int) -> None:
         """Enqueue the backend's groups: its cluster answers, or its configuration changed."""
@@ -153,9 +153,8 @@ class NoUsage:
         del cluster_uid
         return frozenset()
 
-    def news_problems(self, pool_name: str) -> Sequence[Mapping[str, Any]]:
-        del pool_name
-        return ()
+    def news_problems(self, pool_names: Sequence[str]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        return dict.fromkeys(pool_names, ())
 
     def notify_backend(self, backend_id: int) -> None:
         del backend_id

@@ -91,8 +91,9 @@ class WorkflowUsage:
     def needed_priority_classes(self, cluster_uid: str) -> AbstractSet[str]:
         return _named_by_unreleased(cluster_uid, "priority_class")
 
-    def news_problems(self, pool_name: str) -> Sequence[Mapping[str, Any]]:
-        return problems_of(f"pool:{pool_name}")
+    def news_problems(self, pool_names: Sequence[str]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        problems = problems_of([f"pool:{name}" for name in pool_names]) if pool_names else {}
+        return {name: problems.get(f"pool:{name}", ()) for name in pool_names}
 
     def notify_backend(self, backend_id: int) -> None:
         rows = TaskGroup.objects.filter(backend_id=backend_id, released_at=None)

@@ -286,7 +286,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
 
     @admin.display(description="not sent")
     def news_table(self, pool: Pool) -> SafeString:
-        problems = usage().news_problems(pool.name) if pool.notify else ()
+        problems = usage().news_problems([pool.name])[pool.name] if pool.notify else ()
         return render_to_string("pools/admin/news.html", {"problems": problems})
 
     @admin.display(description="history")

@@ -4,7 +4,7 @@ Times are naive UTC, because OSMO's client refuses a zone. Every field that is s
 document is in ``READ_ONLY`` of its shape, so that a PUT accepts what a GET returned.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -39,17 +39,35 @@ def minimal_fields(pool: Pool, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def editable_pool(
-    pool: Pool, *, now: datetime, verbose: bool, warnings: list[str] | None = None
-) -> shapes.PoolShape:
-    """A whole pool; ``verbose`` adds the combination of its templates.
+def editable_pools(
+    pools: Iterable[Pool], *, now: datetime, verbose: bool, warnings: list[str] | None = None
+) -> dict[str, shapes.PoolShape]:
+    """Each pool as it is written, by name; ``verbose`` adds the combination of its templates.
 
     Accounting uses the same template: the cost of a pod follows from what its task asks for.
     """
+    rows = list(pools)
+    problems = usage().news_problems([pool.name for pool in rows if pool.notify])
+    return {
+        pool.name: _editable_pool(
+            pool, problems.get(pool.name, ()), now=now, verbose=verbose, warnings=warnings
+        )
+        for pool in rows
+    }
+
+
+def _editable_pool(
+    pool: Pool,
+    problems: Sequence[Mapping[str, Any]],
+    *,
+    now: datetime,
+    verbose: bool,
+    warnings: list[str] | None,
+) -> shapes.PoolShape:
     fields = {
         **_observed_pool(pool, now=now),
         **pool_shape.document_of(pool),
-        "notify_problems": usage().news_problems(pool.name) if pool.notify else [],
+        "notify_problems": problems,
         "warnings": warnings,
     }
     if not verbose:

@@ -215,7 +215,9 @@ class PoolConfigView(APIView):
 
     def _reply(self, pool: Pool, request: Request, warnings: list[str] | None = None) -> Response:
         verbose = boolean_parameter(request, "verbose")
-        entry = show.editable_pool(pool, now=timezone.now(), verbose=verbose, warnings=warnings)
+        (entry,) = show.editable_pools(
+            [pool], now=timezone.now(), verbose=verbose, warnings=warnings
+        ).values()
         return Response(entry, headers=etag(pool.revision))
 
 
@@ -315,4 +317,4 @@ class TopologyView(OwnView):
 def _editable(rows: Sequence[Pool] | Any, request: Request) -> dict[str, shapes.PoolShape]:
     now = timezone.now()
     verbose = boolean_parameter(request, "verbose")
-    return {row.name: show.editable_pool(row, now=now, verbose=verbose) for row in rows}
+    return show.editable_pools(rows, now=now, verbose=verbose)

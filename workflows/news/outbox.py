@@ -8,6 +8,7 @@ have. Targets of each owner get an equal share of a turn, and those that fail co
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -139,6 +140,11 @@ _FAILED = f"""
      WHERE n.id = %(item)s AND age.id = n.id AND n.tries = %(tries)s AND n.due_at IS NOT NULL
  RETURNING n.state
 """  # noqa: S608 -- constants
+_PROBLEMS = f"""
+    SELECT {_ITEM.sql("n")} FROM unnest(%(owners)s::text[]) AS o(owner) CROSS JOIN LATERAL (
+           SELECT * FROM workflows_newsitem AS i WHERE i.owner = o.owner AND i.error <> ''
+            ORDER BY i.id DESC LIMIT {MOST_LISTED}) AS n
+"""  # noqa: S608 -- constants
 
 
 def announce(changes: Sequence[NewsChange]) -> None:
@@ -196,11 +202,15 @@ def news_of(workflow: Workflow) -> list[dict[str, Any]]:
     return [_json(row) for row in reversed(rows.order_by("-id")[:MOST_LISTED])]
 
 
-def problems_of(owner: str) -> list[dict[str, Any]]:
-    """What failed of an owner's news, the newest of each target and error. One query."""
-    rows = NewsItem.objects.filter(owner=owner).exclude(error="").order_by("-id")[:MOST_LISTED]
-    newest = {(row.target_key, row.error): row for row in reversed(rows)}
-    return [_json(row) for row in reversed(newest.values())]
+def problems_of(owners: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """What failed of each owner's news, the newest of each target and error. One query."""
+    with connection.cursor() as cursor:
+        cursor.execute(_PROBLEMS, {"owners": list(owners)})
+        rows = [_ITEM.instance(row) for row in cursor.fetchall()]
+    newest: defaultdict[str, dict[tuple[str, str], NewsItem]] = defaultdict(dict)
+    for row in rows:  # the newest first
+        newest[row.owner].setdefault((row.target_key, row.error), row)
+    return {owner: [_json(row) for row in of_owner.values()] for owner, of_owner in newest.items()}
 
 
 def _json(row: NewsItem) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pydantic import SecretStr
 
@@ -11,7 +13,7 @@ from tests.api.pools.keepers import keeper_of, write
 from tests.api.workflows.specs import alone, text
 from tests.factories import PoolFactory
 from web.env import environment
-from workflows.models import Workflow
+from workflows.models import NewsItem, Workflow
 from workflows.news.outbox import NewsChange, announce, settle, take_due
 from workflows.news.sending import user_key
 
@@ -162,6 +164,46 @@ def test_a_keeper_who_may_not_read_workflows_has_no_news_of_them_sent(put):
         ({"nvlink": False}, 200),
     ):
         assert write(keeper, "patch", "pool/b200", changes).status_code == status
+
+
+def test_a_pool_with_targets_gets_its_new_name_from_who_may_read_its_workflows(put, browser):
+    assert put(webhook=HOOK, secret="ops").status_code == 200
+    keeper = keeper_of("pool/*", "backend/*")
+    rename = {"new_name": "other", "description": "better"}
+    assert keeper.put("/api/configs/pool/b200/rename", rename, format="json").status_code == 403
+    assert write(keeper, "patch", "pool/b200", {"notify": []}).status_code == 200
+    assert keeper.put("/api/configs/pool/b200/rename", rename, format="json").status_code == 200
+
+
+def test_targets_that_stay_are_not_judged_anew(put, browser, monkeypatch):
+    assert put(webhook=HOOK, secret="ops").status_code == 200
+    monkeypatch.setattr(environment(), "notify_secrets", {})
+    for changes, status in (({"enable_maintenance": True}, 200), ({"notify": [{"webhook": HOOK}]}, 400)):
+        answer = browser.patch(
+            "/api/configs/pool/b200", {"configs_dict": changes}, content_type="application/json"
+        )
+        assert answer.status_code == status, answer.json()
+
+
+def test_the_problems_of_many_pools_take_one_query(failed, api):
+    with CaptureQueriesContext(connection) as of_one:
+        api.get("/api/configs/pool")
+    for name in ("b", "c"):
+        PoolFactory(name=name, notify=[TARGET | {"email": "ann@example.org"}])
+        NewsItem.objects.update_or_create(
+            workflow_uuid=failed.pk,
+            kind="ended",
+            change=name,
+            owner=f"pool:{name}",
+            error="It answers 404.",
+            target={"webhook": "", "email": "ann@example.org", "secret": ""},
+            defaults={"facts": {}, "created_at": timezone.now()},
+        )
+    with CaptureQueriesContext(connection) as of_three:
+        pools = api.get("/api/configs/pool").json()["pools"]
+    assert pools["c"]["notify_problems"][0]["error"] == "It answers 404."
+    assert sum("newsitem" in query["sql"] for query in of_three) == 1
+    assert sum("newsitem" in query["sql"] for query in of_one) == 1
 
 
 @pytest.mark.parametrize(
