@@ -8,10 +8,13 @@ from datetime import timedelta
 from ipaddress import ip_address, ip_network
 
 import pytest
+from django.contrib.auth.models import User
 from django.db.models.functions import Now
 from django.utils import timezone
 from pydantic import SecretStr
 
+from tests.builders.gangs import recovering_gang
+from tests.builders.losses import delete_pod
 from tests.factories import CLIQUE, NodeFactory, TaskFactory
 from tests.worker.receivers import mail_receiver, web_receiver
 from web.env import environment
@@ -124,6 +127,17 @@ def test_what_happens_to_a_group_is_news_once(world, receiver, reason):
         for event in receiver.events
     ]
     assert (kind, name, sentence) == (REASONS[reason], group.name, "It happened.")
+
+
+def test_a_gang_that_is_tried_again_is_news(world, receiver):
+    group = recovering_gang(world)
+    Workflow.objects.filter(pk=group.workflow_id).update(notify=[target(receiver, "new_attempt")])
+    delete_pod(world, group)
+    world.settle()
+    sweep_news()
+    assert [(event["data"]["kind"], event["data"]["group"]) for event in receiver.events] == [
+        ("new_attempt", group.name)
+    ]
 
 
 def test_news_of_one_kind_is_bounded_however_often_it_happens(world, receiver):
@@ -382,6 +396,15 @@ def test_a_target_that_its_pool_has_no_more_gets_nothing_and_is_given_up_at_once
     item = NewsItem.objects.get()
     assert (receiver.requests, item.state, item.due_at) == ([], "given_up", None)
     assert item.error == "Its pool has this target no more."
+
+
+def test_nothing_is_sent_for_a_user_who_is_deactivated(world, receiver):
+    group = group_with(world, target(receiver, "ended"))
+    run_to_its_end(world, group)
+    User.objects.create(username=group.workflow.submitted_by, is_active=False)
+    sweep_news()
+    item = NewsItem.objects.get()
+    assert (receiver.requests, item.state, item.error) == ([], "given_up", "Its user is deactivated.")
 
 
 def test_targets_of_two_owners_share_each_batch_however_many_of_one_wait(world, receiver, monkeypatch):

@@ -117,11 +117,15 @@ _TAKE = f"""
 """  # noqa: S608 -- constants
 _TARGET_GONE = """
     UPDATE workflows_newsitem AS n
-       SET state = 'given_up', error = 'Its pool has this target no more.', due_at = NULL,
-           ended_at = clock_timestamp()
-     WHERE n.due_at <= clock_timestamp() AND n.owner LIKE 'pool:%'
-       AND NOT EXISTS (SELECT FROM pools_pool AS p CROSS JOIN LATERAL jsonb_array_elements(p.notify) AS t
-                        WHERE 'pool:' || p.name = n.owner AND t - 'kinds' - 'waits_after' = n.target)
+       SET state = 'given_up', due_at = NULL, ended_at = clock_timestamp(),
+           error = CASE WHEN n.owner LIKE 'pool:%' THEN 'Its pool has this target no more.'
+                   ELSE 'Its user is deactivated.' END
+     WHERE n.due_at <= clock_timestamp()
+       AND CASE WHEN n.owner LIKE 'pool:%' THEN NOT EXISTS (
+                     SELECT FROM pools_pool AS p CROSS JOIN LATERAL jsonb_array_elements(p.notify) AS t
+                      WHERE 'pool:' || p.name = n.owner AND t - 'kinds' - 'waits_after' = n.target)
+           ELSE EXISTS (SELECT FROM auth_user AS u WHERE 'user:' || u.username = n.owner AND NOT u.is_active)
+           END
 """
 _SENT = """
     UPDATE workflows_newsitem SET state = 'sent', error = '', due_at = NULL, ended_at = clock_timestamp()
