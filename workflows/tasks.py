@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import closing
 from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -356,8 +357,9 @@ def sweep_news() -> None:
     """Send news that is due, a batch after the other for as long as there is more."""
     until = time.monotonic() + TURN_SECONDS
     while time.monotonic() < until and (items := outbox.take_due()):
-        for item, problem in sending.send(items):
-            outbox.settle(item, problem)
+        with closing(sending.send(items)) as ends:
+            for item, problem in ends:
+                outbox.settle(item, problem)
 
 
 @shared_task(base=Periodic, name="workflows.tasks.seek_news", ignore_result=True)

@@ -10,7 +10,7 @@ import errno
 import hashlib
 import hmac
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
@@ -96,7 +96,7 @@ def signature(body: bytes, key: str) -> str:
     return "sha256=" + hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
 
 
-def send(items: Sequence[NewsItem]) -> Iterator[tuple[NewsItem, str]]:
+def send(items: Sequence[NewsItem]) -> Generator[tuple[NewsItem, str], None, None]:
     """Send items at the same time; gives each, once its sending ended, with what went wrong, or nothing.
 
     The event loop runs only while the caller waits for the next item, so the caller may use the database.
