@@ -102,6 +102,7 @@ GET    /api/doctor/{no}                       403     403      403      403     
 GET    /api/configs/service                   403     403      403      403      403      ok     ok
 
 GET    /api/profile/settings                  ok      ok       ok       ok       ok       ok     ok
+GET    /api/profile/news_key                  ok      ok       ok       ok       ok       ok     ok
 POST   /api/profile/settings                  ok      ok       ok       ok       ok       ok     ok
 GET    /api/version                           ok      ok       ok       ok       ok       ok     ok
 GET    /api/auth/login                        ok      ok       ok       ok       ok       ok     ok

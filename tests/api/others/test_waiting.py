@@ -200,4 +200,3 @@ def test_queries_do_not_depend_on_how_many_wait(pool, explainer, django_assert_m
         observe_gang(pool.backend, pod_group(name=f"gang-{number}"), [waiting_pod()] * 2)
     with django_assert_max_num_queries(20):
         assert len(waiting(explainer, limit=10).json()["groups"]) == 10
-

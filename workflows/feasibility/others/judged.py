@@ -174,14 +174,14 @@ def _judged(backend: Backend, rows: Iterable[ObservedGang], user: Caller) -> lis
         (*reading.queue_faults(other.gang), *other.gang.faults_on(of.snapshot.nodes))
         for other, of in zip(gangs, nodes, strict=True)
     ]
-    shown = [verdict and redacted(verdict, visible) for verdict in verdicts]
+    readable = [verdict and redacted(verdict, visible) for verdict in verdicts]
     return [
         JudgedGang(
             others=other,
             report=_report(backend, other.gang, verdict, of, has_faults=bool(of_gang), now=now),
             faults=of_gang,
         )
-        for other, verdict, of, of_gang in zip(gangs, shown, nodes, faults, strict=True)
+        for other, verdict, of, of_gang in zip(gangs, readable, nodes, faults, strict=True)
     ]
 
 
