@@ -5,7 +5,7 @@ requests. Paths are those of the API conventions of Kubernetes 1.36; writes carr
 validation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -55,7 +55,10 @@ def path_of(kind: Kind, *, namespace: str = "", name: str = "") -> str:
     return f"{path}/{quote(name, safe='')}" if name else path
 
 
-def read(path: str, query: Mapping[str, Any] | None = None, *, accept: str = JSON) -> Request:
+Pairs = Mapping[str, Any] | Sequence[tuple[str, Any]]
+
+
+def read(path: str, query: Pairs | None = None, *, accept: str = JSON) -> Request:
     return Request("GET", path + _query(query or {}), accept=accept)
 
 
@@ -150,5 +153,5 @@ def _flag(*, on: bool) -> str:
     return "true" if on else "false"
 
 
-def _query(query: Mapping[str, Any]) -> str:
+def _query(query: Pairs) -> str:
     return "?" + urlencode(query) if query else ""

@@ -31,7 +31,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from cluster import api_requests, bulk, errors, log_stream, metrics, reachability
+from cluster import api_requests, bulk, errors, log_stream, metrics, pod_channels, reachability
 from cluster.clock import boot_seconds
 from cluster.connection import Access, Connection, connection_for, forget
 from cluster.errors import (
@@ -48,6 +48,7 @@ from cluster.errors import (
 from cluster.interface import (
     FIELD_MANAGER,
     MERGE_PATCH,
+    Channels,
     DeleteTarget,
     Deletion,
     Listing,
@@ -331,6 +332,30 @@ class ClusterGateway:
         path = api_requests.path_of(POD, namespace=namespace, name=pod) + "/log"
         return log_stream.opened(
             self._access, api_requests.read(path, query), connect_seconds=self._connect_seconds
+        )
+
+    def open_exec(
+        self,
+        pod: str,
+        *,
+        namespace: str,
+        uid: str,
+        container: str,
+        command: Sequence[str],
+        stdin: bool,
+        tty: bool,
+    ) -> AbstractAsyncContextManager[Channels]:
+        path = api_requests.path_of(POD, namespace=namespace, name=pod)
+        query = [("container", container), ("stdout", "true"), ("stderr", str(not tty).lower())]
+        query += [("stdin", str(stdin).lower()), ("tty", str(tty).lower())]
+        query += [("command", word) for word in command]
+        return pod_channels.opened(
+            self._access,
+            api_requests.read(path, accept=api_requests.METADATA),
+            api_requests.read(f"{path}/exec", query),
+            uid=uid,
+            protocols=pod_channels.EXEC_PROTOCOLS,
+            connect_seconds=self._connect_seconds,
         )
 
     def read_crd_schema(self, kind: Kind) -> Obj | None:

@@ -16,6 +16,7 @@ from cluster.clock import boot_seconds
 from cluster.errors import WritesUnconfirmed
 from cluster.interface import (
     FIELD_MANAGER,
+    Channels,
     ClusterApi,
     DeleteTarget,
     Deletion,
@@ -195,6 +196,21 @@ class GuardedCluster:
         self, pod: str, *, namespace: str, container: str = "", tail_lines: int | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self._cluster.follow_log(pod, namespace=namespace, container=container, tail_lines=tail_lines)
+
+    def open_exec(
+        self,
+        pod: str,
+        *,
+        namespace: str,
+        uid: str,
+        container: str,
+        command: Sequence[str],
+        stdin: bool,
+        tty: bool,
+    ) -> AbstractAsyncContextManager[Channels]:
+        return self._cluster.open_exec(
+            pod, namespace=namespace, uid=uid, container=container, command=command, stdin=stdin, tty=tty
+        )
 
     def read_crd_schema(self, kind: Kind) -> Obj | None:
         return self._cluster.read_crd_schema(kind)

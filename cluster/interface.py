@@ -106,6 +106,14 @@ class Stream(Protocol[T_co]):
     def __exit__(self, *exc: object) -> None: ...
 
 
+class Channels(Protocol):
+    """An open session in a pod: numbered channels both ways, see ``pod_channels``."""
+
+    async def receive(self) -> tuple[int, bytes] | None: ...
+    async def send(self, channel: int, data: bytes) -> None: ...
+    async def end_input(self) -> None: ...
+
+
 class ClusterApi(Protocol):
     """One API server, with the rights of one set of credentials.
 
@@ -234,6 +242,22 @@ class ClusterApi(Protocol):
         self, pod: str, *, namespace: str, container: str = "", tail_lines: int | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """A pod's log on an event loop, in chunks as they come, until it ends. ObjectNotFound as ``logs``."""
+
+    def open_exec(
+        self,
+        pod: str,
+        *,
+        namespace: str,
+        uid: str,
+        container: str,
+        command: Sequence[str],
+        stdin: bool,
+        tty: bool,
+    ) -> AbstractAsyncContextManager[Channels]:
+        """Run a command in a container of the pod with this uid, on an event loop.
+
+        Raises ObjectNotFound if the name is another pod's by now.
+        """
 
     def read_crd_schema(self, kind: Kind) -> Obj | None:
         """The openAPIV3Schema under which a custom kind is served; None if it is not served at all."""

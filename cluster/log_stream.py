@@ -9,8 +9,6 @@ A stream keeps little while its reader waits, and the rest of the log waits in t
 as much again wait in it undecrypted: of a thousand streams that is half a GiB.
 """
 
-import asyncio
-import ssl
 from asyncio import sslproto
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,8 +16,8 @@ from typing import Any
 
 import aiohttp
 
-from cluster import api_requests, errors, metrics, reachability
-from cluster.connection import Access, Connection, connection_for, forget
+from cluster import api_requests, errors, loop_calls, metrics
+from cluster.connection import Access
 from cluster.errors import ClusterUnreachable
 
 _BUFFER = 4 * 1024
@@ -34,43 +32,23 @@ async def opened(
     """The chunks of a log once the server has answered; they end with the log. Raises ClusterError."""
     async with AsyncExitStack() as stack:
         with metrics.timed(request):
-            reply = await _reply(stack, access, request, connect_seconds)
+            call = loop_calls.Call(access, request, connect_seconds=connect_seconds, buffer=_BUFFER)
+            reply = await call.made(stack, _reply)
         stack.callback(_leave, reply)
         yield _chunks(reply, request)
 
 
-async def _reply(
-    stack: AsyncExitStack, access: Access, request: api_requests.Request, connect_seconds: float
-) -> aiohttp.ClientResponse:
-    for last in (False, True):
-        connection, tls, token = await asyncio.to_thread(_credentials, access)
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)
-        session = await stack.enter_async_context(_session(tls, token, timeout))
-        try:
-            reply = await stack.enter_async_context(
-                session.request(
-                    request.method,
-                    connection.base_url + request.path,
-                    allow_redirects=False,
-                    proxy=connection.proxy,
-                    proxy_headers=connection.proxy_headers,
-                    server_hostname=connection.server_name,
-                )
-            )
-            refusal = b"" if reply.status < 300 else await reply.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as failure:
-            reachability.note(access, replied=False)
-            reason = failure or type(failure).__name__
-            raise ClusterUnreachable(f"no reply: {reason}", request=str(request)) from failure
-        reachability.note(access, replied=True)
-        if reply.status < 300:
-            if tls is not None and (transport := _transport(reply)) is not None:
-                transport.set_read_buffer_limits(high=_BUFFER)
-            return reply
-        if reply.status != 401 or last:
-            raise errors.from_reply(reply.status, refusal, headers=dict(reply.headers), request=str(request))
-        forget(access)
-    raise AssertionError("unreachable: the last round returns or raises")
+async def _reply(stack: AsyncExitStack, call: loop_calls.OpenCall) -> aiohttp.ClientResponse:
+    reply = await stack.enter_async_context(
+        call.session.request(call.request.method, call.url, allow_redirects=False, **call.options)
+    )
+    if reply.status >= 300:
+        raise errors.from_reply(
+            reply.status, await reply.read(), headers=dict(reply.headers), request=str(call.request)
+        )
+    if call.url.startswith("https") and (transport := _transport(reply)) is not None:
+        transport.set_read_buffer_limits(high=_BUFFER)
+    return reply
 
 
 def _transport(reply: aiohttp.ClientResponse) -> Any:
@@ -82,27 +60,6 @@ def _leave(reply: aiohttp.ClientResponse) -> None:
     """Hang up on a log that goes on: to end TLS in order would mean to read it until the server is silent."""
     if (transport := _transport(reply)) is not None:
         transport.abort()
-
-
-def _credentials(access: Access) -> tuple[Connection, ssl.SSLContext | None, str | None]:
-    connection = connection_for(access)
-    return connection, connection.tls(), connection.authorization()
-
-
-def _session(
-    tls: ssl.SSLContext | None, token: str | None, timeout: aiohttp.ClientTimeout
-) -> aiohttp.ClientSession:
-    """A session for one stream. It hangs up when it ends; ``force_close`` would wait for the server."""
-    headers = {"Accept": "*/*", "User-Agent": api_requests.USER_AGENT}
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=tls if tls is not None else True),
-        headers=headers | ({"Authorization": token} if token is not None else {}),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        skip_auto_headers=("Accept-Encoding",),
-        auto_decompress=False,
-        read_bufsize=_BUFFER,
-        timeout=timeout,
-    )
 
 
 async def _chunks(reply: aiohttp.ClientResponse, request: api_requests.Request) -> AsyncIterator[bytes]:

@@ -1,0 +1,118 @@
+"""Sessions in a pod on an event loop: the numbered channels of one WebSocket of the API server.
+
+``pods/exec`` numbers stdin, stdout, stderr, the end (a ``Status``) and the terminal's size. Since Kubernetes
+1.30 the API server speaks v5 whatever the kubelet does, and a command's faults come on the channel of the
+end; with v4 they come as the answer to the handshake.
+
+A pod's name may pass to another pod, so its uid is compared before.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any, Final
+
+import aiohttp
+
+from cluster import api_requests, errors, loop_calls, metrics
+from cluster.connection import Access
+from cluster.errors import ClusterUnreachable, ObjectNotFound
+from cluster.storable import decode
+
+STDIN, STDOUT, STDERR, END, RESIZE = range(5)
+EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+CLOSE: Final = 255
+"""Of v5: the byte behind it names a channel on which nothing more is sent."""
+
+HANDSHAKE_SECONDS = 20.0
+CLOSE_SECONDS = 2.0
+MOST_MESSAGE = 2**20
+"""As much as OSMO's client takes at once; kubelets send 32 KiB."""
+
+_BUFFER = 16 * 1024
+
+
+class PodChannels:
+    """One open session."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse[Any], request: api_requests.Request) -> None:
+        self._socket, self._request = socket, request
+        self.protocol = socket.protocol or ""
+
+    async def receive(self) -> tuple[int, bytes] | None:
+        """The next message with its channel; None when the session has ended. Raises ClusterUnreachable."""
+        while True:
+            message = await self._socket.receive()
+            if message.type is aiohttp.WSMsgType.BINARY and message.data:
+                if message.data[0] != CLOSE:
+                    return message.data[0], message.data[1:]
+            elif message.type is aiohttp.WSMsgType.ERROR:
+                raise ClusterUnreachable(f"the session broke: {message.data}", request=str(self._request))
+            elif message.type not in {aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT}:
+                return None
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Send once most of what was sent before is taken. Raises ClusterUnreachable."""
+        try:
+            await self._socket.send_bytes(bytes((channel,)) + data)
+        except (aiohttp.ClientError, OSError) as failure:
+            raise ClusterUnreachable(f"the session broke: {failure}", request=str(self._request)) from failure
+
+    async def end_input(self) -> None:
+        """Say that no more stdin comes; an older protocol cannot say it."""
+        if self.protocol == EXEC_PROTOCOLS[0]:
+            await self.send(CLOSE, bytes((STDIN,)))
+
+
+@asynccontextmanager
+async def opened(
+    access: Access,
+    pod: api_requests.Request,
+    request: api_requests.Request,
+    *,
+    uid: str,
+    protocols: Sequence[str],
+    connect_seconds: float,
+) -> AsyncIterator[PodChannels]:
+    """A session in the pod with this uid. Raises ClusterError, ObjectNotFound if the pod is another one."""
+    call = partial(loop_calls.Call, access, connect_seconds=connect_seconds, buffer=_BUFFER)
+    async with AsyncExitStack() as stack:
+        await call(request=pod).made(stack, partial(_check, uid=uid))
+    async with AsyncExitStack() as stack:
+        with metrics.timed(request):
+            socket = await call(request=request).made(stack, partial(_connected, protocols=protocols))
+        yield PodChannels(socket, request)
+
+
+async def _check(stack: AsyncExitStack, call: loop_calls.OpenCall, *, uid: str) -> None:
+    """Raise ObjectNotFound unless the pod has this uid and is not being deleted."""
+    async with asyncio.timeout(HANDSHAKE_SECONDS):
+        reply = await stack.enter_async_context(
+            call.session.request("GET", call.url, allow_redirects=False, **call.options)
+        )
+        body = await reply.read()
+    if reply.status >= 300:
+        raise errors.from_reply(reply.status, body, headers=dict(reply.headers), request=str(call.request))
+    metadata = decode(body)["metadata"]
+    if metadata["uid"] != uid or metadata.get("deletionTimestamp"):
+        raise ObjectNotFound("the pod was replaced or is being deleted", request=str(call.request))
+
+
+async def _connected(
+    stack: AsyncExitStack, call: loop_calls.OpenCall, *, protocols: Sequence[str]
+) -> aiohttp.ClientWebSocketResponse[Any]:
+    connecting = call.session.ws_connect(
+        call.url,
+        protocols=protocols,
+        timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
+        max_msg_size=MOST_MESSAGE,
+        **call.options,
+    )
+    try:
+        async with asyncio.timeout(HANDSHAKE_SECONDS):
+            return await stack.enter_async_context(connecting)
+    except aiohttp.WSServerHandshakeError as refusal:
+        raise errors.from_reply(
+            refusal.status, b"", headers=dict(refusal.headers or {}), request=str(call.request)
+        ) from refusal
