@@ -18,10 +18,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+import structlog
+
 from web.limits.turns import WAIT_SECONDS, Parked, Place, allow_waiting, process_turns
 from web.server.budget import ByteBudget
 from web.server.counts import REFUSALS
 from web.server.environ import environ_of
+from web.server.sockets import FAILED, RESTARTS, UPGRADES, CallerLeft, CallerSocket, SessionAnswer
 from web.server.threads import ThreadLane, ThreadsBusy
 
 Message = MutableMapping[str, Any]
@@ -40,6 +43,8 @@ QUEUE_SECONDS = 20.0
 RETRY_SECONDS = 2
 READINESS_THREADS = 2
 READINESS_QUEUE = 8
+log = structlog.get_logger(__name__)
+
 _LIVEZ, _READYZ = "/livez", "/readyz"
 _READS = frozenset({"GET", "HEAD"})
 
@@ -56,12 +61,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What Django made of a request; ``stream`` takes the place of the content."""
+    """What Django made of a request; ``stream`` or ``session`` takes the place of the content."""
 
     status: int
     headers: Headers
     content: bytes = b""
     stream: Any = None
+    session: SessionAnswer | None = None
 
 
 class BodyMissing(Exception):
@@ -116,6 +122,39 @@ class Application:
                 await _send_content(send, answer)
         else:
             await self._send_stream(lane, send, answer)
+
+    async def upgrade(self, scope: MutableMapping[str, Any]) -> HttpAnswer:
+        """What Django makes of a request to become a WebSocket: a session, or its refusal."""
+        environ = environ_of(scope, b"") | {UPGRADES: True}
+        try:
+            answer = await self._lane.admit(partial(self._respond, environ), discard=_discard)
+        except ThreadsBusy:
+            REFUSALS.labels("threads_busy").inc()
+            return _busy()
+        if answer.stream is not None:
+            self._lane.start(answer.stream.close)
+            return replace(answer, stream=None)
+        return answer
+
+    async def run(self, session: SessionAnswer, socket: CallerSocket) -> None:
+        """Run a session to its end, or until the process stops."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams.add(task)
+        try:
+            await session.session(socket)
+        except CallerLeft:
+            pass
+        except asyncio.CancelledError:
+            if not (self._stopping and task in self._streams):
+                raise
+            task.uncancel()
+            await socket.close(RESTARTS, "service restart")
+        except Exception:
+            log.exception("session_failed")
+            await socket.close(FAILED, "The service failed; its log has more.")
+        finally:
+            self._streams.discard(task)
 
     async def _answer(
         self, lane: ThreadLane, scope: MutableMapping[str, Any], receive: Receive
@@ -177,6 +216,9 @@ class Application:
 
         response = self._wsgi(environ, start)
         status, headers = started[0]
+        if isinstance(response, SessionAnswer):
+            response.close()
+            return HttpAnswer(status, headers, session=response)
         if response.streaming:
             return HttpAnswer(status, headers, stream=response)
         try:

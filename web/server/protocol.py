@@ -21,6 +21,7 @@ from web.access import gateway
 from web.env import Environment, environment
 from web.server.application import PIECE
 from web.server.counts import REFUSALS
+from web.server.sockets import CallerSocket
 
 HEADER_SECONDS: Final = 20.0
 """Longest a new connection takes to send a request's headers."""
@@ -39,6 +40,9 @@ HEADER_BYTES = 32 * 1024
 
 MOST_CONNECTIONS: Final = 4000
 """Most open connections of a process, as far as its limit of open files allows; each takes about 30 KiB."""
+
+UPGRADED = "api/router/"
+"""What paths of sessions begin with; OSMO's client adds it to an address that may end in a slash."""
 
 SPARE_FILES = 512
 """Open files that are kept for everything that is not a client: databases, logs, clusters."""
@@ -149,9 +153,24 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
         self._header_bytes = 0
         self._connections.begin_wait(self)
 
-    def _is_websocket_upgrade(self, request: Any) -> bool:  # noqa: ARG002 -- gunicorn's signature
-        """Nothing here speaks it, so that the request is answered like any other."""
-        return False
+    def _is_websocket_upgrade(self, request: Any) -> bool:
+        """Sessions alone are upgraded; elsewhere the request is answered like any other."""
+        return request.path.lstrip("/").startswith(UPGRADED) and bool(super()._is_websocket_upgrade(request))
+
+    async def _handle_websocket(self, request: Any, sockname: Any, peername: Any) -> None:
+        """Run the session that Django answers with, or write its refusal; the connection ends with it."""
+        answer = await self.app.upgrade(self._build_http_scope(request, sockname, peername))
+        if answer.session is None:
+            self._send_response_start(answer.status, answer.headers, request, close=True)
+            self._send_body(answer.content)
+            return
+        early, self._callback_parser = self._callback_parser.remaining(), None
+        socket = CallerSocket(self.transport, self._flow_control.drain)
+        if socket.accept(request.headers, subprotocols=answer.session.subprotocols):
+            self._websocket = socket  # what comes from now on is fed to it
+            if early:
+                socket.feed_data(early)
+            await self.app.run(answer.session, socket)
 
     def _send_response_start(self, status: int, headers: Any, request: Any, close: bool = False) -> None:  # noqa: FBT001, FBT002 -- gunicorn's signature
         """Write the headers of an answer without a length at once: its text may be long in coming."""
