@@ -141,6 +141,18 @@ class Conflict(TopologyError):
     code = "USER"
 
 
+class Ended(TopologyError):
+    """The object has ended, and with it what is asked for."""
+
+    code = "USER"
+
+
+class TooEarly(TopologyError):
+    """The object has not come so far yet; later the same request may succeed."""
+
+    code = "USER"
+
+
 class PreconditionFailed(Conflict):
     """The object is not at the revision that the caller has read."""
 

@@ -70,7 +70,7 @@ class GatewayAuthentication(BaseAuthentication):
             raise AuthenticationFailed(str(error)) from error
         if identity is None:
             return None
-        if request.method not in SAFE_METHODS and not _is_own_page(request):
+        if request.method not in SAFE_METHODS and not is_own_page(request):
             raise PermissionDenied("A page of another site may not act for you.")  # its cookie was the proof
         user = known_user(identity.user)
         user.external = rights.gateway_rights(identity.roles, identity.pools)  # type: ignore[attr-defined]  # for this request
@@ -122,7 +122,7 @@ def client_address(request: HttpRequest | Request) -> str:
     return gateway.client_address(request.META, trusted_proxy())
 
 
-def _is_own_page(request: Request) -> bool:
+def is_own_page(request: Request) -> bool:
     """Whether a browser sent the request for a page of this service, or no browser did.
 
     ``Sec-Fetch-Site`` says it where the browser sends one, else ``Origin``, else ``Referer``. A client that

@@ -8,7 +8,10 @@ holds the roles of their groups and those assigned or, without any, the default 
 """
 
 import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import structlog
 from django.conf import settings
@@ -23,13 +26,13 @@ log = structlog.get_logger(__name__)
 
 
 _ROLES = """
-    WITH assigned AS (SELECT role FROM web_roleassignment WHERE user_id = %(user)s)
-    SELECT role, NULL FROM assigned
+    WITH assigned AS (SELECT user_id, role FROM web_roleassignment WHERE user_id = ANY(%(users)s))
+    SELECT user_id, role, NULL FROM assigned
      UNION ALL
-    SELECT name, policies::text FROM web_role
+    SELECT NULL, name, policies::text FROM web_role
      WHERE name = ANY(%(names)s) OR name IN (SELECT role FROM assigned)
 """
-"""The roles that are assigned to a user; and what administrators wrote of these and of the named ones."""
+"""The roles that are assigned to users; and what administrators wrote of these and of the named ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,22 +71,47 @@ def grants_of(user: AbstractBaseUser | AnonymousUser) -> policy.Grants:
 
 def read_grants(user: AbstractBaseUser | AnonymousUser) -> policy.Grants:
     """Read a user's roles and what they grant. One query, in SQL because every request waits for it."""
-    if not isinstance(user, User) or not user.is_active:
-        return policy.Grants()
+    return read_many_grants([user])[0]
+
+
+def read_many_grants(users: Sequence[AbstractBaseUser | AnonymousUser | None]) -> list[policy.Grants]:
+    """The same for many users, in their order; None and inactive ones have no grants. One query."""
+    active = [user for user in users if isinstance(user, User) and user.is_active]
+    if not active:
+        return [policy.Grants() for _ in users]
+    names = {policy.DEFAULT, *settings.DEFAULT_ROLES, *chain.from_iterable(map(_named_roles, active))}
+    with connection.cursor() as cursor:
+        cursor.execute(_ROLES, {"users": [user.pk for user in active], "names": list(names)})
+        rows: list[tuple[int | None, str, str | None]] = cursor.fetchall()
+    assigned: defaultdict[int, list[str]] = defaultdict(list)
+    written: dict[str, str] = {}
+    for user_id, name, policies in rows:
+        if user_id is not None:
+            assigned[user_id].append(name)
+        elif policies is not None:
+            written[name] = policies
+    return [
+        _grants(user, _named_roles(user) + assigned[user.pk], written)
+        if isinstance(user, User) and user.is_active
+        else policy.Grants()
+        for user in users
+    ]
+
+
+def _named_roles(user: User) -> list[str]:
+    """The roles of a user that stand in no row."""
     external: ExternalRights | None = getattr(user, "external", None)
     own = list(external.roles) if external else []
-    if user.is_staff or user.is_superuser:
-        own.append(policy.ADMIN)
-    with connection.cursor() as cursor:
-        names = [policy.DEFAULT, *own, *settings.DEFAULT_ROLES]
-        cursor.execute(_ROLES, {"user": user.pk, "names": names})
-        rows: list[tuple[str, str | None]] = cursor.fetchall()
-    own += (name for name, policies in rows if policies is None)
+    return [*own, policy.ADMIN] if user.is_staff or user.is_superuser else own
+
+
+def _grants(user: User, own: list[str], written: Mapping[str, str]) -> policy.Grants:
+    external: ExternalRights | None = getattr(user, "external", None)
     if not own and (external is None or external.or_default):
         own = settings.DEFAULT_ROLES
     roles = tuple(sorted({policy.DEFAULT, *own}))
-    written = {name: _statements(name, text) for name, text in rows if text is not None and name in roles}
-    policies = tuple(statement for role in roles for statement in policy.statements_of(role, written))
+    rows = {name: _statements(name, written[name]) for name in roles if name in written}
+    policies = tuple(statement for role in roles for statement in policy.statements_of(role, rows))
     return policy.Grants(roles=roles, policies=policies, pools=external.pools if external else None)
 
 

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, wraps
-from urllib.parse import unquote, urlsplit
 
 import redis
 import structlog
@@ -29,13 +28,12 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
-from redis.sentinel import Sentinel
 from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from web.access.rights import read_grants
-from web.env import SENTINEL
+from web.limits.redis_server import redis_client
 from web.operation.scraping import bears_token
 from web.policy import Action
 from web.rest import errors
@@ -207,35 +205,11 @@ def _migrations() -> frozenset[tuple[str, str]]:
 
 def _redis() -> list[DependencyStatus]:
     try:
-        with _redis_client(settings.CELERY_BROKER_URL) as client:
+        with redis_client(settings.CELERY_BROKER_URL) as client:
             client.ping()
     except redis.RedisError:
         return [DependencyStatus(name="redis", line=f"{SILENT}; what was accepted waits until it does")]
     return [DependencyStatus(name="redis", line=OK)]
-
-
-def _redis_client(url: str) -> redis.Redis:
-    limits = {"socket_timeout": 2, "socket_connect_timeout": 2}
-    if not url.startswith(SENTINEL):
-        return redis.Redis.from_url(_plain_url(url), **limits)
-    addresses = [urlsplit(address) for address in url.split(";")]
-    options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
-    sentinels = Sentinel(  # type: ignore[no-untyped-call] # theirs
-        [(address.hostname, address.port or 26379) for address in addresses],
-        sentinel_kwargs=options["sentinel_kwargs"] | limits,
-        **limits,
-    )
-    login = {"username": addresses[0].username, "password": addresses[0].password}
-    credentials = {name: unquote(value) for name, value in login.items() if value}
-    client: redis.Redis = sentinels.master_for(  # type: ignore[no-untyped-call]
-        options["master_name"], **credentials
-    )
-    return client
-
-
-def _plain_url(url: str) -> str:
-    """Celery writes a socket as ``redis+socket://``, redis-py as ``unix://``."""
-    return url.replace("redis+socket://", "unix://", 1).replace("virtual_host=", "db=")
 
 
 register("database", _database, needed=True)

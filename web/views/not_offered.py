@@ -20,9 +20,8 @@ from web.rest.shapes import Shape
 
 _NOT_OFFERED = (
     (r"workflow/[^/]+/rsync(/.*)?", "Copying files into running tasks (rsync)"),
-    (r"workflow/[^/]+/exec(/.*)?", "A shell in a running task (exec)"),
     (r"workflow/[^/]+/(port-?forward|webserver)(/.*)?", "Forwarding ports of tasks"),
-    (r"router(/.*)?", "The router (exec, rsync, port-forward)"),
+    (r"router(/.*)?", "This part of the router (rsync, port-forward)"),
     (r"(bucket|dataset)s?(/.*)?", "Storage of datasets"),
     (r"app(/.*)?", "Apps"),
     (r"credentials?(/.*)?", "Storage of credentials (they are Secrets in the cluster)"),
