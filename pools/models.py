@@ -647,6 +647,12 @@ class Pool(models.Model):
     applied_template = models.JSONField(
         default=dict, db_default={}, editable=False, help_text="What its templates make together."
     )
+    allow_exec = models.BooleanField(
+        default=False, db_default=False, help_text="Users may run commands in running tasks."
+    )
+    allow_port_forward = models.BooleanField(
+        default=False, db_default=False, help_text="Users may forward ports of running tasks."
+    )
     download_type = models.CharField(max_length=32, null=True, blank=True)
     default_exec_timeout = models.CharField(max_length=32, blank=True, default="")
     default_queue_timeout = models.CharField(max_length=32, blank=True, default="")

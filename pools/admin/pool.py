@@ -205,7 +205,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
         _folded(
             "Pods", "default_platform", "common_pod_template", "common_default_variables", "download_type"
         ),
-        _folded("Access", "shared_credentials"),
+        _folded("Access", "shared_credentials", "allow_exec", "allow_port_forward"),
         _folded(
             "Quota and limits",
             "resources",

@@ -1,7 +1,8 @@
 """What a pool lets its users do to nodes and Secrets, and whether a change lets them do more. Pure.
 
 A pool's platforms allow tasks to be privileged, to use a node's network and to mount its directories; its pod
-templates may do all of that to every pod; ``shared_credentials`` hand out Secrets of the backend's namespace.
+templates may do all of that to every pod; ``shared_credentials`` hand out Secrets of the backend's namespace;
+``allow_exec`` and ``allow_port_forward`` let users into tasks that have any of these.
 Each holds on the nodes that the platform selects. A change *widens* privilege if users of the pool may then
 do something, or do it on some node, that they could not do before. A change of the templates that apply
 counts always, because a template may as well take privilege away.
@@ -16,6 +17,8 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+_REACHES = ("allow_exec", "allow_port_forward")
 
 Content = Mapping[str, Any]
 """A pool as the history keeps it."""
@@ -99,6 +102,7 @@ def _widened(before: Content, after: Content) -> Iterator[str]:
         yield "shared_credentials"
     if after["common_pod_template"] != before["common_pod_template"]:
         yield "common_pod_template"
+    yield from _newly_reached(before, after)
     grants = [_grant(before, platform) for platform in _platforms(before).values()]
     if not any(grant.templates for grant in grants):
         grants.append(_grant(before, {}))  # a platform that allows nothing was as good as there
@@ -106,6 +110,13 @@ def _widened(before: Content, after: Content) -> Iterator[str]:
     for name, platform in _platforms(after).items():
         if not earlier.covers(_grant(after, platform)):
             yield f"platforms.{name}" if name else "platforms"
+
+
+def _newly_reached(before: Content, after: Content) -> Iterator[str]:
+    """What lets users into running tasks, where these have more than other pods have."""
+    has_more = any(_grant(after, platform).reaches_nodes for platform in _platforms(after).values())
+    if has_more or after["shared_credentials"]:
+        yield from (name for name in _REACHES if after.get(name) and not before.get(name))
 
 
 def _platforms(pool: Content) -> Content:

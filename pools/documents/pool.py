@@ -191,6 +191,12 @@ class PoolDocument(Document):
     shared_credentials: Annotated[list[Line], Field(max_length=64)] = Field(
         [], description="Secrets of the backend's namespace that tasks of everybody in this pool may read."
     )
+    allow_exec: bool = Field(
+        False, description="Whether users may run commands in running tasks; a shell is one."
+    )
+    allow_port_forward: bool = Field(
+        False, description="Whether users may forward ports of running tasks to their machines."
+    )
     max_num_workflows: Most | None = Field(
         None, description="Most workflows that have not ended; null is no limit."
     )

@@ -114,6 +114,8 @@ POOL = {
     "node_lost_after": st.integers(-1, 600),
     "force_lost_pods": st.booleans(),
     "avoid_suspect_nodes": st.booleans(),
+    "allow_exec": st.booleans(),
+    "allow_port_forward": st.booleans(),
     "infeasible": st.sampled_from(["accept", "warn", "refuse"]),
     "topology_source": st.sampled_from(["managed", "external"]),
     "topology_name": often("", "floor"),

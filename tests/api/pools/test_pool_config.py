@@ -22,6 +22,8 @@ FULL = {
     "node_lost_after": 600,
     "force_lost_pods": True,
     "avoid_suspect_nodes": True,
+    "allow_exec": True,
+    "allow_port_forward": True,
     "topology_source": "external",
     "topology_name": "dgx-floor.example",
     "default_platform": "h100",
