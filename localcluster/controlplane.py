@@ -345,7 +345,13 @@ def _start_kwok(supervisor: Supervisor, plane: Plane, binaries: Binaries, *, por
         "metadata": {"name": "all"},
         "spec": {"logs": [{"logsFile": str(log)}]},
     }
-    _write_private(config, f"{STAGES.read_text()}---\n{yaml.safe_dump(logs)}")
+    commands = {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "ClusterExec",
+        "metadata": {"name": "all"},
+        "spec": {"execs": [{"local": {"workDir": str(plane.directory)}}]},
+    }
+    _write_private(config, f"{STAGES.read_text()}---\n{yaml.safe_dump_all([logs, commands])}")
     certs = plane.directory / "certs"
     argv = [
         str(binaries.kwok),

@@ -59,6 +59,7 @@ VERBS = {
     "delete_many": ["delete", "get"],
     "logs": ["get"],
     "follow_log": ["get"],
+    "open_exec": ["get", "create"],
     "read_crd_schema": ["get"],
     "kube_system_uid": ["get"],
     "discover": [],  # Kubernetes' own role system:discovery
@@ -172,6 +173,7 @@ CALLS = {
     ("workflows/logs/read.py", "logs"): ([WEB], lambda: [LOG]),
     ("workflows/observer/gang_streams.py", "kube_system_uid"): ([OBSERVER], lambda: [IDENTITY]),
     ("workflows/observer/gang_streams.py", "get"): ([OBSERVER], list),  # see others-gangs.yaml
+    ("workflows/sessions/exec.py", "open_exec"): ([WEB], list),  # see test of exec.yaml
     ("workflows/observer/streams.py", "kube_system_uid"): ([OBSERVER], lambda: [IDENTITY]),
     ("workflows/observer/streams.py", "watch"): (
         [OBSERVER],
@@ -351,3 +353,9 @@ def _queries(scheduler):
 @pytest.mark.parametrize("resource", ["pods", "services", "secrets", "computedomains.resource.nvidia.com"])
 def test_the_worker_can_tell_whose_an_object_is_before_it_uses_its_name(verb, resource):
     assert (WORKER, verb, resource) in set(rights.granted())
+
+
+def test_the_rights_to_sessions_are_webs_alone_and_what_a_session_does():
+    """None of them is granted by the other files: only an installation that wants sessions has them."""
+    verbs = {(WEB, verb, "pods/exec") for verb in VERBS["open_exec"]}
+    assert set(rights.granted("exec.yaml")) == verbs | {(WEB, "get", "pods")}

@@ -13,6 +13,7 @@ from localcluster.directories import CHECKOUT
 
 ROLES = CHECKOUT / "deploy" / "rbac"
 SYSTEM = "osmo-topology"
+OF_NAMESPACES = ("namespace.yaml", "exec.yaml")
 ACCOUNTS = ("web", "worker", "observer")
 WORK = "osmo"
 TOKEN = "token"
@@ -36,15 +37,17 @@ def grant(api, namespace):
     """Make accounts and roles, those of the namespace in this one."""
     for body in manifests("cluster.yaml"):
         _apply(api, body)
-    for body in manifests("namespace.yaml"):
-        _apply(api, in_namespace(body, namespace))
+    for file in OF_NAMESPACES:
+        for body in manifests(file):
+            _apply(api, in_namespace(body, namespace))
     _until_known(api, namespace)
 
 
 def _until_known(api, namespace):
     """Wait until the API server has heard of every rule and binding: the first requests would be refused."""
     until_granted(api, "cluster.yaml")
-    until_granted(api, "namespace.yaml", namespace=namespace)
+    for file in OF_NAMESPACES:
+        until_granted(api, file, namespace=namespace)
 
 
 def until_granted(api, file, *, namespace=""):

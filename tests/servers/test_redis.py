@@ -9,6 +9,7 @@ from tests.builders.waiting import until
 from tests.identity.certificates import write_certificates
 from tests.servers.conftest import SECONDS, command, listening
 from web.env import Environment
+from web.limits.redis_server import redis_client
 from web.operation import health
 
 PASSWORD = "p@ss/w:rd?#%5B"
@@ -138,7 +139,7 @@ def test_messages_and_readiness_follow_the_primary_that_sentinels_name(
             return False
 
     def replicates():
-        with health._redis_client(address) as client:
+        with redis_client(address) as client:
             return client.info()["connected_slaves"] == 1
 
     assert travels()

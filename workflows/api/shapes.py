@@ -545,6 +545,12 @@ class CancelledShape(Shape):
     name: str
 
 
+class SessionShape(Shape):
+    router_address: str = about("Where the session's WebSocket is opened, below /api/router.")
+    key: str = about("Of one session, for a minute and its user; it is used once.")
+    cookie: str = about("What the socket is to be opened with; empty.")
+
+
 class GroupStateShape(Shape):
     name: str
     status: TaskStatusText

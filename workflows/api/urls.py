@@ -2,7 +2,19 @@
 
 from django.urls import path
 
-from workflows.api import capacity, fit, listing, logs, news_key, nodes, others, outcomes, views, watch
+from workflows.api import (
+    capacity,
+    fit,
+    listing,
+    logs,
+    news_key,
+    nodes,
+    others,
+    outcomes,
+    sessions,
+    views,
+    watch,
+)
 
 urlpatterns = [
     path("api/cluster/<str:backend>/waiting", others.OthersWaitingView.as_view()),
@@ -28,5 +40,8 @@ urlpatterns = [
     path("api/workflow/<str:workflow_id>/logs", logs.LogsView.as_view()),
     path("api/workflow/<str:workflow_id>/error_logs", logs.ErrorLogsView.as_view()),
     path("api/workflow/<str:workflow_id>/watch", watch.WatchView.as_view()),
+    path("api/workflow/<str:workflow_id>/exec/task/<str:task>", sessions.ExecTaskView.as_view()),
+    path("api/workflow/<str:workflow_id>/exec/group/<str:group>", sessions.ExecGroupView.as_view()),
+    path("api/router/exec/<str:workflow_id>/client/<str:key>", sessions.ExecSocketView.as_view()),
     path("api/workflow/<str:workflow_id>/cancel", views.CancelView.as_view()),
 ]

@@ -1,0 +1,143 @@
+"""Sessions in running tasks over REST: a POST gives a key, and a WebSocket below ``/api/router`` uses it.
+
+Addresses, answers and refusals are OSMO's. All refusals come with the POST: of a handshake that is refused
+its client shows nothing. So a socket whose key is not good is accepted, told so and closed.
+"""
+
+import shlex
+from functools import partial
+from typing import Any
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from pools.clusters.connect import cluster_for
+from pools.models import Backend
+from scheduling.errors import Fault, Forbidden, InvalidSpec
+from web.access.auth import caller_address, is_own_page
+from web.access.permissions import Needs, caller
+from web.policy import Action
+from web.rest.queries import NoQuery, Query
+from web.server.sockets import UPGRADES, SessionAnswer
+from workflows import selectors
+from workflows.api import shapes
+from workflows.api.views import base_address
+from workflows.models import Workflow
+from workflows.sessions import exec as exec_session
+from workflows.sessions.callers import CHANNELS
+from workflows.sessions.open_sessions import NEEDS, PROCESS
+from workflows.sessions.targets import check_allowed, group_targets, task_target
+from workflows.sessions.tickets import EXEC, PodTarget, Ticket
+
+MOST_COMMAND = 8192
+
+
+class ExecQuery(Query):
+    entry_command = serializers.CharField(
+        max_length=MOST_COMMAND, trim_whitespace=False, help_text="The command, split as a shell does."
+    )
+
+
+class TaskExecQuery(ExecQuery):
+    tty = serializers.BooleanField(default=True, help_text="Whether it gets a terminal.")
+    stdin = serializers.BooleanField(default=True, help_text="Whether it gets input.")
+
+
+class ExecTaskView(APIView):
+    access = {"POST": Needs(Action.WORKFLOW_EXEC, on=None)}
+
+    @extend_schema(
+        operation_id="exec_task",
+        parameters=[TaskExecQuery],
+        request=None,
+        responses=shapes.SessionShape,
+    )
+    def post(self, request: Request, workflow_id: str, task: str) -> Response:
+        """Give a key to a session that runs a command in a task."""
+        query = TaskExecQuery.without_body(request)
+        workflow = _workflow(request, workflow_id)
+        ticket = _ticket(request, task_target(workflow, task), query, tty=query["tty"], stdin=query["stdin"])
+        return Response(_session(request, workflow, ticket))
+
+
+class ExecGroupView(APIView):
+    access = {"POST": Needs(Action.WORKFLOW_EXEC, on=None)}
+
+    @extend_schema(
+        operation_id="exec_group",
+        parameters=[ExecQuery],
+        request=None,
+        responses=serializers.DictField(child=serializers.JSONField()),
+    )
+    def post(self, request: Request, workflow_id: str, group: str) -> Response:
+        """Give a key for each running task of a group, by its name; output comes in whole lines."""
+        query = ExecQuery.without_body(request)
+        workflow = _workflow(request, workflow_id)
+        tickets = [_ticket(request, target, query, lines=True) for target in group_targets(workflow, group)]
+        return Response({ticket.target.task: _session(request, workflow, ticket) for ticket in tickets})
+
+
+class ExecSocketView(APIView):
+    access = {"GET": Needs(Action.WORKFLOW_EXEC, on=None)}
+
+    @extend_schema(operation_id="open_exec_session", responses={(101, "text/plain"): str})
+    def get(self, request: Request, workflow_id: str, key: str) -> HttpResponse:
+        """Open the session of a key, as a WebSocket."""
+        NoQuery.of(request)
+        if not request.META.get(UPGRADES):
+            raise InvalidSpec("A WebSocket alone is spoken at this address.")
+        if not is_own_page(request):
+            raise Forbidden("A page of another site may not act for you.")
+        user = caller(request)
+        ticket = Ticket.redeem(key, kind=EXEC, user=user.pk, workflow=workflow_id)
+        if ticket is None:
+            refusal = "The session's key is not known: it was used, has expired or is somebody else's."
+            return SessionAnswer(partial(exec_session.refuse, refusal), subprotocols=[CHANNELS])
+        run = partial(
+            exec_session.run,
+            ticket=ticket,
+            external=getattr(user, "external", None),
+            cluster=cluster_for(Backend.objects.get(pk=ticket.target.backend)),
+        )
+        return SessionAnswer(run, subprotocols=[CHANNELS])
+
+
+def _workflow(request: Request, identifier: str) -> Workflow:
+    action, setting = NEEDS[EXEC]
+    workflow = selectors.workflow_known_as(identifier, user=request.user, action=action)
+    check_allowed(workflow, setting=setting)
+    return workflow
+
+
+def _ticket(request: Request, target: PodTarget, query: dict[str, Any], **flags: bool) -> Ticket:
+    try:
+        command = tuple(shlex.split(query["entry_command"]))
+    except ValueError as error:
+        raise _bad_command(f"Error splitting entry command: {error}") from error
+    if not command:
+        raise _bad_command("The entry command is empty.")
+    user = caller(request)
+    PROCESS.check(user=user.pk, pool=target.pool)
+    return Ticket(
+        kind=EXEC,
+        user=user.pk,
+        username=user.get_username(),
+        address=caller_address(request._request),  # noqa: SLF001 -- DRF has no public way to it
+        target=target,
+        command=command,
+        **flags,
+    )
+
+
+def _bad_command(message: str) -> InvalidSpec:
+    return InvalidSpec(message, [Fault(("entry_command",), "command", message)])
+
+
+def _session(request: Request, workflow: Workflow, ticket: Ticket) -> shapes.SessionShape:
+    own = base_address(request).replace("http", "ws", 1)
+    address = workflow.backend.router_address.rstrip("/") or own
+    return shapes.SessionShape(router_address=address, key=ticket.issue(), cookie="")

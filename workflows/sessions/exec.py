@@ -1,0 +1,176 @@
+"""A command in a task's pod, joined to a caller's socket.
+
+Three things run at once: input, output, and the wait for a reason to end. The first that ends ends
+the others. An end that takes nothing for a while ends the session: the caller's by the server, the task's
+here.
+"""
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import structlog
+
+from cluster.errors import ClusterError
+from cluster.interface import Channels, ClusterApi
+from cluster.pod_channels import END
+from scheduling.errors import Busy
+from web.access.rights import ExternalRights
+from web.database.row_threads import run_in
+from web.server.sockets import FAILED, NORMAL, CallerLeft, CallerSocket
+from workflows.sessions.audit import SessionRecord
+from workflows.sessions.callers import (
+    CHANNELS,
+    END_OF_INPUT,
+    BadSize,
+    ChannelCaller,
+    ExecCaller,
+    OsmoCaller,
+    read_status,
+)
+from workflows.sessions.open_sessions import PROCESS, OpenSession, threads
+from workflows.sessions.tickets import Ticket
+
+SIZE_SECONDS = 30.0
+INPUT_SECONDS = 30.0
+"""Longest the task's side takes no input that the caller has sent."""
+
+log = structlog.get_logger(__name__)
+
+
+class _Over(Exception):
+    """The session ends with a sentence, or the command's status, and a code of the socket."""
+
+    def __init__(
+        self, sentence: str = "", *, status: dict[str, Any] | None = None, code: int = NORMAL
+    ) -> None:
+        super().__init__(sentence)
+        self.sentence, self.status, self.code = sentence, status, code
+
+
+async def refuse(sentence: str, socket: CallerSocket) -> None:
+    """Say why there is no session: a client shows nothing of a refused handshake."""
+    await _say_last(_caller_of(socket, lines=False), _Over(sentence), socket)
+
+
+async def run(
+    socket: CallerSocket, *, ticket: Ticket, external: ExternalRights | None, cluster: ClusterApi
+) -> None:
+    """Run the ticket's command until either side ends it."""
+    caller = _caller_of(socket, lines=ticket.lines)
+    session, record = OpenSession(ticket, external), SessionRecord(ticket)
+    over = _Over("", code=FAILED)
+    try:
+        PROCESS.enter(session)
+    except Busy as busy:
+        await refuse(busy.message, socket)
+        return
+    try:
+        await run_in(threads, record.begin)
+        over = await _joined(caller, session, cluster, socket)
+        await _say_last(caller, over, socket)
+    except CallerLeft:
+        over = _Over("The caller left.")
+    finally:
+        PROCESS.leave(session)
+        why = over.sentence or str((over.status or {}).get("message") or "It ended well.")
+        threads.submit(partial(record.end, why=why, received=session.received, sent=session.sent))
+
+
+def _caller_of(socket: CallerSocket, *, lines: bool) -> ExecCaller:
+    return ChannelCaller() if socket.subprotocol == CHANNELS else OsmoCaller(lines=lines)
+
+
+async def _joined(
+    caller: ExecCaller, session: OpenSession, cluster: ClusterApi, socket: CallerSocket
+) -> _Over:
+    """Carry bytes both ways until something ends. Raises CallerLeft."""
+    ticket, target = session.ticket, session.ticket.target
+    try:
+        first = await _first_packets(caller, socket)
+        async with cluster.open_exec(
+            target.pod,
+            namespace=target.namespace,
+            uid=target.uid,
+            container=target.container,
+            command=ticket.command,
+            stdin=ticket.stdin,
+            tty=ticket.tty,
+        ) as channels:
+            for channel, data in first:
+                await channels.send(channel, data)
+            return await _first_end(
+                _carry_in(caller, session, channels, socket),
+                _carry_out(caller, session, channels, socket),
+                _awaited(session),
+            )
+    except _Over as over:
+        return over
+    except ClusterError as error:
+        return _Over(f"The session was cut off: {error.message}", code=FAILED)
+
+
+async def _first_end(*works: Any) -> _Over:
+    """Run all of them until one ends, by raising; then none runs any more."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        errors = [error for task in done if (error := task.exception()) is not None]
+        raise next((error for error in errors if isinstance(error, _Over)), errors[0])
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _first_packets(caller: ExecCaller, socket: CallerSocket) -> list[tuple[int, bytes]]:
+    if not caller.needs_size:
+        return []
+    try:
+        async with asyncio.timeout(SIZE_SECONDS):
+            return list(caller.packets(await socket.receive()))
+    except (TimeoutError, BadSize) as error:
+        raise _Over("The first message must be the terminal's size, as JSON with Rows and Cols.") from error
+
+
+async def _carry_in(
+    caller: ExecCaller, session: OpenSession, channels: Channels, socket: CallerSocket
+) -> None:
+    while True:
+        for packet in caller.packets(await socket.receive()):
+            channel, data = packet
+            try:
+                async with asyncio.timeout(INPUT_SECONDS):
+                    await (channels.end_input() if packet == END_OF_INPUT else channels.send(channel, data))
+            except TimeoutError as error:
+                raise _Over(f"The task took no input for {INPUT_SECONDS:g} seconds.") from error
+            session.count(received=len(data))
+
+
+async def _carry_out(
+    caller: ExecCaller, session: OpenSession, channels: Channels, socket: CallerSocket
+) -> None:
+    began = False
+    while (packet := await channels.receive()) is not None:
+        channel, data = packet
+        if channel == END:
+            raise _Over(status=read_status(data))
+        if not began and (message := caller.began()):
+            await socket.send(message)
+        began = True
+        for message in caller.messages(channel, data):
+            await socket.send(message)
+            session.count(sent=len(message))
+    raise _Over("The session was cut off by the cluster.", code=FAILED)
+
+
+async def _awaited(session: OpenSession) -> None:
+    raise _Over(await session.over)
+
+
+async def _say_last(caller: ExecCaller, over: _Over, socket: CallerSocket) -> None:
+    with suppress(CallerLeft):
+        for message in caller.last_messages(over.sentence, over.status):
+            await socket.send(message)
+        await socket.close(over.code, over.sentence if over.code != NORMAL else "")

@@ -1,0 +1,140 @@
+"""The sessions that this process holds: how many may be, whose right to them still stands, which idle.
+
+One look every few seconds serves all of them, whatever their number: a query for the users, one for their
+roles, one for the pools. Whoever has lost the right, by whatever change, is told so and the session ends.
+Counts belong to a process, as those of log followers (``logs.slots``).
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import Error as DatabaseFailed
+
+from pools.models import Pool
+from scheduling.errors import Busy
+from web.access.rights import ExternalRights, read_many_grants
+from web.database.row_threads import run_in
+from web.policy import Action
+from workflows.metrics import SESSIONS
+from workflows.sessions.tickets import EXEC, Ticket
+
+CHECK_SECONDS: Final = 4.0
+"""Between two looks at rights: what is taken away ends sessions within 10 s."""
+
+AGAIN_SECONDS: Final = 5
+NEEDS: Final[Mapping[str, tuple[Action, str]]] = {EXEC: (Action.WORKFLOW_EXEC, "allow_exec")}
+"""For each kind the action that its user needs on the pool, and the setting that the pool needs."""
+
+log = structlog.get_logger(__name__)
+threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="session")
+
+
+@dataclass(slots=True, eq=False)
+class OpenSession:
+    """One session; ``over`` gets the sentence with which it is to end."""
+
+    ticket: Ticket
+    external: ExternalRights | None
+    over: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    received: int = 0
+    sent: int = 0
+    active_at: float = field(default_factory=time.monotonic)
+
+    def count(self, *, received: int = 0, sent: int = 0) -> None:
+        """Count bytes from the caller, and to them."""
+        self.received += received
+        self.sent += sent
+        self.active_at = time.monotonic()
+
+    def end(self, why: str) -> None:
+        if not self.over.done():
+            self.over.set_result(why)
+
+
+class OpenSessions:
+    """Those of this process. Used by its event loop; ``check`` by any thread."""
+
+    def __init__(self) -> None:
+        self._open: set[OpenSession] = set()
+        self._watch: asyncio.Task[None] | None = None
+
+    def check(self, *, user: int, pool: str) -> None:
+        """Raise Busy if one more session of this user, or in this pool, is too many."""
+        env, present = settings.ENV, tuple(self._open)
+        of_user = sum(session.ticket.user == user for session in present)
+        of_pool = sum(session.ticket.target.pool == pool for session in present)
+        for number, most, whose in (
+            (of_user, env.user_sessions, "You have"),
+            (of_pool, env.pool_sessions, f"Pool {pool} has"),
+            (len(present), env.sessions, "The service has"),
+        ):
+            if number >= most:
+                SESSIONS.labels("busy").inc()
+                raise Busy(
+                    f"{whose} as many sessions in tasks as may be at a time ({most}): end one, or try again.",
+                    retry_after=AGAIN_SECONDS,
+                )
+
+    def enter(self, session: OpenSession) -> None:
+        """Count a session. Raises Busy."""
+        self.check(user=session.ticket.user, pool=session.ticket.target.pool)
+        self._open.add(session)
+        SESSIONS.labels("served").inc()
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.create_task(self._look_after(), name="sessions")
+
+    def leave(self, session: OpenSession) -> None:
+        self._open.discard(session)
+
+    async def _look_after(self) -> None:
+        while self._open:
+            await asyncio.sleep(CHECK_SECONDS)
+            present = tuple(self._open)
+            idle = settings.ENV.session_idle_seconds
+            for session in present:
+                if idle and time.monotonic() - session.active_at > idle:
+                    session.end(f"Nothing was said for {idle:g} seconds, so the session ended.")
+            try:
+                losses = await run_in(threads, lambda: lost_rights(present))  # noqa: B023 -- awaited here
+            except DatabaseFailed as error:
+                log.warning("session_rights_unread", error=str(error))
+                continue
+            for session, why in losses.items():
+                session.end(why)
+
+
+def lost_rights(sessions: Sequence[OpenSession]) -> dict[OpenSession, str]:
+    """Of sessions those whose user may no longer have them, and why. Three queries."""
+    users = User.objects.in_bulk({session.ticket.user for session in sessions})
+    names = {session.ticket.target.pool for session in sessions}
+    fields = {setting for _, setting in NEEDS.values()}
+    pools = {row["name"]: row for row in Pool.objects.filter(name__in=names).values("name", *fields)}
+    callers = [_caller(users.get(session.ticket.user), session.external) for session in sessions]
+    losses = {}
+    for session, user, grants in zip(sessions, callers, read_many_grants(callers), strict=True):
+        action, setting = NEEDS[session.ticket.kind]
+        pool = session.ticket.target.pool
+        if user is None or not user.is_active or not grants.allows(action, f"pool/{pool}"):
+            losses[session] = "Your right to this session was taken away."
+        elif not pools.get(pool, {}).get(setting):
+            losses[session] = f"Pool {pool} does not allow this any more."
+    return losses
+
+
+def _caller(user: User | None, external: ExternalRights | None) -> User | None:
+    """A user of this session alone: what a gateway says of a caller holds for its connection."""
+    if user is None:
+        return None
+    own = User(**{name: getattr(user, name) for name in ("pk", "is_active", "is_staff", "is_superuser")})
+    own.external = external  # type: ignore[attr-defined]  # as authentication leaves it
+    return own
+
+
+PROCESS: Final = OpenSessions()

@@ -1,0 +1,64 @@
+"""What a key of a session stands for: one user, one try of one task, one pod, one thing to do there.
+
+The key is issued with the answer to a POST and used with the socket that follows, by the same user.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Self
+
+from web.limits.redis_server import give_key, use_key
+
+EXEC: Final = "EXEC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTarget:
+    """A running try of a task, and the pod that it has."""
+
+    workflow: str
+    workflow_name: str
+    pool: str
+    backend: int
+    group: str
+    task: str
+    retry: int
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """``command`` and the flags are those of exec; ``lines``: the caller is to get lines of text."""
+
+    kind: str
+    user: int
+    username: str
+    address: str
+    target: PodTarget
+    command: tuple[str, ...] = ()
+    tty: bool = True
+    stdin: bool = True
+    lines: bool = False
+
+    def issue(self) -> str:
+        """A key that stands for this, once. Raises Unavailable without Redis."""
+        return give_key(self.kind, json.dumps(asdict(self)))
+
+    @classmethod
+    def redeem(cls, key: str, *, kind: str, user: int, workflow: str) -> Self | None:
+        """What a key stands for, if it is this user's for this workflow; it is used up in any case.
+
+        ``workflow`` is its name or uuid. Raises Unavailable without Redis.
+        """
+        content = use_key(key) if key.startswith(f"{kind}-") else None
+        if content is None:
+            return None
+        values: dict[str, Any] = json.loads(content)
+        target = PodTarget(**values.pop("target"))
+        ticket = cls(target=target, **(values | {"command": tuple(values["command"])}))
+        own_names = {target.workflow_name, target.workflow, target.workflow.replace("-", "")}
+        is_right = ticket.user == user and (workflow in own_names or workflow.lower() in own_names)
+        return ticket if is_right else None
