@@ -12,7 +12,13 @@ def main() -> None:
     try:
         from osmo_topology_cli.main import run  # noqa: PLC0415 -- its packages may be missing
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in {"requests", "rich", "typer", "yaml"}:
+        if error.name is None or error.name.partition(".")[0] not in {
+            "requests",
+            "rich",
+            "typer",
+            "websockets",
+            "yaml",
+        }:
             raise
         print(f"{error.name} is not installed; pip install osmo-topology-cli does it.", file=sys.stderr)  # noqa: T201
         sys.exit(2)

@@ -195,6 +195,32 @@ def watch(
     end(follow(service, workflow, printer=printer, interval=interval))
 
 
+@app.command("exec")
+def exec_(
+    context: typer.Context,
+    *,
+    workflow: WorkflowName,
+    task: Annotated[
+        str, typer.Argument(help="A running task.", show_default=False, autocompletion=completion.tasks)
+    ],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- COMMAND [ARGUMENTS]]", help="What to run; else /bin/bash.", show_default=False
+        ),
+    ] = None,
+    stdin: Annotated[bool, typer.Option("-i", "--stdin", help="Send it what is typed or piped in.")] = False,
+    tty: Annotated[bool, typer.Option("-t", "--tty", help="With -i: give it this terminal.")] = False,
+) -> None:
+    """Run a command in a running task; ends with its exit code. A shell: exec NAME TASK -it."""
+    from osmo_topology_cli.exec import run  # noqa: PLC0415 -- one command
+
+    service, _ = begin(context)
+    code = run(service, workflow, task, command or ["/bin/bash"], stdin=stdin, terminal=tty)
+    if code:
+        raise typer.Exit(code)
+
+
 @app.command()
 def logs(
     context: typer.Context,

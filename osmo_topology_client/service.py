@@ -38,7 +38,9 @@ class Service:
         self.notify, self.sleep = notify, sleep
         self._session = requests.Session()
         self._session.headers["User-Agent"] = "osmo-topology"
-        self._session.auth = _As(bearer=bearer, user=user)
+        named = {"x-osmo-user": user} if user else {}
+        self.identity = {"Authorization": f"Bearer {bearer}"} if bearer else named
+        self._session.auth = _As(self.identity)
 
     def get(self, *parts: str, **params: Param) -> Any:
         """The JSON at an address; parts are quoted, so a name cannot lead elsewhere."""
@@ -52,6 +54,11 @@ class Service:
         """Send a request; return its JSON. Raises Refused and ServiceUnreachable."""
         with connection(self.url), self._answer(call) as answer:
             return _json(answer, self.url)
+
+    def ca_file(self) -> str:
+        """The file of authorities that the user's environment names; empty for none."""
+        verify = self._session.merge_environment_settings(self.url, {}, None, None, None)["verify"]
+        return verify if isinstance(verify, str) else ""
 
     def text(self, call: Call) -> Iterator[bytes]:
         """The bytes of a text as they come, for as long as it lasts."""
@@ -99,9 +106,8 @@ class Service:
 class _As(AuthBase):
     """Who calls; given as requests' auth, so that no netrc file takes its place."""
 
-    def __init__(self, *, bearer: str, user: str) -> None:
-        named = {"x-osmo-user": user} if user else {}
-        self._headers = {"Authorization": f"Bearer {bearer}"} if bearer else named
+    def __init__(self, headers: dict[str, str]) -> None:
+        self._headers = headers
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers.update(self._headers)

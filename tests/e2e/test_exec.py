@@ -1,6 +1,7 @@
 """A shell in a running task: OSMO's client's bytes, through web, a real API server and kwok.
 
-kwok runs the command on this machine, so what a command prints shows the way there and back.
+kwok runs the command on this machine, so what a command prints shows the way there and back. It drops what a
+command with a terminal prints just before its end, so such commands stay for a moment.
 """
 
 from urllib.parse import quote
@@ -39,9 +40,60 @@ def exec_in(world, name, command="/bin/sh", **more):
 
 def test_a_shell_of_osmos_client_echoes_what_is_typed(world, running):
     with exec_in(world, running, rows=33, columns=101) as shell:
-        shell.wait_for(b"")
-        shell.type(b"stty size; echo six=$((2*3))\n")
+        shell.wait_for(b"\0")
+        shell.type(b"sleep 0.5; stty size; echo six=$((2*3))\n")
         shell.wait_for(b"33 101")
         shell.wait_for(b"six=6")
         shell.type(b"exit\n")
         assert shell.wait_closed() == (1000, "")
+
+
+def test_a_command_that_reads_before_it_prints_is_typed_to(world, running):
+    with exec_in(world, running, "cat") as session:
+        session.wait_for(b"\0")
+        session.type(b"echoed\n")
+        session.wait_for(b"echoed\r\nechoed\r\n")
+
+
+def test_a_change_of_size_reaches_the_task(world, running):
+    with exec_in(world, running) as shell:
+        shell.wait_for(b"\0")
+        shell.resize(40, 132)
+        shell.type(b"sleep 0.5; stty size\n")
+        shell.wait_for(b"40 132")
+
+
+def test_binary_output_comes_as_it_is(world, running):
+    with exec_in(world, running, r"sh -c 'printf \\377\\000\\303; sleep 0.5'") as session:
+        assert session.wait_closed() == (1000, "")
+        assert session.output == b"\0\xff\0\xc3"
+
+
+def test_a_command_that_fails_is_told_in_words(world, running):
+    with exec_in(world, running, "sh -c 'exit 7'") as session:
+        assert session.wait_closed() == (1000, "")
+        assert b"exit" in session.output
+
+
+def test_a_command_that_is_not_there_is_told_in_words(world, running):
+    with exec_in(world, running, "/no/such/program") as session:
+        session.wait_closed()
+        assert b"no such file" in session.output
+
+
+def test_each_task_of_a_group_answers_in_whole_lines(world, running):
+    answers = key(world, running, "sh -c 'printf on; sleep 0.2; echo e; printf two; sleep 0.5'", "group/g")
+    assert sorted(answers) == ["a", "b"]
+    for answer in answers.values():
+        with open_session(answer, running, login(world)) as session:
+            assert session.wait_closed() == (1000, "")
+            assert session.output == b"one\ntwo\n"
+
+
+def test_a_pod_that_dies_in_the_middle_ends_the_session(world, running):
+    with exec_in(world, running) as shell:
+        shell.wait_for(b"\0")
+        world.service.cancel(running, force=True)
+        world.wait_released(running)
+        shell.type(b"exit\n")
+        shell.wait_closed()

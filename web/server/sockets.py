@@ -8,6 +8,7 @@ answers no ping is cut, too.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -39,6 +40,8 @@ MESSAGE_BYTES = 128  # that an empty message costs
 PING_SECONDS = 20.0
 CLOSE_SECONDS = 5.0
 MOST_REASON = 123
+_LOG = logging.getLogger("websockets.server")
+_LOG.setLevel(logging.WARNING)  # it has a line for each connection that is closed
 _HANDSHAKE = frozenset(
     {
         "UPGRADE",

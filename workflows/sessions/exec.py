@@ -6,6 +6,7 @@ here.
 """
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ import structlog
 
 from cluster.errors import ClusterError
 from cluster.interface import Channels, ClusterApi
-from cluster.pod_channels import END
+from cluster.pod_channels import END, STDIN
 from scheduling.errors import Busy
 from web.access.rights import ExternalRights
 from web.database.row_threads import run_in
@@ -27,6 +28,7 @@ from workflows.sessions.callers import (
     ChannelCaller,
     ExecCaller,
     OsmoCaller,
+    Packet,
     read_status,
 )
 from workflows.sessions.open_sessions import PROCESS, OpenSession, threads
@@ -50,8 +52,14 @@ class _Over(Exception):
 
 
 async def refuse(sentence: str, socket: CallerSocket) -> None:
-    """Say why there is no session: a client shows nothing of a refused handshake."""
-    await _say_last(_caller_of(socket, lines=False), _Over(sentence), socket)
+    """Say why there is no session, since a client shows nothing of a refused handshake.
+
+    OSMO's client is heard first: one whose first message meets a closed socket shows nothing either.
+    """
+    caller = _caller_of(socket, lines=False)
+    with suppress(_Over):
+        await _first_packets(caller, socket)
+    await _say_last(caller, _Over(sentence), socket)
 
 
 async def run(
@@ -95,13 +103,11 @@ async def _joined(
             uid=target.uid,
             container=target.container,
             command=ticket.command,
-            stdin=ticket.stdin,
+            stdin=ticket.stdin or ticket.tty,  # a terminal without input is none
             tty=ticket.tty,
         ) as channels:
-            for channel, data in first:
-                await channels.send(channel, data)
             return await _first_end(
-                _carry_in(caller, session, channels, socket),
+                _carry_in(caller, session, channels, socket, first),
                 _carry_out(caller, session, channels, socket),
                 _awaited(session),
             )
@@ -124,7 +130,7 @@ async def _first_end(*works: Any) -> _Over:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _first_packets(caller: ExecCaller, socket: CallerSocket) -> list[tuple[int, bytes]]:
+async def _first_packets(caller: ExecCaller, socket: CallerSocket) -> list[Packet]:
     if not caller.needs_size:
         return []
     try:
@@ -135,17 +141,24 @@ async def _first_packets(caller: ExecCaller, socket: CallerSocket) -> list[tuple
 
 
 async def _carry_in(
-    caller: ExecCaller, session: OpenSession, channels: Channels, socket: CallerSocket
+    caller: ExecCaller,
+    session: OpenSession,
+    channels: Channels,
+    socket: CallerSocket,
+    first: Iterable[Packet],
 ) -> None:
-    while True:
-        for packet in caller.packets(await socket.receive()):
-            channel, data = packet
-            try:
-                async with asyncio.timeout(INPUT_SECONDS):
-                    await (channels.end_input() if packet == END_OF_INPUT else channels.send(channel, data))
-            except TimeoutError as error:
-                raise _Over(f"The task took no input for {INPUT_SECONDS:g} seconds.") from error
-            session.count(received=len(data))
+    """Send the packets of the caller; where the task's side takes no more, its output says why."""
+    packets = first
+    with suppress(ClusterError):
+        while True:
+            for packet in packets:
+                try:
+                    async with asyncio.timeout(INPUT_SECONDS):
+                        await (channels.end_input() if packet == END_OF_INPUT else channels.send(*packet))
+                except TimeoutError as error:
+                    raise _Over(f"The task took no input for {INPUT_SECONDS:g} seconds.") from error
+                session.count(received=len(packet[1]) if packet[0] == STDIN else 0)
+            packets = caller.packets(await socket.receive())
 
 
 async def _carry_out(

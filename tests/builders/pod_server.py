@@ -1,0 +1,168 @@
+"""An API server that knows pods and their sessions alone, for what a real one cannot be made to do.
+
+Sessions speak v5 or v4, as the test says, and do what the first word of their command names.
+"""
+
+import asyncio
+import json
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+from websockets.asyncio.server import serve
+from websockets.exceptions import ConnectionClosed
+
+from localcluster.ports import LOOPBACK
+
+STDIN, STDOUT, STDERR, END, RESIZE = range(5)
+SUCCESS = {"kind": "Status", "status": "Success"}
+
+
+def failed(code):
+    cause = {"reason": "ExitCode", "message": str(code)}
+    return {
+        "kind": "Status",
+        "status": "Failure",
+        "reason": "NonZeroExitCode",
+        "message": f"command terminated with non-zero exit code: exit status {code}",
+        "details": {"causes": [cause]},
+    }
+
+
+@dataclass(eq=False)
+class PodSession:
+    """One session: its query, and what came on which channel."""
+
+    query: dict
+    socket: object
+    input: list = field(default_factory=list)
+    is_open: bool = True
+
+    async def say(self, data, channel=STDOUT):
+        await self.socket.send(bytes((channel,)) + data)
+
+    async def end(self, status):
+        await self.say(json.dumps(status).encode(), END)
+
+    async def run(self):
+        await self.say(b"")  # as a real one: the first message is empty
+        behaviour, *words = self.query["command"]
+        await getattr(self, f"_{behaviour}")(*words)
+
+    async def _echo(self, *_):
+        async for message in self.socket:
+            self.input.append((message[0], message[1:]))
+            if message[0] == STDIN:
+                await self.say(message[1:])
+            if message in {bytes((STDIN,)) + b"exit", bytes((255, STDIN))}:
+                await self.end(SUCCESS)
+                return
+
+    async def _exit(self, code):
+        await self.end(failed(int(code)) if int(code) else SUCCESS)
+
+    async def _say(self, *chunks):
+        for chunk in chunks:
+            await self.say(bytes.fromhex(chunk))
+        await self.end(SUCCESS)
+
+    async def _flood(self):
+        while True:
+            await self.say(b"x" * 32_000)
+
+    async def _deaf(self):
+        await asyncio.sleep(3600)
+
+    async def _drop(self):
+        self.socket.transport.abort()
+
+
+class PodServer:
+    """Runs in a thread of its own; ``uids`` are the pods that there are."""
+
+    def __init__(self, *, protocol="v5.channel.k8s.io"):
+        self.uids, self.sessions, self.refusals = {}, [], {}
+        self._protocol = protocol
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_):
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(10)
+
+    def kubeconfig(self, path):
+        """A file that names this server."""
+        cluster = {"server": f"http://{LOOPBACK}:{self.port}"}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+        }
+        path.write_text(yaml.safe_dump(content))
+        return str(path)
+
+    def opened(self):
+        return [session for session in self.sessions if session.is_open]
+
+    async def _serve(self):
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        serving = serve(
+            self._session,
+            LOOPBACK,
+            0,
+            process_request=self._answer,
+            subprotocols=[self._protocol],
+            compression=None,
+            ping_interval=None,
+            close_timeout=1,
+            max_queue=4,
+        )
+        async with serving as server:
+            self.port = server.sockets[0].getsockname()[1]
+            self._ready.set()
+            await self._over.wait()
+
+    def _answer(self, connection, request):
+        """The pod's metadata, or a refusal; None lets the session begin."""
+        path = urlsplit(request.path).path.split("/")
+        name = path[6]
+        if status := self.refusals.get(path[-1]):
+            return connection.respond(status, "no")
+        if name not in self.uids:
+            return connection.respond(
+                HTTPStatus.NOT_FOUND,
+                json.dumps(
+                    {
+                        "kind": "Status",
+                        "code": 404,
+                        "message": f'pods "{name}" not found',
+                        "details": {"name": name},
+                    }
+                ),
+            )
+        if path[-1] == "exec":
+            return None
+        return connection.respond(
+            HTTPStatus.OK, json.dumps({"metadata": {"name": name, "uid": self.uids[name]}})
+        )
+
+    async def _session(self, connection):
+        session = PodSession(parse_qs(urlsplit(connection.request.path).query), connection)
+        self.sessions.append(session)
+        try:
+            with suppress(ConnectionClosed):
+                await session.run()
+            await connection.close()
+        finally:
+            session.is_open = False

@@ -1,0 +1,359 @@
+"""Sessions in tasks on web's event loop: whatever either side does, both are freed, and others are served."""
+
+import json
+import os
+import signal
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from pools.models import Pool
+from tests.builders.osmo_exec import ask, open_session
+from tests.builders.pod_server import END, STDIN, STDOUT, PodServer
+from tests.builders.waiting import until
+from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
+from tests.web.conftest import started_web
+from web.access.services import make_token
+from web.models import RoleAssignment
+from workflows.models import Event, ObservedPod, Task
+
+CHANNELS = "v5.channel.k8s.io"
+SOON = 10.0
+"""Seconds within which a right that is taken away ends a session."""
+
+
+@pytest.fixture
+def pods():
+    with PodServer() as server:
+        yield server
+
+
+@pytest.fixture
+def start_web(transactional_db, tmp_path, redis_url):
+    with ExitStack() as stack:
+
+        def start(**settings):
+            paths = {"OSMO_KUBECONFIG_PATHS": json.dumps([str(tmp_path)])}
+            return stack.enter_context(started_web(tmp_path, redis_url, processes=1, **paths | settings))
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def own(django_db_setup, django_db_blocker, tmp_path_factory, redis_url):
+    """One process for all tests that need no settings of their own; kubeconfigs are anywhere."""
+    base = tmp_path_factory.getbasetemp()
+    paths = {"OSMO_KUBECONFIG_PATHS": json.dumps([str(base)])}
+    with ExitStack() as stack:
+        with django_db_blocker.unblock():
+            web = started_web(tmp_path_factory.mktemp("sessions"), redis_url, processes=1, **paths)
+            server = stack.enter_context(web)
+        yield server
+
+
+@pytest.fixture
+def group(transactional_db, pods, tmp_path):
+    """A group whose two tasks run, in a pool that allows exec."""
+    backend = BackendFactory(kubeconfig=pods.kubeconfig(tmp_path / "kubeconfig"))
+    group = TaskGroupFactory(pool=PoolFactory(backend=backend, allow_exec=True), pods=2, status="RUNNING")
+    group.workflow.status = "RUNNING"
+    group.workflow.save()
+    for task in Task.objects.filter(group=group):
+        pods.uids[task.pod_name] = f"uid-{task.pod_name}"
+        ObservedPod.objects.create(
+            cluster=backend.cluster,
+            namespace=group.placement["namespace"],
+            name=task.pod_name,
+            uid=f"uid-{task.pod_name}",
+            group_uuid=group.pk,
+            phase="Running",
+            seen_at=timezone.now(),
+        )
+    return group
+
+
+def login(name):
+    user, _ = User.objects.get_or_create(username=name)
+    return {"Authorization": f"Bearer {make_token(user, name=f't{time.monotonic_ns()}')}"}
+
+
+@pytest.fixture
+def ann(transactional_db):
+    return login("ann")
+
+
+def answer_of(server, group, who, command="echo", target="task/task-0", **query):
+    more = "".join(f"&{name}={value}" for name, value in query.items())
+    path = f"/api/workflow/{group.workflow.name}/exec/{target}?entry_command={quote(command)}{more}"
+    return ask(f"http://127.0.0.1:{server.port}", path, who)
+
+
+def shell(server, group, who, command="echo", **more):
+    return open_session(answer_of(server, group, who, command), group.workflow.name, who, **more)
+
+
+def channels(server, group, who, command="echo", **query):
+    """A session as our own command opens it."""
+    answer = answer_of(server, group, who, command, **query)
+    address = f"{answer['router_address']}/api/router/exec/{group.workflow.name}/client/{answer['key']}"
+    return connect(address, additional_headers=who, subprotocols=[CHANNELS], proxy=None)
+
+
+def ended(pods):
+    """Wait until the cluster has no session any more."""
+    until(lambda: pods.sessions and not pods.opened())
+
+
+def test_bytes_go_both_ways_with_the_size_before_them_and_nothing_is_left_at_the_end(own, group, ann, pods):
+    with shell(own, group, ann, rows=33, columns=101) as session:
+        session.wait_for(b"\0")
+        session.type(b"h\xff\x00\n")
+        session.wait_for(b"h\xff\x00")
+        session.resize(50, 120)
+        session.send(b"exit")
+        assert session.wait_closed() == (1000, "")
+    ended(pods)
+    assert [data for channel, data in pods.sessions[0].input if channel == 4] == [
+        b'{"Width": 101, "Height": 33}',
+        b'{"Width": 120, "Height": 50}',
+    ]
+    assert pods.sessions[0].query["container"] == ["task-0"]
+
+
+def test_a_command_that_prints_nothing_first_wakes_osmos_client_all_the_same(own, group, ann):
+    with shell(own, group, ann) as session:
+        session.wait_for(b"\0")
+        assert session.first == b"\0"
+
+
+def test_a_terminal_without_a_size_is_none_for_the_task(own, group, ann, pods):
+    with shell(own, group, ann, rows=0, columns=0) as session:
+        session.wait_for(b"\0")
+        session.send(b"exit")
+        session.wait_closed()
+    assert pods.sessions[0].input == [(STDIN, b"exit")]
+
+
+@pytest.mark.parametrize("size", [b"24x80", b'{"Rows": 1}', b"[1]", b'{"Rows": "x", "Cols": 1}', b"\xff"])
+def test_a_size_that_is_none_ends_in_a_sentence(own, group, ann, pods, size):
+    with shell(own, group, ann, size=size) as session:
+        assert session.wait_closed() == (1000, "")
+        assert b"terminal's size" in session.output
+    assert pods.sessions == []
+
+
+def test_the_exit_of_a_command_is_told_in_words(own, group, ann):
+    with shell(own, group, ann, "exit 7") as session:
+        assert session.wait_closed() == (1000, "")
+        assert session.output.endswith(b"exit status 7\r\n")
+
+
+def test_a_group_gets_whole_lines_of_text_whatever_the_cluster_cuts(own, group, ann):
+    chunks = " ".join(text.hex() for text in (b"one\r\nt\xc3", b"\xa4", b"\r\n", b"bad\xff\n", b"last"))
+    answers = answer_of(own, group, ann, f"say {chunks}", target=f"group/{group.name}")
+    assert sorted(answers) == ["task-0", "task-1"]
+    with open_session(answers["task-1"], group.workflow.name, ann) as session:
+        assert session.wait_closed() == (1000, "")
+        assert session.output.decode() == "one\nt\u00e4\nbad\ufffd\nlast\n"
+
+
+def test_our_own_command_gets_output_errors_and_the_exit_code_apart(own, group, ann, pods):
+    with channels(own, group, ann, "exit 7", tty="False") as session:
+        messages = list(session)
+    assert messages[0] == bytes((STDOUT,))
+    assert messages[-1][0] == END
+    assert json.loads(messages[-1][1:])["details"]["causes"][0]["message"] == "7"
+    assert pods.sessions[0].query["tty"] == ["false"]
+    assert pods.sessions[0].query["stderr"] == ["true"]
+
+
+def test_the_end_of_input_reaches_the_command(own, group, ann):
+    with channels(own, group, ann, tty="False") as session:
+        session.send(bytes((STDIN,)) + b"text")
+        session.send(bytes((255, STDIN)))
+        messages = list(session)
+    assert bytes((STDOUT,)) + b"text" in messages
+    assert json.loads(messages[-1][1:])["status"] == "Success"
+
+
+def test_a_key_is_good_once(own, group, ann):
+    answer = answer_of(own, group, ann)
+    with open_session(answer, group.workflow.name, ann) as first:
+        first.wait_for(b"\0")
+        with open_session(answer, group.workflow.name, ann) as second:
+            assert second.wait_closed() == (1000, "")
+            assert b"key is not known" in second.output
+
+
+def test_a_key_is_worth_nothing_to_another_user(own, group, ann, pods):
+    answer = answer_of(own, group, ann)
+    with open_session(answer, group.workflow.name, login("ben")) as session:
+        assert session.wait_closed() == (1000, "")
+        assert b"somebody else" in session.output
+    assert pods.sessions == []
+
+
+def test_a_key_is_worth_nothing_for_another_workflow(own, group, ann, pods):
+    other = TaskGroupFactory(pool=Pool.objects.get(name=group.workflow.pool_name)).workflow
+    with open_session(answer_of(own, group, ann), other.name, ann) as session:
+        assert session.wait_closed() == (1000, "")
+    assert pods.sessions == []
+
+
+def test_a_page_of_another_site_opens_no_session(own, group, ann):
+    answer = answer_of(own, group, ann)
+    with pytest.raises(InvalidStatus) as refusal:
+        open_session(answer, group.workflow.name, {**ann, "Origin": "https://evil.example"})
+    assert refusal.value.response.status_code == 403
+
+
+def test_a_stranger_opens_no_session(own, group, ann):
+    answer = answer_of(own, group, ann)
+    with pytest.raises(InvalidStatus) as refusal:
+        open_session(answer, group.workflow.name, {})
+    assert refusal.value.response.status_code == 401
+
+
+def test_no_other_address_is_upgraded(own, ann):
+    head = "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"
+    key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+    status, _, _ = own.send(*head, key, f"Authorization: {ann['Authorization']}", path="/api/pool")
+    assert status == 200
+
+
+def test_an_address_of_sessions_without_an_upgrade_uses_no_key(own, group, ann):
+    answer = answer_of(own, group, ann)
+    path = f"/api/router/exec/{group.workflow.name}/client/{answer['key']}"
+    status, body = own.json(f"Authorization: {ann['Authorization']}", path=path)
+    assert (status, body["error_code"]) == (400, "USAGE")
+    with open_session(answer, group.workflow.name, ann) as session:
+        session.wait_for(b"\0")
+
+
+def test_a_pod_that_took_the_name_is_never_reached(own, group, ann, pods):
+    for name in pods.uids:
+        pods.uids[name] = "another"
+    with shell(own, group, ann) as session:
+        code, _ = session.wait_closed()
+        assert code == 1011
+        assert b"was replaced" in session.output
+    assert pods.sessions == []
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_a_cluster_that_refuses_ends_the_session_in_a_sentence(own, group, ann, pods, status):
+    pods.refusals["exec"] = status
+    with shell(own, group, ann) as session:
+        assert session.wait_closed()[0] == 1011
+        assert b"cut off" in session.output
+
+
+def test_a_session_that_the_cluster_drops_ends_so_that_osmos_client_comes_again(own, group, ann):
+    with shell(own, group, ann, "drop") as session:
+        assert session.wait_closed()[0] not in {1000, 1001}
+        assert b"cut off" in session.output
+
+
+def test_a_client_that_is_killed_frees_the_cluster_too(own, group, ann, pods):
+    session = shell(own, group, ann)
+    session.wait_for(b"\0")
+    session.hang_up()
+    ended(pods)
+
+
+def test_a_client_that_reads_nothing_of_a_flood_is_not_held_in_memory_and_is_cut(own, group, ann, pods):
+    with channels(own, group, ann, "flood"):
+        time.sleep(3)
+        assert mebibytes(own) < 260
+        assert len(pods.opened()) == 1
+        until(lambda: not pods.opened(), seconds=90)
+
+
+def test_a_right_that_is_taken_away_ends_the_session_soon(own, group, ann, pods):
+    with shell(own, group, ann) as session:
+        session.wait_for(b"\0")
+        RoleAssignment.objects.create(user=User.objects.get(username="ann"), role="osmo-elsewhere")
+        began = time.monotonic()
+        assert session.wait_closed() == (1000, "")
+        assert time.monotonic() - began < SOON
+        assert b"taken away" in session.output
+    ended(pods)
+
+
+def test_a_user_who_is_deactivated_has_no_session_any_more(own, group, ann):
+    with shell(own, group, ann) as session:
+        session.wait_for(b"\0")
+        User.objects.filter(username="ann").update(is_active=False)
+        session.wait_closed()
+        assert b"taken away" in session.output
+
+
+def test_a_pool_that_allows_exec_no_more_ends_its_sessions(own, group, ann):
+    with shell(own, group, ann) as session:
+        session.wait_for(b"\0")
+        Pool.objects.update(allow_exec=False)
+        session.wait_closed()
+        assert b"does not allow" in session.output
+
+
+def test_a_session_in_which_nothing_is_said_ends(start_web, group, ann):
+    server = start_web(OSMO_SESSION_IDLE_SECONDS="2")
+    with shell(server, group, ann) as session:
+        session.wait_for(b"\0")
+        assert session.wait_closed() == (1000, "")
+        assert b"Nothing was said for 2 seconds" in session.output
+
+
+def test_a_session_too_many_is_refused_with_the_post(start_web, group, ann):
+    server = start_web(OSMO_USER_SESSIONS="1")
+    with shell(server, group, ann) as session:
+        session.wait_for(b"\0")
+        path = f"/api/workflow/{group.workflow.name}/exec/task/task-0?entry_command=echo"
+        status, body = server.json(f"Authorization: {ann['Authorization']}", method="POST", path=path)
+        assert status == 429
+        assert "as many sessions" in body["message"]
+
+
+def test_keys_beyond_the_limit_open_nothing(start_web, group, ann, pods):
+    server = start_web(OSMO_USER_SESSIONS="1")
+    answers = [answer_of(server, group, ann) for _ in range(2)]
+    with open_session(answers[0], group.workflow.name, ann) as first:
+        first.wait_for(b"\0")
+        with open_session(answers[1], group.workflow.name, ann) as second:
+            assert second.wait_closed() == (1000, "")
+            assert b"as many sessions" in second.output
+    assert len(pods.sessions) == 1
+
+
+def test_web_that_stops_closes_sessions_so_that_osmos_client_comes_again(start_web, group, ann, pods):
+    server = start_web()
+    with shell(server, group, ann) as session:
+        session.wait_for(b"\0")
+        os.kill(server.pid, signal.SIGTERM)
+        assert session.wait_closed() == (1012, "service restart")
+    ended(pods)
+
+
+def test_each_session_is_a_line_of_the_timeline(own, group, ann):
+    with shell(own, group, ann, "echo 'a b'") as session:
+        session.wait_for(b"\0")
+        event = Event.objects.get(reason="Session")
+        assert (event.task_name, event.workflow_id) == ("task-0", group.workflow_id)
+        assert event.message == "ann from 127.0.0.1 ran echo 'a b' in the task."
+        session.send(b"exit")
+        session.wait_closed()
+    until(lambda: "4 bytes to the task, 4 bytes from it" in Event.objects.get(reason="Session").message)
+
+
+def mebibytes(server):
+    """The memory of its process."""
+    pid = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0]
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
