@@ -32,14 +32,15 @@ def granted(objects, *, account):
     }
 
 
-def of_the_repository(namespaces, *, leave_out=()):
+def of_the_repository(namespaces, *, leave_out=(), more=()):
     cluster = [
         obj
         for name in ("cluster.yaml", "preflight.yaml")
         for obj in yaml.safe_load_all((RBAC / name).read_text())
         if obj["metadata"].get("namespace") != KAI
     ]
-    own = list(yaml.safe_load_all((RBAC / "namespace.yaml").read_text()))
+    files = ("namespace.yaml", *more)
+    own = [obj for name in files for obj in yaml.safe_load_all((RBAC / name).read_text())]
     objects = [obj for obj in cluster if obj["metadata"]["name"] not in leave_out]
     plain = granted([*objects, *own], account=lambda subject: subject["name"])
     everywhere = {right for right in plain if not right[0]}
@@ -71,6 +72,11 @@ def test_they_are_granted_in_each_namespace_of_tasks_and_no_other(render):
 def test_the_sight_of_other_tenants_pods_is_a_choice(render):
     objects = render(TABLE["no look at other tenants' pods"])
     assert of_the_chart(objects) == of_the_repository(["osmo"], leave_out=["osmo-topology-others"])
+
+
+def test_sessions_in_tasks_are_a_choice_in_namespaces_of_tasks_alone(render):
+    objects = render({"rights": {"exec": True}})
+    assert of_the_chart(objects) == of_the_repository(["osmo"], more=["exec.yaml"])
 
 
 def test_further_reads_of_the_preflight_are_a_choice(render):

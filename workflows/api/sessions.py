@@ -34,6 +34,9 @@ from workflows.sessions.targets import check_allowed, group_targets, task_target
 from workflows.sessions.tickets import EXEC, PodTarget, Ticket
 
 MOST_COMMAND = 8192
+_ERROR = {"$ref": "#/components/schemas/Error"}
+NOT_RUNNING = {(status, "application/json"): _ERROR for status in (410, 425)}
+BY_TASK = {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/SessionShape"}}
 
 
 class ExecQuery(Query):
@@ -54,7 +57,7 @@ class ExecTaskView(APIView):
         operation_id="exec_task",
         parameters=[TaskExecQuery],
         request=None,
-        responses=shapes.SessionShape,
+        responses={200: shapes.SessionShape, **NOT_RUNNING},
     )
     def post(self, request: Request, workflow_id: str, task: str) -> Response:
         """Give a key to a session that runs a command in a task."""
@@ -71,7 +74,7 @@ class ExecGroupView(APIView):
         operation_id="exec_group",
         parameters=[ExecQuery],
         request=None,
-        responses=serializers.DictField(child=serializers.JSONField()),
+        responses={(200, "application/json"): BY_TASK, **NOT_RUNNING},
     )
     def post(self, request: Request, workflow_id: str, group: str) -> Response:
         """Give a key for each running task of a group, by its name; output comes in whole lines."""

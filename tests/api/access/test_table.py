@@ -40,7 +40,10 @@ def nothing_by_default(settings):
 def workflows(monkeypatch):
     """A workflow in each pool, by the pool's name; somebody else submitted them."""
     monkeypatch.setattr(connect, "connect", lambda *args: FakeCluster())
-    return {name: TaskGroupFactory(pool=PoolFactory(name=name, levels=LEVELS)).workflow for name in POOLS}
+    return {
+        name: TaskGroupFactory(pool=PoolFactory(name=name, levels=LEVELS, allow_exec=True)).workflow
+        for name in POOLS
+    }
 
 
 def ask(client, method, address, body, *, pool, workflows):
@@ -48,6 +51,7 @@ def ask(client, method, address, body, *, pool, workflows):
     names = {"pool": pool, "workflow_id": workflows[pool].name, "name": workflows[pool].backend.name}
     names |= {"type": "pool", "no": 1, "gpu": "gpu", "node": "node-1"}
     names |= {"backend": workflows[pool].backend.name, "namespace": "research", "gang": "train"}
+    names |= {"task": "task-0", "group": "group-0", "key": "EXEC-0"}
     with transaction.atomic():
         answer = client.generic(method, address.format(token="laptop", **names), **_json(body))
         transaction.set_rollback(True)
@@ -68,7 +72,7 @@ def shown(status, *, endpoint):
         "GET /ui/clusters/{backend}/{namespace}/{gang}",
     )
     own = 404 if endpoint in absent else None
-    return "ok" if status in {200, 400, 409, own} else str(status)
+    return "ok" if status in {200, 400, 409, 425, own} else str(status)
 
 
 @pytest.mark.parametrize("caller", CALLERS)
