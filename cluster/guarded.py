@@ -1,8 +1,8 @@
 """A cluster to which nothing is written without a permit.
 
 ``permit`` is called before each write with its namespace (empty for an object of the whole cluster) and
-whether it deletes. It raises ``WritesSuspended`` where this installation may not write. Reads, dry runs and
-reviews of rights, which no server keeps, need none. A permit may need calls of its own; a write that waited
+whether it deletes. It raises ``WritesSuspended`` where this installation may not write. Reads, dry runs,
+reviews of rights, which no server keeps, and people's commands in pods of a known uid need none. A permit may need calls of its own; a write that waited
 for them longer than ``PERMIT_SECONDS`` is not sent, so that ``call_seconds`` stays the most that a write may
 take.
 """

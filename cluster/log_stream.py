@@ -33,7 +33,7 @@ async def opened(
     async with AsyncExitStack() as stack:
         with metrics.timed(request):
             call = loop_calls.Call(access, request, connect_seconds=connect_seconds, buffer=_BUFFER)
-            reply = await call.made(stack, _reply)
+            reply = await call.result(stack, _reply)
         stack.callback(_leave, reply)
         yield _chunks(reply, request)
 

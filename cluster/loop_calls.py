@@ -44,7 +44,7 @@ class Call:
     connect_seconds: float
     buffer: int
 
-    async def made(self, stack: AsyncExitStack, make: Make[T]) -> T:
+    async def result(self, stack: AsyncExitStack, make: Make[T]) -> T:
         """What ``make`` returns; it raises a ClusterError for a refusal. Raises ClusterError."""
         for last in (False, True):
             connection, tls, token = await asyncio.to_thread(_credentials, self.access)
@@ -79,7 +79,7 @@ class Call:
         headers = {"Accept": "*/*", "User-Agent": api_requests.USER_AGENT}
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=0, ssl=tls if tls is not None else True, socket_factory=_kept_alive
+                limit=0, ssl=tls if tls is not None else True, socket_factory=_with_keepalive
             ),
             headers=headers | ({"Authorization": token} if token is not None else {}),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -95,9 +95,9 @@ def _credentials(access: Access) -> tuple[Connection, ssl.SSLContext | None, str
     return connection, connection.tls(), connection.authorization()
 
 
-def _kept_alive(address: Any) -> socket.socket:
+def _with_keepalive(address: Any) -> socket.socket:
     """A socket that finds out that its silent peer has died."""
-    made = socket.socket(*address[:3])
+    new = socket.socket(*address[:3])
     for option in tcp_keepalive_socket_options():
-        made.setsockopt(*option)
-    return made
+        new.setsockopt(*option)
+    return new

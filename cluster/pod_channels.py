@@ -78,10 +78,10 @@ async def opened(
     """A session in the pod with this uid. Raises ClusterError, ObjectNotFound if the pod is another one."""
     call = partial(loop_calls.Call, access, connect_seconds=connect_seconds, buffer=_BUFFER)
     async with AsyncExitStack() as stack:
-        await call(request=pod).made(stack, partial(_check, uid=uid))
+        await call(request=pod).result(stack, partial(_check, uid=uid))
     async with AsyncExitStack() as stack:
         with metrics.timed(request):
-            socket = await call(request=request).made(stack, partial(_connected, protocols=protocols))
+            socket = await call(request=request).result(stack, partial(_connected, protocols=protocols))
         yield PodChannels(socket, request)
 
 

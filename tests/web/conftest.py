@@ -3,6 +3,7 @@
 import http.client
 import json
 import socket
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,11 +11,15 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
+from django.utils import timezone
 
 from localcluster import service
 from localcluster.ports import LOOPBACK, free_ports
 from localcluster.supervisor import Supervisor
+from tests.builders.pod_server import PodServer
+from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
 from web.access.services import make_token
+from workflows.models import ObservedPod, Task
 
 SECRET = "proxy-" + "s" * 40
 SECONDS = 120
@@ -100,3 +105,63 @@ def web_server(django_db_setup, django_db_blocker, tmp_path_factory, redis_url):
 def token(transactional_db):
     """The header of somebody who may use the API."""
     return f"Authorization: Bearer {make_token(User.objects.create_user('ann'), name='t')}"
+
+
+@pytest.fixture
+def pods():
+    with PodServer() as server:
+        yield server
+
+
+@pytest.fixture
+def start_web(transactional_db, tmp_path, redis_url):
+    with ExitStack() as stack:
+
+        def start(**settings):
+            paths = {"OSMO_KUBECONFIG_PATHS": json.dumps([str(tmp_path)])}
+            return stack.enter_context(started_web(tmp_path, redis_url, processes=1, **paths | settings))
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def own(django_db_setup, django_db_blocker, tmp_path_factory, redis_url):
+    """One process for all tests that need no settings of their own; kubeconfigs are anywhere."""
+    base = tmp_path_factory.getbasetemp()
+    paths = {"OSMO_KUBECONFIG_PATHS": json.dumps([str(base)])}
+    with ExitStack() as stack:
+        with django_db_blocker.unblock():
+            web = started_web(tmp_path_factory.mktemp("sessions"), redis_url, processes=1, **paths)
+            server = stack.enter_context(web)
+        yield server
+
+
+@pytest.fixture
+def group(transactional_db, pods, tmp_path):
+    """A group whose two tasks run, in a pool that allows exec."""
+    backend = BackendFactory(kubeconfig=pods.kubeconfig(tmp_path / "kubeconfig"))
+    group = TaskGroupFactory(pool=PoolFactory(backend=backend, allow_exec=True), pods=2, status="RUNNING")
+    group.workflow.status = "RUNNING"
+    group.workflow.save()
+    for task in Task.objects.filter(group=group):
+        pods.uids[task.pod_name] = f"uid-{task.pod_name}"
+        ObservedPod.objects.create(
+            cluster=backend.cluster,
+            namespace=group.placement["namespace"],
+            name=task.pod_name,
+            uid=f"uid-{task.pod_name}",
+            group_uuid=group.pk,
+            phase="Running",
+            seen_at=timezone.now(),
+        )
+    return group
+
+
+def login(name):
+    user, _ = User.objects.get_or_create(username=name)
+    return {"Authorization": f"Bearer {make_token(user, name=f't{time.monotonic_ns()}')}"}
+
+
+@pytest.fixture
+def ann(transactional_db):
+    return login("ann")

@@ -7,13 +7,12 @@ import sys
 import pytest
 
 from localcluster.directories import CHECKOUT
-from tests.web.test_sessions import ann, group, own, pods, start_web  # noqa: F401 -- fixtures
 
 SECONDS = 60
 
 
 @pytest.fixture
-def command(own, ann, group, tmp_path):  # noqa: F811 -- fixtures
+def command(own, ann, group, tmp_path):
     def run(*words, given=None, name=group.workflow.name):
         login = {
             "OSMO_URL": f"http://127.0.0.1:{own.port}",

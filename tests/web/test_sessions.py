@@ -10,83 +10,21 @@ from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
-from django.utils import timezone
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from pools.models import Pool
 from tests.builders.osmo_exec import ask, open_session
-from tests.builders.pod_server import END, STDIN, STDOUT, PodServer
+from tests.builders.pod_server import END, STDIN, STDOUT
 from tests.builders.waiting import until
-from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
-from tests.web.conftest import started_web
-from web.access.services import make_token
+from tests.factories import TaskGroupFactory
+from tests.web.conftest import login
 from web.models import RoleAssignment
-from workflows.models import Event, ObservedPod, Task
+from workflows.models import Event
 
 CHANNELS = "v5.channel.k8s.io"
 SOON = 10.0
 """Seconds within which a right that is taken away ends a session."""
-
-
-@pytest.fixture
-def pods():
-    with PodServer() as server:
-        yield server
-
-
-@pytest.fixture
-def start_web(transactional_db, tmp_path, redis_url):
-    with ExitStack() as stack:
-
-        def start(**settings):
-            paths = {"OSMO_KUBECONFIG_PATHS": json.dumps([str(tmp_path)])}
-            return stack.enter_context(started_web(tmp_path, redis_url, processes=1, **paths | settings))
-
-        yield start
-
-
-@pytest.fixture(scope="module")
-def own(django_db_setup, django_db_blocker, tmp_path_factory, redis_url):
-    """One process for all tests that need no settings of their own; kubeconfigs are anywhere."""
-    base = tmp_path_factory.getbasetemp()
-    paths = {"OSMO_KUBECONFIG_PATHS": json.dumps([str(base)])}
-    with ExitStack() as stack:
-        with django_db_blocker.unblock():
-            web = started_web(tmp_path_factory.mktemp("sessions"), redis_url, processes=1, **paths)
-            server = stack.enter_context(web)
-        yield server
-
-
-@pytest.fixture
-def group(transactional_db, pods, tmp_path):
-    """A group whose two tasks run, in a pool that allows exec."""
-    backend = BackendFactory(kubeconfig=pods.kubeconfig(tmp_path / "kubeconfig"))
-    group = TaskGroupFactory(pool=PoolFactory(backend=backend, allow_exec=True), pods=2, status="RUNNING")
-    group.workflow.status = "RUNNING"
-    group.workflow.save()
-    for task in Task.objects.filter(group=group):
-        pods.uids[task.pod_name] = f"uid-{task.pod_name}"
-        ObservedPod.objects.create(
-            cluster=backend.cluster,
-            namespace=group.placement["namespace"],
-            name=task.pod_name,
-            uid=f"uid-{task.pod_name}",
-            group_uuid=group.pk,
-            phase="Running",
-            seen_at=timezone.now(),
-        )
-    return group
-
-
-def login(name):
-    user, _ = User.objects.get_or_create(username=name)
-    return {"Authorization": f"Bearer {make_token(user, name=f't{time.monotonic_ns()}')}"}
-
-
-@pytest.fixture
-def ann(transactional_db):
-    return login("ann")
 
 
 def answer_of(server, group, who, command="echo", target="task/task-0", **query):
@@ -357,3 +295,33 @@ def mebibytes(server):
     pid = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0]
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+
+
+SESSIONS = 500
+MIB_OF_ALL = 100.0
+
+
+@pytest.mark.deep
+def test_five_hundred_sessions_of_one_process_take_no_thread_and_little_memory(start_web, group, ann, pods):
+    bounds = {f"OSMO_{whose}SESSIONS": str(SESSIONS) for whose in ("", "USER_", "POOL_")}
+    server = start_web(OSMO_WEB_THREADS="8", **bounds)
+    size, threads = mebibytes(server), thread_count(server)
+    with ExitStack() as stack:
+        for _ in range(SESSIONS):
+            session = stack.enter_context(channels(server, group, ann, tty="False"))
+            assert session.recv() == bytes((STDOUT,))
+            last = session
+        began = time.monotonic()
+        assert server.json(f"Authorization: {ann['Authorization']}")[0] == 200
+        assert time.monotonic() - began < 1.0
+        last.send(bytes((STDIN,)) + b"text")
+        assert last.recv() == bytes((STDOUT,)) + b"text"
+        assert len(pods.opened()) == SESSIONS
+        assert mebibytes(server) - size < MIB_OF_ALL
+        assert thread_count(server) - threads <= 8 + 2 + 8  # of requests, of sessions, of asyncio itself
+    until(lambda: not pods.opened(), seconds=60)
+
+
+def thread_count(server):
+    pid = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0]
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))

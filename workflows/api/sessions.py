@@ -54,15 +54,15 @@ class ExecTaskView(APIView):
     access = {"POST": Needs(Action.WORKFLOW_EXEC, on=None)}
 
     @extend_schema(
-        operation_id="exec_task",
+        operation_id="run_task_command",
         parameters=[TaskExecQuery],
         request=None,
         responses={200: shapes.SessionShape, **NOT_RUNNING},
     )
     def post(self, request: Request, workflow_id: str, task: str) -> Response:
         """Give a key to a session that runs a command in a task."""
-        query = TaskExecQuery.without_body(request)
         workflow = _workflow(request, workflow_id)
+        query = TaskExecQuery.without_body(request)
         ticket = _ticket(request, task_target(workflow, task), query, tty=query["tty"], stdin=query["stdin"])
         return Response(_session(request, workflow, ticket))
 
@@ -71,15 +71,15 @@ class ExecGroupView(APIView):
     access = {"POST": Needs(Action.WORKFLOW_EXEC, on=None)}
 
     @extend_schema(
-        operation_id="exec_group",
+        operation_id="run_group_command",
         parameters=[ExecQuery],
         request=None,
         responses={(200, "application/json"): BY_TASK, **NOT_RUNNING},
     )
     def post(self, request: Request, workflow_id: str, group: str) -> Response:
         """Give a key for each running task of a group, by its name; output comes in whole lines."""
-        query = ExecQuery.without_body(request)
         workflow = _workflow(request, workflow_id)
+        query = ExecQuery.without_body(request)
         tickets = [_ticket(request, target, query, lines=True) for target in group_targets(workflow, group)]
         return Response({ticket.target.task: _session(request, workflow, ticket) for ticket in tickets})
 
@@ -87,7 +87,7 @@ class ExecGroupView(APIView):
 class ExecSocketView(APIView):
     access = {"GET": Needs(Action.WORKFLOW_EXEC, on=None)}
 
-    @extend_schema(operation_id="open_exec_session", responses={(101, "text/plain"): str})
+    @extend_schema(operation_id="get_command_session", responses={(101, "text/plain"): str})
     def get(self, request: Request, workflow_id: str, key: str) -> HttpResponse:
         """Open the session of a key, as a WebSocket."""
         NoQuery.of(request)
