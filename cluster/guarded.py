@@ -2,9 +2,9 @@
 
 ``permit`` is called before each write with its namespace (empty for an object of the whole cluster) and
 whether it deletes. It raises ``WritesSuspended`` where this installation may not write. Reads, dry runs,
-reviews of rights, which no server keeps, and people's commands in pods of a known uid need none. A permit may need calls of its own; a write that waited
-for them longer than ``PERMIT_SECONDS`` is not sent, so that ``call_seconds`` stays the most that a write may
-take.
+reviews of rights, which no server keeps, and people's commands in pods of a known uid need none. A permit may
+need calls of its own; a write that waited for them longer than ``PERMIT_SECONDS`` is not sent, so that
+``call_seconds`` stays the most that a write may take.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

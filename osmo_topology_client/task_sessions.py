@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from requests.certs import where
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
@@ -99,7 +99,7 @@ def opened(
 ) -> Iterator[ClientConnection]:
     """A socket below the address of an answer, as this user, with the trust that requests have."""
     address = f"{answer['router_address'].rstrip('/')}{path}"
-    trust = ssl.create_default_context(cafile=service.ca_file() or where())
+    trust = ssl.create_default_context(cafile=service.ca_file() or DEFAULT_CA_BUNDLE_PATH)
     opening = connect(
         address,
         ssl=trust if address.startswith("wss:") else None,

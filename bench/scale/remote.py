@@ -7,13 +7,13 @@ decoded as the gateway decodes them; only HTTP with its TLS is left out, which `
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
 from bench.scale import wire
 from cluster.errors import ClusterUnreachable
-from cluster.interface import Listing, Obj, Stream, T
+from cluster.interface import Channels, Listing, Obj, Stream, T
 from cluster.kinds import Kind
 from cluster.storable import decode
 from cluster.stream import EventStream
@@ -85,6 +85,9 @@ class RemoteCluster:
         stream = await asyncio.to_thread(self.logs, pod, follow=True, **options)
         with stream:
             yield _in_threads(iter(stream))
+
+    def open_exec(self, pod: str, **options: Any) -> AbstractAsyncContextManager[Channels]:
+        raise NotImplementedError("the simulated clusters run no commands")
 
     def control(self, method: str, *arguments: Any) -> Any:
         """The requests of the bench to the world itself."""

@@ -164,7 +164,8 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
             self._send_response_start(answer.status, answer.headers, request, close=True)
             self._send_body(answer.content)
             return
-        early, self._callback_parser = self._callback_parser.remaining(), None
+        early = self._callback_parser.remaining()
+        self._callback_parser: Any = None
         socket = CallerSocket(self.transport, self._flow_control.drain)
         if socket.accept(request.headers, subprotocols=answer.session.subprotocols):
             self._websocket = socket  # what comes from now on is fed to it
