@@ -21,7 +21,7 @@ from scheduling.errors import Fault, Forbidden, InvalidSpec
 from web.access.auth import caller_address, is_own_page
 from web.access.permissions import Needs, caller
 from web.policy import Action
-from web.rest.queries import NoQuery, Query
+from web.rest.queries import NoQuery, Query, refuse_body
 from web.server.sockets import UPGRADES, SessionAnswer
 from workflows import selectors
 from workflows.api import shapes
@@ -61,8 +61,8 @@ class ExecTaskView(APIView):
     )
     def post(self, request: Request, workflow_id: str, task: str) -> Response:
         """Give a key to a session that runs a command in a task."""
-        workflow = _workflow(request, workflow_id)
-        query = TaskExecQuery.without_body(request)
+        workflow = _workflow(request, workflow_id, TaskExecQuery)
+        query = TaskExecQuery.of(request)
         ticket = _ticket(request, task_target(workflow, task), query, tty=query["tty"], stdin=query["stdin"])
         return Response(_session(request, workflow, ticket))
 
@@ -78,8 +78,8 @@ class ExecGroupView(APIView):
     )
     def post(self, request: Request, workflow_id: str, group: str) -> Response:
         """Give a key for each running task of a group, by its name; output comes in whole lines."""
-        workflow = _workflow(request, workflow_id)
-        query = ExecQuery.without_body(request)
+        workflow = _workflow(request, workflow_id, ExecQuery)
+        query = ExecQuery.of(request)
         tickets = [_ticket(request, target, query, lines=True) for target in group_targets(workflow, group)]
         return Response({ticket.target.task: _session(request, workflow, ticket) for ticket in tickets})
 
@@ -109,7 +109,9 @@ class ExecSocketView(APIView):
         return SessionAnswer(run, subprotocols=[CHANNELS])
 
 
-def _workflow(request: Request, identifier: str) -> Workflow:
+def _workflow(request: Request, identifier: str, query: type[ExecQuery]) -> Workflow:
+    """The workflow, before the query is read: who may not see it learns nothing by a fault of the query."""
+    refuse_body(request, parameters=tuple(query().fields))
     action, setting = NEEDS[EXEC]
     workflow = selectors.workflow_known_as(identifier, user=request.user, action=action)
     check_allowed(workflow, setting=setting)
