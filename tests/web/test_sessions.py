@@ -256,7 +256,7 @@ def test_a_session_too_many_is_refused_with_the_post(start_web, group, ann):
         path = f"/api/workflow/{group.workflow.name}/exec/task/task-0?entry_command=echo"
         status, body = server.json(f"Authorization: {ann['Authorization']}", method="POST", path=path)
         assert status == 429
-        assert "as many sessions" in body["message"]
+        assert "You have 1 sessions in tasks, and 1 more would be too many" in body["message"]
 
 
 def test_keys_beyond_the_limit_open_nothing(start_web, group, ann, pods):
@@ -266,7 +266,7 @@ def test_keys_beyond_the_limit_open_nothing(start_web, group, ann, pods):
         first.wait_for(b"\0")
         with open_session(answers[1], group.workflow.name, ann) as second:
             assert second.wait_closed() == (1000, "")
-            assert b"as many sessions" in second.output
+            assert b"too many: 1 may be at a time" in second.output
     assert len(pods.sessions) == 1
 
 

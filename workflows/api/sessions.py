@@ -63,7 +63,9 @@ class ExecTaskView(APIView):
         """Give a key to a session that runs a command in a task."""
         workflow = _workflow(request, workflow_id, TaskExecQuery)
         query = TaskExecQuery.of(request)
-        ticket = _ticket(request, task_target(workflow, task), query, tty=query["tty"], stdin=query["stdin"])
+        target = task_target(workflow, task)
+        PROCESS.check(user=caller(request).pk, pool=workflow.pool_name)
+        ticket = _ticket(request, target, query, tty=query["tty"], stdin=query["stdin"])
         return Response(_session(request, workflow, ticket))
 
 
@@ -80,7 +82,9 @@ class ExecGroupView(APIView):
         """Give a key for each running task of a group, by its name; output comes in whole lines."""
         workflow = _workflow(request, workflow_id, ExecQuery)
         query = ExecQuery.of(request)
-        tickets = [_ticket(request, target, query, lines=True) for target in group_targets(workflow, group)]
+        targets = group_targets(workflow, group)
+        PROCESS.check(user=caller(request).pk, pool=workflow.pool_name, more=len(targets))
+        tickets = [_ticket(request, target, query, lines=True) for target in targets]
         return Response({ticket.target.task: _session(request, workflow, ticket) for ticket in tickets})
 
 
@@ -126,7 +130,6 @@ def _ticket(request: Request, target: PodTarget, query: dict[str, Any], **flags:
     if not command:
         raise _bad_command("The entry command is empty.")
     user = caller(request)
-    PROCESS.check(user=user.pk, pool=target.pool)
     return Ticket(
         kind=EXEC,
         user=user.pk,

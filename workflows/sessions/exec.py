@@ -68,7 +68,7 @@ async def run(
     """Run the ticket's command until either side ends it."""
     caller = _caller_of(socket, lines=ticket.lines)
     session, record = OpenSession(ticket, external), SessionRecord(ticket)
-    over = _Over("", code=FAILED)
+    over = _Over("The connection was lost, or web stopped.", code=FAILED)
     try:
         PROCESS.enter(session)
     except Busy as busy:

@@ -65,8 +65,8 @@ class OpenSessions:
         self._open: set[OpenSession] = set()
         self._watch: asyncio.Task[None] | None = None
 
-    def check(self, *, user: int, pool: str) -> None:
-        """Raise Busy if one more session of this user, or in this pool, is too many."""
+    def check(self, *, user: int, pool: str, more: int = 1) -> None:
+        """Raise Busy if so many more sessions of this user, or in this pool, are too many."""
         env, present = settings.ENV, tuple(self._open)
         of_user = sum(session.ticket.user == user for session in present)
         of_pool = sum(session.ticket.target.pool == pool for session in present)
@@ -75,10 +75,11 @@ class OpenSessions:
             (of_pool, env.pool_sessions, f"Pool {pool} has"),
             (len(present), env.sessions, "The service has"),
         ):
-            if number >= most:
+            if number + more > most:
                 SESSIONS.labels("busy").inc()
                 raise Busy(
-                    f"{whose} as many sessions in tasks as may be at a time ({most}): end one, or try again.",
+                    f"{whose} {number} sessions in tasks, and {more} more would be too many: "
+                    f"{most} may be at a time. End some, or try again.",
                     retry_after=AGAIN_SECONDS,
                 )
 

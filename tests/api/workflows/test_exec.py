@@ -97,6 +97,15 @@ def test_a_group_has_a_key_for_each_task_that_runs(client, group, keys):
     assert ticket["lines"] is True
 
 
+def test_a_group_of_more_tasks_than_a_user_may_have_sessions_is_refused_as_a_whole(
+    client, group, keys, settings
+):
+    settings.ENV = settings.ENV.model_copy(update={"user_sessions": 0})
+    status, _, message = refused(client, group, f"group/{group.name}")
+    assert (status, keys) == (429, {})
+    assert "0 may be at a time" in message
+
+
 def test_a_pool_that_does_not_allow_it_says_who_can_change_that(client, group):
     group.workflow.backend.pools.update(allow_exec=False)
     status, code, message = refused(client, group)
