@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import yaml
 from django.contrib.auth.models import User
+from websockets.sync.client import connect
 
 from localcluster.directories import CHECKOUT
 from localcluster.ports import LOOPBACK, free_ports
@@ -215,3 +216,17 @@ def test_every_recipe_sets_each_header_that_the_service_believes():
     ((added,),) = (route["request_headers_to_add"] for route in gateway["envoy"]["serviceRoutes"])
     assert added["header"]["key"] in believed
     assert added["append_action"] == "OVERWRITE_IF_EXISTS_OR_ADD"
+
+
+def test_a_session_in_a_task_passes_the_server_for_tls(tls_gateway):
+    port, authority = tls_gateway
+    token = make_token(User.objects.create_user("ann"), name="t")
+    opening = connect(
+        f"wss://{LOOPBACK}:{port}/api/router/exec/train-1/client/EXEC-0",
+        ssl=ssl.create_default_context(cafile=str(authority)),
+        additional_headers={"Authorization": f"Bearer {token}"},
+        proxy=None,
+    )
+    with opening as socket:
+        socket.send(b'{"Rows": 24, "Cols": 80}')
+        assert b"key is not known" in socket.recv(timeout=SECONDS)

@@ -35,6 +35,12 @@ WIDENS = {
     "a tolerated taint": (pool({"a": ROOT}), pool({"a": {**ROOT, "tolerations": [{"operator": "Exists"}]}})),
     "a taint that the pool tolerates": (pool({"a": ROOT}), pool({"a": ROOT}, tolerations=[{"key": "x"}])),
     "another privileged platform": (pool({"a": ROOT}), pool({"a": ROOT, "b": {**ROOT, "node_selector": {}}})),
+    "a way into privileged tasks": (pool({"a": ROOT}), pool({"a": ROOT}, allow_exec=True)),
+    "a way to their ports": (pool({"a": ROOT}), pool({"a": ROOT}, allow_port_forward=True)),
+    "a way to shared Secrets": (
+        pool({"a": PLAIN}, shared_credentials=["hub"]),
+        pool({"a": PLAIN}, shared_credentials=["hub"], allow_exec=True),
+    ),
     "the first platform": (pool({}), pool({"a": ROOT})),
     "a template of the platform": (pool({"a": PLAIN}), pool({"a": SHM})),
     "a template fewer, which may hold back": (pool({"a": SHM}), pool({"a": PLAIN})),
@@ -57,6 +63,7 @@ WIDENS = {
     "a shared Secret": (pool({}), pool({}, shared_credentials=["hub"])),
 }
 LEAVES = {
+    "a way into tasks that reach nothing": (pool({"a": PLAIN}), pool({"a": PLAIN}, allow_exec=True)),
     "nothing": (pool({"a": ROOT, "b": SHM}), pool({"a": ROOT, "b": SHM})),
     "less privilege": (pool({"a": ROOT}), pool({"a": PLAIN})),
     "a directory below": (pool({"a": ROOT}), pool({"a": {**ROOT, "allowed_mounts": ["/data/team:/mnt"]}})),
