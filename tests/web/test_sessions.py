@@ -325,3 +325,40 @@ def test_five_hundred_sessions_of_one_process_take_no_thread_and_little_memory(s
 def thread_count(server):
     pid = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0]
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
+HALF_OPEN = 200
+
+
+@pytest.mark.deep
+def test_half_open_sockets_leave_other_callers_as_they_were(start_web, group, ann, pods):
+    bounds = {f"OSMO_{whose}SESSIONS": str(HALF_OPEN) for whose in ("USER_", "POOL_")}
+    server = start_web(**bounds)
+    before = latency(server, ann)
+    with ExitStack() as stack:
+        for _ in range(HALF_OPEN):
+            answer = answer_of(server, group, ann)
+            key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+            lines = (
+                f"GET /api/router/exec/{group.workflow.name}/client/{answer['key']} HTTP/1.1",
+                "Host: 127.0.0.1",
+                f"Authorization: {ann['Authorization']}",
+                *("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", key),
+            )
+            client = stack.enter_context(server.connect("\r\n".join([*lines, "", ""]).encode()))
+            assert client.recv(12) == b"HTTP/1.1 101"
+        assert latency(server, ann) < 2 * before + 0.05
+        assert pods.sessions == []
+        client.settimeout(60)
+        while client.recv(4096):  # it is told what was missing, and let go
+            pass
+
+
+def latency(server, ann):
+    """The slowest but one of twenty requests."""
+    times = []
+    for _ in range(20):
+        began = time.monotonic()
+        assert server.json(f"Authorization: {ann['Authorization']}")[0] == 200
+        times.append(time.monotonic() - began)
+    return sorted(times)[-2]
