@@ -137,6 +137,18 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/api/pools/test_keepers.py::test_without_a_list_a_keeper_joins_what_nobody_else_has",
             "tests/api/pools/test_long_lists.py::test_long_lists_are_refused",
         ),
+        "Sessions in tasks": (
+            "tests/api/workflows/test_exec.py::test_a_pool_that_does_not_allow_it_says_who_can_change_that",
+            "tests/web/test_sessions.py::test_a_key_is_good_once",
+            "tests/web/test_sessions.py::test_a_key_is_worth_nothing_to_another_user",
+            "tests/web/test_sessions.py::test_a_page_of_another_site_opens_no_session",
+            "tests/web/test_sessions.py::test_no_other_address_is_upgraded",
+            "tests/web/test_sessions.py::test_a_pod_that_took_the_name_is_never_reached",
+            "tests/web/test_sessions.py::test_a_right_that_is_taken_away_ends_the_session_soon",
+            "tests/web/test_sessions.py::test_each_session_is_a_line_of_the_timeline",
+            "tests/unit/pools/test_privilege.py::test_it_widens",
+            "tests/arch/test_rights.py::test_the_rights_to_sessions_are_webs_alone_and_what_a_session_does",
+        ),
         "The admin": (
             "tests/admin/test_access_admin.py::test_staff_that_was_not_given_access_does_not_hand_it_out",
             "tests/admin/test_access_admin.py::test_tries_to_log_in_are_limited_by_the_name_tried",
