@@ -358,6 +358,20 @@ class ClusterGateway:
             connect_seconds=self._connect_seconds,
         )
 
+    def open_forward(
+        self, pod: str, *, namespace: str, uid: str, port: int
+    ) -> AbstractAsyncContextManager[Channels]:
+        path = api_requests.path_of(POD, namespace=namespace, name=pod)
+        return pod_channels.opened(
+            self._access,
+            api_requests.read(path, accept=api_requests.METADATA),
+            api_requests.read(f"{path}/portforward", {"ports": str(port)}),
+            uid=uid,
+            protocols=pod_channels.FORWARD_PROTOCOLS,
+            connect_seconds=self._connect_seconds,
+            preamble=pod_channels.PORT_BYTES,
+        )
+
     def read_crd_schema(self, kind: Kind) -> Obj | None:
         definition = self.get(CRD, f"{kind.plural}.{kind.group}")
         for version in (definition or {}).get("spec", {}).get("versions", ()):

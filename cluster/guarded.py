@@ -212,6 +212,11 @@ class GuardedCluster:
             pod, namespace=namespace, uid=uid, container=container, command=command, stdin=stdin, tty=tty
         )
 
+    def open_forward(
+        self, pod: str, *, namespace: str, uid: str, port: int
+    ) -> AbstractAsyncContextManager[Channels]:
+        return self._cluster.open_forward(pod, namespace=namespace, uid=uid, port=port)
+
     def read_crd_schema(self, kind: Kind) -> Obj | None:
         return self._cluster.read_crd_schema(kind)
 

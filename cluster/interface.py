@@ -259,6 +259,11 @@ class ClusterApi(Protocol):
         Raises ObjectNotFound if the name is another pod's by now.
         """
 
+    def open_forward(
+        self, pod: str, *, namespace: str, uid: str, port: int
+    ) -> AbstractAsyncContextManager[Channels]:
+        """One connection to a port of the pod with this uid, on an event loop; errors as ``open_exec``."""
+
     def read_crd_schema(self, kind: Kind) -> Obj | None:
         """The openAPIV3Schema under which a custom kind is served; None if it is not served at all."""
 

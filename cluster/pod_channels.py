@@ -4,10 +4,14 @@
 1.30 the API server speaks v5 whatever the kubelet does, and a command's faults come on the channel of the
 end; with v4 they come as the answer to the handshake.
 
+``pods/portforward`` numbers a connection's bytes and the text of its failure; each begins with two bytes
+that repeat the port. It has no half-close, so one socket is one connection.
+
 A pod's name may pass to another pod, so its uid is compared before.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -22,6 +26,9 @@ from cluster.storable import decode
 
 STDIN, STDOUT, STDERR, END, RESIZE = range(5)
 EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+DATA, FAILURE = range(2)
+FORWARD_PROTOCOLS: Final = ("v4.channel.k8s.io",)
+PORT_BYTES = 2
 CLOSE: Final = 255
 """Of v5: the byte behind it names a channel on which nothing more is sent."""
 
@@ -36,8 +43,11 @@ _BUFFER = 16 * 1024
 class PodChannels:
     """One open session."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse[Any], request: api_requests.Request) -> None:
+    def __init__(
+        self, socket: aiohttp.ClientWebSocketResponse[Any], request: api_requests.Request, *, preamble: int
+    ) -> None:
         self._socket, self._request = socket, request
+        self._preambles = defaultdict[int, int](lambda: preamble)
         self.protocol = socket.protocol or ""
 
     async def receive(self) -> tuple[int, bytes] | None:
@@ -46,11 +56,17 @@ class PodChannels:
             message = await self._socket.receive()
             if message.type is aiohttp.WSMsgType.BINARY and message.data:
                 if message.data[0] != CLOSE:
-                    return message.data[0], message.data[1:]
+                    return message.data[0], self._content(message.data)
             elif message.type is aiohttp.WSMsgType.ERROR:
                 raise ClusterUnreachable(f"the session broke: {message.data}", request=str(self._request))
             elif message.type not in {aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT}:
                 return None
+
+    def _content(self, message: bytes) -> bytes:
+        """A message without its channel, and without what each channel begins with."""
+        cut = min(self._preambles[message[0]], len(message) - 1)
+        self._preambles[message[0]] -= cut
+        return message[1 + cut :]
 
     async def send(self, channel: int, data: bytes) -> None:
         """Send once most of what was sent before is taken. Raises ClusterUnreachable."""
@@ -74,15 +90,19 @@ async def opened(
     uid: str,
     protocols: Sequence[str],
     connect_seconds: float,
+    preamble: int = 0,
 ) -> AsyncIterator[PodChannels]:
-    """A session in the pod with this uid. Raises ClusterError, ObjectNotFound if the pod is another one."""
+    """A session in the pod with this uid; each channel begins with ``preamble`` bytes, which are cut off.
+
+    Raises ClusterError, ObjectNotFound if the pod is another one.
+    """
     call = partial(loop_calls.Call, access, connect_seconds=connect_seconds, buffer=_BUFFER)
     async with AsyncExitStack() as stack:
         await call(request=pod).result(stack, partial(_check, uid=uid))
     async with AsyncExitStack() as stack:
         with metrics.timed(request):
             socket = await call(request=request).result(stack, partial(_connected, protocols=protocols))
-        yield PodChannels(socket, request)
+        yield PodChannels(socket, request, preamble=preamble)
 
 
 async def _check(stack: AsyncExitStack, call: loop_calls.OpenCall, *, uid: str) -> None:

@@ -69,6 +69,7 @@ STAGES = Path(__file__).with_name("stages.yaml")
 READY_SECONDS = 150
 MANAGER = "localcluster"
 KWOK = "kwok"
+ECHO_PORT = 7  # of every pod that kwok plays; says again what it hears, and no other port of them answers
 AUDITED = "osmo-topology"
 
 Identity = Literal["admin", "osmo", "standins", "scheduler", "controller-manager", "kwok", "kueue"]
@@ -351,7 +352,14 @@ def _start_kwok(supervisor: Supervisor, plane: Plane, binaries: Binaries, *, por
         "metadata": {"name": "all"},
         "spec": {"execs": [{"local": {"workDir": str(plane.directory)}}]},
     }
-    _write_private(config, f"{STAGES.read_text()}---\n{yaml.safe_dump_all([logs, commands])}")
+    forwards = {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "ClusterPortForward",
+        "metadata": {"name": "all"},
+        "spec": {"forwards": [{"ports": [ECHO_PORT], "command": ["/bin/cat"]}]},
+    }
+    objects = yaml.safe_dump_all([logs, commands, forwards])
+    _write_private(config, f"{STAGES.read_text()}---\n{objects}")
     certs = plane.directory / "certs"
     argv = [
         str(binaries.kwok),

@@ -93,7 +93,7 @@ LOG_STREAMS = Counter(
 WATCHES = Counter(
     "osmo_watch_streams", "Requests that watch workflows: served, user_busy, busy.", ("result",)
 )
-SESSIONS = Counter("osmo_task_sessions", "Sessions in tasks (exec): served, busy.", ("result",))
+SESSIONS = Counter("osmo_task_sessions", "Sessions in tasks: served, busy.", ("result",))
 WATCH_EVENTS = Counter("osmo_watch_events", "Events from watches; a list counts as one.", ("cluster", "kind"))
 WATCH_RESTARTS = Counter(
     "osmo_watch_restarts",

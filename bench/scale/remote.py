@@ -89,6 +89,8 @@ class RemoteCluster:
     def open_exec(self, pod: str, **options: Any) -> AbstractAsyncContextManager[Channels]:
         raise NotImplementedError("the simulated clusters run no commands")
 
+    open_forward = open_exec
+
     def control(self, method: str, *arguments: Any) -> Any:
         """The requests of the bench to the world itself."""
         return self._call(f"_{method}", *arguments)

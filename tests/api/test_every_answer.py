@@ -16,7 +16,7 @@ from web.operation import health
 
 pytestmark = pytest.mark.django_db
 
-OPEN = {"livez", "readyz", "api/version", "api/auth/login", "api/auth/jwt/access_token"}
+OPEN = {"livez", "readyz", "api/version", "api/router/version", "api/auth/login", "api/auth/jwt/access_token"}
 PAGES = ("ui/", "^ui")
 LOGINS = {"ui/login", "ui/login/identity", "ui/login/back", "ui/logout", "ui/logged-out"}
 """Pages of those who have not logged in."""

@@ -60,6 +60,7 @@ VERBS = {
     "logs": ["get"],
     "follow_log": ["get"],
     "open_exec": ["get", "create"],
+    "open_forward": ["get", "create"],
     "read_crd_schema": ["get"],
     "kube_system_uid": ["get"],
     "discover": [],  # Kubernetes' own role system:discovery
@@ -174,6 +175,7 @@ CALLS = {
     ("workflows/observer/gang_streams.py", "kube_system_uid"): ([OBSERVER], lambda: [IDENTITY]),
     ("workflows/observer/gang_streams.py", "get"): ([OBSERVER], list),  # see others-gangs.yaml
     ("workflows/sessions/exec.py", "open_exec"): ([WEB], list),  # see test of exec.yaml
+    ("workflows/sessions/forward.py", "open_forward"): ([WEB], list),
     ("workflows/observer/streams.py", "kube_system_uid"): ([OBSERVER], lambda: [IDENTITY]),
     ("workflows/observer/streams.py", "watch"): (
         [OBSERVER],
@@ -358,4 +360,5 @@ def test_the_worker_can_tell_whose_an_object_is_before_it_uses_its_name(verb, re
 def test_the_rights_to_sessions_are_webs_alone_and_what_a_session_does():
     """None of them is granted by the other files: only an installation that wants sessions has them."""
     verbs = {(WEB, verb, "pods/exec") for verb in VERBS["open_exec"]}
+    verbs |= {(WEB, verb, "pods/portforward") for verb in VERBS["open_forward"]}
     assert set(rights.granted("exec.yaml")) == verbs | {(WEB, "get", "pods")}

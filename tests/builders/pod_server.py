@@ -1,10 +1,12 @@
 """An API server that knows pods and their sessions alone, for what a real one cannot be made to do.
 
-Sessions speak v5 or v4, as the test says, and do what the first word of their command names.
+Sessions speak v5 or v4, as the test says, and do what the first word of their command names; connections to
+ports do what PORTS says.
 """
 
 import asyncio
 import json
+import tarfile
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +20,8 @@ from websockets.exceptions import ConnectionClosed
 from localcluster.ports import LOOPBACK
 
 STDIN, STDOUT, STDERR, END, RESIZE = range(5)
+DATA, FAILURE = range(2)
+PORTS = {80: "echo", 81: "refuse", 82: "drop", 83: "deaf", 84: "flood"}
 SUCCESS = {"kind": "Status", "status": "Success"}
 
 
@@ -48,9 +52,28 @@ class PodSession:
         await self.say(json.dumps(status).encode(), END)
 
     async def run(self):
+        if "ports" in self.query:
+            await self._run_port(int(self.query["ports"][0]))
+            return
         await self.say(b"")  # as a real one: the first message is empty
         behaviour, *words = self.query["command"]
         await getattr(self, f"_{behaviour}")(*words)
+
+    async def _run_port(self, port):
+        for channel in (DATA, FAILURE):
+            await self.say(port.to_bytes(2, "little"), channel)
+        match PORTS[port]:
+            case "echo":
+                async for message in self.socket:
+                    self.input.append((message[0], message[1:]))
+                    await self.say(message[1:], DATA)
+            case "refuse":
+                await self.say(b"dial tcp 127.0.0.1:81:\n connection refused", FAILURE)
+            case "flood":
+                while True:
+                    await self.say(b"x" * 32_000, DATA)
+            case behaviour:
+                await getattr(self, f"_{behaviour}")()
 
     async def _echo(self, *_):
         async for message in self.socket:
@@ -72,6 +95,24 @@ class PodSession:
     async def _flood(self):
         while True:
             await self.say(b"x" * 32_000)
+
+    async def _tar(self, *words):
+        """Copy from a directory that says what is wrong with it."""
+        place = words[words.index("-C") + 1]
+        if place == "/no-tar":
+            message = 'exec: "tar": executable file not found in $PATH: unknown'
+            await self.end(
+                {"kind": "Status", "status": "Failure", "reason": "InternalError", "message": message}
+            )
+        elif place == "/fails":
+            await self.say(b"tar: out: file changed as we read it", STDERR)
+            await self.end(failed(1))
+        elif place == "/cut":
+            await self.say(tarfile.TarInfo("./out").tobuf()[:400])
+            self.socket.transport.abort()
+        else:
+            await self.say(tarfile.TarInfo("./../out").tobuf() + bytes(10_240))
+            await self.end(SUCCESS)
 
     async def _deaf(self):
         await asyncio.sleep(3600)
@@ -122,7 +163,7 @@ class PodServer:
             LOOPBACK,
             0,
             process_request=self._answer,
-            subprotocols=[self._protocol],
+            subprotocols=[self._protocol, "v4.channel.k8s.io"],
             compression=None,
             ping_interval=None,
             close_timeout=1,
@@ -151,7 +192,7 @@ class PodServer:
                     }
                 ),
             )
-        if path[-1] == "exec":
+        if path[-1] in {"exec", "portforward"}:
             return None
         return connection.respond(
             HTTPStatus.OK, json.dumps({"metadata": {"name": name, "uid": self.uids[name]}})

@@ -5,6 +5,8 @@ a key asks for another one.
 """
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -53,26 +55,28 @@ def give_key(kind: str, content: str) -> str:
 
 def put_key(key: str, content: str) -> None:
     """Let a key that somebody else has made stand for a content. Raises Unavailable."""
-    try:
-        _shared(settings.CELERY_BROKER_URL).set(_PREFIX + key, content, ex=KEY_SECONDS)
-    except redis.RedisError as error:
-        raise _away() from error
+    with shared_redis() as client:
+        client.set(_PREFIX + key, content, ex=KEY_SECONDS)
 
 
 def use_key(key: str) -> str | None:
     """The content that a key stands for, once; None if it was used or has expired. Raises Unavailable."""
-    try:
-        content = _shared(settings.CELERY_BROKER_URL).getdel(_PREFIX + key)
-    except redis.RedisError as error:
-        raise _away() from error
+    with shared_redis() as client:
+        content = client.getdel(_PREFIX + key)
     return content.decode() if isinstance(content, bytes) else None
+
+
+@contextmanager
+def shared_redis() -> Iterator[redis.Redis]:
+    """The client of this process. Raises Unavailable where Redis does not answer."""
+    try:
+        yield _shared(settings.CELERY_BROKER_URL)
+    except redis.RedisError as error:
+        raise Unavailable(
+            "Sessions in tasks need Redis, which does not answer at the moment. Try again."
+        ) from error
 
 
 @cache
 def _shared(url: str) -> redis.Redis:
-    """The client of this process."""
     return redis_client(url)
-
-
-def _away() -> Unavailable:
-    return Unavailable("Sessions in tasks need Redis, which does not answer at the moment. Try again.")

@@ -97,6 +97,10 @@ class CallerSocket:
     def subprotocol(self) -> str:
         return self._protocol.subprotocol or ""
 
+    @property
+    def has_left(self) -> bool:
+        return self._closed.is_set()
+
     def feed_data(self, data: bytes) -> None:
         """Read what came; for gunicorn."""
         self._awaits_pong = False

@@ -94,6 +94,13 @@ class VersionView(APIView):
         return Response(VersionShape(major=major, minor=minor, revision=revision, hash=""))
 
 
+class RouterVersionView(VersionView):
+    @extend_schema(operation_id="get_router_version", responses=VersionShape, auth=[])
+    def get(self, request: Request) -> Response:
+        """Show the same where OSMO's client asks for it before each connection to a forwarded port."""
+        return super().get(request)
+
+
 class ClientConfigShape(Shape):
     min_supported_version: str | None
     latest_version: str | None

@@ -37,6 +37,7 @@ MOST_COMMAND = 8192
 _ERROR = {"$ref": "#/components/schemas/Error"}
 NOT_RUNNING = {(status, "application/json"): _ERROR for status in (410, 425)}
 BY_TASK = {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/SessionShape"}}
+BAD_KEY = "The session's key is not known: it was used, has expired or is somebody else's."
 
 
 class ExecQuery(Query):
@@ -61,12 +62,12 @@ class ExecTaskView(APIView):
     )
     def post(self, request: Request, workflow_id: str, task: str) -> Response:
         """Give a key to a session that runs a command in a task."""
-        workflow = _workflow(request, workflow_id, TaskExecQuery)
+        workflow = session_workflow(request, workflow_id, TaskExecQuery, kind=EXEC)
         query = TaskExecQuery.of(request)
         target = task_target(workflow, task)
         PROCESS.check(user=caller(request).pk, pool=workflow.pool_name)
         ticket = _ticket(request, target, query, tty=query["tty"], stdin=query["stdin"])
-        return Response(_session(request, workflow, ticket))
+        return Response(session_reply(request, workflow, ticket))
 
 
 class ExecGroupView(APIView):
@@ -80,12 +81,12 @@ class ExecGroupView(APIView):
     )
     def post(self, request: Request, workflow_id: str, group: str) -> Response:
         """Give a key for each running task of a group, by its name; output comes in whole lines."""
-        workflow = _workflow(request, workflow_id, ExecQuery)
+        workflow = session_workflow(request, workflow_id, ExecQuery, kind=EXEC)
         query = ExecQuery.of(request)
         targets = group_targets(workflow, group)
         PROCESS.check(user=caller(request).pk, pool=workflow.pool_name, more=len(targets))
         tickets = [_ticket(request, target, query, lines=True) for target in targets]
-        return Response({ticket.target.task: _session(request, workflow, ticket) for ticket in tickets})
+        return Response({ticket.target.task: session_reply(request, workflow, ticket) for ticket in tickets})
 
 
 class ExecSocketView(APIView):
@@ -95,15 +96,11 @@ class ExecSocketView(APIView):
     def get(self, request: Request, workflow_id: str, key: str) -> HttpResponse:
         """Open the session of a key, as a WebSocket."""
         NoQuery.of(request)
-        if not request.META.get(UPGRADES):
-            raise InvalidSpec("A WebSocket alone is spoken at this address.")
-        if not is_own_page(request):
-            raise Forbidden("A page of another site may not act for you.")
+        check_upgrade(request)
         user = caller(request)
         ticket = Ticket.redeem(key, kind=EXEC, user=user.pk, workflow=workflow_id)
         if ticket is None:
-            refusal = "The session's key is not known: it was used, has expired or is somebody else's."
-            return SessionAnswer(partial(exec_session.refuse, refusal), subprotocols=[CHANNELS])
+            return SessionAnswer(partial(exec_session.refuse, BAD_KEY), subprotocols=[CHANNELS])
         run = partial(
             exec_session.run,
             ticket=ticket,
@@ -113,16 +110,35 @@ class ExecSocketView(APIView):
         return SessionAnswer(run, subprotocols=[CHANNELS])
 
 
-def _workflow(request: Request, identifier: str, query: type[ExecQuery]) -> Workflow:
-    """The workflow, before the query is read: who may not see it learns nothing by a fault of the query."""
+def check_upgrade(request: Request) -> None:
+    """Refuse what is no WebSocket, or one of another site's page. Raises InvalidSpec, Forbidden."""
+    if not request.META.get(UPGRADES):
+        raise InvalidSpec("A WebSocket alone is spoken at this address.")
+    if not is_own_page(request):
+        raise Forbidden("A page of another site may not act for you.")
+
+
+def session_workflow(request: Request, identifier: str, query: type[Query], *, kind: str) -> Workflow:
+    """The workflow, before the query is read: who may not see it learns nothing by a fault of the query.
+
+    Raises NotFound, and Forbidden where the caller may not open such sessions in it.
+    """
     refuse_body(request, parameters=tuple(query().fields))
-    action, setting = NEEDS[EXEC]
+    action, setting = NEEDS[kind]
     workflow = selectors.workflow_known_as(identifier, user=request.user, action=action)
     check_allowed(workflow, setting=setting)
     return workflow
 
 
-def _ticket(request: Request, target: PodTarget, query: dict[str, Any], **flags: bool) -> Ticket:
+def _ticket(
+    request: Request,
+    target: PodTarget,
+    query: dict[str, Any],
+    *,
+    tty: bool = True,
+    stdin: bool = True,
+    lines: bool = False,
+) -> Ticket:
     try:
         command = tuple(shlex.split(query["entry_command"]))
     except ValueError as error:
@@ -137,7 +153,9 @@ def _ticket(request: Request, target: PodTarget, query: dict[str, Any], **flags:
         address=caller_address(request._request),  # noqa: SLF001 -- DRF has no public way to it
         target=target,
         command=command,
-        **flags,
+        tty=tty,
+        stdin=stdin,
+        lines=lines,
     )
 
 
@@ -145,7 +163,8 @@ def _bad_command(message: str) -> InvalidSpec:
     return InvalidSpec(message, [Fault(("entry_command",), "command", message)])
 
 
-def _session(request: Request, workflow: Workflow, ticket: Ticket) -> shapes.SessionShape:
+def session_reply(request: Request, workflow: Workflow, ticket: Ticket) -> shapes.SessionShape:
+    """Where the ticket's session is opened, and by which key. Raises Unavailable."""
     own = base_address(request).replace("http", "ws", 1)
     address = workflow.backend.router_address.rstrip("/") or own
     return shapes.SessionShape(router_address=address, key=ticket.issue(), cookie="")

@@ -5,6 +5,7 @@ from django.urls import path
 from workflows.api import (
     capacity,
     fit,
+    forwards,
     listing,
     logs,
     news_key,
@@ -43,5 +44,7 @@ urlpatterns = [
     path("api/workflow/<str:workflow_id>/exec/task/<str:task>", sessions.ExecTaskView.as_view()),
     path("api/workflow/<str:workflow_id>/exec/group/<str:group>", sessions.ExecGroupView.as_view()),
     path("api/router/exec/<str:workflow_id>/client/<str:key>", sessions.ExecSocketView.as_view()),
+    path("api/workflow/<str:workflow_id>/portforward/<str:task>", forwards.ForwardView.as_view()),
+    path("api/router/portforward/<str:workflow_id>/client/<str:key>", forwards.ForwardSocketView.as_view()),
     path("api/workflow/<str:workflow_id>/cancel", views.CancelView.as_view()),
 ]

@@ -72,7 +72,10 @@ class SessionRecord:
 
     def _deed(self) -> str:
         ticket = self.ticket
-        return f"{ticket.username} from {ticket.address} ran {command_text(ticket)} in the task"
+        caller = f"{ticket.username} from {ticket.address}"
+        if ticket.kind == EXEC:
+            return f"{caller} ran {command_text(ticket)} in the task"
+        return f"{caller} forwarded {command_text(ticket)} of the task"
 
     def _facts(self) -> dict[str, str]:
         ticket, target = self.ticket, self.ticket.target
@@ -88,5 +91,5 @@ class SessionRecord:
 
 
 def command_text(ticket: Ticket) -> str:
-    text = shlex.join(ticket.command) if ticket.kind == EXEC else ticket.kind
+    text = shlex.join(ticket.command) if ticket.kind == EXEC else f"port {ticket.port}"
     return text if len(text) <= MOST_COMMAND else f"{text[:MOST_COMMAND]}..."

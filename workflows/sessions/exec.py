@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import structlog
 
@@ -31,7 +30,9 @@ from workflows.sessions.callers import (
     Packet,
     read_status,
 )
-from workflows.sessions.open_sessions import PROCESS, OpenSession, threads
+from workflows.sessions.ends import Over, first_end, told_to_end
+from workflows.sessions.open_session import OpenSession
+from workflows.sessions.open_sessions import PROCESS, threads
 from workflows.sessions.tickets import Ticket
 
 SIZE_SECONDS = 30.0
@@ -41,25 +42,15 @@ INPUT_SECONDS = 30.0
 log = structlog.get_logger(__name__)
 
 
-class _Over(Exception):
-    """The session ends with a sentence, or the command's status, and a code of the socket."""
-
-    def __init__(
-        self, sentence: str = "", *, status: dict[str, Any] | None = None, code: int = NORMAL
-    ) -> None:
-        super().__init__(sentence)
-        self.sentence, self.status, self.code = sentence, status, code
-
-
 async def refuse(sentence: str, socket: CallerSocket) -> None:
     """Say why there is no session, since a client shows nothing of a refused handshake.
 
     OSMO's client is heard first: one whose first message meets a closed socket shows nothing either.
     """
     caller = _caller_of(socket, lines=False)
-    with suppress(_Over):
+    with suppress(Over):
         await _first_packets(caller, socket)
-    await _say_last(caller, _Over(sentence), socket)
+    await _say_last(caller, Over(sentence), socket)
 
 
 async def run(
@@ -68,7 +59,7 @@ async def run(
     """Run the ticket's command until either side ends it."""
     caller = _caller_of(socket, lines=ticket.lines)
     session, record = OpenSession(ticket, external), SessionRecord(ticket)
-    over = _Over("The connection was lost, or web stopped.", code=FAILED)
+    over = Over("The connection was lost, or web stopped.", code=FAILED)
     try:
         PROCESS.enter(session)
     except Busy as busy:
@@ -79,7 +70,7 @@ async def run(
         over = await _joined(caller, session, cluster, socket)
         await _say_last(caller, over, socket)
     except CallerLeft:
-        over = _Over("The caller left.")
+        over = Over("The caller left.")
     finally:
         PROCESS.leave(session)
         why = over.sentence or str((over.status or {}).get("message") or "It ended well.")
@@ -92,7 +83,7 @@ def _caller_of(socket: CallerSocket, *, lines: bool) -> ExecCaller:
 
 async def _joined(
     caller: ExecCaller, session: OpenSession, cluster: ClusterApi, socket: CallerSocket
-) -> _Over:
+) -> Over:
     """Carry bytes both ways until something ends. Raises CallerLeft."""
     ticket, target = session.ticket, session.ticket.target
     try:
@@ -106,28 +97,15 @@ async def _joined(
             stdin=ticket.stdin or ticket.tty,  # a terminal without input is none
             tty=ticket.tty,
         ) as channels:
-            return await _first_end(
+            return await first_end(
                 _carry_in(caller, session, channels, socket, first),
                 _carry_out(caller, session, channels, socket),
-                _awaited(session),
+                told_to_end(session),
             )
-    except _Over as over:
+    except Over as over:
         return over
     except ClusterError as error:
-        return _Over(f"The session was cut off: {error.message}", code=FAILED)
-
-
-async def _first_end(*works: Any) -> _Over:
-    """Run all of them until one ends, by raising; then none runs any more."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        errors = [error for task in done if (error := task.exception()) is not None]
-        raise next((error for error in errors if isinstance(error, _Over)), errors[0])
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        return Over(f"The session was cut off: {error.message}", code=FAILED)
 
 
 async def _first_packets(caller: ExecCaller, socket: CallerSocket) -> list[Packet]:
@@ -137,7 +115,7 @@ async def _first_packets(caller: ExecCaller, socket: CallerSocket) -> list[Packe
         async with asyncio.timeout(SIZE_SECONDS):
             return list(caller.packets(await socket.receive()))
     except (TimeoutError, BadSize) as error:
-        raise _Over("The first message must be the terminal's size, as JSON with Rows and Cols.") from error
+        raise Over("The first message must be the terminal's size, as JSON with Rows and Cols.") from error
 
 
 async def _carry_in(
@@ -156,7 +134,7 @@ async def _carry_in(
                     async with asyncio.timeout(INPUT_SECONDS):
                         await (channels.end_input() if packet == END_OF_INPUT else channels.send(*packet))
                 except TimeoutError as error:
-                    raise _Over(f"The task took no input for {INPUT_SECONDS:g} seconds.") from error
+                    raise Over(f"The task took no input for {INPUT_SECONDS:g} seconds.") from error
                 session.count(received=len(packet[1]) if packet[0] == STDIN else 0)
             packets = caller.packets(await socket.receive())
 
@@ -168,21 +146,17 @@ async def _carry_out(
     while (packet := await channels.receive()) is not None:
         channel, data = packet
         if channel == END:
-            raise _Over(status=read_status(data))
+            raise Over(status=read_status(data))
         if not began and (message := caller.began()):
             await socket.send(message)
         began = True
         for message in caller.messages(channel, data):
             await socket.send(message)
             session.count(sent=len(message))
-    raise _Over("The session was cut off by the cluster.", code=FAILED)
+    raise Over("The session was cut off by the cluster.", code=FAILED)
 
 
-async def _awaited(session: OpenSession) -> None:
-    raise _Over(await session.over)
-
-
-async def _say_last(caller: ExecCaller, over: _Over, socket: CallerSocket) -> None:
+async def _say_last(caller: ExecCaller, over: Over, socket: CallerSocket) -> None:
     with suppress(CallerLeft):
         for message in caller.last_messages(over.sentence, over.status):
             await socket.send(message)

@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -23,39 +22,27 @@ from web.access.rights import ExternalRights, read_many_grants
 from web.database.row_threads import run_in
 from web.policy import Action
 from workflows.metrics import SESSIONS
-from workflows.sessions.tickets import EXEC, Ticket
+from workflows.sessions.forward_state import lost_forwards
+from workflows.sessions.open_session import OpenSession
+from workflows.sessions.tickets import CONNECTION, EXEC, PORTFORWARD
 
 CHECK_SECONDS: Final = 4.0
 """Between two looks at rights: what is taken away ends sessions within 10 s."""
 
 AGAIN_SECONDS: Final = 5
-NEEDS: Final[Mapping[str, tuple[Action, str]]] = {EXEC: (Action.WORKFLOW_EXEC, "allow_exec")}
+MOST_CONNECTIONS: Final = 32
+"""Most connections of one forward at a time, in a process."""
+
+_FORWARDS = (Action.WORKFLOW_PORT_FORWARD, "allow_port_forward")
+NEEDS: Final[Mapping[str, tuple[Action, str]]] = {
+    EXEC: (Action.WORKFLOW_EXEC, "allow_exec"),
+    PORTFORWARD: _FORWARDS,
+    CONNECTION: _FORWARDS,
+}
 """For each kind the action that its user needs on the pool, and the setting that the pool needs."""
 
 log = structlog.get_logger(__name__)
 threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="session")
-
-
-@dataclass(slots=True, eq=False)
-class OpenSession:
-    """One session; ``over`` gets the sentence with which it is to end."""
-
-    ticket: Ticket
-    external: ExternalRights | None
-    over: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    received: int = 0
-    sent: int = 0
-    active_at: float = field(default_factory=time.monotonic)
-
-    def count(self, *, received: int = 0, sent: int = 0) -> None:
-        """Count bytes from the caller, and to them."""
-        self.received += received
-        self.sent += sent
-        self.active_at = time.monotonic()
-
-    def end(self, why: str) -> None:
-        if not self.over.done():
-            self.over.set_result(why)
 
 
 class OpenSessions:
@@ -67,7 +54,8 @@ class OpenSessions:
 
     def check(self, *, user: int, pool: str, more: int = 1) -> None:
         """Raise Busy if so many more sessions of this user, or in this pool, are too many."""
-        env, present = settings.ENV, tuple(self._open)
+        env = settings.ENV
+        present = [session for session in tuple(self._open) if session.ticket.kind != CONNECTION]
         of_user = sum(session.ticket.user == user for session in present)
         of_pool = sum(session.ticket.target.pool == pool for session in present)
         for number, most, whose in (
@@ -84,8 +72,11 @@ class OpenSessions:
                 )
 
     def enter(self, session: OpenSession) -> None:
-        """Count a session. Raises Busy."""
-        self.check(user=session.ticket.user, pool=session.ticket.target.pool)
+        """Count a session, or a connection of one. Raises Busy."""
+        if session.ticket.kind == CONNECTION:
+            self._check_connection(session.ticket.control)
+        else:
+            self.check(user=session.ticket.user, pool=session.ticket.target.pool)
         self._open.add(session)
         SESSIONS.labels("served").inc()
         if self._watch is None or self._watch.done():
@@ -93,6 +84,24 @@ class OpenSessions:
 
     def leave(self, session: OpenSession) -> None:
         self._open.discard(session)
+
+    def connections(self, control: str) -> list[OpenSession]:
+        """Those of a forward that this process has."""
+        return [
+            session
+            for session in tuple(self._open)
+            if session.ticket.kind == CONNECTION and session.ticket.control == control
+        ]
+
+    def _check_connection(self, control: str) -> None:
+        own = len(self.connections(control))
+        every = sum(session.ticket.kind == CONNECTION for session in self._open)
+        if own >= MOST_CONNECTIONS or every >= settings.ENV.sessions:
+            SESSIONS.labels("busy").inc()
+            raise Busy(
+                f"This forward, or the service, has as many connections as may be at a time ({own}).",
+                retry_after=AGAIN_SECONDS,
+            )
 
     async def _look_after(self) -> None:
         while self._open:
@@ -103,7 +112,10 @@ class OpenSessions:
                 if idle and time.monotonic() - session.active_at > idle:
                     session.end(f"Nothing was said for {idle:g} seconds, so the session ended.")
             try:
-                losses = await run_in(threads, lambda: lost_rights(present))  # noqa: B023 -- awaited here
+                losses = await run_in(
+                    threads,
+                    lambda: lost_forwards(present) | lost_rights(present),  # noqa: B023 -- awaited here
+                )
             except DatabaseFailed as error:
                 log.warning("session_rights_unread", error=str(error))
                 continue

@@ -4,12 +4,22 @@ The key is issued with the answer to a POST and used with the socket that follow
 """
 
 import json
-from dataclasses import asdict, dataclass
+import re
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
-from web.limits.redis_server import give_key, use_key
+from web.limits.redis_server import give_key, put_key, use_key
 
 EXEC: Final = "EXEC"
+PORTFORWARD: Final = "PORTFORWARD-CONTROL"
+CONNECTION: Final = "PORTFORWARD"
+"""One connection through a forwarded port; OSMO's client makes its keys, and they begin so."""
+
+_CONNECTION_KEY = re.compile(f"{CONNECTION}-[0-9a-f]{{32}}")
+
+
+def is_connection_key(key: str) -> bool:
+    return _CONNECTION_KEY.fullmatch(key) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +41,7 @@ class PodTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """``command`` and the flags are those of exec; ``lines``: the caller is to get lines of text."""
+    """``command`` and the flags are those of exec, the last two fields those of port-forward."""
 
     kind: str
     user: int
@@ -42,10 +52,23 @@ class Ticket:
     tty: bool = True
     stdin: bool = True
     lines: bool = False
+    """Whether the caller is to get lines of text."""
+
+    port: int = 0
+    control: str = ""
+    """The session of a forward, of which its connections are parts."""
 
     def issue(self) -> str:
         """A key that stands for this, once. Raises Unavailable without Redis."""
         return give_key(self.kind, json.dumps(asdict(self)))
+
+    def connection(self) -> Self:
+        """What each key stands for that is announced on the control socket of this forward."""
+        return replace(self, kind=CONNECTION)
+
+    def announce(self, key: str) -> None:
+        """Let a key of the caller's making stand for this, once. Raises Unavailable without Redis."""
+        put_key(key, json.dumps(asdict(self)))
 
     @classmethod
     def redeem(cls, key: str, *, kind: str, user: int, workflow: str) -> Self | None:

@@ -34,6 +34,8 @@ POST   /api/workflow/{workflow_id}/cancel     403     404/404  ok/404   403/403 
 POST   /api/workflow/{workflow_id}/exec/task/{task}    403  404/404  ok/404  403/403  403/403  ok/ok  ok/ok
 POST   /api/workflow/{workflow_id}/exec/group/{group}  403  404/404  ok/404  403/403  403/403  ok/ok  ok/ok
 GET    /api/router/exec/{workflow_id}/client/{key}     403  ok       ok      403      403      ok     ok
+POST   /api/workflow/{workflow_id}/portforward/{task}  403  404/404  ok/404  403/403  403/403  ok/ok  ok/ok
+GET    /api/router/portforward/{workflow_id}/client/{key}  403  ok   ok      403      403      ok     ok
 POST   /api/workflow/{workflow_id}/tag        403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 GET    /api/tag                               403     ok       ok       ok       403      ok     ok
 GET    /api/task                              403     ok       ok       ok       403      ok     ok
@@ -108,6 +110,7 @@ GET    /api/profile/settings                  ok      ok       ok       ok      
 GET    /api/profile/news_key                  ok      ok       ok       ok       ok       ok     ok
 POST   /api/profile/settings                  ok      ok       ok       ok       ok       ok     ok
 GET    /api/version                           ok      ok       ok       ok       ok       ok     ok
+GET    /api/router/version                    ok      ok       ok       ok       ok       ok     ok
 GET    /api/auth/login                        ok      ok       ok       ok       ok       ok     ok
 POST   /api/auth/jwt/access_token             ok      ok       ok       ok       ok       ok     ok
 GET    /api/plugins/configs                   ok      ok       ok       ok       ok       ok     ok

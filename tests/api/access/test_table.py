@@ -24,7 +24,7 @@ NOT_OURS = ("admin/", "livez", "readyz", "metrics", "ui/log", "^ui")
 """Not asked by users: sessions and Django's permissions, no login, a token of their own; the pages' own form
 of the login, and what answers where there is no page."""
 
-OPEN = {"/api/version", "/api/auth/login", "/api/auth/jwt/access_token"}
+OPEN = {"/api/version", "/api/router/version", "/api/auth/login", "/api/auth/jwt/access_token"}
 """Asked before anybody can log in; they answer everybody the same."""
 
 POOLS = ("mine", "other")
@@ -41,7 +41,9 @@ def workflows(monkeypatch):
     """A workflow in each pool, by the pool's name; somebody else submitted them."""
     monkeypatch.setattr(connect, "connect", lambda *args: FakeCluster())
     return {
-        name: TaskGroupFactory(pool=PoolFactory(name=name, levels=LEVELS, allow_exec=True)).workflow
+        name: TaskGroupFactory(
+            pool=PoolFactory(name=name, levels=LEVELS, allow_exec=True, allow_port_forward=True)
+        ).workflow
         for name in POOLS
     }
 

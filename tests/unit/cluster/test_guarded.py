@@ -34,6 +34,7 @@ READS = {
     "list",
     "logs",
     "open_exec",  # a person's deed in a pod that is known by its uid; web may not read the mark
+    "open_forward",  # the same
     "read_crd_schema",
     "scan",
     "server_time",

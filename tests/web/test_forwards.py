@@ -1,0 +1,280 @@
+"""Forwards of ports on web's event loop: keys, processes, bounds, and whatever either side does."""
+
+import json
+import os
+import signal
+import time
+from contextlib import ExitStack, contextmanager
+from urllib.error import HTTPError
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from pools.models import Pool
+from tests.builders.osmo_forward import announce, ask_ports, exchanged, minted, socket
+from tests.builders.waiting import until
+from tests.web.conftest import login
+from workflows.models import Event, Task
+
+ECHO, REFUSING, DROPPING, DEAF, FLOODING = range(80, 85)
+SOON = 10.0
+
+
+@pytest.fixture(autouse=True)
+def allowed(group):
+    Pool.objects.update(allow_port_forward=True)
+
+
+def address(server):
+    return f"http://127.0.0.1:{server.port}"
+
+
+def answers(server, group, who, ports=(ECHO,), **flags):
+    return ask_ports(address(server), group.workflow.name, "task-0", ports, who, **flags)
+
+
+@contextmanager
+def forward(server, group, who, port=ECHO):
+    """An open control socket, and a function that opens a connection by it, on any server."""
+    answer = answers(server, group, who, [port])[0]
+    name = group.workflow.name
+    with ExitStack() as stack:
+        control = stack.enter_context(socket(answer, name, who))
+
+        def connection(key=None, *, by=who, announced=True, at=server):
+            key = key or minted()
+            if announced:
+                announce(control, key)
+            there = answer | {
+                "router_address": answer["router_address"].replace(str(server.port), str(at.port))
+            }
+            return stack.enter_context(socket(there, name, by, key=key))
+
+        yield control, connection
+
+
+def exhaust(data, seconds):
+    while True:
+        data.recv(timeout=seconds)
+
+
+def closed(data, *, seconds=SOON):
+    """The code and reason with which the service closes a socket."""
+    with pytest.raises(ConnectionClosed) as end:
+        exhaust(data, seconds)
+    return end.value.rcvd.code, end.value.rcvd.reason
+
+
+def refused(server, group, who, ports=(ECHO,), **flags):
+    with pytest.raises(HTTPError) as refusal:
+        answers(server, group, who, ports, **flags)
+    body = json.loads(refusal.value.read())
+    return refusal.value.code, body["error_code"], body["message"]
+
+
+def test_each_connection_is_one_of_the_clusters_and_ends_with_it(own, group, ann, pods):
+    with forward(own, group, ann) as (_, connection):
+        first, second = connection(), connection()
+        assert exchanged(first, b"\x00\xff one") == b"\x00\xff one"
+        assert exchanged(second, b"x" * 50_000) == b"x" * 50_000
+        assert len(pods.opened()) == 2
+        first.close()
+        until(lambda: len(pods.opened()) == 1)
+        assert exchanged(second, b"still") == b"still"
+    until(lambda: not pods.opened())
+    assert all(session.query["ports"] == ["80"] for session in pods.sessions)
+
+
+def test_there_is_a_key_for_each_port_in_their_order(own, group, ann, pods):
+    got = answers(own, group, ann, [DEAF, ECHO, ECHO])
+    assert [answer["cookie"] for answer in got] == [""] * 3
+    assert len({answer["key"] for answer in got}) == 3
+    key = minted()
+    with socket(got[1], group.workflow.name, ann) as control:
+        announce(control, key)
+        with socket(got[1], group.workflow.name, ann, key=key) as data:
+            assert exchanged(data, b"x") == b"x"
+
+
+def test_control_and_data_may_reach_two_processes_and_data_may_come_first(own, start_web, group, ann, pods):
+    other = start_web()
+    with forward(own, group, ann) as (control, connection):
+        key = minted()
+        early = connection(key, announced=False, at=other)
+        early.send(b"before")
+        time.sleep(0.3)
+        announce(control, key)
+        assert early.recv(timeout=SOON) == b"before"
+        control.close()
+        assert closed(early) == (1000, "")
+    until(lambda: not pods.opened())
+    until(lambda: "6 bytes to the task, " in Event.objects.get(reason="Session").message)
+
+
+def test_an_empty_message_ends_a_connection_as_osmos_client_means_it(own, group, ann, pods):
+    with forward(own, group, ann) as (_, connection):
+        data = connection()
+        exchanged(data, b"x")
+        data.send(b"")
+        assert closed(data) == (1000, "")
+        until(lambda: not pods.opened())
+
+
+@pytest.mark.parametrize(
+    ("port", "reason"),
+    [
+        (REFUSING, "Port 81 cannot be reached: dial tcp 127.0.0.1:81: connection refused"),
+        (DROPPING, "The connection was cut off: "),
+    ],
+)
+def test_what_the_cluster_ends_is_told(own, group, ann, port, reason):
+    with forward(own, group, ann, port) as (_, connection):
+        code, said = closed(connection())
+        assert (code in {1000, 1011}, said[: len(reason)]) in {(True, reason), (True, "")}
+
+
+def test_a_cluster_that_grants_nothing_is_told(own, group, ann, pods):
+    pods.refusals["portforward"] = 403
+    with forward(own, group, ann) as (_, connection):
+        code, reason = closed(connection())
+        assert (code, reason.startswith("The connection was cut off: ")) == (1011, True)
+
+
+def test_a_pod_that_took_the_name_is_never_reached(own, group, ann, pods):
+    for name in pods.uids:
+        pods.uids[name] = "another"
+    with forward(own, group, ann) as (_, connection):
+        assert "replaced" in closed(connection())[1]
+    assert pods.sessions == []
+
+
+def test_a_key_is_good_once(own, group, ann, pods):
+    with forward(own, group, ann) as (_, connection):
+        key = minted()
+        exchanged(connection(key), b"x")
+        again = connection(key, announced=False)
+        with pytest.raises(TimeoutError):
+            again.recv(timeout=1)
+        assert len(pods.opened()) == 1
+
+
+def test_a_control_key_is_good_once(own, group, ann):
+    answer = answers(own, group, ann)[0]
+    with socket(answer, group.workflow.name, ann), socket(answer, group.workflow.name, ann) as again:
+        assert closed(again) == (
+            1011,
+            "The session's key is not known: it was used, has expired or is somebody else's.",
+        )
+
+
+def test_keys_of_one_user_are_worth_nothing_to_another(own, group, ann, pods):
+    ben = login("ben")
+    with socket(answers(own, group, ann)[0], group.workflow.name, ben) as control:
+        assert closed(control)[0] == 1011
+    with forward(own, group, ann) as (_, connection), pytest.raises(TimeoutError):
+        connection(by=ben).recv(timeout=1)
+    assert pods.sessions == []
+
+
+def test_keys_hold_for_the_life_of_their_control_socket_alone(own, group, ann, pods):
+    with forward(own, group, ann) as (control, connection):
+        key = minted()
+        announce(control, key)
+        until(lambda: Event.objects.filter(reason="Session").exists())
+        time.sleep(0.3)
+        control.close()
+        assert closed(connection(key, announced=False)) == (1011, "The forward has ended.")
+    assert pods.sessions == []
+
+
+@pytest.mark.parametrize("message", [b"x", b"[]", b"{}", b'{"key": "PORTFORWARD-1"}', b'{"key": 1}', b"\xff"])
+def test_what_announces_no_key_ends_the_forward_in_a_sentence(own, group, ann, message):
+    with forward(own, group, ann) as (control, _):
+        control.send(message)
+        assert closed(control)[1].startswith("A connection is announced as JSON")
+
+
+def test_many_connections_are_bounded_each_by_its_own_end(own, group, ann, pods):
+    with forward(own, group, ann, DEAF) as (_, connection):
+        held = [connection() for _ in range(32)]
+        until(lambda: len(pods.opened()) == len(held))
+        code, reason = closed(connection())
+        assert (code, "as many connections" in reason) == (1011, True)
+
+
+def test_connections_that_nobody_announces_are_bounded(own, group, ann):
+    with forward(own, group, ann) as (_, connection):
+        for _ in range(32):
+            connection(announced=False)
+        assert closed(connection(announced=False)) == (1011, "Too many connections wait to be announced.")
+        began = time.monotonic()
+        assert own.json(f"Authorization: {ann['Authorization']}")[0] == 200
+        assert time.monotonic() - began < 1.0
+
+
+def test_a_caller_who_reads_nothing_of_a_flood_holds_up_nobody(own, group, ann, pods):
+    with forward(own, group, ann, FLOODING) as (_, slow), forward(own, group, ann) as (_, connection):
+        slow()
+        assert exchanged(connection(), b"x") == b"x"
+
+
+@pytest.mark.parametrize("loss", ["right", "task"])
+def test_what_is_lost_ends_control_and_data_soon(own, group, ann, pods, loss):
+    with forward(own, group, ann) as (control, connection):
+        data = connection()
+        exchanged(data, b"x")
+        if loss == "right":
+            Pool.objects.update(allow_port_forward=False)
+        else:
+            Task.objects.update(status="COMPLETED")
+        code, reason = closed(control)
+        assert (code, bool(reason)) == (1000, True)
+        closed(data)
+    until(lambda: not pods.opened())
+
+
+def test_web_that_stops_closes_forwards_so_that_clients_come_again(start_web, group, ann, pods):
+    server = start_web()
+    with forward(server, group, ann) as (control, connection):
+        exchanged(connection(), b"x")
+        os.kill(server.pid, signal.SIGTERM)
+        assert closed(control) == (1012, "service restart")
+    until(lambda: not pods.opened())
+
+
+def test_a_forward_counts_as_a_session_and_its_connections_do_not(start_web, group, ann):
+    server = start_web(OSMO_USER_SESSIONS="1")
+    with forward(server, group, ann) as (_, connection):
+        assert exchanged(connection(), b"x") == exchanged(connection(), b"x")
+        assert refused(server, group, ann)[:2] == (429, "BUSY")
+
+
+def test_refusals_have_osmos_words(own, group, ann):
+    name = group.workflow.name
+    assert refused(own, group, ann, []) == (400, "USER", "No port is provided!")
+    assert refused(own, group, ann, range(1, 32))[:2] == (400, "USER")
+    assert refused(own, group, ann, udp=True)[:2] == (400, "USER")
+    assert refused(own, group, ann, [70_000])[0] == 400
+    Pool.objects.update(allow_port_forward=False)
+    assert refused(own, group, ann)[0] == 403
+    Pool.objects.update(allow_port_forward=True)
+    Task.objects.update(status="COMPLETED")
+    assert refused(own, group, ann) == (404, "USER", f"Task task-0 is not running in workflow {name}!")
+    group.workflow.status = "COMPLETED"
+    group.workflow.save()
+    assert refused(own, group, ann) == (410, "USER", f"Workflow {name} is not running!")
+
+
+def test_a_page_of_another_site_opens_no_forward(own, group, ann):
+    with pytest.raises(InvalidStatus) as refusal:
+        socket(answers(own, group, ann)[0], group.workflow.name, {**ann, "Origin": "https://evil.example"})
+    assert refusal.value.response.status_code == 403
+
+
+def test_a_forward_is_a_line_of_the_timeline_with_its_port_and_bytes(own, group, ann):
+    with forward(own, group, ann) as (_, connection):
+        exchanged(connection(), b"four")
+        assert (
+            Event.objects.get(reason="Session").message == "ann from 127.0.0.1 forwarded port 80 of the task."
+        )
+    until(lambda: "4 bytes to the task, 4 bytes from it" in Event.objects.get(reason="Session").message)
