@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from osmo_topology_cli import config_commands, login_command, pool_commands, workflow_commands
+from osmo_topology_cli import config_commands, login_command, pool_commands, task_commands, workflow_commands
 from osmo_topology_cli.outcomes import Exit, exit_of
 from osmo_topology_cli.session import Output, Session, WaitSeconds, begin, end
 from osmo_topology_cli.show import Format
@@ -25,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (login_command.app, workflow_commands.app, pool_commands.app):
+for commands in (login_command.app, workflow_commands.app, task_commands.app, pool_commands.app):
     app.add_typer(commands)
 app.add_typer(pool_commands.defaults, name="pool")
 app.add_typer(config_commands.app, name="config")
