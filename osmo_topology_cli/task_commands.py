@@ -1,5 +1,6 @@
 """The commands that reach into running tasks: their ports and files."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -31,3 +32,17 @@ def port_forward(
     pairs = read_ports(ports)
     service, printer = begin(context)
     run(service, workflow, task, pairs, show=printer.line)
+
+
+@app.command()
+def cp(
+    context: typer.Context,
+    *,
+    source: Annotated[str, typer.Argument(help="NAME/TASK:/path, or a path of this machine.")],
+    target: Annotated[str, typer.Argument(help="The other of the two.")],
+) -> None:
+    """Copy files from a running task, or to it; its image needs tar. Links from a task are left out."""
+    from osmo_topology_cli.copying import Copy  # noqa: PLC0415 -- one command
+
+    service, printer = begin(context)
+    Copy(service, printer.note).run(source, target, showing=sys.stderr.isatty())

@@ -1,0 +1,182 @@
+"""``osmo-topology cp``: tar in the task, tar here; and what a task that means harm may send."""
+
+import io
+import os
+import tarfile
+
+import pytest
+
+from osmo_topology_cli.copying import MOST_HEADER, PIECE, Unpacking
+from osmo_topology_client.errors import Failure
+from tests.e2e.conftest import workflow
+
+
+@pytest.fixture
+def running(world):
+    pool = world.make_pool(racks=1, allow_exec=True)
+    name = world.submit(pool, workflow(("g", ["a"])))
+    world.wait_group(name, "g", "RUNNING")
+    return name
+
+
+def test_directories_come_from_a_task_and_go_to_it_with_every_byte(command, running, tmp_path):
+    """kwok runs tar on this machine, so the task's files are here, too."""
+    there, here = tmp_path / "there", tmp_path / "here"
+    (there / "out" / "deep").mkdir(parents=True)
+    here.mkdir()
+    content = os.urandom(3 * PIECE + 1)
+    (there / "out" / "deep" / "model.bin").write_bytes(content)
+    (there / "out" / os.fsdecode(b"na\xffme \n")).write_bytes(b"x")
+    (there / "out" / "run.sh").write_bytes(b"#!/bin/sh\n")
+    (there / "out" / "run.sh").chmod(0o750)
+    (there / "out" / "way").symlink_to("/etc")
+    ended = command("cp", f"{running}/a:{there}/out", str(here))
+    assert ended.code == 0, ended.err
+    assert (here / "out" / "deep" / "model.bin").read_bytes() == content
+    assert (here / "out" / os.fsdecode(b"na\xffme \n")).read_bytes() == b"x"
+    assert (here / "out" / "run.sh").stat().st_mode & 0o777 == 0o750
+    assert not (here / "out" / "way").is_symlink()
+    assert "way is a link" in ended.err
+
+    ended = command("cp", str(here / "out"), f"{running}/a:{there}")
+    assert ended.code == 0, ended.err
+    ended = command("cp", str(here / "out" / "run.sh"), f"{running}/a:{there}/again/")
+    assert ended.code == 1
+    assert "tar in task a failed" in ended.err
+    ended = command("cp", str(here / "out" / "deep"), f"{running}/a:{there}/new")
+    assert ended.code == 0, ended.err
+    assert (there / "new" / "model.bin").read_bytes() == content
+
+
+def test_what_is_not_there_is_told_by_the_tasks_own_tar(command, running, tmp_path):
+    ended = command("cp", f"{running}/a:/no/such/file", str(tmp_path))
+    assert ended.code == 1
+    assert "No such file" in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("paths", [("a", "b"), ("w/a:/x", "w/b:/y")])
+def test_one_side_alone_is_a_task(bare, paths):
+    ended = bare("cp", *paths, OSMO_URL="http://127.0.0.1:9", OSMO_TOKEN="t")
+    assert (ended.code, "NAME/TASK:/path" in ended.err) == (2, True)
+
+
+def archive(*members, raw=b""):
+    """An archive of (name, content) and of TarInfo objects, as a stream."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for member in members:
+            if isinstance(member, tarfile.TarInfo):
+                tar.addfile(member)
+                continue
+            name, content = member
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return io.BytesIO(raw + file.getvalue())
+
+
+def special(name, type_, link="", size=0):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = type_, link, size
+    return info
+
+
+def unpack(stream, root, notes=None):
+    Unpacking("out", root / "out", note=(notes if notes is not None else []).append, step=len_of).run(stream)
+
+
+def len_of(_):
+    """Nobody watches."""
+
+
+@pytest.fixture
+def target(tmp_path):
+    (tmp_path / "target").mkdir()
+    (tmp_path / "outside").mkdir()
+    return tmp_path / "target"
+
+
+def everything(target):
+    return sorted(str(path.relative_to(target.parent)) for path in target.parent.rglob("*"))
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "out/../../x", "other", "./out/../x", "outside/x", ""])
+def test_no_member_is_written_outside_the_target(target, name):
+    with pytest.raises(Failure, match="leads out"):
+        unpack(archive((name, b"x")), target)
+    assert everything(target) == ["outside", "target"]
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+def test_links_and_devices_are_left_out_so_that_nothing_is_written_through_one(target, kind):
+    notes = []
+    link = special("out", kind, "../outside")
+    with pytest.raises((Failure, OSError)):
+        unpack(archive(link, ("out/x", b"x")), target, notes)
+    assert notes == ["out is a link or device; left out."]
+    assert everything(target) == ["outside", "target"]
+
+
+def test_a_link_of_the_callers_own_is_not_written_through(target):
+    (target / "out").symlink_to(target.parent / "outside")
+    with pytest.raises(Failure, match="by a link"):
+        unpack(archive(("out/x", b"x")), target)
+    assert everything(target) == ["outside", "target", "target/out"]
+
+
+def test_a_link_at_a_files_name_is_replaced(target):
+    (target / "out").symlink_to(target.parent / "outside" / "x")
+    unpack(archive(("out", b"x")), target)
+    assert (target / "out").read_bytes() == b"x"
+    assert not (target / "out").is_symlink()
+    assert everything(target) == ["outside", "target", "target/out"]
+
+
+def test_a_hard_link_is_a_copy_of_what_came_before_and_of_nothing_else(target):
+    notes = []
+    members = (
+        special("out", tarfile.DIRTYPE),
+        ("out/a", b"text"),
+        special("out/b", tarfile.LNKTYPE, "out/a"),
+        special("out/c", tarfile.LNKTYPE, "out/never"),
+    )
+    unpack(archive(*members), target, notes)
+    assert (target / "out" / "b").read_bytes() == b"text"
+    assert (target / "out" / "b").stat().st_nlink == 1
+    assert notes == ["out/c is a link to what was not copied; left out."]
+    with pytest.raises(Failure, match="leads out"):
+        unpack(archive(special("out", tarfile.LNKTYPE, "/etc/passwd")), target)
+
+
+def test_a_file_larger_than_what_is_free_is_refused_before_it_is_written(target):
+    with pytest.raises(Failure, match="are free"):
+        unpack(archive(special("out", tarfile.REGTYPE, size=2**60)), target)
+    assert everything(target) == ["outside", "target"]
+
+
+def test_a_header_that_would_fill_the_memory_is_refused(target):
+    with pytest.raises(tarfile.TarError, match="header"):
+        unpack(archive(special("out", tarfile.GNUTYPE_LONGNAME, size=MOST_HEADER + 1)), target)
+
+
+def test_a_stream_that_is_cut_leaves_no_half_file(target):
+    whole = archive(("out", b"x" * 100_000)).getvalue()
+    with pytest.raises(tarfile.TarError):
+        unpack(io.BytesIO(whole[:60_000]), target)
+    assert everything(target) == ["outside", "target"]
+
+
+def test_a_stream_that_never_ends_is_not_read_for_ever(target):
+    class Endless(io.BytesIO):
+        def read(self, size=-1):
+            return super().read(size) or bytes(size)
+
+    with pytest.raises(tarfile.TarError, match="does not end"):
+        unpack(Endless(archive(("out", b"x")).getvalue()), target)
+
+
+@pytest.mark.parametrize("text", [b"no archive at all" * 100, os.urandom(2000)])
+def test_what_is_no_archive_is_told(target, text):
+    with pytest.raises(tarfile.TarError):
+        unpack(io.BytesIO(text), target)
