@@ -167,6 +167,21 @@ def test_a_control_key_is_good_once(own, group, ann):
         )
 
 
+def test_a_key_opens_no_forward_once_the_pool_allows_none(own, group, ann):
+    answer = answers(own, group, ann)[0]
+    Pool.objects.update(allow_port_forward=False)
+    with socket(answer, group.workflow.name, ann) as control:
+        assert "does not allow this any more" in closed(control)[1]
+
+
+def test_a_connection_opens_nothing_once_the_pool_allows_none(own, group, ann, pods):
+    with forward(own, group, ann) as (_, connection):
+        until(lambda: Event.objects.filter(reason="Session").exists())
+        Pool.objects.update(allow_port_forward=False)
+        assert closed(connection())[0] != 1006
+    assert pods.sessions == []
+
+
 def test_keys_of_one_user_are_worth_nothing_to_another(own, group, ann, pods):
     ben = login("ben")
     with socket(answers(own, group, ann)[0], group.workflow.name, ben) as control:

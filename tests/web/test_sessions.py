@@ -20,7 +20,7 @@ from tests.builders.waiting import until
 from tests.factories import TaskGroupFactory
 from tests.web.conftest import login
 from web.models import RoleAssignment
-from workflows.models import Event
+from workflows.models import Event, Task
 
 CHANNELS = "v5.channel.k8s.io"
 SOON = 10.0
@@ -257,6 +257,37 @@ def test_a_session_too_many_is_refused_with_the_post(start_web, group, ann):
         status, body = server.json(f"Authorization: {ann['Authorization']}", method="POST", path=path)
         assert status == 429
         assert "You have 1 sessions in tasks, and 1 more would be too many" in body["message"]
+
+
+def pool_allows_no_more(group):
+    Pool.objects.update(allow_exec=False)
+
+
+def role_is_taken(group):
+    RoleAssignment.objects.create(user=User.objects.get(username="ann"), role="osmo-elsewhere")
+
+
+def task_has_ended(group):
+    Task.objects.filter(group=group).update(status="COMPLETED")
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        (pool_allows_no_more, b"does not allow this any more"),
+        (role_is_taken, b"taken away"),
+        (task_has_ended, b"not running any more"),
+    ],
+)
+def test_a_key_opens_nothing_once_its_right_is_gone(own, group, ann, pods, loss):
+    change, sentence = loss
+    answer = answer_of(own, group, ann)
+    change(group)
+    with open_session(answer, group.workflow.name, ann) as session:
+        assert session.wait_closed() == (1000, "")
+        assert sentence in session.output
+    assert pods.sessions == []
+    assert not Event.objects.filter(reason="Session").exists()
 
 
 def test_keys_beyond_the_limit_open_nothing(start_web, group, ann, pods):

@@ -29,7 +29,8 @@ from workflows.api.views import base_address
 from workflows.models import Workflow
 from workflows.sessions import exec as exec_session
 from workflows.sessions.callers import CHANNELS
-from workflows.sessions.open_sessions import NEEDS, PROCESS
+from workflows.sessions.losses import NEEDS
+from workflows.sessions.open_sessions import PROCESS
 from workflows.sessions.targets import check_allowed, group_targets, task_target
 from workflows.sessions.tickets import EXEC, PodTarget, Ticket
 

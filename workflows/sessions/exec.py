@@ -20,6 +20,7 @@ from web.access.rights import ExternalRights
 from web.database.row_threads import run_in
 from web.server.sockets import FAILED, NORMAL, CallerLeft, CallerSocket
 from workflows.sessions.audit import SessionRecord
+from workflows.sessions.beginning import begin
 from workflows.sessions.callers import (
     CHANNELS,
     END_OF_INPUT,
@@ -66,7 +67,10 @@ async def run(
         await refuse(busy.message, socket)
         return
     try:
-        await run_in(threads, record.begin)
+        if why := await run_in(threads, partial(begin, session, record)):
+            over = Over(why)
+            await refuse(why, socket)
+            return
         over = await _joined(caller, session, cluster, socket)
         await _say_last(caller, over, socket)
     except CallerLeft:

@@ -28,6 +28,7 @@ from web.limits.redis_server import KEY_SECONDS
 from web.server.sockets import FAILED, CallerLeft, CallerSocket
 from workflows.sessions import forward_state
 from workflows.sessions.audit import SessionRecord
+from workflows.sessions.beginning import begin, loss_of
 from workflows.sessions.ends import Over, first_end, told_to_end
 from workflows.sessions.open_session import OpenSession
 from workflows.sessions.open_sessions import CHECK_SECONDS, PROCESS, threads
@@ -70,8 +71,9 @@ async def _hold(session: OpenSession, record: SessionRecord, socket: CallerSocke
     control = session.ticket.control
     try:
         PROCESS.enter(session)
+        if why := await run_in(threads, partial(begin, session, record)):
+            return Over(why)
         await run_in(threads, partial(forward_state.begin, control))
-        await run_in(threads, record.begin)
         await first_end(_announcements(session, socket), told_to_end(session))
     except CallerLeft:
         return Over("The caller left.")
@@ -178,6 +180,8 @@ async def _announced(socket: CallerSocket, *, key: str, user: int, workflow: str
 
 async def _joined(session: OpenSession, socket: CallerSocket) -> None:
     ticket, target = session.ticket, session.ticket.target
+    if why := await run_in(threads, partial(loss_of, session)):
+        raise Over(why, code=FAILED)
     if not await run_in(threads, partial(forward_state.enter, ticket.control)):
         raise Over("The forward has ended.", code=FAILED)
     backend = await run_in(threads, lambda: Backend.objects.get(pk=target.backend))

@@ -13,8 +13,7 @@ import structlog
 
 from scheduling.errors import Unavailable
 from web.limits.redis_server import shared_redis
-from workflows.lifecycle.statuses import TaskStatus
-from workflows.models import Task
+from workflows.sessions.losses import lost_tasks
 from workflows.sessions.open_session import OpenSession
 from workflows.sessions.tickets import CONNECTION, PORTFORWARD
 
@@ -73,7 +72,7 @@ def lost_forwards(sessions: Iterable[OpenSession]) -> dict[OpenSession, str]:
     except Unavailable as error:
         log.warning("forwards_unread", error=error.message)
         losses = {}
-    return losses | _of_ended_tasks(controls)
+    return losses | lost_tasks(controls)
 
 
 def _of_ended_forwards(controls: list[OpenSession], connections: list[OpenSession]) -> dict[OpenSession, str]:
@@ -106,22 +105,3 @@ def _report(session: OpenSession, pipe: Any) -> None:
     pipe.hincrby(key, "received", session.reported[0] - received)
     pipe.hincrby(key, "sent", session.reported[1] - sent)
     pipe.expire(key, BYTES_SECONDS)
-
-
-def _of_ended_tasks(controls: list[OpenSession]) -> dict[OpenSession, str]:
-    if not controls:
-        return {}
-    rows = Task.objects.filter(
-        group_id__in={session.ticket.target.group for session in controls}, status=TaskStatus.RUNNING
-    )
-    running = {
-        (str(group), name, retry) for group, name, retry in rows.values_list("group_id", "name", "retry_id")
-    }
-    losses = {}
-    for session in controls:
-        target = session.ticket.target
-        if (target.group, target.task, target.retry) not in running:
-            losses[session] = (
-                f"Task {target.task} is not running any more in workflow {target.workflow_name}."
-            )
-    return losses

@@ -7,24 +7,20 @@ Counts belong to a process, as those of log followers (``logs.slots``).
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import structlog
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.db import Error as DatabaseFailed
 
-from pools.models import Pool
 from scheduling.errors import Busy
-from web.access.rights import ExternalRights, read_many_grants
 from web.database.row_threads import run_in
-from web.policy import Action
 from workflows.metrics import SESSIONS
 from workflows.sessions.forward_state import lost_forwards
+from workflows.sessions.losses import lost_rights
 from workflows.sessions.open_session import OpenSession
-from workflows.sessions.tickets import CONNECTION, EXEC, PORTFORWARD
+from workflows.sessions.tickets import CONNECTION
 
 CHECK_SECONDS: Final = 4.0
 """Between two looks at rights: what is taken away ends sessions within 10 s."""
@@ -32,14 +28,6 @@ CHECK_SECONDS: Final = 4.0
 AGAIN_SECONDS: Final = 5
 MOST_CONNECTIONS: Final = 32
 """Most connections of one forward at a time, in a process."""
-
-_FORWARDS = (Action.WORKFLOW_PORT_FORWARD, "allow_port_forward")
-NEEDS: Final[Mapping[str, tuple[Action, str]]] = {
-    EXEC: (Action.WORKFLOW_EXEC, "allow_exec"),
-    PORTFORWARD: _FORWARDS,
-    CONNECTION: _FORWARDS,
-}
-"""For each kind the action that its user needs on the pool, and the setting that the pool needs."""
 
 log = structlog.get_logger(__name__)
 threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="session")
@@ -121,33 +109,6 @@ class OpenSessions:
                 continue
             for session, why in losses.items():
                 session.end(why)
-
-
-def lost_rights(sessions: Sequence[OpenSession]) -> dict[OpenSession, str]:
-    """Of sessions those whose user may no longer have them, and why. Three queries."""
-    users = User.objects.in_bulk({session.ticket.user for session in sessions})
-    names = {session.ticket.target.pool for session in sessions}
-    fields = {setting for _, setting in NEEDS.values()}
-    pools = {row["name"]: row for row in Pool.objects.filter(name__in=names).values("name", *fields)}
-    callers = [_caller(users.get(session.ticket.user), session.external) for session in sessions]
-    losses = {}
-    for session, user, grants in zip(sessions, callers, read_many_grants(callers), strict=True):
-        action, setting = NEEDS[session.ticket.kind]
-        pool = session.ticket.target.pool
-        if user is None or not user.is_active or not grants.allows(action, f"pool/{pool}"):
-            losses[session] = "Your right to this session was taken away."
-        elif not pools.get(pool, {}).get(setting):
-            losses[session] = f"Pool {pool} does not allow this any more."
-    return losses
-
-
-def _caller(user: User | None, external: ExternalRights | None) -> User | None:
-    """A user of this session alone: what a gateway says of a caller holds for its connection."""
-    if user is None:
-        return None
-    own = User(**{name: getattr(user, name) for name in ("pk", "is_active", "is_staff", "is_superuser")})
-    own.external = external  # type: ignore[attr-defined]  # as authentication leaves it
-    return own
 
 
 PROCESS: Final = OpenSessions()
