@@ -294,6 +294,12 @@ class Environment(BaseSettings):
     session_idle_seconds: float = Field(
         default=3600.0, ge=0, description="Seconds without a byte after which a session ends; 0: never."
     )
+    session_life_seconds: float = Field(
+        default=28_800.0,
+        gt=0,
+        description="Longest session in a task of a caller whose login the service cannot see end: of a "
+        "gateway, or by a token of the identity provider.",
+    )
 
     barrier_image: str = Field(
         default="",

@@ -22,6 +22,7 @@ from web.access.services import make_token
 from workflows.models import ObservedPod, Task
 
 SECRET = "proxy-" + "s" * 40
+SECRET_KEY = "k" * 40
 SECONDS = 120
 
 
@@ -60,7 +61,7 @@ def started_web(directory, redis_url, *, constants="", processes=2, **variables)
     settings = service.Settings(
         database_url=f"postgresql://{user}:{password}@{host}:{database['PORT']}/{database['NAME']}",
         redis_url=redis_url,
-        secret_key="k" * 40,
+        secret_key=SECRET_KEY,
         port=free_ports(1)[0],
         pod_logs=directory,
         metrics_token="m" * 40,

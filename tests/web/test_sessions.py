@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -18,8 +20,8 @@ from tests.builders.osmo_exec import ask, open_session
 from tests.builders.pod_server import END, STDIN, STDOUT
 from tests.builders.waiting import until
 from tests.factories import TaskGroupFactory
-from tests.web.conftest import login
-from web.models import RoleAssignment
+from tests.web.conftest import SECRET, SECRET_KEY, login
+from web.models import PersonalToken, RoleAssignment
 from workflows.models import Event, Task
 
 CHANNELS = "v5.channel.k8s.io"
@@ -39,7 +41,10 @@ def shell(server, group, who, command="echo", **more):
 
 def channels(server, group, who, command="echo", **query):
     """A session as our own command opens it."""
-    answer = answer_of(server, group, who, command, **query)
+    return opened_channels(answer_of(server, group, who, command, **query), group, who)
+
+
+def opened_channels(answer, group, who):
     address = f"{answer['router_address']}/api/router/exec/{group.workflow.name}/client/{answer['key']}"
     return connect(address, additional_headers=who, subprotocols=[CHANNELS], proxy=None)
 
@@ -231,6 +236,45 @@ def test_a_user_who_is_deactivated_has_no_session_any_more(own, group, ann):
         User.objects.filter(username="ann").update(is_active=False)
         session.wait_closed()
         assert b"taken away" in session.output
+
+
+def test_a_token_that_is_revoked_ends_its_sessions_soon(own, group, ann):
+    with shell(own, group, ann) as session:
+        session.wait_for(b"\0")
+        PersonalToken.objects.all().delete()
+        began = time.monotonic()
+        assert session.wait_closed() == (1000, "")
+        assert time.monotonic() - began < SOON
+        assert b"revoked or has expired" in session.output
+
+
+def test_a_token_that_expires_ends_its_sessions(own, group, ann):
+    with shell(own, group, ann) as session:
+        session.wait_for(b"\0")
+        PersonalToken.objects.update(expiry=timezone.now())
+        session.wait_closed()
+        assert b"revoked or has expired" in session.output
+
+
+def test_a_browser_that_logs_out_has_no_session_any_more(own, group, ann, settings):
+    settings.SECRET_KEY = SECRET_KEY
+    browser = Client()
+    browser.force_login(User.objects.get(username="ann"))
+    cookie = {"Cookie": f"sessionid={browser.cookies['sessionid'].value}"}
+    answer = answer_of(own, group, ann, tty="False")
+    with opened_channels(answer, group, cookie) as session:
+        assert session.recv() == bytes((STDOUT,))
+        browser.logout()
+        assert b"revoked or has expired" in session.recv(timeout=SOON)
+
+
+def test_a_gateways_word_holds_for_a_session_of_limited_length(start_web, group, ann):
+    server = start_web(OSMO_SESSION_LIFE_SECONDS="2")
+    gateway = {"x-osmo-user": "ann", "x-osmo-roles": "osmo-user", "x-osmo-proxy-secret": SECRET}
+    with shell(server, group, gateway) as session:
+        session.wait_for(b"\0")
+        assert session.wait_closed()[0] == 1012
+        assert b"lasts 2 seconds with this login" in session.output
 
 
 def test_a_pool_that_allows_exec_no_more_ends_its_sessions(own, group, ann):

@@ -21,7 +21,14 @@ from web.access.permissions import Needs, caller
 from web.policy import Action
 from web.rest.queries import NoQuery, Query
 from web.server.sockets import SessionAnswer
-from workflows.api.sessions import BAD_KEY, NOT_RUNNING, check_upgrade, session_reply, session_workflow
+from workflows.api.sessions import (
+    BAD_KEY,
+    NOT_RUNNING,
+    check_upgrade,
+    login_of,
+    session_reply,
+    session_workflow,
+)
 from workflows.sessions import forward
 from workflows.sessions.open_sessions import PROCESS
 from workflows.sessions.targets import task_target
@@ -85,13 +92,11 @@ class ForwardSocketView(APIView):
         NoQuery.of(request)
         check_upgrade(request)
         user = caller(request)
-        external = getattr(user, "external", None)
+        login = login_of(request)
         if is_connection_key(key):
-            run = partial(
-                forward.run_connection, key=key, user=user.pk, workflow=workflow_id, external=external
-            )
+            run = partial(forward.run_connection, key=key, user=user.pk, workflow=workflow_id, login=login)
             return SessionAnswer(run)
         ticket = Ticket.redeem(key, kind=PORTFORWARD, user=user.pk, workflow=workflow_id)
         if ticket is None:
             return SessionAnswer(partial(forward.refuse, BAD_KEY))
-        return SessionAnswer(partial(forward.run, ticket=ticket, external=external))
+        return SessionAnswer(partial(forward.run, ticket=ticket, login=login))

@@ -11,6 +11,7 @@ from typing import Any
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.authentication import SessionAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -20,6 +21,7 @@ from pools.models import Backend
 from scheduling.errors import Fault, Forbidden, InvalidSpec
 from web.access.auth import caller_address, is_own_page
 from web.access.permissions import Needs, caller
+from web.models import PersonalToken
 from web.policy import Action
 from web.rest.queries import NoQuery, Query, refuse_body
 from web.server.sockets import UPGRADES, SessionAnswer
@@ -30,6 +32,7 @@ from workflows.models import Workflow
 from workflows.sessions import exec as exec_session
 from workflows.sessions.callers import CHANNELS
 from workflows.sessions.losses import NEEDS
+from workflows.sessions.open_session import Login
 from workflows.sessions.open_sessions import PROCESS
 from workflows.sessions.targets import check_allowed, group_targets, task_target
 from workflows.sessions.tickets import EXEC, PodTarget, Ticket
@@ -105,7 +108,7 @@ class ExecSocketView(APIView):
         run = partial(
             exec_session.run,
             ticket=ticket,
-            external=getattr(user, "external", None),
+            login=login_of(request),
             cluster=cluster_for(Backend.objects.get(pk=ticket.target.backend)),
         )
         return SessionAnswer(run, subprotocols=[CHANNELS])
@@ -117,6 +120,16 @@ def check_upgrade(request: Request) -> None:
         raise InvalidSpec("A WebSocket alone is spoken at this address.")
     if not is_own_page(request):
         raise Forbidden("A page of another site may not act for you.")
+
+
+def login_of(request: Request) -> Login:
+    """What a session of this request's caller stands on."""
+    by_browser = isinstance(request.successful_authenticator, SessionAuthentication)
+    return Login(
+        external=getattr(request.user, "external", None),
+        token=request.auth.digest if isinstance(request.auth, PersonalToken) else "",
+        browser=request.session.session_key if by_browser else "",
+    )
 
 
 def session_workflow(request: Request, identifier: str, query: type[Query], *, kind: str) -> Workflow:

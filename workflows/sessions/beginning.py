@@ -1,7 +1,7 @@
 """A session begins if what its key was given for still holds: a minute may lie between."""
 
 from workflows.sessions.audit import SessionRecord
-from workflows.sessions.losses import lost_rights, lost_tasks
+from workflows.sessions.losses import lost_logins, lost_rights, lost_tasks
 from workflows.sessions.open_session import OpenSession
 
 
@@ -15,4 +15,5 @@ def begin(session: OpenSession, record: SessionRecord) -> str:
 
 def loss_of(session: OpenSession) -> str:
     """Why a session may not begin; empty if it may."""
-    return (lost_tasks([session]) | lost_rights([session])).get(session, "")
+    losses = lost_tasks([session]) | lost_logins([session]) | lost_rights([session])
+    return losses.get(session, "")

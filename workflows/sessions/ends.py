@@ -32,4 +32,5 @@ async def first_end(*works: Coroutine[Any, Any, None]) -> NoReturn:
 
 
 async def told_to_end(session: OpenSession) -> NoReturn:
-    raise Over(await session.over)
+    sentence, code = await session.over
+    raise Over(sentence, code=code)

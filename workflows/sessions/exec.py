@@ -16,7 +16,6 @@ from cluster.errors import ClusterError
 from cluster.interface import Channels, ClusterApi
 from cluster.pod_channels import END, STDIN
 from scheduling.errors import Busy
-from web.access.rights import ExternalRights
 from web.database.row_threads import run_in
 from web.server.sockets import FAILED, NORMAL, CallerLeft, CallerSocket
 from workflows.sessions.audit import SessionRecord
@@ -32,7 +31,7 @@ from workflows.sessions.callers import (
     read_status,
 )
 from workflows.sessions.ends import Over, first_end, told_to_end
-from workflows.sessions.open_session import OpenSession
+from workflows.sessions.open_session import Login, OpenSession
 from workflows.sessions.open_sessions import PROCESS, threads
 from workflows.sessions.tickets import Ticket
 
@@ -54,12 +53,10 @@ async def refuse(sentence: str, socket: CallerSocket) -> None:
     await _say_last(caller, Over(sentence), socket)
 
 
-async def run(
-    socket: CallerSocket, *, ticket: Ticket, external: ExternalRights | None, cluster: ClusterApi
-) -> None:
+async def run(socket: CallerSocket, *, ticket: Ticket, login: Login, cluster: ClusterApi) -> None:
     """Run the ticket's command until either side ends it."""
     caller = _caller_of(socket, lines=ticket.lines)
-    session, record = OpenSession(ticket, external), SessionRecord(ticket)
+    session, record = OpenSession(ticket, login), SessionRecord(ticket)
     over = Over("The connection was lost, or web stopped.", code=FAILED)
     try:
         PROCESS.enter(session)

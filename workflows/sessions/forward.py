@@ -22,7 +22,6 @@ from cluster.pod_channels import DATA, FAILURE
 from pools.clusters.connect import cluster_for
 from pools.models import Backend
 from scheduling.errors import TopologyError, Unavailable
-from web.access.rights import ExternalRights
 from web.database.row_threads import run_in
 from web.limits.redis_server import KEY_SECONDS
 from web.server.sockets import FAILED, CallerLeft, CallerSocket
@@ -30,7 +29,7 @@ from workflows.sessions import forward_state
 from workflows.sessions.audit import SessionRecord
 from workflows.sessions.beginning import begin, loss_of
 from workflows.sessions.ends import Over, first_end, told_to_end
-from workflows.sessions.open_session import OpenSession
+from workflows.sessions.open_session import Login, OpenSession
 from workflows.sessions.open_sessions import CHECK_SECONDS, PROCESS, threads
 from workflows.sessions.tickets import CONNECTION, Ticket, is_connection_key
 
@@ -55,9 +54,9 @@ async def refuse(sentence: str, socket: CallerSocket) -> None:
     await socket.close(FAILED, sentence)
 
 
-async def run(socket: CallerSocket, *, ticket: Ticket, external: ExternalRights | None) -> None:
+async def run(socket: CallerSocket, *, ticket: Ticket, login: Login) -> None:
     """Hold a forward until its caller leaves, its task ends or its right is taken away."""
-    session, record = OpenSession(ticket, external), SessionRecord(ticket)
+    session, record = OpenSession(ticket, login), SessionRecord(ticket)
     over = Over("The service stopped.")
     try:
         over = await _hold(session, record, socket)
@@ -130,15 +129,13 @@ def _end(session: OpenSession, record: SessionRecord, *, why: str) -> None:
     record.end(why=why, received=received, sent=sent)
 
 
-async def run_connection(
-    socket: CallerSocket, *, key: str, user: int, workflow: str, external: ExternalRights | None
-) -> None:
+async def run_connection(socket: CallerSocket, *, key: str, user: int, workflow: str, login: Login) -> None:
     """Wait for the key's announcement, then carry one connection to the port and back."""
     session = None
     over = Over("The caller left.")
     try:
         ticket = await _announced(socket, key=key, user=user, workflow=workflow)
-        PROCESS.enter(entering := OpenSession(ticket, external))
+        PROCESS.enter(entering := OpenSession(ticket, login))
         session = entering  # from here on it is counted
         await _joined(session, socket)
     except CallerLeft:

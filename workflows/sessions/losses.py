@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.utils import timezone
 
 from pools.models import Pool
 from web.access.rights import ExternalRights, read_many_grants
+from web.models import PersonalToken
 from web.policy import Action
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Task
@@ -34,7 +37,7 @@ def lost_rights(sessions: Sequence[OpenSession]) -> Losses:
     names = {session.ticket.target.pool for session in sessions}
     fields = {setting for _, setting in NEEDS.values()}
     pools = {row["name"]: row for row in Pool.objects.filter(name__in=names).values("name", *fields)}
-    callers = [_caller(users.get(session.ticket.user), session.external) for session in sessions]
+    callers = [_caller(users.get(session.ticket.user), session.login.external) for session in sessions]
     losses = {}
     for session, user, grants in zip(sessions, callers, read_many_grants(callers), strict=True):
         action, setting = NEEDS[session.ticket.kind]
@@ -44,6 +47,23 @@ def lost_rights(sessions: Sequence[OpenSession]) -> Losses:
         elif not pools.get(pool, {}).get(setting):
             losses[session] = f"Pool {pool} does not allow this any more."
     return losses
+
+
+def lost_logins(sessions: Sequence[OpenSession]) -> Losses:
+    """Of sessions those whose login has ended. A query for each kind of login among them."""
+    now = timezone.now()
+    tokens = PersonalToken.objects.filter(digest__in={session.login.token for session in sessions} - {""})
+    browsers = Session.objects.filter(pk__in={session.login.browser for session in sessions} - {""})
+    living = {
+        "",
+        *tokens.exclude(expiry__lte=now).values_list("digest", flat=True),
+        *browsers.filter(expire_date__gt=now).values_list("pk", flat=True),
+    }
+    return {
+        session: "The login of this session was revoked or has expired."
+        for session in sessions
+        if not {session.login.token, session.login.browser} <= living
+    }
 
 
 def _caller(user: User | None, external: ExternalRights | None) -> User | None:

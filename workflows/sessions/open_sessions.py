@@ -16,9 +16,10 @@ from django.db import Error as DatabaseFailed
 
 from scheduling.errors import Busy
 from web.database.row_threads import run_in
+from web.server.sockets import RESTARTS
 from workflows.metrics import SESSIONS
 from workflows.sessions.forward_state import lost_forwards
-from workflows.sessions.losses import lost_rights
+from workflows.sessions.losses import lost_logins, lost_rights
 from workflows.sessions.open_session import OpenSession
 from workflows.sessions.tickets import CONNECTION
 
@@ -95,14 +96,16 @@ class OpenSessions:
         while self._open:
             await asyncio.sleep(CHECK_SECONDS)
             present = tuple(self._open)
-            idle = settings.ENV.session_idle_seconds
+            idle, life = settings.ENV.session_idle_seconds, settings.ENV.session_life_seconds
             for session in present:
                 if idle and time.monotonic() - session.active_at > idle:
                     session.end(f"Nothing was said for {idle:g} seconds, so the session ended.")
+                if session.login.is_lasting and time.monotonic() - session.began_at > life:
+                    session.end(f"A session lasts {life:g} seconds with this login.", RESTARTS)
             try:
                 losses = await run_in(
                     threads,
-                    lambda: lost_forwards(present) | lost_rights(present),  # noqa: B023 -- awaited here
+                    lambda: lost_forwards(present) | lost_logins(present) | lost_rights(present),  # noqa: B023 -- awaited here
                 )
             except DatabaseFailed as error:
                 log.warning("session_rights_unread", error=str(error))
