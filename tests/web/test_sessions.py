@@ -21,7 +21,7 @@ from tests.builders.pod_server import END, STDIN, STDOUT
 from tests.builders.waiting import until
 from tests.factories import TaskGroupFactory
 from tests.web.conftest import SECRET, SECRET_KEY, login
-from web.models import PersonalToken, RoleAssignment
+from web.models import PersonalToken, Role, RoleAssignment
 from workflows.models import Event, Task
 
 CHANNELS = "v5.channel.k8s.io"
@@ -234,6 +234,20 @@ def test_a_user_who_is_deactivated_has_no_session_any_more(own, group, ann):
     with shell(own, group, ann) as session:
         session.wait_for(b"\0")
         User.objects.filter(username="ann").update(is_active=False)
+        session.wait_closed()
+        assert b"taken away" in session.output
+
+
+def test_who_administers_the_pool_no_more_has_no_session_in_tasks_of_others(own, group, ann):
+    pool = f"pool/{group.workflow.pool_name}"
+    words = [{"actions": ["workflow:*", "config:Update"], "resources": [pool]}]
+    role = Role.objects.create(name="keeper", policies=words)
+    keeper = login("ben")
+    User.objects.get(username="ben").role_assignments.create(role="keeper")
+    with shell(own, group, keeper) as session:
+        session.wait_for(b"\0")
+        role.policies = [words[0] | {"actions": ["workflow:*"]}]
+        role.save()
         session.wait_closed()
         assert b"taken away" in session.output
 

@@ -21,6 +21,7 @@ from pools.models import Backend
 from scheduling.errors import Fault, Forbidden, InvalidSpec
 from web.access.auth import caller_address, is_own_page
 from web.access.permissions import Needs, caller
+from web.access.rights import grants_of
 from web.models import PersonalToken
 from web.policy import Action
 from web.rest.queries import NoQuery, Query, refuse_body
@@ -34,7 +35,7 @@ from workflows.sessions.callers import CHANNELS
 from workflows.sessions.losses import NEEDS
 from workflows.sessions.open_session import Login
 from workflows.sessions.open_sessions import PROCESS
-from workflows.sessions.targets import check_allowed, group_targets, task_target
+from workflows.sessions.targets import check_allowed, group_targets, may_enter, task_target
 from workflows.sessions.tickets import EXEC, PodTarget, Ticket
 
 MOST_COMMAND = 8192
@@ -140,6 +141,12 @@ def session_workflow(request: Request, identifier: str, query: type[Query], *, k
     refuse_body(request, parameters=tuple(query().fields))
     action, setting = NEEDS[kind]
     workflow = selectors.workflow_known_as(identifier, user=request.user, action=action)
+    own = {"username": caller(request).get_username(), "submitted_by": workflow.submitted_by}
+    if not may_enter(grants_of(request.user), pool=workflow.pool_name, **own):
+        raise Forbidden(
+            f"Workflow {workflow.name} is another user's: only that user, and who administers pool "
+            f"{workflow.pool_name} (config:Update), may enter its tasks."
+        )
     check_allowed(workflow, setting=setting)
     return workflow
 

@@ -17,6 +17,7 @@ from web.policy import Action
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Task
 from workflows.sessions.open_session import OpenSession
+from workflows.sessions.targets import may_enter
 from workflows.sessions.tickets import CONNECTION, EXEC, PORTFORWARD
 
 Losses = dict[OpenSession, str]
@@ -41,8 +42,13 @@ def lost_rights(sessions: Sequence[OpenSession]) -> Losses:
     losses = {}
     for session, user, grants in zip(sessions, callers, read_many_grants(callers), strict=True):
         action, setting = NEEDS[session.ticket.kind]
-        pool = session.ticket.target.pool
-        if user is None or not user.is_active or not grants.allows(action, f"pool/{pool}"):
+        pool, submitted_by = session.ticket.target.pool, session.ticket.target.submitted_by
+        if (
+            user is None
+            or not user.is_active
+            or not grants.allows(action, f"pool/{pool}")
+            or not may_enter(grants, username=user.username, submitted_by=submitted_by, pool=pool)
+        ):
             losses[session] = "Your right to this session was taken away."
         elif not pools.get(pool, {}).get(setting):
             losses[session] = f"Pool {pool} does not allow this any more."
@@ -70,7 +76,9 @@ def _caller(user: User | None, external: ExternalRights | None) -> User | None:
     """A user of this session alone: what a gateway says of a caller holds for its connection."""
     if user is None:
         return None
-    own = User(**{name: getattr(user, name) for name in ("pk", "is_active", "is_staff", "is_superuser")})
+    own = User(
+        **{name: getattr(user, name) for name in ("pk", "username", "is_active", "is_staff", "is_superuser")}
+    )
     own.external = external  # type: ignore[attr-defined]  # as authentication leaves it
     return own
 

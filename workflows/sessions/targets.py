@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pools.models import Pool
 from scheduling import names
 from scheduling.errors import Ended, Forbidden, NotFound, TooEarly
+from web.policy import Action, Grants
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import ObservedPod, Task, TaskGroup, Workflow
@@ -24,6 +25,11 @@ def check_allowed(workflow: Workflow, *, setting: str) -> None:
         raise Ended(f"Workflow {workflow.name} is not running!")
     if workflow.status != WorkflowStatus.RUNNING:
         raise TooEarly(f"Workflow {workflow.name} is not running yet...")
+
+
+def may_enter(grants: Grants, *, username: str, submitted_by: str, pool: str) -> bool:
+    """Whether a caller may enter tasks of this user at all: their own, or those of a pool they administer."""
+    return username == submitted_by or grants.allows(Action.CONFIG_UPDATE, f"pool/{pool}")
 
 
 def task_target(workflow: Workflow, name: str) -> PodTarget:
@@ -70,6 +76,7 @@ def _target(workflow: Workflow, task: Task, uid: str) -> PodTarget:
     return PodTarget(
         workflow=str(workflow.pk),
         workflow_name=workflow.name,
+        submitted_by=workflow.submitted_by,
         pool=workflow.pool_name,
         backend=task.group.backend_id,
         group=str(task.group_id),

@@ -28,6 +28,7 @@ class PodTarget:
 
     workflow: str
     workflow_name: str
+    submitted_by: str
     pool: str
     backend: int
     group: str

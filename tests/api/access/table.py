@@ -31,10 +31,10 @@ GET    /api/workflow/{workflow_id}/watch      403     404/404  ok/404   ok/404  
 GET    /api/workflow/{workflow_id}/logs       403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 GET    /api/workflow/{workflow_id}/error_logs 403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 POST   /api/workflow/{workflow_id}/cancel     403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
-POST   /api/workflow/{workflow_id}/exec/task/{task}    403  404/404  ok/404  403/403  403/403  ok/ok  ok/ok
-POST   /api/workflow/{workflow_id}/exec/group/{group}  403  404/404  ok/404  403/403  403/403  ok/ok  ok/ok
+POST   /api/workflow/{workflow_id}/exec/task/{task}    403  404/404  403/404  403/403  403/403  403/403  ok/ok
+POST   /api/workflow/{workflow_id}/exec/group/{group}  403  404/404  403/404  403/403  403/403  403/403  ok/ok
 GET    /api/router/exec/{workflow_id}/client/{key}     403  ok       ok      403      403      ok     ok
-POST   /api/workflow/{workflow_id}/portforward/{task}  403  404/404  ok/404  403/403  403/403  ok/ok  ok/ok
+POST   /api/workflow/{workflow_id}/portforward/{task}  403  404/404  403/404  403/403  403/403  403/403  ok/ok
 GET    /api/router/portforward/{workflow_id}/client/{key}  403  ok   ok      403      403      ok     ok
 POST   /api/workflow/{workflow_id}/tag        403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 GET    /api/tag                               403     ok       ok       ok       403      ok     ok

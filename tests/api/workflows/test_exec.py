@@ -9,6 +9,7 @@ from rest_framework.test import APIClient
 
 from tests.factories import PoolFactory, TaskGroupFactory
 from web.limits import redis_server
+from web.models import Role
 from workflows.models import ObservedPod, Task
 
 pytestmark = pytest.mark.django_db
@@ -88,6 +89,31 @@ def test_the_address_is_that_of_the_backend_where_it_has_one(client, group, keys
 def test_a_caller_by_tls_gets_an_address_by_tls(client, group, keys):
     _, answer = post(client, group, secure=True)
     assert answer["router_address"] == "wss://testserver"
+
+
+@pytest.fixture
+def member():
+    """Somebody else who may run commands in this pool's tasks of their own."""
+    client = APIClient()
+    client.force_authenticate(User.objects.create_user("ben"))
+    return client
+
+
+@pytest.mark.parametrize("target", ["task/task-0", "group/group-0"])
+def test_a_member_of_the_pool_enters_no_tasks_of_another_user(member, group, keys, target):
+    status, code, message = refused(member, group, target)
+    assert (status, code, keys) == (403, "USER", {})
+    assert message == (
+        f"Workflow {group.workflow.name} is another user's: only that user, and who administers pool "
+        f"{group.workflow.pool_name} (config:Update), may enter its tasks."
+    )
+
+
+def test_who_administers_the_pool_enters_tasks_of_its_users(member, group, keys):
+    words = [{"actions": ["workflow:*", "config:Update"], "resources": [f"pool/{group.workflow.pool_name}"]}]
+    Role.objects.create(name="keeper", policies=words)
+    User.objects.get(username="ben").role_assignments.create(role="keeper")
+    assert post(member, group)[0] == 200
 
 
 def test_a_group_has_a_key_for_each_task_that_runs(client, group, keys):
