@@ -8,13 +8,12 @@ the keys stand in Redis, and a connection waits for its key.
 import asyncio
 import json
 import time
-from collections import Counter, deque
+from collections import deque
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
 import structlog
-from django.conf import settings
 
 from cluster.errors import ClusterError
 from cluster.interface import Channels
@@ -26,27 +25,23 @@ from web.database.row_threads import run_in
 from web.limits.redis_server import KEY_SECONDS
 from web.server.sockets import FAILED, CallerLeft, CallerSocket
 from workflows.sessions import forward_state
+from workflows.sessions.announced import PROCESS_KEYS
 from workflows.sessions.audit import SessionRecord
 from workflows.sessions.beginning import begin, loss_of
 from workflows.sessions.ends import Over, first_end, told_to_end
 from workflows.sessions.open_session import Login, OpenSession
 from workflows.sessions.open_sessions import CHECK_SECONDS, PROCESS, threads
-from workflows.sessions.tickets import CONNECTION, Ticket, is_connection_key
+from workflows.sessions.tickets import Ticket, is_connection_key
 
 MOST_ANNOUNCED: Final = 600
 """Keys of one forward that are announced within their minute; the next ones wait."""
-
-MOST_WAITING: Final = 32
-"""Connections of one user that wait for their announcement."""
 
 INPUT_SECONDS = 60.0
 """Longest a port takes nothing of what the caller has sent."""
 
 LAST_SECONDS = CHECK_SECONDS + 2
-FIRST_PAUSE, LAST_PAUSE = 0.01, 1.0
 
 log = structlog.get_logger(__name__)
-_waiting: Counter[int] = Counter()
 
 
 async def refuse(sentence: str, socket: CallerSocket) -> None:
@@ -134,7 +129,7 @@ async def run_connection(socket: CallerSocket, *, key: str, user: int, workflow:
     session = None
     over = Over("The caller left.")
     try:
-        ticket = await _announced(socket, key=key, user=user, workflow=workflow)
+        ticket = await PROCESS_KEYS.ticket(socket, key=key, user=user, workflow=workflow)
         PROCESS.enter(entering := OpenSession(ticket, login))
         session = entering  # from here on it is counted
         await _joined(session, socket)
@@ -151,28 +146,6 @@ async def run_connection(socket: CallerSocket, *, key: str, user: int, workflow:
             PROCESS.leave(session)
             threads.submit(partial(_note_end, session, over.sentence))
     await socket.close(over.code, over.sentence if over.code == FAILED else "")
-
-
-async def _announced(socket: CallerSocket, *, key: str, user: int, workflow: str) -> Ticket:
-    """What the key stands for, once it is announced. Raises Over, CallerLeft, Unavailable."""
-    if _waiting[user] >= MOST_WAITING or _waiting.total() >= settings.ENV.sessions:
-        raise Over("Too many connections wait to be announced.", code=FAILED)
-    _waiting[user] += 1
-    try:
-        until, pause = time.monotonic() + KEY_SECONDS, FIRST_PAUSE
-        redeem = partial(Ticket.redeem, key, kind=CONNECTION, user=user, workflow=workflow)
-        while not socket.has_left:
-            if ticket := await run_in(threads, redeem):
-                return ticket
-            if time.monotonic() > until:
-                raise Over(f"The connection was not announced within {KEY_SECONDS} seconds.", code=FAILED)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LAST_PAUSE)
-    finally:
-        _waiting[user] -= 1
-        if not _waiting[user]:
-            del _waiting[user]
-    raise CallerLeft
 
 
 async def _joined(session: OpenSession, socket: CallerSocket) -> None:

@@ -5,7 +5,7 @@ reads this for all its sessions at once, every few seconds. A forward that is no
 Redis was emptied: its connections are cut, and its caller opens others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -62,7 +62,7 @@ def totals(control: str) -> tuple[int, int, int]:
     return int(received or 0), int(sent or 0), int(connections or 0)
 
 
-def lost_forwards(sessions: Iterable[OpenSession]) -> dict[OpenSession, str]:
+def lost_forwards(sessions: Sequence[OpenSession]) -> dict[OpenSession, str]:
     """Of forwards those whose task has ended, and of connections those whose forward has."""
     sessions = [session for session in sessions if not session.over.done()]
     controls = [session for session in sessions if session.ticket.kind == PORTFORWARD]

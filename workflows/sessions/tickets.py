@@ -78,8 +78,11 @@ class Ticket:
         ``workflow`` is its name or uuid. Raises Unavailable without Redis.
         """
         content = use_key(key) if key.startswith(f"{kind}-") else None
-        if content is None:
-            return None
+        return None if content is None else cls.read(content, user=user, workflow=workflow)
+
+    @classmethod
+    def read(cls, content: str, *, user: int, workflow: str) -> Self | None:
+        """What a key stood for, if it was this user's for this workflow."""
         values: dict[str, Any] = json.loads(content)
         target = PodTarget(**values.pop("target"))
         ticket = cls(target=target, **(values | {"command": tuple(values["command"])}))
