@@ -4,7 +4,9 @@ A session that cannot be recorded does not begin. The log has the same facts, al
 removed since.
 """
 
+import hashlib
 import shlex
+import threading
 import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,14 +27,32 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class SessionRecord:
-    """One session's line; ``began_at`` is set when it is written."""
+    """One session's line; ``began_at`` is set when it is written.
+
+    A session that is cut while its line is being written has its end in another thread, perhaps first.
+    """
 
     ticket: Ticket
     dedupe: str = field(default_factory=lambda: f"session {uuid.uuid4().hex}")
     began_at: datetime | None = None
+    _ended_at: datetime | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self) -> None:
-        """Write the line. In a thread."""
+        """Write the line, unless the session has ended. In a thread."""
+        with self._lock:
+            if self._ended_at is None:
+                self._write_begin()
+
+    def end(self, *, why: str, received: int, sent: int) -> None:
+        """Complete the line; may be repeated. In a thread."""
+        with self._lock:
+            is_first, self._ended_at = self._ended_at is None, self._ended_at or timezone.now()
+            if self.began_at is not None:
+                seconds = (self._ended_at - self.began_at).total_seconds()
+                self._write_end(why, received=received, sent=sent, seconds=seconds, is_first=is_first)
+
+    def _write_begin(self) -> None:
         target, self.began_at = self.ticket.target, timezone.now()
         log.info("session_began", session=self.dedupe, **self._facts())
         event = Event(
@@ -48,23 +68,20 @@ class SessionRecord:
         )
         timeline.add([], beside=[event])
 
-    def end(self, *, why: str, received: int, sent: int) -> None:
-        """Complete the line. In a thread."""
-        if self.began_at is None:
-            return
-        seconds = (timezone.now() - self.began_at).total_seconds()
-        log.info(
-            "session_ended",
-            session=self.dedupe,
-            why=why,
-            seconds=round(seconds, 3),
-            bytes_received=received,
-            bytes_sent=sent,
-            **self._facts(),
-        )
+    def _write_end(self, why: str, *, received: int, sent: int, seconds: float, is_first: bool) -> None:
+        if is_first:
+            log.info(
+                "session_ended",
+                session=self.dedupe,
+                why=why,
+                seconds=round(seconds, 3),
+                bytes_received=received,
+                bytes_sent=sent,
+                **self._facts(),
+            )
         message = (
             f"{self._deed()}, for {in_seconds(round(seconds))}: {received:,} bytes to the task, "
-            f"{sent:,} bytes from it. {why}"
+            f"{sent:,} bytes from it. {printable(why)}"
         )
         Event.objects.filter(workflow_id=self.ticket.target.workflow, dedupe=self.dedupe).update(
             message=message
@@ -74,7 +91,7 @@ class SessionRecord:
         ticket = self.ticket
         caller = f"{ticket.username} from {ticket.address}"
         if ticket.kind == EXEC:
-            return f"{caller} ran {command_text(ticket)} in the task"
+            return f"{caller} ran {_line_text(command_text(ticket))} in the task"
         return f"{caller} forwarded {command_text(ticket)} of the task"
 
     def _facts(self) -> dict[str, str]:
@@ -91,5 +108,18 @@ class SessionRecord:
 
 
 def command_text(ticket: Ticket) -> str:
-    text = shlex.join(ticket.command) if ticket.kind == EXEC else f"port {ticket.port}"
-    return text if len(text) <= MOST_COMMAND else f"{text[:MOST_COMMAND]}..."
+    return shlex.join(ticket.command) if ticket.kind == EXEC else f"port {ticket.port}"
+
+
+def _line_text(command: str) -> str:
+    """A command as the timeline has it: cut, with what proves the rest, and nothing that a terminal obeys."""
+    text = printable(command[:MOST_COMMAND])
+    if len(command) <= MOST_COMMAND:
+        return text
+    digest = hashlib.sha256(command.encode(errors="backslashreplace")).hexdigest()
+    return f"{text}... ({len(command):,} characters, SHA-256 {digest})"
+
+
+def printable(text: str) -> str:
+    """A text with the escapes of what a terminal would obey or hide."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

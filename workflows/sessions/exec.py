@@ -18,6 +18,7 @@ from cluster.pod_channels import END, STDIN
 from scheduling.errors import Busy
 from web.database.row_threads import run_in
 from web.server.sockets import FAILED, NORMAL, CallerLeft, CallerSocket
+from workflows.sessions.afterwards import write_later
 from workflows.sessions.audit import SessionRecord
 from workflows.sessions.beginning import begin
 from workflows.sessions.callers import (
@@ -75,7 +76,7 @@ async def run(socket: CallerSocket, *, ticket: Ticket, login: Login, cluster: Cl
     finally:
         PROCESS.leave(session)
         why = over.sentence or str((over.status or {}).get("message") or "It ended well.")
-        threads.submit(partial(record.end, why=why, received=session.received, sent=session.sent))
+        write_later(partial(record.end, why=why, received=session.received, sent=session.sent))
 
 
 def _caller_of(socket: CallerSocket, *, lines: bool) -> ExecCaller:

@@ -25,6 +25,7 @@ from web.database.row_threads import run_in
 from web.limits.redis_server import KEY_SECONDS
 from web.server.sockets import FAILED, CallerLeft, CallerSocket
 from workflows.sessions import forward_state
+from workflows.sessions.afterwards import go_on, write_later
 from workflows.sessions.announced import PROCESS_KEYS
 from workflows.sessions.audit import SessionRecord
 from workflows.sessions.beginning import begin, loss_of
@@ -56,9 +57,8 @@ async def run(socket: CallerSocket, *, ticket: Ticket, login: Login) -> None:
     try:
         over = await _hold(session, record, socket)
         await socket.close(over.code, over.sentence)
-        await _wait_for_connections(ticket.control)
     finally:
-        threads.submit(partial(_end, session, record, why=over.sentence))
+        go_on(_complete(session, record, why=over.sentence))
 
 
 async def _hold(session: OpenSession, record: SessionRecord, socket: CallerSocket) -> Over:
@@ -80,7 +80,14 @@ async def _hold(session: OpenSession, record: SessionRecord, socket: CallerSocke
         session.end("The caller left.")
         for connection in PROCESS.connections(control):
             connection.end("The forward has ended.")
-        threads.submit(partial(forward_state.close, control))
+        write_later(partial(forward_state.close, control))
+
+
+async def _complete(session: OpenSession, record: SessionRecord, *, why: str) -> None:
+    try:
+        await _wait_for_connections(session.ticket.control)
+    finally:
+        write_later(partial(_end, session, record, why=why))
 
 
 async def _wait_for_connections(control: str) -> None:
@@ -144,7 +151,7 @@ async def run_connection(socket: CallerSocket, *, key: str, user: int, workflow:
     finally:
         if session is not None:
             PROCESS.leave(session)
-            threads.submit(partial(_note_end, session, over.sentence))
+            write_later(partial(_note_end, session, over.sentence))
     await socket.close(over.code, over.sentence if over.code == FAILED else "")
 
 
