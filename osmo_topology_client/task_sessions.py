@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
@@ -99,6 +99,8 @@ def opened(
 ) -> Iterator[ClientConnection]:
     """A socket below the address of an answer, as this user, with the trust that requests have."""
     address = f"{answer['router_address'].rstrip('/')}{path}"
+    if fault := _fault_of(address, service.url):
+        raise ServiceUnreachable(f"Your login is not sent to {answer['router_address']}: {fault}.")
     trust = ssl.create_default_context(cafile=service.ca_file() or DEFAULT_CA_BUNDLE_PATH)
     opening = connect(
         address,
@@ -116,6 +118,18 @@ def opened(
         except (InvalidHandshake, OSError) as error:
             raise ServiceUnreachable(f"{answer['router_address']} opens no session: {error}.") from error
         yield socket
+
+
+def _fault_of(address: str, service: str) -> str:
+    """Why a login of a service is not for this address; empty if it is."""
+    try:
+        router, own = urlsplit(address), urlsplit(service)
+        is_own_host = router.hostname == own.hostname
+    except ValueError as error:
+        return str(error)
+    if router.scheme != "wss" and (router.scheme != "ws" or own.scheme == "https"):
+        return "it is not reached by TLS, as the service is"
+    return "" if is_own_host else f"the service is at {own.hostname}"
 
 
 def _ending(data: bytes) -> Ending:

@@ -38,6 +38,7 @@ _OF_QUEUES: Mapping[str, tuple[str, ...]] = {
 MAX_PREFIX = 20
 LEAST_LIMIT = 10.0
 _URL = re.compile(r"https?://\S+")
+_ROUTER = re.compile(r"wss?://[A-Za-z0-9.:\[\]-]+(/[^\s@]*)?")
 
 
 def check_backend(
@@ -90,6 +91,9 @@ def check_backend(
         url = getattr(document, field)
         if url and not _URL.fullmatch(url):
             faults.append(Fault((field,), "invalid_url", "A link begins with http:// or https://."))
+    if document.router_address and not _ROUTER.fullmatch(document.router_address):
+        message = "Callers send their logins there: an address of WebSockets, ws://host or wss://host."
+        faults.append(Fault(("router_address",), "invalid_url", message))
     return in_order(faults)
 
 

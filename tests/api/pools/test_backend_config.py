@@ -129,6 +129,14 @@ WRONG = {
         {"dashboard_url": "javascript:alert(1)"},
         {("configs.dashboard_url", "invalid_url")},
     ),
+    "a router of plain HTTP": (
+        {"router_address": "https://router.example"},
+        {("configs.router_address", "invalid_url")},
+    ),
+    "a router that is another's name": (
+        {"router_address": "wss://osmo.example@evil.example"},
+        {("configs.router_address", "invalid_url")},
+    ),
     "no time at all": (
         {"scheduler_settings": {"scheduler_timeout": 0}},
         {("configs.scheduler_settings.scheduler_timeout", "greater_than_equal")},
