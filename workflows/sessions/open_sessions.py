@@ -22,7 +22,7 @@ from workflows.metrics import SESSIONS
 from workflows.sessions.forward_state import lost_forwards
 from workflows.sessions.losses import Losses, lost_logins, lost_rights
 from workflows.sessions.open_session import OpenSession
-from workflows.sessions.tickets import CONNECTION
+from workflows.sessions.tickets import CONNECTION, Ticket
 
 CHECK_SECONDS: Final = 4.0
 """Between two looks at rights: what is taken away ends sessions within 10 s."""
@@ -30,6 +30,9 @@ CHECK_SECONDS: Final = 4.0
 AGAIN_SECONDS: Final = 5
 MOST_CONNECTIONS: Final = 32
 """Most connections of one forward at a time, in a process."""
+
+USER_CONNECTIONS: Final = 64
+"""The same of all forwards of one user."""
 
 log = structlog.get_logger(__name__)
 threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="session")
@@ -67,7 +70,7 @@ class OpenSessions:
     def enter(self, session: OpenSession) -> None:
         """Count a session, or a connection of one. Raises Busy."""
         if session.ticket.kind == CONNECTION:
-            self._check_connection(session.ticket.control)
+            self._check_connection(session.ticket)
         else:
             self.check(user=session.ticket.user, pool=session.ticket.target.pool)
         self._open.add(session)
@@ -86,15 +89,19 @@ class OpenSessions:
             if session.ticket.kind == CONNECTION and session.ticket.control == control
         ]
 
-    def _check_connection(self, control: str) -> None:
-        own = len(self.connections(control))
-        every = sum(session.ticket.kind == CONNECTION for session in self._open)
-        if own >= MOST_CONNECTIONS or every >= settings.ENV.sessions:
-            SESSIONS.labels("busy").inc()
-            raise Busy(
-                f"This forward, or the service, has as many connections as may be at a time ({own}).",
-                retry_after=AGAIN_SECONDS,
-            )
+    def _check_connection(self, ticket: Ticket) -> None:
+        present = [session.ticket for session in self._open if session.ticket.kind == CONNECTION]
+        for number, most, whose in (
+            (sum(other.control == ticket.control for other in present), MOST_CONNECTIONS, "This forward has"),
+            (sum(other.user == ticket.user for other in present), USER_CONNECTIONS, "Your forwards have"),
+            (len(present), settings.ENV.sessions, "The service has"),
+        ):
+            if number >= most:
+                SESSIONS.labels("busy").inc()
+                raise Busy(
+                    f"{whose} as many connections as may be at a time ({number}).",
+                    retry_after=AGAIN_SECONDS,
+                )
 
     async def _look_after(self) -> None:
         while self._open:

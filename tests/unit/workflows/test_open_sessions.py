@@ -1,12 +1,13 @@
 """What a process does for its sessions and forwards all at once, whatever fails meanwhile."""
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from json import dumps
 from types import SimpleNamespace
 
 import pytest
 
+from scheduling.errors import Busy
 from workflows.sessions import announced, open_sessions
 from workflows.sessions.announced import AnnouncedKeys
 from workflows.sessions.open_session import Login, OpenSession
@@ -61,6 +62,18 @@ def test_a_look_that_fails_is_neither_the_last_nor_in_the_way_of_the_others(monk
             process.leave(session)
 
     assert asyncio.run(ending()) == ("over", 1000)
+
+
+def test_connections_of_all_forwards_of_a_user_are_bounded_and_others_are_not_hindered():
+    async def fill():
+        process = OpenSessions()
+        for number in range(64):
+            process.enter(OpenSession(ticket(CONNECTION, control=f"f{number // 20}"), Login()))
+        with pytest.raises(Busy, match="Your forwards have as many connections as may be"):
+            process.enter(OpenSession(ticket(CONNECTION, control="new"), Login()))
+        process.enter(OpenSession(replace(ticket(CONNECTION, control="other"), user=2), Login()))
+
+    asyncio.run(fill())
 
 
 def test_one_call_asks_for_the_keys_of_all_connections_that_wait(monkeypatch):
