@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 
 from osmo_topology_client.errors import Failure, Misused, ServiceUnreachable
 from osmo_topology_client.task_sessions import STDERR, STDOUT, ExecSession, exec_session
@@ -29,13 +29,22 @@ if TYPE_CHECKING:
 PIECE = 32 * 1024
 MOST_WORDS = 2000
 MOST_HEADER = 2**20
-"""Bytes of a long name in an archive, which is read into memory."""
+"""Bytes of the headers of a member, and of those for all members, which are read into memory."""
 
 MOST_PADDING = 2**20
 """Bytes behind an archive's end: tar fills up its last record."""
 
 _REMOTE = re.compile(r"([^/:]+)/([^/:]+):(.*)", re.DOTALL)
-_HEADERS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+_HEADERS = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+_DAMAGES = (ValueError, IndexError, OverflowError, RecursionError)
+"""What tarfile raises of headers that nobody's tar writes."""
+
 _NO_PROGRAM = re.compile(r"executable file not found|no such file or directory|not found", re.IGNORECASE)
 
 
@@ -107,7 +116,7 @@ class Copy:
             target = TaskPath(target.workflow, target.task, posixpath.join(target.path, source.name))
         command = ["tar", "xmf", "-", "-C", target.parent]
         with self._session(target, command, stdin=True) as (session, words):
-            faults: list[OSError] = []
+            faults: list[Exception] = []
             sender = threading.Thread(
                 target=self._pack, args=[source, target.name, session, faults], daemon=True
             )
@@ -118,7 +127,7 @@ class Copy:
             if faults:
                 raise faults[0]
 
-    def _pack(self, source: Path, name: str, session: ExecSession, faults: list[OSError]) -> None:
+    def _pack(self, source: Path, name: str, session: ExecSession, faults: list[Exception]) -> None:
         """Send an archive of the source, which is called ``name`` there. In a thread."""
         with suppress(Failure):  # the other tar has ended; it says why
             try:
@@ -126,7 +135,9 @@ class Copy:
                     fileobj=cast("IO[bytes]", _Input(session, self.step)), mode="w|", bufsize=PIECE
                 ) as archive:
                     archive.add(source, arcname=f"./{name}", filter=self._plain)
-            except OSError as error:
+            except Failure:
+                raise
+            except Exception as error:  # noqa: BLE001 -- raised where the session is
                 faults.append(error)
             session.end_input()
 
@@ -170,13 +181,41 @@ class Copy:
             self.note(text)
 
 
-class _Info(tarfile.TarInfo):
-    """A member whose header is not read into memory if it is too long."""
+class _Archive(tarfile.TarFile):
+    """An archive whose headers are bounded."""
 
-    def _proc_member(self, archive: tarfile.TarFile) -> Any:
-        if self.type in _HEADERS and self.size > MOST_HEADER:
-            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
-        return super()._proc_member(archive)  # type: ignore[misc]  # which its authors let subclasses override
+    member_headers = 0
+    lasting_headers = 0
+
+    def next(self) -> tarfile.TarInfo | None:
+        self.member_headers = 0
+        self.members: list[tarfile.TarInfo] = []  # else all are remembered
+        return super().next()
+
+    def count(self, header: tarfile.TarInfo) -> None:
+        """Count a header that is about to be read. Raises TarError."""
+        if header.type == tarfile.XGLTYPE:
+            self.lasting_headers += header.size
+        else:
+            self.member_headers += header.size
+        if (size := self.lasting_headers + self.member_headers) > MOST_HEADER:
+            raise tarfile.ReadError(f"a header of {size:,} bytes")
+
+
+class _Info(tarfile.TarInfo):
+    """A member that is not sparse; its authors let subclasses override the methods of headers."""
+
+    def _proc_member(self, archive: _Archive) -> Any:
+        if self.type == tarfile.GNUTYPE_SPARSE:
+            self._refuse_sparse()
+        if self.type in _HEADERS:
+            archive.count(self)
+        return super()._proc_member(archive)  # type: ignore[misc]  # as above
+
+    def _refuse_sparse(self, *_: Any) -> NoReturn:
+        raise tarfile.ReadError("a sparse file, which tar makes only if it is told to")
+
+    _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
 
 
 @dataclass
@@ -195,12 +234,14 @@ class Unpacking:
         if not base.is_dir():
             raise Misused(f"{base} is no directory.")
         self._base = base.resolve()
-        with tarfile.open(
-            fileobj=archive, mode="r|", tarinfo=_Info, encoding="utf-8", errors="surrogateescape"
-        ) as members:
-            while (member := members.next()) is not None:
-                self._write(members, member)
-                members.members = []  # type: ignore[attr-defined]  # else all are remembered
+        try:
+            with _Archive.open(
+                fileobj=archive, mode="r|", tarinfo=_Info, encoding="utf-8", errors="surrogateescape"
+            ) as members:
+                while (member := members.next()) is not None:
+                    self._write(members, member)
+        except _DAMAGES as error:
+            raise tarfile.ReadError(f"a header is damaged: {error}") from error
         for _ in range(MOST_PADDING // PIECE):
             if not archive.read(PIECE):  # tar there has ended
                 return

@@ -3,11 +3,13 @@
 import io
 import os
 import tarfile
+import threading
 
 import pytest
 
-from osmo_topology_cli.copying import MOST_HEADER, PIECE, Unpacking
+from osmo_topology_cli.copying import MOST_HEADER, PIECE, Copy, Unpacking
 from osmo_topology_client.errors import Failure
+from osmo_topology_client.task_sessions import Ending
 from tests.e2e.conftest import workflow
 
 
@@ -158,6 +160,86 @@ def test_a_file_larger_than_what_is_free_is_refused_before_it_is_written(target)
 def test_a_header_that_would_fill_the_memory_is_refused(target):
     with pytest.raises(tarfile.TarError, match="header"):
         unpack(archive(special("out", tarfile.GNUTYPE_LONGNAME, size=MOST_HEADER + 1)), target)
+
+
+def pax(*records, type_=tarfile.XHDTYPE):
+    """A header of the next member, or of all that follow, with these (name, value) pairs."""
+    content = b"".join(
+        tarfile.TarInfo._create_pax_generic_header({name: value}, type_, "utf-8")[512:].rstrip(b"\0")
+        for name, value in records
+    )
+    padding = bytes(-len(content) % 512)
+    return special("pax", type_, size=len(content)).tobuf(tarfile.USTAR_FORMAT) + content + padding
+
+
+def old_sparse():
+    """A member of GNU's old sparse format whose map says that it goes on, and does not."""
+    buf = bytearray(special("out", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
+    buf[482], buf[148:156] = 1, b" " * 8
+    buf[148:156] = b"%06o\0 " % sum(buf)
+    return bytes(buf)
+
+
+HOSTILE = {
+    "thousands of headers of one member": pax(("comment", "x")) * 3000,
+    "a sparse file of version 1.0": pax(("GNU.sparse.major", "1"), ("GNU.sparse.minor", "0"))
+    + special("out", tarfile.REGTYPE).tobuf()
+    + b"no number\n".ljust(512, b"\0"),
+    "a sparse file of version 0.1": pax(("GNU.sparse.map", "x")) + special("out", tarfile.REGTYPE).tobuf(),
+    "a sparse file of version 0.0": pax(("GNU.sparse.size", "9")) + special("out", tarfile.REGTYPE).tobuf(),
+    "an old sparse file that is cut off": old_sparse(),
+}
+
+
+@pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE)
+def test_an_archive_that_would_break_a_reader_is_refused_as_none(target, raw):
+    with pytest.raises(tarfile.TarError):
+        unpack(io.BytesIO(raw), target)
+    assert everything(target) == ["outside", "target"]
+
+
+def test_headers_of_all_members_do_not_fill_the_memory_together(target):
+    each = pax(*((f"k{number}", "x" * 1000) for number in range(100)), type_=tarfile.XGLTYPE)
+    members = (each + special(f"out/{number}", tarfile.DIRTYPE).tobuf() for number in range(20))
+    with pytest.raises(tarfile.TarError, match="header"):
+        unpack(io.BytesIO(special("out", tarfile.DIRTYPE).tobuf() + b"".join(members)), target)
+
+
+def test_long_names_of_many_members_are_no_fault(target):
+    name = "x" * 200
+    members = [special("out", tarfile.DIRTYPE)]
+    members += [special(f"out/{name}{number}", tarfile.DIRTYPE) for number in range(2500)]
+    unpack(archive(*members), target)
+    assert len(list((target / "out").iterdir())) == 2500
+
+
+class TaskTar:
+    """A session with a tar that reads to the end of its input."""
+
+    def __init__(self):
+        self.ended, self.ending = threading.Event(), None
+
+    def write(self, data):
+        """Take it."""
+
+    def end_input(self):
+        self.ended.set()
+
+    def output(self):
+        assert self.ended.wait(10), "the task's tar waits for ever"
+        self.ending = Ending(0, "")
+        yield from ()
+
+
+def test_whatever_stops_the_sending_ends_the_input_of_the_tasks_tar(tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise ValueError("embedded null byte")
+
+    tar, faults = TaskTar(), []
+    monkeypatch.setattr(tarfile.TarFile, "add", broken)
+    Copy(service=None, note=faults.append)._pack(tmp_path, "x", tar, faults)
+    assert tar.ended.is_set()
+    assert [str(fault) for fault in faults] == ["embedded null byte"]
 
 
 def test_a_stream_that_is_cut_leaves_no_half_file(target):
