@@ -111,14 +111,15 @@ class Copy:
                 unpacking.run(cast("IO[bytes]", output))
 
     def _send(self, source: Path, target: TaskPath) -> None:
-        source = source.resolve(strict=True)
+        content = source.resolve(strict=True)
         if target.path.endswith("/") or self._is_directory(target):
-            target = TaskPath(target.workflow, target.task, posixpath.join(target.path, source.name))
+            name = content.name if source.name in {"", ".."} else source.name
+            target = TaskPath(target.workflow, target.task, posixpath.join(target.path, name))
         command = ["tar", "xmf", "-", "-C", target.parent]
         with self._session(target, command, stdin=True) as (session, words):
             faults: list[Exception] = []
             sender = threading.Thread(
-                target=self._pack, args=[source, target.name, session, faults], daemon=True
+                target=self._pack, args=[content, target.name, session, faults], daemon=True
             )
             sender.start()
             for _ in _Output(session, words).pieces():
@@ -264,18 +265,20 @@ class Unpacking:
                 raise Failure(f"{member.name} has {size:,} bytes, and {free:,} are free at {path.parent}.")
             with source.open("rb") if source else cast("IO[bytes]", members.extractfile(member)) as content:
                 self._write_file(path, content, mode=member.mode)
+        elif path == self.root:
+            raise Failure(f"{self.name} is a link or device, and cp copies files and directories.")
         else:
             self.note(f"{member.name} is a link or device; left out.")
 
     def _write_file(self, path: Path, content: IO[bytes], *, mode: int) -> None:
         path.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        mode = (mode & 0o777) | stat.S_IRUSR | stat.S_IWUSR
         try:
-            with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+            with os.fdopen(os.open(path, flags, mode), "wb") as file:
                 while piece := content.read(PIECE):
                     file.write(piece)
                     self.step(len(piece))
-                os.fchmod(file.fileno(), (mode & 0o777) | stat.S_IRUSR | stat.S_IWUSR)
         except BaseException:
             path.unlink(missing_ok=True)
             raise

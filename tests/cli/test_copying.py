@@ -45,6 +45,10 @@ def test_directories_come_from_a_task_and_go_to_it_with_every_byte(command, runn
     ended = command("cp", str(here / "out" / "run.sh"), f"{running}/a:{there}/again/")
     assert ended.code == 1
     assert "tar in task a failed" in ended.err
+    (here / "latest").symlink_to(here / "out" / "run.sh")
+    ended = command("cp", str(here / "latest"), f"{running}/a:{there}")
+    assert ended.code == 0, ended.err
+    assert (there / "latest").read_bytes() == b"#!/bin/sh\n"
     ended = command("cp", str(here / "out" / "deep"), f"{running}/a:{there}/new")
     assert ended.code == 0, ended.err
     assert (there / "new" / "model.bin").read_bytes() == content
@@ -113,11 +117,30 @@ def test_no_member_is_written_outside_the_target(target, name):
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
 def test_links_and_devices_are_left_out_so_that_nothing_is_written_through_one(target, kind):
     notes = []
-    link = special("out", kind, "../outside")
+    members = special("out", tarfile.DIRTYPE), special("out/way", kind, "../../outside")
     with pytest.raises((Failure, OSError)):
-        unpack(archive(link, ("out/x", b"x")), target, notes)
-    assert notes == ["out is a link or device; left out."]
+        unpack(archive(*members, ("out/way/x", b"x")), target, notes)
+    assert notes == ["out/way is a link or device; left out."]
+    assert everything(target) == ["outside", "target", "target/out"]
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.FIFOTYPE])
+def test_what_was_named_itself_is_never_left_out_as_if_it_were_copied(target, kind):
+    with pytest.raises(Failure, match="out is a link or device"):
+        unpack(archive(special("out", kind, "elsewhere")), target)
     assert everything(target) == ["outside", "target"]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o700), (0o022, 0o755)])
+def test_files_have_no_right_that_the_callers_umask_takes(target, mask, mode):
+    program = special("out", tarfile.REGTYPE)
+    program.mode = 0o777
+    before = os.umask(mask)
+    try:
+        unpack(archive(program), target)
+    finally:
+        os.umask(before)
+    assert (target / "out").stat().st_mode & 0o777 == mode
 
 
 def test_a_link_of_the_callers_own_is_not_written_through(target):
