@@ -120,17 +120,16 @@ def test_an_empty_message_ends_a_connection_as_osmos_client_means_it(own, group,
         until(lambda: not pods.opened())
 
 
-@pytest.mark.parametrize(
-    ("port", "reason"),
-    [
-        (REFUSING, "Port 81 cannot be reached: dial tcp 127.0.0.1:81: connection refused"),
-        (DROPPING, "The connection was cut off: "),
-    ],
-)
-def test_what_the_cluster_ends_is_told(own, group, ann, port, reason):
-    with forward(own, group, ann, port) as (_, connection):
-        code, said = closed(connection())
-        assert (code in {1000, 1011}, said[: len(reason)]) in {(True, reason), (True, "")}
+def test_what_the_cluster_ends_is_told(own, group, ann):
+    with forward(own, group, ann, REFUSING) as (_, connection):
+        reason = "Port 81 cannot be reached: dial tcp 127.0.0.1:81: connection refused"
+        assert closed(connection()) == (1011, reason)
+
+
+def test_a_connection_that_breaks_in_the_cluster_ends_as_if_the_task_closed_it(own, group, ann, pods):
+    with forward(own, group, ann, DROPPING) as (_, connection):
+        assert closed(connection()) == (1000, "")
+        assert pods.sessions
 
 
 def test_a_cluster_that_grants_nothing_is_told(own, group, ann, pods):
