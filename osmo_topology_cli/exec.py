@@ -5,7 +5,6 @@ session, the terminal is as it was before.
 """
 
 import os
-import shutil
 import signal
 import sys
 import termios
@@ -13,7 +12,8 @@ import threading
 import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
 from osmo_topology_client.errors import Failure, Refused, ServiceUnreachable
 from osmo_topology_client.task_sessions import STDERR, ExecSession, exec_session
@@ -64,20 +64,28 @@ def _raw(session: ExecSession) -> Iterator[None]:
     """The terminal in raw mode; a thread sends its size, now and after each change."""
     file, changed = sys.stdin.fileno(), threading.Event()
     before = termios.tcgetattr(file)
-    handler = signal.signal(signal.SIGWINCH, lambda *_: changed.set())
     changed.set()
-    threading.Thread(target=_send_sizes, args=[session, changed], daemon=True).start()
+    threading.Thread(target=_send_sizes, args=[session, file, changed], daemon=True).start()
+    handlers = {signal.SIGWINCH: signal.signal(signal.SIGWINCH, lambda *_: changed.set())}
     try:
+        for number in (signal.SIGTERM, signal.SIGHUP):  # which else leave the terminal raw
+            handlers[number] = signal.signal(number, _leave)
         tty.setraw(file)
         yield
     finally:
-        termios.tcsetattr(file, termios.TCSADRAIN, before)
-        signal.signal(signal.SIGWINCH, handler)
+        with suppress(termios.error):  # a terminal that hung up
+            termios.tcsetattr(file, termios.TCSADRAIN, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
-def _send_sizes(session: ExecSession, changed: threading.Event) -> None:
-    with suppress(Failure):
+def _leave(number: int, _: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _send_sizes(session: ExecSession, file: int, changed: threading.Event) -> None:
+    with suppress(Failure, OSError):
         while changed.wait():
             changed.clear()
-            columns, rows = shutil.get_terminal_size()
+            columns, rows = os.get_terminal_size(file)
             session.resize(columns=columns, rows=rows)

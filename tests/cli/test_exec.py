@@ -3,11 +3,14 @@
 kwok passes on neither exit codes nor the end of input; ``tests/web/test_exec_command.py`` has these.
 """
 
+import fcntl
 import os
 import pty
 import select
+import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -53,11 +56,12 @@ def test_a_task_that_is_not_there_is_refused_in_words(command, running):
 
 def test_a_shell_has_this_terminal_and_leaves_it_as_it_was(command, running):
     screen, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 34, 0, 0))
     before = subprocess.check_output(["stty", "-a"], stdin=terminal)
     process = subprocess.Popen(
         [sys.executable, "-m", "osmo_topology_cli", "exec", running, "a", "-it", "--", "sh"],
         cwd=CHECKOUT,
-        env=command.environment | {"LINES": "12", "COLUMNS": "34"},
+        env=command.environment,
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
