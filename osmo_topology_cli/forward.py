@@ -68,7 +68,7 @@ def run(
 ) -> None:
     """Forward the ports until the service ends one of the forwards. Raises Failure with its reason."""
     answers = _answers(service, workflow, task, ports)
-    ends: queue.Queue[Failure] = queue.Queue()
+    ends: queue.Queue[Exception] = queue.Queue()
     lock = threading.Lock()
     with ExitStack() as stack:
         listeners = [stack.enter_context(_listener(pair.local)) for pair in ports]
@@ -105,7 +105,7 @@ class _Forward:
     task: str
     ports: Ports
     listener: socket.socket
-    ends: "queue.Queue[Failure]"
+    ends: "queue.Queue[Exception]"
     note: Callable[[str], None]
     lock: threading.Lock
     """Of the service, which one thread may use at a time."""
@@ -126,8 +126,8 @@ class _Forward:
                         lambda: _answers(self.service, self.workflow, self.task, [self.ports])[0],
                         interval=AGAIN_SECONDS,
                     )
-        except Failure as failure:
-            self.ends.put(failure)
+        except Exception as error:  # noqa: BLE001 -- the command waits for it, and raises it
+            self.ends.put(error)
 
     def _attach(self, answer: dict[str, Any]) -> str:
         """Why the control socket was lost. Raises Refused where the service ended it."""

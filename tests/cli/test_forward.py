@@ -1,12 +1,15 @@
 """``osmo-topology port-forward``: a local port that is a task's, through web, a real API server and kwok."""
 
+import queue
 import re
 import signal
 import socket
+import threading
 
 import pytest
 
 from localcluster.controlplane import ECHO_PORT
+from osmo_topology_cli.forward import Ports, _Forward
 from tests.e2e.conftest import workflow
 
 
@@ -74,3 +77,10 @@ def test_a_local_port_that_is_taken_is_told(command, running):
         number = taken.getsockname()[1]
         ended = command("port-forward", running, "a", f"{number}:80")
     assert (ended.code, f"Port {number} of this machine" in ended.err) == (2, True)
+
+
+def test_a_fault_of_whatever_kind_in_a_forward_ends_the_command():
+    ends = queue.Queue()
+    forward = _Forward(None, "w-1", "a", Ports(0, 80), None, ends, print, threading.Lock())
+    forward.hold({"router_address": "an answer without its key"})
+    assert isinstance(ends.get_nowait(), KeyError)
