@@ -263,6 +263,16 @@ def test_a_forward_counts_as_a_session_and_its_connections_do_not(start_web, gro
         assert refused(server, group, ann)[:2] == (429, "BUSY")
 
 
+def test_a_call_names_no_more_ports_than_a_user_may_have_sessions(start_web, group, ann):
+    server = start_web(OSMO_USER_SESSIONS="2")
+    assert len(answers(server, group, ann, [ECHO, DEAF])) == 2
+    assert refused(server, group, ann, [ECHO, DEAF, FLOODING]) == (
+        400,
+        "USER",
+        "Number of ports to portforward (3) exceeds the maximum number of ports per call(2)!",
+    )
+
+
 def test_refusals_have_osmos_words(own, group, ann):
     name = group.workflow.name
     assert refused(own, group, ann, []) == (400, "USER", "No port is provided!")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from uuid import uuid4
 
+from django.conf import settings
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -35,6 +36,8 @@ from workflows.sessions.targets import task_target
 from workflows.sessions.tickets import PORTFORWARD, Ticket, is_connection_key
 
 MOST_PORTS = 30
+"""Of a call, if a user may have as many sessions: each port is a session."""
+
 BY_PORT = {"type": "array", "items": {"$ref": "#/components/schemas/SessionShape"}}
 
 
@@ -65,10 +68,10 @@ class ForwardView(APIView):
             raise TopologyError("Only TCP ports of tasks are forwarded, no UDP: Kubernetes has no way to.")
         if not ports:
             raise TopologyError("No port is provided!")
-        if len(ports) > MOST_PORTS:
+        if len(ports) > (most := min(MOST_PORTS, settings.ENV.user_sessions)):
             raise TopologyError(
                 f"Number of ports to portforward ({len(ports)}) exceeds the maximum number of ports per call"
-                f"({MOST_PORTS})!"
+                f"({most})!"
             )
         target, user = task_target(workflow, task), caller(request)
         PROCESS.check(user=user.pk, pool=target.pool, more=len(ports))
