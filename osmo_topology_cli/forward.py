@@ -150,10 +150,13 @@ class _Forward:
 
     def accept(self) -> None:
         """Carry each local connection in a thread of its own."""
-        with suppress(OSError):  # the command ends
+        try:
             while self.places.acquire():
                 local, _ = self.listener.accept()
                 threading.Thread(target=self._carry, args=[local], daemon=True).start()
+        except OSError as error:
+            why = f"Connections to port {self.ports.task} of the task cannot be accepted: {error.strerror}."
+            self.ends.put(Failure(why))  # which nobody reads if the command ends anyway
 
     def _carry(self, local: socket.socket) -> None:
         try:

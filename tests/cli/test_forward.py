@@ -1,5 +1,6 @@
 """``osmo-topology port-forward``: a local port that is a task's, through web, a real API server and kwok."""
 
+import errno
 import queue
 import re
 import signal
@@ -10,6 +11,7 @@ import pytest
 
 from localcluster.controlplane import ECHO_PORT
 from osmo_topology_cli.forward import Ports, _Forward
+from osmo_topology_client.errors import Failure
 from tests.e2e.conftest import workflow
 
 
@@ -79,8 +81,24 @@ def test_a_local_port_that_is_taken_is_told(command, running):
     assert (ended.code, f"Port {number} of this machine" in ended.err) == (2, True)
 
 
-def test_a_fault_of_whatever_kind_in_a_forward_ends_the_command():
-    ends = queue.Queue()
-    forward = _Forward(None, "w-1", "a", Ports(0, 80), None, ends, print, threading.Lock())
-    forward.hold({"router_address": "an answer without its key"})
-    assert isinstance(ends.get_nowait(), KeyError)
+@pytest.fixture
+def broken():
+    """A forward whose listener and whose service fail at once."""
+
+    class Listener:
+        def accept(self):
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    return _Forward(None, "w-1", "a", Ports(0, 80), Listener(), queue.Queue(), print, threading.Lock())
+
+
+def test_a_fault_of_whatever_kind_in_a_forward_ends_the_command(broken):
+    broken.hold({"router_address": "an answer without its key"})
+    assert isinstance(broken.ends.get_nowait(), KeyError)
+
+
+def test_a_port_that_accepts_no_more_connections_ends_the_command_in_words(broken):
+    broken.accept()
+    failure = broken.ends.get_nowait()
+    assert isinstance(failure, Failure)
+    assert failure.message == "Connections to port 80 of the task cannot be accepted: Too many open files."
