@@ -94,6 +94,6 @@ def test_a_pod_that_dies_in_the_middle_ends_the_session(world, running):
     with exec_in(world, running) as shell:
         shell.wait_for(b"\0")
         world.service.cancel(running, force=True)
-        world.wait_released(running)
-        shell.type(b"exit\n")
-        shell.wait_closed()
+        assert shell.wait_closed()[0] in {1000, 1011}
+        assert b"is not running any more" in shell.output or b"cut off" in shell.output
+    world.wait_released(running)

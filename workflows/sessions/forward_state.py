@@ -13,7 +13,6 @@ import structlog
 
 from scheduling.errors import Unavailable
 from web.limits.redis_server import shared_redis
-from workflows.sessions.losses import lost_tasks
 from workflows.sessions.open_session import OpenSession
 from workflows.sessions.tickets import CONNECTION, PORTFORWARD
 
@@ -63,16 +62,15 @@ def totals(control: str) -> tuple[int, int, int]:
 
 
 def lost_forwards(sessions: Sequence[OpenSession]) -> dict[OpenSession, str]:
-    """Of forwards those whose task has ended, and of connections those whose forward has."""
+    """Of connections those whose forward has ended."""
     sessions = [session for session in sessions if not session.over.done()]
     controls = [session for session in sessions if session.ticket.kind == PORTFORWARD]
     connections = [session for session in sessions if session.ticket.kind == CONNECTION]
     try:
-        losses = _of_ended_forwards(controls, connections)
+        return _of_ended_forwards(controls, connections)
     except Unavailable as error:
         log.warning("forwards_unread", error=error.message)
-        losses = {}
-    return losses | lost_tasks(controls)
+        return {}
 
 
 def _of_ended_forwards(controls: list[OpenSession], connections: list[OpenSession]) -> dict[OpenSession, str]:

@@ -84,8 +84,11 @@ def _caller(user: User | None, external: ExternalRights | None) -> User | None:
 
 
 def lost_tasks(sessions: Iterable[OpenSession]) -> Losses:
-    """Of sessions those whose try of a task does not run. One query."""
-    sessions = list(sessions)
+    """Of sessions those whose try of a task does not run. One query.
+
+    Connections end with their forward.
+    """
+    sessions = [session for session in sessions if session.ticket.kind != CONNECTION]
     groups = {session.ticket.target.group for session in sessions}
     rows = Task.objects.filter(group_id__in=groups, status=TaskStatus.RUNNING)
     running = {

@@ -20,7 +20,7 @@ from web.database.row_threads import run_in
 from web.server.sockets import RESTARTS
 from workflows.metrics import SESSIONS
 from workflows.sessions.forward_state import lost_forwards
-from workflows.sessions.losses import Losses, lost_logins, lost_rights
+from workflows.sessions.losses import Losses, lost_logins, lost_rights, lost_tasks
 from workflows.sessions.open_session import OpenSession
 from workflows.sessions.tickets import CONNECTION, Ticket
 
@@ -37,7 +37,12 @@ USER_CONNECTIONS: Final = 64
 log = structlog.get_logger(__name__)
 threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="session")
 _look_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="session-look")
-LOOKS: Sequence[Callable[[Sequence[OpenSession]], Losses]] = (lost_logins, lost_rights, lost_forwards)
+LOOKS: Sequence[Callable[[Sequence[OpenSession]], Losses]] = (
+    lost_logins,
+    lost_rights,
+    lost_tasks,
+    lost_forwards,
+)
 """In a thread of their own, so that nothing delays them; of those that fail, the next round."""
 
 
