@@ -49,6 +49,7 @@ EVERY = {
     "workflows.tasks.sweep_news": 5.0,
     "workflows.tasks.seek_news": 30.0,
     "workflows.tasks.purge_logs": 60.0,
+    "workflows.tasks.sweep_sessions": 30.0,
     "pools.probe_backends": PROBE_SECONDS,
     "pools.sync_clusters": SYNC_SECONDS,
 }

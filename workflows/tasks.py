@@ -51,6 +51,7 @@ from workflows.services import (
     sweep,
 )
 from workflows.services.lease import take_lease
+from workflows.sessions.open_lines import complete_orphans
 
 AFTERMATH = timedelta(minutes=10)  # how long a cleaned backend's cluster is swept for orphans
 TURN_SECONDS = 30.0  # how long one message may go on with other groups of its cluster
@@ -332,6 +333,13 @@ def sweep_cluster_orphans(uid: str) -> None:
                     return
             except ClusterError as error:
                 log.warning("orphans_not_swept", backend=backend.name, error=str(error))
+
+
+@shared_task(base=Periodic, name="workflows.tasks.sweep_sessions", ignore_result=True)
+def sweep_sessions() -> None:
+    """Complete the record of sessions in tasks whose web process was killed."""
+    if completed := complete_orphans():
+        log.warning("sessions_without_end", count=completed)
 
 
 @shared_task(base=Periodic, name="workflows.tasks.purge_observations", ignore_result=True)

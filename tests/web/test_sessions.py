@@ -21,8 +21,10 @@ from tests.builders.pod_server import END, STDIN, STDOUT
 from tests.builders.waiting import until
 from tests.factories import TaskGroupFactory
 from tests.web.conftest import SECRET, SECRET_KEY, login
+from web.limits import redis_server
 from web.models import PersonalToken, Role, RoleAssignment
 from workflows.models import Event, Task
+from workflows.tasks import sweep_sessions
 
 CHANNELS = "v5.channel.k8s.io"
 SOON = 10.0
@@ -47,6 +49,12 @@ def channels(server, group, who, command="echo", **query):
 def opened_channels(answer, group, who):
     address = f"{answer['router_address']}/api/router/exec/{group.workflow.name}/client/{answer['key']}"
     return connect(address, additional_headers=who, subprotocols=[CHANNELS], proxy=None)
+
+
+def closes_soon(session):
+    began = time.monotonic()
+    assert session.wait_closed() == (1000, "")
+    assert time.monotonic() - began < SOON
 
 
 def ended(pods):
@@ -209,6 +217,7 @@ def test_a_client_that_is_killed_frees_the_cluster_too(own, group, ann, pods):
     session.wait_for(b"\0")
     session.hang_up()
     ended(pods)
+    until(lambda: Event.objects.get(reason="Session").message.endswith(" The connection was lost, or web stopped."))
 
 
 def test_a_client_that_reads_nothing_of_a_flood_is_not_held_in_memory_and_is_cut(own, group, ann, pods):
@@ -223,9 +232,7 @@ def test_a_right_that_is_taken_away_ends_the_session_soon(own, group, ann, pods)
     with shell(own, group, ann) as session:
         session.wait_for(b"\0")
         RoleAssignment.objects.create(user=User.objects.get(username="ann"), role="osmo-elsewhere")
-        began = time.monotonic()
-        assert session.wait_closed() == (1000, "")
-        assert time.monotonic() - began < SOON
+        closes_soon(session)
         assert b"taken away" in session.output
     ended(pods)
 
@@ -234,7 +241,7 @@ def test_a_user_who_is_deactivated_has_no_session_any_more(own, group, ann):
     with shell(own, group, ann) as session:
         session.wait_for(b"\0")
         User.objects.filter(username="ann").update(is_active=False)
-        session.wait_closed()
+        closes_soon(session)
         assert b"taken away" in session.output
 
 
@@ -248,7 +255,7 @@ def test_who_administers_the_pool_no_more_has_no_session_in_tasks_of_others(own,
         session.wait_for(b"\0")
         role.policies = [words[0] | {"actions": ["workflow:*"]}]
         role.save()
-        session.wait_closed()
+        closes_soon(session)
         assert b"taken away" in session.output
 
 
@@ -256,9 +263,7 @@ def test_a_token_that_is_revoked_ends_its_sessions_soon(own, group, ann):
     with shell(own, group, ann) as session:
         session.wait_for(b"\0")
         PersonalToken.objects.all().delete()
-        began = time.monotonic()
-        assert session.wait_closed() == (1000, "")
-        assert time.monotonic() - began < SOON
+        closes_soon(session)
         assert b"revoked or has expired" in session.output
 
 
@@ -266,7 +271,7 @@ def test_a_token_that_expires_ends_its_sessions(own, group, ann):
     with shell(own, group, ann) as session:
         session.wait_for(b"\0")
         PersonalToken.objects.update(expiry=timezone.now())
-        session.wait_closed()
+        closes_soon(session)
         assert b"revoked or has expired" in session.output
 
 
@@ -295,8 +300,17 @@ def test_a_pool_that_allows_exec_no_more_ends_its_sessions(own, group, ann):
     with shell(own, group, ann) as session:
         session.wait_for(b"\0")
         Pool.objects.update(allow_exec=False)
-        session.wait_closed()
+        closes_soon(session)
         assert b"does not allow" in session.output
+
+
+def test_a_task_that_runs_no_more_ends_its_sessions_whatever_its_kubelet_does(own, group, ann, pods):
+    with shell(own, group, ann) as session:
+        session.wait_for(b"\0")
+        Task.objects.update(status="COMPLETED")
+        closes_soon(session)
+        assert b"Task task-0 is not running any more" in session.output
+    ended(pods)
 
 
 def test_a_session_in_which_nothing_is_said_ends(start_web, group, ann):
@@ -379,9 +393,31 @@ def test_each_session_is_a_line_of_the_timeline(own, group, ann):
     until(lambda: "4 bytes to the task, 4 bytes from it" in Event.objects.get(reason="Session").message)
 
 
+def test_a_line_whose_web_is_killed_is_completed_by_the_workers(start_web, group, ann, settings, redis_url):
+    settings.CELERY_BROKER_URL = redis_url
+    server = start_web()
+    with shell(server, group, ann) as session:
+        session.wait_for(b"\0")
+        sweep_sessions()
+        assert Event.objects.get(reason="Session").message.endswith(" in the task.")
+        os.kill(process_of(server), signal.SIGKILL)
+        session.wait_closed()
+        with redis_server.shared_redis() as redis:  # as a minute later
+            redis.delete(*redis.scan_iter("osmo-topology:session-process:*"))
+        sweep_sessions()
+        sweep_sessions()
+    assert Event.objects.get(reason="Session").message == (
+        "ann from 127.0.0.1 ran echo in the task. Its web process was killed, so how it ended is not known."
+    )
+
+
+def process_of(server):
+    return int(Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0])
+
+
 def mebibytes(server):
     """The memory of its process."""
-    pid = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0]
+    pid = process_of(server)
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
@@ -407,12 +443,12 @@ def test_five_hundred_sessions_of_one_process_take_no_thread_and_little_memory(s
         assert last.recv() == bytes((STDOUT,)) + b"text"
         assert len(pods.opened()) == SESSIONS
         assert mebibytes(server) - size < MIB_OF_ALL
-        assert thread_count(server) - threads <= 8 + 2 + 8  # of requests, of sessions, of asyncio itself
+        assert thread_count(server) - threads <= 8 + 5 + 8  # of requests, of sessions, of asyncio itself
     until(lambda: not pods.opened(), seconds=60)
 
 
 def thread_count(server):
-    pid = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0]
+    pid = process_of(server)
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 

@@ -17,6 +17,7 @@ from django.utils import timezone
 from scheduling.sentences import in_seconds
 from workflows.models import Event
 from workflows.services import timeline
+from workflows.sessions import open_lines
 from workflows.sessions.tickets import EXEC, Ticket
 
 MOST_COMMAND = 1000
@@ -54,6 +55,7 @@ class SessionRecord:
 
     def _write_begin(self) -> None:
         target, self.began_at = self.ticket.target, timezone.now()
+        open_lines.note(self.dedupe, workflow=target.workflow)
         log.info("session_began", session=self.dedupe, **self._facts())
         event = Event(
             workflow_id=target.workflow,
@@ -63,7 +65,7 @@ class SessionRecord:
             time=self.began_at,
             source=timeline.SOURCE,
             reason=REASON,
-            message=f"{self._deed()}.",
+            message=f"{self._deed()}{open_lines.OPEN_END}",
             dedupe=self.dedupe,
         )
         timeline.add([], beside=[event])
@@ -80,19 +82,20 @@ class SessionRecord:
                 **self._facts(),
             )
         message = (
-            f"{self._deed()}, for {in_seconds(round(seconds))}: {received:,} bytes to the task, "
+            f"{self._deed()} the task, for {in_seconds(round(seconds))}: {received:,} bytes to the task, "
             f"{sent:,} bytes from it. {printable(why)}"
         )
         Event.objects.filter(workflow_id=self.ticket.target.workflow, dedupe=self.dedupe).update(
             message=message
         )
+        open_lines.forget(self.dedupe)
 
     def _deed(self) -> str:
         ticket = self.ticket
         caller = f"{ticket.username} from {ticket.address}"
         if ticket.kind == EXEC:
-            return f"{caller} ran {_line_text(command_text(ticket))} in the task"
-        return f"{caller} forwarded {command_text(ticket)} of the task"
+            return f"{caller} ran {_line_text(command_text(ticket))} in"
+        return f"{caller} forwarded {command_text(ticket)} of"
 
     def _facts(self) -> dict[str, str]:
         ticket, target = self.ticket, self.ticket.target

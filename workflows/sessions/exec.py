@@ -15,7 +15,7 @@ import structlog
 from cluster.errors import ClusterError
 from cluster.interface import Channels, ClusterApi
 from cluster.pod_channels import END, STDIN
-from scheduling.errors import Busy
+from scheduling.errors import Busy, Unavailable
 from web.database.row_threads import run_in
 from web.server.sockets import FAILED, NORMAL, CallerLeft, CallerSocket
 from workflows.sessions.afterwards import write_later
@@ -73,6 +73,9 @@ async def run(socket: CallerSocket, *, ticket: Ticket, login: Login, cluster: Cl
         await _say_last(caller, over, socket)
     except CallerLeft:
         over = Over("The caller left.")
+    except Unavailable as error:  # it cannot be recorded
+        over = Over(error.message)
+        await refuse(error.message, socket)
     finally:
         PROCESS.leave(session)
         why = over.sentence or str((over.status or {}).get("message") or "It ended well.")

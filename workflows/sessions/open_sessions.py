@@ -21,6 +21,7 @@ from web.server.sockets import RESTARTS
 from workflows.metrics import SESSIONS
 from workflows.sessions.forward_state import lost_forwards
 from workflows.sessions.losses import Losses, lost_logins, lost_rights, lost_tasks
+from workflows.sessions.open_lines import say_alive
 from workflows.sessions.open_session import OpenSession
 from workflows.sessions.tickets import CONNECTION, Ticket
 
@@ -42,6 +43,7 @@ LOOKS: Sequence[Callable[[Sequence[OpenSession]], Losses]] = (
     lost_rights,
     lost_tasks,
     lost_forwards,
+    say_alive,
 )
 """In a thread of their own, so that nothing delays them; of those that fail, the next round."""
 

@@ -13,6 +13,11 @@ from workflows.sessions.tickets import EXEC, PodTarget, Ticket
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True)
+def redis(settings, redis_url):
+    settings.CELERY_BROKER_URL = redis_url
+
+
 @pytest.fixture
 def record():
     group = TaskGroupFactory(pods=1, status="RUNNING")
