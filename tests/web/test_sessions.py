@@ -217,7 +217,11 @@ def test_a_client_that_is_killed_frees_the_cluster_too(own, group, ann, pods):
     session.wait_for(b"\0")
     session.hang_up()
     ended(pods)
-    until(lambda: Event.objects.get(reason="Session").message.endswith(" The connection was lost, or web stopped."))
+    until(
+        lambda: Event.objects.get(reason="Session").message.endswith(
+            " The connection was lost, or web stopped."
+        )
+    )
 
 
 def test_a_client_that_reads_nothing_of_a_flood_is_not_held_in_memory_and_is_cut(own, group, ann, pods):

@@ -33,7 +33,7 @@ from workflows.models import Workflow
 from workflows.sessions import exec as exec_session
 from workflows.sessions.callers import CHANNELS
 from workflows.sessions.losses import NEEDS
-from workflows.sessions.open_session import Login
+from workflows.sessions.open_session import SessionLogin
 from workflows.sessions.open_sessions import PROCESS
 from workflows.sessions.targets import check_allowed, group_targets, may_enter, task_target
 from workflows.sessions.tickets import EXEC, PodTarget, Ticket
@@ -123,13 +123,13 @@ def check_upgrade(request: Request) -> None:
         raise Forbidden("A page of another site may not act for you.")
 
 
-def login_of(request: Request) -> Login:
+def login_of(request: Request) -> SessionLogin:
     """What a session of this request's caller stands on."""
     by_browser = isinstance(request.successful_authenticator, SessionAuthentication)
-    return Login(
+    return SessionLogin(
         external=getattr(request.user, "external", None),
         token=request.auth.digest if isinstance(request.auth, PersonalToken) else "",
-        browser=request.session.session_key if by_browser else "",
+        browser=(by_browser and request.session.session_key) or "",
     )
 
 

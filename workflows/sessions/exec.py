@@ -32,7 +32,7 @@ from workflows.sessions.callers import (
     read_status,
 )
 from workflows.sessions.ends import Over, first_end, told_to_end
-from workflows.sessions.open_session import Login, OpenSession
+from workflows.sessions.open_session import OpenSession, SessionLogin
 from workflows.sessions.open_sessions import PROCESS, threads
 from workflows.sessions.tickets import Ticket
 
@@ -54,7 +54,7 @@ async def refuse(sentence: str, socket: CallerSocket) -> None:
     await _say_last(caller, Over(sentence), socket)
 
 
-async def run(socket: CallerSocket, *, ticket: Ticket, login: Login, cluster: ClusterApi) -> None:
+async def run(socket: CallerSocket, *, ticket: Ticket, login: SessionLogin, cluster: ClusterApi) -> None:
     """Run the ticket's command until either side ends it."""
     caller = _caller_of(socket, lines=ticket.lines)
     session, record = OpenSession(ticket, login), SessionRecord(ticket)

@@ -30,7 +30,7 @@ from workflows.sessions.announced import PROCESS_KEYS
 from workflows.sessions.audit import SessionRecord
 from workflows.sessions.beginning import begin, loss_of
 from workflows.sessions.ends import Over, first_end, told_to_end
-from workflows.sessions.open_session import Login, OpenSession
+from workflows.sessions.open_session import OpenSession, SessionLogin
 from workflows.sessions.open_sessions import CHECK_SECONDS, PROCESS, threads
 from workflows.sessions.tickets import Ticket, is_connection_key
 
@@ -50,7 +50,7 @@ async def refuse(sentence: str, socket: CallerSocket) -> None:
     await socket.close(FAILED, sentence)
 
 
-async def run(socket: CallerSocket, *, ticket: Ticket, login: Login) -> None:
+async def run(socket: CallerSocket, *, ticket: Ticket, login: SessionLogin) -> None:
     """Hold a forward until its caller leaves, its task ends or its right is taken away."""
     session, record = OpenSession(ticket, login), SessionRecord(ticket)
     over = Over("The service stopped.")
@@ -131,7 +131,9 @@ def _end(session: OpenSession, record: SessionRecord, *, why: str) -> None:
     record.end(why=why, received=received, sent=sent)
 
 
-async def run_connection(socket: CallerSocket, *, key: str, user: int, workflow: str, login: Login) -> None:
+async def run_connection(
+    socket: CallerSocket, *, key: str, user: int, workflow: str, login: SessionLogin
+) -> None:
     """Wait for the key's announcement, then carry one connection to the port and back."""
     session = None
     over = Over("The caller left.")

@@ -5,6 +5,7 @@ All sessions of a process are asked about at once, when a session begins and the
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
@@ -89,7 +90,7 @@ def lost_tasks(sessions: Iterable[OpenSession]) -> Losses:
     Connections end with their forward.
     """
     sessions = [session for session in sessions if session.ticket.kind != CONNECTION]
-    groups = {session.ticket.target.group for session in sessions}
+    groups = {UUID(session.ticket.target.group) for session in sessions}
     rows = Task.objects.filter(group_id__in=groups, status=TaskStatus.RUNNING)
     running = {
         (str(group), name, retry) for group, name, retry in rows.values_list("group_id", "name", "retry_id")

@@ -7,7 +7,7 @@ would leave a line open.
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Final
+from typing import Final, cast
 from uuid import uuid4
 
 from django.db.models import Value
@@ -19,7 +19,7 @@ from workflows.sessions.losses import Losses
 from workflows.sessions.open_session import OpenSession
 
 ALIVE_SECONDS: Final = 60
-"""How long a web process counts as alive after it last said so: for many of its looks."""
+"""How long a web process counts as alive after it last said so: for many of its checks."""
 
 OPEN_END: Final = " the task."
 """How a line ends that has no end yet."""
@@ -47,7 +47,7 @@ def forget(dedupe: str) -> None:
         redis.hdel(_LINES, dedupe)
 
 
-def say_alive(sessions: Iterable[OpenSession]) -> Losses:  # noqa: ARG001 -- one of the looks
+def say_alive(sessions: Iterable[OpenSession]) -> Losses:  # noqa: ARG001 -- one of the checks
     """Say that this process lives; ends no session. Raises Unavailable."""
     with shared_redis() as redis:
         redis.set(_PROCESS + _process(), 1, ex=ALIVE_SECONDS)
@@ -57,7 +57,8 @@ def say_alive(sessions: Iterable[OpenSession]) -> Losses:  # noqa: ARG001 -- one
 def complete_orphans() -> int:
     """Complete the lines of processes that are gone; returns how many. Raises Unavailable."""
     with shared_redis() as redis:
-        lines = {key.decode(): value.decode().split() for key, value in redis.hgetall(_LINES).items()}
+        written = cast("dict[bytes, bytes]", redis.hgetall(_LINES))
+        lines = {key.decode(): value.decode().split() for key, value in written.items()}
         processes = sorted({process for process, _ in lines.values()})
         answers = redis.mget([_PROCESS + process for process in processes]) if processes else []
     gone = {process for process, answer in zip(processes, answers, strict=True) if answer is None}

@@ -10,7 +10,7 @@ from workflows.sessions.tickets import Ticket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class SessionLogin:
     """How the caller of a session logged in: it ends with its personal token or its browser's session."""
 
     external: ExternalRights | None = None
@@ -31,7 +31,7 @@ class OpenSession:
     """One session; ``over`` gets the sentence with which it is to end, and the socket's code."""
 
     ticket: Ticket
-    login: Login
+    login: SessionLogin
     over: asyncio.Future[tuple[str, int]] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )

@@ -37,8 +37,8 @@ USER_CONNECTIONS: Final = 64
 
 log = structlog.get_logger(__name__)
 threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="session")
-_look_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="session-look")
-LOOKS: Sequence[Callable[[Sequence[OpenSession]], Losses]] = (
+_check_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="session-check")
+CHECKS: Sequence[Callable[[Sequence[OpenSession]], Losses]] = (
     lost_logins,
     lost_rights,
     lost_tasks,
@@ -120,11 +120,11 @@ class OpenSessions:
                     session.end(f"Nothing was said for {idle:g} seconds, so the session ended.")
                 if session.login.is_lasting and time.monotonic() - session.began_at > life:
                     session.end(f"A session lasts {life:g} seconds with this login.", RESTARTS)
-            for look in LOOKS:
+            for check in CHECKS:
                 try:
-                    losses = await run_in(_look_thread, partial(look, present))
+                    losses = await run_in(_check_thread, partial(check, present))
                 except Exception:
-                    log.exception("sessions_unread", look=look.__name__)
+                    log.exception("sessions_unread", check=check.__name__)
                     continue
                 for session, why in losses.items():
                     session.end(why)

@@ -10,7 +10,7 @@ import pytest
 from scheduling.errors import Busy
 from workflows.sessions import announced, open_sessions
 from workflows.sessions.announced import AnnouncedKeys
-from workflows.sessions.open_session import Login, OpenSession
+from workflows.sessions.open_session import OpenSession, SessionLogin
 from workflows.sessions.open_sessions import OpenSessions
 from workflows.sessions.tickets import CONNECTION, EXEC, PodTarget, Ticket
 
@@ -20,7 +20,7 @@ TARGET = PodTarget(
     submitted_by="ann",
     pool="train",
     backend=1,
-    group="g",
+    group="00000000-0000-0000-0000-000000000001",
     task="t",
     retry=0,
     namespace="osmo",
@@ -51,10 +51,10 @@ def test_a_look_that_fails_is_neither_the_last_nor_in_the_way_of_the_others(monk
     def good(sessions):
         return dict.fromkeys(sessions, "over") if len(rounds) > 2 else {}
 
-    monkeypatch.setattr(open_sessions, "LOOKS", (broken, good))
+    monkeypatch.setattr(open_sessions, "CHECKS", (broken, good))
 
     async def ending():
-        process, session = OpenSessions(), OpenSession(ticket(), Login())
+        process, session = OpenSessions(), OpenSession(ticket(), SessionLogin())
         process.enter(session)
         try:
             return await asyncio.wait_for(session.over, 5)
@@ -68,10 +68,10 @@ def test_connections_of_all_forwards_of_a_user_are_bounded_and_others_are_not_hi
     async def fill():
         process = OpenSessions()
         for number in range(64):
-            process.enter(OpenSession(ticket(CONNECTION, control=f"f{number // 20}"), Login()))
+            process.enter(OpenSession(ticket(CONNECTION, control=f"f{number // 20}"), SessionLogin()))
         with pytest.raises(Busy, match="Your forwards have as many connections as may be"):
-            process.enter(OpenSession(ticket(CONNECTION, control="new"), Login()))
-        process.enter(OpenSession(replace(ticket(CONNECTION, control="other"), user=2), Login()))
+            process.enter(OpenSession(ticket(CONNECTION, control="new"), SessionLogin()))
+        process.enter(OpenSession(replace(ticket(CONNECTION, control="other"), user=2), SessionLogin()))
 
     asyncio.run(fill())
 
