@@ -165,11 +165,8 @@ class _Forward:
                     self._joined(local, *self.control)
         except Failure as failure:
             self.note(failure.message)
-        except ConnectionClosed as closed:
-            if closed.rcvd is not None and closed.rcvd.reason:
-                self.note(closed.rcvd.reason)
-        except OSError:
-            pass  # the local program has left
+        except (OSError, ConnectionClosed):
+            pass  # the local program has left, or the forward is lost
         finally:
             self.places.release()
 
@@ -181,6 +178,9 @@ class _Forward:
             try:
                 for message in connection:
                     local.sendall(message if isinstance(message, bytes) else message.encode())
+            except ConnectionClosed as closed:
+                if closed.rcvd is not None and closed.rcvd.reason:
+                    self.note(closed.rcvd.reason)
             finally:
                 local.shutdown(socket.SHUT_RDWR)  # a close alone would wait for the thread that reads it
 

@@ -40,6 +40,7 @@ def test_what_is_piped_in_reaches_the_command(command, running):
 
 def test_a_flood_of_output_comes_whole(command, running):
     ended = command("exec", running, "a", "--", "seq", "200000")
+    assert ended.code == 0, ended.err
     assert ended.out.splitlines() == [str(number) for number in range(1, 200_001)]
 
 

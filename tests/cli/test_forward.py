@@ -6,10 +6,15 @@ import re
 import signal
 import socket
 import threading
+from contextlib import nullcontext
+from unittest.mock import MagicMock
 
 import pytest
+from websockets.exceptions import ConnectionClosedError
+from websockets.frames import Close
 
 from localcluster.controlplane import ECHO_PORT
+from osmo_topology_cli import forward
 from osmo_topology_cli.forward import Ports, _Forward
 from osmo_topology_client.errors import Failure
 from tests.e2e.conftest import workflow
@@ -102,3 +107,26 @@ def test_a_port_that_accepts_no_more_connections_ends_the_command_in_words(broke
     failure = broken.ends.get_nowait()
     assert isinstance(failure, Failure)
     assert failure.message == "Connections to port 80 of the task cannot be accepted: Too many open files."
+
+
+def test_why_a_connection_ended_is_said_before_the_program_sees_its_end(broken, monkeypatch):
+    class Ended:
+        send = close = MagicMock()
+
+        def __iter__(self):
+            raise ConnectionClosedError(Close(1011, "why"), None)
+
+    said, (local, program) = [], socket.socketpair()
+    program.setblocking(False)
+
+    def note(words):
+        with pytest.raises(BlockingIOError):
+            program.recv(1)
+        said.append(words)
+
+    monkeypatch.setattr(forward, "opened", lambda *_: nullcontext(Ended()))
+    broken.note, broken.control = note, (Ended(), {"cookie": ""})
+    broken.is_open.set()
+    with program:
+        broken._carry(local)
+        assert (said, program.recv(1)) == (["why"], b"")
