@@ -7,28 +7,18 @@ the five minutes of the default.
 
 import os
 import random
-import signal
 import sys
 import time
 from collections import Counter
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 import pytest
 
-from localcluster import controlplane, kueue, stack
-from localcluster.api import Api
-from localcluster.demo.view import View
-from localcluster.directories import run_directory
-from localcluster.lease_watch import LeaseWatch
-from localcluster.rest import Rest
-from localcluster.supervisor import Supervisor
-from tests.e2e.conftest import RACK, World, workflow
+from tests.e2e.conftest import RACK, workflow
 from tests.e2e.kueue_queues import Queues
 from tests.e2e.left_gangs import condition_of, status_of
-from tests.e2e.restless_worlds import GPUS, RestlessWorld
+from tests.e2e.restless_worlds import RestlessWorld
+from tests.e2e.stands import SCHEDULERS, stand
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(6000)]
 
@@ -39,86 +29,16 @@ ROUNDS = 4
 ROUND_SECONDS = 22.0
 QUIET_SECONDS = 75.0
 FROZEN_SECONDS = 65.0
-SCHEDULERS = {"kai": "standin-kai", "kubernetes": "kube-scheduler", "kueue": "kueue"}
-"""By their names in a backend, the processes that schedule."""
-
 LEFT = """
     SELECT uuid FROM workflows_taskgroup
      WHERE conditions @> '[{"type": "SchedulerDisagrees", "status": "True"}]'
 """
 
 
-@dataclass
-class Stand:
-    """A cluster with all schedulers and the service beside it."""
-
-    supervisor: Supervisor
-    running: stack.Running
-    world: World
-    leases: LeaseWatch
-
-    def left(self):
-        """The groups that say now that their scheduler leaves them waiting."""
-        with psycopg.connect(self.running.settings.database_url) as connection:
-            return {uuid.hex for (uuid,) in connection.execute(LEFT)}
-
-    @contextmanager
-    def frozen(self):
-        pids = [self.supervisor.find(name).pid for name in SCHEDULERS.values()]
-        try:
-            for pid in pids:
-                os.kill(pid, signal.SIGSTOP)
-            yield
-        finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
-
-
-@contextmanager
-def stand(*, seconds):
-    """Everything, with backends of each scheduler that a quota of their namespace bounds or does not."""
-    more = {"OSMO_KUBECONFIG_PATHS": '["/"]', "OSMO_SCHEDULER_DISAGREES_SECONDS": str(seconds)}
-    with run_directory("trials") as directory, Supervisor(log_dir=directory / "logs") as supervisor:
-        running = stack.start(
-            supervisor,
-            directory=directory,
-            options=stack.Options(),
-            durable=False,
-            progress=print,
-            more=more,
-            prepare=lambda plane: kueue.start(supervisor, plane),
-        )
-        api = Api(running.plane.access())
-        world = World(
-            service=Rest(api_url=running.api_url, token=running.token),
-            api=api,
-            view=View(api),
-            kubeconfig=running.kubeconfig,
-            namespace="trials",
-            backend="b",
-            prefix="t-",
-        )
-        for name in ("trials", *(f"trials-{scheduler}" for scheduler in SCHEDULERS)):
-            controlplane.create_namespace(api, name)
-        for scheduler in SCHEDULERS:
-            add_backend(world, scheduler, suffix="", namespace="trials")
-            add_backend(world, scheduler, suffix="-bounded", namespace=f"trials-{scheduler}")
-        yield Stand(supervisor, running, world, LeaseWatch(supervisor, running.plane))
-        api.close()
-
-
-def add_backend(world, scheduler, *, suffix, namespace):
-    content: dict[str, Any] = {
-        "kubeconfig": str(world.kubeconfig),
-        "k8s_namespace": namespace,
-        "scheduler_settings": {"scheduler_type": scheduler},
-        "queue_settings": {"parent_quota": "unlimited"},
-    }
-    path = f"{world.backend}-{scheduler}{suffix}"
-    world.service.call("POST", f"/api/configs/backend/{path}", {"configs": content})
-    if suffix:
-        quota = {"metadata": {"name": "team"}, "spec": {"hard": {GPUS: "32"}}}
-        world.api.create(f"/api/v1/namespaces/{namespace}/resourcequotas", quota)
+def left_in(stand):
+    """The groups that say now that their scheduler leaves them waiting."""
+    with psycopg.connect(stand.running.settings.database_url) as connection:
+        return {uuid.hex for (uuid,) in connection.execute(LEFT)}
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +111,7 @@ def watch(stand, worlds, seconds):
     while time.monotonic() < until:
         stand.leases.check()
         stand.supervisor.check()
-        called = stand.left() - left.keys()
+        called = left_in(stand) - left.keys()
         left |= {uuid: world.picture(uuid) for world in worlds for uuid in called & world.names.keys()}
         time.sleep(1)
     return left
