@@ -76,7 +76,7 @@ class Site:
         self._set(world.machines[at])
 
     def turn(self, on, number):
-        """The gangs, one in each world; what the service says; and those placed, and those never answered."""
+        """The gangs, what the service says of each, and the names of those placed and never answered."""
         gangs = [on.draw(self.chance, world, f"g{number}-{on.name}-{world.name}") for world in self.worlds]
         with self.stand.frozen(on.name) if on.is_frozen else nullcontext():
             threads(lambda gang: [self.api.create(*each) for each in gang.objects], gangs)

@@ -228,8 +228,8 @@ class OnKueue:
     def unanswered(self, api, gangs):
         """Leaders with workers to which Kueue 0.17.0 never answers.
 
-        On a node with less free than the leader needs it counts -1 pods. Without ``podSetGroupName`` the same
-        sets are admitted.
+        Seen where a node has less free than the leader needs, probably because Kueue then assigns -1 pods.
+        Without ``podSetGroupName`` the same sets are admitted.
         """
         found = {item["metadata"]["name"]: item.get("status", {}) for item in api.list(WORKLOADS)[0]}
         leaders = [gang.name for gang in gangs if gang.shape == "LeaderWorkerSet"]
