@@ -118,9 +118,10 @@ def pods():
 def start_web(transactional_db, tmp_path, redis_url):
     with ExitStack() as stack:
 
-        def start(**settings):
+        def start(*, constants="", **settings):
             paths = {"OSMO_KUBECONFIG_PATHS": json.dumps([str(tmp_path)])}
-            return stack.enter_context(started_web(tmp_path, redis_url, processes=1, **paths | settings))
+            web = started_web(tmp_path, redis_url, constants=constants, processes=1, **paths | settings)
+            return stack.enter_context(web)
 
         yield start
 

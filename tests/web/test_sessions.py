@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
@@ -13,6 +14,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 from websockets.exceptions import InvalidStatus
+from websockets.frames import Frame, Opcode
 from websockets.sync.client import connect
 
 from pools.models import Pool
@@ -230,6 +232,44 @@ def test_a_client_that_reads_nothing_of_a_flood_is_not_held_in_memory_and_is_cut
         assert mebibytes(own) < 260
         assert len(pods.opened()) == 1
         until(lambda: not pods.opened(), seconds=90)
+
+
+OWN = f"Sec-WebSocket-Protocol: {CHANNELS}"
+
+
+def handshake(group, who, key, *more):
+    """The bytes of a request for a session's socket; ``more`` are further headers."""
+    lines = (
+        f"GET /api/router/exec/{group.workflow.name}/client/{key} HTTP/1.1",
+        "Host: 127.0.0.1",
+        *(f"{name}: {value}" for name, value in who.items()),
+        *("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"),
+        *("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", *more),
+    )
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def test_what_comes_with_the_handshake_is_read_whatever_its_size(own, group, ann, pods):
+    size, messages = 60_000, 20
+    frame = Frame(Opcode.BINARY, bytes((STDIN,)) + b"x" * size).serialize(mask=True)
+    request = handshake(group, ann, answer_of(own, group, ann)["key"], OWN)
+    with own.connect() as client, ThreadPoolExecutor(1) as threads:
+        threads.submit(client.sendall, request + frame * messages)
+        left = size * messages
+        while left > 0:
+            left -= len(client.recv(2**16))
+    assert len(pods.sessions[0].input) == messages
+
+
+def test_a_caller_whose_pings_ask_for_more_than_it_takes_is_not_read_and_is_cut(start_web, group, ann, pods):
+    server = start_web(constants="import web.server.protocol as p; p.ANSWER_SECONDS = 3")
+    pings = Frame(Opcode.PING, b"x" * 125).serialize(mask=True) * 500_000  # 65 MB
+    with server.connect(handshake(group, ann, answer_of(server, group, ann)["key"], OWN)) as client:
+        client.settimeout(1)
+        with pytest.raises(TimeoutError):
+            client.sendall(pings)
+        assert len(pods.opened()) == 1
+        until(lambda: not pods.opened(), seconds=20)
 
 
 def test_a_right_that_is_taken_away_ends_the_session_soon(own, group, ann, pods):
@@ -467,14 +507,7 @@ def test_half_open_sockets_leave_other_callers_as_they_were(start_web, group, an
     with ExitStack() as stack:
         for _ in range(HALF_OPEN):
             answer = answer_of(server, group, ann)
-            key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
-            lines = (
-                f"GET /api/router/exec/{group.workflow.name}/client/{answer['key']} HTTP/1.1",
-                "Host: 127.0.0.1",
-                f"Authorization: {ann['Authorization']}",
-                *("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", key),
-            )
-            client = stack.enter_context(server.connect("\r\n".join([*lines, "", ""]).encode()))
+            client = stack.enter_context(server.connect(handshake(group, ann, answer["key"])))
             assert client.recv(12) == b"HTTP/1.1 101"
         assert latency(server, ann) < 2 * before + 0.05
         assert pods.sessions == []

@@ -43,6 +43,7 @@ QUEUE_SECONDS = 20.0
 RETRY_SECONDS = 2
 READINESS_THREADS = 2
 READINESS_QUEUE = 8
+STOPS = "service restart"
 log = structlog.get_logger(__name__)
 
 _LIVEZ, _READYZ = "/livez", "/readyz"
@@ -138,6 +139,9 @@ class Application:
 
     async def run(self, session: SessionAnswer, socket: CallerSocket) -> None:
         """Run a session to its end, or until the process stops."""
+        if self._stopping:  # since Django was asked
+            await socket.close(RESTARTS, STOPS)
+            return
         task = asyncio.current_task()
         assert task is not None
         self._streams.add(task)
@@ -149,7 +153,7 @@ class Application:
             if not (self._stopping and task in self._streams):
                 raise
             task.uncancel()
-            await socket.close(RESTARTS, "service restart")
+            await socket.close(RESTARTS, STOPS)
         except Exception:
             log.exception("session_failed")
             await socket.close(FAILED, "The service failed; its log has more.")

@@ -164,8 +164,9 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
             self._send_response_start(answer.status, answer.headers, request, close=True)
             self._send_body(answer.content)
             return
-        early = self._callback_parser.remaining()
+        early = self._callback_parser.remaining()  # all of it, of the parser that ``webserver`` names
         self._callback_parser: Any = None
+        self._resume_reading()  # which much of it has stopped
         socket = CallerSocket(self.transport, self._flow_control.drain)
         if socket.accept(request.headers, subprotocols=answer.session.subprotocols):
             self._websocket = socket  # what comes from now on is fed to it
@@ -205,6 +206,8 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
         if not self._closed:
             self._cancel_write_check()
             self._connections.end_wait(self)
+        if self._websocket:
+            self._websocket.pace()
 
     def _close_transport(self) -> None:
         super()._close_transport()

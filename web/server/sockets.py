@@ -3,8 +3,8 @@
 Frames are those of the ``websockets`` package, without its I/O; gunicorn's own unmask byte by byte and send
 no pings. A view answers with a ``SessionAnswer``, and the loop runs its session, a coroutine, on the
 caller's connection: no thread, and little memory while nothing is said. Both ends are bounded. A caller that
-sends faster than the session reads is not read, one that takes nothing is cut (``protocol``), one that
-answers no ping is cut, too.
+sends faster than the session reads, or makes the server write more than it takes, is not read; one that takes
+nothing is cut (``protocol``), one that answers no ping is cut, too.
 """
 
 import asyncio
@@ -33,8 +33,11 @@ MOST_MESSAGE = 64 * 1024
 MOST_UNREAD = 128 * 1024
 """Bytes of messages that wait for the session; then the caller is not read."""
 
-MOST_UNSENT = 4 * 2**20
-"""Bytes that wait for the caller: pongs alone may get there, for whoever sends pings and reads nothing."""
+MOST_UNSENT = 64 * 1024
+"""Bytes that wait for the caller; then it is not read either, since each ping of it is answered.
+
+Output of the task stays below: it waits for less, so that a caller who falls behind can interrupt it.
+"""
 
 MESSAGE_BYTES = 128  # that an empty message costs
 PING_SECONDS = 20.0
@@ -110,10 +113,21 @@ class CallerSocket:
                 self._take(event)
         if self._protocol.eof_sent:  # both have closed, or the caller broke the protocol
             self._end()
-        if self._unread > MOST_UNREAD and not self._is_paused:
-            self._is_paused = True
-            self._transport.pause_reading()
         self._write()
+        self.pace()
+
+    def pace(self) -> None:
+        """Read the caller no faster than what it sends, and what answers it, is taken; for gunicorn."""
+        most = MOST_UNREAD // 2 if self._is_paused else MOST_UNREAD
+        is_ahead = self._protocol.state is State.OPEN and self._unread > most
+        is_ahead = is_ahead or self._transport.get_write_buffer_size() > MOST_UNSENT
+        if is_ahead is self._is_paused or self._transport.is_closing():
+            return
+        self._is_paused = is_ahead
+        if is_ahead:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def feed_eof(self) -> None:
         """The connection is lost; for gunicorn."""
@@ -128,8 +142,7 @@ class CallerSocket:
             await self._arrived.wait()
         message = self._messages.popleft()
         self._unread -= len(message) + MESSAGE_BYTES
-        if self._unread <= MOST_UNREAD // 2:
-            self._read_on()
+        self.pace()
         return message
 
     async def send(self, data: bytes) -> None:
@@ -149,7 +162,7 @@ class CallerSocket:
             text = reason.encode()[:MOST_REASON].decode(errors="ignore")
             self._protocol.send_close(code, text)
             self._write()
-        self._read_on()
+        self.pace()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._closed.wait()
@@ -165,17 +178,10 @@ class CallerSocket:
         if frame.fin:
             self._fragments.clear()
 
-    def _read_on(self) -> None:
-        if self._is_paused and not self._transport.is_closing():
-            self._is_paused = False
-            self._transport.resume_reading()
-
     def _write(self) -> None:
         for data in self._protocol.data_to_send():
             if data:  # the end of the stream is written when the connection is closed
                 self._transport.write(data)
-        if self._transport.get_write_buffer_size() > MOST_UNSENT:
-            self._transport.abort()
 
     def _send_ping(self) -> None:
         if self._awaits_pong and not self._is_paused:

@@ -17,6 +17,7 @@ from web.server.application import PIECE, Application, Limits
 from web.server.budget import ByteBudget
 from web.server.environ import environ_of
 from web.server.protocol import Connections
+from web.server.sockets import RESTARTS, SessionAnswer
 from web.server.threads import ThreadLane, ThreadsBusy
 
 
@@ -159,6 +160,22 @@ def test_a_text_that_a_stream_gave_at_once_is_sent_by_pieces_and_counted():
     sent = asyncio.run(run())
     assert b"".join(sent["read"]) == text
     assert max(map(len, sent["read"] + sent["unread"])) == PIECE
+
+
+def test_a_session_that_begins_while_the_process_stops_is_closed_at_once():
+    application = Application(None, Limits(threads=1, queue=0, body_bytes=10, held_bytes=10))
+    events = []
+
+    class Socket:
+        async def close(self, code, _reason):
+            events.append(code)
+
+    async def session(_socket):
+        events.append("begun")
+
+    application.stop()
+    asyncio.run(application.run(SessionAnswer(session), Socket()))
+    assert events == [RESTARTS]
 
 
 class File:

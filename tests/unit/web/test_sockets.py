@@ -142,13 +142,49 @@ def test_a_caller_who_answers_no_ping_is_cut(monkeypatch):
     run(scenario)
 
 
-def test_a_caller_who_only_makes_the_server_write_is_cut():
+def test_a_caller_who_makes_the_server_write_more_than_it_takes_is_not_read():
     async def scenario():
         caller = Caller()
         caller.transport.unsent = sockets.MOST_UNSENT + 1
         caller.client.send_ping(b"x")
         caller.send()
-        assert caller.transport.is_aborted
+        assert not caller.transport.is_read
+        caller.transport.unsent = 0
+        caller.socket.pace()
+        assert caller.transport.is_read
+
+    run(scenario)
+
+
+def test_a_caller_who_is_behind_on_both_ends_is_read_when_neither_is_full():
+    async def scenario():
+        caller = Caller()
+        for _ in range(3):
+            caller.client.send_binary(b"x" * sockets.MOST_MESSAGE)
+        caller.transport.unsent = sockets.MOST_UNSENT + 1
+        caller.send()
+        for _ in range(3):
+            await caller.socket.receive()
+        assert not caller.transport.is_read
+        caller.transport.unsent = 0
+        caller.socket.pace()
+        assert caller.transport.is_read
+
+    run(scenario)
+
+
+def test_a_close_reads_the_callers_word_behind_messages_that_nobody_took():
+    async def scenario():
+        caller = Caller()
+        for _ in range(3):
+            caller.client.send_binary(b"x" * sockets.MOST_MESSAGE)
+        caller.send()
+        closing = asyncio.create_task(caller.socket.close())
+        await asyncio.sleep(0)
+        assert caller.transport.is_read
+        caller.read()
+        caller.send()
+        await asyncio.wait_for(closing, 1)
 
     run(scenario)
 
