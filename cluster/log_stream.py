@@ -12,7 +12,6 @@ as much again wait in it undecrypted: of a thousand streams that is half a GiB.
 from asyncio import sslproto
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
 
 import aiohttp
 
@@ -46,19 +45,13 @@ async def _reply(stack: AsyncExitStack, call: loop_calls.OpenCall) -> aiohttp.Cl
         raise errors.from_reply(
             reply.status, await reply.read(), headers=dict(reply.headers), request=str(call.request)
         )
-    if call.url.startswith("https") and (transport := _transport(reply)) is not None:
-        transport.set_read_buffer_limits(high=_BUFFER)
+    call.bound_waiting(reply, _BUFFER)
     return reply
-
-
-def _transport(reply: aiohttp.ClientResponse) -> Any:
-    """The connection that a reply is still read from; None once it has ended."""
-    return None if reply.connection is None else reply.connection.transport
 
 
 def _leave(reply: aiohttp.ClientResponse) -> None:
     """Hang up on a log that goes on: to end TLS in order would mean to read it until the server is silent."""
-    if (transport := _transport(reply)) is not None:
+    if (transport := loop_calls.transport(reply)) is not None:
         transport.abort()
 
 

@@ -31,6 +31,16 @@ class OpenCall:
     url: str
     options: dict[str, Any]
 
+    def bound_waiting(self, reply: aiohttp.ClientResponse, size: int) -> None:
+        """Let no more than this wait undecrypted, in bytes."""
+        if self.url.startswith("https") and (connection := transport(reply)) is not None:
+            connection.set_read_buffer_limits(high=size)
+
+
+def transport(reply: aiohttp.ClientResponse) -> Any:
+    """The connection that a reply is still read from; None once it has ended."""
+    return None if reply.connection is None else reply.connection.transport
+
 
 Make = Callable[[AsyncExitStack, OpenCall], Awaitable[T]]
 

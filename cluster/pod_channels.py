@@ -7,7 +7,10 @@ end; with v4 they come as the answer to the handshake.
 ``pods/portforward`` numbers a connection's bytes and the text of its failure; each begins with two bytes
 that repeat the port. It has no half-close, so one socket is one connection.
 
-A pod's name may pass to another pod, so its uid is compared before.
+A pod's name may pass to another pod, so its uid is compared before and after.
+
+A session keeps little while its reader waits, as a followed log does (``log_stream``). aiohttp (3.14) lets
+512 KiB of a WebSocket's messages wait besides, and takes that from a constant alone.
 """
 
 import asyncio
@@ -38,6 +41,8 @@ MOST_MESSAGE = 2**20
 """As much as OSMO's client takes at once; kubelets send 32 KiB."""
 
 _BUFFER = 16 * 1024
+
+aiohttp.client.DEFAULT_CHUNK_SIZE = _BUFFER  # type: ignore[attr-defined]  # see above
 
 
 class PodChannels:
@@ -97,11 +102,16 @@ async def opened(
     Raises ClusterError, ObjectNotFound if the pod is another one.
     """
     call = partial(loop_calls.Call, access, connect_seconds=connect_seconds, buffer=_BUFFER)
-    async with AsyncExitStack() as stack:
-        await call(request=pod).result(stack, partial(_check, uid=uid))
+
+    async def check() -> None:
+        async with AsyncExitStack() as stack:
+            await call(request=pod).result(stack, partial(_check, uid=uid))
+
+    await check()
     async with AsyncExitStack() as stack:
         with metrics.timed(request):
             socket = await call(request=request).result(stack, partial(_connected, protocols=protocols))
+        await check()  # the name may have passed on meanwhile
         yield PodChannels(socket, request, preamble=preamble)
 
 
@@ -114,8 +124,12 @@ async def _check(stack: AsyncExitStack, call: loop_calls.OpenCall, *, uid: str) 
         body = await reply.read()
     if reply.status >= 300:
         raise errors.from_reply(reply.status, body, headers=dict(reply.headers), request=str(call.request))
-    metadata = decode(body)["metadata"]
-    if metadata["uid"] != uid or metadata.get("deletionTimestamp"):
+    try:
+        metadata = decode(body)["metadata"]
+        is_same = metadata["uid"] == uid and not metadata.get("deletionTimestamp")
+    except (ValueError, TypeError, LookupError, AttributeError) as failure:
+        raise ClusterUnreachable("the reply is not the pod", request=str(call.request)) from failure
+    if not is_same:
         raise ObjectNotFound("the pod was replaced or is being deleted", request=str(call.request))
 
 
@@ -131,8 +145,10 @@ async def _connected(
     )
     try:
         async with asyncio.timeout(HANDSHAKE_SECONDS):
-            return await stack.enter_async_context(connecting)
+            socket: aiohttp.ClientWebSocketResponse[Any] = await stack.enter_async_context(connecting)
     except aiohttp.WSServerHandshakeError as refusal:
         raise errors.from_reply(
             refusal.status, b"", headers=dict(refusal.headers or {}), request=str(call.request)
         ) from refusal
+    call.bound_waiting(socket._response, _BUFFER)  # noqa: SLF001 -- aiohttp has no public way to it
+    return socket

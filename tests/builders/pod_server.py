@@ -5,7 +5,9 @@ ports do what PORTS says.
 """
 
 import asyncio
+import base64
 import json
+import ssl
 import tarfile
 import threading
 from contextlib import suppress
@@ -96,6 +98,10 @@ class PodSession:
         while True:
             await self.say(b"x" * 32_000)
 
+    async def _flood_later(self):
+        await self.socket.recv()
+        await self._flood()
+
     async def _tar(self, *words):
         """Copy from a directory that says what is wrong with it."""
         place = words[words.index("-C") + 1]
@@ -122,11 +128,12 @@ class PodSession:
 
 
 class PodServer:
-    """Runs in a thread of its own; ``uids`` are the pods that there are."""
+    """Runs in a thread of its own; ``uids`` are its pods, ``successors`` those after a handshake."""
 
-    def __init__(self, *, protocol="v5.channel.k8s.io"):
+    def __init__(self, *, protocol="v5.channel.k8s.io", certificate=None):
         self.uids, self.sessions, self.refusals = {}, [], {}
-        self._protocol = protocol
+        self.successors = {}
+        self._protocol, self._certificate = protocol, certificate
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
@@ -142,6 +149,12 @@ class PodServer:
     def kubeconfig(self, path):
         """A file that names this server."""
         cluster = {"server": f"http://{LOOPBACK}:{self.port}"}
+        if self._certificate:
+            authority = base64.b64encode(self._certificate[0].read_bytes()).decode()
+            cluster = {
+                "server": f"https://{LOOPBACK}:{self.port}",
+                "certificate-authority-data": authority,
+            }
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -158,10 +171,15 @@ class PodServer:
 
     async def _serve(self):
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        tls = None
+        if self._certificate:
+            tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            tls.load_cert_chain(*self._certificate)
         serving = serve(
             self._session,
             LOOPBACK,
             0,
+            ssl=tls,
             process_request=self._answer,
             subprotocols=[self._protocol, "v4.channel.k8s.io"],
             compression=None,
@@ -193,6 +211,7 @@ class PodServer:
                 ),
             )
         if path[-1] in {"exec", "portforward"}:
+            self.uids |= self.successors
             return None
         return connection.respond(
             HTTPStatus.OK, json.dumps({"metadata": {"name": name, "uid": self.uids[name]}})

@@ -2,25 +2,20 @@
 
 import asyncio
 import gc
-import ipaddress
 import socket
 import ssl
 import threading
 import tracemalloc
 from asyncio import sslproto
 from contextlib import AsyncExitStack, suppress
-from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from cluster.connection import Access
 from cluster.errors import NotServed
 from cluster.gateway import ClusterGateway
+from tests.builders.certificates import loopback_certificate
 
 STREAMS = 20
 MOST_BYTES = 64 * 1024  # of one stream
@@ -75,26 +70,7 @@ class TlsServer:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """The files of a certificate for loopback, and of its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "scripted")])
-    now = datetime.now(UTC)
-    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    signed = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    directory = tmp_path_factory.mktemp("certificate")
-    (directory / "tls.crt").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    (directory / "tls.key").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    return directory / "tls.crt", directory / "tls.key"
+    return loopback_certificate(tmp_path_factory.mktemp("certificate"))
 
 
 def gateway(directory, server, certificate):

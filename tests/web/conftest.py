@@ -16,6 +16,7 @@ from django.utils import timezone
 from localcluster import service
 from localcluster.ports import LOOPBACK, free_ports
 from localcluster.supervisor import Supervisor
+from tests.builders.certificates import loopback_certificate
 from tests.builders.pod_server import PodServer
 from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
 from web.access.services import make_token
@@ -115,6 +116,12 @@ def pods():
 
 
 @pytest.fixture
+def tls_pods(tmp_path):
+    with PodServer(certificate=loopback_certificate(tmp_path)) as server:
+        yield server
+
+
+@pytest.fixture
 def start_web(transactional_db, tmp_path, redis_url):
     with ExitStack() as stack:
 
@@ -141,6 +148,10 @@ def own(django_db_setup, django_db_blocker, tmp_path_factory, redis_url):
 @pytest.fixture
 def group(transactional_db, pods, tmp_path):
     """A group whose two tasks run, in a pool that allows exec."""
+    return running_group(pods, tmp_path)
+
+
+def running_group(pods, tmp_path):
     backend = BackendFactory(kubeconfig=pods.kubeconfig(tmp_path / "kubeconfig"))
     group = TaskGroupFactory(pool=PoolFactory(backend=backend, allow_exec=True), pods=2, status="RUNNING")
     group.workflow.status = "RUNNING"

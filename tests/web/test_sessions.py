@@ -22,7 +22,7 @@ from tests.builders.osmo_exec import ask, open_session
 from tests.builders.pod_server import END, STDIN, STDOUT
 from tests.builders.waiting import until
 from tests.factories import TaskGroupFactory
-from tests.web.conftest import SECRET, SECRET_KEY, login
+from tests.web.conftest import SECRET, SECRET_KEY, login, running_group
 from web.limits import redis_server
 from web.models import PersonalToken, Role, RoleAssignment
 from workflows.models import Event, Task
@@ -197,6 +197,24 @@ def test_a_pod_that_took_the_name_is_never_reached(own, group, ann, pods):
         code, _ = session.wait_closed()
         assert code == 1011
         assert b"was replaced" in session.output
+    assert pods.sessions == []
+
+
+def test_a_pod_that_takes_the_name_during_the_handshake_hears_nothing(own, group, ann, pods):
+    pods.successors = dict.fromkeys(pods.uids, "another")
+    with shell(own, group, ann, rows=0, columns=0) as session:
+        session.send(b"secret")
+        assert session.wait_closed()[0] == 1011
+        assert b"was replaced" in session.output
+    ended(pods)
+    assert pods.sessions[0].input == []
+
+
+def test_a_cluster_that_answers_with_a_page_ends_the_session_in_a_sentence(own, group, ann, pods):
+    pods.refusals = dict.fromkeys(pods.uids, 200)
+    with shell(own, group, ann) as session:
+        assert session.wait_closed()[0] == 1011
+        assert b"not the pod" in session.output
     assert pods.sessions == []
 
 
@@ -489,6 +507,29 @@ def test_five_hundred_sessions_of_one_process_take_no_thread_and_little_memory(s
         assert mebibytes(server) - size < MIB_OF_ALL
         assert thread_count(server) - threads <= 8 + 5 + 8  # of requests, of sessions, of asyncio itself
     until(lambda: not pods.opened(), seconds=60)
+
+
+FLOODED = 100
+MIB_OF_FLOODED = 40.0
+
+
+def test_sessions_whose_output_nobody_takes_wait_in_the_cluster(start_web, tls_pods, tmp_path, ann):
+    group = running_group(tls_pods, tmp_path)
+    bounds = {f"OSMO_{whose}SESSIONS": str(FLOODED) for whose in ("", "USER_", "POOL_")}
+    server = start_web(**bounds)
+    with ExitStack() as stack:
+        clients = []
+        for _ in range(FLOODED):
+            key = answer_of(server, group, ann, "flood_later", tty="False")["key"]
+            clients.append(stack.enter_context(server.connect(handshake(group, ann, key, OWN))))
+        until(lambda: len(tls_pods.opened()) == FLOODED)
+        size = mebibytes(server)
+        for client in clients:
+            client.sendall(Frame(Opcode.BINARY, bytes((STDIN,))).serialize(mask=True))
+        time.sleep(5)
+        grown = mebibytes(server) - size
+        assert len(tls_pods.opened()) == FLOODED
+    assert grown < MIB_OF_FLOODED
 
 
 def thread_count(server):
