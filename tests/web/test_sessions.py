@@ -145,6 +145,22 @@ def test_a_key_is_good_once(own, group, ann):
             assert b"key is not known" in second.output
 
 
+def test_bad_keys_beyond_a_bound_are_refused_with_the_handshake(own, group, ann):
+    request = handshake(group, ann, "EXEC-0")
+    with ExitStack() as stack:
+        for _ in range(8):
+            assert stack.enter_context(own.connect(request)).recv(12) == b"HTTP/1.1 101"
+        assert stack.enter_context(own.connect(request)).recv(12) == b"HTTP/1.1 403"
+        other = handshake(group, login("ben"), "EXEC-0")
+        assert stack.enter_context(own.connect(other)).recv(12) == b"HTTP/1.1 101"
+    until(lambda: first_line(own, request) == b"HTTP/1.1 101", seconds=10)
+
+
+def first_line(server, request):
+    with server.connect(request) as client:
+        return client.recv(12)
+
+
 def test_a_key_is_worth_nothing_to_another_user(own, group, ann, pods):
     answer = answer_of(own, group, ann)
     with open_session(answer, group.workflow.name, login("ben")) as session:

@@ -8,6 +8,7 @@ import shlex
 from functools import partial
 from typing import Any
 
+import structlog
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -31,6 +32,7 @@ from workflows.api import shapes
 from workflows.api.views import base_address
 from workflows.models import Workflow
 from workflows.sessions import exec as exec_session
+from workflows.sessions import refusals
 from workflows.sessions.callers import CHANNELS
 from workflows.sessions.losses import NEEDS
 from workflows.sessions.open_session import SessionLogin
@@ -39,6 +41,7 @@ from workflows.sessions.targets import check_allowed, group_targets, may_enter, 
 from workflows.sessions.tickets import EXEC, PodTarget, Ticket
 
 MOST_COMMAND = 8192
+log = structlog.get_logger(__name__)
 _ERROR = {"$ref": "#/components/schemas/Error"}
 NOT_RUNNING = {(status, "application/json"): _ERROR for status in (410, 425)}
 BY_TASK = {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/SessionShape"}}
@@ -105,7 +108,11 @@ class ExecSocketView(APIView):
         user = caller(request)
         ticket = Ticket.redeem(key, kind=EXEC, user=user.pk, workflow=workflow_id)
         if ticket is None:
-            return SessionAnswer(partial(exec_session.refuse, BAD_KEY), subprotocols=[CHANNELS])
+            log.warning("session_key_refused", user=user.get_username(), workflow=workflow_id)
+            if refusals.are_full(user.pk):
+                raise Forbidden(BAD_KEY)
+            run = partial(exec_session.refuse, BAD_KEY, user=user.pk)
+            return SessionAnswer(run, subprotocols=[CHANNELS])
         run = partial(
             exec_session.run,
             ticket=ticket,

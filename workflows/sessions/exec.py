@@ -18,6 +18,7 @@ from cluster.pod_channels import END, STDIN
 from scheduling.errors import Busy, Unavailable
 from web.database.row_threads import run_in
 from web.server.sockets import FAILED, NORMAL, CallerLeft, CallerSocket
+from workflows.sessions import refusals
 from workflows.sessions.afterwards import write_later
 from workflows.sessions.audit import SessionRecord
 from workflows.sessions.beginning import begin
@@ -43,15 +44,18 @@ INPUT_SECONDS = 30.0
 log = structlog.get_logger(__name__)
 
 
-async def refuse(sentence: str, socket: CallerSocket) -> None:
+async def refuse(sentence: str, socket: CallerSocket, *, user: int) -> None:
     """Say why there is no session, since a client shows nothing of a refused handshake.
 
     OSMO's client is heard first: one whose first message meets a closed socket shows nothing either.
     """
+    if refusals.are_full(user):
+        return
     caller = _caller_of(socket, lines=False)
-    with suppress(Over):
-        await _first_packets(caller, socket)
-    await _say_last(caller, Over(sentence), socket)
+    with refusals.counted(user):
+        with suppress(Over):
+            await _first_packets(caller, socket)
+        await _say_last(caller, Over(sentence), socket)
 
 
 async def run(socket: CallerSocket, *, ticket: Ticket, login: SessionLogin, cluster: ClusterApi) -> None:
@@ -62,12 +66,12 @@ async def run(socket: CallerSocket, *, ticket: Ticket, login: SessionLogin, clus
     try:
         PROCESS.enter(session)
     except Busy as busy:
-        await refuse(busy.message, socket)
+        await refuse(busy.message, socket, user=ticket.user)
         return
     try:
         if why := await run_in(threads, partial(begin, session, record)):
             over = Over(why)
-            await refuse(why, socket)
+            await refuse(why, socket, user=ticket.user)
             return
         over = await _joined(caller, session, cluster, socket)
         await _say_last(caller, over, socket)
@@ -75,7 +79,7 @@ async def run(socket: CallerSocket, *, ticket: Ticket, login: SessionLogin, clus
         over = Over("The caller left.")
     except Unavailable as error:  # it cannot be recorded
         over = Over(error.message)
-        await refuse(error.message, socket)
+        await refuse(error.message, socket, user=ticket.user)
     finally:
         PROCESS.leave(session)
         why = over.sentence or str((over.status or {}).get("message") or "It ended well.")
