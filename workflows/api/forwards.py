@@ -27,6 +27,7 @@ from workflows.api.sessions import (
     NOT_RUNNING,
     check_upgrade,
     login_of,
+    note_bad_key,
     session_reply,
     session_workflow,
 )
@@ -101,5 +102,6 @@ class ForwardSocketView(APIView):
             return SessionAnswer(run)
         ticket = Ticket.redeem(key, kind=PORTFORWARD, user=user.pk, workflow=workflow_id)
         if ticket is None:
-            return SessionAnswer(partial(forward.refuse, BAD_KEY))
+            note_bad_key(user, workflow_id)
+            return SessionAnswer(partial(forward.refuse, BAD_KEY, user=user.pk))
         return SessionAnswer(partial(forward.run, ticket=ticket, login=login))

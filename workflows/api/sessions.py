@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import structlog
+from django.contrib.auth.models import User
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -108,9 +109,7 @@ class ExecSocketView(APIView):
         user = caller(request)
         ticket = Ticket.redeem(key, kind=EXEC, user=user.pk, workflow=workflow_id)
         if ticket is None:
-            log.warning("session_key_refused", user=user.get_username(), workflow=workflow_id)
-            if refusals.are_full(user.pk):
-                raise Forbidden(BAD_KEY)
+            note_bad_key(user, workflow_id)
             run = partial(exec_session.refuse, BAD_KEY, user=user.pk)
             return SessionAnswer(run, subprotocols=[CHANNELS])
         run = partial(
@@ -120,6 +119,13 @@ class ExecSocketView(APIView):
             cluster=cluster_for(Backend.objects.get(pk=ticket.target.backend)),
         )
         return SessionAnswer(run, subprotocols=[CHANNELS])
+
+
+def note_bad_key(user: User, workflow_id: str) -> None:
+    """Note a key that opens nothing. Raises Forbidden where too many callers are being told so already."""
+    log.warning("session_key_refused", user=user.get_username(), workflow=workflow_id)
+    if refusals.are_full(user.pk):
+        raise Forbidden(BAD_KEY)
 
 
 def check_upgrade(request: Request) -> None:

@@ -24,7 +24,7 @@ from scheduling.errors import TopologyError, Unavailable
 from web.database.row_threads import run_in
 from web.limits.redis_server import KEY_SECONDS
 from web.server.sockets import FAILED, CallerLeft, CallerSocket
-from workflows.sessions import forward_state
+from workflows.sessions import forward_state, refusals
 from workflows.sessions.afterwards import go_on, write_later
 from workflows.sessions.announced import PROCESS_KEYS
 from workflows.sessions.audit import SessionRecord
@@ -45,9 +45,11 @@ LAST_SECONDS = CHECK_SECONDS + 2
 log = structlog.get_logger(__name__)
 
 
-async def refuse(sentence: str, socket: CallerSocket) -> None:
+async def refuse(sentence: str, socket: CallerSocket, *, user: int) -> None:
     """Say why there is no session, where our own command reads it."""
-    await socket.close(FAILED, sentence)
+    if not refusals.are_full(user):
+        with refusals.counted(user):
+            await socket.close(FAILED, sentence)
 
 
 async def run(socket: CallerSocket, *, ticket: Ticket, login: SessionLogin) -> None:
