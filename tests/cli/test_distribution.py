@@ -21,7 +21,7 @@ from web.release import VERSION
 COMMAND, CLIENT = CHECKOUT / "osmo_topology_cli", CHECKOUT / "osmo_topology_client"
 SOURCES = sorted(path for package in (COMMAND, CLIENT) for path in package.glob("*.py"))
 PROJECT = tomllib.loads((CHECKOUT / "packaging" / "pyproject.toml").read_text())["project"]
-MODULES = {"pyyaml": "yaml", "requests": "requests", "rich": "rich", "typer": "typer"}
+MODULES = {name: name for name in ("requests", "rich", "typer", "websockets")} | {"pyyaml": "yaml"}
 THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -41,7 +41,7 @@ def wheel(tmp_path_factory):
     return path
 
 
-def test_the_wheel_holds_the_command_and_the_client_and_names_four_dependencies(wheel):
+def test_the_wheel_holds_the_command_and_the_client_and_names_its_dependencies(wheel):
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
         described = archive.read(f"osmo_topology_cli-{VERSION}.dist-info/METADATA").decode()
@@ -58,7 +58,7 @@ def test_a_checkout_has_what_the_command_needs_in_the_same_versions():
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}.{path.name}")
-def test_a_module_imports_the_two_packages_and_the_four_and_parses_as_python_310(path):
+def test_a_module_imports_the_two_packages_and_these_and_parses_as_python_310(path):
     tree = ast.parse(path.read_text(), feature_version=(3, 10))
     imported = {
         name.partition(".")[0]
@@ -95,7 +95,7 @@ def _is_here(name):
 
 @pytest.fixture
 def alone(tmp_path, wheel):
-    """An empty environment of this Python with the wheel and what its four dependencies need, no more."""
+    """An empty environment of this Python with the wheel and what its dependencies need, no more."""
     environment = tmp_path / "env"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     install = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install"]

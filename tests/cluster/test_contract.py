@@ -54,7 +54,8 @@ def remote(tmp_path):
     """The cluster in memory as the bench's processes reach it: through a socket."""
     memory, empty = FakeCluster(), world.Feed(lambda *_: b"", 0)
     kubelet = Kubelet(memory, nodes=0, run_seconds=0.0)
-    simulated = world.SimulatedCluster(memory=memory, kubelet=kubelet, nodes=empty, foreign=empty)
+    feeds = dict.fromkeys(("nodes", "foreign", "groups", "waiting"), empty)
+    simulated = world.SimulatedCluster(memory=memory, kubelet=kubelet, **feeds)
     path = str(tmp_path / "socket")
     SERVED[path] = memory
     with world.Server(path, world.World({"one": simulated})) as server:

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
-import structlog
-
 from cluster.errors import ClusterError
 from cluster.interface import Channels, ClusterApi
 from cluster.pod_channels import END, STDIN
@@ -40,8 +38,6 @@ from workflows.sessions.tickets import Ticket
 SIZE_SECONDS = 30.0
 INPUT_SECONDS = 30.0
 """Longest the task's side takes no input that the caller has sent."""
-
-log = structlog.get_logger(__name__)
 
 
 async def refuse(sentence: str, socket: CallerSocket, *, user: int) -> None:

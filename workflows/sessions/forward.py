@@ -20,10 +20,10 @@ from cluster.interface import Channels
 from cluster.pod_channels import DATA, FAILURE
 from pools.clusters.connect import cluster_for
 from pools.models import Backend
-from scheduling.errors import TopologyError, Unavailable
+from scheduling.errors import Busy, TopologyError, Unavailable
 from web.database.row_threads import run_in
 from web.limits.redis_server import KEY_SECONDS
-from web.server.sockets import FAILED, CallerLeft, CallerSocket
+from web.server.sockets import FAILED, RESTARTS, CallerLeft, CallerSocket
 from workflows.sessions import forward_state, refusals
 from workflows.sessions.afterwards import go_on, write_later
 from workflows.sessions.announced import PROCESS_KEYS
@@ -75,7 +75,9 @@ async def _hold(session: OpenSession, record: SessionRecord, socket: CallerSocke
         return Over("The caller left.")
     except Over as over:
         return over
-    except TopologyError as error:  # too many sessions, or Redis is away
+    except (Busy, Unavailable) as error:  # too many sessions, or Redis is away: both pass
+        return Over(error.message, code=RESTARTS)
+    except TopologyError as error:
         return Over(error.message, code=FAILED)
     finally:
         PROCESS.leave(session)
@@ -161,10 +163,10 @@ async def run_connection(
 
 async def _joined(session: OpenSession, socket: CallerSocket) -> None:
     ticket, target = session.ticket, session.ticket.target
-    if why := await run_in(threads, partial(loss_of, session)):
-        raise Over(why, code=FAILED)
     if not await run_in(threads, partial(forward_state.enter, ticket.control)):
         raise Over("The forward has ended.", code=FAILED)
+    if why := await run_in(threads, partial(loss_of, session)):
+        raise Over(why, code=FAILED)
     backend = await run_in(threads, lambda: Backend.objects.get(pk=target.backend))
     async with cluster_for(backend).open_forward(
         target.pod, namespace=target.namespace, uid=target.uid, port=ticket.port

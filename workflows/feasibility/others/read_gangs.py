@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-import structlog
 from django.db.models import QuerySet
 
 from pools.documents.backend import version_of
@@ -20,8 +19,6 @@ from scheduling.backends.registry import installed
 from scheduling.capabilities import SchedulerVersion
 from scheduling.foreign.gang import ForeignGang, GangKept, NotRead, UnreadPart, root_of
 from workflows.models import ObservedGang
-
-log = structlog.get_logger(__name__)
 
 NOT_FOLLOWED = (
     "This backend does not follow gangs that others submitted: its administrator sets follow_others to true."
