@@ -1,8 +1,7 @@
 """Writing a condition of groups from outside their reconciles, with its events, in one transaction.
 
 The rows are locked as ``services.record`` locks them, and no lease is needed where nothing else writes this
-kind of condition. A group that waits is made due, so that its explanation says the same at once, and a
-scheduler that sleeps is woken for one that fits (``reconcile.form.waking``).
+kind of condition. A group that waits is made due, so that its explanation says the same at once.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,8 +27,11 @@ EventOf = Callable[[TaskGroup, Condition, str, datetime], Event | None]
 """The event of a written condition, by the status before it ("False" where there was none)."""
 
 
-def write(groups: Iterable[UUID], *, turned: Turned, event_of: EventOf) -> int:
-    """Write the conditions of these groups that turn; returns how many did."""
+def write(groups: Iterable[UUID], *, turned: Turned, event_of: EventOf, unknown_is_due: bool = False) -> int:
+    """Write the conditions of these groups that turn; returns how many did.
+
+    ``unknown_is_due``: one that turns Unknown makes its group due, too.
+    """
     with transaction.atomic():
         rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=groups).order_by("pk")
         now = database_now()
@@ -47,7 +49,8 @@ def write(groups: Iterable[UUID], *, turned: Turned, event_of: EventOf) -> int:
             changed.append(group)
             if event := event_of(group, condition, before, now):
                 events.append(event)
-            if group.present_status != TaskStatus.RUNNING:
+            is_news = condition.status != "Unknown" or unknown_is_due
+            if is_news and group.present_status != TaskStatus.RUNNING:
                 due.append(group.pk)
         TaskGroup.objects.bulk_update(changed, ["conditions"])
         timeline.add(events)

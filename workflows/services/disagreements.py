@@ -172,7 +172,8 @@ def _awaits_answer(group: TaskGroup) -> bool:
 
 
 def _record(groups: Iterable[UUID], *, fitting: set[UUID]) -> None:
-    condition_rows.write(groups, turned=partial(_turned, fitting), event_of=_event)
+    """Write what turned; one that begins to fit is due, so that a scheduler that sleeps is woken for it."""
+    condition_rows.write(groups, turned=partial(_turned, fitting), event_of=_event, unknown_is_due=True)
 
 
 def _turned(fitting: set[UUID], group: TaskGroup, now: datetime) -> Condition | None:
