@@ -17,7 +17,7 @@ from pools import selectors
 from pools.clusters.capabilities import capabilities_of
 from pools.models import Backend
 from pools.selectors import Caller
-from pools.services.evaluation import objects_of
+from pools.services.evaluation import ClusterObjects, objects_of
 from pools.values.freshness import Freshness
 from scheduling.backends.registry import installed
 from scheduling.errors import NotFound
@@ -157,10 +157,11 @@ def may_explain(user: Caller, backend: Backend) -> bool:
 
 
 def _judged(backend: Backend, rows: Iterable[ObservedGang], user: Caller) -> list[JudgedGang]:
-    gangs = read_gangs(backend, rows, is_late=_late_after(MOST_SECONDS))
-    if not gangs:
+    if not (rows := list(rows)):
         return []
-    reading, now = _ClusterReading(backend, [other.gang for other in gangs]), timezone.now()
+    objects, now = objects_of(str(backend.cluster_id)), timezone.now()
+    gangs = read_gangs(backend, rows, objects=objects, is_late=_late_after(MOST_SECONDS))
+    reading = _ClusterReading(backend, [other.gang for other in gangs], objects)
     nodes = [reading.nodes(other.gang) for other in gangs]
     is_late, verdicts = _late_after(MOST_SECONDS), []
     for place, (other, of) in enumerate(zip(gangs, nodes, strict=True)):
@@ -194,7 +195,7 @@ def _late_after(seconds: float) -> Callable[[], bool]:
 class _ClusterReading:
     """The nodes, their usage and the queues of a cluster, read once for many gangs."""
 
-    def __init__(self, backend: Backend, gangs: Sequence[ForeignGang]) -> None:
+    def __init__(self, backend: Backend, gangs: Sequence[ForeignGang], objects: ClusterObjects) -> None:
         self._cluster = str(backend.cluster_id)
         self._scheduler = installed().get(backend.scheduler_type)
         self._capabilities = capabilities_of(backend)
@@ -207,7 +208,7 @@ class _ClusterReading:
         scheduler = self._scheduler
         bounded = scheduler.queues if scheduler else None
         self._queues = observed_queues(bounded, self._cluster) if bounded else {}
-        self._objects = objects_of(self._cluster) if scheduler and scheduler.joined_queues else None
+        self._objects = objects
 
     def nodes(self, gang: ForeignGang) -> ObservedNodes:
         """Those that the pods of a gang select."""
@@ -240,7 +241,7 @@ class _ClusterReading:
 
     def _quota(self, gang: ForeignGang, demand: GangDemand) -> QuotaVerdict:
         scheduler = self._scheduler
-        if scheduler and scheduler.joined_queues and self._objects:
+        if scheduler and scheduler.joined_queues:
             if not self._objects.knows(scheduler):
                 return QuotaVerdict(QuotaAnswer.UNKNOWN)
             queue = scheduler.joined_queues.joined_queue(

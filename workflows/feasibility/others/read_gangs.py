@@ -4,7 +4,7 @@ The observer keeps a row for each while the backend says ``follow_others``. A ro
 kept of the cluster's objects; with them are read the topology objects and queues that they name.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 
 from pools.documents.backend import version_of
 from pools.models import Backend, Cluster
-from pools.services.evaluation import objects_of
+from pools.services.evaluation import ClusterObjects
 from scheduling.backends.facets import ForeignGangs, SchedulerBackend
 from scheduling.backends.registry import installed
 from scheduling.capabilities import SchedulerVersion
@@ -70,14 +70,13 @@ def problem_of(backend: Backend, cluster: Cluster | None) -> str:
 
 
 def read_gangs(
-    backend: Backend, rows: Iterable[ObservedGang], *, is_late: Callable[[], bool]
+    backend: Backend, rows: Sequence[ObservedGang], *, objects: ClusterObjects, is_late: Callable[[], bool]
 ) -> list[OthersGang]:
-    """Read the gangs of these rows; none once it ``is_late``. At most four queries, none without a row."""
-    rows, reader = list(rows), facet_of(backend)
-    if not rows or reader is None:
+    """Read the gangs of these rows; none once it ``is_late``. One query at most."""
+    reader = facet_of(backend)
+    if reader is None:
         return []
     scheduler, foreign = reader
-    objects = objects_of(str(backend.cluster_id))
     read = partial(
         foreign.read,
         topologies=_named(scheduler, objects.topologies),
