@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
 from websockets.sync.client import ClientConnection
 
 from osmo_topology_client.errors import Failure, Misused, Refused, ServiceUnreachable
@@ -179,10 +180,17 @@ class _Forward:
                 for message in connection:
                     local.sendall(message if isinstance(message, bytes) else message.encode())
             except ConnectionClosed as closed:
-                if closed.rcvd is not None and closed.rcvd.reason:
-                    self.note(closed.rcvd.reason)
+                self._note_end(closed)
             finally:
                 local.shutdown(socket.SHUT_RDWR)  # a close alone would wait for the thread that reads it
+
+    def _note_end(self, closed: ConnectionClosed) -> None:
+        if closed.rcvd is None or not closed.rcvd.reason:
+            return
+        if closed.rcvd.code == CloseCode.SERVICE_RESTART:  # whose reason is no sentence of the service
+            self.note(f"A connection to port {self.ports.task} was cut off ({closed.rcvd.reason}).")
+        else:
+            self.note(closed.rcvd.reason)
 
     def _path(self, key: str) -> str:
         return f"/api/router/portforward/{quote(self.workflow, safe='')}/client/{key}"

@@ -70,7 +70,8 @@ def test_a_forward_is_opened_again_when_web_restarts(start, start_web, group):
         assert echoes(port)
         children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
         os.kill(int(children[0]), signal.SIGTERM)  # its parent starts another
-        assert "opening it again" in process.stderr.readline()
+        # The connection of before may still be closing, and then says that it was cut off.
+        assert any("opening it again" in line for line in process.stderr)
         until(lambda: echoes(port), seconds=SECONDS)
         group.workflow.status = "COMPLETED"
         group.workflow.save()
