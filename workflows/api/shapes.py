@@ -31,7 +31,7 @@ TaskStatusText = Annotated[str, choice(TaskStatus.values)]
 WorkflowStatusText = Annotated[str, choice(WorkflowStatus.values)]
 PriorityText = Annotated[str, choice(Workflow.Priority.values)]
 OutcomeText = Annotated[str, choice(OUTCOMES)]
-WhyText = Annotated[str, choice(why.value for why in Why)]
+WhyText = Annotated[str, choice(map(str, Why))]
 VerdictText = Annotated[str, choice(VERDICTS)]
 Conditions = Annotated[list[ConditionShape], AsStored()]
 

@@ -45,7 +45,7 @@ def beside_changes(reason: Reason, pods: ChangedPods) -> Reason:
     changes = [change for change in pods.changes if change.places or not places]
     if not (places or reason.why in _OF_STARTS) or not (changes or pods.hanging):
         if reason.why == Why.POD and not pods.has_template:
-            return replace(reason, evidence={"help": HELP_WITHOUT_TEMPLATE} | reason.evidence)
+            return replace(reason, own_help=reason.own_help or HELP_WITHOUT_TEMPLATE)
         return reason
     hanging = () if places else pods.hanging.items()
     waits = [
@@ -54,7 +54,6 @@ def beside_changes(reason: Reason, pods: ChangedPods) -> Reason:
         for name, count in hanging
     ]
     evidence = reason.evidence | {"pod_changes": [asdict(change) for change in changes[:MOST_EVIDENCE]]}
-    if reason.why in _CAUSED or waits:
-        evidence["help"] = HELP_CHANGED
-    text = " ".join(filter(None, [reason.text, *waits, sentence_of(changes)]))
-    return replace(reason, text=text, evidence=evidence)
+    own_help = HELP_CHANGED if reason.why in _CAUSED or waits else reason.own_help
+    text = " ".join(filter(None, [reason.sentence, *waits, sentence_of(changes)]))
+    return replace(reason, sentence=text, evidence=evidence, own_help=own_help)

@@ -4,6 +4,7 @@
 was placed or it is not certain any more. Of a backend it says how many of its gangs are left so.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -55,4 +56,5 @@ def of_backend(groups: int) -> Condition:
 
 def beside(reason: Reason, message: str) -> Reason:
     """The reason of a gang that is left waiting, with the one that it had behind it."""
-    return Reason(Why.DISAGREES, f"{message} Otherwise it would say: {reason.text}", reason.evidence)
+    text = f"{message} Otherwise it would say: {reason.sentence}"
+    return replace(reason, why=Why.DISAGREES, sentence=text)

@@ -1,11 +1,11 @@
 """A task group as last observed: all that the reason why it waits follows from."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from scheduling.backends.base import Waiting
+from scheduling.backends.facets import SchedulerBackend
 from scheduling.nodes.node_health import NodeHealth
 from scheduling.topology.coverage import LabelCoverage
 from web.times import naive_utc
@@ -16,7 +16,9 @@ from workflows.explain.obstacles import (
     TopologyDrift,
     UnpreparedClaim,
     WaitingContainer,
+    evidence_of,
 )
+from workflows.explain.reasons import Json, Reason
 from workflows.lifecycle.domain_health import DomainHealth
 
 
@@ -35,7 +37,7 @@ class NodeAway:
             return f"{text} Its pods may still run."
         return f"{text} Its pods may still run; it is lost at {self.lost_at:%H:%M:%S} UTC."
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {
             "node": self.name,
             "state": str(self.health.state),
@@ -50,14 +52,18 @@ class ObservedGroup:
     """A task group as last observed."""
 
     status: str
+    backend: str
+    scheduler: SchedulerBackend
 
-    attempt_before: str = ""
+    tries_wait: Reason | None = None
+    """What its tasks that are tried again wait for."""
+
+    request_wait: Reason | None = None
+    """Why it cannot ask its scheduler for room, or gets no answer."""
+
+    attempt_wait: Reason | None = None
     """Why its next attempt has not begun yet."""
 
-    no_progress: str = ""
-    """How many attempts before that were in vain, and why the last one was."""
-
-    backend: str
     unreachable_since: datetime | None = None
 
     trouble: str = ""
@@ -84,7 +90,7 @@ class ObservedGroup:
     waiting: Waiting | None = None
     """For the scheduler backend; None: the pod group and pods do not exist yet."""
 
-    starting: Sequence[WaitingContainer]
+    starting: Sequence[WaitingContainer] = ()
     """Containers on nodes that have not started."""
 
     retried: Sequence[str] = ()
@@ -99,32 +105,11 @@ class ObservedGroup:
     domain: DomainHealth | None = None
     """Of its own ComputeDomain."""
 
-    held_back: str = ""
-    """Which failures do not count yet."""
-
     drift: TopologyDrift | None = None
     """A manual change of its Topology object."""
 
     nodes_away: Sequence[NodeAway] = ()
     """Nodes of its pods that are not ready or unreachable."""
-
-    node_wait: str = ""
-    """Which nodes keep pods of earlier tries."""
-
-    paused: str = ""
-    """Until when a task is not tried again alone, and why."""
-
-    silence: str = ""
-    """The sentence on a scheduler that does not answer."""
-
-    quota: str = ""
-    """Which quota of its namespace has no room for it."""
-
-    quota_requested: Mapping[str, float] = field(default_factory=dict)
-    """What its pods ask for, by the names of ``QUOTA_RESOURCES``."""
-
-    unchosen: str = ""
-    """Why no domain is chosen for sets that its scheduler does not hold around others."""
 
     barrier: BarrierWait | None = None
     """The tasks that wait at the start barrier."""
@@ -143,3 +128,30 @@ class ObservedGroup:
 
     busy: Sequence[BusyNode] = ()
     """Tasks whose pods cannot be bound to the nodes that its scheduler assigned."""
+
+    @property
+    def is_unplaced(self) -> bool:
+        return self.waiting is not None and not self.waiting.placed
+
+    @property
+    def node_evidence(self) -> Json:
+        """Observations of nodes, of their labels and of the objects that name them."""
+        levels = self.coverage.levels if self.coverage else ()
+        labels = [
+            {
+                "key": level.level.key,
+                "label": level.level.label,
+                "nodes": self.coverage.nodes if self.coverage else 0,
+                "without": level.lacking,
+                "not_seen": level.hidden,
+                "named": list(level.hidden_names or level.lacking_names),
+            }
+            for level in levels
+            if level.hidden or level.lacking
+        ]
+        parts = {
+            "labels": labels,
+            "drift": self.drift.evidence if self.drift else None,
+            "nodes_held": evidence_of(self.occupied),
+        }
+        return {key: part for key, part in parts.items() if part}

@@ -9,13 +9,13 @@ by hand. Pure: values in, sentences and evidence (JSON) out. Lists are cut in bo
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
 
 from scheduling.sentences import agree, count_of, plain_listing, plural
 from scheduling.topology.drift import Drift, TopologyState
+from web.times import naive_utc
+from workflows.explain.reasons import Json, Reason, Why
 from workflows.feasibility.verdict.sentences import ANOTHER_WORKFLOW
-
-Json = dict[str, Any]
+from workflows.lifecycle.domain_health import DomainHealth
 
 MOST_NAMED = 3
 MOST_EVIDENCE = 20
@@ -102,6 +102,28 @@ class BarrierWait:
     live: int
     without_address: tuple[str, ...]
 
+    @property
+    def reason(self) -> Reason:
+        """Who waits at the start barrier, and for whom as far as the pods show."""
+        number, lacking = len(self.tasks), self.without_address
+        peers = (
+            f"Without an address yet: {plain_listing(lacking, limit=MOST_NAMED)}."
+            if lacking
+            else "All pods have addresses, which their DNS does not show yet."
+        )
+        return Reason(
+            Why.BARRIER,
+            f"{number} of {count_of(self.live, 'task')} {agree(number, 'waits', 'wait')} at the start "
+            f"barrier for the addresses of {agree(number, 'its', 'their')} peers: "
+            f"{plain_listing(self.tasks, limit=MOST_NAMED)}. {peers}",
+            {
+                "start_barrier": {
+                    "waiting": list(self.tasks[:MOST_EVIDENCE]),
+                    "without_address": list(lacking[:MOST_EVIDENCE]),
+                }
+            },
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TopologyDrift:
@@ -110,9 +132,30 @@ class TopologyDrift:
     name: str
     state: TopologyState
 
+    @property
+    def sentence(self) -> str:
+        """How somebody changed the Topology object, and the consequence."""
+        if not isinstance(self.state, Drift):
+            return f'Topology "{self.name}" was removed from the cluster.'
+        labels = ", ".join(self.state.observed) or "nothing"
+        return (
+            f'Topology "{self.name}" was changed in the cluster: it lists {labels} where '
+            f"{', '.join(self.state.expected)} is expected. Only nodes that carry all of its labels can be "
+            "used."
+        )
+
+    @property
+    def evidence(self) -> Json:
+        if isinstance(self.state, Drift):
+            expected, observed = list(self.state.expected), list(self.state.observed)
+            return {"topology": self.name, "expected": expected, "found": observed}
+        return {"topology": self.name, "found": None}
+
 
 def unprepared_sentence(claims: Sequence[UnpreparedClaim]) -> str:
     """Say in the kubelets' own words why claims are not prepared; the first stands for all."""
+    if not claims:
+        return ""
     first = claims[0]
     message = first.message.removeprefix(_PREPARING).strip().rstrip(".")
     if len(message) > MOST_MESSAGE:
@@ -121,44 +164,24 @@ def unprepared_sentence(claims: Sequence[UnpreparedClaim]) -> str:
     return f"The kubelet of {first.node} cannot prepare the claims of task {first.task}: {message}.{more}"
 
 
-def busy_sentence(nodes: Sequence[BusyNode]) -> str:
-    """Say which assigned node a task cannot get, who uses it, and what follows; the first stands for all."""
+def busy_reason(nodes: Sequence[BusyNode], occupied: Sequence[OccupiedNode]) -> Reason:
+    """The assigned node that a task cannot get, who uses it, and what follows; the first stands for all."""
     first = nodes[0]
     message = f" ({first.message.rstrip('.')})" if first.message else ""
     more = f" The same holds for {count_of(len(nodes) - 1, 'more task')}." if len(nodes) > 1 else ""
-    return (
+    channels = f" {occupied_sentence(occupied)}" if occupied else ""
+    return Reason(
+        Why.NODE_BUSY,
         f"Task {first.task} cannot be bound to node {first.node}, which the group's scheduler assigned to "
         f"it{message}. {first.users}{more} At {min(node.until for node in nodes):%H:%M:%S} UTC the group's "
-        "room is given back and asked for again, unless all its tasks have their nodes."
+        f"room is given back and asked for again, unless all its tasks have their nodes.{channels}",
+        {
+            "assigned_nodes": [
+                {"task": node.task, "node": node.node, "said": node.message, "users": node.users}
+                for node in nodes[:MOST_EVIDENCE]
+            ]
+        },
     )
-
-
-def busy_evidence(nodes: Sequence[BusyNode]) -> list[Json]:
-    return [
-        {"task": node.task, "node": node.node, "said": node.message, "users": node.users}
-        for node in nodes[:MOST_EVIDENCE]
-    ]
-
-
-def barrier_sentence(wait: BarrierWait) -> str:
-    """Say who waits at the start barrier, and for whom as far as the pods show."""
-    number, lacking = len(wait.tasks), wait.without_address
-    verb = agree(number, "waits", "wait")
-    text = (
-        f"{number} of {count_of(wait.live, 'task')} {verb} at the start barrier for the addresses of "
-        f"{agree(number, 'its', 'their')} peers: "
-        f"{plain_listing(wait.tasks, limit=MOST_NAMED)}."
-    )
-    if not lacking:
-        return f"{text} All pods have addresses, which their DNS does not show yet."
-    return f"{text} Without an address yet: {plain_listing(lacking, limit=MOST_NAMED)}."
-
-
-def barrier_evidence(wait: BarrierWait) -> Json:
-    return {
-        "waiting": list(wait.tasks[:MOST_EVIDENCE]),
-        "without_address": list(wait.without_address[:MOST_EVIDENCE]),
-    }
 
 
 def occupied_sentence(nodes: Sequence[OccupiedNode]) -> str:
@@ -178,14 +201,14 @@ def occupied_sentence(nodes: Sequence[OccupiedNode]) -> str:
 def held_sentence(nodes: Sequence[OccupiedNode]) -> str:
     """Say on which nodes no room is asked for: by name where their domain has ended, else their number."""
     former = [node for node in nodes if node.ended]
-    sentences = [occupied_sentence(former)] if former else []
+    sentences = [occupied_sentence(former)]
     if number := len(nodes) - len(former):
         whose = agree(number, "its", "their")
         verb = agree(number, "is", "are")
         sentences.append(
             f"{count_of(number, 'node')} {verb} left out, because other work holds {whose} NVLink channel."
         )
-    return " ".join(sentences)
+    return " ".join(filter(None, sentences))
 
 
 def _nodes(nodes: Sequence[str]) -> str:
@@ -201,10 +224,11 @@ def _domain(domain: str, workflow: str, removing: bool) -> str:  # noqa: FBT001 
     return f"ComputeDomain {domain} of {owner}, which has ended; it {state}"
 
 
-def image_sentence(containers: Sequence[WaitingContainer]) -> str:
-    """Say which images cannot be started, for which tasks, and the node's message."""
+def image_reason(containers: Sequence[WaitingContainer]) -> Reason | None:
+    """The images that cannot be started, for which tasks, and the node's message; None if all can."""
+    at_fault = [container for container in containers if container.is_image]
     by_image: dict[tuple[str, str, str], list[str]] = {}
-    for container in containers:
+    for container in at_fault:
         key = (container.image, container.reason, container.message)
         by_image.setdefault(key, []).append(container.task)
     sentences = []
@@ -214,7 +238,8 @@ def image_sentence(containers: Sequence[WaitingContainer]) -> str:
         detail = f" The node says: {message}" if message else ""
         text = f"{name} of {users} {_IMAGE_FAULTS.get(reason, _CANNOT)} ({reason}).{detail}"
         sentences.append(text if text.endswith((".", "!", "?")) else f"{text}.")
-    return " ".join(sentences)
+    evidence = {"containers": evidence_of(at_fault)}
+    return Reason(Why.IMAGE, " ".join(sentences), evidence) if at_fault else None
 
 
 _CANNOT = "cannot be pulled"
@@ -224,23 +249,13 @@ _IMAGE_FAULTS = {
 }
 
 
-def drift_sentence(drift: TopologyDrift) -> str:
-    """Say how somebody changed the Topology object, and the consequence."""
-    if not isinstance(drift.state, Drift):
-        return f'Topology "{drift.name}" was removed from the cluster.'
-    labels = ", ".join(drift.state.observed) or "nothing"
-    return (
-        f'Topology "{drift.name}" was changed in the cluster: it lists {labels} where '
-        f"{', '.join(drift.state.expected)} is expected. Only nodes that carry all of its labels can be used."
-    )
-
-
-def drift_evidence(drift: TopologyDrift) -> Json:
-    state = drift.state
-    if isinstance(state, Drift):
-        return {"topology": drift.name, "expected": list(state.expected), "found": list(state.observed)}
-    return {"topology": drift.name, "found": None}
-
-
 def evidence_of(values: Sequence[OccupiedNode | UnpreparedClaim | WaitingContainer]) -> list[Json]:
     return [asdict(value) for value in values[:MOST_EVIDENCE]]
+
+
+def domain_evidence(domain: DomainHealth) -> Json:
+    unready = domain.unready[:MOST_EVIDENCE]
+    since = {
+        node: naive_utc(domain.since[node], precision="seconds") for node in unready if node in domain.since
+    }
+    return {"nvlink_domain": {"nodes": domain.expected, "unready": list(unready), "since": since}}

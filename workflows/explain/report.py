@@ -19,7 +19,7 @@ from scheduling.fit.verdict import Obstacle
 from scheduling.gang import set_order
 from web.times import clock, naive_utc
 from workflows.explain.disagreement import JUDGED
-from workflows.explain.reasons import HELP, Why
+from workflows.explain.reasons import Why
 from workflows.explain.summary import (
     WaitSummary,
     first_waiting,
@@ -111,10 +111,10 @@ class WaitExplanation:
             return "Nothing to do: a scheduler answers within seconds."
         if self.report and self.report.verdict and self.why in _OF_ROOM:
             if not self.report.lacks_place and self.report.verdict.obstacle is None:
-                own = self.evidence.get("help") or HELP[self.why]
+                own = self.evidence.get("help") or self.why.help
                 return own if self.report.is_uncertain else HELP_CONTRADICTED
-            return help_of(self.report.verdict, self.report.remedies) or HELP[self.why]
-        return self.evidence.get("help") or HELP[self.why]
+            return help_of(self.report.verdict, self.report.remedies) or self.why.help
+        return self.evidence.get("help") or self.why.help
 
     @property
     def all_evidence(self) -> Json:

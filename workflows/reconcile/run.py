@@ -473,7 +473,7 @@ class Reconciliation:
             return
         status, reason = view.status, self._reason(view, trouble)
         recorded = (view.row.waiting_why, view.row.waiting_reason, view.row.waiting_evidence)
-        current = (reason.why, reason.text, reason.evidence) if reason else ("", "", {})
+        current = reason.columns if reason else ("", "", {})
         if status not in TERMINAL and recorded != current:
             record(self.lease, [NewWaitingReason(reason)])
             if texts := current[2].get("unrecognised"):

@@ -6,7 +6,7 @@ row, so a request for a workflow costs no more than reading it.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,12 +18,12 @@ from scheduling.backends.missing_objects import NOT_CREATED
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError
 from scheduling.kubernetes_syntax import selects
-from scheduling.topology.coverage import LabelCoverage
 from scheduling.topology.drift import InSync, compare
 from web.times import naive_utc, read_instant
 from workflows.explain import obstacles
 from workflows.explain.changed_pods import STARTS_BESIDE, ChangedPods, beside_changes
 from workflows.explain.disagreement import DISAGREES, JUDGED, beside
+from workflows.explain.finders import waiting_reason
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
 from workflows.explain.observed_group import NodeAway, ObservedGroup
 from workflows.explain.obstacles import (
@@ -33,7 +33,7 @@ from workflows.explain.obstacles import (
     UnpreparedClaim,
     WaitingContainer,
 )
-from workflows.explain.reasons import Reason, Why, waiting_reason
+from workflows.explain.reasons import Reason, Why
 from workflows.feasibility.queues.queue_usage import read_joined_queue
 from workflows.lifecycle.attempts_in_vain import NO_PROGRESS
 from workflows.lifecycle.domain_health import DomainHealth
@@ -47,7 +47,7 @@ from workflows.reconcile.observe import observations
 from workflows.reconcile.observe.node_health import ill_nodes
 from workflows.reconcile.observe.pod_changes import changes_of
 from workflows.reconcile.observe.queue_position import position_in
-from workflows.reconcile.view.group_view import GroupView, claims_channels
+from workflows.reconcile.view.group_view import GroupView, TaskView, claims_channels
 from workflows.reconcile.view.outcomes import Retry
 from workflows.services.levels import named_of
 from workflows.values.observation import DOMAIN_LABEL, PodSeen
@@ -87,60 +87,78 @@ def reason_of(
         scheduler = scheduler_backend(view.placement.terms.scheduler_type)
     except TopologyError as error:
         return Reason(Why.UNKNOWN_SCHEDULER, error.message)
-    again = _tried_again(view, observed) if status == TaskStatus.RUNNING and observed else []
-    levels = _levels(view) if status in (*_STARTING, TaskStatus.PROCESSING) else _Levels()
-    unplaced = again or status in _STARTING
-    waiting = _waiting(view, observed) if observed and unplaced else None
-    if waiting is not None and bind_failures:
-        waiting = replace(waiting, bind_failures=bind_failures)
     group = ObservedGroup(
         status=status,
-        attempt_before=_attempt_before(view),
-        no_progress=_no_progress(view),
         backend=view.placement.terms.backend,
-        unreachable_since=_unreachable_since(view) if trouble and trouble.unreachable else None,
-        trouble=trouble.trouble if trouble else "",
-        silent_scheduler=_silent_scheduler(view, trouble) if trouble else "",
+        scheduler=scheduler,
+        tries_wait=_first((Why.NODE_AWAY, node_wait), (Why.LOSS, held_back), (Why.NO_PROGRESS, paused)),
+        request_wait=_of_quota(quota_wait) or _first((Why.SILENT, silence), (Why.TOPOLOGY, unchosen)),
+        attempt_wait=_attempt_wait(view),
         template=template,
-        template_removed=bool(template) and view.row.created_in_cluster_at is not None,
-        missing_levels=levels.lost,
-        coverage=levels.coverage,
-        waiting=waiting,
-        starting=_starting(view, observed) if observed else (),
-        domain=domain if status in (*_STARTING, TaskStatus.RUNNING) else None,
-        held_back=held_back,
-        retried=again,
-        queued_behind=_queued_behind(view) if again else 0,
-        occupied=_occupied_nodes(view, observed, waiting) if observed and status in _STARTING else (),
-        compute_domains_unserved=bool(trouble and _lacks_compute_domains(view, trouble)),
-        drift=levels.drift,
-        nodes_away=_nodes_away(observed) if observed else (),
-        node_wait=node_wait,
-        paused=paused,
-        unchosen=unchosen,
-        silence=silence,
-        quota=quota_wait.sentence if quota_wait else "",
-        quota_requested=quota_wait.requested if quota_wait else {},
-        barrier=_barrier(view, observed) if observed and view.placement.start_barrier else None,
-        unprepared=_unprepared(view, observed) if observed and status in _STARTING else (),
+        template_removed=view.row.created_in_cluster_at is not None,
+        domain=domain,
         namespace=view.placement.terms.namespace,
         credential_prefix=names.credential_prefix(
             view.placement.terms.installation, view.placement.submitted_by
         ),
-        reports=_reports(view, observed) if observed and unplaced else (),
-        busy=tuple(observed.busy.values()) if observed else (),
     )
-    reason = waiting_reason(group, scheduler=scheduler)
-    pods = _changed_pods(view, observed) if observed else None
-    if pods and pods.hanging and status == TaskStatus.RUNNING:
-        reason = reason or STARTS_BESIDE
-    if reason and pods:
-        reason = beside_changes(reason, pods)
-    if reason and reason.why in JUDGED and (message := _disagreement(view)):
+    if trouble is not None:
+        group = _with_trouble(group, view, trouble)
+    if status in (*_STARTING, TaskStatus.PROCESSING):
+        group = _with_levels(group, view)
+    if observed is not None:
+        group = _with_pods(group, view, observed, bind_failures)
+    reason = waiting_reason(group)
+    if observed is not None:
+        pods = _changed_pods(view, observed)
+        if pods.hanging and status == TaskStatus.RUNNING:
+            reason = reason or STARTS_BESIDE
+        reason = reason and beside_changes(reason, pods)
+    return reason and _beside_history(reason, view)
+
+
+def _with_trouble(group: ObservedGroup, view: GroupView, trouble: Retry) -> ObservedGroup:
+    """With the error of the last reconcile."""
+    return replace(
+        group,
+        trouble=trouble.trouble,
+        unreachable_since=_unreachable_since(view) if trouble.unreachable else None,
+        silent_scheduler=_silent_scheduler(view, trouble),
+        compute_domains_unserved=_lacks_compute_domains(view, trouble),
+    )
+
+
+def _with_pods(
+    group: ObservedGroup, view: GroupView, observed: ObservedPods, bind_failures: tuple[BindFailure, ...]
+) -> ObservedGroup:
+    """With what its pods wait for, and the nodes that they have."""
+    starts = group.status in _STARTING
+    retried = _tried_again(view, observed) if group.status == TaskStatus.RUNNING else []
+    waiting = _waiting(view, observed) if starts or retried else None
+    if waiting is not None and bind_failures:
+        waiting = replace(waiting, bind_failures=bind_failures)
+    return replace(
+        group,
+        waiting=waiting,
+        retried=retried,
+        queued_behind=_queued_behind(view) if retried else 0,
+        starting=_starting(view, observed),
+        occupied=_occupied_nodes(view, observed, waiting) if starts else (),
+        unprepared=_unprepared(view, observed) if starts else (),
+        nodes_away=_nodes_away(observed),
+        barrier=_barrier(view, observed) if view.placement.start_barrier else None,
+        reports=_reports(view, observed) if starts or retried else (),
+        busy=tuple(observed.busy.values()),
+    )
+
+
+def _beside_history(reason: Reason, view: GroupView) -> Reason:
+    """The reason with a disagreement of its scheduler, and with the number of a later attempt."""
+    if reason.why in JUDGED and (message := _message_of(view, DISAGREES)):
         reason = beside(reason, message)
-    if reason is None or view.row.attempt_number == 1 or reason.why in _BETWEEN_ATTEMPTS:
+    if view.row.attempt_number == 1 or reason.why in _BETWEEN_ATTEMPTS:
         return reason
-    return replace(reason, text=f"Attempt {view.row.attempt_number} waits. {reason.text}")
+    return replace(reason, sentence=f"Attempt {view.row.attempt_number} waits. {reason.sentence}")
 
 
 def _silent_scheduler(view: GroupView, trouble: Retry) -> str:
@@ -168,11 +186,22 @@ def _nodes_away(observed: ObservedPods) -> tuple[NodeAway, ...]:
     )
 
 
+def _present(view: GroupView, observed: ObservedPods) -> list[tuple[TaskView, PodSeen]]:
+    """The live tasks that have a pod, with it."""
+    pods = ((task, observed.pods.get(task.pod_name)) for task in view.live)
+    return [(task, pod) for task, pod in pods if pod is not None and not pod.absent]
+
+
+def _on_nodes(view: GroupView, observed: ObservedPods) -> list[tuple[TaskView, PodSeen]]:
+    """Those whose pods have nodes and have not started."""
+    pods = (entry for entry in _present(view, observed) if entry[0].pod_name not in observed.settled)
+    return [(task, pod) for task, pod in pods if pod.node_name and pod.phase == "Pending"]
+
+
 def _tried_again(view: GroupView, observed: ObservedPods) -> list[str]:
     """The tasks that are tried again and have no node yet."""
-    retried = [task for task in view.scheduling if task.replaces]
-    pods = {task.name: observed.pods.get(task.pod_name) for task in retried}
-    return [name for name, pod in pods.items() if pod is None or not pod.node_name]
+    retried = ((task.name, observed.pods.get(task.pod_name)) for task in view.scheduling if task.replaces)
+    return [name for name, pod in retried if pod is None or not pod.node_name]
 
 
 def _queued_behind(view: GroupView) -> int:
@@ -194,27 +223,34 @@ def _queued_behind(view: GroupView) -> int:
     return groups.exclude(pk=view.row.pk).count()
 
 
-def _attempt_before(view: GroupView) -> str:
-    """Why the present attempt has not begun yet; empty if it has."""
+def _first(*sentences: tuple[Why, str]) -> Reason | None:
+    """The first obstacle of which a step has written a sentence."""
+    return next((Reason(why, sentence) for why, sentence in sentences if sentence), None)
+
+
+def _of_quota(wait: QuotaWait | None) -> Reason | None:
+    evidence = {"namespace_quota": {"requested": dict(wait.requested)}} if wait else {}
+    return Reason(Why.NAMESPACE_QUOTA, wait.sentence, evidence) if wait else None
+
+
+def _attempt_wait(view: GroupView) -> Reason | None:
+    """Why the present attempt has not begun yet; None if it has."""
     row = view.row
     before, number = row.attempt_number - 1, row.attempt_number
     if row.clearing:
-        return f"Attempt {number} begins when nothing of attempt {before} is left in the cluster."
-    if row.attempt_not_before is not None and view.now < row.attempt_not_before:
+        text = f"Attempt {number} begins when nothing of attempt {before} is left in the cluster."
+    elif row.attempt_not_before is not None and view.now < row.attempt_not_before:
         time = naive_utc(row.attempt_not_before, precision="seconds")
-        return f"Attempt {number} begins at {time} UTC, after a pause."
-    return ""
+        text = f"Attempt {number} begins at {time} UTC, after a pause."
+    else:
+        return None
+    no_progress = _message_of(view, NO_PROGRESS)
+    return Reason(Why.NO_PROGRESS, f"{text} {no_progress}") if no_progress else Reason(Why.ATTEMPT, text)
 
 
-def _disagreement(view: GroupView) -> str:
-    """What its condition says of a scheduler that leaves it waiting; empty while it says nothing."""
-    condition = conditions.find(view.row.conditions, DISAGREES)
-    return str(condition["message"]) if condition and condition["status"] == "True" else ""
-
-
-def _no_progress(view: GroupView) -> str:
-    """What its condition says of attempts in vain; empty while it says nothing."""
-    condition = conditions.find(view.row.conditions, NO_PROGRESS)
+def _message_of(view: GroupView, condition_type: str) -> str:
+    """What a condition of the group says; empty unless it is true."""
+    condition = conditions.find(view.row.conditions, condition_type)
     return str(condition["message"]) if condition and condition["status"] == "True" else ""
 
 
@@ -227,26 +263,21 @@ def _unreachable_since(view: GroupView) -> datetime:
     return failed_at or view.now
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Levels:
-    """The levels of a group's constraints: unavailable ones, coverage by nodes, changes from outside."""
-
-    lost: str = ""
-    coverage: LabelCoverage | None = None
-    drift: TopologyDrift | None = None
-
-
-def _levels(view: GroupView) -> _Levels:
-    """Which levels of its constraints are unavailable, and how many of the pool's nodes have the others."""
+def _with_levels(group: ObservedGroup, view: GroupView) -> ObservedGroup:
+    """With the levels of its constraints that are unavailable, and the nodes that have the others' labels."""
     labels = frozenset(row["label"] for row in view.row.constraints if row["label"])
     if not labels or not observations.knows_nodes(view):
-        return _Levels()
+        return group
     named = named_of(view.placement, labels, cluster_uid=observations.cluster_of(view))
     coverage = coverage_of(named, _pool_nodes(view, _selectors(view)))
     condition = condition_of(named, coverage)
-    lost = condition.message if condition.status == "True" else ""
     relevant = {coverage.levels[-1].level.label} if named.external else named.labels
-    return _Levels(lost=lost, coverage=coverage.only(relevant), drift=_drift(named))
+    return replace(
+        group,
+        missing_levels=condition.message if condition.status == "True" else "",
+        coverage=coverage.only(relevant),
+        drift=_drift(named),
+    )
 
 
 def _drift(named: NamedLevels) -> TopologyDrift | None:
@@ -336,8 +367,7 @@ def _selectors(view: GroupView) -> list[dict[str, str]]:
 
 
 def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
-    live = view.live
-    pods = [pod for task in live if (pod := observed.pods.get(task.pod_name)) and not pod.absent]
+    live, pods = view.live, [pod for _, pod in _present(view, observed)]
     placed = len(pods) == len(live) and all(pod.node_name for pod in pods)
     if placed:
         return Waiting(
@@ -413,26 +443,23 @@ def _bind_failures(pods: list[PodSeen]) -> tuple[BindFailure, ...]:
 
 def _barrier(view: GroupView, observed: ObservedPods) -> BarrierWait | None:
     """Who waits at the start barrier, and which pods have no address yet; None if nobody does."""
-    live = [task.name for task in view.live]
-    pods = {task.name: observed.pods.get(task.pod_name) for task in view.live}
-    waiting = tuple(name for name, pod in pods.items() if pod and not pod.absent and waits_at_barrier(pod))
-    lacking = tuple(name for name, pod in pods.items() if pod is None or pod.absent or not pod.pod_ip)
-    return BarrierWait(tasks=waiting, live=len(live), without_address=lacking) if waiting else None
+    pods = _present(view, observed)
+    waiting = tuple(task.name for task, pod in pods if waits_at_barrier(pod))
+    addressed = {task.pk for task, pod in pods if pod.pod_ip}
+    lacking = tuple(task.name for task in view.live if task.pk not in addressed)
+    return BarrierWait(tasks=waiting, live=len(view.live), without_address=lacking) if waiting else None
 
 
 def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer, ...]:
     """The containers on nodes that wait; with their image if it is the cause."""
-    read = (task for task in view.live if task.pod_name not in observed.settled)
-    pods = {task.name: observed.pods.get(task.pod_name) for task in read}
     containers = [
         WaitingContainer(
-            task=name,
+            task=task.name,
             image=_known_image(view, pod, container),
             reason=str(container.get("reason") or "ContainerCreating"),
             message=str(container.get("message") or ""),
         )
-        for name, pod in pods.items()
-        if pod is not None and pod.node_name and pod.phase == "Pending" and not pod.absent
+        for task, pod in _on_nodes(view, observed)
         for container in pod.digest.get("containers") or ()
         if container.get("state") == "waiting"
     ]
@@ -446,12 +473,7 @@ def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer
 
 def _unprepared(view: GroupView, observed: ObservedPods) -> tuple[UnpreparedClaim, ...]:
     """The tasks whose kubelets report that they cannot prepare claims, as long as their pods do not run."""
-    pods = {task: observed.pods.get(task.pod_name) for task in view.live}
-    nodes = {
-        (task.name, task.retry_id): pod.node_name
-        for task, pod in pods.items()
-        if pod is not None and pod.node_name and pod.phase == "Pending" and not pod.absent
-    }
+    nodes = {(task.name, task.retry_id): pod.node_name for task, pod in _on_nodes(view, observed)}
     if not nodes or not view.placement.nvlink:
         return ()
     reports = observations.pod_events(view, observations.UNPREPARED)
@@ -464,10 +486,13 @@ def _unprepared(view: GroupView, observed: ObservedPods) -> tuple[UnpreparedClai
 
 def _reports(view: GroupView, observed: ObservedPods) -> tuple[str, ...]:
     """The last events on pods that have not started, about objects that they name; each text once."""
-    pods = {(task.name, task.retry_id): observed.pods.get(task.pod_name) for task in view.live}
     templates = view.placement.templates.values()
     has_claims = any((template.pod.get("spec") or {}).get("resourceClaims") for template in templates)
-    pending = {task for task, pod in pods.items() if pod and _may_miss_objects(pod, has_claims=has_claims)}
+    pending = {
+        (task.name, task.retry_id)
+        for task, pod in _present(view, observed)
+        if _may_miss_objects(pod, has_claims=has_claims)
+    }
     if not pending:
         return ()
     messages = observations.pod_events(view, observations.UNMOUNTED, observations.UNCLAIMED)
@@ -480,7 +505,7 @@ def _may_miss_objects(pod: PodSeen, *, has_claims: bool) -> bool:
 
     Kubernetes' scheduler does not queue a pod before its claims are made, and then says nothing of it.
     """
-    if pod.phase != "Pending" or pod.absent:
+    if pod.phase != "Pending":
         return False
     if pod.node_name:
         return any(container.get("state") == "waiting" for container in pod.digest.get("containers") or ())

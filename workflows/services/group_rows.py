@@ -159,7 +159,7 @@ def _explain(reason: Reason | None, steps: Steps) -> None:
     if steps.group.status in TERMINAL:
         return
     since = (steps.group.waiting_since or steps.now) if reason else None
-    why, text, evidence = (reason.why.value, reason.text, reason.evidence) if reason else ("", "", {})
+    why, text, evidence = reason.columns if reason else ("", "", {})
     steps.put(waiting_why=why, waiting_reason=text, waiting_evidence=evidence, waiting_since=since)
 
 

@@ -254,7 +254,7 @@ def _group_row(
         set_order=set_order.to_json(group.order),
         pins=pins.to_json(group.pins),
         waiting_why=reason.why if reason else "",
-        waiting_reason=reason.text if reason else "",
+        waiting_reason=reason.sentence if reason else "",
         waiting_evidence=reason.evidence if reason else {},
         waiting_since=None if done else now,
         submit_time=timezone.now(),  # groups of a queue are taken in this order

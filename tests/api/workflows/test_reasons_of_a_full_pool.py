@@ -23,8 +23,9 @@ from scheduling.topology.coverage import cover
 from scheduling.topology.levels import Level
 from tests.factories import NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory, WorkflowFactory
 from tests.unit.scheduling.kai_texts import GANG, NODES
+from workflows.explain.finders import waiting_reason
 from workflows.explain.observed_group import ObservedGroup
-from workflows.explain.reasons import HELP, Why, waiting_reason
+from workflows.explain.reasons import HELP, Why
 from workflows.explain.report import HELP_CONTRADICTED, explain_waits
 from workflows.feasibility.capacity.node_snapshot import observed_nodes, selectors_of
 from workflows.feasibility.verdict.remedy_sentences import HELP_NEVER
@@ -168,16 +169,15 @@ def group_that_waits(pool, at, tasks, text):
         ObservedGroup(
             status="SCHEDULING",
             backend="east",
-            starting=(),
+            scheduler=KAI,
             waiting=waiting,
             coverage=cover(nodes, LEVELS, named=3, paths=True),
-        ),
-        scheduler=KAI,
+        )
     )
     TaskGroup.objects.filter(pk=group.pk).update(
         waiting_why=reason.why,
-        waiting_reason=reason.text,
-        waiting_evidence=reason.evidence,
+        waiting_reason=reason.sentence,
+        waiting_evidence=reason.columns[2],
         waiting_since=timezone.now(),
     )
     return TaskGroup.objects.select_related("backend").get(pk=group.pk)

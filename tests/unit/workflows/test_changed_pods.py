@@ -53,11 +53,11 @@ CASES = {
 def test_a_reason_beside_changes(phrase):
     why, changed, words, help_text = CASES[phrase]
     reason = beside_changes(Reason(why, "It waits.", {"x": 1}), changed)
-    assert (reason.why, reason.evidence["x"], reason.evidence.get("help")) == (why, 1, help_text)
-    assert reason.text.startswith("It waits.")
+    assert (reason.why, reason.evidence["x"], reason.own_help or None) == (why, 1, help_text)
+    assert reason.sentence.startswith("It waits.")
     if words is None:
-        assert reason.text == "It waits."
+        assert reason.sentence == "It waits."
         assert "pod_changes" not in reason.evidence
     else:
-        assert words in reason.text
+        assert words in reason.sentence
         assert reason.evidence["pod_changes"]

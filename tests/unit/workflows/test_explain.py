@@ -11,6 +11,7 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.topology.coverage import cover
 from scheduling.topology.drift import Drift
 from scheduling.topology.levels import Level
+from workflows.explain.finders import waiting_reason
 from workflows.explain.levels import uncovered
 from workflows.explain.observed_group import ObservedGroup
 from workflows.explain.obstacles import (
@@ -22,7 +23,8 @@ from workflows.explain.obstacles import (
     WaitingContainer,
     occupied_sentence,
 )
-from workflows.explain.reasons import HELP, Why, of_one_cause, upstream_reason, waiting_reason
+from workflows.explain.reasons import HELP, Why, upstream_reason
+from workflows.explain.unplaced import of_one_cause
 from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.statuses import TERMINAL
 
@@ -50,13 +52,13 @@ def waiting(*, placed=False, message=NO_RACK):
 
 def seen(**changes):
     return ObservedGroup(
-        **{"status": "SCHEDULING", "backend": "east", "starting": (), "waiting": waiting(), **changes}
+        **{"status": "SCHEDULING", "backend": "east", "scheduler": KAI, "waiting": waiting(), **changes}
     )
 
 
 def said(**changes):
-    reason = waiting_reason(seen(**changes), scheduler=KAI)
-    return reason.text if reason else ""
+    reason = waiting_reason(seen(**changes))
+    return reason.sentence if reason else ""
 
 
 NO_CHANNEL = (
@@ -173,8 +175,8 @@ def test_a_task_that_is_tried_again_waits_for_one_thing_as_well():
 def test_a_task_that_is_tried_again_says_how_many_groups_go_before_it():
     """Their number alone: the caller may not be allowed to list them."""
     queued = seen(status="RUNNING", waiting=waiting(message=NO_ROOM), retried=("a",), queued_behind=2)
-    reason = waiting_reason(queued, scheduler=KAI)
-    assert reason.text.startswith(
+    reason = waiting_reason(queued)
+    assert reason.sentence.startswith(
         'Task "a" is tried again and waits for a place. It is queued behind 2 groups of the pool that have '
         "no task running: the scheduler serves these first."
     )
@@ -183,8 +185,8 @@ def test_a_task_that_is_tried_again_says_how_many_groups_go_before_it():
 
 def test_a_quota_and_a_lack_of_room_are_not_told_as_one():
     over = "Non-preemptible workload is over quota"
-    reason = waiting_reason(seen(waiting=waiting(message=f"{over}. {NO_ROOM}")), scheduler=KAI)
-    assert (reason.why, reason.text) == (
+    reason = waiting_reason(seen(waiting=waiting(message=f"{over}. {NO_ROOM}")))
+    assert (reason.why, reason.sentence) == (
         Why.CAPACITY,
         "There is room for 3 tasks, but 4 must start together.",
     )
@@ -208,7 +210,7 @@ def test_the_schedulers_words_stand_once_though_it_writes_them_on_group_and_pods
     on_group = {"schedulingConditions": [{"reasons": [{"message": message} for message in messages]}]}
     group = {"metadata": {"name": "g"}, "status": on_group}
     observed = replace(waiting(), pod_groups=(group,), pod_messages=(on_pod,))
-    reason = waiting_reason(seen(waiting=observed), scheduler=KAI)
+    reason = waiting_reason(seen(waiting=observed))
     assert sorted(reason.evidence["scheduler_says"]) == sorted([*messages, *([on_pod] if more else [])])
 
 
@@ -236,8 +238,8 @@ UNLABELLED = {
 def test_nodes_that_a_label_keeps_out_are_no_cause_where_room_is_missing():
     """The verdict names them where they would help; on a full pool they do not."""
     group = seen(coverage=cover(UNLABELLED, (ZONE, RACK), named=3, paths=True))
-    reason = waiting_reason(group, scheduler=KAI)
-    assert reason.text == "No rack has room for the whole task group at the moment; one rack is required."
+    reason = waiting_reason(group)
+    assert reason.sentence == "No rack has room for the whole task group at the moment; one rack is required."
     assert [entry["not_seen"] for entry in reason.evidence["labels"]] == [1, 2]
 
 
@@ -268,7 +270,7 @@ KINDS = {
 
 @pytest.mark.parametrize(("case", "why"), KINDS.items(), ids=KINDS)
 def test_each_obstacle_is_of_its_own_kind_with_evidence_that_is_json(case, why):
-    reason = waiting_reason(seen(**CASES[case][0]), scheduler=KAI)
+    reason = waiting_reason(seen(**CASES[case][0]))
     assert reason.why == why
     assert reason.evidence
     assert json.loads(json.dumps(reason.evidence)) == reason.evidence
@@ -308,9 +310,9 @@ def test_closed_nodes_are_the_cause_only_where_nothing_else_lacks_room():
 def test_closed_nodes_that_a_scheduler_counts_are_told_as_what_it_says(text):
     """Lists show the sentence without a verdict, which alone knows whether they would help."""
     text = f"no nodes with enough resources were found: {text}"
-    reason = waiting_reason(seen(waiting=waiting(message=text)), scheduler=KAI)
+    reason = waiting_reason(seen(waiting=waiting(message=text)))
     assert reason.why == Why.NODES
-    assert reason.text.startswith(
+    assert reason.sentence.startswith(
         "Its scheduler finds no place for it and says: Nodes that these tasks may use"
     )
 
@@ -346,9 +348,9 @@ def test_a_task_that_cannot_get_its_assigned_node_says_who_uses_it_and_what_foll
         users="1 pod of other tenants uses 4 of its 4 GPUs.",
         until=datetime(2026, 11, 23, 12, 3, 4, tzinfo=UTC),
     )
-    reason = waiting_reason(seen(status=status, waiting=waiting(), busy=(busy, busy)), scheduler=KAI)
+    reason = waiting_reason(seen(status=status, waiting=waiting(), busy=(busy, busy)))
     assert reason.why == Why.NODE_BUSY
-    assert reason.text == (
+    assert reason.sentence == (
         "Task b cannot be bound to node n2, which the group's scheduler assigned to it (0/4 nodes are "
         "available: 1 Insufficient nvidia.com/gpu). 1 pod of other tenants uses 4 of its 4 GPUs. The same "
         "holds for 1 more task. At 12:03:04 UTC the group's room is given back and asked for again, unless "
@@ -423,9 +425,9 @@ def test_a_credential_of_the_user_is_named_as_the_user_does_and_no_template_is_b
     group = seen(
         waiting=waiting(placed=True), starting=starting, namespace="ml", credential_prefix=CREDENTIAL
     )
-    reason = waiting_reason(group, scheduler=KAI)
-    assert reason.text.startswith(want)
-    assert "template" not in reason.evidence["help"]
+    reason = waiting_reason(group)
+    assert reason.sentence.startswith(want)
+    assert "template" not in reason.own_help
     (named,) = reason.evidence["missing_objects"]["named"]
     assert named["credential"] == "wandb"
 
@@ -443,57 +445,53 @@ def test_other_secrets_keep_the_help_for_administrators(case):
     message, prefix = OTHERS_SECRETS[case]
     starting = [WaitingContainer(task="a", reason="CreateContainerConfigError", message=message)]
     group = seen(waiting=waiting(placed=True), starting=starting, credential_prefix=prefix)
-    assert "help" not in waiting_reason(group, scheduler=KAI).evidence
+    assert waiting_reason(group).help == HELP[Why.MISSING]
 
 
 def test_what_a_container_says_now_comes_before_a_report_of_its_kubelet():
     starting = [WaitingContainer(task="a", reason="X", message='secret "token" not found')]
     reports = ['MountVolume.SetUp failed for volume "v" : configmap "settings" not found']
-    reason = waiting_reason(
-        seen(waiting=waiting(placed=True), starting=starting, reports=reports), scheduler=KAI
-    )
-    assert "token" in reason.text
-    assert "settings" not in reason.text
+    reason = waiting_reason(seen(waiting=waiting(placed=True), starting=starting, reports=reports))
+    assert "token" in reason.sentence
+    assert "settings" not in reason.sentence
 
 
 @pytest.mark.parametrize("case", MISSING)
 def test_an_object_that_does_not_exist_is_named_as_that_with_the_way_out(case):
     changes, want = MISSING[case]
-    reason = waiting_reason(seen(namespace="ml", **changes), scheduler=KAI)
-    assert (reason.why, reason.text) == (Why.MISSING, want)
+    reason = waiting_reason(seen(namespace="ml", **changes))
+    assert (reason.why, reason.sentence) == (Why.MISSING, want)
     assert "corrects the pod template" in HELP[reason.why]
     assert reason.evidence["missing_objects"]["said"]
 
 
 def test_an_old_event_on_claims_does_not_count_once_the_scheduler_waits_for_room():
     event = 'resource claim template "gpus": resourceclaimtemplate "gpus" not found'
-    assert waiting_reason(seen(reports=[event]), scheduler=KAI).why == Why.TOPOLOGY
+    assert waiting_reason(seen(reports=[event])).why == Why.TOPOLOGY
 
 
 def test_objects_of_the_service_that_are_missing_are_no_mistake_of_a_template():
     own = 'secret "osmo-0123456789abcdef0123456789abcdef-files" not found'
     starting = [WaitingContainer(task="a", reason="CreateContainerConfigError", message=own)]
-    assert waiting_reason(seen(waiting=waiting(placed=True), starting=starting), scheduler=KAI).why == (
-        Why.STARTING
-    )
+    assert waiting_reason(seen(waiting=waiting(placed=True), starting=starting)).why == Why.STARTING
 
 
 def test_nodes_that_offer_gpus_through_dra_alone_are_not_told_as_closed():
     text = "2 node(s) expose GPUs through dynamic resource allocation only"
     text = f"no nodes with enough resources were found: {text}"
-    reason = waiting_reason(seen(waiting=waiting(message=text)), scheduler=KAI)
+    reason = waiting_reason(seen(waiting=waiting(message=text)))
     assert reason.why == Why.CAPACITY
-    assert "offer their GPUs only through DRA" in reason.text
-    assert "claim template" in reason.evidence["help"]
+    assert "offer their GPUs only through DRA" in reason.sentence
+    assert "claim template" in reason.own_help
 
 
 @pytest.mark.parametrize("case", PREPARED)
 def test_a_task_whose_claims_are_not_prepared_says_what_is_known(case):
     domain, unprepared, want = PREPARED[case]
     group = seen(waiting=waiting(placed=True), domain=domain, unprepared=unprepared)
-    reason = waiting_reason(group, scheduler=KAI)
+    reason = waiting_reason(group)
     assert reason.why == Why.NVLINK
-    assert want in reason.text
+    assert want in reason.sentence
     assert len(reason.evidence.get("unprepared_claims", ())) == len(unprepared)
 
 
@@ -510,5 +508,5 @@ def test_a_task_whose_claims_are_not_prepared_says_what_is_known(case):
 )
 def test_a_group_that_starts_after_others_names_some_of_them(upstream, want):
     reason = upstream_reason(upstream)
-    assert want in reason.text
+    assert want in reason.sentence
     assert reason.evidence["upstream"] == upstream[:20]

@@ -12,7 +12,7 @@ from scheduling.errors import Notice
 from tests.builders.pods import NOW, ended, placed, pod, read_pod
 from tests.unit.lifecycle.values import GROUP, group, one_try, placement
 from workflows.admission.barrier_choice import MOST_TASKS, start_barrier
-from workflows.explain.obstacles import BarrierWait, barrier_sentence
+from workflows.explain.obstacles import BarrierWait
 from workflows.lifecycle.pod_status import waits_at_barrier
 from workflows.manifests.group import Renderer, render_group
 from workflows.manifests.start_barrier import ended_text
@@ -217,12 +217,12 @@ def test_a_task_at_its_barrier_initializes_and_a_late_one_says_what_it_waited_fo
 
 def test_the_waiting_reason_names_who_waits_and_who_is_missing():
     wait = BarrierWait(tasks=("a", "b"), live=3, without_address=("c",))
-    assert barrier_sentence(wait) == (
+    assert wait.reason.sentence == (
         "2 of 3 tasks wait at the start barrier for the addresses of their peers: a and b. "
         "Without an address yet: c."
     )
     alone = BarrierWait(tasks=("a",), live=3, without_address=())
-    assert barrier_sentence(alone) == (
+    assert alone.reason.sentence == (
         "1 of 3 tasks waits at the start barrier for the addresses of its peers: a. "
         "All pods have addresses, which their DNS does not show yet."
     )
