@@ -6,11 +6,11 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.factories import LEVELS
 from tests.worker.world import fresh, statuses
+from web.recent_values import RecentValues
 from workflows.manifests.group import Renderer
 from workflows.models import TaskGroup
 from workflows.reconcile.view import rendered_gangs
 from workflows.reconcile.view.group_view import load
-from workflows.reconcile.view.rendered_gangs import RenderedGangs
 from workflows.selectors import group_values
 from workflows.services.lease import release, take_lease
 from workflows.services.notify import mark_due
@@ -86,8 +86,8 @@ def test_a_new_try_renders_it_anew(gang):
 
 
 def test_those_used_longest_ago_are_dropped(gang, monkeypatch):
-    monkeypatch.setattr(rendered_gangs, "MOST_TASKS", 8)
-    kept, rendered = RenderedGangs(), []
+    monkeypatch.setattr(rendered_gangs, "rendered_gangs", RecentValues(most_parts=8))
+    rendered = []
     source = rendered_gangs.GangSource(
         placement=view_of(gang).placement,
         attempt_number=1,
@@ -100,7 +100,7 @@ def test_those_used_longest_ago_are_dropped(gang, monkeypatch):
     )
 
     def get(name):
-        return kept.get(name, source, render=lambda: rendered.append(name) or {})
+        return rendered_gangs.gangs_of(name, source, render=lambda: rendered.append(name) or {})
 
     for name in ("a", "b", "a", "c", "a", "b"):
         get(name)

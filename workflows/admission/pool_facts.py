@@ -232,7 +232,7 @@ def _platforms(
     pool: Pool, rows: Sequence[Platform], selectors: Sequence[Mapping[str, str]], table: NodeTable
 ) -> dict[str, PlatformFacts]:
     """The pool's platforms, each with its selector, and with what is known of their nodes."""
-    knows_nodes = len(table) > 0
+    knows_nodes = len(table.nodes) > 0
     counts = count_nodes(
         pool.backend.cluster_id or "", table, selectors=selectors, scheduler=pool.backend.scheduler_type
     )

@@ -17,7 +17,6 @@ from django.utils import timezone
 
 import pages.map.views
 import pages.pools.views
-from pages import drawn
 from pages.drawn import drawn_pages
 from pages.pool_rows import GROUP_COLUMNS, MAP_SOURCES, POOL_SOURCES, WAITING_COLUMNS, RowSource
 from pools.models import Backend, Cluster, ForeignUsage, Node, Platform, Pool, SuspectNode, TopologyKey
@@ -32,6 +31,7 @@ from tests.factories import (
     WorkflowFactory,
     foreign_usage,
 )
+from web import recent_values
 from web.models import Role
 from workflows.models import Task, TaskGroup, Workflow
 
@@ -352,27 +352,29 @@ def test_a_page_that_is_read_in_a_transaction_of_its_caller_is_not_kept(browser,
 
 
 def test_a_value_that_is_no_longer_good_is_made_by_one_caller_while_others_have_it(monkeypatch):
-    values = drawn.DrawnValues(most=2)
+    values = recent_values.RecentValues(most=2)
     values.keep("a", "old", seconds=-1)
     assert [values.find("a"), values.find("a")] == [None, "old"]
     values.keep("a", "new", seconds=60)
     assert values.find("a") == "new"
-    monkeypatch.setattr(drawn, "MAKING_SECONDS", -1)
+    monkeypatch.setattr(recent_values, "MAKING_SECONDS", -1)
     values.keep("a", "old", seconds=-1)
     assert [values.find("a"), values.find("a")] == [None, None]
 
 
 @pytest.mark.parametrize(
-    ("version", "late"), [("", -1 - drawn.LATE_SECONDS), ("1", -1)], ids=["without a version", "of a version"]
+    ("version", "late"),
+    [("", -1 - recent_values.LATE_SECONDS), ("1", -1)],
+    ids=["without a version", "of a version"],
 )
 def test_a_value_is_given_to_nobody_for_longer_than_it_may_serve(version, late):
-    values = drawn.DrawnValues(most=2)
+    values = recent_values.RecentValues(most=2)
     values.keep("a", "old", version=version, seconds=late)
     assert [values.find("a", version=version), values.find("a", version=version)] == [None, None]
 
 
 def test_only_the_values_that_were_used_last_are_kept():
-    values = drawn.DrawnValues(most=2)
+    values = recent_values.RecentValues(most=2)
     for key in ("a", "b"):
         values.keep(key, key, seconds=60)
     values.find("a")

@@ -20,7 +20,7 @@ from tests.factories import (
     WorkflowFactory,
     placement_of,
 )
-from workflows.feasibility.capacity.recent_values import RecentValues
+from web.recent_values import RecentValues
 from workflows.feasibility.queues import queue_order
 from workflows.feasibility.queues.queue_order import MOST_PLACED, MOST_PLACED_TASKS, read_groups_before
 from workflows.feasibility.queues.waiting_groups import waiting_groups_in

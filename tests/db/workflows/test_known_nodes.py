@@ -14,7 +14,8 @@ from pools.models import Node
 from scheduling.fit.snapshot import Holding, amounts
 from scheduling.topology.levels import Level
 from tests.factories import ClusterFactory, NodeFactory
-from workflows.feasibility.capacity import known_nodes, recent_values
+from web import recent_values
+from workflows.feasibility.capacity import known_nodes
 from workflows.feasibility.capacity.known_usage import ClusterUsage, GroupUsage, UsageOfGroups, UsageOfOthers
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -312,14 +313,14 @@ def test_a_transaction_that_began_before_a_reading_and_ends_after_is_noticed(clu
 
 
 def test_the_table_used_longest_ago_is_dropped_beyond_the_limit(cluster, monkeypatch):
-    monkeypatch.setattr(recent_values, "MOST_NODES", 20)
+    monkeypatch.setattr(recent_values, "MOST_PARTS", 20)
     for label in ("a", "b", "c"):
         snapshot(cluster, labels=[label], levels=())
     assert [key[2] for key in known_nodes.tables.used()] == [
         ("b", "example.com/pool"),
         ("c", "example.com/pool"),
     ]
-    monkeypatch.setattr(recent_values, "MOST_NODES", 1)
+    monkeypatch.setattr(recent_values, "MOST_PARTS", 1)
     snapshot(cluster)
     assert len(known_nodes.tables.used()) == 1
 

@@ -15,10 +15,10 @@ from pools.clusters.capabilities import capabilities_at
 from pools.models import Cluster, ForeignUsage, Node
 from scheduling.topology.levels import Level
 from tests.factories import ClusterFactory, NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
+from web.recent_values import RecentValues
 from workflows.feasibility.capacity import known_nodes, known_usage
 from workflows.feasibility.capacity.known_usage import cluster_usage
 from workflows.feasibility.capacity.node_snapshot import observed_nodes
-from workflows.feasibility.capacity.recent_values import RecentValues
 from workflows.models import Task, TaskGroup
 
 pytestmark = pytest.mark.django_db(transaction=True)

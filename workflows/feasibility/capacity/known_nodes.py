@@ -13,7 +13,7 @@ A kept value is never older than the statement that asked, and it dies
 - when PostgreSQL starts again: a database put back to a backup, and a replica that took over, count anew from
   a transaction that is past already;
 - after MOST_SECONDS, long before the numbers of transactions come round to the same again;
-- when others with MOST_NODES nodes together were used since.
+- when others with MOST_PARTS nodes together were used since.
 
 A transaction that has written reads every row and keeps nothing, since its own rows may be rolled back.
 
@@ -48,8 +48,8 @@ from scheduling.nodes.devices import NO_DEVICES, DeviceRule, NodeDevices, device
 from scheduling.nodes.taints import BARRING, Taint, passes
 from scheduling.topology.coverage import LabelCoverage, count
 from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domain_of
+from web.recent_values import RecentValues, database
 from workflows.feasibility.capacity.known_usage import NO_USAGE, ClusterUsage
-from workflows.feasibility.capacity.recent_values import RecentValues, database
 from workflows.values.amounts import STORAGE, allocatable, fit_amounts, whole_amounts
 
 AMOUNTS = ("cpu", "memory", STORAGE, GPU, "pods")
@@ -107,9 +107,6 @@ class NodeTable:
 
     read_at: float
 
-    def __len__(self) -> int:
-        return len(self.nodes)
-
     def device_rule(self, scheduler: str) -> DeviceRule:
         """How the scheduler of this name counts devices."""
         return device_rule(scheduler, problem=self.cluster.devices_problem)
@@ -148,23 +145,14 @@ class SelectedNodes:
     without_channel: frozenset[str] = frozenset()
     passing: Mapping[str, TaintTimes] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        return len(self.snapshot.nodes)
-
 
 @dataclass(frozen=True, slots=True)
 class PlacesOfNodes:
-    """How many nodes of a table stand at each place, of those that a selector matches, and their coverage.
-
-    Its length is that of the table.
-    """
+    """How many nodes of a table stand at each place, of those that a selector matches, and their coverage."""
 
     table: Mapping[str, fit.FitNode]
     counts: Mapping[DomainPath, int]
     coverage: LabelCoverage
-
-    def __len__(self) -> int:
-        return len(self.table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +171,11 @@ class NodeCount:
 
 @dataclass(frozen=True, slots=True)
 class CountedNodes:
-    """The counts of a table's nodes for each of some selectors. Its length is that of the table."""
+    """The counts of a table's nodes for each of some selectors."""
 
     table: Mapping[str, fit.FitNode]
     channelless: Mapping[str, datetime | None]
     counts: Sequence[NodeCount]
-
-    def __len__(self) -> int:
-        return len(self.table)
 
 
 tables: RecentValues[NodeTable] = RecentValues()
@@ -211,7 +196,7 @@ def places_of_nodes(
         counts = Counter(domain_of(node.labels, levels) for node in matched)
         earlier = PlacesOfNodes(nodes, counts, count(counts, levels, paths=paths))
     counted = replace(earlier, table=nodes)
-    counted_places.keep(key, counted)
+    counted_places.keep(key, counted, parts=len(nodes))
     return counted
 
 
@@ -227,7 +212,7 @@ def count_nodes(
         earlier = CountedNodes(
             table.nodes, table.channelless, [_count(table, selector, rule) for selector in selectors]
         )
-    counted_nodes.keep(key, earlier)
+    counted_nodes.keep(key, earlier, parts=len(table.nodes))
     return earlier.counts
 
 
@@ -274,7 +259,8 @@ def selected_nodes(
         earlier = SelectedNodes(nodes, snapshot)
     snapshot = _with_changes(earlier, nodes, without_channel, passing, devices)
     snapshot = snapshot.with_usage(usage.differing(earlier.usage))
-    snapshots.keep(key, SelectedNodes(nodes, snapshot, usage, without_channel, passing))
+    selected = SelectedNodes(nodes, snapshot, usage, without_channel, passing)
+    snapshots.keep(key, selected, parts=len(snapshot.nodes))
     return snapshot
 
 
@@ -358,11 +344,11 @@ def _table(cluster: str, labels: tuple[str, ...]) -> NodeTable:
                 tainted=_renewed(earlier.tainted, news.tainted, news.nodes),
                 read_at=earlier.read_at,
             )
-            tables.keep(key, table)
+            tables.keep(key, table, parts=len(table.nodes))
             return table
     answer = _read(cluster, labels)
     if not answer.has_written:
-        tables.keep(key, answer.table)
+        tables.keep(key, answer.table, parts=len(answer.table.nodes))
     return answer.table
 
 

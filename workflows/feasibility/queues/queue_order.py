@@ -30,8 +30,8 @@ from scheduling.fit.contention import (
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, Verdict, judge
+from web.recent_values import RecentValues, database
 from workflows.feasibility.capacity.node_snapshot import demand_of
-from workflows.feasibility.capacity.recent_values import RecentValues, database
 from workflows.feasibility.queues.queue_usage import QueueReading
 from workflows.feasibility.queues.waiting_groups import ReadGroup, Selection, read_waiting
 from workflows.lifecycle.statuses import TaskStatus
@@ -77,18 +77,9 @@ class GroupsBefore:
     first: tuple[GroupBefore, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _FirstGroups:
-    """The groups that went first at the last reading; the length is the number of their tasks."""
-
-    by_group: Mapping[UUID, GroupBefore]
-
-    def __len__(self) -> int:
-        return sum(len(group.demand.demands) for group in self.by_group.values())
-
-
-first_groups: RecentValues[_FirstGroups] = RecentValues(most=MOST_KEPT_TASKS)
-"""By queue, priority and capabilities. Each read sends the digests of what is kept and gets what differs."""
+first_groups: RecentValues[Mapping[UUID, GroupBefore]] = RecentValues(most_parts=MOST_KEPT_TASKS)
+"""Those that went first at the last reading, by queue, priority and capabilities. Each read sends the digests
+of what is kept and gets what differs."""
 
 
 def read_groups_before(
@@ -116,15 +107,15 @@ def read_groups_before(
         most_tasks=MOST_PLACED_TASKS,
     )
     key = (database(), cluster, placement.terms.pool, placement.priority, capabilities)
-    latest = first_groups.find(key)
-    by_group = latest.by_group if latest else {}
+    by_group = first_groups.find(key) or {}
     reading = read_waiting(selection, digests={pk: group.digest for pk, group in by_group.items()})
     first = {
         read.uuid: by_group[read.uuid] if read.group is None else _group_before(read, capabilities)
         for read in reading.first
         if read.digest is not None
     }
-    first_groups.keep(key, _FirstGroups(first))
+    tasks = sum(len(group.demand.demands) for group in first.values())
+    first_groups.keep(key, first, parts=tasks)
     return GroupsBefore(groups=reading.count, younger=reading.younger, first=tuple(first.values()))
 
 

@@ -40,7 +40,7 @@ from workflows.lifecycle.loss_response import History
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.models import Attempt, Task, TaskGroup
-from workflows.reconcile.view.rendered_gangs import RENDERED_GANGS, GangSource
+from workflows.reconcile.view.rendered_gangs import GangSource, gangs_of
 from workflows.selectors import gang_values, group_values
 from workflows.services.attempt_rows import run_began
 from workflows.services.lease import Lease, LeaseLost
@@ -210,7 +210,7 @@ class GroupView:
             pins=self.row.pins,
             tries=tuple(task.pk for task in self.tasks),
         )
-        return RENDERED_GANGS.get(self.uuid, source, render=lambda: Renderer(self._gang_values).gangs)
+        return gangs_of(self.uuid, source, render=lambda: Renderer(self._gang_values).gangs)
 
     def gangs_eased(self, easing: Easing) -> Mapping[int, RenderedGang]:
         """The same with its preferences eased so far."""
