@@ -16,7 +16,6 @@ from osmo_topology_client.replies import has_ended
 Reply = Mapping[str, Any]
 
 MOST_NAMED = 3
-MOST_MESSAGES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +71,24 @@ def reasons(group: Reply, waiting: Reply | None) -> tuple[str, ...]:
 
 
 def _evidence(evidence: Reply) -> list[str]:
-    """The evidence of a reason that its sentence leaves out; an older service sends none."""
-    messages = [
-        f"The scheduler's words: {in_one_line(text)}"
-        for text in evidence.get("scheduler_says", [])[:MOST_MESSAGES]
+    """What a reason rests on, whatever it is: a line for each key. An older service sends none."""
+    return [
+        f"{name.replace('_', ' ').capitalize()}: {_in_words(value)}"
+        for name, value in evidence.items()
+        if name != "help" and value
     ]
-    sets = [
-        f"Set {set_evidence['set_evidence']}: on {_few(set_evidence['nodes'])}"
-        if set_evidence["nodes"]
-        else f"Set {set_evidence['set_evidence']}: waiting are {_few(set_evidence['waiting'])}"
-        for set_evidence in evidence.get("sets", [])
-    ]
-    return [*sets, *messages]
+
+
+def _in_words(value: object) -> str:
+    """A value of JSON in one line; long lists are cut."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{str(name).replace('_', ' ')} {_in_words(item)}" for name, item in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        more = f"; and {len(value) - MOST_NAMED} more" if len(value) > MOST_NAMED else ""
+        return "; ".join(map(_in_words, value[:MOST_NAMED])) + more
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return in_one_line(str(value)) if value not in (None, "") else tables.NONE
 
 
 def _recovery(group: Reply) -> list[str]:

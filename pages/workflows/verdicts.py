@@ -53,7 +53,7 @@ class WaitView:
     help: str
     verdict: VerdictView | None
     conditions: tuple[tuple[str, str], ...]
-    more: tuple[tuple[str, Evidence], ...]
+    evidence: Evidence | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ def _wait(wait: WaitExplanation) -> WaitView:
         conditions=tuple(
             (condition.get("type", ""), condition.get("message", "")) for condition in conditions
         ),
-        more=(("evidence", evidence(wait.all_evidence)),) if wait.all_evidence else (),
+        evidence=evidence(wait.all_evidence) if wait.all_evidence else None,
     )
 
 
