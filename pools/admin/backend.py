@@ -213,12 +213,8 @@ class BackendAdmin(ConfigurationAdmin):
             **{field: cleaned[field] for field in ("node_conditions", "queue_settings", "start_barrier")},
         }
 
-    def write(
-        self, *, name: str, document: dict[str, Any], change: ConfigChange, expected_revision: int
-    ) -> Saved[Any]:
-        return services.put_backend(
-            name=name, document=document, change=change, expected_revision=expected_revision
-        )
+    def write(self, *, name: str, document: dict[str, Any], change: ConfigChange) -> Saved[Any]:
+        return services.put_backend(name=name, document=document, change=change)
 
     def erase(self, obj: Any, *, change: ConfigChange) -> None:
         services.delete_backend(name=obj.name, change=change, force=False)

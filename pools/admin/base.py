@@ -8,6 +8,7 @@ leaves a gap between the two.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from django.contrib import messages
@@ -53,9 +54,7 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
     class Media:
         js: ClassVar = [NoScript(), "pools/desk.js"]
 
-    def write(
-        self, *, name: str, document: dict[str, Any], change: ConfigChange, expected_revision: int
-    ) -> Saved[Any]:
+    def write(self, *, name: str, document: dict[str, Any], change: ConfigChange) -> Saved[Any]:
         """Save a document; raises TopologyError."""
         raise NotImplementedError
 
@@ -108,8 +107,7 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
         return self.write(
             name=valid.form.instance.name,
             document=self.document(valid.form, valid.formsets),
-            change=_change(request),
-            expected_revision=valid.form.cleaned_data["revision_read"] or 0,
+            change=replace(_change(request), expected_revision=valid.form.cleaned_data["revision_read"] or 0),
         )
 
     def _saved(self, request: HttpRequest, valid: _ReadyError, saved: Saved[Any]) -> HttpResponse:

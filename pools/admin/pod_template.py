@@ -64,12 +64,8 @@ class PodTemplateAdmin(ConfigurationAdmin):
         content: dict[str, Any] = form.cleaned_data["content"]
         return content
 
-    def write(
-        self, *, name: str, document: dict[str, Any], change: ConfigChange, expected_revision: int
-    ) -> Saved[Any]:
-        row = services.put_pod_template(
-            name=name, document=document, change=change, expected_revision=expected_revision
-        )
+    def write(self, *, name: str, document: dict[str, Any], change: ConfigChange) -> Saved[Any]:
+        row = services.put_pod_template(name=name, document=document, change=change)
         return Saved(row, tuple(template_notices(row.content)))
 
     def erase(self, obj: Any, *, change: ConfigChange) -> None:

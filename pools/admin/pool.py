@@ -315,12 +315,8 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
             },
         }
 
-    def write(
-        self, *, name: str, document: dict[str, Any], change: ConfigChange, expected_revision: int
-    ) -> Saved[Any]:
-        return services.put_pool(
-            name=name, document=document, change=change, expected_revision=expected_revision
-        )
+    def write(self, *, name: str, document: dict[str, Any], change: ConfigChange) -> Saved[Any]:
+        return services.put_pool(name=name, document=document, change=change)
 
     def erase(self, obj: Any, *, change: ConfigChange) -> None:
         services.delete_pool(name=obj.name, change=change, force=False)

@@ -41,8 +41,11 @@ class Previewing:
         preview = services.preview_pool(
             name=form.instance.name,
             document=self.document(form, formsets),
-            change=ConfigChange(username=request.user.get_username(), grants=grants_of(request.user)),
-            expected_revision=form.cleaned_data["revision_read"] or 0,
+            change=ConfigChange(
+                username=request.user.get_username(),
+                grants=grants_of(request.user),
+                expected_revision=form.cleaned_data["revision_read"] or 0,
+            ),
         )
         request.preview = preview  # type: ignore[attr-defined]  # for the page
         return preview.faults

@@ -72,10 +72,12 @@ def _renamed(request: HttpRequest, pool: Pool, values: dict[str, Any], *, back: 
         name=pool.name,
         new_name=values["new_name"],
         change=ConfigChange(
-            username=request.user.get_username(), grants=grants_of(request.user), description=values["reason"]
+            username=request.user.get_username(),
+            grants=grants_of(request.user),
+            description=values["reason"],
+            expected_revision=values["revision_read"],
         ),
         force=values["force"],
-        expected_revision=values["revision_read"],
     )
     for notice in saved.notices:
         messages.warning(request, notice.message)

@@ -155,9 +155,9 @@ class ConfigRevisionAdmin(StaffReading, ModelAdmin):  # type: ignore[misc]  # un
                 username=request.user.get_username(),
                 grants=grants_of(request.user),
                 description=values["reason"],
+                expected_revision=values["revision_read"],
             ),
             force=values["force"],
-            expected_revision=values["revision_read"],
         )
         messages.success(request, f'"{saved.name}" is rolled back to {_name(revision)}.')
         return redirect(_address(saved))

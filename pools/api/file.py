@@ -73,7 +73,7 @@ class FileView(OwnView):
     )
     def put(self, request: Request) -> Response:
         """Write every object of a file, all or none; objects that it leaves out stay, unless pruned."""
-        sent = envelope(request, holds="file", also=("prune", "force"))
+        sent = envelope(request, holds="file", also=("prune", "force"), revised=False)
         body: Any = request.data  # a mapping: the envelope checked it
         prune = body.get("prune") or False
         _refuse_wrong_types(sent.content, prune)

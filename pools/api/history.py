@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pools import history, services
-from pools.api.requests import change_of, envelope, expected_revision
+from pools.api.requests import change_of, envelope
 from pools.api.shapes import WriteShape
 from pools.api.views import DRY_RUN, FORCE, IF_MATCH, READ
 from pools.history import HistoryFilter, as_set
@@ -213,7 +213,6 @@ class RollbackView(APIView):
             revision=number,
             change=sent.change,
             force=sent.force,
-            expected_revision=expected_revision(request),
         )
         return Response(RolledBackShape(config_type=kind, name=saved.name, revision=saved.revision))
 
@@ -256,7 +255,7 @@ class RevisionView(APIView):
     )
     def delete(self, request: Request, config_type: str, revision: str) -> Response:
         """Delete a revision from the history; the current revision of an object cannot be deleted."""
-        sent = envelope(request, holds=None)
+        sent = envelope(request, holds=None, revised=False)
         kind, number = _addressed(config_type, revision)
         row = _may_write(request, kind, number)
         services.take_out(config_type=kind, revision=number, change=sent.change)

@@ -7,7 +7,7 @@ from rest_framework.views import APIView
 
 from pools import selectors, services
 from pools.api import representations as show
-from pools.api.requests import Envelope, envelope, etag, expected_revision, faults_under
+from pools.api.requests import Envelope, envelope, etag, faults_under
 from pools.api.shapes import PlatformShape, WriteShape
 from pools.api.views import DRY_RUN, FORCE, IF_MATCH, READ, VERBOSE
 from pools.documents import pool as shape
@@ -80,7 +80,6 @@ class PlatformView(APIView):
                 platform=platform,
                 document=sent.content,
                 change=sent.change,
-                expected_revision=expected_revision(request),
             )
         return _reply(saved.value, platform)
 
@@ -104,7 +103,6 @@ class PlatformRenameView(APIView):
                 platform=platform,
                 new_name=new_name,
                 change=sent.change,
-                expected_revision=expected_revision(request),
             )
         return _renamed(new_name, saved)
 
@@ -129,7 +127,6 @@ class PoolRenameView(APIView):
                 new_name=new_name,
                 change=sent.change,
                 force=sent.force,
-                expected_revision=expected_revision(request),
             )
         return _renamed(new_name, saved)
 

@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from pools import services
 from pools.api import representations as show
-from pools.api.requests import envelope, etag, expected_revision, faults_under
+from pools.api.requests import envelope, etag, faults_under
 from pools.api.shapes import DeletedShape, WriteShape
 from pools.api.views import DRY_RUN, IF_MATCH
 from pools.models import PodTemplate
@@ -55,7 +55,7 @@ class PodTemplatesView(APIView):
     )
     def put(self, request: Request) -> Response:
         """Create or replace each named template, all or none; others are not changed."""
-        sent = envelope(request, holds="configs")
+        sent = envelope(request, holds="configs", revised=False)
         with faults_under("configs"):
             if not isinstance(sent.content, Mapping):
                 fault = Fault((), "not_a_mapping", "An object of templates by name is needed here.")
@@ -85,11 +85,8 @@ class PodTemplateView(APIView):
     def put(self, request: Request, name: str) -> Response:
         """Create a pod template, or replace it whole; accepted workflows are not changed."""
         sent = envelope(request, holds="configs")
-        expected = expected_revision(request)
         with faults_under("configs"):
-            row = services.put_pod_template(
-                name=name, document=sent.content, change=sent.change, expected_revision=expected
-            )
+            row = services.put_pod_template(name=name, document=sent.content, change=sent.change)
         return Response(row.content, headers={**etag(row.revision), **_warning([row])})
 
     @extend_schema(
@@ -101,9 +98,7 @@ class PodTemplateView(APIView):
     def delete(self, request: Request, name: str) -> Response:
         """Delete a pod template that no pool and no platform uses."""
         sent = envelope(request, holds=None)
-        services.delete_pod_template(
-            name=name, change=sent.change, expected_revision=expected_revision(request)
-        )
+        services.delete_pod_template(name=name, change=sent.change)
         return Response(DeletedShape(name=name))
 
 

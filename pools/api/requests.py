@@ -28,10 +28,13 @@ class Envelope:
     force: bool = False
 
 
-def envelope(request: Request, *, holds: str | None, also: Collection[str] = ()) -> Envelope:
+def envelope(
+    request: Request, *, holds: str | None, also: Collection[str] = (), revised: bool = True
+) -> Envelope:
     """Read ``{<holds>, description?, tags?, force?}``; ``holds`` None for a deletion.
 
     ``also`` names further fields that the caller reads; ``force`` among them where the body has content.
+    ``revised``: If-Match says the revision at which the object must be.
     """
     body = request.data
     if not isinstance(body, Mapping):
@@ -51,6 +54,8 @@ def envelope(request: Request, *, holds: str | None, also: Collection[str] = ())
     if faults:
         raise InvalidSpec(f"The request was refused. {summary(faults)}", in_order(faults))
     change = change_of(request, description=description, tags=tuple(tags))
+    if revised:
+        change = replace(change, expected_revision=_expected_revision(request))
     return Envelope(body.get(holds) if holds else None, change, force or boolean_parameter(request, "force"))
 
 
@@ -78,7 +83,7 @@ def change_of(request: Request, *, description: str = "", tags: tuple[str, ...] 
     )
 
 
-def expected_revision(request: Request) -> int | None:
+def _expected_revision(request: Request) -> int | None:
     """The revision in If-Match; None if the header is absent or ``*``."""
     header = request.headers.get("If-Match", "").strip()
     if header in {"", "*"}:

@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from pools import selectors, services
 from pools.api import representations as show
 from pools.api import shapes
-from pools.api.requests import envelope, etag, expected_revision, faults_under
+from pools.api.requests import envelope, etag, faults_under
 from pools.documents.workflow import WorkflowConfigDocument
 from pools.models import Backend, Pool
 from scheduling.errors import Fault, InvalidSpec
@@ -72,11 +72,8 @@ class BackendView(APIView):
     def post(self, request: Request, name: str) -> Response:
         """Register a backend, or change the given fields."""
         sent = envelope(request, holds="configs")
-        expected = expected_revision(request)
         with faults_under("configs"):
-            saved = services.post_backend(
-                name=name, changes=sent.content, change=sent.change, expected_revision=expected
-            )
+            saved = services.post_backend(name=name, changes=sent.content, change=sent.change)
         return self._reply(saved.value, warnings=show.warnings(saved.notices))
 
     @extend_schema(
@@ -88,11 +85,8 @@ class BackendView(APIView):
     def put(self, request: Request, name: str) -> Response:
         """Register a backend, or replace its whole configuration."""
         sent = envelope(request, holds="configs")
-        expected = expected_revision(request)
         with faults_under("configs"):
-            saved = services.put_backend(
-                name=name, document=sent.content, change=sent.change, expected_revision=expected
-            )
+            saved = services.put_backend(name=name, document=sent.content, change=sent.change)
         return self._reply(saved.value, warnings=show.warnings(saved.notices))
 
     @extend_schema(
@@ -104,8 +98,7 @@ class BackendView(APIView):
     def delete(self, request: Request, name: str) -> Response:
         """Delete a backend that no pool uses."""
         sent = envelope(request, holds=None)
-        expected = expected_revision(request)
-        services.delete_backend(name=name, change=sent.change, force=sent.force, expected_revision=expected)
+        services.delete_backend(name=name, change=sent.change, force=sent.force)
         return Response(shapes.DeletedShape(name=name))
 
     def _reply(self, backend: Backend, warnings: list[str] | None = None) -> Response:
@@ -147,7 +140,7 @@ class PoolsConfigView(APIView):
     )
     def put(self, request: Request) -> Response:
         """Create or replace each named pool, all or none; other pools are not changed."""
-        sent = envelope(request, holds="configs")
+        sent = envelope(request, holds="configs", revised=False)
         with faults_under("configs"):
             if not isinstance(sent.content, Mapping):
                 fault = Fault((), "not_a_mapping", "An object of pools by name is needed here.")
@@ -174,11 +167,8 @@ class PoolConfigView(APIView):
     def put(self, request: Request, name: str) -> Response:
         """Create a pool, or replace it whole."""
         sent = envelope(request, holds="configs")
-        expected = expected_revision(request)
         with faults_under("configs"):
-            saved = services.put_pool(
-                name=name, document=sent.content, change=sent.change, expected_revision=expected
-            )
+            saved = services.put_pool(name=name, document=sent.content, change=sent.change)
         return self._reply(saved.value, request, warnings=show.warnings(saved.notices))
 
     @extend_schema(
@@ -190,11 +180,8 @@ class PoolConfigView(APIView):
     def patch(self, request: Request, name: str) -> Response:
         """Change the given fields: maps are merged, lists (topology_keys too) are replaced."""
         sent = envelope(request, holds="configs_dict")
-        expected = expected_revision(request)
         with faults_under("configs_dict"):
-            saved = services.patch_pool(
-                name=name, changes=sent.content, change=sent.change, expected_revision=expected
-            )
+            saved = services.patch_pool(name=name, changes=sent.content, change=sent.change)
         return self._reply(saved.value, request, warnings=show.warnings(saved.notices))
 
     @extend_schema(
@@ -206,8 +193,7 @@ class PoolConfigView(APIView):
     def delete(self, request: Request, name: str) -> Response:
         """Delete a pool without running workflows."""
         sent = envelope(request, holds=None)
-        expected = expected_revision(request)
-        services.delete_pool(name=name, change=sent.change, force=sent.force, expected_revision=expected)
+        services.delete_pool(name=name, change=sent.change, force=sent.force)
         return Response(shapes.DeletedShape(name=name))
 
     def _pool(self, request: Request, name: str) -> Pool:
@@ -243,11 +229,8 @@ class WorkflowConfigView(APIView):
     def put(self, request: Request) -> Response:
         """Replace the limits; a field that is left out takes its default."""
         sent = envelope(request, holds="configs")
-        expected = expected_revision(request)
         with faults_under("configs"):
-            saved = services.put_workflow_config(
-                document=sent.content, change=sent.change, expected_revision=expected
-            )
+            saved = services.put_workflow_config(document=sent.content, change=sent.change)
         return self._reply(saved)
 
     @extend_schema(
@@ -259,11 +242,8 @@ class WorkflowConfigView(APIView):
     def patch(self, request: Request) -> Response:
         """Change the given limits."""
         sent = envelope(request, holds="configs_dict")
-        expected = expected_revision(request)
         with faults_under("configs_dict"):
-            saved = services.patch_workflow_config(
-                changes=sent.content, change=sent.change, expected_revision=expected
-            )
+            saved = services.patch_workflow_config(changes=sent.content, change=sent.change)
         return self._reply(saved)
 
     def _reply(self, limits: tuple[WorkflowConfigDocument, int]) -> Response:

@@ -62,26 +62,17 @@ BACKEND = ConfigRevision.Type.BACKEND
 SCHEDULER = ("scheduler_settings", "scheduler_type")
 
 
-def put_backend(
-    *, name: str, document: Any, change: ConfigChange, expected_revision: int | None = None
-) -> Saved[Backend]:
-    """Register a backend or replace its whole configuration.
-
-    ``expected_revision`` is the revision that the author read, 0 for no backend.
-    """
-    return _save(name, document, change=change, merge=False, expected_revision=expected_revision)
+def put_backend(*, name: str, document: Any, change: ConfigChange) -> Saved[Backend]:
+    """Register a backend or replace its whole configuration."""
+    return _save(name, document, change=change, merge=False)
 
 
-def post_backend(
-    *, name: str, changes: Any, change: ConfigChange, expected_revision: int | None = None
-) -> Saved[Backend]:
+def post_backend(*, name: str, changes: Any, change: ConfigChange) -> Saved[Backend]:
     """Register a backend or change some of its fields, as OSMO's client does."""
-    return _save(name, changes, change=change, merge=True, expected_revision=expected_revision)
+    return _save(name, changes, change=change, merge=True)
 
 
-def delete_backend(
-    *, name: str, change: ConfigChange, force: bool, expected_revision: int | None = None
-) -> None:
+def delete_backend(*, name: str, change: ConfigChange, force: bool) -> None:
     """Delete a backend. Its row stays, hidden, until nothing of it is left in its cluster.
 
     Raises Conflict while a pool uses it and, unless ``force``, while it has unreleased task groups.
@@ -90,7 +81,7 @@ def delete_backend(
         backend = _locked(name)
         if backend is None:
             raise NotFound(f'There is no backend "{name[:63]}".')
-        expect(backend, expected_revision)
+        expect(backend, change)
         if pools := list(backend.pools.values_list("name", flat=True)):
             raise Conflict(
                 f'Backend "{name}" is used by pools {", ".join(pools)}: move or delete them first.'
@@ -133,25 +124,19 @@ class PreparedBackend:
     probe: Probe | None
 
 
-def _save(
-    name: str, written: Any, *, change: ConfigChange, merge: bool, expected_revision: int | None
-) -> Saved[Backend]:
+def _save(name: str, written: Any, *, change: ConfigChange, merge: bool) -> Saved[Backend]:
     refuse_declared(change)  # before a cluster is probed
-    prepared = prepare_backend(
-        name=name, written=written, change=change, merge=merge, expected_revision=expected_revision
-    )
-    return write_prepared(prepared, change=change, expected_revision=expected_revision)
+    prepared = prepare_backend(name=name, written=written, change=change, merge=merge)
+    return write_prepared(prepared, change=change)
 
 
-def prepare_backend(
-    *, name: str, written: Any, change: ConfigChange, merge: bool, expected_revision: int | None = None
-) -> PreparedBackend:
+def prepare_backend(*, name: str, written: Any, change: ConfigChange, merge: bool) -> PreparedBackend:
     """Read a backend and probe its address if it is new. Never inside a transaction.
 
     Raises Forbidden, too, before anything is read with another backend's credentials.
     """
     before = selectors.living_backends().filter(name=name).first()
-    expect(before, expected_revision)
+    expect(before, change)
     document, faults = _read(name, written, before, merge=merge)
     refuse(faults)
     address = _address(document)
@@ -160,14 +145,12 @@ def prepare_backend(
     return PreparedBackend(name=name, written=written, merge=merge, address=address, probe=probe)
 
 
-def write_prepared(
-    prepared: PreparedBackend, *, change: ConfigChange, expected_revision: int | None = None
-) -> Saved[Backend]:
+def write_prepared(prepared: PreparedBackend, *, change: ConfigChange) -> Saved[Backend]:
     """Check a prepared backend against everything else, under the lock, and write it."""
     name = prepared.name
     with configuration_change(change, written=prepared.written):
         backend = _locked(name)
-        expect(backend, expected_revision)
+        expect(backend, change)
         document, faults = _read(name, prepared.written, backend, merge=prepared.merge)
         if document is None or _address(document) != prepared.address:
             raise Conflict(f'Backend "{name}" has changed meanwhile: try again.')

@@ -284,9 +284,7 @@ class _Import:
 
     def _restore(self, faults: list[Fault], config_type: str, name: str, content: Any, *, path: Path) -> None:
         with _collecting(faults, path):
-            RESTORERS[config_type](
-                name=name, content=content, change=self.change, force=self.force, expected_revision=None
-            )
+            RESTORERS[config_type](name=name, content=content, change=self.change, force=self.force)
 
 
 @contextmanager

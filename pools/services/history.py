@@ -33,44 +33,34 @@ class Restore(Protocol):
     Raises NotFound for the deletion of an absent object. A write that changes nothing leaves no revision.
     """
 
-    def __call__(
-        self, *, name: str, content: Any, change: ConfigChange, force: bool, expected_revision: int | None
-    ) -> None: ...
+    def __call__(self, *, name: str, content: Any, change: ConfigChange, force: bool) -> None: ...
 
 
-def _pool(
-    *, name: str, content: Any, change: ConfigChange, force: bool, expected_revision: int | None
-) -> None:
+def _pool(*, name: str, content: Any, change: ConfigChange, force: bool) -> None:
     if content is None:
-        delete_pool(name=name, change=change, force=force, expected_revision=expected_revision)
+        delete_pool(name=name, change=change, force=force)
     else:
-        put_pool(name=name, document=content, change=change, expected_revision=expected_revision)
+        put_pool(name=name, document=content, change=change)
 
 
-def _backend(
-    *, name: str, content: Any, change: ConfigChange, force: bool, expected_revision: int | None
-) -> None:
+def _backend(*, name: str, content: Any, change: ConfigChange, force: bool) -> None:
     if content is None:
-        delete_backend(name=name, change=change, force=force, expected_revision=expected_revision)
+        delete_backend(name=name, change=change, force=force)
     else:
-        put_backend(name=name, document=content, change=change, expected_revision=expected_revision)
+        put_backend(name=name, document=content, change=change)
 
 
-def _pod_template(
-    *, name: str, content: Any, change: ConfigChange, force: bool, expected_revision: int | None
-) -> None:
+def _pod_template(*, name: str, content: Any, change: ConfigChange, force: bool) -> None:
     del force
     if content is None:
-        delete_pod_template(name=name, change=change, expected_revision=expected_revision)
+        delete_pod_template(name=name, change=change)
     else:
-        put_pod_template(name=name, document=content, change=change, expected_revision=expected_revision)
+        put_pod_template(name=name, document=content, change=change)
 
 
-def _workflow(
-    *, name: str, content: Any, change: ConfigChange, force: bool, expected_revision: int | None
-) -> None:
+def _workflow(*, name: str, content: Any, change: ConfigChange, force: bool) -> None:
     del name, force
-    put_workflow_config(document=content, change=change, expected_revision=expected_revision)
+    put_workflow_config(document=content, change=change)
 
 
 RESTORERS: dict[str, Restore] = {
@@ -88,7 +78,6 @@ def roll_back(
     revision: int,
     change: ConfigChange,
     force: bool,
-    expected_revision: int | None = None,
 ) -> ConfigRevision:
     """Restore the object of a revision to its state after that revision; returns its newest revision.
 
@@ -104,7 +93,6 @@ def roll_back(
             content=row.content,
             change=replace(change, description=why),
             force=force,
-            expected_revision=expected_revision,
         )
     except InvalidSpec as error:
         raise _no_longer_valid(row, error) from error

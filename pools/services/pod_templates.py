@@ -33,12 +33,10 @@ from scheduling.sentences import listing
 POD_TEMPLATE = ConfigRevision.Type.POD_TEMPLATE
 
 
-def put_pod_template(
-    *, name: str, document: Any, change: ConfigChange, expected_revision: int | None = None
-) -> PodTemplate:
-    """Create a template or replace it. ``expected_revision`` is the one that the author read, 0 for none."""
+def put_pod_template(*, name: str, document: Any, change: ConfigChange) -> PodTemplate:
+    """Create a template or replace it."""
     with configuration_change(change, written=document, pools=_pools_using([name])):
-        expect(PodTemplate.objects.filter(name=name).first(), expected_revision)
+        expect(PodTemplate.objects.filter(name=name).first(), change)
         return _save({name: document}, change=change, nested=False)[0]
 
 
@@ -53,13 +51,13 @@ def put_pod_templates(*, documents: Mapping[str, Any], change: ConfigChange) -> 
         return _save(documents, change=change, nested=True)
 
 
-def delete_pod_template(*, name: str, change: ConfigChange, expected_revision: int | None = None) -> None:
+def delete_pod_template(*, name: str, change: ConfigChange) -> None:
     """Delete a template. Raises Conflict naming the pools and platforms that use it."""
     with configuration_change(change):
         row = PodTemplate.objects.filter(name=name).first()
         if row is None:
             raise NotFound(f'There is no pod template "{name[:63]}".')
-        expect(row, expected_revision)
+        expect(row, change)
         if used := users_of(name):
             message = f'Pod template "{name}" is used by {listing(used)}: remove it there first.'
             raise Conflict(message)

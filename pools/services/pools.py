@@ -74,40 +74,34 @@ def put_pools(*, documents: Mapping[str, Any], change: ConfigChange) -> Saved[li
         return _save(drafts, change=change)
 
 
-def put_pool(
-    *, name: str, document: Any, change: ConfigChange, expected_revision: int | None = None
-) -> Saved[Pool]:
-    """Create a pool or replace it. ``expected_revision`` is the one that the author read, 0 for none."""
+def put_pool(*, name: str, document: Any, change: ConfigChange) -> Saved[Pool]:
+    """Create a pool or replace it."""
     with configuration_change(change, written=document, pools=[name]):
         pool = _locked([name]).get(name)
-        expect(pool, expected_revision)
+        expect(pool, change)
         saved = _save([_Draft(name=name, written=document, path=(), pool=pool)], change=change)
         return Saved(saved.value[0], saved.notices)
 
 
-def patch_pool(
-    *, name: str, changes: Any, change: ConfigChange, expected_revision: int | None = None
-) -> Saved[Pool]:
+def patch_pool(*, name: str, changes: Any, change: ConfigChange) -> Saved[Pool]:
     """Change a pool: maps are merged, null resets a field, lists (topology keys too) are replaced."""
     with configuration_change(change, written=changes, pools=[name]):
         pool = locked_pool(name)
-        expect(pool, expected_revision)
+        expect(pool, change)
         if isinstance(changes, Mapping):
             changes = merged(shape.document_of(pool), changes)
         saved = _save([_Draft(name=name, written=changes, path=(), pool=pool)], change=change)
         return Saved(saved.value[0], saved.notices)
 
 
-def delete_pool(
-    *, name: str, change: ConfigChange, force: bool, expected_revision: int | None = None
-) -> None:
+def delete_pool(*, name: str, change: ConfigChange, force: bool) -> None:
     """Delete a pool. Running work is never touched: its configuration was frozen when it was accepted.
 
     Raises Conflict while workflows of the pool live, unless ``force``.
     """
     with configuration_change(change):
         pool = locked_pool(name)
-        expect(pool, expected_revision)
+        expect(pool, change)
         if not force and (living := usage().live_workflows(name)):
             raise Conflict(
                 f'Pool "{name}" has {living} workflows that have not ended: wait, cancel them, or force the '

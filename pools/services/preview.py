@@ -42,12 +42,10 @@ class PoolPreview:
     unreleased: int = 0
 
 
-def preview_pool(
-    *, name: str, document: Mapping[str, Any], change: ConfigChange, expected_revision: int
-) -> PoolPreview:
+def preview_pool(*, name: str, document: Mapping[str, Any], change: ConfigChange) -> PoolPreview:
     """Predict what ``put_pool`` with the same arguments would do. Writes nothing."""
     stored = _stored(name)
-    faults, saved = _dry_run(name, document, change, expected_revision)
+    faults, saved = _dry_run(name, document, change)
     before = shape.document_of(stored) if stored else None
     after = shape.document_of(saved.value) if saved else _content(document)
     left = usage().unreleased_in_pool(name) if stored else Unreleased()
@@ -68,14 +66,13 @@ def _stored(name: str) -> Pool | None:
 
 
 def _dry_run(
-    name: str, document: Mapping[str, Any], change: ConfigChange, expected_revision: int
+    name: str, document: Mapping[str, Any], change: ConfigChange
 ) -> tuple[tuple[Fault, ...], Saved[Pool] | None]:
     try:
         return (), put_pool(
             name=name,
             document=document,
             change=replace(change, mode=WriteMode.DRY_RUN),
-            expected_revision=expected_revision,
         )
     except TopologyError as error:
         return tuple(error.faults) or (Fault((), error.code, error.message),), None

@@ -92,6 +92,9 @@ class ConfigChange:
     tags: tuple[str, ...] = ()
     mode: WriteMode = WriteMode.COMMIT
 
+    expected_revision: int | None = None
+    """The one that the author read of the object that is changed; 0: there was none; None: any."""
+
     @property
     def is_dry_run(self) -> bool:
         return self.mode is WriteMode.DRY_RUN
@@ -230,9 +233,9 @@ def record(*, config_type: ConfigRevision.Type, name: str, content: Any, change:
     return revision
 
 
-def expect(row: Backend | Pool | PodTemplate | ServiceConfig | None, revision: int | None) -> None:
-    """Raise PreconditionFailed unless the row is at this revision (0: absent; None: any)."""
-    present = row.revision if row else 0
+def expect(row: Backend | Pool | PodTemplate | ServiceConfig | None, change: ConfigChange) -> None:
+    """Raise PreconditionFailed unless the row is at the revision that the change expects."""
+    present, revision = row.revision if row else 0, change.expected_revision
     if revision is not None and present != revision:
         state = f"at revision {present}" if present else "not there"
         expected = f"at revision {revision}" if revision else "absent"

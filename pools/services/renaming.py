@@ -36,13 +36,11 @@ from web.models import Profile
 POOL = ConfigRevision.Type.POOL
 
 
-def rename_pool(
-    *, name: str, new_name: str, change: ConfigChange, force: bool, expected_revision: int | None = None
-) -> Saved[Pool]:
+def rename_pool(*, name: str, new_name: str, change: ConfigChange, force: bool) -> Saved[Pool]:
     """Rename a pool. Raises Conflict while workflows of the pool live, unless ``force``."""
     with configuration_change(change):
         pool = locked_pool(name)
-        expect(pool, expected_revision)
+        expect(pool, change)
         if new_name == name:
             return Saved(pool)
         refuse(_unusable(new_name))
@@ -75,13 +73,11 @@ def _unusable(new_name: str) -> list[Fault]:
     return faults
 
 
-def put_platform(
-    *, name: str, platform: str, document: Any, change: ConfigChange, expected_revision: int | None = None
-) -> Saved[Pool]:
+def put_platform(*, name: str, platform: str, document: Any, change: ConfigChange) -> Saved[Pool]:
     """Add a platform to a pool or replace it; the pool's other platforms stay."""
     with configuration_change(change, written=document, pools=[name]) as part, _faults_of_platform(platform):
         pool = locked_pool(name)
-        expect(pool, expected_revision)
+        expect(pool, change)
         if document is None:  # in a pool's document it would stand for no platform, and take this one away
             refuse([Fault((), "not_a_mapping", "An object is needed here, not null.")])
         written = shape.document_of(pool)
@@ -103,13 +99,11 @@ def _faults_of_platform(platform: str) -> Iterator[None]:
         raise InvalidSpec(error.message, faults) from error
 
 
-def rename_platform(
-    *, name: str, platform: str, new_name: str, change: ConfigChange, expected_revision: int | None = None
-) -> Saved[Pool]:
+def rename_platform(*, name: str, platform: str, new_name: str, change: ConfigChange) -> Saved[Pool]:
     """Rename a platform. Accepted work has its node selection frozen and runs on."""
     with configuration_change(change, pools=[name]) as part:
         pool = locked_pool(name)
-        expect(pool, expected_revision)
+        expect(pool, change)
         written = shape.document_of(pool)
         platforms = written["platforms"]
         if platform not in platforms:

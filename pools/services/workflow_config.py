@@ -17,31 +17,20 @@ LimitsAtRevision = tuple[WorkflowConfigDocument, int]
 """The limits, and their revision; 0 before the first change."""
 
 
-def put_workflow_config(
-    *, document: Any, change: ConfigChange, expected_revision: int | None = None
-) -> LimitsAtRevision:
-    """Replace all limits; those left out take their defaults.
-
-    ``expected_revision`` is the one that the author read, 0 for the defaults.
-    """
+def put_workflow_config(*, document: Any, change: ConfigChange) -> LimitsAtRevision:
+    """Replace all limits; those left out take their defaults."""
     with configuration_change(change):
-        _expect(expected_revision)
+        expect(ServiceConfig.objects.filter(config_type=WORKFLOW).first(), change)
         return _save(document, change=change)
 
 
-def patch_workflow_config(
-    *, changes: Any, change: ConfigChange, expected_revision: int | None = None
-) -> LimitsAtRevision:
+def patch_workflow_config(*, changes: Any, change: ConfigChange) -> LimitsAtRevision:
     """Change single limits; null resets one."""
     with configuration_change(change):
-        _expect(expected_revision)
+        expect(ServiceConfig.objects.filter(config_type=WORKFLOW).first(), change)
         if isinstance(changes, Mapping):
             changes = merged(selectors.workflow_config()[0].model_dump(), changes)
         return _save(changes, change=change)
-
-
-def _expect(revision: int | None) -> None:
-    expect(ServiceConfig.objects.filter(config_type=WORKFLOW).first(), revision)
 
 
 def _save(written: Any, *, change: ConfigChange) -> LimitsAtRevision:

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from threading import Barrier
 
 import pytest
@@ -99,7 +100,9 @@ def test_of_two_editors_of_one_revision_one_is_told():
 
     def edit(text):
         services.patch_pool(
-            name="train", changes={"description": text}, change=ADMIN, expected_revision=pool.revision
+            name="train",
+            changes={"description": text},
+            change=replace(ADMIN, expected_revision=pool.revision),
         )
 
     refused = together(lambda: edit("one"), lambda: edit("two"))
