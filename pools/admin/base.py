@@ -40,7 +40,34 @@ class _ReadyError(Exception):
         self.change = change
 
 
-class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfold has no types
+class StaffReading:
+    """Rows that all staff may view, and that change through buttons alone."""
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return _is_staff(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        del obj
+        return _is_staff(request)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        del request, obj
+        return False
+
+    has_change_permission = has_delete_permission = has_add_permission
+
+
+class StaffWriting(StaffReading):
+    """Rows that staff may edit, and rows of an object that they may edit."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        del obj
+        return _may_write(request)
+
+    has_change_permission = has_delete_permission = has_add_permission
+
+
+class ConfigurationAdmin(StaffWriting, FileActions, ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """An admin that writes through the services. Staff may do everything.
 
     Where a file is the source of configuration, everything can be read and nothing written.
@@ -158,61 +185,6 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
             formset.faults = getattr(request, "faults", ())
             formset.preview_only = getattr(request, "preview_only", False)
             yield formset, inline
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return _is_staff(request)
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del obj
-        return _is_staff(request)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return _may_write(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del obj
-        return _may_write(request)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del obj
-        return _may_write(request)
-
-
-class StaffReading:
-    """Rows that all staff may view, and that change through buttons alone."""
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return _is_staff(request)
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del obj
-        return _is_staff(request)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        del request
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del request, obj
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del request, obj
-        return False
-
-
-class StaffInline:
-    """Rows of an object that staff may edit; permissions are the object's."""
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del obj
-        return _is_staff(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        del obj
-        return _may_write(request)
-
-    has_add_permission = has_delete_permission = has_change_permission
 
 
 def _may_write(request: HttpRequest) -> bool:

@@ -18,7 +18,7 @@ from django.template.loader import render_to_string
 from django.urls import URLPattern, path, reverse
 from unfold.admin import TabularInline
 
-from pools.admin.base import StaffInline
+from pools.admin.base import StaffWriting
 from pools.admin.forms import RowForm, RowFormSet
 from pools.admin.key_coverage import DraftRow, KeyCoverage, key_coverage
 from pools.documents.pool import KEY_FIELDS
@@ -98,7 +98,7 @@ class TopologyKeyFormSet(RowFormSet):
         return rows[step] if isinstance(step, int) and step < len(rows) else None
 
 
-class TopologyKeyInline(StaffInline, TabularInline):  # type: ignore[misc]  # unfold has no types
+class TopologyKeyInline(StaffWriting, TabularInline):  # type: ignore[misc]  # unfold has no types
     model = TopologyKey
     form = TopologyKeyForm
     formset = TopologyKeyFormSet

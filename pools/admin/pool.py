@@ -16,7 +16,7 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from pools import selectors, services
-from pools.admin.base import ConfigurationAdmin, StaffInline, render_conditions
+from pools.admin.base import ConfigurationAdmin, StaffWriting, render_conditions
 from pools.admin.desk import badges
 from pools.admin.forms import DocumentForm, RowForm, RowFormSet, YamlField
 from pools.admin.key_editor import KeyEditor, TopologyKeyInline
@@ -147,7 +147,7 @@ def _folded(heading: str, *fields: str) -> tuple[str, dict[str, Any]]:
     return heading, {"classes": ("collapse",), "fields": fields}
 
 
-class PlatformInline(StaffInline, StackedInline):  # type: ignore[misc]  # unfold has no types
+class PlatformInline(StaffWriting, StackedInline):  # type: ignore[misc]  # unfold has no types
     model = Platform
     form = PlatformForm
     formset = PlatformFormSet

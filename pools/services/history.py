@@ -8,7 +8,7 @@ and so undoes other people's changes to other pools.
 A type of configuration takes part by adding its restorer to ``RESTORERS``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
@@ -36,26 +36,14 @@ class Restore(Protocol):
     def __call__(self, *, name: str, content: Any, change: ConfigChange, force: bool) -> None: ...
 
 
-def _pool(*, name: str, content: Any, change: ConfigChange, force: bool) -> None:
-    if content is None:
-        delete_pool(name=name, change=change, force=force)
-    else:
-        put_pool(name=name, document=content, change=change)
+def _restorer(put: Callable[..., object], delete: Callable[..., object]) -> Restore:
+    def restore(*, name: str, content: Any, change: ConfigChange, force: bool) -> None:
+        if content is None:
+            delete(name=name, change=change, force=force)
+        else:
+            put(name=name, document=content, change=change)
 
-
-def _backend(*, name: str, content: Any, change: ConfigChange, force: bool) -> None:
-    if content is None:
-        delete_backend(name=name, change=change, force=force)
-    else:
-        put_backend(name=name, document=content, change=change)
-
-
-def _pod_template(*, name: str, content: Any, change: ConfigChange, force: bool) -> None:
-    del force
-    if content is None:
-        delete_pod_template(name=name, change=change)
-    else:
-        put_pod_template(name=name, document=content, change=change)
+    return restore
 
 
 def _workflow(*, name: str, content: Any, change: ConfigChange, force: bool) -> None:
@@ -64,9 +52,11 @@ def _workflow(*, name: str, content: Any, change: ConfigChange, force: bool) -> 
 
 
 RESTORERS: dict[str, Restore] = {
-    ConfigRevision.Type.BACKEND: _backend,
-    ConfigRevision.Type.POD_TEMPLATE: _pod_template,
-    ConfigRevision.Type.POOL: _pool,
+    ConfigRevision.Type.BACKEND: _restorer(put_backend, delete_backend),
+    ConfigRevision.Type.POD_TEMPLATE: _restorer(
+        put_pod_template, lambda *, name, change, **_: delete_pod_template(name=name, change=change)
+    ),
+    ConfigRevision.Type.POOL: _restorer(put_pool, delete_pool),
     ConfigRevision.Type.WORKFLOW: _workflow,
 }
 """How each type of configuration is written back."""
