@@ -4,7 +4,7 @@ drf-spectacular finds the authentication schemes once this is imported. Errors a
 each view, because they come from the layers around the views, which refuse every request in one shape.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from drf_spectacular.contrib.pydantic import PydanticExtension
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -68,64 +68,52 @@ class ShapeExtension(PydanticExtension):  # type: ignore[no-untyped-call]  # the
         return schema
 
 
-class PersonalTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
+class _Defined:
+    """A way to log in, as the description has it."""
+
+    definition: ClassVar[dict[str, Any]]
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+        del auto_schema
+        return self.definition
+
+
+_BEARER = {"type": "http", "scheme": "bearer"}
+_JWT = {**_BEARER, "bearerFormat": "JWT"}
+_USER = {"type": "apiKey", "in": "header", "name": "x-osmo-user"}
+
+
+class PersonalTokenScheme(_Defined, OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
     target_class = "web.access.auth.PersonalTokenAuthentication"
     name = "personalToken"
-
-    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- its signature
-        return {"type": "http", "scheme": "bearer", "description": "A token of `manage.py make_token`."}
+    definition = {**_BEARER, "description": "A token of `manage.py make_token`."}
 
 
-class ShortLoginScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
+class ShortLoginScheme(_Defined, OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
     target_class = "web.access.auth.ShortLoginAuthentication"
     name = "shortLogin"
-
-    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- its signature
-        return {
-            "type": "http",
-            "scheme": "bearer",
-            "bearerFormat": "JWT",
-            "description": "From POST /api/auth/jwt/access_token.",
-        }
+    definition = {**_JWT, "description": "From POST /api/auth/jwt/access_token."}
 
 
-class ProviderScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
+class ProviderScheme(_Defined, OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
     target_class = "web.identity.authentication.ProviderAuthentication"
     name = "identityProvider"
-
-    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- its signature
-        return {
-            "type": "http",
-            "scheme": "bearer",
-            "bearerFormat": "JWT",
-            "description": "A token of the identity provider whose addresses GET /api/auth/login returns.",
-        }
+    definition = {
+        **_JWT,
+        "description": "A token of the identity provider whose addresses GET /api/auth/login returns.",
+    }
 
 
-class DevelopmentUserScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
+class DevelopmentUserScheme(_Defined, OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
     target_class = "web.access.auth.DevelopmentUserAuthentication"
     name = "developmentUser"
-
-    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- its signature
-        return {
-            "type": "apiKey",
-            "in": "header",
-            "name": "x-osmo-user",
-            "description": "In development settings only.",
-        }
+    definition = {**_USER, "description": "In development settings only."}
 
 
-class GatewayScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
+class GatewayScheme(_Defined, OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
     target_class = "web.access.auth.GatewayAuthentication"
     name = "gateway"
-
-    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- its signature
-        return {
-            "type": "apiKey",
-            "in": "header",
-            "name": "x-osmo-user",
-            "description": "From the trusted gateway only, which proves itself.",
-        }
+    definition = {**_USER, "description": "From the trusted gateway only, which proves itself."}
 
 
 ERROR = "Error"
