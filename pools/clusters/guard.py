@@ -29,7 +29,6 @@ installation write at once), and the age of the newest row (an idle installation
 """
 
 import json
-import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -193,7 +192,7 @@ class Guard:
                     raise
                 continue
             _record(reading.cluster_uid, namespace, verdict)
-            _readings.put((self._access, namespace), reading)
+            _readings[self._access, namespace] = reading
             return verdict
         raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -398,26 +397,6 @@ def _installation() -> str:
     return str(row)
 
 
-class _Readings:
-    """Marks as last read by this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._by_place: dict[tuple[Access, str], _Reading] = {}
-
-    def get(self, place: tuple[Access, str]) -> _Reading | None:
-        with self._lock:
-            return self._by_place.get(place)
-
-    def put(self, place: tuple[Access, str], reading: _Reading) -> None:
-        with self._lock:
-            self._by_place[place] = reading
-
-    def clear(self) -> None:
-        with self._lock:
-            self._by_place.clear()
-
-
 @dataclass(frozen=True, slots=True)
 class _RowsRead:
     """Rows read after ``at``. ``backends``: how each is reached, its cluster, its namespace."""
@@ -467,7 +446,9 @@ def _read_rows() -> _RowsRead:
     )
 
 
-_readings = _Readings()
+_readings: dict[tuple[Access, str], _Reading] = {}
+"""Marks as last read by this process."""
+
 _rows = _Rows()
 
 
