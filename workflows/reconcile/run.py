@@ -282,8 +282,8 @@ class Reconciliation:
         match outcome:
             case TemplateWait():
                 self.claim_template = outcome.name
-                most = SILENT_SECONDS if observations.observer_is_silent(view) else MOST_TEMPLATE_SECONDS
-                return look_again(view.now - _waits_since(view), first=TEMPLATE_SECONDS, most=most)
+                most = SILENT_SECONDS if view.observer_is_silent else MOST_TEMPLATE_SECONDS
+                return look_again(view.now - view.waits_since, first=TEMPLATE_SECONDS, most=most)
             case RoomWait():
                 self.node_wait = outcome.sentence
                 return self._wait_for_room(view)
@@ -297,7 +297,7 @@ class Reconciliation:
                 return _next_reconcile(view, (outcome.until,), NODE_SECONDS)
             case QuotaWait():
                 self.quota_wait = outcome
-                return outcome.next_look(_waits_since(view), view.now)
+                return outcome.next_look(view.waits_since, view.now)
         return outcome
 
     def _create_missing(self, view: GroupView) -> Progress:
@@ -316,7 +316,7 @@ class Reconciliation:
             return None
         reached("before-created-recorded")
         record(self.lease, created_changes(view, outcome))
-        if view.row.created_in_cluster_at is not None or observations.observer_is_silent(view):
+        if view.row.created_in_cluster_at is not None or view.observer_is_silent:
             return None
         self.is_explained = True
         return RequeueAfter(seconds=REPORT_SECONDS)
@@ -333,13 +333,13 @@ class Reconciliation:
         self.silence = wake(view, self.lease, self.cluster)
         self.observed = self.observed or ObservedPods(pods={}, gone_at={}, complete=True)
         most = RENEWAL_PAUSE.total_seconds() if view.row.pins else SAFETY_SECONDS
-        if observations.observer_is_silent(view):
+        if view.observer_is_silent:
             most = SILENT_SECONDS
-        waited = (view.now - _waits_since(view)).total_seconds()
+        waited = (view.now - view.waits_since).total_seconds()
         return _next_reconcile(view, (next_deadline(view),), min(max(waited, ROOM_SECONDS), most))
 
     def _follow(self, view: GroupView) -> Outcome | None:
-        silent = observations.observer_is_silent(view)
+        silent = view.observer_is_silent
         observed, assessment = self._observe(view, silent=silent)
         self.observed, self.held_back = observed, assessment.held_back
         record_pod_changes(view, observed, self.lease)
@@ -499,13 +499,6 @@ def _is_between_attempts(view: GroupView) -> bool:
     """Whether nothing of the present attempt may be created yet."""
     begins_at = view.row.attempt_not_before
     return view.row.clearing or (begins_at is not None and view.now < begins_at)
-
-
-def _waits_since(view: GroupView) -> datetime:
-    """Since when objects of the present attempt may be created."""
-    row = view.row
-    times = (row.processing_start_time, row.attempt_began_at, row.attempt_not_before)
-    return max((time for time in times if time is not None), default=view.now)
 
 
 def _changes_tries(changes: Iterable[Change]) -> bool:

@@ -125,7 +125,7 @@ def _wait(view: GroupView, lease: Lease, plan: GroupPlan, away: PodsAway) -> Req
     """Requeue, sooner at first; report it once it takes too long, or at once where a person must help."""
     waited = waited_for(view)
     if waited < STUCK_AFTER and not away.needs_help:
-        is_notified = plan.notifies and not observations.observer_is_silent(view)
+        is_notified = plan.notifies and not view.observer_is_silent
         return look_again(waited, first=1.0, most=STUCK_SECONDS if is_notified else UNNOTIFIED_SECONDS)
     objects = plain_listing(plan.remaining)
     whose = "the attempt" if view.row.clearing and not view.ended else "the group"

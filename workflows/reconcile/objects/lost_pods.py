@@ -63,7 +63,7 @@ class PodsAway:
 def pods_away(view: GroupView, pods: ObjectsByName) -> PodsAway:
     """Which of these pods cannot end, by the nodes as last observed; none while nobody observes them."""
     ending = [pod for pod in pods.values() if pod.deleting and pod.node]
-    if not ending or observations.observer_is_silent(view):
+    if not ending or view.observer_is_silent:
         return PodsAway()
     names = {pod.node for pod in ending}
     unhealthy = unhealthy_nodes(observations.cluster_of(view), names, backend=view.backend)

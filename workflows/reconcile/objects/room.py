@@ -110,7 +110,7 @@ def _begins_switched_off(view: GroupView) -> bool:
 def waits_by_rows(view: GroupView) -> bool:
     """Whether the observer's rows show the pod groups of the gang and no others, and no answer on any."""
     scheduler = asks_first(view.placement)
-    if scheduler is None or not view.awaits_room or observations.observer_is_silent(view):
+    if scheduler is None or not view.awaits_room or view.observer_is_silent:
         return False
     answers = {
         str(row["metadata"]["name"]): scheduler.admission(row) for row in observations.pod_groups(view)

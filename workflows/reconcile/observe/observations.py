@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from pools import conditions
 from pools.models import Cluster, Node
-from pools.values.freshness import OBSERVER_SILENCE, Age, Freshness
+from pools.values.freshness import OBSERVER_SILENCE
 from scheduling.backends.base import ReadBack, RoomLoss
 from scheduling.backends.registry import installed
 from scheduling.nodes.node_health import NodeHealth
@@ -365,11 +365,6 @@ def _uncounted_tries(view: GroupView, tasks: Sequence[TaskView]) -> Mapping[int,
     """No query for tasks that were not tried before."""
     retried = [task.pk for task in tasks if task.retry_id]
     return uncounted_tries_of(view.row, retried) if retried else {}
-
-
-def observer_is_silent(view: GroupView) -> bool:
-    """Whether no observer has followed the group's cluster lately, so that its rows may be old."""
-    return Freshness(view.heartbeat_at, view.now).age is not Age.FRESH
 
 
 def evictions(view: GroupView) -> Sequence[str]:

@@ -86,7 +86,7 @@ def recreate_domain_before_room(
     view: GroupView, lease: Lease, cluster: LeasedCluster
 ) -> RequeueAfter | Retry | Failed | None:
     """Create the ComputeDomain of a gang that waits for room again. Raises ClusterError, NameTaken."""
-    if not (view.placement.nvlink and view.awaits_room) or observations.observer_is_silent(view):
+    if not (view.placement.nvlink and view.awaits_room) or view.observer_is_silent:
         return None
     if unclear := _drop_domain(view, lease, cluster):
         return unclear

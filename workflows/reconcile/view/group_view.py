@@ -19,6 +19,7 @@ from django.db.models import Count, Max, Q
 
 from pools import conditions
 from pools.models import Backend
+from pools.values.freshness import Age, Freshness
 from pools.values.recovery import MOST_ATTEMPTS, MOST_AVOIDED, Loss
 from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import installed
@@ -134,6 +135,18 @@ class GroupView:
     def has_node(self) -> bool:
         """Whether any task has a node, or had one when it ended."""
         return any(task.node_name for task in self.tasks)
+
+    @property
+    def observer_is_silent(self) -> bool:
+        """Whether no observer has followed the group's cluster lately, so that its rows may be old."""
+        return Freshness(self.heartbeat_at, self.now).age is not Age.FRESH
+
+    @property
+    def waits_since(self) -> datetime:
+        """Since when objects of the present attempt may be created."""
+        row = self.row
+        times = (row.processing_start_time, row.attempt_began_at, row.attempt_not_before)
+        return max((time for time in times if time is not None), default=self.now)
 
     @property
     def domain_uid(self) -> str:
