@@ -16,23 +16,24 @@ _ORDER = [{"set": [], "parts": [[{"key": "spine", "group": name}] for name in re
 
 _PROPOSE = """
 UPDATE workflows_taskgroup AS g
-   SET proposed_order = %s::jsonb, nudges = nudges + 1, next_reconcile_at = clock_timestamp()
+   SET other_form = jsonb_set(g.form, '{order}', %s::jsonb),
+       nudges = nudges + 1, next_reconcile_at = clock_timestamp()
   FROM workflows_workflow AS w
  WHERE w.uuid = g.workflow_id AND w.base_name = %s AND g.status = 'SCHEDULING'
    AND g.created_in_cluster_at IS NOT NULL AND g.released_at IS NULL
-   AND g.proposed_order IS NULL AND NOT g.reordering AND g.set_order = '[]'
+   AND g.other_form IS NULL AND g.form_state = '' AND g.form -> 'order' = '[]'
 """
 
 _PINS = [{"set": [{"key": "spine", "group": SETS[1]}], "domain": ["p1"]}]
 
 _PIN = """
 UPDATE workflows_taskgroup AS g
-   SET other_pins = %s::jsonb, nudges = nudges + 1, next_reconcile_at = clock_timestamp()
+   SET other_form = jsonb_set(g.form, '{pins}', %s::jsonb),
+       nudges = nudges + 1, next_reconcile_at = clock_timestamp()
   FROM workflows_workflow AS w
  WHERE w.uuid = g.workflow_id AND w.base_name = %s AND g.status = 'SCHEDULING'
    AND g.created_in_cluster_at IS NOT NULL AND g.released_at IS NULL
-   AND g.proposed_order IS NULL AND g.proposed_easing IS NULL AND NOT g.reordering
-   AND g.other_pins IS NULL AND NOT g.repinning AND g.pins = '[]'
+   AND g.other_form IS NULL AND g.form_state = '' AND g.form -> 'pins' = '[]'
 """
 
 

@@ -15,6 +15,8 @@ from django.db.models.fields.json import KeyTextTransform
 
 from pools.models import Backend, Cluster, Pool
 from pools.values.recovery import RecoveryPolicy
+from scheduling.gang.gang_form import usual_form_json
+from workflows.lifecycle.form_states import OTHER_ORDER, OTHER_PINS, FormState
 from workflows.lifecycle.statuses import FAILURES, LIVE_ORDER, TaskStatus, WorkflowStatus
 from workflows.name_search import NAME_PARTS
 
@@ -190,41 +192,22 @@ class TaskGroup(models.Model):
     stop_status = models.CharField(max_length=32, blank=True, default="", choices=TaskStatus)
     stop_message = models.TextField(blank=True, default="")
     force = models.BooleanField(default=False, help_text="Stop without grace.")
-    stage = models.PositiveSmallIntegerField(
-        default=0,
-        db_default=0,
-        help_text="Preferences relaxed so far (scheduling.gang.stages); never lowered.",
+    form = models.JSONField(
+        default=usual_form_json,
+        db_default=usual_form_json(),
+        help_text="How it is to be placed (scheduling.gang.gang_form); its stage is never lowered.",
     )
-    pins = models.JSONField(
-        default=list,
-        db_default=[],
-        help_text="Sets that node labels keep in a domain, not a constraint (scheduling.gang.pins).",
-    )
-    other_pins = models.JSONField(
+    other_form = models.JSONField(
         null=True,
-        help_text="Pins with which it would be placed now; while it is repinned, those of before.",
+        help_text="A form in which it would be placed now; while its pods get other pins, that of before.",
     )
-    repinning = models.BooleanField(
-        default=False, db_default=False, help_text="Whether its pods may still have the pins of before."
-    )
-    preference_levels = models.PositiveSmallIntegerField(
-        null=True,
-        help_text="Levels that preferences may still name (scheduling.gang.free_preferences); null: all.",
-    )
-    set_order = models.JSONField(
-        default=list,
-        db_default=[],
-        help_text="The order of its sets where that is not the usual one (scheduling.gang.set_order).",
-    )
-    proposed_order = models.JSONField(
-        null=True, help_text="An order in which it would be placed now; its next reconciliation decides."
-    )
-    proposed_easing = models.JSONField(
-        null=True,
-        help_text="preference_levels with which it would be placed now; its next reconciliation decides.",
-    )
-    reordering = models.BooleanField(
-        default=False, db_default=False, help_text="Whether objects may still be named in the order before."
+    form_state = models.CharField(
+        max_length=16,
+        blank=True,
+        default="",
+        db_default="",
+        choices=FormState,
+        help_text="In which parts of its form its objects may still be as before; empty: in none.",
     )
     searched_capacity = models.CharField(
         max_length=32,
@@ -317,6 +300,16 @@ class TaskGroup(models.Model):
     def present_status(self) -> str:
         """The status of its present attempt; ``status``, which users see, never goes back."""
         return self.progress or self.status
+
+    @property
+    def repinning(self) -> bool:
+        """Whether its pods may still have the pins of before."""
+        return self.form_state in OTHER_PINS
+
+    @property
+    def reordering(self) -> bool:
+        """Whether its objects may still be named in the order before."""
+        return self.form_state in OTHER_ORDER
 
     @property
     def recovery(self) -> RecoveryPolicy:

@@ -16,7 +16,7 @@ from django.db.models import Count, Exists, F, Func, OuterRef, Q, QuerySet, Text
 
 from pools.selectors import Caller
 from scheduling.errors import NotFound
-from scheduling.gang import pins, set_order
+from scheduling.gang.gang_form import GangForm
 from scheduling.topology.requirements import Requirement
 from web.access.rights import grants_of
 from web.policy import Action, refusal
@@ -337,10 +337,7 @@ def _group_values(
         placement=placement,
         tasks=tuple(task_try for is_latest, task_try in tries if is_latest),
         earlier=tuple(task_try for is_latest, task_try in tries if not is_latest),
-        stage=row.stage,
-        preference_levels=row.preference_levels,
-        order=set_order.from_json(row.set_order),
-        pins=pins.from_json(row.pins),
+        form=GangForm.from_json(row.form),
         attempt_number=row.attempt_number,
         last_end=_last_end(row),
     )

@@ -50,10 +50,7 @@ def _digest(waiting: Sequence[TaskGroup]) -> str:
         (
             group.pk,
             group.status,
-            group.stage,
-            group.preference_levels,
-            group.set_order,
-            group.pins,
+            group.form,
             group.waiting_why,
             group.waiting_reason,
             group.waiting_since,

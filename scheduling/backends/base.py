@@ -8,8 +8,7 @@ from uuid import UUID
 
 from scheduling import names
 from scheduling.errors import Fault, Notice
-from scheduling.gang.pins import Pins
-from scheduling.gang.set_order import SetOrder
+from scheduling.gang.gang_form import USUAL_FORM, GangForm
 from scheduling.queues.joined_queues import JoinedQueue, QueuePosition
 from scheduling.terms import SchedulingTerms
 from scheduling.topology.levels import Levels
@@ -173,17 +172,7 @@ class GangRequest:
 
     annotations: Mapping[str, str] = field(default_factory=dict)
 
-    stage: int = 0
-    """How many preferences are relaxed by now (``scheduling.gang.stages``)."""
-
-    preference_levels: int | None = None
-    """How many levels preferences may still name (``scheduling.gang.free_preferences``); None: all."""
-
-    order: SetOrder = ()
-    """The order of the gang's sets, for a scheduler with the trait ``orders_sets``."""
-
-    pins: Pins = ()
-    """The sets that node labels keep in a domain, for a scheduler with the trait ``pins_sets``."""
+    form: GangForm = USUAL_FORM
 
     pod_specs: Mapping[str, Manifest] = field(default_factory=dict)
     """The specs of pods by the shape of their tasks, for a scheduler with the facet ``admission``."""

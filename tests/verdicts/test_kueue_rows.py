@@ -83,7 +83,7 @@ def test_each_shape_is_placed_as_the_table_promises_or_refused(scheduler, world)
             continue
         verdict = world.verdict(group)
         assert verdict.answer is Answer.NOW, shape
-        group = group.pinned(verdict.pins) if verdict.pins else group
+        group = group.in_form(pins=verdict.pins) if verdict.pins else group
         assert bool(verdict.pins) == answer.startswith("held by us"), shape
         scheduler.create(world, group)
         places = placed(scheduler, world, group)

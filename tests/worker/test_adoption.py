@@ -82,7 +82,7 @@ def test_a_group_of_a_backup_makes_no_pod_beside_those_of_a_later_attempt(world)
     let_go(world)
     world.settle()
     assert (pod_names(world), statuses(group)) == (first, ["RUNNING"] * 2)
-    assert not fresh(group).reordering
+    assert not fresh(group).form_state
 
 
 @pytest.mark.parametrize("scheduler", ["kai", "kubernetes", "default"])

@@ -66,7 +66,7 @@ def test_a_preference_gives_way_to_nodes_that_lack_its_label(world):
     assert 'From now on preferred: rack "default" as one zone.' in message
     (row,) = fresh(group).constraints
     assert (row["freed"], row["applied_key"], row["label"]) == (True, "zone", ZONE.label)
-    assert fresh(group).preference_levels == 1
+    assert fresh(group).form["preference_levels"] == 1
 
 
 def test_it_is_dropped_where_the_nodes_carry_no_label_and_the_gang_runs(world):
@@ -106,12 +106,12 @@ def test_a_preference_that_is_held_as_required_does_not_give_way_before_its_time
     world.settle()
     wait_in_vain(world, 3600)
     world.settle()
-    assert (notes(group), fresh(group).stage) == ([], 0)
+    assert (notes(group), fresh(group).form["stage"]) == ([], 0)
     wait_in_vain(world, 3600)
     world.settle()
     seek(world)
     world.settle()
-    assert (preference(world), fresh(group).stage) == ((None, "0"), 1)
+    assert (preference(world), fresh(group).form["stage"]) == ((None, "0"), 1)
 
 
 def test_preferences_return_if_the_room_was_lost(world):
@@ -129,7 +129,7 @@ def test_preferences_return_if_the_room_was_lost(world):
     assert preference(world) == (None, "0"), "too soon for another change"
     wait_in_vain(world)
     world.settle()
-    assert (preference(world), fresh(group).preference_levels) == ((RACK.label, None), None)
+    assert (preference(world), fresh(group).form["preference_levels"]) == ((RACK.label, None), None)
     assert [reason for reason, _ in notes(group)] == ["PreferencesGaveWay", "PreferencesReturned"]
     assert "freed" not in fresh(group).constraints[0]
 
@@ -141,7 +141,7 @@ def test_a_worker_that_dies_between_decision_and_edit_is_taken_over_from(world):
     wait_in_vain(world)
     with death_at("after-relax-decision"):
         world.step()
-    assert (fresh(group).preference_levels, preference(world)) == (0, (RACK.label, None))
+    assert (fresh(group).form["preference_levels"], preference(world)) == (0, (RACK.label, None))
     world.settle()
     assert (preference(world), len(notes(group))) == ((None, "0"), 1)
 
@@ -154,7 +154,7 @@ def test_a_gang_that_got_a_node_just_before_keeps_its_preferences(world):
     bind(world.cluster, group.uuid.hex, first=1)  # nobody has observed it
     world.reconcile(group)
     assert preference(world) == (RACK.label, None)
-    assert (fresh(group).preference_levels, "freed" in fresh(group).constraints[0]) == (None, False)
+    assert (fresh(group).form["preference_levels"], "freed" in fresh(group).constraints[0]) == (None, False)
     assert Event.objects.filter(group=group, reason="RelaxationLeftOut").count() == 1
 
 

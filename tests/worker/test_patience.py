@@ -65,7 +65,7 @@ def test_a_preference_is_required_until_its_time_is_over_and_then_relaxed(world)
     later(40)
     world.settle()
     assert holds(world) == ([], "1")
-    assert (fresh(group).stage, relaxed(group)) == (1, {"rack": True})
+    assert (fresh(group).form["stage"], relaxed(group)) == (1, {"rack": True})
     assert statuses(group) == ["RUNNING", "RUNNING"]
     assert said(group) == ["PatienceBegan", "Relaxed"]
     assert [p["metadata"]["labels"] for p in world.cluster.all(POD)] == [
@@ -102,7 +102,7 @@ def test_waits_that_are_over_while_no_worker_ran_are_relaxed_at_once(world):
     later(100)
     before = patches(world)
     world.settle()
-    assert (fresh(group).stage, holds(world), patches(world)) == (2, ([], "2"), before + 1)
+    assert (fresh(group).form["stage"], holds(world), patches(world)) == (2, ([], "2"), before + 1)
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["before the edit arrived", "after it was done"])
@@ -119,7 +119,7 @@ def test_a_decision_whose_worker_dies_is_carried_out_by_the_next_reconcile(world
         world.step()
     except Killed:
         expire_leases()
-    assert (fresh(group).stage, relaxed(group)) == (1, {"rack": True})
+    assert (fresh(group).form["stage"], relaxed(group)) == (1, {"rack": True})
     world.settle()
     assert holds(world) == ([], "1")
     assert said(group) == ["PatienceBegan", "Relaxed"]
@@ -132,7 +132,7 @@ def test_a_worker_that_dies_between_decision_and_edit_is_taken_over_from(world):
     later(40)
     with death_at("after-relax-decision"):
         world.step()
-    assert (fresh(group).stage, holds(world), patches(world)) == (1, ([RACK.label], None), 0)
+    assert (fresh(group).form["stage"], holds(world), patches(world)) == (1, ([RACK.label], None), 0)
     world.settle()
     assert (holds(world), patches(world)) == (([], "1"), 1)
     assert said(group) == ["PatienceBegan", "Relaxed"]
@@ -157,7 +157,7 @@ def test_a_gang_that_got_a_node_just_before_is_not_edited_and_the_event_says_so(
     world.reconcile(group)
     assert holds(world) == ([RACK.label], None)
     assert said(group) == ["PatienceBegan", "Relaxed", "RelaxationLeftOut"]
-    assert (fresh(group).stage, relaxed(group)) == (1, {"rack": False})
+    assert (fresh(group).form["stage"], relaxed(group)) == (1, {"rack": False})
     bind(world.cluster, group.uuid.hex)
     world.settle()
     assert statuses(group) == ["RUNNING", "RUNNING"]
@@ -216,7 +216,7 @@ def test_a_gang_made_anew_after_an_eviction_starts_relaxed(world, pod_group_too)
         world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
     world.settle()
     assert holds(world) == ([], "1")
-    assert (fresh(group).stage, relaxed(group)) == (1, {"rack": True})
+    assert (fresh(group).form["stage"], relaxed(group)) == (1, {"rack": True})
     assert statuses(group) == ["RUNNING", "RUNNING"]
     assert said(group) == ["PatienceBegan", "Relaxed", "RelaxationLeftOut", "Relaxed"]
 
@@ -232,10 +232,10 @@ def test_the_clock_begins_anew_with_the_gang(world):
     world.settle()
     later(30)
     world.settle()
-    assert (fresh(group).stage, said(group)) == (0, ["PatienceBegan", "PatienceBegan"])
+    assert (fresh(group).form["stage"], said(group)) == (0, ["PatienceBegan", "PatienceBegan"])
     later(10)
     world.settle()
-    assert (fresh(group).stage, statuses(group)) == (1, ["RUNNING", "RUNNING"])
+    assert (fresh(group).form["stage"], statuses(group)) == (1, ["RUNNING", "RUNNING"])
 
 
 SETS = [[preferred("rack", wait=40.0, group=name)] for name in ("left", "left", "right", "right")]
@@ -263,7 +263,7 @@ def test_a_gang_that_was_not_edited_in_time_is_resized_without_relaxing_it(world
     bind(world.cluster, group.uuid.hex)
     world.reconcile(group)
     world.settle()
-    assert (fresh(group).stage, minimums(world)) == (1, [2, 2])
+    assert (fresh(group).form["stage"], minimums(world)) == (1, [2, 2])
     world.finish(group, 0, tasks=["task-3"])
     world.settle()
     assert (holds(world), minimums(world)) == (([RACK.label, RACK.label], None), [1, 2])
@@ -292,11 +292,11 @@ def test_time_without_an_answer_counts_and_is_acted_on_once_there_is_one(world):
     later(40)
     with world.cluster.unreachable():
         world.reconcile(group)
-    assert (fresh(group).stage, holds(world)) == (0, ([RACK.label], None))
+    assert (fresh(group).form["stage"], holds(world)) == (0, ([RACK.label], None))
     backend.conditions = [{**backend.conditions[0], "status": "True"}]
     backend.save()
     world.settle()
-    assert (fresh(group).stage, holds(world)) == (1, ([], "1"))
+    assert (fresh(group).form["stage"], holds(world)) == (1, ([], "1"))
 
 
 def test_a_group_is_relaxed_without_an_observer_too(world):
@@ -305,7 +305,7 @@ def test_a_group_is_relaxed_without_an_observer_too(world):
     world.reconcile(group)
     later(40)
     world.reconcile(group)
-    assert (fresh(group).stage, holds(world)) == (1, ([], "1"))
+    assert (fresh(group).form["stage"], holds(world)) == (1, ([], "1"))
 
 
 def test_a_group_without_patience_is_never_edited(world):

@@ -114,7 +114,7 @@ def test_its_preferences_give_way_and_then_it_is_pinned(world):
     world.settle()
     wait_in_vain(world)
     world.settle()
-    assert (fresh(group).preference_levels, fresh(group).pins) == (1, [])
+    assert (fresh(group).form["preference_levels"], fresh(group).form["pins"]) == (1, [])
     assert statuses(group) == ["SCHEDULING"] * 4
     seek(world)
     world.settle()
@@ -135,7 +135,7 @@ def test_a_gang_that_is_bound_meanwhile_keeps_its_pins(world, group):
     bind(world.cluster, group.uuid.hex, first=1)  # nobody has observed it
     world.reconcile(group)
     assert (selectors(world), notes(group)) == ([{}] * 4, [])
-    assert (fresh(group).repinning, fresh(group).other_pins, fresh(group).pins) == (False, None, [])
+    assert (fresh(group).repinning, fresh(group).other_form, fresh(group).form["pins"]) == (False, None, [])
 
 
 def test_a_gang_that_is_bound_after_the_decision_keeps_its_pins(world, group):
@@ -143,7 +143,7 @@ def test_a_gang_that_is_bound_after_the_decision_keeps_its_pins(world, group):
     with at_crash_point("after-pin-decision", lambda: bind(world.cluster, group.uuid.hex)):
         world.reconcile(group)
     assert (selectors(world), notes(group)) == ([{}] * 4, ["SetsPinned", "PinsLeftOut"])
-    assert (fresh(group).repinning, fresh(group).pins) == (False, [])
+    assert (fresh(group).repinning, fresh(group).form["pins"]) == (False, [])
     assert "domain" not in fresh(group).constraints[0]
 
 
@@ -177,7 +177,7 @@ def test_a_pod_that_is_bound_while_others_are_deleted_is_spared_and_pins_stay(wo
     assert world.pods() == [last]
     world.settle()
     assert world.cluster.get(POD, last, namespace="osmo")["metadata"]["uid"] == uid
-    assert (selectors(world), fresh(group).repinning, fresh(group).pins) == ([{}] * 4, False, [])
+    assert (selectors(world), fresh(group).repinning, fresh(group).form["pins"]) == ([{}] * 4, False, [])
     assert notes(group) == ["SetsPinned", "PinsLeftOut"]
     assert {task.retry_id for task in group.tasks.all()} == {0}
 
@@ -280,7 +280,7 @@ def test_a_gang_whose_rack_is_lost_while_there_is_room_nowhere_is_pinned_no_more
     lose_rack(world)
     seek(world)
     world.settle()
-    assert (selectors(world), fresh(begun).pins) == ([{}] * 4, [])
+    assert (selectors(world), fresh(begun).form["pins"]) == ([{}] * 4, [])
     assert pod_group(world)["spec"]["topologyConstraint"]["requiredTopologyLevel"] == RACK.label
     assert notes(begun) == ["SetsPinned", "SetsUnpinned"]
     assert "too few usable nodes" in Event.objects.get(group=begun, reason="SetsUnpinned").message
@@ -302,7 +302,7 @@ def test_a_gang_that_never_ran_is_pinned_no_more_once_its_rack_is_lost(world, gr
     world.observe()
     seek(world)
     world.settle()
-    assert (selectors(world), fresh(group).pins) == ([{}] * 4, [])
+    assert (selectors(world), fresh(group).form["pins"]) == ([{}] * 4, [])
 
 
 def test_a_gang_of_which_a_task_runs_keeps_its_pins(world, begun):
@@ -311,7 +311,7 @@ def test_a_gang_of_which_a_task_runs_keeps_its_pins(world, begun):
     lose_rack(world)
     seek(world)
     world.settle()
-    assert fresh(begun).pins
+    assert fresh(begun).form["pins"]
     assert notes(begun) == ["SetsPinned"]
 
 
@@ -363,11 +363,11 @@ def test_after_three_times_pins_stay(world, group):
     seek(world)
     world.settle()
     assert selectors(world) == [{}] * 4
-    assert TaskGroup.objects.get(pk=group.pk).other_pins is None
+    assert TaskGroup.objects.get(pk=group.pk).other_form is None
 
 
 def test_pods_with_pins_that_a_backup_does_not_know_are_made_again_without_them(world, group):
-    columns = ("pins", "constraints")
+    columns = ("form", "constraints")
     before = TaskGroup.objects.filter(pk=group.pk).values(*columns).get()
     seek(world)
     world.settle()
@@ -376,7 +376,7 @@ def test_pods_with_pins_that_a_backup_does_not_know_are_made_again_without_them(
     expect_other_forms(world.uid, "osmo")
     world.settle()
     row = fresh(group)
-    assert (row.pins, row.repinning, row.reordering) == ([], False, False)
+    assert (row.form["pins"], row.form_state) == ([], "")
     assert (selectors(world), notes(group)[-1]) == ([{}] * 4, "PinsForgotten")
     assert MARK not in pod_group(world)["metadata"]["annotations"]
     assert pod_group(world)["spec"]["topologyConstraint"]
@@ -384,7 +384,7 @@ def test_pods_with_pins_that_a_backup_does_not_know_are_made_again_without_them(
 
 
 def test_a_gang_that_runs_keeps_pins_that_a_backup_does_not_know(world, group):
-    before = TaskGroup.objects.filter(pk=group.pk).values("pins", "constraints").get()
+    before = TaskGroup.objects.filter(pk=group.pk).values("form", "constraints").get()
     seek(world)
     world.settle()
     bind(world.cluster, group.uuid.hex)
@@ -402,7 +402,7 @@ def test_a_group_of_an_earlier_release_with_two_pod_groups_is_taken_over(world, 
     expect_other_forms(world.uid, "osmo")
     world.settle()
     row = fresh(group)
-    assert (row.repinning, row.reordering, row.failures) == (False, False, 0)
+    assert (row.form_state, row.failures) == ("", 0)
 
 
 def led(cluster):

@@ -4,6 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from scheduling.gang.gang_form import USUAL_FORM
 from tests.factories import LEVELS
 from tests.worker.world import fresh, statuses
 from web.recent_values import RecentValues
@@ -63,7 +64,7 @@ def test_a_gang_is_rendered_once_while_nothing_of_its_source_changes(world, gang
 
 @pytest.mark.parametrize(
     "change",
-    [{"preference_levels": 1}, {"generation": 1}, {"attempt_number": 2}],
+    [{"form": {**USUAL_FORM.to_json(), "preference_levels": 1}}, {"generation": 1}, {"attempt_number": 2}],
     ids=lambda change: next(iter(change)),
 )
 def test_a_change_of_the_row_renders_it_anew(gang, change):
@@ -92,10 +93,7 @@ def test_those_used_longest_ago_are_dropped(gang, monkeypatch):
         placement=view_of(gang).placement,
         attempt_number=1,
         generation=0,
-        stage=0,
-        preference_levels=None,
-        set_order=[],
-        pins=[],
+        form=USUAL_FORM,
         tries=(1, 2, 3, 4),
     )
 

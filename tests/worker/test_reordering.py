@@ -4,6 +4,7 @@ import pytest
 
 from cluster.errors import RequestForbidden, WriteConflict
 from tests.builders.crashes import death_at
+from tests.builders.forms import propose_form
 from tests.builders.gangs import required, topology_gang
 from tests.builders.pod_groups import bind, patches, pod_group, pods_of
 from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
@@ -55,7 +56,7 @@ def group(world):
 
 
 def propose(group, order=FREE_FIRST):
-    TaskGroup.objects.filter(pk=group.pk).update(proposed_order=order)
+    propose_form(TaskGroup.objects.filter(pk=group.pk), order=order)
 
 
 def leaves(world):
@@ -72,8 +73,7 @@ def events(group):
 def assert_placed_in_order(world, group):
     row = fresh(group)
     assert statuses(group) == ["RUNNING"] * 5
-    assert (row.set_order, row.reordering, row.proposed_order) == (FREE_FIRST, False, None)
-    assert row.placement["version"] == 5
+    assert (row.form["order"], row.form_state, row.other_form) == (FREE_FIRST, "", None)
     assert [name.endswith("-free") for name in leaves(world)] == [True, False]
     assert sorted(set(labels_of(world.cluster, group.uuid.hex).values())) == leaves(world)
     assert {line["subgroup"] for line in row.constraints} < set(leaves(world))
@@ -154,14 +154,14 @@ def test_it_is_not_begun(world, group, obstacle):
     obstacle(world, group)
     world.reconcile(group)
     row = fresh(group)
-    assert (row.set_order, row.reordering, row.proposed_order) == ([], False, None)
+    assert (row.form["order"], row.form_state, row.other_form) == ([], "", None)
     assert [name.endswith("-free") for name in leaves(world)] == [False, True]
     assert (events(group), patches(world)) == ([], 0)
 
 
 def test_a_group_of_a_backup_is_brought_back_to_the_order_that_its_row_has(world, group):
     world.cluster.players.remove(picky)
-    before = TaskGroup.objects.filter(pk=group.pk).values("set_order", "constraints").get()
+    before = TaskGroup.objects.filter(pk=group.pk).values("form", "constraints").get()
     propose(group)
     world.settle()
     assert [name.endswith("-free") for name in leaves(world)] == [True, False]
@@ -169,7 +169,7 @@ def test_a_group_of_a_backup_is_brought_back_to_the_order_that_its_row_has(world
     assert expect_other_forms(world.uid, "osmo") == 1
     world.settle()
     row = fresh(group)
-    assert (row.set_order, row.reordering, row.repinning) == ([], False, False)
+    assert (row.form["order"], row.form_state) == ([], "")
     assert [name.endswith("-free") for name in leaves(world)] == [False, True]
     assert sorted(set(labels_of(world.cluster, group.uuid.hex).values())) == leaves(world)
     assert ORDER not in pod_group(world)["metadata"]["annotations"]
@@ -184,4 +184,4 @@ def test_a_group_of_a_backup_whose_objects_are_as_its_row_has_them_is_left_as_it
     expect_other_forms(world.uid, "osmo")
     world.settle()
     row = fresh(group)
-    assert (row.reordering, row.repinning, events(group), patches(world)) == (False, False, [], patched)
+    assert (row.form_state, events(group), patches(world)) == ("", [], patched)

@@ -216,7 +216,7 @@ def _group(
         waiting_since=group.waiting_since,
         constraints=group.constraints,
         patience=_patience(group),
-        order=group.set_order,
+        order=group.form["order"],
         got=placement_outcome(group.placement_result),
         conditions=_conditions(group, freshness),
         compute_domain=_compute_domain(group, domain),
@@ -281,7 +281,7 @@ def _patience(group: TaskGroup) -> shapes.PatienceShape | None:
     if not patience.has_patience(group.constraints):
         return None
     return shapes.PatienceShape(
-        stage=group.stage,
+        stage=group.form["stage"],
         unplaced_since=group.unplaced_since,
         next_relaxation_at=patience.next_relaxation(group.constraints, group.unplaced_since),
     )

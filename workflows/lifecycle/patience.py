@@ -20,7 +20,6 @@ from typing import Any
 
 from scheduling.sentences import count_of, in_seconds, plain_listing
 from scheduling.topology.requirements import SetPath, describe
-from workflows.values.observation import PREFERENCE_LEVELS_ANNOTATION, STAGE_ANNOTATION
 
 GAVE_WAY = "PreferencesGaveWay"
 RETURNED = "PreferencesReturned"
@@ -117,18 +116,6 @@ def may_give_way(facts: PatienceFacts) -> bool:
     if facts.since is None or not (facts.unplaced and facts.reachable and facts.free_after):
         return False
     return facts.now >= facts.since + timedelta(seconds=facts.free_after)
-
-
-def stage_of(annotations: Mapping[str, str] | None) -> int:
-    """The stage of a pod group by its annotations; a value that is no number was not written by us."""
-    text = (annotations or {}).get(STAGE_ANNOTATION, "0")
-    return int(text) if text.isascii() and text.isdigit() else 0
-
-
-def preference_levels_of(annotations: Mapping[str, str] | None, *, most: int) -> int | None:
-    """How many levels the preferences of a pod group may name, by its annotations; None: all."""
-    text = (annotations or {}).get(PREFERENCE_LEVELS_ANNOTATION, "")
-    return min(int(text), most) if text.isascii() and text.isdigit() else None
 
 
 def has_preference(rows: Iterable[ConstraintRow]) -> bool:

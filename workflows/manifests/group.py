@@ -12,7 +12,7 @@ from pools.values.recovery import Loss, Response
 from scheduling import names
 from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
 from scheduling.backends.registry import scheduler_backend
-from scheduling.gang import pins, set_order
+from scheduling.gang import pins
 from scheduling.kubernetes_syntax import is_label_value
 from scheduling.topology.levels import HOSTNAME_LABEL, NO_CLIQUE
 from scheduling.topology.requirements import required_clique
@@ -22,12 +22,10 @@ from workflows.manifests.pod import PodFrame, render_pod
 from workflows.manifests.requests import for_a_claim, on_nodes_with, part_for_node
 from workflows.manifests.start_barrier import add_barrier, ended_text, peers_text
 from workflows.manifests.tokens import Tokens
+from workflows.values.form_marks import FormMarks
 from workflows.values.observation import (
     LEFT_OUT_ANNOTATION,
-    ORDER_ANNOTATION,
     PINNED_SETS_ANNOTATION,
-    PREFERENCE_LEVELS_ANNOTATION,
-    STAGE_ANNOTATION,
 )
 from workflows.values.placement import RESTART_GROUP, File, GroupValues, TaskTry, gang_of, shape_of
 
@@ -124,10 +122,7 @@ class Renderer:
             generation=generation,
             labels=self._labels,
             annotations=_marks(values),
-            stage=values.stage,
-            preference_levels=values.preference_levels,
-            order=values.order,
-            pins=values.pins,
+            form=values.form,
             pod_specs=self._pod_specs(tasks) if self._scheduler.admission else {},
             nodes=values.nodes,
         )
@@ -172,8 +167,8 @@ class Renderer:
             pod["spec"] = on_nodes_with(pod["spec"], expressions)
         if off := self._off_cliques(task):
             pod["spec"] = on_nodes_with(pod["spec"], off)
-        if self.values.pins:
-            pod["metadata"]["labels"][PINNED_SETS_ANNOTATION] = pins.digest_of(self.values.pins)
+        if self.values.form.pins:
+            pod["metadata"]["labels"][PINNED_SETS_ANNOTATION] = pins.digest_of(self.values.form.pins)
         if (barrier := self.values.placement.start_barrier) is not None and self._peers is not None:
             peers, domain = self._peers, service_domain(self.values)
             add_barrier(pod, barrier, domain=domain, peers=peers, ended=self.ended_text(ended))
@@ -265,17 +260,9 @@ def render_group(values: GroupValues, *, pods: Collection[str] | None = None) ->
 
 
 def _marks(values: GroupValues) -> dict[str, str]:
-    """The annotations that tell the form of a pod group from those of other times."""
-    marks = {STAGE_ANNOTATION: str(values.stage)} if values.stage else {}
-    if values.preference_levels is not None:
-        marks[PREFERENCE_LEVELS_ANNOTATION] = str(values.preference_levels)
-    if values.order:
-        marks[ORDER_ANNOTATION] = set_order.digest_of(values.order)
-    if values.left_out:
-        marks[LEFT_OUT_ANNOTATION] = left_out_mark(values.left_out)
-    if values.pins:
-        marks[PINNED_SETS_ANNOTATION] = pins.digest_of(values.pins)
-    return marks
+    """The annotations of a pod group: of its form, and of the nodes that it leaves out."""
+    marks = {key: mark for key, mark in FormMarks.of(values.form).annotations.items() if mark is not None}
+    return {**marks, LEFT_OUT_ANNOTATION: left_out_mark(values.left_out)} if values.left_out else marks
 
 
 def left_out_mark(nodes: tuple[str, ...]) -> str:

@@ -332,7 +332,7 @@ class Reconciliation:
         follow_other_queues(view, self.cluster)
         self.silence = wake(view, self.lease, self.cluster)
         self.observed = self.observed or ObservedPods(pods={}, gone_at={}, complete=True)
-        most = RENEWAL_PAUSE.total_seconds() if view.row.pins else SAFETY_SECONDS
+        most = RENEWAL_PAUSE.total_seconds() if view.form.pins else SAFETY_SECONDS
         if view.observer_is_silent:
             most = SILENT_SECONDS
         waited = (view.now - view.waits_since).total_seconds()

@@ -8,6 +8,7 @@ ways that a crash in the middle of an edit is made good (``reconcile.form.reorde
 looks for pods of later tries before it creates its own (``reconcile.objects.plan``).
 """
 
+from workflows.lifecycle.form_states import OTHER_PINS, FormState
 from workflows.models import TaskGroup
 from workflows.services.waiting_gangs import ordering_schedulers
 from workflows.values.placement import VERSIONS
@@ -27,5 +28,5 @@ def expect_other_forms(cluster_uid: str, namespace: str) -> int:
     )
     live.filter(touched_cluster=False).update(touched_cluster=True)  # its timeout begins with its create
     groups = live.filter(placement__version__in=VERSIONS, placement__scheduler_type__in=ordering_schedulers())
-    groups.filter(repinning=False).update(repinning=True, other_pins=None)
-    return groups.update(reordering=True, proposed_order=None)
+    groups.exclude(form_state__in=OTHER_PINS).update(other_form=None)
+    return groups.update(form_state=FormState.PINS_AND_ORDER)

@@ -12,10 +12,12 @@ from typing import Any
 from django.db.models import Min
 
 from pools import conditions
+from scheduling.gang.gang_form import GangForm
 from scheduling.sentences import in_seconds, plain_listing
 from workflows.explain.disagreement import DISAGREES
 from workflows.lifecycle.attempts_in_vain import NO_PROGRESS, NO_PROGRESS_ENDED
 from workflows.lifecycle.domain_health import NVLINK_READY
+from workflows.lifecycle.form_states import FormState
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Attempt, Task, TaskGroup
 from workflows.services.changes import NewAttempt
@@ -56,14 +58,9 @@ def begin(change: NewAttempt, steps: Steps) -> None:
         waiting_reason="",
         waiting_evidence={},
         waiting_since=None,
-        pins=[],
-        other_pins=None,
-        repinning=False,
-        set_order=[],
-        proposed_order=None,
-        reordering=False,
-        preference_levels=None,
-        proposed_easing=None,
+        form=GangForm(stage=group.form["stage"]).to_json(),
+        other_form=None,
+        form_state=FormState.REACHED,
         placement_result=None,
         conditions=_conditions(change, steps),
         searched_capacity="",

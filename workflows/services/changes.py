@@ -10,12 +10,12 @@ from typing import Any
 from uuid import UUID
 
 from pools.conditions import Condition
-from scheduling.gang.pins import Pins
-from scheduling.gang.set_order import SetOrder
+from scheduling.gang.gang_form import GangForm
 from scheduling.nodes.suspects import NodeFault
 from workflows.explain.reasons import Reason
 from workflows.lifecycle.attempts_in_vain import NONE_IN_VAIN, InVain
 from workflows.lifecycle.domain_health import Membership
+from workflows.lifecycle.form_states import FormState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,17 +121,14 @@ class PatienceClock:
 
 
 @dataclass(frozen=True, slots=True)
-class NewStage:
-    """Preferences are relaxed up to this stage of patience; a stage is never taken back."""
+class NewForm:
+    """The group has another form from now on; a stage is never taken back. Answers a proposal.
 
-    number: int
+    ``behind``: the part of it in which its objects are still as before, ``ORDER`` or ``PINS``.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class NewPreferenceLevels:
-    """Preferences may name at most so many levels from now on; None: all. Answers a proposal."""
-
-    count: int | None
+    form: GangForm
+    behind: FormState = FormState.REACHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,22 +139,8 @@ class NewConstraints:
 
 
 @dataclass(frozen=True, slots=True)
-class NewOrder:
-    """The group's sets have another order from now on; its objects are still to be named in it."""
-
-    order: SetOrder
-
-
-@dataclass(frozen=True, slots=True)
-class NewPins:
-    """The group's sets are pinned so from now on; its pods are still to be made again for it."""
-
-    pins: Pins
-
-
-@dataclass(frozen=True, slots=True)
 class PinsSettled:
-    """All pods of the group have its pins; no others are proposed any more."""
+    """All pods of the group have its pins; no other form is proposed any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +150,7 @@ class OrderReached:
 
 @dataclass(frozen=True, slots=True)
 class ProposalDropped:
-    """The proposed order is not taken."""
+    """The proposed form is not taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +223,8 @@ GroupChange = (
     | NewAwaitedUpstream
     | NewAvoidedNodes
     | PatienceClock
-    | NewStage
-    | NewPreferenceLevels
+    | NewForm
     | NewConstraints
-    | NewOrder
-    | NewPins
     | PinsSettled
     | OrderReached
     | ProposalDropped

@@ -1,15 +1,16 @@
 """The row of a group: one writer for each kind of change of it."""
 
+from dataclasses import replace
 from typing import assert_never
 
 from pools import conditions
 from pools.conditions import Condition
-from scheduling.gang import set_order
-from scheduling.gang.pins import Pins, to_json
-from scheduling.gang.set_order import SetOrder
+from scheduling.gang.gang_form import GangForm
 from workflows.explain.disagreement import DISAGREES
 from workflows.explain.reasons import Reason
+from workflows.lifecycle.form_states import FormState
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus, may_move
+from workflows.models import TaskGroup
 from workflows.services import attempt_rows, task_rows
 from workflows.services.changes import (
     AttemptCleared,
@@ -22,13 +23,10 @@ from workflows.services.changes import (
     NewAvoidedNodes,
     NewAwaitedUpstream,
     NewConstraints,
+    NewForm,
     NewGeneration,
     NewMembership,
-    NewOrder,
-    NewPins,
     NewPlacementResult,
-    NewPreferenceLevels,
-    NewStage,
     NewWaitingReason,
     Note,
     OrderReached,
@@ -39,7 +37,6 @@ from workflows.services.changes import (
     RunClock,
 )
 from workflows.services.steps import Steps
-from workflows.values.placement import ORDERED
 
 _GROUP_TIMES = {
     TaskStatus.PROCESSING: "processing_start_time",
@@ -82,22 +79,16 @@ def write(change: GroupChange, steps: Steps) -> None:  # noqa: PLR0912, PLR0915,
             steps.put(avoided_nodes=list(nodes))
         case PatienceClock(running):
             _set_clock(steps, running=running)
-        case NewStage(number):
-            steps.put(stage=max(group.stage, number))
-        case NewPreferenceLevels(count):
-            steps.put(preference_levels=count, proposed_easing=None)
+        case NewForm(form, behind):
+            _form(form, behind, steps)
         case NewConstraints(constraints):
             steps.put(constraints=list(constraints))
-        case NewOrder(order):
-            _reorder(order, steps)
-        case NewPins(pins):
-            _pin(pins, steps)
         case PinsSettled():
-            steps.put(repinning=False, other_pins=None)
+            steps.put(form_state=FormState.ORDER if group.reordering else "", other_form=None)
         case OrderReached():
-            steps.put(reordering=False)
+            steps.put(form_state=FormState.REACHED)
         case ProposalDropped():
-            steps.put(proposed_order=None)
+            steps.put(other_form=None)
         case NewPlacementResult(result):
             steps.put(placement_result=dict(result))
         case Condition():
@@ -163,18 +154,15 @@ def _explain(reason: Reason | None, steps: Steps) -> None:
     steps.put(waiting_why=why, waiting_reason=text, waiting_evidence=evidence, waiting_since=since)
 
 
-def _reorder(order: SetOrder, steps: Steps) -> None:
+def _form(form: GangForm, behind: FormState, steps: Steps) -> None:
     group = steps.group
-    version = max(group.placement["version"], ORDERED)
-    steps.put(set_order=set_order.to_json(order), reordering=True, proposed_order=None)
-    steps.put(placement={**group.placement, "version": version})
-
-
-def _pin(pins: Pins, steps: Steps) -> None:
-    group = steps.group
-    version = max(group.placement["version"], ORDERED)
-    steps.put(other_pins=group.pins, pins=to_json(pins), repinning=True)
-    steps.put(placement={**group.placement, "version": version})
+    steps.put(
+        form=replace(form, stage=max(form.stage, group.form["stage"])).to_json(),
+        other_form=group.form if behind == FormState.PINS else None,
+        searched_capacity="",
+    )
+    if behind and group.form_state != FormState.PINS_AND_ORDER:
+        steps.put(form_state=behind)
 
 
 def _note_contact(cluster_uid: str, steps: Steps) -> None:
@@ -187,5 +175,10 @@ def _note_contact(cluster_uid: str, steps: Steps) -> None:
 def _set_clock(steps: Steps, *, running: bool) -> None:
     if steps.group.status not in TERMINAL:
         steps.put(unplaced_since=(steps.group.unplaced_since or steps.now) if running else None)
-        if not running:
-            steps.put(proposed_easing=None)
+        if not running and _proposes_easing(steps.group):
+            steps.put(other_form=None)
+
+
+def _proposes_easing(group: TaskGroup) -> bool:
+    other = None if group.form_state else group.other_form
+    return other is not None and other["preference_levels"] != group.form["preference_levels"]

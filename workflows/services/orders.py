@@ -22,8 +22,7 @@ from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.pin_choice import is_lost, pins_for
 from scheduling.fit.placing import is_placed
 from scheduling.fit.reorder import fitting_order
-from scheduling.gang import set_order
-from scheduling.gang.pins import to_json
+from scheduling.gang.gang_form import GangForm
 from scheduling.gang.set_order import SetOrder
 from workflows.feasibility.capacity.node_snapshot import ObservedNodes, demand_of
 from workflows.metrics import ORDER_SEARCHES
@@ -68,57 +67,55 @@ def _consider(gang: UnplacedGang, observed: ObservedNodes, circumstances: str) -
     row = TaskGroup.objects.filter(pk=gang.pk).first()
     if row is None:
         return
-    changes = _changes(row, observed, gang)
-    rows = unanswered().filter(
-        pk=row.pk, set_order=row.set_order, preference_levels=row.preference_levels, pins=row.pins
-    )
+    form = _other_form(row, observed, gang)
+    rows = unanswered().filter(pk=row.pk, form=row.form)
+    proposal = {"other_form": form.to_json()} if form else {}
     with transaction.atomic():
-        if rows.update(searched_capacity=circumstances, searched_at=Now(), **changes) and changes:
+        if rows.update(searched_capacity=circumstances, searched_at=Now(), **proposal) and form:
             mark_due([row.pk])
-    ORDER_SEARCHES.labels("proposed" if changes else "none").inc()
+    ORDER_SEARCHES.labels("proposed" if form else "none").inc()
 
 
-def _changes(row: TaskGroup, observed: ObservedNodes, gang: UnplacedGang) -> dict[str, object]:
-    """The columns of all that the gang is proposed; none for a row that this release does not read."""
+def _other_form(row: TaskGroup, observed: ObservedNodes, gang: UnplacedGang) -> GangForm | None:
+    """The form that the gang is proposed; None also for a row that this release does not read."""
     try:
         values = group_values(row, GroupPlacement.from_json(row.placement, row.optional_placement))
     except ValueError:  # of a newer release, whose workers search for it
-        return {}
-    changes = _proposal(values, observed, gang)
-    if not changes and (gang.may_pin or values.pins):
-        changes = _pins_proposal(values, observed, gang)
-    return changes
+        return None
+    form = _rearranged(values, observed, gang)
+    if form is None and (gang.may_pin or values.form.pins):
+        return _pinned(values, observed, gang)
+    return form
 
 
-def _proposal(values: GroupValues, observed: ObservedNodes, gang: UnplacedGang) -> dict[str, object]:
-    """The columns of what the gang is proposed; none if there is no place, or it needs no change."""
+def _rearranged(values: GroupValues, observed: ObservedNodes, gang: UnplacedGang) -> GangForm | None:
+    """The form with another order or easing; None if there is no place, or it needs no change."""
     if not observed.snapshot.nodes:
-        return {}
+        return None
     order = _order_for(values, observed) if gang.may_order else None
     if order is not None:
-        return {"proposed_order": set_order.to_json(order)}
+        return replace(values.form, order=order)
     if not gang.may_ease:
-        return {}
-    demand = _demand(replace(values, preference_levels=None))
-    count = freed_levels(observed.snapshot, demand)
-    return {} if count == values.preference_levels else {"proposed_easing": {"preference_levels": count}}
+        return None
+    count = freed_levels(observed.snapshot, _demand(values.in_form(preference_levels=None)))
+    return None if count == values.form.preference_levels else replace(values.form, preference_levels=count)
 
 
-def _pins_proposal(values: GroupValues, observed: ObservedNodes, gang: UnplacedGang) -> dict[str, object]:
-    """The column of pins that the gang is proposed; nothing if it is placed as it is.
+def _pinned(values: GroupValues, observed: ObservedNodes, gang: UnplacedGang) -> GangForm | None:
+    """The form with other pins; None if it is placed as it is.
 
     Where it is placed nowhere it keeps its pins, unless their domains are lost.
     """
-    demand, free = _demand(values), _demand(replace(values, pins=()))
+    form, demand, free = values.form, _demand(values), _demand(values.in_form(pins=()))
     board = Board(observed.snapshot)
     if not demand.is_pinnable or is_placed(board, demand):
-        return {}
-    if values.pins and is_placed(board, free):
-        return {"other_pins": []}
-    pins, lost = pins_for(board, free), bool(values.pins) and is_lost(observed.snapshot, demand)
-    if pins and pins != values.pins and (gang.may_pin or (lost and gang.may_leave)):
-        return {"other_pins": to_json(pins)}
-    return {"other_pins": []} if lost and not pins else {}
+        return None
+    if form.pins and is_placed(board, free):
+        return replace(form, pins=())
+    pins, lost = pins_for(board, free), bool(form.pins) and is_lost(observed.snapshot, demand)
+    if pins and pins != form.pins and (gang.may_pin or (lost and gang.may_leave)):
+        return replace(form, pins=pins)
+    return replace(form, pins=()) if lost and not pins else None
 
 
 def _demand(values: GroupValues) -> GangDemand:

@@ -24,6 +24,7 @@ from scheduling.fit.snapshot import Snapshot
 from scheduling.topology.levels import Level, Levels
 from workflows.explain.reasons import Why
 from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed_nodes
+from workflows.lifecycle.form_states import FormState
 from workflows.lifecycle.ordering import REORDERED
 from workflows.lifecycle.patience import PREFERENCE_REASONS
 from workflows.lifecycle.pin_words import PINNED
@@ -97,16 +98,9 @@ def waiting() -> QuerySet[TaskGroup]:
 def unanswered() -> QuerySet[TaskGroup]:
     """Groups that nothing is proposed to, and that are given nothing at present.
 
-    Asked again when a proposal is written: searches of one cluster may overlap, and while a gang is repinned
-    its ``other_pins`` are those of before.
+    Asked again when a proposal is written: searches of one cluster may overlap.
     """
-    return TaskGroup.objects.filter(
-        reordering=False,
-        repinning=False,
-        proposed_order__isnull=True,
-        proposed_easing__isnull=True,
-        other_pins__isnull=True,
-    )
+    return TaskGroup.objects.filter(form_state=FormState.REACHED, other_form__isnull=True)
 
 
 def ordering_schedulers() -> list[str]:
@@ -126,7 +120,7 @@ def waiting_gangs(cluster: str) -> list[UnplacedGang]:
         waiting()
         .filter(backend__cluster_id=cluster)
         .order_by(Coalesce("searched_at", "submit_time"), "pk")
-        .values("pk", "status", "progress", "searched_capacity", "stage", "unplaced_since", **_COLUMNS)
+        .values("pk", "status", "progress", "searched_capacity", "form__stage", "unplaced_since", **_COLUMNS)
     )
     groups = list(rows)
     if not groups:
@@ -174,7 +168,7 @@ def _gang(
             scheduler_type=row["scheduler_type"],
             scheduler_version=row["scheduler_version"] or "",
         ),
-        stage=row["stage"],
+        stage=row["form__stage"],
         searched=row["searched_capacity"],
         may_order=not has_begun and may_change_again(ordered, now=now),
         may_ease=not has_begun and _may_ease(row, changes, now=now),

@@ -80,11 +80,11 @@ def _forms(accepted: AcceptedSubmission, rows: Sequence[TaskGroup]) -> Iterator[
     """Which groups have their sets in an order of their own, or pinned to a domain."""
     for row, group in zip(rows, accepted.groups, strict=True):
         begin = f'Group "{row.name}" fits now only'
-        if group.order:
-            message = f"{begin} with its sets placed in this order: {set_order.sentence(group.order)}."
+        if group.form.order:
+            message = f"{begin} with its sets placed in this order: {set_order.sentence(group.form.order)}."
             yield _note(row, "SetsOrdered", message, key="ordered")
-        if group.pins:
-            place = pins.sentence(group.pins)
+        if group.form.pins:
+            place = pins.sentence(group.form.pins)
             message = (
                 f"{begin} where its scheduler looks past it or does not keep to it, so node labels keep it "
                 f"there: {place}."
@@ -251,8 +251,7 @@ def _group_row(
         placement=replace(group.placement, workflow_name=workflow.name).to_json(),
         optional_placement=group.placement.optional_json(),
         constraints=[constraint.as_json() for constraint in objects.constraints],
-        set_order=set_order.to_json(group.order),
-        pins=pins.to_json(group.pins),
+        form=group.form.to_json(),
         waiting_why=reason.why if reason else "",
         waiting_reason=reason.sentence if reason else "",
         waiting_evidence=reason.evidence if reason else {},

@@ -24,8 +24,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from pools.values.recovery import RecoveryPolicy
-from scheduling.gang.pins import Pins
-from scheduling.gang.set_order import SetOrder
+from scheduling.gang.gang_form import USUAL_FORM, GangForm
 from scheduling.terms import SchedulingTerms
 from scheduling.topology.levels import Level
 from scheduling.topology.requirements import Gang, GangTask, Requirement
@@ -323,18 +322,6 @@ class TaskTry:
         return replace(self, placement=replace(self.placement, nodes_excluded=excluded))
 
 
-@dataclass(frozen=True, slots=True)
-class Easing:
-    """How far the preferences of a gang are eased.
-
-    ``stage`` counts those relaxed so far (``gang.stages``), ``preference_levels`` is how many levels
-    preferences may still name (``gang.free_preferences``), None for all.
-    """
-
-    stage: int = 0
-    preference_levels: int | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupValues:
     """All that rendering a task group depends on."""
@@ -353,17 +340,7 @@ class GroupValues:
     earlier: tuple[TaskTry, ...] = ()
     """The tries before those, which give the number of pods of an earlier generation's pod group."""
 
-    stage: int = 0
-    """How many preferences are relaxed so far (``gang.stages``)."""
-
-    preference_levels: int | None = None
-    """How many levels preferences may still name (``gang.free_preferences``); None: all."""
-
-    order: SetOrder = ()
-    """Of its sets (``gang.set_order``)."""
-
-    pins: Pins = ()
-    """The sets that node labels keep in a domain (``gang.pins``)."""
+    form: GangForm = USUAL_FORM
 
     attempt_number: int = 1
     """How often the group is tried as a whole, from 1."""
@@ -378,10 +355,6 @@ class GroupValues:
     """Nodes on which it asks for no room at present, by their label kubernetes.io/hostname."""
 
     @property
-    def easing(self) -> Easing:
-        return Easing(self.stage, self.preference_levels)
-
-    @property
     def requires_domain(self) -> bool:
         """Whether tasks must share a domain."""
         return any(req.required for task in self.tasks for req in task.placement.requirements)
@@ -390,19 +363,13 @@ class GroupValues:
         """The group as the scheduling core sees it."""
         return gang_of(self.name, self.tasks)
 
-    def in_order(self, order: SetOrder) -> "GroupValues":
-        """The group with its sets in this order."""
-        placement = replace(self.placement, version=max(self.placement.version, ORDERED))
-        return replace(self, order=order, placement=placement)
+    def in_form(self, **changes: Any) -> "GroupValues":
+        """The group with these fields of its form changed."""
+        return replace(self, form=replace(self.form, **changes))
 
     def avoiding(self, nodes: Collection[str]) -> "GroupValues":
         """The group with these nodes excluded for every task, beside those that the user excludes."""
         return replace(self, tasks=tuple(task.avoiding(nodes) for task in self.tasks)) if nodes else self
-
-    def pinned(self, pins: Pins) -> "GroupValues":
-        """The group with these sets kept in a domain by node labels."""
-        placement = replace(self.placement, version=max(self.placement.version, ORDERED))
-        return replace(self, pins=pins, placement=placement)
 
     def assigned(self, nodes: Mapping[str, str]) -> "GroupValues":
         """The group with the nodes that its scheduler assigned to these tasks."""

@@ -99,9 +99,10 @@ class Kai(ByTable):
         return version_from_schema(pod_group_schema)
 
     def render(self, request: GangRequest) -> RenderedGang:
-        tree = ordered(at_stage(build_tree(request.gang, request.terms.levels), request.stage), request.order)
-        tree = at_preference_levels(tree, request.preference_levels)
-        tree = pinned(tree, request.pins)
+        form = request.form
+        tree = ordered(at_stage(build_tree(request.gang, request.terms.levels), form.stage), form.order)
+        tree = at_preference_levels(tree, form.preference_levels)
+        tree = pinned(tree, form.pins)
         subgroups = lay_out(tree)
         subgroup_names = {sub.path: sub.name for sub in subgroups if sub.node}
         return RenderedGang(

@@ -125,7 +125,7 @@ class Kubernetes(PlainTexts, ByTable):
 
     def render(self, request: GangRequest) -> RenderedGang:
         """Create the groups of a gang. Raises for one that they cannot hold."""
-        tree = pinned(self.tree(request), request.pins)
+        tree = pinned(self.tree(request), request.form.pins)
         with_preferences = grow(request.gang, request.terms.levels)
         root = lay_out(tree, names.uneditable_pod_group(request.group, generation=request.generation))
         if faults := check_tree(root, path=request.gang.path):

@@ -109,7 +109,7 @@ class Kueue(PlainTexts, ByTable):
         return [Fault(tree.gang.path, "unsupported_capability", message, capability="max_pod_sets")]
 
     def render(self, request: GangRequest) -> RenderedGang:
-        tree = pinned(self.tree(request), request.pins)
+        tree = pinned(self.tree(request), request.form.pins)
         sets = pod_sets(tree)
         workload = _workload(request, sets, node_labels(tree))
         if required_around(tree.root):  # nothing would hold them yet
@@ -160,7 +160,7 @@ class Kueue(PlainTexts, ByTable):
         """Spread the tasks of each pod set over the nodes that Kueue assigned to it."""
         answers = pod_set_answers(pod_group)
         nodes: dict[str, str] = {}
-        for pod_set in pod_sets(pinned(self.tree(request), request.pins)):
+        for pod_set in pod_sets(pinned(self.tree(request), request.form.pins)):
             answer = answers.get(pod_set.name) or {}
             if "topologyAssignment" not in answer:
                 raise InvalidSpec(
@@ -264,7 +264,7 @@ def _workload(
 def _name(request: GangRequest) -> str:
     """A name of its own for each choice of pins: another Workload takes the place of one with others."""
     name = names.uneditable_pod_group(request.group, generation=request.generation)
-    return f"{name}-{digest_of(request.pins)}" if request.pins else name
+    return f"{name}-{digest_of(request.form.pins)}" if request.form.pins else name
 
 
 def _pod_set(request: GangRequest, pod_set: PodSet, node_labels: Mapping[str, str]) -> Manifest:

@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
+from tests.builders.forms import put_form
 from tests.factories import (
     RACK,
     ZONE,
@@ -252,7 +253,7 @@ def test_younger_work_of_higher_priority_goes_before_it_and_older_work_of_lower_
 def pinned(workflow, *, times):
     """Pinned to rack r1, at these numbers of seconds before now."""
     pins = [{"set": [{"key": "rack", "group": "r"}], "domain": ["a", "r1"]}]
-    TaskGroup.objects.filter(workflow=workflow).update(pins=pins)
+    put_form(TaskGroup.objects.filter(workflow=workflow), pins=pins)
     group, now = TaskGroup.objects.get(workflow=workflow), timezone.now()
     for before in times:
         time = now - timedelta(seconds=before)

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from pools.models import Node
 from tests.api.workflows.specs import task, text
+from tests.builders.forms import put_form
 from tests.factories import RACK, ZONE, NodeFactory, PoolFactory
 from web.env import environment
 from workflows.models import NewsItem, TaskGroup, Workflow
@@ -80,7 +81,7 @@ def groups_in_news(kind="waits"):
 
 def test_no_verdict_rests_on_pins_that_can_be_taken_away(submit, pool):
     submit("never")
-    assert TaskGroup.objects.get().pins
+    assert TaskGroup.objects.get().form["pins"]
     Node.objects.all().delete()
     node(pool, "small", gpus=1)
     for number, gpus in enumerate((4, 2, 4, 2)):
@@ -92,11 +93,11 @@ def test_no_verdict_rests_on_pins_that_can_be_taken_away(submit, pool):
 
 def test_nothing_is_never_while_a_preference_may_still_give_way(submit):
     submit("never", gpus=64, requirementType="preferred", waitSeconds=600)
-    TaskGroup.objects.update(preference_levels=0)
+    put_form(TaskGroup.objects.all(), preference_levels=0)
     wait()
     overdue_news.announce_nevers()
     assert groups_in_news("never") == []
-    TaskGroup.objects.update(stage=1)
+    put_form(TaskGroup.objects.all(), stage=1)
     overdue_news.announce_nevers()
     assert groups_in_news("never") == ["g0"]
 
@@ -108,7 +109,7 @@ def test_nothing_is_never_while_preferences_may_be_freed(submit, pool):
     wait()
     overdue_news.announce_nevers()
     assert groups_in_news("never") == []
-    TaskGroup.objects.update(preference_levels=0)
+    put_form(TaskGroup.objects.all(), preference_levels=0)
     overdue_news.announce_nevers()
     assert groups_in_news("never") == ["g0"]
 

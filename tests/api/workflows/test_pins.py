@@ -59,8 +59,7 @@ def test_the_pins_are_frozen_with_the_group_and_told_in_its_timeline(api, pool):
     row = TaskGroup.objects.get(workflow__name=post(api, pool)["name"])
     (event,) = Event.objects.filter(group=row, reason="SetsPinned")
 
-    assert row.pins == [{"set": [{"key": "rack", "group": "r"}], "domain": ["a", "r1"]}]
-    assert row.placement["version"] == 5
+    assert row.form["pins"] == [{"set": [{"key": "rack", "group": "r"}], "domain": ["a", "r1"]}]
     assert 'rack "r" in a/r1' in event.message
 
 

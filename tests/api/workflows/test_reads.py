@@ -9,6 +9,7 @@ from django.db.models.signals import post_init
 from django.test.utils import CaptureQueriesContext
 
 from pools.clusters import connect
+from scheduling.gang.gang_form import USUAL_FORM
 from tests.error_shape import assert_error_shape
 from tests.factories import LEVELS, PoolFactory, TaskFactory, TaskGroupFactory, WorkflowFactory
 from tests.fakes.cluster import FakeCluster
@@ -232,7 +233,11 @@ def test_a_group_with_patience_says_how_long_it_is_still_held_and_what_was_relax
     ]
     since = datetime.now(UTC) - timedelta(seconds=60)
     group = TaskGroupFactory(
-        constraints=constraints, stage=1, unplaced_since=since, waiting_reason="No room.", status="SCHEDULING"
+        constraints=constraints,
+        form={**USUAL_FORM.to_json(), "stage": 1},
+        unplaced_since=since,
+        waiting_reason="No room.",
+        status="SCHEDULING",
     )
     (found,) = api.get(f"/api/workflow/{group.workflow.name}").json()["groups"]
     assert re.fullmatch(

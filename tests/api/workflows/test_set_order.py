@@ -59,9 +59,8 @@ def test_the_order_is_frozen_with_the_group_and_told_in_its_timeline(api, pool):
     shown = api.get(f"/api/workflow/{name}").json()["groups"][0]
     (event,) = Event.objects.filter(group=row, reason="SetsOrdered")
 
-    assert shown["order"] == row.set_order
-    assert sets_in_order(row.constraints) == [part[-1]["group"] for part in row.set_order[0]["parts"]]
-    assert row.placement["version"] == 5
+    assert shown["order"] == row.form["order"]
+    assert sets_in_order(row.constraints) == [part[-1]["group"] for part in row.form["order"][0]["parts"]]
     assert event.message.startswith('Group "g" fits now only with its sets placed in this order: rack "')
 
 

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from pools import conditions
 from pools.models import Backend, Cluster, Node
+from scheduling.gang.gang_form import USUAL_FORM
 from tests.builders.gangs import NATIVE, waiting_gang
 from tests.builders.joined_queues import put_workload, queued_gang
 from tests.builders.nodes import racked_pool
@@ -143,8 +144,8 @@ def test_a_gang_that_had_no_turn_stays_as_it_is(pool):
 @pytest.mark.parametrize(
     "held_back",
     [
-        {"proposed_order": []},
-        {"reordering": True},
+        {"other_form": USUAL_FORM.to_json()},
+        {"form_state": "order"},
         {"clearing": True},
         {"stop_status": "FAILED_CANCELED"},
         {"waiting_why": "claim_template"},

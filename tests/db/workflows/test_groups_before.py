@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from pools.clusters.capabilities import capabilities_at
 from scheduling.topology.requirements import Requirement
+from tests.builders.forms import put_form
 from tests.factories import (
     CLIQUE,
     RACK,
@@ -100,11 +101,12 @@ class Writers:
         if group is not None:
             TaskGroup.objects.filter(pk=group.pk).update(**fields)
 
-    def change_several(self, **fields):
-        """Change a group of several tasks: one of a single task has no set but itself."""
-        group = TaskGroup.objects.filter(tasks__position=1).order_by("?").first()
-        if group is not None:
-            TaskGroup.objects.filter(pk=group.pk).update(**fields)
+    def change_form(self, **values):
+        put_form(TaskGroup.objects.order_by("?")[:1], **values)
+
+    def change_several(self, **values):
+        """Change the form of a group of several tasks: one of a single task has no set but itself."""
+        put_form(TaskGroup.objects.filter(tasks__position=1).order_by("?")[:1], **values)
 
     def place(self):
         if task := Task.objects.order_by("?").first():
@@ -135,7 +137,7 @@ class Writers:
             )
 
     def relax(self):
-        self.change(stage=self.rng.randint(0, 1))
+        self.change_form(stage=self.rng.randint(0, 1))
 
     def pin(self):
         set_of_rack = [{"key": "rack", "group": "r"}]
@@ -143,10 +145,10 @@ class Writers:
 
     def order(self):
         parts = [[{"key": "rack", "group": "r"}], []]
-        self.change_several(set_order=self.rng.choice([[], [{"set": [], "parts": parts}]]))
+        self.change_several(order=self.rng.choice([[], [{"set": [], "parts": parts}]]))
 
     def ease(self):
-        self.change(preference_levels=self.rng.choice([None, 1]))
+        self.change_form(preference_levels=self.rng.choice([None, 1]))
 
     def again(self):
         self.change(progress=self.rng.choice(["", "PROCESSING", "RUNNING"]))
@@ -234,7 +236,7 @@ def test_an_unchanged_list_is_not_made_again_and_costs_one_statement(pool):
     first, second = wait(pool, ago=9), wait(pool, ago=5)
     kept = before(pool)
     TaskGroup.objects.filter(pk=first.pk).update(lease_until=timezone.now())
-    TaskGroup.objects.filter(pk=second.pk).update(stage=1)
+    put_form(TaskGroup.objects.filter(pk=second.pk), stage=1)
     question = question_of(pool)
     with CaptureQueriesContext(connection) as queries:
         now = read_groups_before(**question)

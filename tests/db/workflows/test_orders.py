@@ -6,6 +6,9 @@ import pytest
 from django.utils import timezone
 
 from pools.models import Node
+from scheduling.gang.gang_form import USUAL_FORM, GangForm
+from scheduling.gang.pins import Pin
+from tests.builders.forms import propose_form
 from tests.builders.gangs import SIZES, waiting_gang
 from tests.builders.nodes import racked_pool
 from tests.factories import RACK, ZONE, NodeFactory
@@ -36,7 +39,7 @@ def test_a_gang_that_only_another_order_places_is_proposed_that_order(pool):
     assert pool.backend.cluster_id in orders.clusters_waiting()
     assert propose(pool) == 0
 
-    (order,) = row(group).proposed_order
+    (order,) = row(group).other_form["order"]
     assert [part[-1]["group"] for part in order["parts"]] != list(SIZES)
     assert row(group).notifications > before
 
@@ -45,7 +48,7 @@ def test_it_is_considered_again_only_after_the_free_capacity_changed(pool):
     group = waiting_gang(pool)
     Node.objects.filter(name="n14").update(unschedulable=True)
     propose(pool)
-    assert (row(group).proposed_order, bool(row(group).searched_capacity)) == (None, True)
+    assert (row(group).other_form, bool(row(group).searched_capacity)) == (None, True)
     searched = row(group).searched_capacity
 
     propose(pool)
@@ -53,7 +56,7 @@ def test_it_is_considered_again_only_after_the_free_capacity_changed(pool):
 
     Node.objects.filter(name="n14").update(unschedulable=False)
     propose(pool)
-    assert row(group).proposed_order is not None
+    assert row(group).other_form is not None
 
 
 def test_a_group_of_a_newer_release_keeps_no_other_one_from_its_turn(pool):
@@ -63,8 +66,8 @@ def test_a_group_of_a_newer_release_keeps_no_other_one_from_its_turn(pool):
     )
 
     assert propose(pool) == 0
-    assert row(group).proposed_order is not None
-    assert (row(unreadable).proposed_order, bool(row(unreadable).searched_at)) == (None, True)
+    assert row(group).other_form is not None
+    assert (row(unreadable).other_form, bool(row(unreadable).searched_at)) == (None, True)
 
 
 def test_the_oldest_are_first_and_the_others_wait_for_a_later_turn(pool):
@@ -73,10 +76,10 @@ def test_the_oldest_are_first_and_the_others_wait_for_a_later_turn(pool):
 
     assert propose(pool, seconds=1.5, clock=lambda: float(next(ticks))) == 1
 
-    assert row(older).proposed_order is not None
-    assert row(younger).proposed_order is None
+    assert row(older).other_form is not None
+    assert row(younger).other_form is None
     assert propose(pool) == 0
-    assert row(younger).proposed_order is not None
+    assert row(younger).other_form is not None
 
 
 def test_every_gang_gets_its_turn_while_capacity_keeps_changing(pool):
@@ -145,7 +148,7 @@ def test_a_gang_is_re_ordered_at_most_every_five_minutes_and_three_times(pool, m
 
     propose(pool)
 
-    assert (row(group).proposed_order is not None) == proposed
+    assert (row(group).other_form is not None) == proposed
 
 
 def test_a_gang_that_may_be_re_ordered_again_is_searched_without_a_change_of_capacity(pool):
@@ -156,7 +159,7 @@ def test_a_gang_that_may_be_re_ordered_again_is_searched_without_a_change_of_cap
 
     propose(pool)
 
-    assert row(group).proposed_order is not None
+    assert row(group).other_form is not None
 
 
 def bound(group):
@@ -164,7 +167,7 @@ def bound(group):
 
 
 def reordering(group):
-    TaskGroup.objects.filter(pk=group.pk).update(reordering=True)
+    TaskGroup.objects.filter(pk=group.pk).update(form_state="order")
 
 
 def without_objects(group):
@@ -182,17 +185,17 @@ def test_no_order_is_sought_for(pool, change):
 
     propose(pool)
 
-    assert row(group).proposed_order is None
+    assert row(group).other_form is None
     assert not row(group).searched_capacity
 
 
 def repinning(group):
     """The proposal of the first of two searches has been taken: the pins of before are kept for a return."""
-    TaskGroup.objects.filter(pk=group.pk).update(repinning=True, other_pins=[])
+    TaskGroup.objects.filter(pk=group.pk).update(form_state="pins", other_form=USUAL_FORM.to_json())
 
 
 def answered(group):
-    TaskGroup.objects.filter(pk=group.pk).update(proposed_order=[])
+    propose_form(TaskGroup.objects.filter(pk=group.pk))
 
 
 @pytest.mark.parametrize("change", [repinning, answered, reordering])
@@ -201,12 +204,12 @@ def test_a_search_that_was_overtaken_proposes_nothing(pool, monkeypatch, change)
 
     def overtaken(*args, **more):
         change(group)
-        return {"other_pins": [{"set": [], "domain": ["a", "r1"]}]}
+        return GangForm(pins=(Pin((), ("a", "r1")),))
 
-    monkeypatch.setattr(orders, "_proposal", overtaken)
+    monkeypatch.setattr(orders, "_other_form", overtaken)
     propose(pool)
 
-    assert row(group).other_pins in (None, [])
+    assert row(group).other_form in (None, USUAL_FORM.to_json())
     assert not row(group).searched_capacity
 
 
@@ -216,4 +219,4 @@ def test_a_gang_that_fits_in_its_own_order_is_left_alone(pool):
 
     propose(pool)
 
-    assert row(group).proposed_order is None
+    assert row(group).other_form is None

@@ -5,6 +5,7 @@ from hypothesis import given
 
 from scheduling.backends.kai import Kai
 from scheduling.gang.free_preferences import at_preference_levels, narrowest_preference
+from scheduling.gang.gang_form import GangForm
 from scheduling.gang.stages import at_stage
 from scheduling.gang.tree import Constraint, build_tree
 from scheduling.names import topology
@@ -61,7 +62,7 @@ def test_only_a_preference_that_applies_as_one_can_give_way(lines, want):
 
 
 def rendered(gang, depth):
-    return Kai().render(build.request(gang, POOL, preference_levels=depth))
+    return Kai().render(build.request(gang, POOL, form=GangForm(preference_levels=depth)))
 
 
 def test_kai_gets_shorter_topologies_and_the_same_pods():
@@ -105,7 +106,7 @@ def test_no_requirement_and_no_name_changes_whatever_preference_gives_way(case):
     pool, gang = case
     whole = Kai().render(build.request(gang, pool))
     for depth in range(len(pool) + 1):
-        freed = Kai().render(build.request(gang, pool, preference_levels=depth))
+        freed = Kai().render(build.request(gang, pool, form=GangForm(preference_levels=depth)))
         assert freed.pods == whole.pods
         required = [row for row in whole.constraints if row.requirement == "required"]
         assert [(row.path, row.key, row.subgroup) for row in required] == [

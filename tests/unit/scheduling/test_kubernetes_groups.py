@@ -11,6 +11,7 @@ from scheduling.backends.kubernetes import Kubernetes
 from scheduling.backends.kubernetes.composites_trial import is_held
 from scheduling.capabilities import SchedulerVersion
 from scheduling.errors import UnsupportedCapability
+from scheduling.gang.gang_form import GangForm
 from scheduling.gang.pins import Pin
 from tests.unit.scheduling.build import GROUP, gang, levels, request
 from tests.unit.scheduling.use_cases import CASES, KEYS
@@ -343,7 +344,7 @@ def test_a_trial_of_composites_shows(phrase):
 def test_pods_of_a_pinned_set_ask_for_the_labels_of_its_domain_and_its_group_stays_as_it_was():
     asked = gang("a b: zone! z, rack! r", "c: zone! z, rack! q")
     free = render(asked)
-    rendered = render(asked, pins=(Pin((("zone", "z"), ("rack", "r")), ("z1", "s1", "r1")),))
+    rendered = render(asked, form=GangForm(pins=(Pin((("zone", "z"), ("rack", "r")), ("z1", "s1", "r1")),)))
     assert (rendered.parents, rendered.pod_groups) == (free.parents, free.pod_groups)
     labels = {"topology/zone": "z1", "topology/spine": "s1", "topology/rack": "r1"}
     assert {task: parts.node_labels for task, parts in rendered.pods.items()} == {

@@ -5,6 +5,7 @@ import pytest
 from scheduling.backends.kai import Kai
 from scheduling.backends.kueue import Kueue
 from scheduling.gang.checks import check_gang
+from scheduling.gang.gang_form import GangForm
 from scheduling.gang.pins import Pin
 from scheduling.gang.slices import required_around
 from scheduling.gang.tree import build_tree
@@ -88,7 +89,8 @@ def test_a_required_domain_is_kept_by_node_labels_or_nothing_is_admitted(phrase,
     around = required_around(build_tree(asked, LEVELS).root)
     pins = tuple(Pin(node.path, tuple("ab"[: node.constraint.required + 1])) for node in around)
     specs = {
-        pinning: KUEUE.render(request(asked, LEVELS, pins=pinning)).pod_groups[0] for pinning in ((), pins)
+        pinning: KUEUE.render(request(asked, LEVELS, form=GangForm(pins=pinning))).pod_groups[0]
+        for pinning in ((), pins)
     }
     assert [spec["spec"].get("active") for spec in specs.values()] == [False, None]
     assert len({spec["metadata"]["name"] for spec in specs.values()}) == 2

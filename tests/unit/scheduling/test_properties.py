@@ -17,6 +17,7 @@ from scheduling.capabilities import Capability
 from scheduling.errors import InvalidSpec, TopologyError
 from scheduling.gang import soundness
 from scheduling.gang.checks import check_gang
+from scheduling.gang.gang_form import GangForm
 from scheduling.gang.soundness import check_requirements
 from scheduling.gang.stages import stage_begins
 from scheduling.topology.levels import Level
@@ -247,7 +248,7 @@ def test_a_retried_pod_gets_the_same_parts_at_whatever_stage_and_attempt(case, d
     pool, gang = case
     stage = data.draw(st.integers(0, len(stage_begins(gang)) - 1))
     first = KAI.render(request(gang, pool))
-    again = KAI.render(request(gang, pool, generation=3, stage=stage))
+    again = KAI.render(request(gang, pool, generation=3, form=GangForm(stage=stage)))
     assert first.pods == again.pods
     assert first.pod_groups[0]["metadata"]["name"] == again.pod_groups[0]["metadata"]["name"]
 

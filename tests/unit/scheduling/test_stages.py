@@ -11,6 +11,7 @@ from scheduling.backends.registry import BUILT_IN
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.errors import format_path
 from scheduling.gang.checks import check_gang
+from scheduling.gang.gang_form import GangForm
 from scheduling.gang.soundness import check_requirements
 from scheduling.gang.stages import stage_begins
 from scheduling.gang.tree import build_tree, dropped_preferences
@@ -26,7 +27,7 @@ TWO_WAITS = gang("a b*8: zone! z, rack? r1 ~60", "c d*8: zone! z, rack? r2 ~30",
 
 
 def rendered(asked, pool=POOL, stage=0):
-    return KAI.render(request(asked, pool, stage=stage))
+    return KAI.render(request(asked, pool, form=GangForm(stage=stage)))
 
 
 def merge(target, patch):

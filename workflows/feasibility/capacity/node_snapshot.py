@@ -92,18 +92,19 @@ def demand_of(
     if slices_alone(capabilities):  # others were refused, or their preference is ignored
         tree = replace(tree, root=without_preferences_around(tree.root))
     count = 1 if ignored else len(stage_begins(gang))
-    tree = ordered(tree, group.order)
+    form = group.form
+    tree = ordered(tree, form.order)
     demand = GangDemand(
-        tree if ignored else at_stage(tree, group.stage),
+        tree if ignored else at_stage(tree, form.stage),
         _demands(group),
         counts_largest=traits.counts_largest,
-        last=at_stage(tree, count - 1) if group.stage < count - 1 else None,
+        last=at_stage(tree, count - 1) if form.stage < count - 1 else None,
         cut=len(levels) - 1 if levels and _is_read_whole(group.placement) else None,
         is_orderable=traits.orders_sets,
         is_pinnable=traits.pins_sets or (chooses_domains(capabilities) and bool(required_around(tree.root))),
         is_best_fit=traits.fits_best,
     )
-    return demand.at_preference_levels(group.preference_levels).pinned(group.pins)
+    return demand.at_preference_levels(form.preference_levels).pinned(form.pins)
 
 
 def _is_read_whole(placement: GroupPlacement) -> bool:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from scheduling.gang import pins, set_order
+from scheduling.gang.gang_form import GangForm
 from workflows.lifecycle.statuses import BACKLOG, TaskStatus, quoted
 from workflows.values.placement import VERSIONS, GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
@@ -23,12 +23,9 @@ MOST_TASKS = 20_000
 _COLUMNS = (
     "name",
     "attempt",
-    "stage",
-    "set_order",
-    "pins",
+    "form",
     "placement",
     "optional_placement",
-    "preference_levels",
 )
 """As the table has them: ``attempt`` is the generation of a group, and of a task."""
 _SPEC_FIELDS = (
@@ -196,10 +193,7 @@ def _values(uuid: UUID, row: Mapping[str, Any], tasks: Sequence[Sequence[Any]]) 
         generation=row["attempt"],
         placement=GroupPlacement.from_json(row["placement"], row["optional_placement"]),
         tasks=tuple(_task(*task) for task in tasks),
-        stage=row["stage"],
-        preference_levels=row["preference_levels"],
-        order=set_order.from_json(row["set_order"]),
-        pins=pins.from_json(row["pins"]),
+        form=GangForm.from_json(row["form"]),
     )
 
 

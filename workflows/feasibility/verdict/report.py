@@ -252,8 +252,8 @@ def feasibility(
     pinned = list(demands_of(groups, capabilities=capabilities))
     verdicts, demands, places = verdicts_of(groups, pinned), list(pinned), [""] * len(groups)
     for at, group in enumerate(groups):
-        if group.pins and verdicts[at].answer is not Answer.NOW:
-            demands[at] = demand_of(replace(group, pins=()), capabilities=capabilities)
+        if group.form.pins and verdicts[at].answer is not Answer.NOW:
+            demands[at] = demand_of(group.in_form(pins=()), capabilities=capabilities)
             (verdicts[at],) = verdicts_of([group], [demands[at]])
             places[at] = place_sentence(
                 group, pinned[at], observed.snapshot, has_place=verdicts[at].has_place, now=now
@@ -321,7 +321,7 @@ def certainly_fits(group: GroupValues, *, cluster: str, now: datetime) -> bool:
     verdict, observed = _verdict_on(group, cluster=cluster, now=now)
     if verdict is None or verdict.answer is not Answer.NOW or not verdict.proven:
         return False
-    as_it_is = verdict.order in ((), group.order) and verdict.pins in ((), group.pins)
+    as_it_is = verdict.order in ((), group.form.order) and verdict.pins in ((), group.form.pins)
     place = verdict.contention.place
     is_first = place is None or not place.groups
     is_known = observed.others_known and not observed.freshness.is_old
@@ -335,13 +335,13 @@ def never_sentence(group: GroupValues, *, cluster: str, now: datetime) -> str:
     Pins that keep it from its place can be taken away, so they do not count, as in ``feasibility``; while
     preferences may still give way, nothing is certain.
     """
-    if group.placement.free_preferences_after and group.preference_levels is None:
+    if group.placement.free_preferences_after and group.form.preference_levels is None:
         return ""
     terms = group.placement.terms
     capabilities = capabilities_at(terms.scheduler_type, terms.scheduler_version)
     if demand_of(group, capabilities=capabilities).last is not None:
         return ""
-    verdict, observed = _verdict_on(replace(group, pins=()), cluster=cluster, now=now)
+    verdict, observed = _verdict_on(group.in_form(pins=()), cluster=cluster, now=now)
     if (
         verdict is None
         or verdict.answer is not Answer.NEVER
@@ -408,7 +408,7 @@ def _hides_room(group: GroupValues, demand: GangDemand, verdict: Verdict, snapsh
         or not group.placement.free_preferences_after
     ):
         return False
-    return group.preference_levels is None and freed_levels(snapshot, demand) is not None
+    return group.form.preference_levels is None and freed_levels(snapshot, demand) is not None
 
 
 def _text(group: GroupValues, verdict: Verdict, *, place: str, hides_room: bool, freshness: Freshness) -> str:
@@ -518,9 +518,7 @@ def as_fits(groups: Sequence[GroupValues], reports: Sequence[FeasibilityReport])
 def _as_fits(group: GroupValues, verdict: Verdict | None) -> GroupValues:
     if verdict is None:
         return group
-    if verdict.pins:
-        group = group.pinned(verdict.pins)
-    return group.in_order(verdict.order) if verdict.order else group
+    return group.in_form(pins=verdict.pins or group.form.pins, order=verdict.order or group.form.order)
 
 
 def holders_of(verdict: Verdict) -> set[str]:

@@ -21,7 +21,7 @@ def place_sentence(
     group: GroupValues, pinned: GangDemand, snapshot: Snapshot, *, has_place: bool, now: datetime
 ) -> str:
     """Where the labels keep it, and when the service chooses another place; ``has_place``: elsewhere."""
-    place = f"Node labels keep {sentence(group.pins)}, where there is no room for it."
+    place = f"Node labels keep {sentence(group.form.pins)}, where there is no room for it."
     if not has_place:
         return f"{place} The service chooses another place once one has room."
     times = list(Event.objects.filter(group_id=group.uuid, reason=PINNED).values_list("time", flat=True))

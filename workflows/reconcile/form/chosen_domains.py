@@ -28,9 +28,9 @@ from workflows.lifecycle.repeated_changes import renewable_at
 from workflows.models import Event
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_view import GroupView
-from workflows.services.changes import Change, NewConstraints, NewPins, Note, PinsSettled
+from workflows.services.changes import Change, NewConstraints, NewForm, Note, PinsSettled
 
-_ANY_OTHERS = "backend.cluster_id = %(cluster)s AND owner.pins <> '[]' AND owner.uuid <> %(own)s"
+_ANY_OTHERS = "backend.cluster_id = %(cluster)s AND owner.form -> 'pins' <> '[]' AND owner.uuid <> %(own)s"
 _OTHERS = f"{_ANY_OTHERS} AND (owner.submit_time, owner.uuid) < (%(submitted)s, %(own)s)"
 
 
@@ -44,12 +44,12 @@ class DomainChoice:
 
 def first_choice(view: GroupView) -> DomainChoice:
     """The choice before the gang asks for room; nothing for a gang that needs none, or has asked."""
-    return DomainChoice() if view.row.pins and view.row.touched_cluster else _choice(view)
+    return DomainChoice() if view.form.pins and view.row.touched_cluster else _choice(view)
 
 
 def better_choice(view: GroupView) -> DomainChoice:
     """Another choice for a gang that waits for room; nothing while the one before is recent."""
-    if not view.row.pins:
+    if not view.form.pins:
         return DomainChoice()
     times = Event.objects.filter(group=view.row, reason=PINNED).values_list("time", flat=True)
     at = renewable_at(list(times))
@@ -63,7 +63,7 @@ def _choice(view: GroupView) -> DomainChoice:
     if is_made or not chooses_domains(capabilities):
         return DomainChoice()
     values = view.values
-    free = demand_of(replace(values, pins=()), capabilities=capabilities)
+    free = demand_of(values.in_form(pins=()), capabilities=capabilities)
     if not free.is_pinnable:
         return DomainChoice()
     snapshot = observed_nodes(
@@ -75,14 +75,14 @@ def _choice(view: GroupView) -> DomainChoice:
     ).snapshot
     left = after(snapshot, _chosen_for_others(view, capabilities))
     present = demand_of(values, capabilities=capabilities)
-    if values.pins and is_placed(Board(left), present):
+    if values.form.pins and is_placed(Board(left), present):
         return DomainChoice()
     pins = pins_for(Board(left), free)
-    if not pins and values.pins and not is_lost(snapshot, present):
+    if not pins and values.form.pins and not is_lost(snapshot, present):
         return DomainChoice()
     pins = pins or pins_for(Board(snapshot), free) or pins_for(Board(snapshot.usable()), free)
     if pins:
-        return DomainChoice() if pins == values.pins else DomainChoice(_changes(view, pins))
+        return DomainChoice() if pins == values.form.pins else DomainChoice(_changes(view, pins))
     sets = plain_listing(describe(node.path) for node in required_around(free.tree.root))
     return DomainChoice(
         obstacle=f"No domain was found that would hold {sets} with the sets inside, even if all its usable "
@@ -94,7 +94,7 @@ def _chosen_for_others(view: GroupView, capabilities: Capabilities) -> list[Wait
     """The gangs of the cluster that wait for room in domains chosen for them, in order of submission."""
     selection = Selection(
         pool=None,
-        condition=_OTHERS if view.row.pins else _ANY_OTHERS,
+        condition=_OTHERS if view.form.pins else _ANY_OTHERS,
         parameters={
             "cluster": observations.cluster_of(view),
             "own": view.uuid,
@@ -110,10 +110,11 @@ def _chosen_for_others(view: GroupView, capabilities: Capabilities) -> list[Wait
 
 
 def _changes(view: GroupView, pins: Pins) -> list[Change]:
-    (gang,) = view.pinned(pins).gangs.values()
-    before = "another domain takes the place of the one that has no room" if view.row.pins else ""
+    form = replace(view.form, pins=pins)
+    (gang,) = view.gangs_of(form).values()
+    before = "another domain takes the place of the one that has no room" if view.form.pins else ""
     cause = before or "its scheduler holds no sets around others, so their domain is chosen"
     message = f'Group "{view.row.name}": {cause}. Kept there by node labels from now on: {sentence(pins)}.'
     note = Note(key=f"pins:{view.now.isoformat()}", reason=PINNED, message=message)
     constraints = NewConstraints([entry.as_json() for entry in gang.constraints])
-    return [NewPins(pins), PinsSettled(), constraints, note]
+    return [NewForm(form), PinsSettled(), constraints, note]

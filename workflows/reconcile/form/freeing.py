@@ -6,31 +6,29 @@ if the gang gets no place all the same, another proposal follows, so a place tha
 preference. Between two changes lies the time after which preferences may give way at first.
 """
 
+from dataclasses import replace
+
 from workflows.lifecycle import patience
 from workflows.lifecycle.patience import GAVE_WAY, RETURNED
 from workflows.reconcile.form import edit
 from workflows.reconcile.view.group_view import GroupView
-from workflows.services.changes import NewConstraints, NewPreferenceLevels, Note
+from workflows.services.changes import NewConstraints, NewForm, Note
 from workflows.services.lease import Lease
 from workflows.services.record import record
-from workflows.values.placement import Easing
 
 
 def free_preferences(view: GroupView, lease: Lease) -> bool:
     """Take what was proposed for the group's preferences; returns whether its row has changed."""
-    proposal = view.row.proposed_easing
-    if proposal is None:
+    proposed = view.proposed_form
+    if proposed is None or proposed.preference_levels == view.form.preference_levels:
         return False
-    count: int | None = proposal["preference_levels"]
-    if count == view.row.preference_levels:
-        record(lease, [NewPreferenceLevels(count)])
-        return True
-    rows = edit.constraint_rows(view, Easing(view.row.stage, count))
+    form = replace(view.form, preference_levels=proposed.preference_levels)
+    rows = edit.constraint_rows(view, form)
     reason, message = (
         (RETURNED, patience.returned_message(view.row.constraints, group=view.row.name))
-        if count is None
+        if form.preference_levels is None
         else (GAVE_WAY, patience.gave_way_message(rows, group=view.row.name))
     )
     note = Note(key=f"preferences:{view.now.isoformat()}", reason=reason, message=message)
-    record(lease, [NewPreferenceLevels(count), NewConstraints(rows), note])
+    record(lease, [NewForm(form), NewConstraints(rows), note])
     return True

@@ -14,7 +14,9 @@ from cluster.errors import ObjectNotFound, WriteConflict
 from cluster.interface import DeleteTarget
 from cluster.kinds import POD
 from scheduling.gang import pins as pinning
+from scheduling.gang.gang_form import GangForm
 from web.crashpoints import reached
+from workflows.lifecycle.form_states import FormState
 from workflows.lifecycle.pin_words import PINNED, UNPINNED, pins_message, unpinned_message
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.assess.follow import ObservedPods
@@ -26,7 +28,7 @@ from workflows.reconcile.observe.binding import bound_pods
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
-from workflows.services.changes import Change, NewConstraints, NewPins, Note, PinsSettled
+from workflows.services.changes import Change, NewConstraints, NewForm, Note, PinsSettled
 from workflows.services.lease import Lease
 from workflows.services.record import record
 from workflows.values.observation import PINNED_SETS_ANNOTATION, PodSeen
@@ -38,24 +40,29 @@ def advance_pins(
     """Do the next step in pinning the group's sets. Raises ClusterError."""
     if view.row.repinning:
         return _finish(view, observed, lease, cluster)
-    if view.row.other_pins is None or view.row.reordering:
+    proposed = view.proposed_form
+    if proposed is None or proposed.pins == view.form.pins:
         return EditProgress()
-    record(lease, _beginning(view, observed, cluster))
+    record(lease, _beginning(view, replace(view.form, pins=proposed.pins), observed, cluster))
     reached("after-pin-decision")
     return EditProgress(moved=True)
 
 
-def _beginning(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> list[Change]:
+def _beginning(
+    view: GroupView, form: GangForm, observed: ObservedPods, cluster: LeasedCluster
+) -> list[Change]:
     """The decision, on the cluster as it is now; nothing is begun once a pod may have a node."""
-    pins = pinning.from_json(view.row.other_pins or [])
-    gangs = view.pinned(pins).gangs
-    may_begin = pins != view.pins and len(gangs) == 1 and _waits(view, observed)
-    if not may_begin or _may_be_bound(view, cluster):
+    gangs = view.gangs_of(form)
+    if len(gangs) != 1 or not _waits(view, observed) or _may_be_bound(view, cluster):
         return [PinsSettled()]
-    (gang,) = gangs.values()
+    (gang,), pins = gangs.values(), form.pins
     message = pins_message(pins, group=view.row.name) if pins else unpinned_message(group=view.row.name)
     note = Note(key=f"pins:{view.now.isoformat()}", reason=PINNED if pins else UNPINNED, message=message)
-    return [NewPins(pins), NewConstraints([entry.as_json() for entry in gang.constraints]), note]
+    return [
+        NewForm(form, FormState.PINS),
+        NewConstraints([entry.as_json() for entry in gang.constraints]),
+        note,
+    ]
 
 
 def _waits(view: GroupView, observed: ObservedPods) -> bool:
@@ -79,11 +86,11 @@ def _finish(view: GroupView, observed: ObservedPods, lease: Lease, cluster: Leas
     """
     reader = GroupReader(cluster, view.uuid, view.placement)
     expected = {task.pod_name for task in view.tasks}
-    digest, labels = pinning.digest_of(view.pins), reader.pod_labels()
+    digest, labels = pinning.digest_of(view.form.pins), reader.pod_labels()
     present = reader.pod_observations()
     pods = {name: pod for name, pod in present.items() if name in expected}
     old = {name: pod for name, pod in pods.items() if _mark(labels, name) != digest}
-    if view.row.other_pins is None:
+    if view.row.other_form is None:
         record(lease, _compared(view, observed, present, old, cluster=cluster))
         return EditProgress(moved=True)
     if old:
@@ -117,8 +124,8 @@ def _compared(
     """
     if len(view.gangs) != 1 or not edits_pod_groups(view):
         return [PinsSettled()]
-    live, digest = edit.read(view, cluster), pinning.digest_of(view.pins)
-    differs = live is not None and (old or edit.pins_mark(live) != digest)
+    live, digest = edit.read(view, cluster), pinning.digest_of(view.form.pins)
+    differs = live is not None and (old or edit.marks_of(view, live).pins != digest)
     is_known = present.keys() <= {task.pod_name for task in view.tasks}
     if not (differs and is_known and _waits(view, observed)) or bound_pods(view, cluster, present).may_be_any:
         return [PinsSettled()]
@@ -127,7 +134,7 @@ def _compared(
         "and are made again."
     )
     return [
-        NewPins(view.pins),
+        NewForm(view.form, FormState.PINS),
         Note(key=f"pins:{view.now.isoformat()}", reason="PinsForgotten", message=message),
     ]
 
@@ -165,19 +172,21 @@ def _bring_pod_group(view: GroupView, digest: str, cluster: LeasedCluster) -> No
     if not edits_pod_groups(view):  # its constraints stay, beside the pins
         return
     live = edit.read(view, cluster)
-    if live is None or edit.pins_mark(live) == digest:  # one that is gone is made again as the row has it
+    if live is None:  # it is made again as the row has it
         return
-    edit.bring(view, live, replace(edit.form_of(view, live), pins=digest), cluster=cluster)
+    marks = edit.marks_of(view, live)
+    if marks.pins != digest:
+        edit.bring(view, live, replace(marks, pins=digest), cluster=cluster)
 
 
 def _reverted(view: GroupView) -> list[Change]:
     """The pins of before again: pods that were deleted meanwhile are made for them."""
-    before = pinning.from_json(view.row.other_pins or [])
-    if before == view.pins:  # decided because of a backup: no other pins are known
+    before = GangForm.from_json(view.row.other_form or view.row.form)
+    if before == view.form:  # decided because of a backup: no other pins are known
         return [PinsSettled()]
-    (gang,) = view.pinned(before).gangs.values()
+    gang = edit.gang_of(view, before)
     message = (
         "A pod of the group got a node just before its pods were to be replaced: its pins stay as they were."
     )
     note = Note(key=f"pins-left-out:{view.now.isoformat()}", reason="PinsLeftOut", message=message)
-    return [NewPins(before), NewConstraints([c.as_json() for c in gang.constraints]), note]
+    return [NewForm(before, FormState.PINS), NewConstraints([c.as_json() for c in gang.constraints]), note]

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from cluster.errors import ObjectNotFound, WriteConflict
 from pools import conditions
 from pools.clusters.kinds import kind_of
+from scheduling.gang.gang_form import GangForm
 from web.crashpoints import reached
 from workflows.lifecycle import patience
 from workflows.lifecycle.patience import PatienceAction, PatienceFacts, PatienceStep
@@ -25,10 +26,9 @@ from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.reconcile.view.outcomes import Failed, Retry
-from workflows.services.changes import NewConstraints, NewPreferenceLevels, NewStage, Note, PatienceClock
+from workflows.services.changes import NewConstraints, NewForm, Note, PatienceClock
 from workflows.services.lease import Lease
 from workflows.services.record import record
-from workflows.values.placement import Easing
 
 RECHECK_AFTER = timedelta(seconds=1)
 AFTER_FAILURE = timedelta(seconds=10)
@@ -51,9 +51,9 @@ def advance_patience(
     """
     if not patience.has_patience(view.row.constraints) and not _may_free(view):
         return PatienceProgress()
-    eased = view.easing != Easing()
-    easing = _live_easing(view, cluster) if silent and eased else _observed_easing(view)
-    facts = _facts(view, observed, easing=easing, reachable=_reachable(view, observed, silent=silent))
+    eased = (view.form.stage, view.form.preference_levels) != (0, None)
+    form = _live_form(view, cluster) if silent and eased else _observed_form(view)
+    facts = _facts(view, observed, form=form, reachable=_reachable(view, observed, silent=silent))
     step = patience.next_step(facts)
     if step.action == PatienceAction.EDIT:
         try:
@@ -88,9 +88,9 @@ def _record_step(view: GroupView, step: PatienceStep, lease: Lease) -> PatienceP
 
 
 def _facts(
-    view: GroupView, observed: ObservedPods, *, easing: Easing | None, reachable: bool
+    view: GroupView, observed: ObservedPods, *, form: GangForm | None, reachable: bool
 ) -> PatienceFacts:
-    """``easing`` is the pod group's, None if there is none."""
+    """``form`` is the row's, eased as the pod group is; None if there is none."""
     pods = [observed.pods.get(task.pod_name) for task in view.tasks]
     existing = [pod for pod in pods if pod is not None and not pod.absent]
     finished = any(not task.live and task.node_name for task in view.tasks)
@@ -98,37 +98,37 @@ def _facts(
     complete = len(existing) == len(pods) and not any(pod.deleting for pod in existing)
     return PatienceFacts(
         stage_begins=view.begins,
-        stage=view.row.stage,
-        pod_group_stage=None if easing is None else easing.stage,
+        stage=view.form.stage,
+        pod_group_stage=None if form is None else form.stage,
         since=view.row.unplaced_since,
         now=view.now,
         unplaced=not bound and complete,
         bound=bound,
         reachable=reachable,
-        recorded=easing is None or _records(view, easing),
+        recorded=form is None or _records(view, form),
         free_after=view.placement.free_preferences_after if _may_free(view) else 0,
-        has_row_levels=easing is None or easing.preference_levels == view.row.preference_levels,
+        has_row_levels=form is None or form.preference_levels == view.form.preference_levels,
     )
 
 
-def _records(view: GroupView, easing: Easing) -> bool:
+def _records(view: GroupView, form: GangForm) -> bool:
     """Whether the row's constraints are those of preferences that are eased so far."""
     rows, keys = view.row.constraints, [level.key for level in view.placement.terms.levels]
-    return patience.are_of_stage(rows, begins=view.begins[easing.stage]) and patience.are_of_levels(
-        rows, keys=keys, count=easing.preference_levels
+    return patience.are_of_stage(rows, begins=view.begins[form.stage]) and patience.are_of_levels(
+        rows, keys=keys, count=form.preference_levels
     )
 
 
-def _observed_easing(view: GroupView) -> Easing | None:
-    """How far the preferences of the pod group are eased, as last observed."""
+def _observed_form(view: GroupView) -> GangForm | None:
+    """The row's form, eased as the pod group was last observed."""
     pod_groups = observations.pod_groups(view)
-    return edit.easing_of(view, pod_groups[0]) if len(pod_groups) == 1 else None
+    return edit.eased(view, pod_groups[0]) if len(pod_groups) == 1 else None
 
 
-def _live_easing(view: GroupView, cluster: LeasedCluster) -> Easing | None:
+def _live_form(view: GroupView, cluster: LeasedCluster) -> GangForm | None:
     """The same without an observer."""
     live = edit.read(view, cluster)
-    return None if live is None else edit.easing_of(view, live)
+    return None if live is None else edit.eased(view, live)
 
 
 def _reachable(view: GroupView, observed: ObservedPods, *, silent: bool) -> bool:
@@ -139,10 +139,11 @@ def _reachable(view: GroupView, observed: ObservedPods, *, silent: bool) -> bool
 
 def _record_relaxation(view: GroupView, stage: int, lease: Lease) -> None:
     """Record the relaxed stage, before the edit, so that the decision survives whatever happens next."""
-    rows = edit.constraint_rows(view, replace(view.easing, stage=stage))
+    form = replace(view.form, stage=stage)
+    rows = edit.constraint_rows(view, form)
     message = patience.relaxation_message(view.row.constraints, rows, group=view.row.name)
     note = Note(key=f"relaxed:{stage}", reason="Relaxed", message=message)
-    record(lease, [NewStage(stage), NewConstraints(rows), *([note] if message else [])])
+    record(lease, [NewForm(form), NewConstraints(rows), *([note] if message else [])])
 
 
 def _bring_to_row(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Retry | Failed | None:
@@ -150,24 +151,27 @@ def _bring_to_row(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Retr
     live = edit.read(view, cluster)
     if live is None:
         return None
-    before = edit.easing_of(view, live)
-    after = Easing(max(before.stage, view.row.stage), view.row.preference_levels)
+    before = edit.eased(view, live)
+    after = replace(view.form, stage=max(before.stage, view.form.stage))
     bound = before != after and _any_bound(view, cluster)
     if bound:
         after = before
     elif before != after:  # its minimums are those of the whole gang again
         if failure := _create_topologies(view, before, after, cluster):
             return failure
-        edit.bring(view, live, replace(edit.form_of(view, live), easing=after), cluster=cluster)
+        marks = replace(
+            edit.marks_of(view, live), stage=after.stage, preference_levels=after.preference_levels
+        )
+        edit.bring(view, live, marks, cluster=cluster)
     if not _records(view, after):
         constraints = NewConstraints(edit.constraint_rows(view, after))
-        levels = NewPreferenceLevels(after.preference_levels)
-        record(lease, [constraints, levels, *_notes(view, after, bound=bound)])
+        form = NewForm(replace(view.form, preference_levels=after.preference_levels))
+        record(lease, [constraints, form, *_notes(view, after, bound=bound)])
     return None
 
 
 def _create_topologies(
-    view: GroupView, before: Easing, after: Easing, cluster: LeasedCluster
+    view: GroupView, before: GangForm, after: GangForm, cluster: LeasedCluster
 ) -> Retry | Failed | None:
     """Create the Topology objects that only the eased constraints name."""
     named = {topology["metadata"]["name"] for topology in edit.gang_of(view, before).topologies}
@@ -175,10 +179,10 @@ def _create_topologies(
     return create_objects(Create(kind_of(new[0]), new), cluster=cluster) if new else None
 
 
-def _notes(view: GroupView, easing: Easing, *, bound: bool) -> list[Note]:
+def _notes(view: GroupView, form: GangForm, *, bound: bool) -> list[Note]:
     """The events for constraints that the row did not have."""
-    rows, stage = edit.constraint_rows(view, easing), view.row.stage
-    if patience.are_of_stage(view.row.constraints, begins=view.begins[easing.stage]):
+    rows, stage = edit.constraint_rows(view, form), view.form.stage
+    if patience.are_of_stage(view.row.constraints, begins=view.begins[form.stage]):
         key = f"preferences-left-out:{view.now.isoformat()}"
         message = patience.preferences_stay_message()
         return [Note(key=key, reason="RelaxationLeftOut", message=message)] if bound else []

@@ -14,6 +14,7 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.gang import set_order
 from scheduling.gang.set_order import SetOrder
 from web.crashpoints import reached
+from workflows.lifecycle.form_states import FormState
 from workflows.lifecycle.ordering import REORDERED, OrderAction, OrderFacts, next_order_action
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.form import edit
@@ -22,16 +23,17 @@ from workflows.reconcile.observe.binding import bound_pods
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
-from workflows.services.changes import Change, NewConstraints, NewOrder, Note, OrderReached, ProposalDropped
+from workflows.services.changes import Change, NewConstraints, NewForm, Note, OrderReached, ProposalDropped
 from workflows.services.lease import Lease
 from workflows.services.record import record
+from workflows.values.form_marks import FormMarks
 
 
 def advance_order(
     view: GroupView, observed: ObservedPods, *, lease: Lease, cluster: LeasedCluster
 ) -> EditProgress:
     """Do the next step in naming the group's sets in another order. Raises ClusterError."""
-    if view.row.proposed_order is None and not view.row.reordering:
+    if view.proposed_form is None and not view.row.reordering:
         return EditProgress()
     action = next_order_action(_facts(view, observed))
     if action == OrderAction.FINISH:
@@ -47,10 +49,10 @@ def advance_order(
 def _facts(view: GroupView, observed: ObservedPods) -> OrderFacts:
     pods = [observed.pods.get(task.pod_name) for task in view.tasks]
     existing = [pod for pod in pods if pod is not None and not pod.absent]
-    proposed = view.row.proposed_order
+    proposed = view.proposed_form
     return OrderFacts(
-        is_proposed=proposed is not None,
-        differs=proposed != view.row.set_order,
+        is_proposed=proposed is not None and proposed == replace(view.form, order=proposed.order),
+        differs=proposed != view.form,
         reordering=view.row.reordering,
         is_intact=len(existing) == len(pods)
         and not any(pod.deleting for pod in existing)
@@ -61,16 +63,15 @@ def _facts(view: GroupView, observed: ObservedPods) -> OrderFacts:
 
 def _beginning(view: GroupView, cluster: LeasedCluster) -> list[Change]:
     """The decision, on the cluster as it is now: the observer's rows may lack what was bound since."""
-    order = set_order.from_json(view.row.proposed_order or [])
-    if not _may_begin(view, cluster):
+    form = view.proposed_form
+    if form is None or not _may_begin(view, cluster):
         return [ProposalDropped()]
-    (gang,) = view.in_order(order).gangs.values()
     message = (
         f'Group "{view.row.name}" found no place in the order of its sets, and there is room now in another '
-        f"one. They are placed in this order from now on: {_words(order)}."
+        f"one. They are placed in this order from now on: {_words(form.order)}."
     )
     note = Note(key=f"order:{view.now.isoformat()}", reason="SetsOrdered", message=message)
-    return [NewOrder(order), NewConstraints([entry.as_json() for entry in gang.constraints]), note]
+    return [NewForm(form, FormState.ORDER), NewConstraints(edit.constraint_rows(view, form)), note]
 
 
 def _may_begin(view: GroupView, cluster: LeasedCluster) -> bool:
@@ -79,7 +80,7 @@ def _may_begin(view: GroupView, cluster: LeasedCluster) -> bool:
     live = edit.read(view, cluster)
     if not scheduler.traits.orders_sets or live is None or edit.is_resized(live):
         return False
-    if edit.order_mark(live) != set_order.digest_of(view.order):
+    if edit.marks_of(view, live).order != FormMarks.of(view.form).order:
         return False
     pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
     expected = {task.pod_name for task in view.tasks}
@@ -98,7 +99,7 @@ def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> EditProgre
         return EditProgress(unfinished=True)
     relabelled = _relabel(view, cluster)
     reached("before-order-recorded")
-    if not (view.order or is_edited or relabelled):  # looked at only because its database was put back
+    if not (view.form.order or is_edited or relabelled):  # looked at only because its database was put back
         record(lease, [OrderReached()])
         return EditProgress(moved=True)
     message = "The pod group and all its pods are named in that order now."
@@ -109,10 +110,13 @@ def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> EditProgre
 
 def _reorder_pod_group(view: GroupView, cluster: LeasedCluster) -> bool:
     """Bring the pod group to the row's order; whether it had another."""
-    live, order = edit.read(view, cluster), set_order.digest_of(view.order)
-    if live is None or edit.order_mark(live) == order:  # one that is gone is made again in the row's order
+    live, order = edit.read(view, cluster), FormMarks.of(view.form).order
+    if live is None:  # it is made again in the row's order
         return False
-    edit.bring(view, live, replace(edit.form_of(view, live), order=order), cluster=cluster)
+    marks = edit.marks_of(view, live)
+    if marks.order == order:
+        return False
+    edit.bring(view, live, replace(marks, order=order), cluster=cluster)
     reached("reordered-podgroup")
     return True
 

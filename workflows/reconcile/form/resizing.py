@@ -45,7 +45,7 @@ def resize(
         return None
     if not live or not edits_pod_groups(view):
         return None
-    if waiting and edit.gang_of(view, view.easing).never_stale:
+    if waiting and edit.gang_of(view, view.form).never_stale:
         waiting = [name for name in waiting if name in ending_among(live, observed)]
     minimums = Minimums(tuple(task.name for task in live), tuple(waiting))
     return _set_minimums(view, minimums, silent=silent, lease=lease, cluster=cluster)
@@ -64,7 +64,7 @@ def _set_minimums(
     if live is None or edit.has_minimums(live, minimums):
         return at
     reached("before-minimum-set")
-    edit.bring(view, live, replace(edit.form_of(view, live), minimums=minimums), cluster=cluster)
+    edit.bring(view, live, edit.marks_of(view, live), cluster=cluster, minimums=minimums)
     if absent := _absent(view, minimums):
         record(lease, [_minimum_note(absent)])
     return at
@@ -79,7 +79,7 @@ def _pause(view: GroupView, pod_group: Obj, minimums: Minimums) -> tuple[Minimum
     """
     if not minimums.waiting:
         return minimums, None
-    if edit.gang_of(view, view.easing).never_stale:
+    if edit.gang_of(view, view.form).never_stale:
         return replace(minimums, paused=True), None
     mark = scheduler_backend(view.placement.terms.scheduler_type).read_back.stale
     annotations = pod_group["metadata"].get("annotations") or {}
@@ -88,8 +88,8 @@ def _pause(view: GroupView, pod_group: Obj, minimums: Minimums) -> tuple[Minimum
         return minimums, None
     if view.now < since + REST_AFTER:
         return minimums, since + REST_AFTER
-    easing, paused = edit.easing_of(view, pod_group), replace(minimums, paused=True)
-    if edit.resized_spec(view, easing, paused) == edit.resized_spec(view, easing, minimums):
+    form, paused = edit.eased(view, pod_group), replace(minimums, paused=True)
+    if edit.resized_spec(view, form, paused) == edit.resized_spec(view, form, minimums):
         return minimums, None
     return paused, view.now + RECHECK_AFTER
 

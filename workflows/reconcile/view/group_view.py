@@ -23,9 +23,7 @@ from pools.values.freshness import Age, Freshness
 from pools.values.recovery import MOST_ATTEMPTS, MOST_AVOIDED, Loss
 from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import installed
-from scheduling.gang import set_order
-from scheduling.gang.pins import Pins, from_json
-from scheduling.gang.set_order import SetOrder
+from scheduling.gang.gang_form import GangForm
 from scheduling.gang.stages import stage_begins
 from scheduling.topology.requirements import Gang, GangTask, Requirement
 from web.database.model_rows import Columns
@@ -46,7 +44,7 @@ from workflows.selectors import gang_values, group_values
 from workflows.services.attempt_rows import run_began
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.record import NOT_LOCKED, Recorded
-from workflows.values.placement import Easing, GroupPlacement, GroupValues
+from workflows.values.placement import GroupPlacement, GroupValues
 
 
 class TaskView(NamedTuple):
@@ -175,28 +173,16 @@ class GroupView:
     def renderer(self) -> Renderer:
         return Renderer(self.values)
 
-    @property
-    def order(self) -> SetOrder:
-        """The order of the group's sets."""
-        return set_order.from_json(self.row.set_order)
+    @cached_property
+    def form(self) -> GangForm:
+        """The group's form by its row."""
+        return GangForm.from_json(self.row.form)
 
     @property
-    def pins(self) -> Pins:
-        """The group's sets that node labels keep in a domain."""
-        return from_json(self.row.pins)
-
-    def pinned(self, pins: Pins) -> Renderer:
-        """The group rendered with other sets pinned."""
-        return Renderer(self.values.pinned(pins))
-
-    def in_order(self, order: SetOrder) -> Renderer:
-        """The group rendered with its sets in another order."""
-        return Renderer(self.values.in_order(order))
-
-    @property
-    def easing(self) -> Easing:
-        """How far its preferences are eased by its row."""
-        return Easing(self.row.stage, self.row.preference_levels)
+    def proposed_form(self) -> GangForm | None:
+        """A form in which it would be placed; None while its objects are still brought to its own."""
+        row = self.row
+        return None if row.form_state or row.other_form is None else GangForm.from_json(row.other_form)
 
     @cached_property
     def _gang_values(self) -> GroupValues:
@@ -217,20 +203,14 @@ class GroupView:
             placement=self.placement,
             attempt_number=self.row.attempt_number,
             generation=self.row.generation,
-            stage=self.row.stage,
-            preference_levels=self.row.preference_levels,
-            set_order=self.row.set_order,
-            pins=self.row.pins,
+            form=self.form,
             tries=tuple(task.pk for task in self.tasks),
         )
         return gangs_of(self.uuid, source, render=lambda: Renderer(self._gang_values).gangs)
 
-    def gangs_eased(self, easing: Easing) -> Mapping[int, RenderedGang]:
-        """The same with its preferences eased so far."""
-        if easing == self.easing:
-            return self.gangs
-        values = replace(self._gang_values, stage=easing.stage, preference_levels=easing.preference_levels)
-        return Renderer(values).gangs
+    def gangs_of(self, form: GangForm) -> Mapping[int, RenderedGang]:
+        """The same in another form."""
+        return self.gangs if form == self.form else Renderer(replace(self._gang_values, form=form)).gangs
 
     @cached_property
     def begins(self) -> tuple[float, ...]:

@@ -10,10 +10,10 @@ latest try of each task. Nothing has to tell that a gang is out of date.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from scheduling.backends.base import RenderedGang
+from scheduling.gang.gang_form import GangForm
 from web.recent_values import RecentValues
 from workflows.values.placement import GroupPlacement
 
@@ -30,10 +30,7 @@ class GangSource:
     placement: GroupPlacement
     attempt_number: int
     generation: int
-    stage: int
-    preference_levels: int | None
-    set_order: Any
-    pins: Any
+    form: GangForm
     tries: tuple[int, ...]
 
 

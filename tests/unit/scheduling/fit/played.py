@@ -7,6 +7,7 @@ from localcluster.standins.kai.cycle import schedule
 from localcluster.standins.kai.values import GPU, Node, Pod, Queue, QueueLimit, Shape, Snapshot, Topology
 from localcluster.standins.quantities import UNIT
 from scheduling.backends.kai import Kai
+from scheduling.gang.gang_form import GangForm
 from tests.unit.scheduling.build import request
 from tests.unit.scheduling.fit.worlds import POOL, demands
 
@@ -15,20 +16,17 @@ UNLIMITED = QueueLimit(quota=-1, limit=-1)
 EXTERNAL = "theirs"
 
 
-def played(
-    gangs, nodes, version, *, pool=POOL, external=False, wants=None, preference_levels=None, order=(), pins=()
-):
+def played(gangs, nodes, version, *, pool=POOL, external=False, wants=None, **form):
     """The node of every task that the stand-in binds, by gang and task; the first gang is the oldest.
 
-    With ``external`` constraints name one Topology of all the pool's levels. ``order`` is every gang's.
+    With ``external`` constraints name one Topology of all the pool's levels. ``form`` is every gang's.
     """
     groups, pods, topologies = [], [], {}
     if external:
         topologies[EXTERNAL] = Topology(EXTERNAL, tuple(level.label for level in pool))
     for number, gang in enumerate(gangs):
         changes = {"group": UUID(int=number + 1), "external_topology": EXTERNAL if external else ""}
-        changes |= {"preference_levels": preference_levels, "order": order, "pins": pins}
-        rendered = KAI.render(request(gang, pool, **changes))
+        rendered = KAI.render(request(gang, pool, form=GangForm(**form), **changes))
         manifest = rendered.pod_groups[0]
         manifest["metadata"] |= {"uid": f"g{number}", "creationTimestamp": f"t{number}"}
         group = reader.pod_group(manifest)
