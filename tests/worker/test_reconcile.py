@@ -18,8 +18,8 @@ from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import World, chain, fresh, statuses, workflow_of
 from workflows.models import Event, ObservedPod, Task, TaskGroup
-from workflows.reconcile import run
 from workflows.reconcile.assess import unforeseen
+from workflows.reconcile.observe import observations
 from workflows.reconcile.view.outcomes import RequeueAfter
 from workflows.services.stop import cancel_workflow, request_stop
 from workflows.values.observation import PINS_ANNOTATION
@@ -850,14 +850,14 @@ def test_an_end_is_never_concluded_from_an_error(world, error):
 def test_an_error_that_nobody_foresaw_makes_its_group_back_off_and_say_so(world, monkeypatch):
     group, other = world.group(pods=1), world.group(pods=1)
     world.reconcile(group)
-    followed = run.observations.observed_pods
+    followed = observations.observed_pods
 
     def fail(view):
         if view.uuid == group.uuid:
             raise KeyError("a\0b")
         return followed(view)
 
-    monkeypatch.setattr(run.observations, "observed_pods", fail)
+    monkeypatch.setattr(observations, "observed_pods", fail)
     pauses = []
     for _ in range(12):
         world.reconcile(group)
@@ -890,7 +890,7 @@ def test_an_error_that_cannot_be_recorded_either_still_gives_the_lease_back(worl
     def refuse(lease, changes):
         raise DataError("value too long")
 
-    monkeypatch.setattr(run.observations, "observed_pods", fail)
+    monkeypatch.setattr(observations, "observed_pods", fail)
     monkeypatch.setattr(unforeseen, "record", refuse)
     world.reconcile(group)
     assert (fresh(group).lease_token, fresh(group).failures) == (None, 1)

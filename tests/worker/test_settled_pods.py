@@ -5,7 +5,6 @@ import pytest
 from cluster.kinds import NODE, POD
 from tests.worker.world import World, fresh, statuses
 from workflows.models import ObservedPod, Task
-from workflows.reconcile import run
 from workflows.reconcile.observe import observations
 from workflows.reconcile.view.group_view import load
 from workflows.services.lease import take_lease
@@ -111,5 +110,5 @@ def test_a_gang_ends_the_same_whether_settled_pods_are_read_or_not(db, code, mon
         return fresh(group).status, list(rows.values_list("status", "exit_code")), len(world.cluster.all(POD))
 
     with_settled = ended()
-    monkeypatch.setattr(run.observations, "_settled_pods", lambda view: {})
+    monkeypatch.setattr(observations, "_settled_pods", lambda view: {})
     assert ended() == with_settled

@@ -36,17 +36,16 @@ from workflows.explain.obstacles import (
 from workflows.explain.reasons import Reason, Why
 from workflows.feasibility.queues.queue_usage import read_joined_queue
 from workflows.lifecycle.attempts_in_vain import NO_PROGRESS
-from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.pod_status import hanging_inits, waits_at_barrier
 from workflows.lifecycle.statuses import WORKFLOW_LIVE, TaskStatus
 from workflows.models import TaskGroup, Workflow, in_status
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.objects.create import edits_pod_groups
-from workflows.reconcile.objects.namespace_quotas import QuotaWait
 from workflows.reconcile.observe import observations
 from workflows.reconcile.observe.node_health import ill_nodes
 from workflows.reconcile.observe.pod_changes import changes_of
 from workflows.reconcile.observe.queue_position import position_in
+from workflows.reconcile.turn import Learned, QuotaWait
 from workflows.reconcile.view.group_view import GroupView, TaskView, claims_channels
 from workflows.reconcile.view.outcomes import Retry
 from workflows.services.levels import named_of
@@ -59,30 +58,10 @@ MOST_NODES = 200
 
 
 def reason_of(
-    view: GroupView,
-    *,
-    status: str,
-    observed: ObservedPods | None,
-    trouble: Retry | None,
-    template: str,
-    node_wait: str,
-    paused: str = "",
-    unchosen: str = "",
-    silence: str = "",
-    quota_wait: QuotaWait | None = None,
-    held_back: str = "",
-    domain: DomainHealth | None = None,
-    bind_failures: tuple[BindFailure, ...] = (),
+    view: GroupView, learned: Learned, *, bind_failures: tuple[BindFailure, ...] = ()
 ) -> Reason | None:
-    """Why the group waits, or None if it does not.
-
-    ``template`` is a claim template waited for; ``node_wait`` says which nodes keep pods of earlier tries.
-    ``paused`` says until when a task is not tried again alone.
-    ``unchosen`` says why no domain is chosen for sets around others, ``silence`` that its scheduler does not
-    answer.
-    ``held_back`` says which failures do not count yet, ``domain`` is the health of its ComputeDomain.
-    ``bind_failures`` are known beside those of the pods, ``quota_wait`` is for a quota of its namespace.
-    """
+    """Why the group waits, or None if it does not; ``bind_failures`` are known beside those of the pods."""
+    status, observed = view.status, learned.observed
     try:
         scheduler = scheduler_backend(view.placement.terms.scheduler_type)
     except TopologyError as error:
@@ -91,19 +70,24 @@ def reason_of(
         status=status,
         backend=view.placement.terms.backend,
         scheduler=scheduler,
-        tries_wait=_first((Why.NODE_AWAY, node_wait), (Why.LOSS, held_back), (Why.NO_PROGRESS, paused)),
-        request_wait=_of_quota(quota_wait) or _first((Why.SILENT, silence), (Why.TOPOLOGY, unchosen)),
+        tries_wait=_first(
+            (Why.NODE_AWAY, learned.node_wait),
+            (Why.LOSS, learned.held_back),
+            (Why.NO_PROGRESS, learned.paused),
+        ),
+        request_wait=_of_quota(learned.quota_wait)
+        or _first((Why.SILENT, learned.silence), (Why.TOPOLOGY, learned.unchosen)),
         attempt_wait=_attempt_wait(view),
-        template=template,
+        template=learned.template,
         template_removed=view.row.created_in_cluster_at is not None,
-        domain=domain,
+        domain=learned.domain,
         namespace=view.placement.terms.namespace,
         credential_prefix=names.credential_prefix(
             view.placement.terms.installation, view.placement.submitted_by
         ),
     )
-    if trouble is not None:
-        group = _with_trouble(group, view, trouble)
+    if learned.trouble is not None:
+        group = _with_trouble(group, view, learned.trouble)
     if status in (*_STARTING, TaskStatus.PROCESSING):
         group = _with_levels(group, view)
     if observed is not None:

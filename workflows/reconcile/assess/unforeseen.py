@@ -43,7 +43,7 @@ def note_unforeseen(lease: Lease, error: Exception) -> Unforeseen:
     return Unforeseen(trouble=message)
 
 
-def note_recovery(lease: Lease, view: GroupView | None) -> None:
+def note_recovery(lease: Lease, view: GroupView) -> None:
     """Take the condition back once a reconciliation has ended as it should."""
-    if view is not None and status_of(view.row.conditions, TYPE) == "True":
+    if status_of(view.row.conditions, TYPE) == "True":
         record(lease, [Condition(type=TYPE, status="False", reason="Reconciled")])

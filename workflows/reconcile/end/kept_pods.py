@@ -12,26 +12,21 @@ from scheduling.sentences import listing, plain_listing
 from workflows.reconcile.objects.apply import Applied, apply
 from workflows.reconcile.objects.plan import Delete
 from workflows.reconcile.observe import observations
-from workflows.reconcile.view.group_view import GroupView
-from workflows.reconcile.view.leased import LeasedCluster, LogArchive
-from workflows.reconcile.view.outcomes import Failed, Retry
+from workflows.reconcile.turn import StepResult, Stop, Turn
 from workflows.services.changes import Note
-from workflows.services.lease import Lease
-from workflows.services.record import record
 
 
-def delete_kept_pods(
-    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
-) -> Retry | Failed | None:
-    """Delete these pods; call it when the gang's minimums are right. Raises ClusterError."""
+def delete_kept_pods(turn: Turn) -> StepResult:
+    """Delete these pods once the gang's minimums are right. Raises ClusterError."""
+    view = turn.view
     ended = {task.pod_name: task.name for task in view.tasks if not task.live}
     pods = observations.kept_pods(view, ended) if ended else ()
     if not pods:
-        return None
+        return turn
     targets = tuple(DeleteTarget(pod.name, pod.namespace, pod.uid) for pod in pods)
-    applied = apply((Delete(POD, targets),), cluster=cluster, archive=archive, grace_seconds=None)
+    applied = apply((Delete(POD, targets),), cluster=turn.cluster, archive=turn.archive, grace_seconds=None)
     if not isinstance(applied, Applied):
-        return applied
+        return Stop(turn, applied)
     tasks = [ended[pod.name] for pod in pods]
     containers = sorted({name for pod in pods for name in pod.digest["kept_by"]})
     message = (
@@ -39,5 +34,5 @@ def delete_kept_pods(
         "on: the pods are deleted."
     )
     key = f"kept:{names.digest(sorted(pod.uid for pod in pods), length=16)}"
-    record(lease, [Note(key=key, reason="KeptPodsDeleted", message=message)])
-    return None
+    turn.record([Note(key=key, reason="KeptPodsDeleted", message=message)])
+    return turn

@@ -18,13 +18,11 @@ from workflows.reconcile.objects.create import check_cluster
 from workflows.reconcile.objects.lost_pods import PodsAway, pods_away
 from workflows.reconcile.objects.plan import GroupPlan, plan_pods_down, plan_rest_down
 from workflows.reconcile.observe import observations
+from workflows.reconcile.turn import StepResult, Stop, Turn
 from workflows.reconcile.view.group_reader import GroupReader, ObjectsByName, pod_group_kind
 from workflows.reconcile.view.group_view import GroupView
-from workflows.reconcile.view.leased import LeasedCluster, LogArchive
 from workflows.reconcile.view.outcomes import RequeueAfter, Retry, Settled, look_again
 from workflows.services.changes import AttemptCleared, Change, Note, Release
-from workflows.services.lease import Lease
-from workflows.services.record import record
 
 STUCK_AFTER = timedelta(seconds=120)
 STUCK_SECONDS = 30.0
@@ -34,40 +32,40 @@ NEVER_CREATED = "None of its objects was ever created in the cluster."
 MOST_READ = 50  # claims that are read by name; listing the namespace costs less for more of them
 
 
-def take_down(
-    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
-) -> Settled | RequeueAfter | Retry:
-    """Delete as much as can be deleted now. Raises ClusterError, TopologyError."""
+def take_down(turn: Turn) -> StepResult:
+    """Delete as much of an ended group as can be deleted now. Raises ClusterError, TopologyError."""
+    view = turn.view
+    if not view.ended:
+        return turn
     reached("after-end-recorded")
     if not view.row.touched_cluster:
-        record(lease, release_changes(view.row, NEVER_CREATED))
-        return Settled()
-    if (elsewhere := check_cluster(view, cluster)) is not None:
-        return elsewhere
-    outcome = _delete_all(view, lease, cluster, archive)
+        turn.record(release_changes(view.row, NEVER_CREATED))
+        return Stop(turn, Settled())
+    outcome = _delete_all(turn)
     if isinstance(outcome, Settled):
-        if (late := _late_writes(view)) is not None:
-            return late
         reached("before-released-recorded")
-        record(lease, release_changes(view.row, "None of its objects is left in the cluster."))
-    return outcome
+        turn.record(release_changes(view.row, "None of its objects is left in the cluster."))
+    return Stop(turn, outcome)
 
 
-def clear(
-    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
-) -> RequeueAfter | Retry | None:
-    """Delete what is left of the attempt before; None once nothing is. Raises ClusterError, TopologyError."""
+def clear(turn: Turn) -> StepResult:
+    """Delete what is left of the attempt before. Raises ClusterError, TopologyError."""
+    if not turn.view.row.clearing:
+        return turn
     reached("after-attempt-recorded")
-    if (elsewhere := check_cluster(view, cluster)) is not None:
-        return elsewhere
-    outcome = _delete_all(view, lease, cluster, archive)
+    outcome = _delete_all(turn)
     if not isinstance(outcome, Settled):
-        return outcome
-    if (late := _late_writes(view)) is not None:
-        return late
+        return Stop(turn, outcome)
     reached("before-attempt-cleared")
-    record(lease, cleared_changes(view))
-    return None
+    return turn.moved(cleared_changes(turn.view))
+
+
+def _delete_all(turn: Turn) -> Settled | RequeueAfter | Retry:
+    """The same; Settled once nothing of the group is in its cluster, and nothing may still arrive there."""
+    if (elsewhere := check_cluster(turn.view, turn.cluster)) is not None:
+        return elsewhere
+    outcome = _delete_present(turn)
+    return (_late_writes(turn.view) or outcome) if isinstance(outcome, Settled) else outcome
 
 
 def _late_writes(view: GroupView) -> RequeueAfter | None:
@@ -76,27 +74,26 @@ def _late_writes(view: GroupView) -> RequeueAfter | None:
     return RequeueAfter(at=until) if until is not None and until > view.now else None
 
 
-def _delete_all(
-    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
-) -> Settled | RequeueAfter | Retry:
+def _delete_present(turn: Turn) -> Settled | RequeueAfter | Retry:
     """Delete as much as can be deleted now; Settled once nothing of the group is in the cluster."""
-    reader = GroupReader(cluster, view.uuid, view.placement)
+    view = turn.view
+    reader = GroupReader(turn.cluster, view.uuid, view.placement)
     grace = 0 if view.row.force else None
-    for turn in range(ROUNDS):
+    for number in range(ROUNDS):
         pods = reader.pods()
-        plan = _plan(view, reader, pods, again=view.row.force and turn == 0)
+        plan = _plan(view, reader, pods, again=view.row.force and number == 0)
         if plan.finished:
             return Settled()
         away = pods_away(view, pods)
         steps = (*plan.steps, *away.steps(namespace=view.placement.terms.namespace))
-        applied = apply(steps, cluster=cluster, archive=archive, grace_seconds=grace)
+        applied = apply(steps, cluster=turn.cluster, archive=turn.archive, grace_seconds=grace)
         if not isinstance(applied, Applied):
             return applied if isinstance(applied, Retry) else Retry(trouble=applied.message)
         if plan.deletes_all and not applied.lingers:
             return Settled()
         if not steps:
             break
-    return _wait(view, lease, plan, away)
+    return _wait(turn, plan, away)
 
 
 def _plan(view: GroupView, reader: GroupReader, pods: ObjectsByName, *, again: bool) -> GroupPlan:
@@ -121,8 +118,9 @@ def _claims(view: GroupView, reader: GroupReader) -> tuple[str, ...]:
         return ()  # a cluster without resource claims has none
 
 
-def _wait(view: GroupView, lease: Lease, plan: GroupPlan, away: PodsAway) -> RequeueAfter:
+def _wait(turn: Turn, plan: GroupPlan, away: PodsAway) -> RequeueAfter:
     """Requeue, sooner at first; report it once it takes too long, or at once where a person must help."""
+    view = turn.view
     waited = waited_for(view)
     if waited < STUCK_AFTER and not away.needs_help:
         is_notified = plan.notifies and not view.observer_is_silent
@@ -133,7 +131,7 @@ def _wait(view: GroupView, lease: Lease, plan: GroupPlan, away: PodsAway) -> Req
         f"Still in the cluster {in_seconds(int(waited.total_seconds()))} after {whose}'s end: {objects}."
     )
     reason = "NodeLost" if away.needs_help else "StillThere"
-    record(lease, stuck_changes(reason, f"{message} {away.sentence}".strip()))
+    turn.record(stuck_changes(reason, f"{message} {away.sentence}".strip()))
     return RequeueAfter(seconds=STUCK_SECONDS)
 
 

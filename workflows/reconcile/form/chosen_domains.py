@@ -8,7 +8,7 @@ that has none: the pod group of the former is deleted and another one made. Pods
 pod group was admitted for, so nothing is chosen any more once they are made.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from pools.clusters.capabilities import capabilities_at
 from scheduling.capabilities import Capabilities
@@ -27,6 +27,7 @@ from workflows.lifecycle.pin_words import PINNED
 from workflows.lifecycle.repeated_changes import renewable_at
 from workflows.models import Event
 from workflows.reconcile.observe import observations
+from workflows.reconcile.turn import StepResult, Turn
 from workflows.reconcile.view.group_view import GroupView
 from workflows.services.changes import Change, NewConstraints, NewForm, Note, PinsSettled
 
@@ -34,38 +35,32 @@ _ANY_OTHERS = "backend.cluster_id = %(cluster)s AND owner.form -> 'pins' <> '[]'
 _OTHERS = f"{_ANY_OTHERS} AND (owner.submit_time, owner.uuid) < (%(submitted)s, %(own)s)"
 
 
-@dataclass(frozen=True, slots=True)
-class DomainChoice:
-    """The changes that record a chosen domain; ``obstacle`` says why there is none."""
-
-    changes: list[Change] = field(default_factory=list)
-    obstacle: str = ""
+def choose_domain(turn: Turn) -> StepResult:
+    """Choose before the gang asks for room; nothing for a gang that needs no domain, or has asked."""
+    return turn if turn.view.form.pins and turn.view.row.touched_cluster else _choose(turn)
 
 
-def first_choice(view: GroupView) -> DomainChoice:
-    """The choice before the gang asks for room; nothing for a gang that needs none, or has asked."""
-    return DomainChoice() if view.form.pins and view.row.touched_cluster else _choice(view)
-
-
-def better_choice(view: GroupView) -> DomainChoice:
-    """Another choice for a gang that waits for room; nothing while the one before is recent."""
+def choose_better_domain(turn: Turn) -> StepResult:
+    """Choose again for a gang that waits for room, unless the choice before is recent."""
+    view = turn.view
     if not view.form.pins:
-        return DomainChoice()
+        return turn
     times = Event.objects.filter(group=view.row, reason=PINNED).values_list("time", flat=True)
     at = renewable_at(list(times))
-    return _choice(view) if at is None or at <= view.now else DomainChoice()
+    result = _choose(turn) if at is None or at <= view.now else turn
+    return turn if isinstance(result, Turn) else result  # without another one it stays in that of before
 
 
-def _choice(view: GroupView) -> DomainChoice:
-    terms = view.placement.terms
+def _choose(turn: Turn) -> StepResult:
+    view, terms = turn.view, turn.view.placement.terms
     capabilities = capabilities_at(terms.scheduler_type, terms.scheduler_version)
     is_made = view.row.created_in_cluster_at is not None
     if is_made or not chooses_domains(capabilities):
-        return DomainChoice()
+        return turn
     values = view.values
     free = demand_of(values.in_form(pins=()), capabilities=capabilities)
     if not free.is_pinnable:
-        return DomainChoice()
+        return turn
     snapshot = observed_nodes(
         observations.cluster_of(view),
         selectors=selectors_of([values]),
@@ -76,16 +71,16 @@ def _choice(view: GroupView) -> DomainChoice:
     left = after(snapshot, _chosen_for_others(view, capabilities))
     present = demand_of(values, capabilities=capabilities)
     if values.form.pins and is_placed(Board(left), present):
-        return DomainChoice()
+        return turn
     pins = pins_for(Board(left), free)
     if not pins and values.form.pins and not is_lost(snapshot, present):
-        return DomainChoice()
+        return turn
     pins = pins or pins_for(Board(snapshot), free) or pins_for(Board(snapshot.usable()), free)
     if pins:
-        return DomainChoice() if pins == values.form.pins else DomainChoice(_changes(view, pins))
+        return turn if pins == values.form.pins else turn.moved(_changes(view, pins))
     sets = plain_listing(describe(node.path) for node in required_around(free.tree.root))
-    return DomainChoice(
-        obstacle=f"No domain was found that would hold {sets} with the sets inside, even if all its usable "
+    return turn.learn(
+        unchosen=f"No domain was found that would hold {sets} with the sets inside, even if all its usable "
         "nodes were free. Its scheduler holds no such sets by itself: it is asked for room once there is one."
     )
 

@@ -18,26 +18,21 @@ from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from scheduling.gang.gang_form import GangForm
 from workflows.lifecycle.patience import ConstraintRow
+from workflows.reconcile.turn import Stop, Turn
 from workflows.reconcile.view.group_reader import pod_group_kind
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
-from workflows.reconcile.view.outcomes import Failed, Retry
 from workflows.values.form_marks import FormMarks
 from workflows.values.observation import (
     MEMBERS_ANNOTATION,
 )
 
+UNFINISHED_SECONDS = 1.0
 
-@dataclass(frozen=True, slots=True)
-class EditProgress:
-    """``moved``: the row has changed and should be read again; ``unfinished``: the edit is not done yet.
 
-    ``failure`` is why objects could not be created that it needs.
-    """
-
-    moved: bool = False
-    unfinished: bool = False
-    failure: Retry | Failed | None = None
+def unfinished(turn: Turn) -> Stop:
+    """Stop for a moment: no other edit begins before the objects of this one are of one form."""
+    return turn.due(within=UNFINISHED_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

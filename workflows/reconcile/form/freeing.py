@@ -12,16 +12,14 @@ from workflows.lifecycle import patience
 from workflows.lifecycle.patience import GAVE_WAY, RETURNED
 from workflows.reconcile.form import edit
 from workflows.reconcile.view.group_view import GroupView
-from workflows.services.changes import NewConstraints, NewForm, Note
-from workflows.services.lease import Lease
-from workflows.services.record import record
+from workflows.services.changes import Change, NewConstraints, NewForm, Note
 
 
-def free_preferences(view: GroupView, lease: Lease) -> bool:
-    """Take what was proposed for the group's preferences; returns whether its row has changed."""
+def freeing_changes(view: GroupView) -> list[Change]:
+    """The changes by which what was proposed for the group's preferences is taken; none for no proposal."""
     proposed = view.proposed_form
     if proposed is None or proposed.preference_levels == view.form.preference_levels:
-        return False
+        return []
     form = replace(view.form, preference_levels=proposed.preference_levels)
     rows = edit.constraint_rows(view, form)
     reason, message = (
@@ -30,5 +28,4 @@ def free_preferences(view: GroupView, lease: Lease) -> bool:
         else (GAVE_WAY, patience.gave_way_message(rows, group=view.row.name))
     )
     note = Note(key=f"preferences:{view.now.isoformat()}", reason=reason, message=message)
-    record(lease, [NewForm(form), NewConstraints(rows), note])
-    return True
+    return [NewForm(form), NewConstraints(rows), note]

@@ -21,31 +21,27 @@ from workflows.lifecycle.pin_words import PINNED, UNPINNED, pins_message, unpinn
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.form import edit
-from workflows.reconcile.form.edit import EditProgress
 from workflows.reconcile.objects.apply import retry_for
 from workflows.reconcile.objects.create import create_pods_again, edits_pod_groups
 from workflows.reconcile.observe.binding import bound_pods
+from workflows.reconcile.turn import ReadAgain, StepResult, Stop, Turn
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.services.changes import Change, NewConstraints, NewForm, Note, PinsSettled
-from workflows.services.lease import Lease
-from workflows.services.record import record
 from workflows.values.observation import PINNED_SETS_ANNOTATION, PodSeen
 
 
-def advance_pins(
-    view: GroupView, observed: ObservedPods, *, lease: Lease, cluster: LeasedCluster
-) -> EditProgress:
+def advance_pins(turn: Turn) -> StepResult:
     """Do the next step in pinning the group's sets. Raises ClusterError."""
+    view, proposed = turn.view, turn.view.proposed_form
     if view.row.repinning:
-        return _finish(view, observed, lease, cluster)
-    proposed = view.proposed_form
+        return _finish(turn)
     if proposed is None or proposed.pins == view.form.pins:
-        return EditProgress()
-    record(lease, _beginning(view, replace(view.form, pins=proposed.pins), observed, cluster))
+        return turn
+    turn.record(_beginning(view, replace(view.form, pins=proposed.pins), turn.observed, turn.cluster))
     reached("after-pin-decision")
-    return EditProgress(moved=True)
+    return ReadAgain()
 
 
 def _beginning(
@@ -79,55 +75,50 @@ def _may_be_bound(view: GroupView, cluster: LeasedCluster) -> bool:
     return not is_whole or bound_pods(view, cluster, pods).may_be_any
 
 
-def _finish(view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster) -> EditProgress:
+def _finish(turn: Turn) -> ReadAgain | Stop:
     """Replace the pods that have other pins than the row, and bring the pod group to the row's.
 
     A row without pins of before was put back from a backup: its pods may have pins that it does not know.
     """
-    reader = GroupReader(cluster, view.uuid, view.placement)
+    view = turn.view
+    reader = GroupReader(turn.cluster, view.uuid, view.placement)
     expected = {task.pod_name for task in view.tasks}
     digest, labels = pinning.digest_of(view.form.pins), reader.pod_labels()
     present = reader.pod_observations()
     pods = {name: pod for name, pod in present.items() if name in expected}
     old = {name: pod for name, pod in pods.items() if _mark(labels, name) != digest}
     if view.row.other_form is None:
-        record(lease, _compared(view, observed, present, old, cluster=cluster))
-        return EditProgress(moved=True)
+        return turn.moved(_compared(turn, present, old))
     if old:
-        return _delete(view, old, lease, cluster)
+        return _delete(turn, old)
     try:
-        _bring_pod_group(view, digest, cluster)
+        _bring_pod_group(view, digest, turn.cluster)
     except (WriteConflict, ObjectNotFound):
-        return EditProgress(unfinished=True)
+        return edit.unfinished(turn)
     missing = tuple(task for task in view.tasks if task.pod_name not in pods)
-    if missing:
-        failure = create_pods_again(view, missing, cluster)
-        return EditProgress(unfinished=True, failure=failure)
-    if not _are_observed(pods, observed):
-        return EditProgress(unfinished=True)
-    record(lease, [PinsSettled()])
-    return EditProgress(moved=True)
+    failure = create_pods_again(view, missing, turn.cluster) if missing else None
+    if failure is not None:
+        return Stop(turn, failure)
+    is_finished = not missing and _are_observed(pods, turn.observed)
+    return turn.moved([PinsSettled()]) if is_finished else edit.unfinished(turn)
 
 
-def _compared(
-    view: GroupView,
-    observed: ObservedPods,
-    present: Mapping[str, PodSeen],
-    old: Mapping[str, PodSeen],
-    *,
-    cluster: LeasedCluster,
-) -> list[Change]:
+def _compared(turn: Turn, present: Mapping[str, PodSeen], old: Mapping[str, PodSeen]) -> list[Change]:
     """Replace pods with pins that the row does not know if all wait for a node; else leave them alone.
 
     So are those beside pods of tries that the row does not know either, a group of several generations,
     whose sets were never pinned, and one whose pod groups cannot be edited and do not say their pins.
     """
+    view, cluster = turn.view, turn.cluster
     if len(view.gangs) != 1 or not edits_pod_groups(view):
         return [PinsSettled()]
     live, digest = edit.read(view, cluster), pinning.digest_of(view.form.pins)
     differs = live is not None and (old or edit.marks_of(view, live).pins != digest)
     is_known = present.keys() <= {task.pod_name for task in view.tasks}
-    if not (differs and is_known and _waits(view, observed)) or bound_pods(view, cluster, present).may_be_any:
+    if (
+        not (differs and is_known and _waits(view, turn.observed))
+        or bound_pods(view, cluster, present).may_be_any
+    ):
         return [PinsSettled()]
     message = (
         "Its pods are kept in a place that this state of the database does not know of. They have no node "
@@ -139,22 +130,19 @@ def _compared(
     ]
 
 
-def _delete(
-    view: GroupView, old: Mapping[str, PodSeen], lease: Lease, cluster: LeasedCluster
-) -> EditProgress:
+def _delete(turn: Turn, old: Mapping[str, PodSeen]) -> ReadAgain | Stop:
     """Delete these pods as they were read, so none that was bound since; if one is, pins stay as before."""
     waiting = {name: pod for name, pod in old.items() if not pod.deleting}
-    if waiting and bound_pods(view, cluster, waiting).may_be_any:
-        record(lease, _reverted(view))
-        return EditProgress(moved=True)
+    if waiting and bound_pods(turn.view, turn.cluster, waiting).may_be_any:
+        return turn.moved(_reverted(turn.view))
     targets = [
         DeleteTarget(pod.name, pod.namespace, pod.uid, pod.resource_version) for pod in waiting.values()
     ]
-    outcomes = list(cluster.delete_many(POD, targets, grace_seconds=0))
+    outcomes = list(turn.cluster.delete_many(POD, targets, grace_seconds=0))
     reached("deleted-pods-to-pin")
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     refused = next((error for error in errors if not isinstance(error, WriteConflict)), None)
-    return EditProgress(unfinished=True, failure=retry_for(refused) if refused else None)
+    return Stop(turn, retry_for(refused)) if refused else edit.unfinished(turn)
 
 
 def _are_observed(pods: Mapping[str, PodSeen], observed: ObservedPods) -> bool:

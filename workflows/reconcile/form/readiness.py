@@ -9,19 +9,17 @@ from cluster.errors import RequestForbidden, WriteConflict
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.objects.room import asks_first
 from workflows.reconcile.observe import observations
+from workflows.reconcile.turn import Turn
 from workflows.reconcile.view.group_reader import pod_group_kind
-from workflows.reconcile.view.group_view import GroupView
-from workflows.reconcile.view.leased import LeasedCluster
 from workflows.services.changes import Note
-from workflows.services.lease import Lease
-from workflows.services.record import record
 
 
-def report_ready(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
+def report_ready(turn: Turn) -> Turn:
     """Report on the gang's pod groups that their pods run, once they do. Raises ClusterError."""
+    view = turn.view
     scheduler, kind = asks_first(view.placement), pod_group_kind(view.placement)
     if scheduler is None or kind is None or any(task.status != TaskStatus.RUNNING for task in view.live):
-        return
+        return turn
     present = {str(manifest["metadata"]["name"]) for manifest in view.renderer.pod_groups()}
     names = [
         name
@@ -30,15 +28,16 @@ def report_ready(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
     ]
     namespace = view.placement.terms.namespace
     for name in names:
-        live = cluster.get(kind, name, namespace=namespace)
+        live = turn.cluster.get(kind, name, namespace=namespace)
         patch = scheduler.ready(live, now=view.now) if live else None
         if live is None or patch is None:
             continue
         body = {**patch, "metadata": {"resourceVersion": live["metadata"]["resourceVersion"]}}
         try:
-            cluster.patch_status(kind, name, body, namespace=namespace)
+            turn.cluster.patch_status(kind, name, body, namespace=namespace)
         except WriteConflict:  # the scheduler has written to it: the next reconcile says so
             continue
         except RequestForbidden as error:
             message = f"Its scheduler cannot be told that its pods run, and may take its room back: {error}"
-            record(lease, [Note(key="not-ready", reason="ReadyForbidden", message=message, warning=True)])
+            turn.record([Note(key="not-ready", reason="ReadyForbidden", message=message, warning=True)])
+    return turn

@@ -5,8 +5,8 @@ A preference that waits is relaxed once its time is over, and preferences that b
 and the pod group's marks.
 """
 
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 
 from cluster.errors import ObjectNotFound, WriteConflict
 from pools import conditions
@@ -17,74 +17,63 @@ from workflows.lifecycle import patience
 from workflows.lifecycle.patience import PatienceAction, PatienceFacts, PatienceStep
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.form import edit
-from workflows.reconcile.form.freeing import free_preferences
+from workflows.reconcile.form.freeing import freeing_changes
 from workflows.reconcile.objects.apply import create_objects
 from workflows.reconcile.objects.plan import Create
 from workflows.reconcile.observe import observations
 from workflows.reconcile.observe.binding import bound_pods
+from workflows.reconcile.turn import ReadAgain, StepResult, Turn
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.reconcile.view.outcomes import Failed, Retry
 from workflows.services.changes import NewConstraints, NewForm, Note, PatienceClock
-from workflows.services.lease import Lease
-from workflows.services.record import record
 
 RECHECK_AFTER = timedelta(seconds=1)
 AFTER_FAILURE = timedelta(seconds=10)
 
 
-@dataclass(frozen=True, slots=True)
-class PatienceProgress:
-    """``moved``: the row has changed and should be read again; ``at``: when the next stage may begin."""
-
-    moved: bool = False
-    at: datetime | None = None
-
-
-def advance_patience(
-    view: GroupView, observed: ObservedPods, *, silent: bool, lease: Lease, cluster: LeasedCluster
-) -> PatienceProgress:
-    """Do the next step of the group's patience. Raises ClusterError.
-
-    ``silent`` says that no observer is at work, so its rows may be old.
-    """
+def advance_patience(turn: Turn) -> StepResult:
+    """Do the next step of the group's patience. Raises ClusterError."""
+    view, observed = turn.view, turn.observed
     if not patience.has_patience(view.row.constraints) and not _may_free(view):
-        return PatienceProgress()
-    eased = (view.form.stage, view.form.preference_levels) != (0, None)
-    form = _live_form(view, cluster) if silent and eased else _observed_form(view)
-    facts = _facts(view, observed, form=form, reachable=_reachable(view, observed, silent=silent))
+        return turn
+    is_eased = (view.form.stage, view.form.preference_levels) != (0, None)
+    may_be_old = view.observer_is_silent and is_eased
+    form = _live_form(view, turn.cluster) if may_be_old else _observed_form(view)
+    facts = _facts(view, observed, form=form, reachable=_reachable(view, observed))
     step = patience.next_step(facts)
     if step.action == PatienceAction.EDIT:
         try:
-            if _bring_to_row(view, lease, cluster) is not None:
-                return PatienceProgress(at=view.now + AFTER_FAILURE)
+            if _bring_to_row(turn) is not None:
+                return turn.at(view.now + AFTER_FAILURE)
         except (WriteConflict, ObjectNotFound):
-            return PatienceProgress(at=view.now + RECHECK_AFTER)
+            return turn.at(view.now + RECHECK_AFTER)
         step = patience.next_step(replace(facts, pod_group_stage=None))
-    if step.action == PatienceAction.WAIT and patience.may_give_way(facts) and free_preferences(view, lease):
+    may_give_way = step.action == PatienceAction.WAIT and patience.may_give_way(facts)
+    if may_give_way and (changes := freeing_changes(view)):
+        turn.record(changes)
         reached("after-relax-decision")
-        return PatienceProgress(moved=True)
-    return _record_step(view, step, lease)
+        return ReadAgain()
+    return _record_step(turn, step)
 
 
 def _may_free(view: GroupView) -> bool:
     return view.placement.free_preferences_after > 0 and patience.has_preference(view.row.constraints)
 
 
-def _record_step(view: GroupView, step: PatienceStep, lease: Lease) -> PatienceProgress:
+def _record_step(turn: Turn, step: PatienceStep) -> StepResult:
     if step.action == PatienceAction.WAIT:
-        return PatienceProgress(at=step.at)
+        return turn.at(step.at)
     if step.action == PatienceAction.RELAX:
-        _record_relaxation(view, step.stage, lease)
+        _record_relaxation(turn, step.stage)
         reached("after-relax-decision")
-    elif step.action == PatienceAction.START:
-        message = patience.start_message(view.row.constraints)
-        note = Note(key=f"patience:{view.now.isoformat()}", reason="PatienceBegan", message=message)
-        record(lease, [PatienceClock(running=True), *([note] if message else [])])
-    else:
-        record(lease, [PatienceClock(running=False)])
-    return PatienceProgress(moved=True)
+        return ReadAgain()
+    if step.action == PatienceAction.START:
+        message = patience.start_message(turn.view.row.constraints)
+        note = Note(key=f"patience:{turn.view.now.isoformat()}", reason="PatienceBegan", message=message)
+        return turn.moved([PatienceClock(running=True), *([note] if message else [])])
+    return turn.moved([PatienceClock(running=False)])
 
 
 def _facts(
@@ -131,23 +120,25 @@ def _live_form(view: GroupView, cluster: LeasedCluster) -> GangForm | None:
     return None if live is None else edit.eased(view, live)
 
 
-def _reachable(view: GroupView, observed: ObservedPods, *, silent: bool) -> bool:
+def _reachable(view: GroupView, observed: ObservedPods) -> bool:
     """Whether the cluster answers: it was read in this reconciliation, or its observer and probes say so."""
     answers = conditions.status_of(view.backend.conditions, "Reachable") != "False"
-    return observed.complete or (answers and not silent)
+    return observed.complete or (answers and not view.observer_is_silent)
 
 
-def _record_relaxation(view: GroupView, stage: int, lease: Lease) -> None:
+def _record_relaxation(turn: Turn, stage: int) -> None:
     """Record the relaxed stage, before the edit, so that the decision survives whatever happens next."""
+    view = turn.view
     form = replace(view.form, stage=stage)
     rows = edit.constraint_rows(view, form)
     message = patience.relaxation_message(view.row.constraints, rows, group=view.row.name)
     note = Note(key=f"relaxed:{stage}", reason="Relaxed", message=message)
-    record(lease, [NewForm(form), NewConstraints(rows), *([note] if message else [])])
+    turn.record([NewForm(form), NewConstraints(rows), *([note] if message else [])])
 
 
-def _bring_to_row(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Retry | Failed | None:
+def _bring_to_row(turn: Turn) -> Retry | Failed | None:
     """Bring the pod group to the row's easing unless a pod is bound, and the row's constraints to it."""
+    view, cluster = turn.view, turn.cluster
     live = edit.read(view, cluster)
     if live is None:
         return None
@@ -166,7 +157,7 @@ def _bring_to_row(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Retr
     if not _records(view, after):
         constraints = NewConstraints(edit.constraint_rows(view, after))
         form = NewForm(replace(view.form, preference_levels=after.preference_levels))
-        record(lease, [constraints, form, *_notes(view, after, bound=bound)])
+        turn.record([constraints, form, *_notes(view, after, bound=bound)])
     return None
 
 

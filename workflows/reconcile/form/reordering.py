@@ -18,32 +18,30 @@ from workflows.lifecycle.form_states import FormState
 from workflows.lifecycle.ordering import REORDERED, OrderAction, OrderFacts, next_order_action
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.form import edit
-from workflows.reconcile.form.edit import EditProgress
 from workflows.reconcile.observe.binding import bound_pods
+from workflows.reconcile.turn import ReadAgain, StepResult, Stop, Turn
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.services.changes import Change, NewConstraints, NewForm, Note, OrderReached, ProposalDropped
-from workflows.services.lease import Lease
-from workflows.services.record import record
 from workflows.values.form_marks import FormMarks
 
 
-def advance_order(
-    view: GroupView, observed: ObservedPods, *, lease: Lease, cluster: LeasedCluster
-) -> EditProgress:
+def advance_order(turn: Turn) -> StepResult:
     """Do the next step in naming the group's sets in another order. Raises ClusterError."""
+    view = turn.view
     if view.proposed_form is None and not view.row.reordering:
-        return EditProgress()
-    action = next_order_action(_facts(view, observed))
+        return turn
+    action = next_order_action(_facts(view, turn.observed))
     if action == OrderAction.FINISH:
-        return _finish(view, lease, cluster)
+        return _finish(turn)
     if action == OrderAction.DROP:
-        record(lease, [ProposalDropped()])
-    elif action == OrderAction.BEGIN:
-        record(lease, _beginning(view, cluster))
+        return turn.moved([ProposalDropped()])
+    if action == OrderAction.BEGIN:
+        turn.record(_beginning(view, turn.cluster))
         reached("after-order-decision")
-    return EditProgress(moved=action in (OrderAction.DROP, OrderAction.BEGIN))
+        return ReadAgain()
+    return turn
 
 
 def _facts(view: GroupView, observed: ObservedPods) -> OrderFacts:
@@ -88,24 +86,22 @@ def _may_begin(view: GroupView, cluster: LeasedCluster) -> bool:
     return is_whole and not bound_pods(view, cluster, pods).may_be_any
 
 
-def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> EditProgress:
+def _finish(turn: Turn) -> ReadAgain | Stop:
     """Bring the pod group, then its pods, to the row's order, whatever is bound by now."""
+    view = turn.view
     if len(view.renderer.gangs) != 1:  # its sets were never named in another order
-        record(lease, [OrderReached()])
-        return EditProgress(moved=True)
+        return turn.moved([OrderReached()])
     try:
-        is_edited = _reorder_pod_group(view, cluster)
+        is_edited = _reorder_pod_group(view, turn.cluster)
     except (WriteConflict, ObjectNotFound):
-        return EditProgress(unfinished=True)
-    relabelled = _relabel(view, cluster)
+        return edit.unfinished(turn)
+    relabelled = _relabel(view, turn.cluster)
     reached("before-order-recorded")
     if not (view.form.order or is_edited or relabelled):  # looked at only because its database was put back
-        record(lease, [OrderReached()])
-        return EditProgress(moved=True)
+        return turn.moved([OrderReached()])
     message = "The pod group and all its pods are named in that order now."
     note = Note(key=f"ordered:{view.now.isoformat()}", reason=REORDERED, message=message)
-    record(lease, [OrderReached(), note])
-    return EditProgress(moved=True)
+    return turn.moved([OrderReached(), note])
 
 
 def _reorder_pod_group(view: GroupView, cluster: LeasedCluster) -> bool:

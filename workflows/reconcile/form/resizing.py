@@ -21,41 +21,32 @@ from workflows.reconcile.form import edit
 from workflows.reconcile.form.edit import Minimums
 from workflows.reconcile.objects.create import edits_pod_groups
 from workflows.reconcile.observe import observations
+from workflows.reconcile.turn import Turn
 from workflows.reconcile.view.group_view import GroupView, TaskView
-from workflows.reconcile.view.leased import LeasedCluster
 from workflows.services.changes import Note
-from workflows.services.lease import Lease
-from workflows.services.record import record
 
 RECHECK_AFTER = timedelta(seconds=1)
 REST_AFTER = timedelta(seconds=25)  # well below KAI's grace period, which is 60 seconds by default
 
 
-def resize(
-    view: GroupView, observed: ObservedPods, *, silent: bool, lease: Lease, cluster: LeasedCluster
-) -> datetime | None:
-    """Set the gang's minimums to its live tasks, unless they are.
-
-    ``silent`` says that the observer's row of the pod group may be old. Returns when to reconcile again
-    without a notification. Raises ClusterError.
-    """
-    live = view.live
+def resize(turn: Turn) -> Turn:
+    """Set the gang's minimums to its live tasks, unless they are. Raises ClusterError."""
+    view, live, observed = turn.view, turn.view.live, turn.observed
     waiting = waiting_beside_others(live, observed)
     if len(live) == len(view.tasks) and not waiting and not any(task.replaces for task in live):
-        return None
+        return turn
     if not live or not edits_pod_groups(view):
-        return None
+        return turn
     if waiting and edit.gang_of(view, view.form).never_stale:
         waiting = [name for name in waiting if name in ending_among(live, observed)]
     minimums = Minimums(tuple(task.name for task in live), tuple(waiting))
-    return _set_minimums(view, minimums, silent=silent, lease=lease, cluster=cluster)
+    return turn.at(_set_minimums(turn, minimums))
 
 
-def _set_minimums(
-    view: GroupView, minimums: Minimums, *, silent: bool, lease: Lease, cluster: LeasedCluster
-) -> datetime | None:
-    """Set these minimums, sets without a place paused where they must be; returns what ``resize`` does."""
-    observed = () if silent else observations.pod_groups(view)
+def _set_minimums(turn: Turn, minimums: Minimums) -> datetime | None:
+    """Set these minimums, sets without a place paused where they must be; returns when to decide again."""
+    view, cluster = turn.view, turn.cluster
+    observed = () if view.observer_is_silent else observations.pod_groups(view)
     pod_group = observed[0] if len(observed) == 1 else edit.read(view, cluster)
     if pod_group is None:
         return None
@@ -66,7 +57,7 @@ def _set_minimums(
     reached("before-minimum-set")
     edit.bring(view, live, edit.marks_of(view, live), cluster=cluster, minimums=minimums)
     if absent := _absent(view, minimums):
-        record(lease, [_minimum_note(absent)])
+        turn.record([_minimum_note(absent)])
     return at
 
 

@@ -28,7 +28,7 @@ from workflows.manifests.group import Renderer
 from workflows.reconcile.objects.apply import Applied, apply, create_objects
 from workflows.reconcile.objects.domains import DomainPins, check_composites, check_domains, pins_text
 from workflows.reconcile.objects.lost_pods import PodsAway, pods_away
-from workflows.reconcile.objects.namespace_quotas import QuotaWait, quota_wait
+from workflows.reconcile.objects.namespace_quotas import quota_wait
 from workflows.reconcile.objects.other_queues import elsewhere
 from workflows.reconcile.objects.partial_gangs import give_back, without_parts
 from workflows.reconcile.objects.paused_replacements import ReplacementPause, replacement_pause
@@ -43,18 +43,19 @@ from workflows.reconcile.objects.plan import (
 from workflows.reconcile.objects.preferred_domains import PreferredDomains
 from workflows.reconcile.objects.rejoining import rejoin_changes, unplaceable
 from workflows.reconcile.objects.room import (
-    RoomGone,
-    RoomWait,
     asks_first,
+    lost_changes,
     only_pod_groups,
     read_room,
     requests,
+    unknown_sentence,
     waits_by_rows,
 )
+from workflows.reconcile.turn import ReadAgain, StepResult, Stop, Turn
 from workflows.reconcile.view.group_reader import GroupReader, LiveGroup, pod_group_kind
 from workflows.reconcile.view.group_view import GroupView, TaskView
-from workflows.reconcile.view.leased import LeasedCluster, LogArchive
-from workflows.reconcile.view.outcomes import Failed, RequeueAfter, Retry
+from workflows.reconcile.view.leased import LeasedCluster
+from workflows.reconcile.view.outcomes import SILENT_SECONDS, Failed, RequeueAfter, Retry, look_again
 from workflows.services.changes import (
     Change,
     ClusterContact,
@@ -65,101 +66,62 @@ from workflows.services.changes import (
     Note,
     TaskMove,
 )
-from workflows.services.lease import Lease
-from workflows.services.record import record
 from workflows.values.observation import PINS_ANNOTATION
 from workflows.values.placement import TaskTry
 from workflows.values.pod_changes import SENT_ANNOTATION, sent_text
 
 ROUNDS = 6
 POLL_SECONDS = 1.0
+TEMPLATE_SECONDS, MOST_TEMPLATE_SECONDS = 2.0, 60.0
+QUOTA_SECONDS, MOST_QUOTA_SECONDS = 2.0, 10.0
+NODE_SECONDS = 10.0  # a person must act, or a node come back
+REPORT_SECONDS = 3.0  # the observer reports new pods sooner, and nothing is known of them before
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
-    """All objects of ``tasks`` exist, those whose pods were created; ``gone`` of them are gone already.
-
-    ``domain_uid`` is of the ComputeDomain whose template their claims are made from; empty without one.
-    """
-
-    tasks: tuple[TaskView, ...]
-    domain_uid: str
-    gone: int
-
-
-@dataclass(frozen=True, slots=True)
-class LeftBehind:
-    """Pods are missing, and their pod groups could not place them: by ``changes`` they join a new one."""
-
-    changes: tuple[Change, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateWait:
-    """NVIDIA's controller has not created this claim template yet."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class NodeWait:
-    """Pods of earlier tries do not end, because their nodes are away; says what a person can do."""
-
-    sentence: str
-
-
-Progress = (
-    Created
-    | LeftBehind
-    | TemplateWait
-    | RoomWait
-    | RoomGone
-    | NodeWait
-    | QuotaWait
-    | ReplacementPause
-    | RequeueAfter
-    | Retry
-    | Failed
-)
-
-
-def create(view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive) -> Progress:
-    """Create the missing objects. Raises ClusterError."""
-    tasks, awaited = _to_create(view)
-    if awaited is not None:
-        return awaited
-    try:
-        desired = desired_group(view, tasks)
-    except TopologyError as error:
-        return Failed(status=TaskStatus.FAILED_SERVER_ERROR, message=error.message)
-    if (elsewhere := check_cluster(view, cluster)) is not None:
-        return elsewhere
-    wait = quota_wait(view, tasks, cluster)
-    if wait is not None and give_back(view, wait.pods, lease, cluster, cause=wait.sentence):
-        return wait
-    try:
-        return _in_rounds(view, _Desired(tasks, desired), lease, cluster, archive)
-    except NotServed:
-        if message := _missing_api(view, cluster):
-            return Retry(trouble=message, slow=True)
-        raise
-
-
-def _to_create(view: GroupView) -> tuple[tuple[TaskView, ...], RoomWait | ReplacementPause | None]:
-    """The tasks whose pods are to be created, and what is waited for where that is none."""
-    if waits_by_rows(view):
-        return (), RoomWait()
+def create(turn: Turn) -> StepResult:
+    """Create the missing objects; goes on where the gang waits for room. Raises ClusterError."""
+    view = turn.view
+    if turn.learned.unchosen or waits_by_rows(view):
+        return turn
     tasks = tuple(task for task in view.tasks if _lacks_pod(view, task))
     pause = replacement_pause(view, tasks)
     if pause is None:
-        return tasks, None
+        return _create(turn, tasks)
     tasks = tuple(task for task in tasks if task.pk not in pause.tasks)
-    return tasks, None if tasks else pause
+    return _create(turn, tasks) if tasks else _wait_for_pause(turn, pause)
 
 
 def _lacks_pod(view: GroupView, task: TaskView) -> bool:
     """Whether a task's pod is still to be created."""
     return task.live if view.awaits_room else task.status == TaskStatus.PROCESSING
+
+
+def _wait_for_pause(turn: Turn, pause: ReplacementPause) -> Stop:
+    if pause.condition is not None:
+        turn.record([pause.condition])
+    return turn.learn(paused=pause.sentence).at(pause.until).due(within=NODE_SECONDS)
+
+
+def _create(turn: Turn, tasks: tuple[TaskView, ...]) -> StepResult:
+    view, cluster = turn.view, turn.cluster
+    try:
+        desired = desired_group(view, tasks)
+    except TopologyError as error:
+        return Stop(turn, Failed(status=TaskStatus.FAILED_SERVER_ERROR, message=error.message))
+    if (elsewhere := check_cluster(view, cluster)) is not None:
+        return Stop(turn, elsewhere)
+    wait = quota_wait(view, tasks, cluster)
+    if wait is not None and give_back(turn, wait.pods, cause=wait.sentence):
+        waited = view.now - view.waits_since
+        return Stop(
+            turn.learn(quota_wait=wait), look_again(waited, first=QUOTA_SECONDS, most=MOST_QUOTA_SECONDS)
+        )
+    try:
+        return _in_rounds(turn, _Desired(tasks, desired))
+    except NotServed:
+        if message := _missing_api(view, cluster):
+            return Stop(turn, Retry(trouble=message, slow=True))
+        raise
 
 
 def _missing_api(view: GroupView, cluster: LeasedCluster) -> str:
@@ -184,22 +146,17 @@ class _Desired:
     group: DesiredGroup
 
 
-def _in_rounds(
-    view: GroupView,
-    desired: _Desired,
-    lease: Lease,
-    cluster: LeasedCluster,
-    archive: LogArchive,
-) -> Progress:
+def _in_rounds(turn: Turn, desired: _Desired) -> StepResult:
     """Plan and apply until all objects exist or a round has to wait."""
+    view, cluster = turn.view, turn.cluster
     reader = GroupReader(cluster, view.uuid, view.placement)
     fresh = not view.row.touched_cluster
     if fresh or view.row.touched_at is None:
-        record(lease, [ClusterContact(cluster_uid(view, cluster))])
+        turn.record([ClusterContact(cluster_uid(view, cluster))])
         view.row.touched_cluster = True
         reached("after-touched-cluster")
     if (unclear := check_composites(view) or check_domains(view, cluster)) is not None:
-        return unclear
+        return Stop(turn, unclear)
     for _ in range(ROUNDS):
         topologies = desired.group.topologies
         observed = (
@@ -209,36 +166,36 @@ def _in_rounds(
         if observed.template is not None:
             reached("after-template-seen")
         placed = placed_together(view, desired.tasks, observed.pods)
-        plan = _plan(view, _without(desired, placed), observed, cluster)
-        if isinstance(plan, RoomGone | LeftBehind | Failed):
+        plan = _plan(turn, _without(desired, placed), observed)
+        if not isinstance(plan, GroupPlan):
             return plan
         away = pods_away(view, {name: pod for name, pod in observed.pods.items() if name in plan.remaining})
         steps = (*plan.steps, *away.steps(namespace=view.placement.terms.namespace))
-        applied = apply(steps, cluster=cluster, archive=archive, grace_seconds=None)
+        applied = apply(steps, cluster=cluster, archive=turn.archive, grace_seconds=None)
         if not isinstance(applied, Applied):
-            return without_parts(view, applied, lease, cluster)
+            return Stop(turn, without_parts(turn, applied))
         if not plan.wait:
             domain = observed.domains.get(names.compute_domain(view.uuid))  # there before its template was
             gone = sum(task.name in placed and task.pod_name not in observed.pods for task in desired.tasks)
             # each reply has come: no list again
-            return Created(desired.tasks, domain.uid if domain else "", gone)
+            return _record_created(turn, desired.tasks, domain_uid=domain.uid if domain else "", gone=gone)
         if not steps:
-            return _made_meanwhile(view, desired, observed, plan) or _wait(plan, away)
-    return RequeueAfter(seconds=POLL_SECONDS)
+            further = _made_meanwhile(view, desired, observed, plan)
+            return _record_created(turn, further) if further else _wait(turn, plan, away)
+    return Stop(turn, RequeueAfter(seconds=POLL_SECONDS))
 
 
-def _plan(
-    view: GroupView, desired: _Desired, observed: LiveGroup, cluster: LeasedCluster
-) -> GroupPlan | RoomGone | LeftBehind | Failed:
+def _plan(turn: Turn, desired: _Desired, observed: LiveGroup) -> GroupPlan | ReadAgain | Stop:
     """The next steps; with the pods once the scheduler has given them room."""
+    view = turn.view
     scheduler = asks_first(view.placement)
     if changes := _left_behind(view, desired, observed):
-        return LeftBehind(tuple(changes))
+        return turn.moved(changes)
     if scheduler is None or not observed.pod_groups:
         return plan_create(desired.group, observed)
-    room = read_room(view, scheduler, observed.pods, cluster=cluster)
-    if room.lost is not None and (step := _without_room(view, room.lost)):
-        return step
+    room = read_room(view, scheduler, observed.pods, cluster=turn.cluster)
+    if room.lost is not None and (end := _without_room(turn, room.lost)):
+        return end
     if not all(task.name in room.nodes for task in desired.tasks):
         plan = plan_create(desired.group, observed)
         return replace(plan, remaining=room.unknown) if plan.wait == "room" else plan
@@ -246,12 +203,14 @@ def _plan(
     return plan_create(desired_group(view, desired.tasks, nodes=room.nodes), observed)
 
 
-def _without_room(view: GroupView, lost: RoomLoss) -> RoomGone | Failed | None:
+def _without_room(turn: Turn, lost: RoomLoss) -> ReadAgain | Stop | None:
     """The end of a gang that was refused for good, or of the attempt of one without pods."""
     if lost.cause == RoomCause.REJECTED:
         reading = read_without_room(lost)
-        return Failed(status=reading.status, message=reading.message)
-    return RoomGone(lost) if view.row.created_in_cluster_at is None else None
+        return Stop(turn, Failed(status=reading.status, message=reading.message))
+    if turn.view.row.created_in_cluster_at is not None:
+        return None
+    return turn.moved(lost_changes(turn.view, lost))
 
 
 def _without(desired: _Desired, placed: Collection[str]) -> _Desired:
@@ -285,20 +244,24 @@ def _left_behind(view: GroupView, desired: _Desired, observed: LiveGroup) -> lis
 
 def _made_meanwhile(
     view: GroupView, desired: _Desired, observed: LiveGroup, plan: GroupPlan
-) -> Created | None:
+) -> tuple[TaskView, ...]:
     """Further tries whose pods are there: they are followed while others wait for pods of earlier tries."""
     if plan.wait != "old pods" or view.row.created_in_cluster_at is None:
-        return None
-    tasks = tuple(task for task in desired.tasks if task.pod_name in observed.pods)
-    return Created(tasks, "", 0) if tasks else None
+        return ()
+    return tuple(task for task in desired.tasks if task.pod_name in observed.pods)
 
 
-def _wait(plan: GroupPlan, away: PodsAway) -> TemplateWait | RoomWait | NodeWait | RequeueAfter:
+def _wait(turn: Turn, plan: GroupPlan, away: PodsAway) -> Turn | Stop:
+    """Say what is waited for: a claim template, room, or the end of pods of earlier tries."""
+    view = turn.view
     if plan.wait == "template":
-        return TemplateWait(plan.remaining[0])
+        most = SILENT_SECONDS if view.observer_is_silent else MOST_TEMPLATE_SECONDS
+        outcome = look_again(view.now - view.waits_since, first=TEMPLATE_SECONDS, most=most)
+        return Stop(turn.learn(template=plan.remaining[0]), outcome)
     if plan.wait == "room":
-        return RoomWait(plan.remaining)
-    return NodeWait(away.sentence) if away.sentence else RequeueAfter(seconds=POLL_SECONDS)
+        return turn.learn(node_wait=unknown_sentence(plan.remaining))
+    seconds = NODE_SECONDS if away.sentence else POLL_SECONDS
+    return Stop(turn.learn(node_wait=away.sentence), RequeueAfter(seconds=seconds))
 
 
 def desired_group(
@@ -420,19 +383,35 @@ def check_cluster(view: GroupView, cluster: LeasedCluster) -> Retry | None:
     return None
 
 
-def created_changes(view: GroupView, created: Created) -> list[Change]:
-    """The changes to record once the pods of these tasks are there."""
-    tasks = created.tasks
+def _record_created(
+    turn: Turn, tasks: tuple[TaskView, ...], *, domain_uid: str = "", gone: int = 0
+) -> ReadAgain | Stop:
+    """Record that the pods of these tasks are there; ``gone`` of them are gone already.
+
+    ``domain_uid`` is of the ComputeDomain whose template their claims are made from; empty without one. After
+    the first creation there is nothing to follow until the observer reports pods.
+    """
+    view = turn.view
+    reached("before-created-recorded")
+    turn.record(_created_changes(view, tasks, domain_uid=domain_uid, gone=gone))
+    if view.row.created_in_cluster_at is not None or view.observer_is_silent:
+        return ReadAgain()
+    return Stop(turn, RequeueAfter(seconds=REPORT_SECONDS), is_explained=True)
+
+
+def _created_changes(
+    view: GroupView, tasks: tuple[TaskView, ...], *, domain_uid: str, gone: int
+) -> list[Change]:
     changes: list[Change] = [TaskMove(pk=task.pk, status=str(TaskStatus.SCHEDULING)) for task in tasks]
-    if created.domain_uid and view.row.created_in_cluster_at is None:
-        changes.append(DomainOfPods(created.domain_uid))
+    if domain_uid and view.row.created_in_cluster_at is None:
+        changes.append(DomainOfPods(domain_uid))
     if view.status == TaskStatus.PROCESSING:
         changes.append(GroupMove(status=str(TaskStatus.SCHEDULING)))
     changes.append(Creation())
     if view.row.created_in_cluster_at is None:
-        message = f"All objects are in the cluster, {count_of(len(tasks) - created.gone, 'pod')}."
-        if created.gone:
-            message += f" Of {created.gone} more, which ran, none is left."
+        message = f"All objects are in the cluster, {count_of(len(tasks) - gone, 'pod')}."
+        if gone:
+            message += f" Of {gone} more, which ran, none is left."
         number = view.row.attempt_number
         key = "created" if number == 1 else f"created:{number}"
         changes.append(Note(key=key, reason="Created", message=message))

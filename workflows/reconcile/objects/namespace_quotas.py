@@ -7,9 +7,8 @@ later room is kept for it, if it could begin once gangs of ours have ended. Quot
 last probe saw some, or pods were refused.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 
 from cluster.kinds import RESOURCE_QUOTA
 from pools.clusters.quotas import UNREADABLE, see_quota
@@ -22,31 +21,17 @@ from workflows.feasibility.verdict.sentences import bound_sentence
 from workflows.models import TaskGroup
 from workflows.reconcile.objects.partial_gangs import groups_before
 from workflows.reconcile.observe import observations
+from workflows.reconcile.turn import QuotaWait
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView, TaskView
 from workflows.reconcile.view.leased import LeasedCluster
-from workflows.reconcile.view.outcomes import RequeueAfter, look_again
-from workflows.values.observation import PodSeen
 from workflows.values.pod_usage import usage_of
 
-FIRST_SECONDS, MOST_SECONDS = 2.0, 10.0
 PASSED_OVER = timedelta(minutes=5)
 """For how long gangs that come later may go before one that could not begin."""
 
 MOST_BEFORE = 100
 """Gangs that wait before one, and are looked at."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaWait:
-    """The namespace's quotas have no room for all pods of the gang that are missing; ``pods`` are there."""
-
-    sentence: str
-    requested: QuotaAmounts
-    pods: Mapping[str, PodSeen]
-
-    def next_look(self, waited_since: datetime, now: datetime) -> RequeueAfter:
-        return look_again(now - waited_since, first=FIRST_SECONDS, most=MOST_SECONDS)
 
 
 def quota_wait(view: GroupView, tasks: Sequence[TaskView], cluster: LeasedCluster) -> QuotaWait | None:

@@ -16,9 +16,9 @@ from scheduling.capabilities import SchedulerVersion
 from workflows.manifests.group import Renderer, left_out_mark
 from workflows.models import ObservedObject, TaskGroup
 from workflows.reconcile.observe import observations
+from workflows.reconcile.turn import Turn
 from workflows.reconcile.view.group_reader import pod_group_kind
 from workflows.reconcile.view.group_view import GroupView
-from workflows.reconcile.view.leased import LeasedCluster
 from workflows.values.observation import LEFT_OUT_ANNOTATION, POD_GROUP
 from workflows.values.placement import GroupValues
 
@@ -28,11 +28,12 @@ def elsewhere(view: GroupView) -> GroupValues:
     return replace(view.values, left_out=_left_out(view))
 
 
-def follow_other_queues(view: GroupView, cluster: LeasedCluster) -> None:
+def follow_other_queues(turn: Turn) -> Turn:
     """Bring the pod groups of a gang that waits for room in line with that. Raises ClusterError."""
+    view = turn.view
     kind = pod_group_kind(view.placement)
     if kind is None or view.row.created_in_cluster_at is not None or not _counts_by_flavor(view):
-        return
+        return turn
     values = elsewhere(view)
     mark, namespace = left_out_mark(values.left_out), view.placement.terms.namespace
     marks = {
@@ -41,16 +42,17 @@ def follow_other_queues(view: GroupView, cluster: LeasedCluster) -> None:
     }
     for manifest in Renderer(values).pod_groups() if set(marks.values()) - {mark} else ():
         name = str(manifest["metadata"]["name"])
-        live = cluster.get(kind, name, namespace=namespace) if marks.get(name, mark) != mark else None
+        live = turn.cluster.get(kind, name, namespace=namespace) if marks.get(name, mark) != mark else None
         if live is None:
             continue
         annotations = {LEFT_OUT_ANNOTATION: mark or None}
         metadata = {"resourceVersion": live["metadata"]["resourceVersion"], "annotations": annotations}
         body = {"metadata": metadata, "spec": manifest["spec"]}
         try:
-            cluster.patch(kind, name, body, patch_type=MERGE_PATCH, namespace=namespace)
+            turn.cluster.patch(kind, name, body, patch_type=MERGE_PATCH, namespace=namespace)
         except WriteConflict:  # the scheduler has written to it
             continue
+    return turn
 
 
 def _counts_by_flavor(view: GroupView) -> bool:

@@ -20,43 +20,39 @@ from workflows.explain.reasons import Why
 from workflows.models import TaskGroup
 from workflows.reconcile.objects.room import asks_first
 from workflows.reconcile.observe.binding import bound_pods
+from workflows.reconcile.turn import Turn
 from workflows.reconcile.view.group_reader import GroupReader, pod_group_kind
 from workflows.reconcile.view.group_view import GroupView
-from workflows.reconcile.view.leased import LeasedCluster
 from workflows.reconcile.view.outcomes import Failed, Retry
 from workflows.services.changes import Note
-from workflows.services.lease import Lease
-from workflows.services.record import record
 from workflows.values.observation import PodSeen
 
 TRIES_TO_COMPLETE = 3
 """Refused tries after which the first gang gives back its pods, too: about four seconds."""
 
 
-def without_parts(
-    view: GroupView, outcome: Retry | Failed, lease: Lease, cluster: LeasedCluster
-) -> Retry | Failed:
+def without_parts(turn: Turn, outcome: Retry | Failed) -> Retry | Failed:
     """The outcome, once a gang that was refused some pods has given back the others. Raises ClusterError."""
+    view = turn.view
     if not isinstance(outcome, Retry) or not outcome.refused or view.row.created_in_cluster_at is not None:
         return outcome
-    if lease.failures < TRIES_TO_COMPLETE and not _is_behind(view):
+    if turn.lease.failures < TRIES_TO_COMPLETE and not _is_behind(view):
         return outcome
-    pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
-    if not give_back(view, pods, lease, cluster, cause=outcome.trouble):
+    pods = GroupReader(turn.cluster, view.uuid, view.placement).pod_observations()
+    if not give_back(turn, pods, cause=outcome.trouble):
         return outcome
     trouble = outcome.trouble.rstrip(".")
     return replace(outcome, trouble=f"{trouble}. The pods that it had are given back until then.")
 
 
-def give_back(
-    view: GroupView, pods: Mapping[str, PodSeen], lease: Lease, cluster: LeasedCluster, *, cause: str
-) -> bool:
+def give_back(turn: Turn, pods: Mapping[str, PodSeen], *, cause: str) -> bool:
     """Delete these pods of a gang that was never complete; False if one may have begun. Raises ClusterError.
 
     Where a scheduler binds each pod of a gang that it has admitted, some may run already; they end as in a
     preemption, and so does the gang's admission. Logs are not kept: the same tries begin anew, and the log of
     a try is kept once.
     """
+    view, cluster = turn.view, turn.cluster
     was_admitted = asks_first(view.placement) is not None
     if not was_admitted and pods and bound_pods(view, cluster, pods).may_be_any:
         return False
@@ -71,17 +67,18 @@ def give_back(
         if outcome.error is not None and outcome.wrote is not WriteResult.ABSENT:
             raise outcome.error
     if was_admitted:
-        _leave_queue(view, cluster)
+        _leave_queue(turn)
     if targets:
         count = count_of(len(targets), "pod")
         message = f"It gives back {count} that it had, because it cannot have all: {cause}"
         key = f"gave-back:{view.row.attempt_number}"
-        record(lease, [Note(key=key, reason="PodsGivenBack", message=message, warning=True)])
+        turn.record([Note(key=key, reason="PodsGivenBack", message=message, warning=True)])
     return True
 
 
-def _leave_queue(view: GroupView, cluster: LeasedCluster) -> None:
+def _leave_queue(turn: Turn) -> None:
     """Delete what asks for the gang's room, which others may need meanwhile."""
+    view, cluster = turn.view, turn.cluster
     kind = pod_group_kind(view.placement)
     if kind is None:
         return

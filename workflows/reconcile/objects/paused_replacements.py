@@ -18,19 +18,12 @@ from workflows.reconcile.view.group_view import GroupView, TaskView, replaced_in
 
 @dataclass(frozen=True, slots=True)
 class ReplacementPause:
-    """Tasks, by row, whose next tries wait ``until`` a time; ``condition`` is the group's."""
+    """Tasks, by row, whose next tries wait ``until`` a time; ``condition`` is the group's if it is new."""
 
     tasks: frozenset[int]
     until: datetime
     sentence: str
     condition: Condition | None
-
-    def changes(self, view: GroupView) -> list[Condition]:
-        """The condition, where it says something new."""
-        condition = self.condition
-        if condition is None or not conditions.differs(view.row.conditions, condition):
-            return []
-        return [condition]
 
 
 def replacement_pause(view: GroupView, tasks: Sequence[TaskView]) -> ReplacementPause | None:
@@ -49,9 +42,11 @@ def replacement_pause(view: GroupView, tasks: Sequence[TaskView]) -> Replacement
     name = next(task.name for task in tasks if task.pk == first)
     in_vain, reason = earlier[first].in_vain, as_sentence(earlier[first].reason)
     time = naive_utc(pauses[first], precision="seconds")
+    condition = in_vain.condition(f"Task {name}: {reason}")
+    is_new = condition is not None and conditions.differs(view.row.conditions, condition)
     return ReplacementPause(
         tasks=frozenset(pauses),
         until=pauses[first],
         sentence=f"Task {name} is tried again at {time} UTC, after a pause. {in_vain.sentence} {reason}",
-        condition=in_vain.condition(f"Task {name}: {reason}"),
+        condition=condition if is_new else None,
     )

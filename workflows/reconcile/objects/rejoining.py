@@ -11,29 +11,31 @@ from collections.abc import Sequence
 
 from scheduling.backends.registry import scheduler_backend
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.reconcile.assess.follow import ObservedPods, move_along
+from workflows.reconcile.assess.follow import move_along
 from workflows.reconcile.assess.recovering import next_try
 from workflows.reconcile.objects.placed_gangs import places_gangs
 from workflows.reconcile.objects.repin import waits_for_node
+from workflows.reconcile.turn import StepResult, Turn
 from workflows.reconcile.view.group_reader import GroupReader, ObjectsByName
 from workflows.reconcile.view.group_view import GroupView, TaskView
-from workflows.reconcile.view.leased import LeasedCluster
 from workflows.services.changes import Change, NewGeneration, TaskMove
 
 LEFT_BEHIND = "Its pod group places no pod any more, since peers have ended or left it. It joins a new one."
 
 
-def rejoins(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> list[Change]:
-    """The changes by which tries leave a pod group that cannot place them. Raises ClusterError.
+def rejoin(turn: Turn) -> StepResult:
+    """Let tries leave a pod group that cannot place them. Raises ClusterError.
 
     Only rarely is there one, so the cluster itself is asked whether its pod still has no node.
     """
-    waiting = [task for task in view.scheduling if waits_for_node(task, observed)]
+    view = turn.view
+    waiting = [task for task in view.scheduling if waits_for_node(task, turn.observed)]
     left_behind = unplaceable(view, waiting)
     if not left_behind:
-        return []
-    pods = GroupReader(cluster, view.uuid, view.placement).pods()
-    return rejoin_changes(view, [task for task in left_behind if task.pod_name in pods], pods)
+        return turn
+    pods = GroupReader(turn.cluster, view.uuid, view.placement).pods()
+    changes = rejoin_changes(view, [task for task in left_behind if task.pod_name in pods], pods)
+    return turn.moved(changes) if changes else turn
 
 
 def unplaceable(view: GroupView, tasks: Sequence[TaskView]) -> list[TaskView]:

@@ -16,25 +16,26 @@ from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.assess.recovering import next_try
 from workflows.reconcile.objects.domains import DomainPins
+from workflows.reconcile.turn import StepResult, Turn
 from workflows.reconcile.view.group_reader import GroupReader
-from workflows.reconcile.view.group_view import GroupView, TaskView
-from workflows.reconcile.view.leased import LeasedCluster
+from workflows.reconcile.view.group_view import TaskView
 from workflows.services.changes import Change, TaskMove
 
 
-def repins(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> list[Change]:
-    """The changes that make waiting replacements again where their pins no longer hold. Raises ClusterError.
+def repin(turn: Turn) -> StepResult:
+    """Make waiting replacements again where their pins no longer hold. Raises ClusterError.
 
     Only rarely is there one, so the cluster itself is asked whether its pod still has no node.
     """
+    view, observed = turn.view, turn.observed
     waiting = {
         task.name: task for task in view.scheduling if task.replaces and waits_for_node(task, observed)
     }
     if not waiting:
-        return []
+        return turn
     pins = DomainPins(view)
     if not pins.are_known:
-        return []
+        return turn
     sentences: dict[str, str] = {}
     for task_try in view.values.tasks:
         task = waiting.get(task_try.name)
@@ -45,15 +46,15 @@ def repins(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> l
         if before is not None and before != after:
             sentences[task.name] = _sentence(before, after)
     if not sentences:
-        return []
-    pods = GroupReader(cluster, view.uuid, view.placement).pods()
+        return turn
+    pods = GroupReader(turn.cluster, view.uuid, view.placement).pods()
     changes: list[Change] = []
     for name, message in sentences.items():
         task = waiting[name]
         if (pod := pods.get(task.pod_name)) and not pod.node:
             changes.append(TaskMove(pk=task.pk, status=str(TaskStatus.RESCHEDULED), message=message))
             changes.append(next_try(task, generation=task.generation))
-    return changes
+    return turn.moved(changes) if changes else turn
 
 
 def waits_for_node(task: TaskView, observed: ObservedPods) -> bool:

@@ -7,7 +7,7 @@ loses nothing and no pod is made for room that was taken back meanwhile. While t
 answer, a reconciliation costs no call to the cluster.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cluster.interface import Obj
@@ -26,6 +26,7 @@ from workflows.reconcile.assess.follow import UNSEEN_GRACE, ObservedPods, end_al
 from workflows.reconcile.assess.recovering import new_attempt, recovery_without_pods
 from workflows.reconcile.objects.apply import has_same_owner
 from workflows.reconcile.observe import observations
+from workflows.reconcile.turn import StepResult, Turn
 from workflows.reconcile.view.group_reader import ObjectsByName, pod_group_kind
 from workflows.reconcile.view.group_view import GroupView, history_of
 from workflows.reconcile.view.leased import LeasedCluster
@@ -43,34 +44,6 @@ _UNADMITTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class RoomWait:
-    """The scheduler has not given the gang, or a task that is tried again, its place yet.
-
-    ``unknown`` are nodes that it assigned and that the cluster does not have.
-    """
-
-    unknown: tuple[str, ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """Which nodes are waited for; empty where the scheduler has named none that is not there."""
-        if not self.unknown:
-            return ""
-        nodes = f"{agree(len(self.unknown), 'node', 'nodes')} {plain_listing(self.unknown, limit=MOST_NAMED)}"
-        return (
-            f"Its scheduler assigned {nodes}, which {agree(len(self.unknown), 'is', 'are')} not among the "
-            "cluster's nodes. It waits until the scheduler assigns others."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RoomGone:
-    """The scheduler took the room back before there were pods, and the attempt ends by it."""
-
-    lost: RoomLoss
-
-
-@dataclass(frozen=True, slots=True)
 class Reservation:
     """The scheduler's answer: the ``nodes`` of tasks, by name; none before the gang is admitted.
 
@@ -81,6 +54,17 @@ class Reservation:
     nodes: Mapping[str, str]
     lost: RoomLoss | None = None
     unknown: tuple[str, ...] = ()
+
+
+def unknown_sentence(nodes: Sequence[str]) -> str:
+    """Which nodes its scheduler assigned that the cluster does not have; empty for none."""
+    if not nodes:
+        return ""
+    named = f"{agree(len(nodes), 'node', 'nodes')} {plain_listing(nodes, limit=MOST_NAMED)}"
+    return (
+        f"Its scheduler assigned {named}, which {agree(len(nodes), 'is', 'are')} not among the "
+        "cluster's nodes. It waits until the scheduler assigns others."
+    )
 
 
 def asks_first(placement: GroupPlacement) -> AdmissionBeforePods | None:
@@ -222,13 +206,14 @@ def lost_changes(view: GroupView, lost: RoomLoss) -> list[Change]:
     return new_attempt(view, {}, recovery, out_of_domain=history.out_of_domain)
 
 
-def queued_changes(view: GroupView) -> list[Change]:
-    """The changes to record once the pod group waits for room; nothing if that is recorded."""
+def record_queued(turn: Turn) -> StepResult:
+    """Record that the pod group waits for room, unless that is recorded."""
+    view = turn.view
     if view.status != TaskStatus.PROCESSING or view.row.created_in_cluster_at is not None:
-        return []
+        return turn
     moves = [
         TaskMove(pk=task.pk, status=str(TaskStatus.SCHEDULING))
         for task in view.tasks
         if task.status == TaskStatus.PROCESSING
     ]
-    return [*moves, GroupMove(status=str(TaskStatus.SCHEDULING))]
+    return turn.moved([*moves, GroupMove(status=str(TaskStatus.SCHEDULING))])

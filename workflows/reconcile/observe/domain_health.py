@@ -9,8 +9,6 @@ and never from the observer's rows alone, which may be old; the condition keeps 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 
 from pools import conditions
 from scheduling.nodes.suspects import NodeFault
@@ -26,33 +24,22 @@ from workflows.lifecycle.domain_health import (
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.observe import observations
+from workflows.reconcile.turn import Turn
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
-from workflows.reconcile.view.leased import LeasedCluster
 from workflows.services.changes import Change, DomainOfPods, NewMembership, NodeFailed, Note
-from workflows.services.lease import Lease
-from workflows.services.record import record
 
 
-@dataclass(frozen=True, slots=True)
-class DomainCheck:
-    """The domain's health, None while no pod has a channel of it, and when to look again at it."""
-
-    health: DomainHealth | None = None
-    look_again: datetime | None = None
-
-
-def record_domain_health(
-    view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster
-) -> DomainCheck:
+def record_domain_health(turn: Turn) -> Turn:
     """Keep the condition NVLinkReady; its first True and every change after that are events.
 
     It is looked at again when a node has just left the domain, or when that was deleted. Raises ClusterError.
     """
-    tasks = _channel_tasks(view, observed) if view.placement.nvlink else []
-    health = _health(view, observed, tasks, cluster) if tasks else None
+    view = turn.view
+    tasks = _channel_tasks(view, turn.observed) if view.placement.nvlink else []
+    health = _health(turn, tasks) if tasks else None
     if health is None:
-        return DomainCheck()
+        return turn
     changes: list[Change] = _adoption(view, health)
     members = membership([task for task in tasks if task.holds], health)
     if members.joined or members.left:
@@ -67,11 +54,12 @@ def record_domain_health(
         if health.is_deleted or (is_news and not health.is_unknown):
             changes.append(_note(view, health))
     if changes:
-        record(lease, changes)
+        turn.record(changes)
+    turn = turn.learn(domain=health)
     if health.is_deleted and is_new:
-        return DomainCheck(health, view.now)
+        return turn.at(view.now)
     after = observations.lost_after(view) if members.left else None
-    return DomainCheck(health, view.now + after if after else None)
+    return turn.at(view.now + after) if after else turn
 
 
 def _adoption(view: GroupView, health: DomainHealth) -> list[Change]:
@@ -98,20 +86,19 @@ def _channel_tasks(view: GroupView, observed: ObservedPods) -> list[ChannelTask]
     ]
 
 
-def _health(
-    view: GroupView, observed: ObservedPods, tasks: Sequence[ChannelTask], cluster: LeasedCluster
-) -> DomainHealth | None:
+def _health(turn: Turn, tasks: Sequence[ChannelTask]) -> DomainHealth | None:
     """The domain's health; None if it was never observed, or is not now. Raises ClusterError.
 
     The cluster is asked once, when the observer's rows first lack the domain.
     """
-    if observed.observer_silent:
+    view = turn.view
+    if turn.observed.observer_silent:
         return None
     nodes = observations.compute_domain_nodes(view)
     if nodes is not None:
         holding = [task for task in tasks if task.holds]
         return health_of(nodes, holding, now=view.now) if holding else None
-    reader = GroupReader(cluster, view.uuid, view.placement)
+    reader = GroupReader(turn.cluster, view.uuid, view.placement)
     is_deleted = observations.domain_was_deleted(view) or reader.lacks_domain(view.domain_uid)
     return deleted_domain([task.node for task in tasks]) if is_deleted else None
 

@@ -7,11 +7,9 @@ from pools.conditions import Condition
 from scheduling.nodes.node_health import NodeHealth, NodeState
 from scheduling.sentences import plain_listing
 from workflows.reconcile.assess.follow import ObservedPods
-from workflows.reconcile.view.group_view import GroupView
+from workflows.reconcile.turn import Turn
 from workflows.services.attempt_rows import NODES_HEALTHY
 from workflows.services.changes import Change, Note
-from workflows.services.lease import Lease
-from workflows.services.record import record
 
 MOST_NAMED = 5
 _REASONS = {
@@ -48,17 +46,17 @@ def condition_of(nodes: Mapping[str, NodeHealth]) -> Condition:
     )
 
 
-def record_node_health(view: GroupView, observed: ObservedPods, lease: Lease) -> None:
+def record_node_health(turn: Turn) -> Turn:
     """Keep the condition, which begins with the first node that is not healthy; each change is an event.
 
     While no observer is at work it stays as it was.
     """
-    if observed.observer_silent:
-        return
-    condition = condition_of(ill_nodes(observed))
+    if turn.observed.observer_silent:
+        return turn
+    view, condition = turn.view, condition_of(ill_nodes(turn.observed))
     before = conditions.status_of(view.row.conditions, NODES_HEALTHY)
     if not conditions.differs(view.row.conditions, condition) or (condition.status == "True" and not before):
-        return
+        return turn
     changes: list[Change] = [condition]
     message = condition.message or "All its nodes are healthy again."
     changes.append(
@@ -69,4 +67,5 @@ def record_node_health(view: GroupView, observed: ObservedPods, lease: Lease) ->
             warning=condition.status == "False",
         )
     )
-    record(lease, changes)
+    turn.record(changes)
+    return turn

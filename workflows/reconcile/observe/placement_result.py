@@ -19,24 +19,27 @@ from workflows.lifecycle.pod_status import placed_at
 from workflows.metrics import COMPOSITES_BROKEN, PLACED
 from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.observe import observations
+from workflows.reconcile.turn import Turn
 from workflows.reconcile.view.group_view import GroupView
 from workflows.services.attempt_rows import PLACEMENT_KEPT
 from workflows.services.changes import Change, NewPlacementResult, Note
-from workflows.services.lease import Lease
-from workflows.services.record import record
 
 FRESH = timedelta(minutes=2)
 """How soon after a binding the labels of its node are those that the scheduler went by."""
 
 
-def record_placement_result(view: GroupView, observed: ObservedPods, lease: Lease) -> None:
+def record_placement_result(turn: Turn) -> Turn:
     """Judge a new placing, record the outcome with the group, and count it for the pool.
 
     Nothing is recorded while a task has no node or the labels of a node are not known. A placing that was
     judged is judged again where its nodes carry other labels since, and counts no more.
     """
-    if not view.placement.terms.levels:  # without levels no task can require or prefer anything
-        return
+    if turn.view.placement.terms.levels:  # without levels no task can require or prefer anything
+        _record(turn, turn.view, turn.observed)
+    return turn
+
+
+def _record(turn: Turn, view: GroupView, observed: ObservedPods) -> None:
     nodes, row = _nodes(view, observed), view.row.placement_result
     if nodes is None:
         return
@@ -47,13 +50,13 @@ def record_placement_result(view: GroupView, observed: ObservedPods, lease: Leas
     if len(labels) < len(set(nodes.values())):
         return
     if before:
-        _judge_again(view, nodes, labels, before, lease)
+        _judge_again(turn, nodes, labels, before)
     elif judgement := judge(view.values, nodes, labels, now=view.now):
         result, missed = judgement
         changes: list[Change] = [NewPlacementResult(result.to_row()), *_notes(result, missed)]
         if conditions.find(view.row.conditions, PLACEMENT_KEPT):
             changes.append(_kept_condition(result, "Its tasks have other nodes since."))
-        record(lease, changes)
+        turn.record(changes)
         PLACED.labels(view.placement.terms.pool, result.strictness, result.outcome.value).inc()
         is_nested = any(gang.parents for gang in view.gangs.values())
         is_broken = result.outcome is PlacementOutcome.VIOLATION
@@ -63,14 +66,10 @@ def record_placement_result(view: GroupView, observed: ObservedPods, lease: Leas
 
 
 def _judge_again(
-    view: GroupView,
-    nodes: Mapping[str, str],
-    labels: Mapping[str, Mapping[str, str]],
-    before: PlacementResult,
-    lease: Lease,
+    turn: Turn, nodes: Mapping[str, str], labels: Mapping[str, Mapping[str, str]], before: PlacementResult
 ) -> None:
     """Keep with the group where it stands by the labels of now; the time of its placing stays."""
-    keys = {placed.key for placed in before.sets}
+    view, keys = turn.view, {placed.key for placed in before.sets}
     domains = domains_fingerprint(labels, view.placement.terms.levels, keys=keys)
     if domains in {"", before.domains}:
         return
@@ -85,7 +84,7 @@ def _judge_again(
     note = Note(
         key=key, reason="NodesRelabelled", message=condition.message, warning=condition.status == "False"
     )
-    record(lease, [NewPlacementResult(result.to_row()), condition, note])
+    turn.record([NewPlacementResult(result.to_row()), condition, note])
 
 
 def _kept_condition(result: PlacementResult, message: str) -> Condition:

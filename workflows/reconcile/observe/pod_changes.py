@@ -9,12 +9,9 @@ from collections.abc import Iterable
 from pools import conditions
 from pools.conditions import Condition
 from scheduling import names
-from workflows.reconcile.assess.follow import ObservedPods
-from workflows.reconcile.view.group_view import GroupView
+from workflows.reconcile.turn import Turn
 from workflows.services.attempt_rows import PODS_CHANGED
 from workflows.services.changes import Note
-from workflows.services.lease import Lease
-from workflows.services.record import record
 from workflows.values.observation import PodSeen
 from workflows.values.pod_changes import PodChange, sentence_of
 
@@ -25,15 +22,15 @@ def changes_of(pods: Iterable[PodSeen]) -> list[PodChange]:
     return list(dict.fromkeys(PodChange(**change) for change in changes))
 
 
-def record_pod_changes(view: GroupView, observed: ObservedPods, lease: Lease) -> None:
+def record_pod_changes(turn: Turn) -> Turn:
     """Keep the condition, which begins with the first change."""
-    changes = changes_of(observed.pods.values())
-    before = conditions.find(view.row.conditions, PODS_CHANGED)
+    row, changes = turn.view.row, changes_of(turn.observed.pods.values())
+    before = conditions.find(row.conditions, PODS_CHANGED)
     if not changes or (before and all(change.words in before["message"] for change in changes)):
-        return
+        return turn
     message = sentence_of(changes)
     if before and message in before["message"]:
-        return
+        return turn
     condition = Condition(
         type=PODS_CHANGED,
         status="True",
@@ -41,5 +38,6 @@ def record_pod_changes(view: GroupView, observed: ObservedPods, lease: Lease) ->
         message=f"{before['message']} {message}" if before else message,
     )
     key = f"pods-changed:{names.digest(message, length=16)}"
-    note = Note(key=key, reason=PODS_CHANGED, message=f"Group {view.row.name}: {message}", warning=True)
-    record(lease, [condition, note])
+    note = Note(key=key, reason=PODS_CHANGED, message=f"Group {row.name}: {message}", warning=True)
+    turn.record([condition, note])
+    return turn

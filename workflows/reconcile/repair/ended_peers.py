@@ -11,32 +11,32 @@ again, to the same value.
 from cluster.errors import ObjectNotFound
 from cluster.interface import MERGE_PATCH
 from cluster.kinds import POD
-from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.objects.create import ended_tasks
-from workflows.reconcile.view.group_view import GroupView
-from workflows.reconcile.view.leased import LeasedCluster
+from workflows.reconcile.turn import Turn
 from workflows.values.observation import ENDED_ANNOTATION, PodSeen, text_digest
 
 MOST_PATCHES = 100
 """In one reconciliation; the next one follows when the observer reports these."""
 
 
-def name_ended_peers(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> None:
+def name_ended_peers(turn: Turn) -> Turn:
     """Bring the ended tasks to the pods that still wait. Raises ClusterError."""
+    view = turn.view
     if view.placement.start_barrier is None or not (ended := ended_tasks(view)):
-        return
-    pods = [pod for task in view.live if (pod := observed.pods.get(task.pod_name))]
+        return turn
+    pods = [pod for task in view.live if (pod := turn.observed.pods.get(task.pod_name))]
     waiting = [pod for pod in pods if _has_not_begun(pod)]
     if not waiting:
-        return
+        return turn
     text = view.renderer.ended_text(ended)
     body = {"metadata": {"annotations": {ENDED_ANNOTATION: text}}}
     outdated = [pod for pod in waiting if pod.digest.get("ended") != text_digest(text)]
     for pod in outdated[:MOST_PATCHES]:
         try:
-            cluster.patch(POD, pod.name, body, patch_type=MERGE_PATCH, namespace=pod.namespace)
+            turn.cluster.patch(POD, pod.name, body, patch_type=MERGE_PATCH, namespace=pod.namespace)
         except ObjectNotFound:
             continue
+    return turn
 
 
 def _has_not_begun(pod: PodSeen) -> bool:

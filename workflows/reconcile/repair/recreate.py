@@ -47,13 +47,12 @@ from workflows.reconcile.objects.plan import Create
 from workflows.reconcile.objects.room import asks_first, requests
 from workflows.reconcile.observe import observations
 from workflows.reconcile.observe.binding import bound_pods
+from workflows.reconcile.turn import StepResult, Stop, Turn
 from workflows.reconcile.view.group_reader import GroupReader, LiveObject, pod_group_kind
 from workflows.reconcile.view.group_view import GroupView, TaskView, claims_channels
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.reconcile.view.outcomes import Failed, RequeueAfter, Retry, look_again
 from workflows.services.changes import Change, DomainOfPods, Note
-from workflows.services.lease import Lease
-from workflows.services.record import record
 from workflows.values.observation import POD_GROUP
 
 SOON = 2.0
@@ -61,51 +60,52 @@ SELDOM = 60.0
 _DOMAIN_GONE = "Its ComputeDomain was deleted from outside, and no pod uses a channel of it."
 
 
-def recreate_missing(
-    view: GroupView, observed: ObservedPods, lost: Sequence[TaskView], lease: Lease, cluster: LeasedCluster
-) -> RequeueAfter | Retry | Failed | None:
-    """Create the missing objects of the gang again, ``lost`` pods last. Raises ClusterError, NameTaken."""
-    if not _waits(view, observed, lost):
-        _recreate_unclaimed_domain(view, lease, cluster)
+def recreate_missing(turn: Turn) -> StepResult:
+    """Create the missing objects of the gang again, lost pods last. Raises ClusterError, NameTaken."""
+    view, lost = turn.view, turn.assessment.lost
+    if view.observer_is_silent or view.row.repinning:
+        return turn
+    if not _waits(view, turn.observed, lost):
+        _recreate_unclaimed_domain(turn)
         if asks_first(view.placement) is None:
-            _recreate_pod_groups_of_running(view, lease, cluster)
-        return None
-    if lost and (unclear := _drop_other_tries(view, cluster)):
-        return unclear
-    if unclear := _drop_domain(view, lease, cluster):
-        return unclear
-    lacks_domain = view.placement.nvlink and not observations.compute_domain_observed(view)
-    if lacks_domain and (failure := _drop_pods(view, cluster) or _recreate_domain(view, lease, cluster)):
-        return failure
-    if failure := _recreate_pod_groups(view, lease, cluster):
-        return failure
-    return _recreate_pods(view, observed, lost, lease, cluster) if lost else None
+            _recreate_pod_groups_of_running(turn)
+        return turn
+    outcome = (
+        (_drop_other_tries(turn) if lost else None)
+        or _drop_domain(turn)
+        or _recreate_claimed_domain(turn)
+        or _recreate_pod_groups(turn)
+        or (_recreate_pods(turn, lost) if lost else None)
+    )
+    return Stop(turn, outcome) if outcome else turn
 
 
-def recreate_domain_before_room(
-    view: GroupView, lease: Lease, cluster: LeasedCluster
-) -> RequeueAfter | Retry | Failed | None:
+def recreate_domain_before_room(turn: Turn) -> StepResult:
     """Create the ComputeDomain of a gang that waits for room again. Raises ClusterError, NameTaken."""
-    if not (view.placement.nvlink and view.awaits_room) or view.observer_is_silent:
-        return None
-    if unclear := _drop_domain(view, lease, cluster):
-        return unclear
-    return None if observations.compute_domain_observed(view) else _recreate_domain(view, lease, cluster)
+    view = turn.view
+    is_due = view.placement.nvlink and view.awaits_room and not turn.learned.unchosen
+    if not is_due or view.observer_is_silent:
+        return turn
+    outcome = _drop_domain(turn) or (
+        None if observations.compute_domain_observed(view) else _recreate_domain(turn)
+    )
+    return Stop(turn, outcome) if outcome else turn
 
 
-def _drop_other_tries(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry | None:
+def _drop_other_tries(turn: Turn) -> RequeueAfter | Retry | None:
     """Delete pods of tries that the rows do not know, and wait until they are gone. Raises ClusterError.
 
     They come from a later state of the database, which was put back since: two attempts would live at once.
     """
-    pods = GroupReader(cluster, view.uuid, view.placement).pods()
+    view = turn.view
+    pods = GroupReader(turn.cluster, view.uuid, view.placement).pods()
     unwanted = pods.keys() - {task.pod_name for task in view.tasks}
     if not unwanted:
         return None
     namespace = view.placement.terms.namespace
     alive = [pods[name] for name in sorted(unwanted) if not pods[name].deleting]
     targets = [DeleteTarget(pod.name, namespace, pod.uid) for pod in alive]
-    return _delete(POD, targets, cluster, grace_seconds=None) or RequeueAfter(seconds=SOON)
+    return _delete(POD, targets, turn.cluster, grace_seconds=None) or RequeueAfter(seconds=SOON)
 
 
 def _delete(
@@ -117,25 +117,26 @@ def _delete(
     return retry_for(refused) if refused else None
 
 
-def _drop_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> RequeueAfter | Retry | None:
+def _drop_domain(turn: Turn) -> RequeueAfter | Retry | None:
     """Delete a ComputeDomain whose template was removed, while no pod has a claim of it. Raises ClusterError.
 
     It is made again once it is gone, as one that somebody else deleted.
     """
-    domains = _domains_without_template(view, cluster)
+    view = turn.view
+    domains = _domains_without_template(view, turn.cluster)
     if not domains:
         return None
     if not any(domain.deleting for domain in domains):
         namespace = view.placement.terms.namespace
         targets = [DeleteTarget(domain.name, namespace, domain.uid) for domain in domains]
-        if failure := _delete(COMPUTE_DOMAIN, targets, cluster, grace_seconds=None):
+        if failure := _delete(COMPUTE_DOMAIN, targets, turn.cluster, grace_seconds=None):
             return failure
         message = (
             "The claim template of its ComputeDomain was deleted from outside before any claim was made from "
             "it: the ComputeDomain is made again."
         )
         note = Note(key=_made_again_key(domains[0].uid), reason="ComputeDomainMadeAgain", message=message)
-        record(lease, [note, DomainOfPods(domains[0].uid)])
+        turn.record([note, DomainOfPods(domains[0].uid)])
     waited = view.now - (view.row.created_in_cluster_at or view.row.scheduling_start_time or view.now)
     return look_again(waited, first=SOON, most=SELDOM)
 
@@ -168,11 +169,19 @@ def _is_older_than_wait(view: GroupView, reader: GroupReader) -> bool:
     return created is not None and created <= min(starts, default=created)
 
 
-def _drop_pods(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry | None:
+def _recreate_claimed_domain(turn: Turn) -> RequeueAfter | Retry | Failed | None:
+    """Create the ComputeDomain again once no waiting pod names the one before. Raises ClusterError."""
+    if not turn.view.placement.nvlink or observations.compute_domain_observed(turn.view):
+        return None
+    return _drop_pods(turn) or _recreate_domain(turn)
+
+
+def _drop_pods(turn: Turn) -> RequeueAfter | Retry | None:
     """Delete the waiting pods of a ComputeDomain that is gone: their claims name it, so none would start.
 
     They are created again once the next one has its template. Raises ClusterError.
     """
+    view, cluster = turn.view, turn.cluster
     pods = GroupReader(cluster, view.row.pk, view.placement).pod_observations()
     if not pods:
         return None
@@ -186,19 +195,20 @@ def _drop_pods(view: GroupView, cluster: LeasedCluster) -> RequeueAfter | Retry 
     return _delete(POD, targets, cluster, grace_seconds=0)
 
 
-def _recreate_unclaimed_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
+def _recreate_unclaimed_domain(turn: Turn) -> None:
     """Create the ComputeDomain of a running group again, if no live task claims a channel of it.
 
     No task needs it, so a refusal ends none and keeps nothing else of the group waiting. The next reconcile
     tries again. Raises ClusterError.
     """
+    view = turn.view
     if not view.placement.nvlink or not _is_old(view) or observations.compute_domain_observed(view):
         return
-    if claims_channels(view) or not cluster.serves(COMPUTE_DOMAIN):
+    if claims_channels(view) or not turn.cluster.serves(COMPUTE_DOMAIN):
         return
-    if refusal := _refusal(lambda: _recreate_domain(view, lease, cluster)):
+    if refusal := _refusal(lambda: _recreate_domain(turn)):
         note = _refused(view, "ComputeDomain", f"{_DOMAIN_GONE} It could not be made again. {refusal}")
-        record(lease, [note, DomainOfPods("")])
+        turn.record([note, DomainOfPods("")])
 
 
 def _refusal(create: Callable[[], Failed | Retry | None]) -> str:
@@ -217,12 +227,13 @@ def _refused(view: GroupView, kind: str, message: str) -> Note:
     return Note(key=key, reason=f"{kind}Refused", message=message, warning=True)
 
 
-def _recreate_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Failed | Retry | None:
+def _recreate_domain(turn: Turn) -> Failed | Retry | None:
     """Create the ComputeDomain again, of which no pod uses a channel. Raises ClusterError, NameTaken.
 
     Rows may lack one that was made since, so the cluster itself is asked; one that is still ending is made
     again once the observer reports its end.
     """
+    view, cluster = turn.view, turn.cluster
     domain = view.renderer.compute_domain()
     if domain is None:
         return None
@@ -237,7 +248,7 @@ def _recreate_domain(view: GroupView, lease: Lease, cluster: LeasedCluster) -> F
     elif not has_same_owner(existing, domain):
         raise NameTaken(taken_sentence(COMPUTE_DOMAIN, domain))
     if changes:
-        record(lease, changes)
+        turn.record(changes)
     return None
 
 
@@ -246,18 +257,19 @@ def _made_again_key(domain: str) -> str:
     return f"domain:{domain}"
 
 
-def _recreate_pod_groups_of_running(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
+def _recreate_pod_groups_of_running(turn: Turn) -> None:
     """The same of a gang that runs, at least in part: a refusal ends no task. Raises ClusterError."""
-    if refusal := _refusal(lambda: _recreate_pod_groups(view, lease, cluster)):
+    if refusal := _refusal(lambda: _recreate_pod_groups(turn)):
         message = f"What its scheduler knows the gang by was deleted from outside. {refusal}"
-        record(lease, [_refused(view, "PodGroup", message)])
+        turn.record([_refused(turn.view, "PodGroup", message)])
 
 
-def _recreate_pod_groups(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Failed | Retry | None:
+def _recreate_pod_groups(turn: Turn) -> Failed | Retry | None:
     """Create the pod groups of live tasks again, and what stands above them. Raises ClusterError, NameTaken.
 
     Rows may lack one that was made since, so the cluster itself is asked. One that is ending is still there.
     """
+    view, cluster = turn.view, turn.cluster
     namespace = view.placement.terms.namespace
     gone = [
         (kind, obj)
@@ -271,7 +283,7 @@ def _recreate_pod_groups(view: GroupView, lease: Lease, cluster: LeasedCluster) 
         named = plain_listing(f"{kind.name} {obj['metadata']['name']}" for kind, obj in gone)
         message = f"{named} had been deleted from outside and {agree(len(gone), 'is', 'are')} there again."
         key = f"pod-groups:{view.now.isoformat()}"
-        record(lease, [Note(key=key, reason="PodGroupMadeAgain", message=message)])
+        turn.record([Note(key=key, reason="PodGroupMadeAgain", message=message)])
     return None
 
 
@@ -302,14 +314,13 @@ def next_missing_check(view: GroupView) -> datetime | None:
     return created_at + UNSEEN_GRACE if created_at is not None and not _is_old(view) else None
 
 
-def _recreate_pods(
-    view: GroupView, observed: ObservedPods, lost: Sequence[TaskView], lease: Lease, cluster: LeasedCluster
-) -> RequeueAfter | Retry | Failed | None:
+def _recreate_pods(turn: Turn, lost: Sequence[TaskView]) -> RequeueAfter | Retry | Failed | None:
     """Create the pods again, once the template of their claims exists.
 
     Only rarely is a pod missing, so the cluster itself is asked whether the gang still waits: rows that come
     from an old list may lack pods that have run since, and a pod that has run is never created again.
     """
+    view, cluster = turn.view, turn.cluster
     if view.placement.nvlink and not (
         observations.compute_domain_observed(view) and observations.claim_template_observed(view)
     ):
@@ -324,13 +335,13 @@ def _recreate_pods(
         return RequeueAfter(seconds=SOON)  # the claims of other pods may name the one before
     if failure := create_pods_again(view, lost, cluster):
         return failure
-    times = sorted(str(observed.gone_at.get(task.pod_name)) for task in lost)
+    times = sorted(str(turn.observed.gone_at.get(task.pod_name)) for task in lost)
     message = (
         f"The pods of {listing(task.name for task in lost)} were deleted while the group waited for a place: "
         "they were created again."
     )
     note = Note(key=f"again:{times[-1]}", reason="PodsMadeAgain", message=message)
-    record(lease, [note, *([DomainOfPods(domain.uid)] if domain else [])])
+    turn.record([note, *([DomainOfPods(domain.uid)] if domain else [])])
     return None
 
 

@@ -67,6 +67,7 @@ RETRY_FIRST = 1.0
 RETRY_MOST = 60.0
 RETRY_MOST_UNFORESEEN = 600.0
 RETRY_SLOW = 30.0
+SILENT_SECONDS = 10.0  # a group is reconciled this often while no observer is at work
 
 
 def look_again(waited: timedelta, *, first: float, most: float) -> RequeueAfter:
