@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from pools.documents.reading import Document, Line
-from pools.values.recovery import MOST_AVOIDED
+from pools.values.recovery import MOST_ATTEMPTS, MOST_AVOIDED
 from pools.values.recovery_words import POOL_DEFAULT, RecoveryWords, document_of, read_words
 
 ResponseWord = Literal["requeue", "task", "fail"]
@@ -36,11 +36,12 @@ class RecoveryDocument(Document):
     unexplained: ResponseWord | None = Field(
         _DEFAULT["unexplained"], description="After a deletion that nothing explains; null: as preempted."
     )
-    max: Annotated[int, Field(ge=0, le=1000)] = Field(
+    max: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)] = Field(
         _DEFAULT["max"], description="Losses by failure or node that are recovered from."
     )
-    max_preemptions: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
-        _DEFAULT["max_preemptions"], description="Preemptions that are recovered from; null: no limit."
+    max_preemptions: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)] | None = Field(
+        _DEFAULT["max_preemptions"],
+        description=f"Preemptions that are recovered from; null: up to {MOST_ATTEMPTS} attempts.",
     )
     replace_patience: Line = Field(
         _DEFAULT["replace_patience"], description="How long one task may wait for a place beside its peers."

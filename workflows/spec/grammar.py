@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from pools.documents.reading import FlagOrAuto
 from pools.values.durations import parse_duration
 from pools.values.news_targets import KINDS, MOST_TARGETS, NewsKind
-from pools.values.recovery import MOST_AVOIDED
+from pools.values.recovery import MOST_ATTEMPTS, MOST_AVOIDED
 from scheduling.errors import Fault, Path
 from scheduling.sentences import did_you_mean
 from scheduling.topology.requirements import RequirementWord
@@ -84,6 +84,7 @@ TaskCount = Annotated[int, BeforeValidator(partial(_number_of_tasks, least=1)), 
 SegmentSize = Annotated[
     int, BeforeValidator(partial(_number_of_tasks, least=LEAST_SEGMENT)), Field(le=2**31 - 1)
 ]
+Recoveries = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=MOST_ATTEMPTS)]
 GracePeriod = Annotated[Count, AfterValidator(_positive)]
 Duration = Annotated[SpecText, AfterValidator(_duration)]
 
@@ -187,8 +188,8 @@ class RecoveryModel(GrammarModel):
     node_lost: ResponseWord | None = None
     failed: ResponseWord | None = None
     unexplained: ResponseWord | None = None
-    max: Count | None = None
-    max_preemptions: Count | None = None
+    max: Recoveries | None = None
+    max_preemptions: Recoveries | None = None
     replace_patience: Duration | None = None
     avoid_nodes: Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=MOST_AVOIDED)] | None = None
     backoff: BackoffModel | None = None
@@ -283,7 +284,7 @@ class RootModel(GrammarModel):
 
 _EXPECTATIONS = EXPECTATIONS | {
     "greater_than_equal": "it must be zero or more",
-    "less_than_equal": "it is too large",
+    "less_than_equal": "it must be {le:,} or less",
 }
 
 
@@ -308,7 +309,7 @@ def fault_of(error: Mapping[str, Any], *, model: type[GrammarModel], at: Path) -
         return Fault(path, "empty", "At least one entry is needed.")
     if kind == "too_long":
         return Fault(path, "too_many", f"At most {error['ctx']['max_length']} entries are accepted.")
-    expectation = _EXPECTATIONS.get(kind) or str(error["msg"])
+    expectation = _EXPECTATIONS.get(kind, "").format_map(error.get("ctx", {})) or str(error["msg"])
     if kind == "string_type" and error["input"] is None:
         expectation += ', and "" is the empty one'
     return Fault(path, "type", f"{_described(error['input'])} is not accepted: {expectation}.")

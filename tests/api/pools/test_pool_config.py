@@ -196,6 +196,10 @@ WRONG = {
             ("configs.max_grace_period_seconds", "greater_than_equal"),
         },
     ),
+    "more preemptions than any group has": (
+        {"recovery": {"max_preemptions": 1_000_000}},
+        {("configs.recovery.max_preemptions", "less_than_equal")},
+    ),
     "attempts that are put off for more than a day": (
         {"recovery": {"backoff": {"first": "2d", "limit": "3d"}}},
         {

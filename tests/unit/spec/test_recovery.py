@@ -88,6 +88,13 @@ def test_every_fault_is_reported_at_its_place():
     ]
 
 
+@pytest.mark.parametrize("word", ["max", "max_preemptions"])
+def test_more_recoveries_than_any_group_has_are_refused_with_their_bound(word):
+    assert parse(GROUPS.replace("max: 5", f"{word}: 1000")).groups
+    with pytest.raises(InvalidSpec, match="1001 is not accepted: it must be 1,000 or less"):
+        parse(GROUPS.replace("max: 5", f"{word}: 1001"))
+
+
 def test_durations_of_every_place_are_read():
     text = GROUPS.replace("10s", "never").replace("5m", "soon")
     assert [(path, code) for _, _, path, code in faults(text)] == [
