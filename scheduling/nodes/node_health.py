@@ -23,6 +23,8 @@ EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2262, 1, 1, tzinfo
 MOST_CONDITIONS = 64
 MOST_TYPE = 128
 MOST_REPETITIONS = 2
+MOST_PATTERN = 256
+MOST_GROUPS = 8
 _TAINT = "node.kubernetes.io/"
 _REPEATED_GROUP = re.compile(r"\)[*+?{]")
 _ASSERTION = re.compile(r"\(\?|\\[1-9]")
@@ -126,13 +128,15 @@ def rule_fault(pattern: str, statuses: str) -> str:
     """The fault of a rule, in words; empty if nothing is."""
     if not _statuses(statuses) or _statuses(statuses) - set(STATUSES):
         return f'"{statuses}" must be one or more of {", ".join(STATUSES)}, separated by "|".'
+    if len(pattern) > MOST_PATTERN or pattern.count("(") > MOST_GROUPS:
+        return f'"{pattern[:32]}..." may have at most {MOST_PATTERN} characters and {MOST_GROUPS} groups.'
     if _REPEATED_GROUP.search(pattern) or _ASSERTION.search(pattern):
         return f'"{pattern}" may repeat no group, and use no assertion and no reference.'
     if sum(pattern.count(sign) for sign in "*+{?") > MOST_REPETITIONS:
         return f'"{pattern}" may repeat at most {MOST_REPETITIONS} times (*, +, ?, braces).'
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError) as error:
         return f'"{pattern}" is no regular expression: {error}.'
     return ""
 

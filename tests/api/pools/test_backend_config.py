@@ -141,6 +141,13 @@ WRONG = {
         {"scheduler_settings": {"scheduler_timeout": 0}},
         {("configs.scheduler_settings.scheduler_timeout", "greater_than_equal")},
     ),
+    "rules that no computer can read": (
+        {"node_conditions": {"rules": {"a{99999999999}": "True", "(" * 100 + ")" * 100: "True"}}},
+        {
+            ("configs.node_conditions.rules.a{99999999999}", "invalid_rule"),
+            ("configs.node_conditions.rules." + "(" * 100 + ")" * 100, "invalid_rule"),
+        },
+    ),
     "another name": ({"name": "x"}, {("configs.name", "wrong_name")}),
 }
 

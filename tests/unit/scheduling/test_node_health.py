@@ -57,6 +57,18 @@ CASES = {
         None,
     ),
     "a stored rule that is none": (health(READY, DISK, rules={"(": "x"}), NodeState.HEALTHY, "", None),
+    "a stored rule that Python cannot count": (
+        health(READY, DISK, rules={"a{99999999999}": "True"}),
+        NodeState.HEALTHY,
+        "",
+        None,
+    ),
+    "a stored rule of groups in groups": (
+        health(READY, DISK, rules={"(" * 500 + ")" * 500: "True"}),
+        NodeState.HEALTHY,
+        "",
+        None,
+    ),
     "no condition was ever posted": (
         health(DISK),
         NodeState.NOT_READY,
@@ -111,6 +123,11 @@ def test_the_sentence_names_node_state_time_and_reason():
         ("(?=a)", "True", "no assertion"),
         ("a*b*c*", "True", "at most 2 times"),
         ("(", "True", "no regular expression"),
+        ("a" * 257, "True", "at most 256 characters"),
+        ("(" * 500 + "a" + ")" * 500, "True", "at most 256 characters"),
+        ("(" * 100 + "a" + ")" * 100, "True", "8 groups"),
+        ("a{99999999999}", "True", "no regular expression"),
+        ("a{1000000}b{1000000}", "True", ""),
     ],
 )
 def test_a_rule_that_cannot_be_used_is_explained(pattern, statuses, text):
