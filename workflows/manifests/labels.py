@@ -39,10 +39,11 @@ _RESERVED_WORDS = frozenset(
         "controller-revision-hash",
         "controller-uid",
         "job-name",
+        "pod-group.scheduling.sigs.k8s.io",  # of coscheduling, before its labels had a domain
         "pod-template-hash",
     }
 )
-"""The same without a domain; workload controllers count pods by them."""
+"""The same without a domain; workload controllers and schedulers count pods by them."""
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
 

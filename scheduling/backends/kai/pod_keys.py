@@ -2,12 +2,13 @@
 
 import re
 
-_LABELS = re.compile(r"runai[-/]|priorityClassName$|([^/]*\.)?(run\.ai|kai\.scheduler)/")
-_ANNOTATIONS = re.compile(r"gpu-(fraction|memory)|pod-group-name$")
+_KEYS = re.compile(r"runai[-/]|(priorityClassName|pod-group-name)$|([^/]*\.)?(run\.ai|kai\.scheduler)/")
+_ANNOTATIONS = re.compile(r"gpu-(fraction|memory)")
 
 
 def reads_label(key: str) -> bool:
-    return _LABELS.match(key) is not None
+    """Whether a pod's label of this key decides for it, or has the name of an annotation that binds it."""
+    return _KEYS.match(key) is not None
 
 
 def reads_annotation(key: str) -> bool:

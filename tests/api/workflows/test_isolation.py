@@ -212,6 +212,7 @@ ORDERS = [
     "security.istio.io/tlsMode", "kuma.io/sidecar-injection", "consul.hashicorp.com/connect-inject",
     "dapr.io/enabled", "sidecar.opentelemetry.io/inject", "vault.hashicorp.com/agent-inject",
     "policy.sigstore.dev/include", "inject.nobody-knew.example/now", "aadpodidbinding", "job-name",
+    "pod-group-name", "pod-group.scheduling.sigs.k8s.io",
 ]  # fmt: skip
 
 

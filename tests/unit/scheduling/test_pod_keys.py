@@ -10,13 +10,14 @@ from workflows.manifests.labels import is_reserved
 
 
 @pytest.mark.parametrize(
-    "key", ["kai.scheduler/queue", "runai/queue", "runai-x", "a.run.ai/b", "priorityClassName"]
+    "key",
+    ["kai.scheduler/queue", "runai/queue", "runai-x", "a.run.ai/b", "priorityClassName", "pod-group-name"],
 )
 def test_kai_reads_labels(key):
     assert (is_read_label(key), is_read_annotation(key), is_reserved(key)) == (True, True, True)
 
 
-@pytest.mark.parametrize("key", ["pod-group-name", "gpu-fraction", "gpu-memory"])
+@pytest.mark.parametrize("key", ["gpu-fraction", "gpu-memory"])
 def test_kai_reads_annotations(key):
     assert (is_read_label(key), is_read_annotation(key), is_reserved(key)) == (False, True, False)
 
