@@ -16,11 +16,13 @@ from django_structlog.celery.steps import DjangoStructLogInitStep
 from kombu.entity import Queue
 
 from web.operation import periodic
+from web.operation.foreign_messages import drop_foreign_messages
 from web.operation.interpreter import share_interpreter
 from web.operation.process_memory import settle
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
 
+drop_foreign_messages()
 app = Celery("osmo_topology", fixups=["web.database.connections:fixup"])
 app.set_default()  # also in threads that did not make it: those of gunicorn
 app.config_from_object("django.conf:settings", namespace="CELERY")

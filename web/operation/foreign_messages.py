@@ -1,0 +1,93 @@
+"""Messages in the broker that no process of this service wrote: dropped and counted, not a worker's end.
+
+Whoever writes to Redis, by mistake or not, may leave a text there that is no message. Celery takes any error
+while it takes a message in for a fault of the worker, which ends; the message is delivered again, to the next
+worker, until none is left. Nothing is lost with one that is dropped: rows are the truth, sweeps read them.
+"""
+
+from contextlib import suppress
+from queue import Empty
+from typing import Any
+
+import structlog
+from celery import signals
+from kombu.transport import TRANSPORT_ALIASES, redis
+from prometheus_client import Counter
+
+MESSAGES_DROPPED = Counter(
+    "osmo_messages_dropped",
+    "Messages in the broker that are none of this service: unreadable (no JSON), unusable (of another "
+    "shape), unknown_task.",
+    ("reason",),
+)
+
+log = structlog.get_logger(__name__)
+
+
+class _ReadingChannel:
+    """A channel of Redis whose reads survive a text that is no JSON; it has left its list by then."""
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)  # type: ignore[misc]  # of the channel beside it
+        except (ValueError, RecursionError) as error:  # not from handling it: see _DroppingTransport
+            _drop("unreadable", error)
+            raise Empty from error
+
+
+class Channel(_ReadingChannel, redis.Channel):
+    """Of one Redis."""
+
+
+class SentinelChannel(_ReadingChannel, redis.SentinelChannel):
+    """Of the primary that Sentinels name."""
+
+
+class _DroppingTransport:
+    """A transport whose deliveries survive a message that Celery cannot take in."""
+
+    def _deliver(self, message: Any, queue: str) -> None:
+        try:
+            super()._deliver(message, queue)  # type: ignore[misc]  # of the transport beside it
+        except Exception as error:  # whatever it is, the next worker would end by it too
+            of_connection = isinstance(error, self.connection_errors)  # type: ignore[attr-defined]
+            if of_connection and not isinstance(error, KeyError):  # which kombu counts among them
+                raise
+            _drop("unusable", error)
+            self._acknowledge(message)
+
+    def _acknowledge(self, message: Any) -> None:
+        """Forget a message that was noted as delivered before it failed."""
+        with suppress(KeyError, TypeError):
+            tag = message["properties"]["delivery_tag"]
+            for channel in self.channels if isinstance(tag, str) else ():  # type: ignore[attr-defined]
+                channel.basic_ack(tag)
+
+
+class Transport(_DroppingTransport, redis.Transport):
+    Channel = Channel
+
+
+class SentinelTransport(_DroppingTransport, redis.SentinelTransport):
+    Channel = SentinelChannel
+
+
+def drop_foreign_messages() -> None:
+    """Let connections to the broker that this process opens from now on do so."""
+    TRANSPORT_ALIASES.update(
+        redis=f"{__name__}:Transport",
+        rediss=f"{__name__}:Transport",
+        sentinel=f"{__name__}:SentinelTransport",
+    )
+    for signal in (signals.task_unknown, signals.task_rejected):
+        signal.connect(_count_unknown, weak=False)  # type: ignore[no-untyped-call]
+
+
+def _count_unknown(**_: Any) -> None:
+    """Celery itself logs and drops it."""
+    MESSAGES_DROPPED.labels("unknown_task").inc()
+
+
+def _drop(reason: str, error: Exception) -> None:
+    MESSAGES_DROPPED.labels(reason).inc()
+    log.warning("message_dropped", reason=reason, error=type(error).__name__)
