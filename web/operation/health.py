@@ -2,8 +2,8 @@
 
 ``/readyz`` has one line for each dependency of the installation. A dependency that this process needs
 makes the answer 503, so that it gets no requests. Any other one makes the status "degraded" alone: beat
-being down is no reason to take every web replica out of service. Apps add their dependencies with
-``register``.
+being down, or a database that can only be read, is no reason to take every web replica out of service.
+Apps add their dependencies with ``register``.
 
 Bounded: a server that accepts a connection and then stays silent would hold a request for ever, and no time
 limit of a driver covers that. So each probe runs in a thread of its own, and a request waits for it for some
@@ -18,14 +18,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, wraps
+from uuid import uuid4
 
 import redis
 import structlog
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework.exceptions import APIException
@@ -34,6 +36,7 @@ from rest_framework.views import APIView
 
 from web.access.rights import read_grants
 from web.limits.redis_server import redis_client
+from web.models import RateBucket
 from web.operation.scraping import bears_token
 from web.policy import Action
 from web.rest import errors
@@ -41,8 +44,11 @@ from web.rest import errors
 View = Callable[[HttpRequest], HttpResponse]
 
 PROBE_SECONDS = 3.0
+WRITE_SECONDS = 30.0
+"""Between two writes of a process, while they succeed."""
 OK = "ok"
 SILENT = "does not answer"
+REFUSES = "answers, and refuses writes; what is read goes on"
 
 log = structlog.get_logger(__name__)
 
@@ -184,17 +190,33 @@ def _known_caller(request: HttpRequest) -> User | None:
 
 def _database() -> list[DependencyStatus]:
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
         applied = MigrationRecorder(connection).applied_migrations()
     except DatabaseError:
         return [DependencyStatus(name="database", line=SILENT, needed=True)]
     pending = len(_migrations() - applied.keys())
     line = f"{pending} migrations not applied" if pending else OK
     return [
-        DependencyStatus(name="database", line=OK, needed=True),
+        DependencyStatus(name="database", line=OK if _takes_writes() else REFUSES),
         DependencyStatus(name="migrations", line=line, needed=True),
     ]
+
+
+_written_at = float("-inf")
+
+
+def _takes_writes() -> bool:
+    """Whether a row can be written, as none can on a standby or a full disk; a row that is there no more."""
+    global _written_at  # noqa: PLW0603 -- one probe at a time runs
+    if time.monotonic() - _written_at < WRITE_SECONDS:
+        return True
+    try:
+        with transaction.atomic():
+            RateBucket.objects.create(key=f"readyz:{uuid4()}", clear_at=Now()).delete()
+    except DatabaseError as error:
+        log.warning("database_refuses_writes", error=str(error).strip())
+        return False
+    _written_at = time.monotonic()
+    return True
 
 
 @cache
