@@ -44,6 +44,14 @@ def test_nothing_but_health_and_the_login_answers_a_stranger(client):
     assert answered == OPEN
 
 
+def test_no_cache_stores_an_answer_of_the_api_or_gives_it_to_another_login(client, ann):
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(ann, name='laptop')}")
+    for route in filter(None, addresses(leave_out=(*NEVER_OURS, *PAGES, "metrics"))):
+        answer = client.get(concrete(route))
+        assert answer.headers.get("Cache-Control") == "no-store", route
+        assert {"Authorization", "Cookie", "x-osmo-user"} <= set(answer["Vary"].split(", ")), route
+
+
 def test_every_page_sends_a_stranger_to_the_login(client):
     known = {route for route in addresses(leave_out="?") if route.startswith("ui/")}
     assert len(known) > 3

@@ -1,5 +1,8 @@
 """What every request passes: an id that is echoed and logged, a check for garbage, one line in the log.
 
+Answers of the API belong to who logged in, so no cache may store them. Pages have headers of their own,
+because a browser may show a page again.
+
 Kubelets and Prometheus send the address of a pod as Host, which no list of hosts can name. Their three
 addresses read nothing from it, so they are exempt from the check, and from the log: they come every few
 seconds.
@@ -14,6 +17,7 @@ import structlog
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.middleware.common import CommonMiddleware
+from django.utils.cache import patch_vary_headers
 from django_structlog.middlewares import RequestMiddleware
 
 from scheduling.errors import Fault
@@ -28,6 +32,7 @@ MOST_HOST = 255
 _OTHER_HOST = (
     "The service does not answer to the name in Host; OSMO_ALLOWED_HOSTS has those that it answers to."
 )
+_OF_LOGIN = ("Authorization", "Cookie", "x-osmo-user", "x-osmo-roles", "x-osmo-allowed-pools")
 _DOUBLED = re.compile(r"/{2,}(?=api/)")
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -47,6 +52,9 @@ class RequestIdMiddleware:
         request.request_id = request_id  # type: ignore[attr-defined]  # read by the error shape
         response = self._answer(request)
         response["X-Request-ID"] = request_id
+        if request.path_info.startswith("/api/") or response.get("Content-Type") == "application/json":
+            response["Cache-Control"] = "no-store"
+            patch_vary_headers(response, _OF_LOGIN)
         return response
 
     def _answer(self, request: HttpRequest) -> HttpResponse:

@@ -23,4 +23,4 @@ class NewsKeyView(OwnView):
     def get(self, request: Request) -> Response:
         """Show the key that signs webhooks of the caller's workflows."""
         key = NewsKeyShape(header=SIGNATURE, key=user_key(caller(request).get_username()))
-        return Response(key, headers={"Cache-Control": "no-store"})
+        return Response(key)

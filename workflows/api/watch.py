@@ -65,7 +65,6 @@ class WatchView(OwnView):
         slot = slots.WATCHING.take(request.user.get_username())
         events = _events(workflow.pk, after=request.headers.get("Last-Event-ID", ""))
         answer = StreamingHttpResponse(FollowedText(events, slot), content_type="text/event-stream")
-        answer["Cache-Control"] = "no-store"
         answer["X-Accel-Buffering"] = "no"  # nginx keeps an answer back otherwise
         return answer
 
