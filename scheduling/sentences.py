@@ -67,3 +67,13 @@ def character(sign: str) -> str:
     """``a no-break space (U+00A0)``, for a character that cannot be shown as itself."""
     name = "tab" if sign == "\t" else unicodedata.name(sign, "character").lower()
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name} (U+{ord(sign):04X})"
+
+
+def printable(text: str) -> str:
+    """A text with the escapes of what a terminal would obey or hide."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_line(text: str) -> str:
+    """The same in one line, so that it forges no further one."""
+    return printable(" ".join(text.split()))

@@ -19,6 +19,7 @@ from rest_framework.views import APIView
 
 from pools.selectors import workflow_limits
 from scheduling.errors import Fault, InvalidSpec
+from scheduling.sentences import one_line
 from web.access.permissions import Needs
 from web.env import environment
 from web.limits.pieces import json_answer
@@ -300,8 +301,8 @@ class EventsView(APIView):
 def _line(event: Event, *, workflow: str) -> str:
     about = event.task_name or (event.group.name if event.group else workflow)
     kind = "Warning" if event.warning else "Normal"
-    message = " ".join(event.message.split())
-    return f"{naive_utc(event.time)} [{about}] {kind} {event.source} {event.reason}: {message}\n"
+    words = one_line(f"{kind} {event.source} {event.reason}: {event.message}")
+    return f"{naive_utc(event.time)} [{about}] {words}\n"
 
 
 class CancelView(APIView):

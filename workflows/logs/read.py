@@ -17,10 +17,11 @@ from django.db.models import QuerySet
 from cluster.errors import ClusterError, ClusterUnreachable, ObjectNotFound
 from cluster.interface import ClusterApi
 from scheduling import names
+from scheduling.sentences import one_line
 from workflows.lifecycle.statuses import BACKLOG, LIVE_ORDER, TaskStatus
 from workflows.logs.errors import StoreFailed
 from workflows.logs.store import installed_store, name_of
-from workflows.logs.text import unpack, whole_lines
+from workflows.logs.text import kept_in_place, unpack, whole_lines
 from workflows.models import Task
 
 MOST_TASKS = 50
@@ -70,7 +71,7 @@ def read_logs(read: ReadTries, *, cluster: ClusterApi, request: LogRequest) -> I
             for line in _task_lines(task, cluster=cluster, request=request):
                 yield marked(task, line, prefixed=read.prefixed)
         except ClusterUnreachable as error:
-            yield f"The cluster does not answer: {error.message}\n".encode()
+            yield one_line(f"The cluster does not answer: {error.message}").encode() + b"\n"
             return
     if read.left_out > 0:
         yield f"{read.left_out} more tasks were left out; task_name=<name> gives one of them.\n".encode()
@@ -78,7 +79,7 @@ def read_logs(read: ReadTries, *, cluster: ClusterApi, request: LogRequest) -> I
 
 def marked(task: Task, line: bytes, *, prefixed: bool) -> bytes:
     """A line with its end, and its task's name before it where several tasks speak."""
-    return (f"[{task.name}] ".encode() if prefixed else b"") + line + b"\n"
+    return f"[{task.name}] ".encode() + kept_in_place(line) + b"\n" if prefixed else line + b"\n"
 
 
 def is_over(task: Task) -> bool:
@@ -94,7 +95,7 @@ def pod_namespace(task: Task) -> str:
 def _task_lines(task: Task, *, cluster: ClusterApi, request: LogRequest) -> Iterator[bytes]:
     if request.failed_only:
         code = "" if task.exit_code is None else f", exit code {task.exit_code}"
-        yield f"{task.status}{code}: {task.failure_message or 'no message'}".encode()
+        yield one_line(f"{task.status}{code}: {task.failure_message or 'no message'}").encode()
     if is_over(task):
         yield from kept_lines(task, lines=request.lines)
     elif task.status in BACKLOG:
@@ -121,13 +122,13 @@ def _pod_lines(task: Task, *, cluster: ClusterApi, request: LogRequest) -> Itera
     except ClusterUnreachable:
         raise
     except ClusterError as error:
-        yield f"Its log cannot be read: {error.message}".encode()
+        yield one_line(f"Its log cannot be read: {error.message}").encode()
 
 
 def kept_lines(task: Task, *, lines: int | None) -> Iterator[bytes]:
     """The last lines of what is kept of a try's log, or why there is none."""
     if task.log_state != Task.LogState.STORED:
-        yield _why_not(task).encode()
+        yield one_line(_why_not(task)).encode()
         return
     name = name_of(workflow=task.group.workflow_id, task_uuid=task.task_uuid, retry_id=task.retry_id)
     try:

@@ -6,12 +6,16 @@ says how much is missing; memory never holds more than what is kept and one chun
 
 import gzip
 import io
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 LONGEST_LINE = 64 * 1024
 MOST_UNPACKED = 64 * 2**20  # no setting keeps more; a larger log was not written by us
+
+_STEERING = re.compile(rb"(?!\x1b\[[0-9;]*m)[\x00-\x08\x0a-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
+"""Controls but tab and the beginning of a colour, and the ends of lines that Unicode has besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,15 @@ def unpack(content: bytes) -> bytes:
     """Raises OSError, EOFError or zlib.error for what is not a whole packed text."""
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
         return file.read(MOST_UNPACKED)
+
+
+def kept_in_place(line: bytes) -> bytes:
+    """A line that cannot leave what stands before it: controls and ends of lines escaped, colours as is."""
+    return _STEERING.sub(_escaped, line.removesuffix(b"\r"))
+
+
+def _escaped(control: re.Match[bytes]) -> bytes:
+    return control[0].decode().encode("unicode_escape")
 
 
 class LineCutter:

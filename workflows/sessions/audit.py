@@ -14,7 +14,7 @@ from datetime import datetime
 import structlog
 from django.utils import timezone
 
-from scheduling.sentences import in_seconds
+from scheduling.sentences import in_seconds, printable
 from workflows.models import Event
 from workflows.services import timeline
 from workflows.sessions import open_lines
@@ -121,8 +121,3 @@ def _line_text(command: str) -> str:
         return text
     digest = hashlib.sha256(command.encode(errors="backslashreplace")).hexdigest()
     return f"{text}... ({len(command):,} characters, SHA-256 {digest})"
-
-
-def printable(text: str) -> str:
-    """A text with the escapes of what a terminal would obey or hide."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

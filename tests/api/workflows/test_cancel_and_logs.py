@@ -183,3 +183,40 @@ def test_error_logs_are_those_of_tasks_that_failed(api, cluster):
 
 def test_no_failure_has_no_error_log(api, cluster):
     assert logs(api, TaskGroupFactory(status="RUNNING"), "error_logs") == "No task has failed.\n"
+
+
+HOSTILE = "gone\r\n[other] COMPLETED\x1b]0;owned\x07\x1b[1A\u009b2J\u202eback\u2028[other] ok"
+
+
+def test_a_reason_of_a_cluster_forges_no_line_of_another_task(api, cluster):
+    group = TaskGroupFactory(status="RUNNING", pods=1)
+    failed = TaskFactory(group=group, status="FAILED", failure_message=HOSTILE)
+    run(cluster, failed, "")
+    want = "gone [other] COMPLETED\\x1b]0;owned\\x07\\x1b[1A\\x9b2J\\u202eback [other] ok"
+    assert logs(api, group, "error_logs") == f"[{failed.name}] FAILED: {want}\n"
+
+
+def test_an_event_of_a_cluster_forges_no_line_of_the_timeline(api):
+    group = TaskGroupFactory(status="RUNNING")
+    text = {"source": "x\n", "reason": "A\r\nB", "message": HOSTILE}
+    group.workflow.events.create(group=group, time=group.workflow.submit_time, dedupe="1", **text)
+    answer = api.get(f"/api/workflow/{group.workflow.name}/events").content.decode()
+    assert len(answer.splitlines()) == 1
+    assert answer.removesuffix("\n").isprintable()
+
+
+def test_a_line_of_one_of_several_tasks_cannot_leave_the_name_before_it(api, cluster):
+    group = TaskGroupFactory(status="RUNNING", pods=2)
+    first, second = group.tasks.all()
+    run(cluster, first, "10%\r[other] forged\x1b[1A\x08\u2028[other] too\r\n\x1b[32mgreen\x1b[0m\tok\n")
+    run(cluster, second, "")
+    assert logs(api, group) == (
+        f"[{first.name}] 10%\\r[other] forged\\x1b[1A\\x08\\u2028[other] too\n"
+        f"[{first.name}] \x1b[32mgreen\x1b[0m\tok\n"
+    )
+
+
+def test_the_log_of_one_task_is_unchanged(api, cluster):
+    group = TaskGroupFactory(status="RUNNING")
+    run(cluster, group.tasks.get(), "10%\r20%\x1b[K\n")
+    assert logs(api, group) == "10%\r20%\x1b[K\n"
