@@ -35,7 +35,7 @@ def _drawn(reply: Reply, *, width: int) -> RenderableType:
     ended = sum(has_ended(task["status"]) for task in tasks)
     head = Text.assemble((printable(reply["name"]), "bold"), "  ", coloured(reply["status"]))
     waits = [
-        Text(f"{group['name']}: {printable(group['waiting_reason'])}", style="yellow", overflow="fold")
+        Text(printable(f"{group['name']}: {group['waiting_reason']}"), style="yellow", overflow="fold")
         for group in reply["groups"]
         if group["waiting_reason"]
     ]

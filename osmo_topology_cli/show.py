@@ -10,10 +10,11 @@ needed: a command in a script needs neither, and both take longer to import than
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from osmo_topology_cli.tables import GAP, Table, printable
@@ -21,6 +22,8 @@ from osmo_topology_client.errors import Failure, Refused
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Format(str, Enum):
@@ -85,16 +88,16 @@ class Printer:
         ``names`` are what format NAME prints, one a line.
         """
         if self.format is Format.JSON:
-            self._line(json.dumps(value, indent=2, ensure_ascii=False))
+            self._line(as_json(value, indent=2))
         elif self.format is Format.YAML:
             self._line(as_yaml(value).rstrip("\n"))
         elif self.format is Format.NAME:
             for name in names:
-                self._line(printable(name))
+                self._line(name)
         return not self.is_table
 
     def json_line(self, value: Any) -> None:
-        self._line(json.dumps(value, ensure_ascii=False))
+        self._line(as_json(value))
 
     def line(self, text: str = "", *, indent: str = "") -> None:
         """A sentence; on a terminal it is folded between words."""
@@ -110,7 +113,7 @@ class Printer:
     def text(self, text: str) -> None:
         """Lines of the service as they are, without what would steer a terminal."""
         for line in text.splitlines():
-            self._line(printable(line))
+            self._line(line)
 
     def note(self, text: str) -> None:
         """Something besides the result: to standard error."""
@@ -135,29 +138,58 @@ class Printer:
             for row in aligned([table.columns, *table.rows]):
                 self._line(indent + row)
 
-    def raw(self, piece: bytes) -> None:
-        """Bytes of a task's output, unchanged."""
-        self._out.buffer.write(piece)
-        self._out.flush()
+    def stream(self, pieces: Iterable[bytes]) -> bool:
+        """A text as it comes, unchanged; on a terminal its lines, made safe. Returns whether there is any."""
+        is_empty, unfinished = True, b""
+        for piece in pieces:
+            is_empty = False
+            if self._out.isatty():
+                *lines, unfinished = (unfinished + piece).split(b"\n")
+                for line in lines:
+                    self._plain(line)
+            else:
+                self._out.buffer.write(piece)
+                self._out.flush()
+        if unfinished:
+            self._plain(unfinished)
+        return not is_empty
+
+    def _plain(self, line: bytes) -> None:
+        """A line without its colours, which would become unreadable signs."""
+        self._line(_COLOUR.sub("", line.decode(errors="replace")).rstrip("\r").expandtabs())
 
     def failure(self, failure: Failure) -> None:
         """Say why the command ended, with every fault that the service names."""
         if isinstance(failure, Refused) and self.format in (Format.JSON, Format.YAML):
-            text = json.dumps(failure.body, indent=2, ensure_ascii=False)
-            print(text if self.format is Format.JSON else as_yaml(failure.body), file=self._err)
+            as_text = as_json(failure.body, indent=2) if self.format is Format.JSON else as_yaml(failure.body)
+            print(as_text, file=self._err)
             return
         for line in explained(failure):
             self.note(line)
 
     def _line(self, text: str) -> None:
+        """Every line that reaches the output goes through here, or is drawn of printable cells."""
         self._begin()
-        print(text, file=self._out, flush=True)
+        print("\n".join(map(printable, text.split("\n"))), file=self._out, flush=True)
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """The value, with escapes where a character of it cannot be shown."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return text if _is_shown(text) else json.dumps(value, indent=indent)
 
 
 def as_yaml(value: Any) -> str:
+    """The same as YAML."""
     import yaml  # noqa: PLC0415 -- for this format alone
 
-    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000))
+    dump = partial(yaml.safe_dump, value, sort_keys=False, width=1000)
+    text = str(dump(allow_unicode=True))
+    return text if _is_shown(text) else str(dump())
+
+
+def _is_shown(text: str) -> bool:
+    return text.replace("\n", "").isprintable()
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

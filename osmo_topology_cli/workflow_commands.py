@@ -241,10 +241,7 @@ def logs(
     if follow:
         _say_that_it_waits(service, workflow, printer)
     read = service.error_logs if errors else partial(service.logs, follow=follow)
-    has_lines = False
-    for piece in read(workflow, task=task, retry=retry, last=last):
-        has_lines = True
-        printer.raw(piece)
+    has_lines = printer.stream(read(workflow, task=task, retry=retry, last=last))
     if not has_lines and not errors and not follow:
         _say_that_it_waits(service, workflow, printer)
 
@@ -273,8 +270,7 @@ def events(
         path=address("workflow", workflow, "events"),
         params={"task_name": task, "retry_id": retry, "last_n_lines": last},
     )
-    for piece in service.text(call):
-        printer.raw(piece)
+    printer.stream(service.text(call))
 
 
 @app.command()
@@ -291,8 +287,7 @@ def spec(
     service, printer = begin(context)
     forms = {"use_template": str(template), "expanded": "True" if expand else None}
     call = Call(path=address("workflow", workflow, "spec"), params=forms)
-    for piece in service.text(call):
-        printer.raw(piece)
+    printer.stream(service.text(call))
 
 
 @app.command()

@@ -309,6 +309,29 @@ def test_a_sequence_that_would_steer_a_terminal_is_made_harmless():
     assert row == "\ufffd[2Jgone  two lines  Zürich  \ufffdback"
 
 
+STEERING = "\x1b]0;owned\x07\x1b[31mred\x1b[0m\ta\rb\u009b2J\u202eback\nnext\n"
+
+
+@pytest.mark.parametrize(
+    "command", [("events", "w"), ("logs", "w"), ("logs", "w", "--errors"), ("spec", "w")]
+)
+def test_a_text_of_the_service_steers_no_terminal(bare, answering, command):
+    login = {"OSMO_URL": answering((200, {}, STEERING)).url, "OSMO_TOKEN": "t"}
+    shown = drawn(bare, *command, columns=80, **login)
+    assert shown == "\ufffd]0;owned\ufffdred   a b\ufffd2J\ufffdback\nnext\n"
+    assert bare(*command, **login).out == STEERING.replace("\r", "\n"), "as it is, for a file or a program"
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_value_for_programs_steers_no_terminal_and_loses_nothing(bare, answering, form):
+    written = json.loads(POOLS[2])
+    written["node_sets"][0]["pools"][0]["description"] = "\u202eback\x7f\u009b"
+    login = {"OSMO_URL": answering((*POOLS[:2], json.dumps(written))).url, "OSMO_TOKEN": "t"}
+    shown = bare("pools", "-o", form, **login).out
+    assert shown.replace("\n", "").isprintable()
+    assert yaml.safe_load(shown) == written
+
+
 def test_a_reader_that_has_seen_enough_is_no_trouble(bare, answering):
     login = {"OSMO_URL": answering(POOLS).url, "OSMO_TOKEN": "t"}
     with bare.start("pools", "-o", "json", **login) as process:
