@@ -19,6 +19,7 @@ WORK = "osmo"
 TOKEN = "token"
 SECONDS = 120.0
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+ADMISSION = "admissionregistration.k8s.io/v1"
 PLURALS = {
     "Namespace": ("v1", "namespaces", False),
     "ServiceAccount": ("v1", "serviceaccounts", True),
@@ -26,6 +27,8 @@ PLURALS = {
     "ClusterRoleBinding": ("rbac.authorization.k8s.io/v1", "clusterrolebindings", False),
     "Role": ("rbac.authorization.k8s.io/v1", "roles", True),
     "RoleBinding": ("rbac.authorization.k8s.io/v1", "rolebindings", True),
+    "ValidatingAdmissionPolicy": (ADMISSION, "validatingadmissionpolicies", False),
+    "ValidatingAdmissionPolicyBinding": (ADMISSION, "validatingadmissionpolicybindings", False),
 }
 
 
@@ -35,7 +38,7 @@ def manifests(name):
 
 def grant(api, namespace):
     """Make accounts and roles, those of the namespace in this one."""
-    for body in manifests("cluster.yaml"):
+    for body in (*manifests("cluster.yaml"), *manifests("own-objects.yaml")):
         _apply(api, body)
     for file in OF_NAMESPACES:
         for body in manifests(file):
