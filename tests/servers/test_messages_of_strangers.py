@@ -2,11 +2,13 @@
 
 import base64
 import json
+import subprocess
 import urllib.request
 
 import pytest
 import redis
 from django.db import connection
+from kombu.pidbox import Mailbox
 
 from localcluster import service
 from localcluster.ports import LOOPBACK, free_ports
@@ -83,27 +85,38 @@ def worker(transactional_db, supervisor, tmp_path, redis_url):
 
 
 def drops(address):
-    """How many messages the worker dropped, by reason; None while it does not answer."""
-    try:
-        page = urllib.request.urlopen(address, timeout=5).read().decode()
-    except OSError:
-        return None
+    """How many messages the worker dropped, by reason."""
+    page = urllib.request.urlopen(address, timeout=5).read().decode()
     lines = [line for line in page.splitlines() if "_messages_dropped_total{" in line]
     return {line.partition('reason="')[2].partition('"')[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+def is_at_work(child, redis_url, *, queue=MAIN_QUEUE):
+    """Whether the worker does what a message of ours says, and goes on."""
+    SweepRun.objects.all().delete()
+    with app.connection_for_write(redis_url) as own:
+        app.send_task("workflows.tasks.sweep_due_groups", connection=own, queue=queue)
+    until(SweepRun.objects.exists, seconds=60)
+    return child.process.poll() is None
 
 
 @pytest.mark.parametrize("queue", [MAIN_QUEUE, QUEUE])
 def test_a_worker_counts_and_drops_what_is_no_message_and_goes_on(worker, redis_url, queue):
     child, metrics = worker
-    SweepRun.objects.all().delete()
     strange = {**UNREADABLE, **MISSHAPEN, **UNKNOWN}
     with redis.Redis.from_url(redis_url) as broker:
         broker.lpush(queue, *strange.values())
-    with app.connection_for_write(redis_url) as own:
-        app.send_task("workflows.tasks.sweep_due_groups", connection=own, queue=queue)
-    until(SweepRun.objects.exists, seconds=30)
-    assert child.process.poll() is None
+    assert is_at_work(child, redis_url, queue=queue)
     want = {"unreadable": len(UNREADABLE), "unusable": len(MISSHAPEN), "unknown_task": len(UNKNOWN)}
     assert drops(metrics) == want
     with redis.Redis.from_url(redis_url) as broker:
-        assert (broker.llen(queue), broker.hlen("unacked")) == (0, 0)
+        until(lambda: (broker.llen(queue), broker.hlen("unacked")) == (0, 0), seconds=10)
+
+
+def test_a_worker_takes_no_orders_from_the_broker(worker, redis_url):
+    child, _ = worker
+    assert is_at_work(child, redis_url)
+    with app.connection_for_write(redis_url) as own:
+        Mailbox("celery", type="fanout", accept=["json"])(own)._broadcast("shutdown")
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.process.wait(5)
