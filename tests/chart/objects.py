@@ -9,6 +9,19 @@ def of_kind(objects, *kinds):
     return [obj for obj in objects if obj["kind"] in kinds]
 
 
+def path_of(api, body):
+    """The collection of an object's kind on this API server."""
+    version = body["apiVersion"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    (resource,) = [
+        resource
+        for resource in api.get(root)["resources"]
+        if resource["kind"] == body["kind"] and "/" not in resource["name"]
+    ]
+    scope = f"/namespaces/{body['metadata']['namespace']}" if resource["namespaced"] else ""
+    return f"{root}{scope}/{resource['name']}"
+
+
 def named(objects, kind, name):
     (only,) = [obj for obj in of_kind(objects, kind) if obj["metadata"]["name"] == name]
     return only

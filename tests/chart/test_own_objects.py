@@ -7,8 +7,7 @@ import pytest
 
 from localcluster.api import Api, ApiError
 from scheduling.names import INSTALLATION_LABEL
-from tests.chart.objects import of_kind
-from tests.chart.test_server import path_of
+from tests.chart.objects import of_kind, path_of
 
 SECONDS = 60
 OURS = {INSTALLATION_LABEL: "0" * 32}
@@ -46,7 +45,7 @@ def worker(cluster_api, namespace, render):
     spec = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     token = cluster_api.create(request, spec)["status"]["token"]
     api = Api(replace(cluster_api.access, token=token))
-    until_in_force(api, namespace)
+    until_in_force(api, cluster_api, namespace)
     yield api
     api.close()
     for body in reversed(made):
@@ -68,14 +67,13 @@ def refusal(call, *arguments):
     return ""
 
 
-def until_in_force(api, namespace):
+def until_in_force(api, cluster_api, namespace):
     """The server reads a new policy, and a new role, some time after it took them."""
     path, until = "/apis/scheduling.k8s.io/v1/priorityclasses", time.monotonic() + SECONDS
     probe = written(f"{namespace}-probe", {"value": 1}, {})
     while "writes only objects with the label" not in (said := refusal(api.create, path, probe)):
         assert time.monotonic() < until, said
-        if not said:
-            api.delete(f"{path}/{namespace}-probe")
+        cluster_api.delete(f"{path}/{namespace}-probe")
         time.sleep(0.2)
 
 

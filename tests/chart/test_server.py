@@ -12,7 +12,7 @@ import yaml
 
 from localcluster import build
 from localcluster.api import APPLY_PATCH, ApiError
-from tests.chart.objects import WORKLOADS, container_of, of_kind
+from tests.chart.objects import WORKLOADS, container_of, of_kind, path_of
 from tests.chart.values import CHART, TABLE, merged
 
 SECONDS = 150
@@ -72,18 +72,6 @@ def lets_in(api, namespace, spec):
             raise
         return False
     return True
-
-
-def path_of(api, body):
-    version = body["apiVersion"]
-    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    (resource,) = [
-        resource
-        for resource in api.get(root)["resources"]
-        if resource["kind"] == body["kind"] and "/" not in resource["name"]
-    ]
-    scope = f"/namespaces/{body['metadata']['namespace']}" if resource["namespaced"] else ""
-    return f"{root}{scope}/{resource['name']}"
 
 
 def dry_run(api, body):
