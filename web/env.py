@@ -289,7 +289,9 @@ class Environment(BaseSettings):
     sessions: int = Field(
         default=500, ge=1, description="Most sessions in tasks (exec) that one web process holds."
     )
-    user_sessions: int = Field(default=10, ge=1, description="The same of one user.")
+    user_sessions: int = Field(
+        default=10, ge=1, description="Most sessions in tasks of one user in all web processes."
+    )
     pool_sessions: int = Field(default=100, ge=1, description="The same in one pool.")
     session_idle_seconds: float = Field(
         default=3600.0, ge=0, description="Seconds without a byte after which a session ends; 0: never."

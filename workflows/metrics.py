@@ -94,6 +94,12 @@ WATCHES = Counter(
     "osmo_watch_streams", "Requests that watch workflows: served, user_busy, busy.", ("result",)
 )
 SESSIONS = Counter("osmo_task_sessions", "Sessions in tasks: served, busy.", ("result",))
+SESSIONS_OPEN = Gauge(
+    "osmo_task_sessions_open",
+    "Open sessions in tasks, and connections of forwards, by kind: exec, forward, connection.",
+    ("kind",),
+    multiprocess_mode="livesum",
+)
 WATCH_EVENTS = Counter("osmo_watch_events", "Events from watches; a list counts as one.", ("cluster", "kind"))
 WATCH_RESTARTS = Counter(
     "osmo_watch_restarts",

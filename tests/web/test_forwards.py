@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from contextlib import ExitStack, contextmanager
@@ -29,8 +30,8 @@ def address(server):
     return f"http://127.0.0.1:{server.port}"
 
 
-def answers(server, group, who, ports=(ECHO,), **flags):
-    return ask_ports(address(server), group.workflow.name, "task-0", ports, who, **flags)
+def answers(server, group, who, ports=(ECHO,), task="task-0", **flags):
+    return ask_ports(address(server), group.workflow.name, task, ports, who, **flags)
 
 
 @contextmanager
@@ -260,17 +261,35 @@ def test_a_forward_counts_as_a_session_and_its_connections_do_not(start_web, gro
     server = start_web(OSMO_USER_SESSIONS="1")
     with forward(server, group, ann) as (_, connection):
         assert exchanged(connection(), b"x") == exchanged(connection(), b"x")
-        assert refused(server, group, ann)[:2] == (429, "BUSY")
+        assert refused(server, group, ann, task="task-1")[:2] == (429, "BUSY")
+        numbers = sessions_measured(server)
+    assert numbers["served"] == numbers["forward"] == 1
+    assert numbers["connection"] == 2
+    until(lambda: sessions_measured(server)["forward"] == 0)
 
 
-def test_a_call_names_no_more_ports_than_a_user_may_have_sessions(start_web, group, ann):
-    server = start_web(OSMO_USER_SESSIONS="2")
-    assert len(answers(server, group, ann, [ECHO, DEAF])) == 2
-    assert refused(server, group, ann, [ECHO, DEAF, FLOODING]) == (
-        400,
-        "USER",
-        "Number of ports to portforward (3) exceeds the maximum number of ports per call(2)!",
-    )
+def sessions_measured(server):
+    """The samples of sessions, by what their label says."""
+    _, _, page = server.send(f"Authorization: Bearer {'m' * 40}", path="/metrics")
+    found_values = {}
+    for line in page.decode().splitlines():
+        if match := re.match(r'osmo_topology_task_sessions_\w+\{\w+="([\w-]+)"\} (\S+)', line):
+            found_values[match[1]] = float(match[2])
+    return found_values
+
+
+def test_forwards_of_one_task_are_one_session_whatever_their_ports_and_processes(start_web, group, ann):
+    servers = [start_web(OSMO_USER_SESSIONS="1") for _ in range(2)]
+    name = group.workflow.name
+    with ExitStack() as stack:
+        for server in servers:
+            for answer in answers(server, group, ann, range(80, 95)):
+                stack.enter_context(socket(answer, name, ann))
+        until(lambda: Event.objects.filter(reason="Session").count() == 30)
+        more_of_same = refused(servers[0], group, ann)
+        assert (more_of_same[0], "You have 30 forwarded ports of this task" in more_of_same[2]) == (429, True)
+        other = refused(servers[1], group, ann, task="task-1")
+        assert (other[0], "You have 1 sessions in tasks" in other[2]) == (429, True)
 
 
 def test_refusals_have_osmos_words(own, group, ann):

@@ -451,6 +451,40 @@ def test_keys_beyond_the_limit_open_nothing(start_web, group, ann, pods):
     assert len(pods.sessions) == 1
 
 
+@pytest.mark.parametrize(("whose", "sentence"), [("USER", b"You have 3"), ("POOL", b"Pool ")])
+def test_a_limit_holds_for_all_web_processes_however_they_race(start_web, group, ann, whose, sentence):
+    """A handshake is answered before the session is counted, so all of them race."""
+    limits = {f"OSMO_{whose}_SESSIONS": "3"}
+    servers = [start_web(**limits), start_web(**limits)]
+    keys = [(servers[n % 2], answer_of(servers[n % 2], group, ann, tty="False")) for n in range(10)]
+    with ExitStack() as stack, ThreadPoolExecutor(len(keys)) as threads:
+        sessions = list(threads.map(lambda key: opened_channels(key[1], group, ann), keys))
+        firsts = list(threads.map(lambda session: stack.enter_context(session).recv(timeout=SOON), sessions))
+        assert firsts.count(bytes((STDOUT,))) == 3
+        assert sum(sentence in first and b"3 may be at a time" in first for first in firsts) == 7
+        for server in servers:
+            assert post_status(server, group, ann) == 429
+    until(lambda: post_status(servers[0], group, ann) == 200)
+
+
+def test_sessions_of_a_process_that_was_killed_soon_count_no_more(start_web, group, ann, settings, redis_url):
+    settings.CELERY_BROKER_URL = redis_url
+    limits = {"OSMO_USER_SESSIONS": "1"}
+    first, second = start_web(**limits), start_web(**limits)
+    with shell(first, group, ann) as session:
+        session.wait_for(b"\0")
+        time.sleep(6)  # a look has put it off
+        os.kill(process_of(first), signal.SIGKILL)
+        session.wait_closed()
+        assert post_status(second, group, ann) == 429
+        until(lambda: post_status(second, group, ann) == 200, seconds=40)
+
+
+def post_status(server, group, who):
+    path = f"/api/workflow/{group.workflow.name}/exec/task/task-0?entry_command=echo"
+    return server.json(f"Authorization: {who['Authorization']}", method="POST", path=path)[0]
+
+
 def test_web_that_stops_closes_sessions_so_that_osmos_client_comes_again(start_web, group, ann, pods):
     server = start_web()
     with shell(server, group, ann) as session:

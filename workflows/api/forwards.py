@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from uuid import uuid4
 
-from django.conf import settings
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -33,11 +32,9 @@ from workflows.api.sessions import (
 )
 from workflows.sessions import forward
 from workflows.sessions.open_sessions import PROCESS
+from workflows.sessions.shared_counts import MOST_PORTS
 from workflows.sessions.targets import task_target
 from workflows.sessions.tickets import PORTFORWARD, Ticket, is_connection_key
-
-MOST_PORTS = 30
-"""Of a call, if a user may have as many sessions: each port is a session."""
 
 BY_PORT = {"type": "array", "items": {"$ref": "#/components/schemas/SessionShape"}}
 
@@ -69,13 +66,12 @@ class ForwardView(APIView):
             raise TopologyError("Only TCP ports of tasks are forwarded, no UDP: Kubernetes has no way to.")
         if not ports:
             raise TopologyError("No port is provided!")
-        if len(ports) > (most := min(MOST_PORTS, settings.ENV.user_sessions)):
+        if len(ports) > MOST_PORTS:
             raise TopologyError(
                 f"Number of ports to portforward ({len(ports)}) exceeds the maximum number of ports per call"
-                f"({most})!"
+                f"({MOST_PORTS})!"
             )
         target, user = task_target(workflow, task), caller(request)
-        PROCESS.check(user=user.pk, pool=target.pool, more=len(ports))
         ticket = Ticket(
             kind=PORTFORWARD,
             user=user.pk,
@@ -83,7 +79,8 @@ class ForwardView(APIView):
             address=caller_address(request._request),  # noqa: SLF001 -- DRF has no public way to it
             target=target,
         )
-        tickets = [replace(ticket, port=port, control=uuid4().hex) for port in ports]
+        tickets = [replace(ticket, port=port, session=uuid4().hex) for port in ports]
+        PROCESS.check(tickets)
         return Response([session_reply(request, workflow, each) for each in tickets])
 
 

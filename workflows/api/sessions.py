@@ -74,8 +74,8 @@ class ExecTaskView(APIView):
         workflow = session_workflow(request, workflow_id, TaskExecQuery, kind=EXEC)
         query = TaskExecQuery.of(request)
         target = task_target(workflow, task)
-        PROCESS.check(user=caller(request).pk, pool=workflow.pool_name)
         ticket = _ticket(request, target, query, tty=query["tty"], stdin=query["stdin"])
+        PROCESS.check([ticket])
         return Response(session_reply(request, workflow, ticket))
 
 
@@ -93,8 +93,8 @@ class ExecGroupView(APIView):
         workflow = session_workflow(request, workflow_id, ExecQuery, kind=EXEC)
         query = ExecQuery.of(request)
         targets = group_targets(workflow, group)
-        PROCESS.check(user=caller(request).pk, pool=workflow.pool_name, more=len(targets))
         tickets = [_ticket(request, target, query, lines=True) for target in targets]
+        PROCESS.check(tickets)
         return Response({ticket.target.task: session_reply(request, workflow, ticket) for ticket in tickets})
 
 

@@ -60,9 +60,9 @@ async def run(socket: CallerSocket, *, ticket: Ticket, login: SessionLogin, clus
     session, record = OpenSession(ticket, login), SessionRecord(ticket)
     over = Over("The connection was lost, or web stopped.", code=FAILED)
     try:
-        PROCESS.enter(session)
-    except Busy as busy:
-        await refuse(busy.message, socket, user=ticket.user)
+        await PROCESS.enter(session)
+    except (Busy, Unavailable) as error:
+        await refuse(error.message, socket, user=ticket.user)
         return
     try:
         if why := await run_in(threads, partial(begin, session, record)):

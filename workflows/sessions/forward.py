@@ -64,9 +64,9 @@ async def run(socket: CallerSocket, *, ticket: Ticket, login: SessionLogin) -> N
 
 
 async def _hold(session: OpenSession, record: SessionRecord, socket: CallerSocket) -> Over:
-    control = session.ticket.control
+    control = session.ticket.session
     try:
-        PROCESS.enter(session)
+        await PROCESS.enter(session)
         if why := await run_in(threads, partial(begin, session, record)):
             return Over(why)
         await run_in(threads, partial(forward_state.begin, control))
@@ -89,7 +89,7 @@ async def _hold(session: OpenSession, record: SessionRecord, socket: CallerSocke
 
 async def _complete(session: OpenSession, record: SessionRecord, *, why: str) -> None:
     try:
-        await _wait_for_connections(session.ticket.control)
+        await _wait_for_connections(session.ticket.session)
     finally:
         write_later(partial(_end, session, record, why=why))
 
@@ -129,7 +129,7 @@ def _end(session: OpenSession, record: SessionRecord, *, why: str) -> None:
     """Complete the forward's line. In a thread."""
     received, sent = session.received, session.sent
     try:
-        received, sent, _ = forward_state.totals(session.ticket.control)
+        received, sent, _ = forward_state.totals(session.ticket.session)
     except Unavailable as error:
         log.warning("forward_bytes_unread", error=error.message)
     record.end(why=why, received=received, sent=sent)
@@ -143,7 +143,7 @@ async def run_connection(
     over = Over("The caller left.")
     try:
         ticket = await PROCESS_KEYS.ticket(socket, key=key, user=user, workflow=workflow)
-        PROCESS.enter(entering := OpenSession(ticket, login))
+        await PROCESS.enter(entering := OpenSession(ticket, login))
         session = entering  # from here on it is counted
         await _joined(session, socket)
     except CallerLeft:
@@ -163,7 +163,7 @@ async def run_connection(
 
 async def _joined(session: OpenSession, socket: CallerSocket) -> None:
     ticket, target = session.ticket, session.ticket.target
-    if not await run_in(threads, partial(forward_state.enter, ticket.control)):
+    if not await run_in(threads, partial(forward_state.enter, ticket.session)):
         raise Over("The forward has ended.", code=FAILED)
     if why := await run_in(threads, partial(loss_of, session)):
         raise Over(why, code=FAILED)
@@ -206,7 +206,7 @@ def _note_end(session: OpenSession, why: str) -> None:
     ticket = session.ticket
     log.info(
         "connection_ended",
-        forward=ticket.control,
+        forward=ticket.session,
         user=ticket.username,
         workflow=ticket.target.workflow_name,
         port=ticket.port,

@@ -50,7 +50,7 @@ def leave(connection: OpenSession) -> None:
     """Add the last of what a connection has carried. Raises Unavailable."""
     with shared_redis() as redis, redis.pipeline(transaction=False) as pipe:
         _report(connection, pipe)
-        pipe.hincrby(_BYTES + connection.ticket.control, "connections", -1)
+        pipe.hincrby(_BYTES + connection.ticket.session, "connections", -1)
         pipe.execute()
 
 
@@ -77,11 +77,11 @@ def _of_ended_forwards(controls: list[OpenSession], connections: list[OpenSessio
     """The connections whose forward has ended, after word of the forwards that are open here."""
     with shared_redis() as redis, redis.pipeline(transaction=False) as pipe:
         for session in controls:
-            pipe.set(_OPEN + session.ticket.control, 1, ex=OPEN_SECONDS)
-            pipe.hmget(_BYTES + session.ticket.control, "received", "sent")
+            pipe.set(_OPEN + session.ticket.session, 1, ex=OPEN_SECONDS)
+            pipe.hmget(_BYTES + session.ticket.session, "received", "sent")
         for session in connections:
             _report(session, pipe)
-            pipe.exists(_OPEN + session.ticket.control)
+            pipe.exists(_OPEN + session.ticket.session)
         answers = iter(pipe.execute())
     for session in controls:
         _, values = next(answers), next(answers)
@@ -98,7 +98,7 @@ def _of_ended_forwards(controls: list[OpenSession], connections: list[OpenSessio
 
 def _report(session: OpenSession, pipe: Any) -> None:
     """Three commands: what is new since the last time."""
-    key, (received, sent) = _BYTES + session.ticket.control, session.reported
+    key, (received, sent) = _BYTES + session.ticket.session, session.reported
     session.reported = (session.received, session.sent)
     pipe.hincrby(key, "received", session.reported[0] - received)
     pipe.hincrby(key, "sent", session.reported[1] - sent)

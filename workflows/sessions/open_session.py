@@ -39,6 +39,9 @@ class OpenSession:
     sent: int = 0
     began_at: float = field(default_factory=time.monotonic)
     active_at: float = field(default_factory=time.monotonic)
+    is_counted: bool = False
+    """Whether it counts for all web processes."""
+
     reported: tuple[int, int] = (0, 0)
     """Bytes of a connection that its forward has heard of."""
 

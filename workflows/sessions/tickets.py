@@ -5,8 +5,9 @@ The key is issued with the answer to a POST and used with the socket that follow
 
 import json
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self
+from uuid import uuid4
 
 from web.limits.redis_server import give_key, put_key, use_key
 
@@ -42,7 +43,7 @@ class PodTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """``command`` and the flags are those of exec, the last two fields those of port-forward."""
+    """``command`` and the flags are those of exec, ``port`` is that of port-forward."""
 
     kind: str
     user: int
@@ -56,8 +57,13 @@ class Ticket:
     """Whether the caller is to get lines of text."""
 
     port: int = 0
-    control: str = ""
-    """The session of a forward, of which its connections are parts."""
+    session: str = field(default_factory=lambda: uuid4().hex)
+    """What is opened by this; the connections of a forward are parts of the forward's session."""
+
+    @property
+    def counted_as(self) -> str:
+        """The session as which it counts: a user's forwards of one pod are one, whatever their ports."""
+        return self.session if self.kind == EXEC else f"{self.user}-{self.target.uid}"
 
     def issue(self) -> str:
         """A key that stands for this, once. Raises Unavailable without Redis."""

@@ -15,6 +15,12 @@ from workflows.models import ObservedPod, Task
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True)
+def redis(settings, redis_url):
+    """Where sessions are counted."""
+    settings.CELERY_BROKER_URL = redis_url
+
+
 @pytest.fixture
 def keys(monkeypatch):
     """What Redis would hold."""

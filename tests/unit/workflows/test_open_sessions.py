@@ -54,8 +54,8 @@ def test_a_look_that_fails_is_neither_the_last_nor_in_the_way_of_the_others(monk
     monkeypatch.setattr(open_sessions, "CHECKS", (broken, good))
 
     async def ending():
-        process, session = OpenSessions(), OpenSession(ticket(), SessionLogin())
-        process.enter(session)
+        process, session = OpenSessions(), OpenSession(ticket(CONNECTION), SessionLogin())
+        await process.enter(session)
         try:
             return await asyncio.wait_for(session.over, 5)
         finally:
@@ -68,10 +68,10 @@ def test_connections_of_all_forwards_of_a_user_are_bounded_and_others_are_not_hi
     async def fill():
         process = OpenSessions()
         for number in range(64):
-            process.enter(OpenSession(ticket(CONNECTION, control=f"f{number // 20}"), SessionLogin()))
+            await process.enter(OpenSession(ticket(CONNECTION, session=f"f{number // 20}"), SessionLogin()))
         with pytest.raises(Busy, match="Your forwards have as many connections as may be"):
-            process.enter(OpenSession(ticket(CONNECTION, control="new"), SessionLogin()))
-        process.enter(OpenSession(replace(ticket(CONNECTION, control="other"), user=2), SessionLogin()))
+            await process.enter(OpenSession(ticket(CONNECTION, session="new"), SessionLogin()))
+        await process.enter(OpenSession(replace(ticket(CONNECTION, session="other"), user=2), SessionLogin()))
 
     asyncio.run(fill())
 
