@@ -18,6 +18,7 @@ from django.conf import settings
 
 from scheduling.errors import Busy
 from web.database.row_threads import run_in
+from web.limits.rate_limits import take_amount
 from web.server.sockets import RESTARTS
 from workflows.metrics import SESSIONS, SESSIONS_OPEN
 from workflows.sessions import shared_counts
@@ -36,6 +37,9 @@ MOST_CONNECTIONS: Final = 32
 
 USER_CONNECTIONS: Final = 64
 """The same of all forwards of one user, and of the ports that they forward."""
+
+MINUTE_SESSIONS: Final = 60
+"""That one user may begin, each port by itself; more where more may be open."""
 
 KINDS: Final = {EXEC: "exec", PORTFORWARD: "forward", CONNECTION: "connection"}
 """Their names in metrics."""
@@ -68,6 +72,7 @@ class OpenSessions:
         with _refusals_counted(tickets[0].kind):
             self._check_room(tickets[0], more=len(tickets))
             shared_counts.check(tickets)
+            _check_rate(tickets)
 
     async def enter(self, session: OpenSession) -> None:
         """Count a session, or a connection of one. Raises Busy, Unavailable."""
@@ -143,6 +148,18 @@ class OpenSessions:
                     continue
                 for session, why in losses.items():
                     session.end(why)
+
+
+def _check_rate(tickets: Sequence[Ticket]) -> None:
+    """Raise Busy for a user who would begin too many a minute, since each is a line that is kept."""
+    most = max(MINUTE_SESSIONS, MINUTE_SESSIONS // 10 * settings.ENV.user_sessions)
+    key = f"session:user:{tickets[0].user}"
+    waits = take_amount(key, amount=len(tickets), most=most, seconds=60)
+    if waits is not None:
+        raise Busy(
+            f"{most} sessions of a user may begin in a minute. Try again in {waits} seconds.",
+            retry_after=waits,
+        )
 
 
 @contextmanager

@@ -138,6 +138,18 @@ def test_a_group_of_more_tasks_than_a_user_may_have_sessions_is_refused_as_a_who
     assert "0 may be at a time" in message
 
 
+def test_a_user_who_asks_for_sessions_without_end_is_told_when_to_come_again(client, group, keys):
+    for _ in range(60):
+        assert post(client, group)[0] == 200
+    answer = client.post(f"/api/workflow/{group.workflow.name}/exec/task/task-0?entry_command=sh")
+    assert (answer.status_code, answer.json()["error_code"], answer.headers["Retry-After"]) == (
+        429,
+        "BUSY",
+        "1",
+    )
+    assert "60 sessions of a user may begin in a minute" in answer.json()["message"]
+
+
 def test_a_pool_that_does_not_allow_it_says_who_can_change_that(client, group):
     group.workflow.backend.pools.update(allow_exec=False)
     status, code, message = refused(client, group)
