@@ -56,7 +56,10 @@ class PodChannels:
         self.protocol = socket.protocol or ""
 
     async def receive(self) -> tuple[int, bytes] | None:
-        """The next message with its channel; None when the session has ended. Raises ClusterUnreachable."""
+        """The next message with its channel; None when the pod's side has ended it.
+
+        Raises ClusterUnreachable where the connection is lost: whoever ends it says so first.
+        """
         while True:
             message = await self._socket.receive()
             if message.type is aiohttp.WSMsgType.BINARY and message.data:
@@ -64,8 +67,10 @@ class PodChannels:
                     return message.data[0], self._content(message.data)
             elif message.type is aiohttp.WSMsgType.ERROR:
                 raise ClusterUnreachable(f"the session broke: {message.data}", request=str(self._request))
-            elif message.type not in {aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT}:
+            elif message.type is aiohttp.WSMsgType.CLOSE:
                 return None
+            elif message.type not in {aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT}:
+                raise ClusterUnreachable("the connection to the cluster was lost", request=str(self._request))
 
     def _content(self, message: bytes) -> bytes:
         """A message without its channel, and without what each channel begins with."""

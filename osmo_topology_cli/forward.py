@@ -187,10 +187,10 @@ class _Forward:
     def _note_end(self, closed: ConnectionClosed) -> None:
         if closed.rcvd is None or not closed.rcvd.reason:
             return
-        if closed.rcvd.code == CloseCode.SERVICE_RESTART:  # whose reason is no sentence of the service
-            self.note(f"A connection to port {self.ports.task} was cut off ({closed.rcvd.reason}).")
-        else:
-            self.note(closed.rcvd.reason)
+        reason = closed.rcvd.reason
+        if closed.rcvd.code == CloseCode.SERVICE_RESTART and not reason.endswith("."):  # web stops
+            reason = f"A connection to port {self.ports.task} was cut off ({reason})."
+        self.note(reason)
 
     def _path(self, key: str) -> str:
         return f"/api/router/portforward/{quote(self.workflow, safe='')}/client/{key}"

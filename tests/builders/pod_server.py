@@ -23,7 +23,7 @@ from localcluster.ports import LOOPBACK
 
 STDIN, STDOUT, STDERR, END, RESIZE = range(5)
 DATA, FAILURE = range(2)
-PORTS = {80: "echo", 81: "refuse", 82: "drop", 83: "deaf", 84: "flood"}
+PORTS = {80: "echo", 81: "refuse", 82: "drop", 83: "deaf", 84: "flood", 85: "close"}
 SUCCESS = {"kind": "Status", "status": "Success"}
 
 
@@ -122,6 +122,9 @@ class PodSession:
 
     async def _deaf(self):
         await asyncio.sleep(3600)
+
+    async def _close(self):
+        await self.socket.close()
 
     async def _drop(self):
         self.socket.transport.abort()

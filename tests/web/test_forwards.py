@@ -11,13 +11,15 @@ from urllib.error import HTTPError
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from localcluster.servers import Home, start_redis
+from localcluster.supervisor import Supervisor
 from pools.models import Pool
 from tests.builders.osmo_forward import announce, ask_ports, exchanged, minted, socket
 from tests.builders.waiting import until
-from tests.web.conftest import login
+from tests.web.conftest import login, started_web
 from workflows.models import Event, Task
 
-ECHO, REFUSING, DROPPING, DEAF, FLOODING = range(80, 85)
+ECHO, REFUSING, DROPPING, DEAF, FLOODING, CLOSING = range(80, 86)
 SOON = 10.0
 
 
@@ -127,10 +129,30 @@ def test_what_the_cluster_ends_is_told(own, group, ann):
         assert closed(connection()) == (1011, reason)
 
 
-def test_a_connection_that_breaks_in_the_cluster_ends_as_if_the_task_closed_it(own, group, ann, pods):
+def test_a_connection_that_breaks_in_the_cluster_is_told_apart_from_one_that_the_task_closes(
+    own, group, ann, pods
+):
     with forward(own, group, ann, DROPPING) as (_, connection):
+        reason = "The connection was cut off: the connection to the cluster was lost"
+        assert closed(connection()) == (1012, reason)
+    with forward(own, group, ann, CLOSING) as (_, connection):
         assert closed(connection()) == (1000, "")
-        assert pods.sessions
+
+
+def test_a_redis_that_is_away_ends_forwards_and_connections_so_that_clients_come_again(tmp_path, group, ann):
+    paths = {"OSMO_KUBECONFIG_PATHS": json.dumps([str(tmp_path)])}
+    with ExitStack() as stack:
+        supervisor = stack.enter_context(Supervisor(log_dir=tmp_path))
+        redis_url = start_redis(supervisor, Home.make(tmp_path / "redis"))
+        server = stack.enter_context(started_web(tmp_path, redis_url, processes=1, **paths))
+        control, connection = stack.enter_context(forward(server, group, ann))
+        exchanged(connection(), b"x")
+        waiting = connection(announced=False)
+        supervisor.kill("redis")
+        assert (closed(waiting)[0], "need Redis" in closed(waiting)[1]) == (1012, True)
+        announce(control, minted())
+        assert (closed(control)[0], "need Redis" in closed(control)[1]) == (1012, True)
+        assert refused(server, group, ann)[0] == 503
 
 
 def test_a_cluster_that_grants_nothing_is_told(own, group, ann, pods):
@@ -214,14 +236,14 @@ def test_many_connections_are_bounded_each_by_its_own_end(own, group, ann, pods)
         held = [connection() for _ in range(32)]
         until(lambda: len(pods.opened()) == len(held))
         code, reason = closed(connection())
-        assert (code, "as many connections" in reason) == (1011, True)
+        assert (code, "as many connections" in reason) == (1012, True)
 
 
 def test_connections_that_nobody_announces_are_bounded(own, group, ann):
     with forward(own, group, ann) as (_, connection):
         for _ in range(32):
             connection(announced=False)
-        assert closed(connection(announced=False)) == (1011, "Too many connections wait to be announced.")
+        assert closed(connection(announced=False)) == (1012, "Too many connections wait to be announced.")
         began = time.monotonic()
         assert own.json(f"Authorization: {ann['Authorization']}")[0] == 200
         assert time.monotonic() - began < 1.0

@@ -21,6 +21,7 @@ from typing import Any, Final
 import structlog
 
 from web.limits.turns import WAIT_SECONDS, Parked, Place, allow_waiting, process_turns
+from web.rest.errors import is_database_away
 from web.server.budget import ByteBudget
 from web.server.counts import REFUSALS
 from web.server.environ import environ_of
@@ -154,8 +155,11 @@ class Application:
                 raise
             task.uncancel()
             await socket.close(RESTARTS, STOPS)
-        except Exception:
+        except Exception as error:
             log.exception("session_failed")
+            if is_database_away(error):
+                await socket.close(RESTARTS, "PostgreSQL does not answer at the moment. Try again.")
+                return
             await socket.close(FAILED, "The service failed; its log has more.")
         finally:
             self._streams.discard(task)

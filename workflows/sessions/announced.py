@@ -12,7 +12,7 @@ from django.conf import settings
 from scheduling.errors import Unavailable
 from web.database.row_threads import run_in
 from web.limits.redis_server import KEY_SECONDS, use_keys
-from web.server.sockets import FAILED, CallerLeft, CallerSocket
+from web.server.sockets import FAILED, RESTARTS, CallerLeft, CallerSocket
 from workflows.sessions.ends import Over
 from workflows.sessions.open_sessions import threads
 from workflows.sessions.tickets import Ticket
@@ -54,7 +54,7 @@ class AnnouncedKeys:
         """What a key stands for, once it is announced. Raises Over, CallerLeft, Unavailable."""
         of_users = Counter(waiting.user for waiting in self._waiting)
         if of_users[user] >= MOST_WAITING or of_users.total() >= settings.ENV.sessions:
-            raise Over("Too many connections wait to be announced.", code=FAILED)
+            raise Over("Too many connections wait to be announced.", code=RESTARTS)
         future = asyncio.get_running_loop().create_future()
         waiting = _Waiting(socket, key, user, workflow, future)
         self._waiting.add(waiting)

@@ -15,7 +15,7 @@ from cluster.interface import Channels, ClusterApi
 from cluster.pod_channels import END, STDIN
 from scheduling.errors import Busy, Unavailable
 from web.database.row_threads import run_in
-from web.server.sockets import FAILED, NORMAL, CallerLeft, CallerSocket
+from web.server.sockets import FAILED, NORMAL, RESTARTS, CallerLeft, CallerSocket
 from workflows.sessions import refusals
 from workflows.sessions.afterwards import write_later
 from workflows.sessions.audit import SessionRecord
@@ -40,7 +40,7 @@ INPUT_SECONDS = 30.0
 """Longest the task's side takes no input that the caller has sent."""
 
 
-async def refuse(sentence: str, socket: CallerSocket, *, user: int) -> None:
+async def refuse(sentence: str, socket: CallerSocket, *, user: int, code: int = NORMAL) -> None:
     """Say why there is no session, since a client shows nothing of a refused handshake.
 
     OSMO's client is heard first: one whose first message meets a closed socket shows nothing either.
@@ -51,7 +51,7 @@ async def refuse(sentence: str, socket: CallerSocket, *, user: int) -> None:
     with refusals.counted(user):
         with suppress(Over):
             await _first_packets(caller, socket)
-        await _say_last(caller, Over(sentence), socket)
+        await _say_last(caller, Over(sentence, code=code), socket)
 
 
 async def run(socket: CallerSocket, *, ticket: Ticket, login: SessionLogin, cluster: ClusterApi) -> None:
@@ -61,8 +61,11 @@ async def run(socket: CallerSocket, *, ticket: Ticket, login: SessionLogin, clus
     over = Over("The connection was lost, or web stopped.", code=FAILED)
     try:
         await PROCESS.enter(session)
-    except (Busy, Unavailable) as error:
+    except Busy as error:
         await refuse(error.message, socket, user=ticket.user)
+        return
+    except Unavailable as error:
+        await refuse(error.message, socket, user=ticket.user, code=RESTARTS)
         return
     try:
         if why := await run_in(threads, partial(begin, session, record)):
@@ -75,7 +78,7 @@ async def run(socket: CallerSocket, *, ticket: Ticket, login: SessionLogin, clus
         over = Over("The caller left.")
     except Unavailable as error:  # it cannot be recorded
         over = Over(error.message)
-        await refuse(error.message, socket, user=ticket.user)
+        await refuse(error.message, socket, user=ticket.user, code=RESTARTS)
     finally:
         PROCESS.leave(session)
         why = over.sentence or str((over.status or {}).get("message") or "It ended well.")

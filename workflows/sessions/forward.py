@@ -15,15 +15,15 @@ from typing import Final
 
 import structlog
 
-from cluster.errors import ClusterError
+from cluster.errors import ClusterError, ClusterUnreachable
 from cluster.interface import Channels
 from cluster.pod_channels import DATA, FAILURE
 from pools.clusters.connect import cluster_for
 from pools.models import Backend
-from scheduling.errors import Busy, TopologyError, Unavailable
+from scheduling.errors import Busy, Unavailable
 from web.database.row_threads import run_in
 from web.limits.redis_server import KEY_SECONDS
-from web.server.sockets import FAILED, RESTARTS, CallerLeft, CallerSocket
+from web.server.sockets import FAILED, NORMAL, RESTARTS, CallerLeft, CallerSocket
 from workflows.sessions import forward_state, refusals
 from workflows.sessions.afterwards import go_on, write_later
 from workflows.sessions.announced import PROCESS_KEYS
@@ -77,8 +77,6 @@ async def _hold(session: OpenSession, record: SessionRecord, socket: CallerSocke
         return over
     except (Busy, Unavailable) as error:  # too many sessions, or Redis is away: both pass
         return Over(error.message, code=RESTARTS)
-    except TopologyError as error:
-        return Over(error.message, code=FAILED)
     finally:
         PROCESS.leave(session)
         session.end("The caller left.")
@@ -150,15 +148,16 @@ async def run_connection(
         pass
     except Over as ending:
         over = ending
-    except TopologyError as error:
-        over = Over(error.message, code=FAILED)
+    except (Busy, Unavailable) as error:
+        over = Over(error.message, code=RESTARTS)
     except ClusterError as error:
-        over = Over(f"The connection was cut off: {error.message}", code=FAILED)
+        passes = isinstance(error, ClusterUnreachable)
+        over = Over(f"The connection was cut off: {error.message}", code=RESTARTS if passes else FAILED)
     finally:
         if session is not None:
             PROCESS.leave(session)
             write_later(partial(_note_end, session, over.sentence))
-    await socket.close(over.code, over.sentence if over.code == FAILED else "")
+    await socket.close(over.code, over.sentence if over.code != NORMAL else "")
 
 
 async def _joined(session: OpenSession, socket: CallerSocket) -> None:
