@@ -353,7 +353,30 @@ def test_a_token_that_expires_ends_its_sessions(own, group, ann):
         assert b"revoked or has expired" in session.output
 
 
-def test_a_browser_that_logs_out_has_no_session_any_more(own, group, ann, settings):
+def browser_logs_out(browser):
+    browser.logout()
+
+
+def password_changes(browser):
+    user = User.objects.get(username="ann")
+    user.set_password("another")
+    user.save()
+
+
+def user_is_deactivated(browser):
+    User.objects.filter(username="ann").update(is_active=False)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        (browser_logs_out, b"revoked or has expired"),
+        (password_changes, b"revoked or has expired"),
+        (user_is_deactivated, b"taken away"),
+    ],
+)
+def test_a_browser_whose_login_ends_has_no_session_any_more(own, group, ann, settings, end):
+    change, sentence = end
     settings.SECRET_KEY = SECRET_KEY
     browser = Client()
     browser.force_login(User.objects.get(username="ann"))
@@ -361,8 +384,8 @@ def test_a_browser_that_logs_out_has_no_session_any_more(own, group, ann, settin
     answer = answer_of(own, group, ann, tty="False")
     with opened_channels(answer, group, cookie) as session:
         assert session.recv() == bytes((STDOUT,))
-        browser.logout()
-        assert b"revoked or has expired" in session.recv(timeout=SOON)
+        change(browser)
+        assert sentence in session.recv(timeout=SOON)
 
 
 def test_a_gateways_word_holds_for_a_session_of_limited_length(start_web, group, ann):

@@ -143,6 +143,7 @@ def login_of(request: Request) -> SessionLogin:
         external=getattr(request.user, "external", None),
         token=request.auth.digest if isinstance(request.auth, PersonalToken) else "",
         browser=(by_browser and request.session.session_key) or "",
+        password=caller(request).get_session_auth_hash() if by_browser else "",
     )
 
 

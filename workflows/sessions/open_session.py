@@ -20,6 +20,9 @@ class SessionLogin:
     browser: str = ""
     """The key of one of Django's sessions."""
 
+    password: str = ""
+    """With it Django's proof of the user's password, which changes with that."""
+
     @property
     def is_lasting(self) -> bool:
         """Whether nothing tells when it ends: a gateway, or an identity provider, spoke of one request."""
