@@ -5,7 +5,15 @@ from dataclasses import replace
 
 from pools.clusters.probe import missing
 from pools.preflight.facts import CheckedPool, ClusterFacts, InstallationFacts
-from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, Right, account_of, rights_of
+from pools.preflight.rights import (
+    ACCOUNTS,
+    COMMON,
+    OPTIONAL_ROLES,
+    OptionalRole,
+    Right,
+    account_of,
+    rights_of,
+)
 from scheduling.backends.base import Purpose
 from scheduling.capabilities import SchedulerVersion
 from scheduling.preflight import CheckResult, CheckStatus, Unread, failed, passed, unknown
@@ -317,21 +325,26 @@ def _rights(facts: ClusterFacts) -> Iterator[CheckResult]:
     yield from _other_rights(facts, account)
 
 
-def _queue_rights(facts: ClusterFacts) -> Iterator[CheckResult]:
-    """The rights to keep queues, which only a backend with queues of the service's own is asked for."""
-    rights = {} if isinstance(facts.rights, Unread) else facts.rights
-    needed = sorted(QUEUE_RULE.rights())
+def _optional_roles(facts: ClusterFacts) -> Iterator[CheckResult]:
+    """The rights that only some backends need, of those that this one was asked for."""
     username = "" if isinstance(facts.username, Unread) else facts.username
-    if not rights.keys() >= set(needed) or account_of(username) not in ("", *QUEUE_RULE.accounts):
+    for role in OPTIONAL_ROLES:
+        if account_of(username) in ("", *role.accounts):
+            yield from _optional_role(facts, role)
+
+
+def _optional_role(facts: ClusterFacts, role: OptionalRole) -> Iterator[CheckResult]:
+    rights = {} if isinstance(facts.rights, Unread) else facts.rights
+    needed = sorted(role.rights() & rights.keys())
+    if COMMON.issuperset(needed):
         return
     if absent := [right for right in needed if not rights[right]]:
         message = (
-            f"Queues of the service's own cannot be kept: {_listed(absent, facts.namespace)} is missing."
+            f"{role.lacking}: {_listed(absent, facts.namespace)} {agree(len(absent), 'is', 'are')} missing."
         )
-        to_do = "Apply deploy/rbac/kueue-queues.yaml, or set queue_settings.own_queues to false."
-        yield failed("queue_rights", message, to_do)
+        yield failed(role.check, message, f"Apply deploy/rbac/{role.file}, or {role.instead}.")
     else:
-        yield passed("queue_rights", "Queues of the service's own can be kept.")
+        yield passed(role.check, f"{role.granted}.")
 
 
 _WITHOUT_RIGHT = {
@@ -388,7 +401,7 @@ CHECKS: tuple[ClusterCheck, ...] = (
     _reachable,
     _cluster_clock,
     _rights,
-    _queue_rights,
+    _optional_roles,
     _scheduler,
     _conformance,
     _installed,

@@ -5,7 +5,7 @@ rows, and from the cluster only until the observer has listed them once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
@@ -23,7 +23,7 @@ from pools.pod_templates.applied import node_selection
 from pools.preflight.checks import CHANNEL_CLASS
 from pools.preflight.documents import read_document
 from pools.preflight.facts import CheckedPool, ClusterFacts
-from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, Right, rights_of
+from pools.preflight.rights import COMMANDS, COMMON, GANGS, PORTS, QUEUES, Right
 from scheduling.backends.base import ObjectQuery
 from scheduling.backends.facets import SchedulerBackend
 from scheduling.backends.registry import installed
@@ -95,15 +95,23 @@ def _username(cluster: ClusterApi) -> str:
 
 
 def _rights(cluster: ClusterApi, backend: Backend) -> dict[Right, bool]:
-    rights = {
-        right
-        for account in ACCOUNTS
-        for optional in (True, False)
-        for right in rights_of(account, optional=optional)
-    }
-    if queues_of(backend).own:
-        rights.update(QUEUE_RULE.rights())
+    rights = COMMON.union(*_rights_of_roles(backend))
     return {right: _is_granted(cluster, right, backend.namespace) for right in sorted(rights)}
+
+
+def _rights_of_roles(backend: Backend) -> Iterator[Iterable[Right]]:
+    """Those that only some backends need, as far as this one does."""
+    pools = Pool.objects.filter(backend=backend)
+    if queues_of(backend).own:
+        yield QUEUES.rights()
+    if pools.filter(allow_exec=True).exists():
+        yield COMMANDS.rights()
+    if pools.filter(allow_port_forward=True).exists():
+        yield PORTS.rights()
+    scheduler = installed().get(backend.scheduler_type)
+    if backend.follow_others and scheduler is not None and scheduler.foreign is not None:
+        groups = {"", *(as_kind(kind).group for kind in scheduler.foreign.kinds)}
+        yield (right for right in GANGS.rights() if right.group in groups)
 
 
 def _is_granted(cluster: ClusterApi, right: Right, namespace: str) -> bool:

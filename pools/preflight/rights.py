@@ -102,6 +102,68 @@ QUEUE_RULE = Rule(
 """Of ``deploy/rbac/kueue-queues.yaml``: for backends with queues of the service's own alone."""
 
 
+@dataclass(frozen=True, slots=True)
+class OptionalRole:
+    """A file of ``deploy/rbac`` that only some backends need, and the sentences with it and without."""
+
+    check: str
+    file: str
+    rules: tuple[Rule, ...]
+    granted: str
+    lacking: str
+    instead: str
+
+    @property
+    def accounts(self) -> tuple[str, ...]:
+        return self.rules[0].accounts
+
+    def rights(self) -> frozenset[Right]:
+        return frozenset(right for rule in self.rules for right in rule.rights())
+
+
+_POD = Rule((WEB,), "", "pods", "get", in_namespace=True, optional=True)
+_READ = "get list watch"
+
+QUEUES = OptionalRole(
+    "queue_rights",
+    "kueue-queues.yaml",
+    (QUEUE_RULE,),
+    "Queues of the service's own can be kept",
+    "Queues of the service's own cannot be kept",
+    "set queue_settings.own_queues to false",
+)
+COMMANDS = OptionalRole(
+    "exec_rights",
+    "exec.yaml",
+    (_POD, Rule((WEB,), "", "pods/exec", "get create", in_namespace=True, optional=True)),
+    "Commands can be run in tasks of pools with allow_exec",
+    "Commands in tasks of pools with allow_exec end in a refusal of the cluster",
+    "set allow_exec of these pools to false",
+)
+PORTS = OptionalRole(
+    "port_forward_rights",
+    "exec.yaml",
+    (_POD, Rule((WEB,), "", "pods/portforward", "get create", in_namespace=True, optional=True)),
+    "Ports can be forwarded from tasks of pools with allow_port_forward",
+    "Ports of tasks of pools with allow_port_forward end in a refusal of the cluster",
+    "set allow_port_forward of these pools to false",
+)
+GANGS = OptionalRole(
+    "others_gangs_rights",
+    "others-gangs.yaml",
+    (
+        Rule((OBSERVER,), "", "pods", "list watch", optional=True),
+        Rule((OBSERVER,), "scheduling.run.ai", "podgroups", _READ, optional=True),
+        Rule((OBSERVER,), "kueue.x-k8s.io", "workloads", _READ, optional=True),
+        Rule((OBSERVER,), "scheduling.k8s.io", "podgroups compositepodgroups", _READ, optional=True),
+    ),
+    "Gangs that others submitted can be followed",
+    "Gangs that others submitted cannot be followed",
+    "set follow_others of the backend to false",
+)
+OPTIONAL_ROLES = (QUEUES, COMMANDS, PORTS, GANGS)
+
+
 def rights_of(account: str, *, optional: bool) -> frozenset[Right]:
     """The rights that one account needs, or those that it can do without."""
     return frozenset(
@@ -110,6 +172,10 @@ def rights_of(account: str, *, optional: bool) -> frozenset[Right]:
         if account in rule.accounts and rule.optional == optional
         for right in rule.rights()
     )
+
+
+COMMON = frozenset(right for rule in RULES for right in rule.rights())
+"""Those that are asked for every backend."""
 
 
 def account_of(username: str) -> str:

@@ -36,7 +36,7 @@ from pools.clusters.kinds import (
     scheduler_pool_kinds,
 )
 from pools.preflight.checks import CHANNEL_CLASS
-from pools.preflight.rights import ACCOUNTS, QUEUE_RULE, rights_of
+from pools.preflight.rights import ACCOUNTS, COMMANDS, GANGS, PORTS, QUEUE_RULE, rights_of
 from scheduling.backends.registry import installed
 from tests.e2e import rights
 from workflows.reconcile.end import orphans
@@ -344,7 +344,16 @@ def test_the_rights_to_follow_gangs_of_others_are_what_their_streams_do():
     followed = {(verb, as_kind(kind)) for facet in facets for kind in facet.kinds for verb in READ}
     followed |= {(verb, POD) for verb in VERBS["watch"]}
     needed = {(OBSERVER, verb, _resource(kind, verb)) for verb, kind in followed}
-    assert set(rights.granted("others-gangs.yaml")) == needed
+    assert set(rights.granted("others-gangs.yaml")) == needed == _reviewed(GANGS)
+
+
+def _reviewed(*roles):
+    return {
+        (account, right.verb, _named(right))
+        for role in roles
+        for account in role.accounts
+        for right in role.rights()
+    }
 
 
 def _queries(scheduler):
@@ -361,4 +370,4 @@ def test_the_rights_to_sessions_are_webs_alone_and_what_a_session_does():
     """None of them is granted by the other files: only an installation that wants sessions has them."""
     verbs = {(WEB, verb, "pods/exec") for verb in VERBS["open_exec"]}
     verbs |= {(WEB, verb, "pods/portforward") for verb in VERBS["open_forward"]}
-    assert set(rights.granted("exec.yaml")) == verbs | {(WEB, "get", "pods")}
+    assert set(rights.granted("exec.yaml")) == verbs | {(WEB, "get", "pods")} == _reviewed(COMMANDS, PORTS)

@@ -17,7 +17,7 @@ from localcluster.installations import BINDER, SCHEDULER, SHARD, SHARDS
 from localcluster.supervisor import Supervisor
 from pools import services
 from pools.clusters import connect
-from pools.models import Backend
+from pools.models import Backend, Pool
 from pools.preflight.checks import CHANNEL_CLASS, check_cluster
 from pools.preflight.cluster import read_cluster
 from tests.e2e import rights
@@ -149,6 +149,27 @@ def test_a_good_cluster_passes_with_the_workers_rights_alone(site, pool, capsys,
     printed = capsys.readouterr().out
     assert "passed   reachable: Kubernetes v1.37" in printed
     assert "0 failed" in printed
+
+
+def test_optional_roles_are_asked_for_where_they_are_needed(site, pool, tmp_path):
+    pool()
+    checks = {"exec_rights", "port_forward_rights", "others_gangs_rights"}
+    assert not checks & site.results().keys()
+    Pool.objects.update(allow_exec=True, allow_port_forward=True)
+    Backend.objects.update(follow_others=True, kubeconfig=str(site.plane.kubeconfig("admin")))
+    assert checks <= site.statuses("passed")
+    web = tmp_path / "web"
+    web.write_text(yaml.safe_dump(as_account(site.api, site.plane, "web")))
+    Backend.objects.update(kubeconfig=str(web))
+    role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{site.namespace}/roles/osmo-topology-exec"
+    site.api.delete(role)
+    controlplane._wait(
+        lambda: site.results()["exec_rights"].status == "failed", state="the API server to know the role"
+    )
+    results = site.results()
+    assert "create pods/exec in" in results["exec_rights"].message
+    assert "create pods/portforward in" in results["port_forward_rights"].message
+    assert "others_gangs_rights" not in results  # the observer's
 
 
 def test_kueues_configuration_is_read_with_the_workers_rights_alone(site, pool):

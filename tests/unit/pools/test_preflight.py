@@ -8,7 +8,7 @@ from pools.clusters.probe import Probe
 from pools.preflight.checks import LABELS_TO_OFFER, check_cluster, check_installation
 from pools.preflight.facts import InstallationFacts
 from pools.preflight.report import PreflightReport, as_json, as_text
-from pools.preflight.rights import QUEUE_RULE, account_of, rights_of
+from pools.preflight.rights import OPTIONAL_ROLES, QUEUE_RULE, account_of, rights_of
 from scheduling.backends.base import Purpose
 from scheduling.backends.kubernetes import KUBERNETES
 from scheduling.conformance import FeatureFinding
@@ -253,6 +253,19 @@ def test_a_backend_without_queues_of_our_own_is_not_asked_for_their_rights():
     """The observer needs some of them for itself, and may lack them."""
     lacking = {right: right.group != "kueue.x-k8s.io" for right in EVERY_RIGHT}
     assert "queue_rights" not in {result.check for result in check_cluster(replace(GOOD, rights=lacking))}
+
+
+@pytest.mark.parametrize("role", OPTIONAL_ROLES, ids=lambda role: role.check)
+def test_what_only_some_backends_need_is_asked_of_those_and_what_is_missing_is_named(role):
+    """A right that other backends need too is no sign that this one asks for the others."""
+    assert role.check not in {result.check for result in check_cluster(GOOD)}
+    asked = {right: EVERY_RIGHT.get(right, False) for right in role.rights()}
+    refused = result_of(replace(GOOD, rights=EVERY_RIGHT | asked), role.check)
+    assert str(refused.status) == "failed"
+    assert str(min(right for right, granted in asked.items() if not granted)) in refused.message
+    assert f"deploy/rbac/{role.file}" in refused.to_do
+    granted = result_of(replace(GOOD, rights=EVERY_RIGHT | dict.fromkeys(asked, True)), role.check)
+    assert str(granted.status) == "passed"
 
 
 @pytest.mark.parametrize("account", ["web", "observer"])
