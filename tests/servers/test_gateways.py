@@ -11,10 +11,12 @@ import ssl
 import threading
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.request import Request, urlopen
 
 import pytest
 import yaml
 from django.contrib.auth.models import User
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from localcluster.directories import CHECKOUT
@@ -159,6 +161,19 @@ def test_a_gateway_names_whom_the_login_proxy_names_and_nobody_else(gateway, rec
         status, body = answer(port, **forged)
         assert status in {302, 401}
         assert b"root" not in body
+
+
+def test_a_session_in_a_task_passes_the_gateway_with_its_callers_login_alone(gateway):
+    address = f"{LOOPBACK}:{gateway(blocks('nginx')[0])}"
+    session = f"ws://{address}/api/router/exec/train-1/client/EXEC-0"
+    with connect(session, additional_headers={"Cookie": COOKIE, **FORGED}, proxy=None) as socket:
+        socket.send(b'{"Rows": 24, "Cols": 80}')
+        assert b"key is not known" in socket.recv(timeout=SECONDS)
+    with pytest.raises(InvalidStatus) as refusal:
+        connect(session, additional_headers=FORGED, proxy=None)
+    assert refusal.value.response.status_code == 401
+    with urlopen(Request(f"http://{address}/api/router/version", headers={"Cookie": COOKIE})) as reply:
+        assert reply.status == 200
 
 
 @pytest.fixture
