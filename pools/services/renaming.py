@@ -49,7 +49,8 @@ def rename_pool(*, name: str, new_name: str, change: ConfigChange, force: bool) 
         )
         if pool.notify:
             refuse_unless_may_read(change, new_name)
-        if not force and (living := usage().live_workflows(name)):
+        living = usage().live_workflows(name)
+        if living and not force:
             raise Conflict(
                 f'Pool "{name}" has {living} workflows that have not ended: wait, cancel them, or force the '
                 "rename, which leaves them running under the old one."
@@ -63,7 +64,11 @@ def rename_pool(*, name: str, new_name: str, change: ConfigChange, force: bool) 
         Profile.objects.filter(pool=name).update(pool=new_name)
         enqueue("pools.sync_backend", pool.backend_id)
     message = f'Roles with grants on "{name}", and role osmo-{name}, do not apply to "{new_name}".'
-    return Saved(pool, (Notice("roles_not_renamed", message),))
+    notices = [Notice("roles_not_renamed", message)]
+    if living and pool.notify:
+        message = f'The targets of "{new_name}" hear no more of the workflows that run on under "{name}".'
+        notices.append(Notice("news_not_renamed", message))
+    return Saved(pool, tuple(notices))
 
 
 def _unusable(new_name: str) -> list[Fault]:

@@ -2,19 +2,26 @@
 
 import hashlib
 import hmac
+import json
+import os
 import socket
+import subprocess
+import sys
 import time
 from datetime import timedelta
 from ipaddress import ip_address, ip_network
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.db.models.functions import Now
 from django.utils import timezone
 from pydantic import SecretStr
 
+from localcluster.directories import CHECKOUT
 from tests.builders.gangs import recovering_gang
 from tests.builders.losses import delete_pod
+from tests.builders.waiting import until
 from tests.factories import CLIQUE, NodeFactory, TaskFactory
 from tests.worker.receivers import mail_receiver, web_receiver
 from web.env import environment
@@ -277,6 +284,36 @@ def test_a_worker_that_dies_before_it_records_sends_again_with_the_same_id(world
     assert NewsItem.objects.get().state == "sent"
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_is_killed_while_a_webhook_answers_sends_again_with_the_same_id(world, receiver):
+    run_to_its_end(world, group_with(world, target(receiver, "ended")))
+    receiver.hangs = 60.0
+    with worker_that_sends(receiver) as process:
+        until(lambda: receiver.requests, seconds=60)
+        process.kill()
+    receiver.hangs = 0.0
+    assert NewsItem.objects.get().state == "waiting"
+    make_due()
+    sweep_news()
+    first, again = receiver.events
+    assert (first["id"], first) == (again["id"], again)
+    assert NewsItem.objects.get().state == "sent"
+
+
+def worker_that_sends(receiver):
+    """A process of its own that sends what is due."""
+    own = connection.settings_dict
+    variables = {
+        "OSMO_ENV": "development",
+        "OSMO_DATABASE_URL": f"postgresql://{own['USER']}:{own['PASSWORD']}@{own['HOST']}:{own['PORT']}/{own['NAME']}",
+        "OSMO_NOTIFY_HOSTS": json.dumps([receiver.url.removesuffix("/hook")]),
+        "OSMO_NOTIFY_NETWORKS": '["127.0.0.0/8"]',
+    }
+    work = "from workflows.tasks import sweep_news; sweep_news()"
+    argv = [sys.executable, "manage.py", "shell", "-c", work]
+    return subprocess.Popen(argv, cwd=CHECKOUT, env=os.environ | variables)
+
+
 def test_news_of_a_workflow_that_is_removed_meanwhile_is_still_sent_and_removed_after_a_week(world, receiver):
     group = group_with(world, target(receiver, "ended"))
     run_to_its_end(world, group)
@@ -338,6 +375,16 @@ def test_e_mail_that_its_server_takes_slowly_is_sent_once(world, mail_to, monkey
             sweep_news()
             make_due()
     assert (len(messages), NewsItem.objects.get().state) == (1, "sent")
+
+
+def test_a_mail_server_that_hangs_holds_up_the_next_batch_for_a_bounded_time(world, mail_to, monkeypatch):
+    monkeypatch.setattr(sending, "MAIL_SECONDS", 0.5)
+    with mail_receiver(hangs=10.0) as (port, _messages):
+        run_to_its_end(world, group_with(world, mail_to(port)))
+        began = time.monotonic()
+        sweep_news()
+    assert time.monotonic() - began < 5.0
+    assert NewsItem.objects.get().error == "No answer in time."
 
 
 def test_a_slow_mail_server_does_not_hold_what_others_answered(world, receiver, mail_to, monkeypatch):

@@ -28,8 +28,8 @@ from workflows.news.messages import event_text, mail_text
 from workflows.news.outbox import channel_of
 
 SECONDS = 10.0
-MAIL_SECONDS = 90.0
-"""For all answers of a mail server, within the lease: e-mail whose end is not awaited is sent again."""
+MAIL_SECONDS = 30.0
+"""For all answers of a mail server, which hold up the next batch. A letter taken later comes twice."""
 
 SIGNATURE = "X-Osmo-Signature-256"
 

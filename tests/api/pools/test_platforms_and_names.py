@@ -80,7 +80,10 @@ def test_a_pool_with_living_workflows_keeps_its_name_unless_forced(admin, pool, 
     running.living = 2
     status, reply = rename(admin, "train", "drill")
     assert (status, "2 workflows" in reply["message"]) == (409, True)
-    assert rename(admin, "train", "drill", force=True)[0] == 200
+    Pool.objects.update(notify=[{"webhook": "https://example.org/", "kinds": ["ended"], "waits_after": 3600}])
+    status, reply = rename(admin, "train", "drill", force=True)
+    news = 'The targets of "drill" hear no more of the workflows that run on under "train".'
+    assert (status, reply["warnings"][1]) == (200, news)
 
 
 @pytest.mark.parametrize("new_name", ["other", "not a name", "", 7, "x" * 64])
