@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from websockets.exceptions import ConnectionClosed
-from websockets.frames import CloseCode
 from websockets.sync.client import ClientConnection
 
 from osmo_topology_client.errors import Failure, Misused, Refused, ServiceUnreachable
@@ -188,7 +187,7 @@ class _Forward:
         if closed.rcvd is None or not closed.rcvd.reason:
             return
         reason = closed.rcvd.reason
-        if closed.rcvd.code == CloseCode.SERVICE_RESTART and not reason.endswith("."):  # web stops
+        if reason[0].islower():  # no sentence of the service, such as when web stops
             reason = f"A connection to port {self.ports.task} was cut off ({reason})."
         self.note(reason)
 

@@ -109,12 +109,22 @@ def test_a_port_that_accepts_no_more_connections_ends_the_command_in_words(broke
     assert failure.message == "Connections to port 80 of the task cannot be accepted: Too many open files."
 
 
-def test_why_a_connection_ended_is_said_before_the_program_sees_its_end(broken, monkeypatch):
+@pytest.mark.parametrize(
+    ("code", "reason", "words"),
+    [
+        (1011, "Why.", "Why."),
+        (1012, "It was cut off: the cluster was lost", "It was cut off: the cluster was lost"),
+        (1012, "service restart", "A connection to port 80 was cut off (service restart)."),
+    ],
+)
+def test_why_a_connection_ended_is_said_before_the_program_sees_its_end(
+    broken, monkeypatch, code, reason, words
+):
     class Ended:
         send = close = MagicMock()
 
         def __iter__(self):
-            raise ConnectionClosedError(Close(1011, "why"), None)
+            raise ConnectionClosedError(Close(code, reason), None)
 
     said, (local, program) = [], socket.socketpair()
     program.setblocking(False)
@@ -129,4 +139,4 @@ def test_why_a_connection_ended_is_said_before_the_program_sees_its_end(broken, 
     broken.is_open.set()
     with program:
         broken._carry(local)
-        assert (said, program.recv(1)) == (["why"], b"")
+        assert (said, program.recv(1)) == ([words], b"")
