@@ -103,7 +103,13 @@ def _count(tickets: Sequence[Ticket], *, socket: str) -> None:
     most = (env.user_sessions, env.pool_sessions, MOST_PORTS)
     with shared_redis() as redis:
         now = _now(redis)
-        values = [now, now + COUNTED_SECONDS, *most, socket, *(each.counted_as for each in tickets)]
+        values: list[int | str] = [
+            now,
+            now + COUNTED_SECONDS,
+            *most,
+            socket,
+            *(each.counted_as for each in tickets),
+        ]
         answer = cast("list[int]", redis.eval(_COUNT, 2, *_keys(ticket), *values))
     place, number, more = answer
     if place == 0:
