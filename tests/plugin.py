@@ -17,7 +17,7 @@ from itertools import filterfalse, groupby, islice
 
 import pytest
 
-pytest_plugins = ("localcluster.pytest_plugin", "tests.whole_service")
+pytest_plugins = ("localcluster.pytest_plugin", "tests.whole_service", "tests.builders.osmo_client")
 
 os.environ["OSMO_ENV"] = "development"
 for name in ("OSMO_DATABASE_URL", "OSMO_REDIS_URL", "CLUSTER_KUBECONFIG", "KUBECONFIG"):

@@ -86,6 +86,11 @@ def started_web(directory, redis_url, *, constants="", processes=2, **variables)
         yield server
 
 
+def process_of(server):
+    """The process that serves, below the one that starts it."""
+    return int(Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0])
+
+
 def _missing(server):
     try:
         status, *_ = server.send(path="/livez")

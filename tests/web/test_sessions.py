@@ -22,7 +22,7 @@ from tests.builders.osmo_exec import ask, open_session
 from tests.builders.pod_server import END, STDIN, STDOUT
 from tests.builders.waiting import until
 from tests.factories import TaskGroupFactory
-from tests.web.conftest import SECRET, SECRET_KEY, login, running_group
+from tests.web.conftest import SECRET, SECRET_KEY, login, process_of, running_group
 from web.limits import redis_server
 from web.models import PersonalToken, Role, RoleAssignment
 from workflows.models import Event, Task
@@ -544,10 +544,6 @@ def test_a_line_whose_web_is_killed_is_completed_by_the_workers(start_web, group
     assert Event.objects.get(reason="Session").message == (
         "ann from 127.0.0.1 ran echo in the task. Its web process was killed, so how it ended is not known."
     )
-
-
-def process_of(server):
-    return int(Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0])
 
 
 def mebibytes(server):
