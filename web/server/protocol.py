@@ -133,7 +133,7 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
             self._header_bytes += len(data)
             if self._header_bytes > HEADER_BYTES:
                 REFUSALS.labels("headers_large").inc()
-                self._send_error_response(431, f"The headers are over {HEADER_BYTES} bytes.")
+                self._send_error_response(431, f"The address and headers are over {HEADER_BYTES} bytes.")
                 self._close_transport()
 
     def _on_headers_complete(self) -> Any:

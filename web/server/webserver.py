@@ -22,6 +22,7 @@ asgi_lifespan = "off"
 asgi_loop = "asyncio"
 asgi_disconnect_grace_period = 0  # nobody waits for a client that has gone; threads finish their work
 http_parser = "python"  # one parser, whatever else is installed
+limit_request_line = 0  # a command for a task may be long; ``HEADER_BYTES`` bounds it with the headers
 keepalive = 5
 graceful_timeout = 15
 backlog = 4096
