@@ -24,7 +24,7 @@ import aiohttp
 
 from cluster import api_requests, errors, loop_calls, metrics
 from cluster.connection import Access
-from cluster.errors import ClusterUnreachable, ObjectNotFound
+from cluster.errors import ClusterUnreachable, NotServed, ObjectNotFound
 from cluster.storable import decode
 
 STDIN, STDOUT, STDERR, END, RESIZE = range(5)
@@ -39,6 +39,15 @@ HANDSHAKE_SECONDS = 20.0
 CLOSE_SECONDS = 2.0
 MOST_MESSAGE = 2**20
 """As much as OSMO's client takes at once; kubelets send 32 KiB."""
+
+_NODE_AWAY = "the pod's node did not answer the API server"
+_REFUSALS: Final = {
+    403: "the service may not do this in the cluster: get and create on pods/exec and pods/portforward",
+    502: _NODE_AWAY,
+    503: _NODE_AWAY,
+    504: _NODE_AWAY,
+}
+"""What a refused handshake means: aiohttp (3.14) does not keep its body."""
 
 _BUFFER = 16 * 1024
 
@@ -86,9 +95,13 @@ class PodChannels:
             raise ClusterUnreachable(f"the session broke: {failure}", request=str(self._request)) from failure
 
     async def end_input(self) -> None:
-        """Say that no more stdin comes; an older protocol cannot say it."""
-        if self.protocol == EXEC_PROTOCOLS[0]:
-            await self.send(CLOSE, bytes((STDIN,)))
+        """Say that no more stdin comes. Raises ClusterUnreachable, NotServed where v5 is not spoken."""
+        if self.protocol != EXEC_PROTOCOLS[0]:
+            raise NotServed(
+                "the API server cannot pass on the end of input, which needs Kubernetes 1.30",
+                request=str(self._request),
+            )
+        await self.send(CLOSE, bytes((STDIN,)))
 
 
 @asynccontextmanager
@@ -152,8 +165,13 @@ async def _connected(
         async with asyncio.timeout(HANDSHAKE_SECONDS):
             socket: aiohttp.ClientWebSocketResponse[Any] = await stack.enter_async_context(connecting)
     except aiohttp.WSServerHandshakeError as refusal:
+        words = _REFUSALS.get(refusal.status, "")
         raise errors.from_reply(
-            refusal.status, b"", headers=dict(refusal.headers or {}), request=str(call.request)
+            refusal.status, words.encode(), headers=dict(refusal.headers or {}), request=str(call.request)
         ) from refusal
+    if socket.protocol not in protocols:
+        raise ClusterUnreachable(
+            f"the API server speaks none of {', '.join(protocols)}", request=str(call.request)
+        )
     call.bound_waiting(socket._response, _BUFFER)  # noqa: SLF001 -- aiohttp has no public way to it
     return socket

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
-from cluster.errors import ClusterError
+from cluster.errors import ClusterError, ClusterUnreachable
 from cluster.interface import Channels, ClusterApi
 from cluster.pod_channels import END, STDIN
 from scheduling.errors import Busy, Unavailable
@@ -135,7 +135,7 @@ async def _carry_in(
 ) -> None:
     """Send the packets of the caller; where the task's side takes no more, its output says why."""
     packets = first
-    with suppress(ClusterError):
+    with suppress(ClusterUnreachable):
         while True:
             for packet in packets:
                 try:
