@@ -1,7 +1,7 @@
 """An API server that knows pods and their sessions alone, for what a real one cannot be made to do.
 
-Sessions speak v5 or v4, as the test says, and do what the first word of their command names; connections to
-ports do what PORTS says.
+Sessions speak v5, v4 or no protocol, as the test says, and do what the first word of their command names;
+connections to ports do what PORTS says.
 """
 
 import asyncio
@@ -89,6 +89,10 @@ class PodSession:
     async def _exit(self, code):
         await self.end(failed(int(code)) if int(code) else SUCCESS)
 
+    async def _unreachable(self):
+        message = "error dialing backend: dial tcp 192.0.2.1:10250: no route to host"
+        await self.end({"kind": "Status", "status": "Failure", "message": message, "code": 500})
+
     async def _say(self, *chunks):
         for chunk in chunks:
             await self.say(bytes.fromhex(chunk))
@@ -136,7 +140,8 @@ class PodServer:
     def __init__(self, *, protocol="v5.channel.k8s.io", certificate=None):
         self.uids, self.sessions, self.refusals = {}, [], {}
         self.successors = {}
-        self._protocol, self._certificate = protocol, certificate
+        self._protocols = [protocol, "v4.channel.k8s.io"] if protocol else None
+        self._certificate = certificate
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
@@ -184,7 +189,7 @@ class PodServer:
             0,
             ssl=tls,
             process_request=self._answer,
-            subprotocols=[self._protocol, "v4.channel.k8s.io"],
+            subprotocols=self._protocols,
             compression=None,
             ping_interval=None,
             close_timeout=1,

@@ -55,7 +55,7 @@ async def refuse(sentence: str, socket: CallerSocket, *, user: int) -> None:
 async def run(socket: CallerSocket, *, ticket: Ticket, login: SessionLogin) -> None:
     """Hold a forward until its caller leaves, its task ends or its right is taken away."""
     session, record = OpenSession(ticket, login), SessionRecord(ticket)
-    over = Over("The service stopped.")
+    over = Over("The connection was lost, or web stopped.")
     try:
         over = await _hold(session, record, socket)
         await socket.close(over.code, over.sentence)
