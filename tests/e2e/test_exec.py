@@ -90,7 +90,15 @@ def test_each_task_of_a_group_answers_in_whole_lines(world, running):
             assert session.output == b"one\ntwo\n"
 
 
-def test_a_pod_that_dies_in_the_middle_ends_the_session(world, running):
+def test_a_pod_that_is_killed_in_the_middle_ends_the_session(world, running):
+    with exec_in(world, running) as shell:
+        shell.wait_for(b"\0")
+        world.kill_pod(running, "a")
+        assert shell.wait_closed()[0] in {1000, 1011}
+        assert b"is not running any more" in shell.output or b"cut off" in shell.output
+
+
+def test_a_task_that_is_cancelled_in_the_middle_ends_the_session(world, running):
     with exec_in(world, running) as shell:
         shell.wait_for(b"\0")
         world.service.cancel(running, force=True)

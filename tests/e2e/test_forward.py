@@ -44,6 +44,19 @@ def test_connections_carry_bytes_to_a_port_of_the_task_and_back(opened):
         assert exchanged(first, b"again") == b"again"
 
 
+def test_a_pod_that_is_killed_in_the_middle_ends_the_forward_and_its_connections(opened, world, running):
+    control, connection = opened
+    answer, held = control()
+    with held, connection(answer, held) as data:
+        exchanged(data, b"x")
+        world.kill_pod(running, "a")
+        with pytest.raises(ConnectionClosed) as end:
+            held.recv(timeout=60)
+        assert (end.value.rcvd.code, "not running any more" in end.value.rcvd.reason) == (1000, True)
+        with pytest.raises(ConnectionClosed):
+            data.recv(timeout=30)
+
+
 def test_a_port_that_nothing_listens_at_is_told_in_words(opened):
     control, connection = opened
     answer, held = control(81)
