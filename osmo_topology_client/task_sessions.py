@@ -52,7 +52,9 @@ class ExecSession:
                 elif data[1:]:
                     yield data[0], data[1:]
         except ConnectionClosed as error:
-            raise ServiceUnreachable(f"The session broke off: {error}.") from error
+            reason = (error.rcvd and error.rcvd.reason) or "the connection was lost"
+            words = self.ending.message if self.ending else f"The session broke off: {reason}."
+            raise ServiceUnreachable(words) from error
         if self.ending is None:
             raise ServiceUnreachable("The session broke off.")
 
