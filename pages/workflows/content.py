@@ -17,6 +17,7 @@ from pages.workflows.explanations import explanations_of
 from pages.workflows.groups import GraphView, GroupPage, graph_view, group_line
 from pages.workflows.labels import Badge, span, status_badge
 from pages.workflows.outcome import PlacementView, placement_view
+from pages.workflows.sessions import session_commands
 from pages.workflows.tasks import TaskPage, TaskSelection, task_counts, task_page, total_counts
 from pages.workflows.timeline import EventText, TimelineLine, timeline
 from pages.workflows.verdicts import WaitsView, waits_view
@@ -68,6 +69,9 @@ class WorkflowContent:
     waits: WaitsView
     domains: tuple[ComputeDomainView, ...]
     tasks: TaskPage
+    session_commands: tuple[str, ...]
+    """What leads into a running task, for who may enter it."""
+
     placements: tuple[PlacementView, ...]
     news: tuple[dict[str, Any], ...]
     events: tuple[TimelineLine, ...]
@@ -106,6 +110,7 @@ def workflow_content(
     text = workflow.template_spec or workflow.spec
     ended = workflow.status in WORKFLOW_TERMINAL
     resource, grants = f"pool/{workflow.pool_name}", grants_of(user)
+    shown_tasks = task_page(workflow, tasks, counts=totals, now=now)
     return WorkflowContent(
         name=workflow.name,
         uuid=workflow.pk,
@@ -132,7 +137,8 @@ def workflow_content(
         graph=graph_view(group_views) if page.is_whole else None,
         waits=waits,
         domains=_domains(groups),
-        tasks=task_page(workflow, tasks, counts=totals, now=now),
+        tasks=shown_tasks,
+        session_commands=session_commands(workflow, shown_tasks, grants, username=user.get_username()),
         placements=tuple(
             placement_view(group.name, PlacementResult.from_row(group.placement_result))
             for group in groups

@@ -9,6 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from pages.workflows import explanations
+from pools.models import Pool
 from tests.api.pages.reading import words
 from tests.factories import (
     CLIQUE,
@@ -89,6 +90,18 @@ def test_a_workflow_is_shown_with_its_groups_tasks_and_spec(browser, pool):
     assert re.search(r"t1</th>.*Failed.*Killed\..*>2<.*>137<", tasks, re.DOTALL)
     assert "name: train # &lt;b&gt;" in page
     assert f'href="/api/workflow/{workflow.name}/spec"' in page
+
+
+def test_who_may_enter_a_running_task_sees_the_commands(browser, pool):
+    workflow = workflow_in(pool, status="RUNNING", submitted_by="ann")
+    Task.objects.update(status="RUNNING")
+    assert "osmo-topology exec" not in section(page_of(browser, workflow), "tasks")
+    Pool.objects.update(allow_exec=True, allow_port_forward=True)
+    tasks = section(page_of(browser, workflow), "tasks")
+    assert f"<code>osmo-topology exec {workflow.name} task-0 -it</code>" in tasks
+    assert f"<code>osmo-topology port-forward {workflow.name} task-0 8888</code>" in tasks
+    Workflow.objects.update(submitted_by="ben")
+    assert "osmo-topology exec" not in section(page_of(browser, workflow), "tasks")
 
 
 def test_a_group_shows_what_follows_a_loss(browser, pool):
