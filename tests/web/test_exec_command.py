@@ -57,7 +57,8 @@ def test_input_is_sent_to_its_end(command):
 
 def test_a_session_that_is_cut_off_is_told_in_words(command):
     ended = command("--", "drop")
-    assert (ended.returncode, ended.stderr) == (10, "The session was cut off by the cluster.\n")
+    words = "The session was cut off: the connection to the cluster was lost\n"
+    assert (ended.returncode, ended.stderr) == (10, words)
 
 
 def test_web_that_stops_ends_the_command_in_a_sentence(start_command, own, pods):
