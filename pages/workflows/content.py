@@ -13,11 +13,11 @@ from uuid import UUID
 
 from pages.workflows.attempts import AttemptLine, attempt_lines
 from pages.workflows.domains import ComputeDomainStatus, ComputeDomainView, DomainStage, compute_domain_view
+from pages.workflows.entrances import session_commands
 from pages.workflows.explanations import explanations_of
 from pages.workflows.groups import GraphView, GroupPage, graph_view, group_line
 from pages.workflows.labels import Badge, span, status_badge
 from pages.workflows.outcome import PlacementView, placement_view
-from pages.workflows.sessions import session_commands
 from pages.workflows.tasks import TaskPage, TaskSelection, task_counts, task_page, total_counts
 from pages.workflows.timeline import EventText, TimelineLine, timeline
 from pages.workflows.verdicts import WaitsView, waits_view

@@ -14,7 +14,7 @@ from scheduling import names
 from tests.builders.osmo_forward import announce, ask_ports, exchanged, minted, socket
 from tests.builders.waiting import until
 from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
-from tests.web.test_sessions import shell
+from tests.web.session_callers import shell
 from workflows.models import Event, ObservedPod, Task
 
 SOON = 10.0

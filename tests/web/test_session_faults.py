@@ -18,7 +18,7 @@ from tests.builders.osmo_forward import announce, ask_ports, exchanged, minted, 
 from tests.builders.pod_server import END, STDIN, STDOUT, PodServer
 from tests.builders.waiting import until
 from tests.web.conftest import process_of, running_group, started_web
-from tests.web.test_sessions import OWN, answer_of, channels, handshake, shell, thread_count
+from tests.web.session_callers import OWN, answer_of, channels, handshake, shell, thread_count
 from web.limits.redis_server import shared_redis
 from workflows.models import Event
 

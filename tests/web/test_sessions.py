@@ -7,7 +7,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
@@ -15,42 +14,29 @@ from django.test import Client
 from django.utils import timezone
 from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
-from websockets.sync.client import connect
 
 from pools.models import Pool
-from tests.builders.osmo_exec import ask, open_session
+from tests.builders.osmo_exec import open_session
 from tests.builders.pod_server import END, STDIN, STDOUT
 from tests.builders.waiting import until
 from tests.factories import TaskGroupFactory
 from tests.web.conftest import SECRET, SECRET_KEY, login, process_of, running_group
+from tests.web.session_callers import (
+    OWN,
+    answer_of,
+    channels,
+    handshake,
+    opened_channels,
+    shell,
+    thread_count,
+)
 from web.limits import redis_server
 from web.models import PersonalToken, Role, RoleAssignment
 from workflows.models import Event, Task
 from workflows.tasks import sweep_sessions
 
-CHANNELS = "v5.channel.k8s.io"
 SOON = 10.0
 """Seconds within which a right that is taken away ends a session."""
-
-
-def answer_of(server, group, who, command="echo", target="task/task-0", **query):
-    more = "".join(f"&{name}={value}" for name, value in query.items())
-    path = f"/api/workflow/{group.workflow.name}/exec/{target}?entry_command={quote(command)}{more}"
-    return ask(f"http://127.0.0.1:{server.port}", path, who)
-
-
-def shell(server, group, who, command="echo", **more):
-    return open_session(answer_of(server, group, who, command), group.workflow.name, who, **more)
-
-
-def channels(server, group, who, command="echo", **query):
-    """A session as our own command opens it."""
-    return opened_channels(answer_of(server, group, who, command, **query), group, who)
-
-
-def opened_channels(answer, group, who):
-    address = f"{answer['router_address']}/api/router/exec/{group.workflow.name}/client/{answer['key']}"
-    return connect(address, additional_headers=who, subprotocols=[CHANNELS], proxy=None)
 
 
 def closes_soon(session):
@@ -266,21 +252,6 @@ def test_a_client_that_reads_nothing_of_a_flood_is_not_held_in_memory_and_is_cut
         assert mebibytes(own) < 260
         assert len(pods.opened()) == 1
         until(lambda: not pods.opened(), seconds=90)
-
-
-OWN = f"Sec-WebSocket-Protocol: {CHANNELS}"
-
-
-def handshake(group, who, key, *more):
-    """The bytes of a request for a session's socket; ``more`` are further headers."""
-    lines = (
-        f"GET /api/router/exec/{group.workflow.name}/client/{key} HTTP/1.1",
-        "Host: 127.0.0.1",
-        *(f"{name}: {value}" for name, value in who.items()),
-        *("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"),
-        *("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", *more),
-    )
-    return "\r\n".join([*lines, "", ""]).encode()
 
 
 def test_what_comes_with_the_handshake_is_read_whatever_its_size(own, group, ann, pods):
@@ -599,11 +570,6 @@ def test_sessions_whose_output_nobody_takes_wait_in_the_cluster(start_web, tls_p
         grown = mebibytes(server) - size
         assert len(tls_pods.opened()) == FLOODED
     assert grown < MIB_OF_FLOODED
-
-
-def thread_count(server):
-    pid = process_of(server)
-    return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 
 HALF_OPEN = 200
