@@ -368,7 +368,7 @@ def nearest(verdict: Reply) -> Table:
             "/".join(domain["path"]) or "the pool",
             f"{domain['free']} of {sets['tasks']}",
             str(domain["missing"]),
-            _listed(holder["name"] for holder in domain["holders"]),
+            _listed(map(_holder, domain["holders"])),
             moment(domain["free_at"]),
             str(domain["closed"]),
         )
@@ -377,6 +377,12 @@ def nearest(verdict: Reply) -> Table:
     ]
     columns = ("SET", "DOMAIN", "ROOM FOR", "LACKS", "HELD BY", "FREE AT", "CLOSED NODES")
     return Table(columns, tuple(rows), wide=frozenset({"CLOSED NODES"}))
+
+
+def _holder(holder: Reply) -> str:
+    """A holder, and other tenants with their namespaces; an older service names none."""
+    namespaces = ", ".join(holder.get("namespaces") or ())
+    return f"{holder['name']} in {namespaces}" if namespaces else str(holder["name"])
 
 
 def waiting(reply: Reply) -> Table:

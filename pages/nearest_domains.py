@@ -8,6 +8,7 @@ from pages.short_names import ShortName, domain_names
 from scheduling.fit.verdict import DomainCapacity
 from scheduling.nodes.taints import MOST_TAINTS
 from scheduling.sentences import count_of, plain_listing
+from workflows.feasibility.verdict.sentences import in_namespaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,9 @@ def _nearest_domain(capacity: DomainCapacity, name: ShortName) -> NearestDomain:
             [f"{entry.taint} ({entry.nodes})" for entry in capacity.tainted], limit=MOST_TAINTS
         ),
         without_channel=capacity.without_channel,
-        holders=tuple((holder.name, count_of(holder.nodes, "node")) for holder in capacity.holders),
+        holders=tuple(
+            (holder.name, f"{count_of(holder.nodes, 'node')}{in_namespaces(holder)}")
+            for holder in capacity.holders
+        ),
         free_at=capacity.free_at,
     )

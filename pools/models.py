@@ -293,6 +293,11 @@ class ForeignUsage(models.Model):
     memory = models.BigIntegerField(help_text="Bytes.")
     storage = models.BigIntegerField(help_text="Bytes.")
     pods = models.BigIntegerField()
+    namespaces = models.TextField(
+        default="[]",
+        db_default="[]",
+        help_text="JSON: of each namespace that uses most of the node its name and these five amounts.",
+    )
     seen_at = models.DateTimeField()
 
     class Meta:

@@ -170,6 +170,11 @@ def backend_explained_to(user: Caller, name: str) -> Backend:
     return backend
 
 
+def may_explain(user: Caller, backend: str) -> bool:
+    """Whether a user may read the names of what others run and submit on a backend's cluster."""
+    return grants_of(user).allows(Action.CLUSTER_EXPLAIN, f"backend/{backend}")
+
+
 def _narrowed(rows: QuerySet[Row], names: frozenset[str] | None) -> QuerySet[Row]:
     return rows if names is None else rows.filter(name__in=names)
 

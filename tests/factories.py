@@ -4,6 +4,7 @@ A group's frozen placement is made from its pool as a submission would make it, 
 the pool before making the group reaches it, and nothing later does.
 """
 
+import json
 import uuid
 
 import factory
@@ -64,8 +65,9 @@ class NodeFactory(DjangoModelFactory):
     seen_at = factory.LazyFunction(timezone.now)
 
 
-def foreign_usage(cluster, node, *, gpu=0, cpu=0, memory=0, storage=0, pods=1):
+def foreign_usage(cluster, node, *, gpu=0, cpu=0, memory=0, storage=0, pods=1, namespace=""):
     """Other tenants' pods on a node: GPUs, thousandths of a core, bytes; those of the cluster are known."""
+    amounts = [gpu, cpu, memory, storage, pods]
     cluster.others_synced_at = timezone.now()
     cluster.save()
     return ForeignUsage.objects.create(
@@ -76,6 +78,7 @@ def foreign_usage(cluster, node, *, gpu=0, cpu=0, memory=0, storage=0, pods=1):
         memory=memory,
         storage=storage,
         pods=pods,
+        namespaces=json.dumps([[namespace, *amounts]] if namespace else []),
         seen_at=timezone.now(),
     )
 

@@ -17,7 +17,7 @@ from pages.nearest_domains import nearest_domains
 from pages.short_names import domain_names
 from pools.clusters.capabilities import capabilities_at
 from pools.models import Node
-from pools.selectors import Caller
+from pools.selectors import Caller, may_explain
 from scheduling.capabilities import Capabilities
 from scheduling.fit.outcome import PlacementOutcome, SetOutcome
 from scheduling.fit.verdict import Answer, SetVerdict, Verdict, judge
@@ -218,7 +218,11 @@ class _GroupMarker:
             return map_group
         demand = demand_of(values, capabilities=capabilities)
         unredacted = judge(observed.snapshot, demand)
-        verdict = redacted(unredacted, names_known_to(self.ground.user, holders_of(unredacted)))
+        verdict = redacted(
+            unredacted,
+            names_known_to(self.ground.user, holders_of(unredacted)),
+            names_others=may_explain(self.ground.user, placement.terms.backend),
+        )
         node = narrowest_set(verdict, demand)
         shows = node is not None and (is_selected or (not drawn and not self.rooms))
         if node and shows:

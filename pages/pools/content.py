@@ -16,7 +16,14 @@ from pools.documents.recovery import words_of
 from pools.interfaces import usage
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection
-from pools.selectors import Caller, KeyDomains, freshness_by_cluster, key_domains, pool_levels
+from pools.selectors import (
+    Caller,
+    KeyDomains,
+    freshness_by_cluster,
+    key_domains,
+    may_explain,
+    pool_levels,
+)
 from pools.values.freshness import NEVER_OBSERVED, Freshness
 from pools.values.recovery_words import policy_of
 from scheduling.capabilities import Capability
@@ -26,7 +33,6 @@ from scheduling.topology.levels import domains_of
 from web.access.rights import grants_of
 from web.policy import Action, Grants
 from workflows.feasibility.capacity.usage import PoolNode, nodes_of, placed_tasks, used_by_node
-from workflows.feasibility.others.judged import may_explain
 from workflows.feasibility.placement.fragmentation import PoolFragments, fragments_of, usable_pool_nodes
 from workflows.feasibility.placement.pool_outcomes import PoolOutcomes, outcomes_in
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
@@ -160,7 +166,7 @@ def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
 
 def pool_content(pool: Pool, *, user: Caller, outcomes_since: datetime) -> PoolContent:
     """One pool, which came with its keys and platforms. Its nodes are read once."""
-    observed = usable_pool_nodes(pool)
+    observed, backend = usable_pool_nodes(pool), pool.backend
     nodes, levels = observed.snapshot.nodes, observed.snapshot.levels
     places = Counter(domains_of(node.labels, levels) for node in nodes)
     may_list = _may_list(grants_of(user), pool)
@@ -169,13 +175,13 @@ def pool_content(pool: Pool, *, user: Caller, outcomes_since: datetime) -> PoolC
         name=pool.name,
         description=pool.description,
         nvlink=pool.nvlink,
-        scheduler=pool.backend.scheduler_type,
+        scheduler=backend.scheduler_type,
         status=pool_status(pool, now=timezone.now()),
         room=_room(nodes),
         recovery=policy_of([words_of(pool.recovery)]).summary,
         defaults=tuple(_defaults(pool)),
-        cluster=pool.backend.name if pool.backend.follow_others and may_explain(user, pool.backend) else "",
-        suspects=tuple(sorted(suspects_of(pool.backend.cluster_id).keys() & {node.name for node in nodes})),
+        cluster=backend.name if backend.follow_others and may_explain(user, backend.name) else "",
+        suspects=tuple(sorted(suspects_of(backend.cluster_id).keys() & {node.name for node in nodes})),
         without_channel=plain_listing(nodes_without_channel(pool, now=timezone.now())),
         freshness=observed.freshness,
         keys=tuple(map(_key_line, key_domains(levels, places))),

@@ -54,8 +54,11 @@ class Holding:
     until: float | None = None
 
 
-NodeUsage = tuple[tuple[Holding, ...], ResourceVector]
-"""The amounts that workflows hold on a node, and the usage of other tenants' pods."""
+NamespaceShares = tuple[tuple[str, ResourceVector], ...]
+"""The usage of other tenants' pods by namespace, of those namespaces that use most of a node."""
+
+NodeUsage = tuple[tuple[Holding, ...], ResourceVector, NamespaceShares]
+"""The amounts that workflows hold on a node, and the usage of other tenants' pods, whole and by namespace."""
 
 OTHERS = "other tenants' pods"
 """The name that stands for pods of no workflow of this service; no workflow can have this name."""
@@ -72,6 +75,8 @@ class FitNode:
 
     others: ResourceVector = NO_AMOUNTS
     """The usage of pods that no workflow created; their end is unknown."""
+
+    others_by: NamespaceShares = ()
 
     taints: tuple[Taint, ...] = ()
 
@@ -259,13 +264,13 @@ class Snapshot:
     def with_usage(self, usage: Mapping[str, NodeUsage]) -> "Snapshot":
         """The snapshot with this usage of these nodes, by name; other names are ignored."""
         changes: dict[int, FitNode] = {}
-        for name, (holdings, others) in usage.items():
+        for name, (holdings, others, others_by) in usage.items():
             at = self.place(name)
             if at is None:
                 continue
             node = self.nodes[at]
-            if (holdings, others) != (node.holdings, node.others):
-                changes[at] = replace(node, holdings=holdings, others=others)
+            if (holdings, others, others_by) != (node.holdings, node.others, node.others_by):
+                changes[at] = replace(node, holdings=holdings, others=others, others_by=others_by)
         return self.with_nodes(changes)
 
     def place(self, name: str) -> int | None:
@@ -341,7 +346,14 @@ def _emptied(node: FitNode) -> FitNode:
         return node
     taints = tuple(taint for taint in node.taints if not _passes(taint.get("key", ""), node))
     return replace(
-        node, holdings=(), others=NO_AMOUNTS, closed="", taints=taints, passing={}, lacks_channel=False
+        node,
+        holdings=(),
+        others=NO_AMOUNTS,
+        others_by=(),
+        closed="",
+        taints=taints,
+        passing={},
+        lacks_channel=False,
     )
 
 

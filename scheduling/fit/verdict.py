@@ -68,6 +68,9 @@ class Occupant:
     nodes: int
     until: datetime | None
 
+    namespaces: tuple[str, ...] = ()
+    """Of other tenants' pods: whose they are, those on most nodes first."""
+
 
 @dataclass(frozen=True, slots=True)
 class DomainCapacity:
@@ -448,6 +451,7 @@ def _holders(
     on: dict[str, int] = defaultdict(int)
     ends: dict[str, float] = {}
     regained: list[tuple[float, int]] = []
+    namespaces: Counter[str] = Counter()
     for at in nodes:
         node = board.snapshot.nodes[at]
         gain = empty.slots(demand.measure, at) - board.slots(demand.measure, at)
@@ -461,6 +465,7 @@ def _holders(
         if stays and not lacks_channel:
             on[OTHERS] += 1
             ends[OTHERS] = math.inf
+            namespaces.update(_in_the_way(node, demand.measure, slots=empty.slots(demand.measure, at)))
         last = max((ends[holding.holder] for holding in node.holdings), default=math.inf)
         is_shut = bool(node.closed) or lacks_channel or bool(_barring_all(node, demand))
         regained.append((math.inf if is_shut else last, gain - stays))
@@ -471,7 +476,18 @@ def _holders(
             free_at = _instant(until)
             break
     names = sorted(on, key=lambda name: (ends[name], name))[:MOST_HOLDERS]
-    return tuple(Occupant(name, on[name], _instant(ends[name])) for name in names), free_at
+    whose = tuple(sorted(namespaces, key=lambda name: (-namespaces[name], name))[:MOST_HOLDERS])
+    holders = (
+        Occupant(name, on[name], _instant(ends[name]), whose if name == OTHERS else ()) for name in names
+    )
+    return tuple(holders), free_at
+
+
+def _in_the_way(node: FitNode, demand: Demand, *, slots: int) -> list[str]:
+    """The namespaces whose pods use what the node lacks for so many tasks."""
+    free = node.without_work
+    short = [i for i, amount in enumerate(demand.amounts) if amount and free[i] // amount < slots]
+    return [namespace for namespace, used in node.others_by if any(used[i] for i in short)]
 
 
 def _instant(epoch: float) -> datetime | None:

@@ -72,6 +72,9 @@ class OccupantShape(Shape):
     name: str
     nodes: int
     until: WrittenInstant | None = about(TIME)
+    namespaces: list[str] = about(
+        "Of other tenants' pods that use what is lacking; empty without cluster:Explain on the backend."
+    )
 
 
 class TaintedNodesShape(Shape):

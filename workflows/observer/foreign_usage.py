@@ -2,7 +2,8 @@
 
 A pod that this installation did not make (a DaemonSet's, another product's, another installation's) uses
 capacity that a scheduler counts and our tasks cannot have. For each such pod that is bound and has not ended,
-its node and its usage stay in memory, about a hundred bytes each. A node's sum is passed on when it changes.
+its node and its kind stay in memory, about a hundred bytes each; a kind is a namespace and a usage. A node's
+sum, with the namespaces that use most of it, is passed on when it changes.
 
 Two streams feed the sums: pods without our label, and pods with it in namespaces that are not ours, because
 anybody may copy a label. A selector cannot say "or"; one stream of all pods would read our own a second time.
@@ -14,6 +15,7 @@ Rejected: rows for these pods, which would be written as often as other tenants'
 nothing reads; a list of them for each verdict, since no request lists from a cluster.
 """
 
+import json
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +32,18 @@ from workflows.values.pod_usage import NO_USAGE, PodUsage, plus, usage_of
 BOUND = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that use a node."""
 
+MOST_NAMESPACES = 8
+"""Of a node, those that use most of it; the others are in its sum alone."""
+
 _ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignPodKind:
+    """All that is kept of another tenant's pod beside its node."""
+
+    namespace: str
+    usage: PodUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +52,28 @@ class ForeignPod:
 
     uid: str
     node: str
-    usage: PodUsage
+    kind: ForeignPodKind
 
 
 def see_foreign_pod(obj: Mapping[str, Any]) -> ForeignPod:
     """Reduce a pod to its usage and its node."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     node = "" if status.get("phase") in _ENDED else spec.get("nodeName") or ""
-    return ForeignPod(
-        obj["metadata"]["uid"], sys.intern(str(node)), _shared(usage_of(spec)) if node else NO_USAGE
-    )
+    metadata = obj["metadata"]
+    kind = _shared(str(metadata["namespace"]), usage_of(spec)) if node else _NO_KIND
+    return ForeignPod(metadata["uid"], sys.intern(str(node)), kind)
 
 
-_SIZES: dict[PodUsage, PodUsage] = {}
+_NO_KIND = ForeignPodKind("", NO_USAGE)
+_KINDS: dict[ForeignPodKind, ForeignPodKind] = {}
 
 
-def _shared(usage: PodUsage) -> PodUsage:
-    """One tuple for all pods of a size: there are few sizes."""
-    if len(_SIZES) > 10_000:
-        _SIZES.clear()
-    return _SIZES.setdefault(usage, usage)
+def _shared(namespace: str, usage: PodUsage) -> ForeignPodKind:
+    """One object for all pods of a kind: there are few kinds."""
+    if len(_KINDS) > 10_000:
+        _KINDS.clear()
+    kind = ForeignPodKind(namespace, usage)
+    return _KINDS.setdefault(kind, kind)
 
 
 class ForeignUsageSums:
@@ -72,8 +87,8 @@ class ForeignUsageSums:
         self.lock = threading.Lock()
         self._streams = streams
         self._pods: dict[str, dict[str, ForeignPod]] = {}  # by stream and uid
-        self._sums: dict[str, list[int]] = {}
-        self._reported: dict[str, PodUsage] = {sums.node: sums.amounts for sums in recorded}
+        self._kinds: dict[str, dict[ForeignPodKind, int]] = {}  # by node: how many pods are so
+        self._reported = {sums.node: _mark(sums) for sums in recorded}
 
     @property
     def complete(self) -> bool:
@@ -86,7 +101,7 @@ class ForeignUsageSums:
             self._remove(uid, stream)
         for pod in pods:
             self._add(pod, stream)
-        for node in sorted(self._reported.keys() | self._sums.keys()):
+        for node in sorted(self._reported.keys() | self._kinds.keys()):
             yield from self._news(node)
 
     def changed(self, pod: ForeignPod, *, stream: str = "") -> Iterator[ForeignUsageSeen]:
@@ -104,32 +119,60 @@ class ForeignUsageSums:
         if not pod.node or pod.uid in pods:
             return
         pods[pod.uid] = pod
-        total = self._sums.setdefault(pod.node, list(NO_USAGE))
-        for i, amount in enumerate(pod.usage):
-            total[i] += amount
+        kinds = self._kinds.setdefault(pod.node, {})
+        kinds[pod.kind] = kinds.get(pod.kind, 0) + 1
 
     def _remove(self, uid: str, stream: str) -> str:
         """Take a pod out; returns its node, empty if it was not counted."""
         pod = self._pods.setdefault(stream, {}).pop(uid, None)
         if pod is None:
             return ""
-        total = self._sums[pod.node]
-        for i, amount in enumerate(pod.usage):
-            total[i] -= amount
-        if not any(total):
-            del self._sums[pod.node]
+        kinds = self._kinds[pod.node]
+        kinds[pod.kind] -= 1
+        if not kinds[pod.kind]:
+            del kinds[pod.kind]
+        if not kinds:
+            del self._kinds[pod.node]
         return pod.node
 
     def _news(self, node: str) -> Iterator[ForeignUsageSeen]:
-        gpu, cpu, memory, storage, pods = plus(self._sums.get(node, NO_USAGE), NO_USAGE)
-        usage = (gpu, cpu, memory, storage, pods)
-        if self._reported.get(node, NO_USAGE) == usage:
+        by_namespace = _by_namespace(self._kinds.get(node, {}))
+        seen = ForeignUsageSeen(
+            node=node, amounts=_sum(by_namespace.values()), namespaces=_text(by_namespace)
+        )
+        if self._reported.get(node) == (mark := _mark(seen)):
             return
-        if usage == NO_USAGE:
-            del self._reported[node]
-        else:
-            self._reported[node] = usage
-        yield ForeignUsageSeen(node=node, amounts=usage)
+        if seen.amounts != NO_USAGE:
+            self._reported[node] = mark
+        elif self._reported.pop(node, None) is None:
+            return
+        yield seen
+
+
+def _by_namespace(kinds: Mapping[ForeignPodKind, int]) -> dict[str, PodUsage]:
+    usages: dict[str, PodUsage] = {}
+    for kind, count in kinds.items():
+        times = [amount * count for amount in kind.usage]
+        usages[kind.namespace] = _sum((times, usages.get(kind.namespace, NO_USAGE)))
+    return usages
+
+
+def _sum(usages: Iterable[Sequence[int]]) -> PodUsage:
+    gpu, cpu, memory, storage, pods = NO_USAGE
+    for usage in usages:
+        gpu, cpu, memory, storage, pods = plus((gpu, cpu, memory, storage, pods), tuple(usage))
+    return gpu, cpu, memory, storage, pods
+
+
+def _text(by_namespace: Mapping[str, PodUsage]) -> str:
+    """The namespaces that use most, as JSON in one order."""
+    first = sorted(by_namespace.items(), key=lambda entry: entry[1], reverse=True)[:MOST_NAMESPACES]
+    return json.dumps([[namespace, *usage] for namespace, usage in sorted(first)], separators=(",", ":"))
+
+
+def _mark(seen: ForeignUsageSeen) -> int:
+    """Stands for what a row has: of thousands of nodes this is all that stays in memory."""
+    return hash((seen.amounts, seen.namespaces))
 
 
 class OthersFollower(Follower):

@@ -8,12 +8,15 @@ from django.test import Client
 from tests.api.access.callers import CALLERS, client_of
 from tests.api.access.table import rows
 from tests.builders.gangs_of_others import follow, observe_gang, pod_group, waiting_pod
-from tests.factories import LEVELS, BackendFactory, PoolFactory, TaskGroupFactory
+from tests.factories import LEVELS, BackendFactory, NodeFactory, PoolFactory, TaskGroupFactory, foreign_usage
 from workflows.models import Event, TaskGroup
 
 pytestmark = pytest.mark.django_db
 
-SECRETS = ("hidden-space", "hidden-gang", "hidden-owner", "hidden-queue", "hidden words", "hidden-class")
+SECRETS = (
+    *("hidden-tenants", "hidden-space", "hidden-gang", "hidden-owner", "hidden-queue"),
+    *("hidden words", "hidden-class"),
+)
 STREAMS = ("/watch", "/logs", "/error_logs")
 """Of one workflow's pods and rows alone."""
 
@@ -31,6 +34,10 @@ def workflow():
     )
     manifest["metadata"]["ownerReferences"][0]["name"] = "hidden-owner"
     observe_gang(pool.backend, manifest, [waiting_pod(report="hidden words")] * 2)
+    labels = {level.label: "one" for level in LEVELS}
+    for name in ("n0", "n1"):
+        NodeFactory(cluster=pool.backend.cluster, name=name, labels=labels)
+        foreign_usage(pool.backend.cluster, name, gpu=8, namespace="hidden-tenants")
     return group.workflow
 
 
@@ -57,7 +64,8 @@ def test_no_answer_and_no_line_of_the_log_has_a_name(caller, workflow, caplog):
         answer = (browser if address.startswith("/ui") else client).get(address)
         text = answer.content.decode(errors="replace") if not answer.streaming else ""
         assert [word for word in SECRETS if word in text] == [], address
-    assert [word for word in SECRETS[1:] if word in caplog.text and word != "hidden-gang"] == []
+    logged = {"hidden-space", "hidden-gang"}  # in the address of a request
+    assert [word for word in SECRETS if word in caplog.text and word not in logged] == []
 
 
 def test_an_administrator_reads_them(workflow):
@@ -65,6 +73,8 @@ def test_an_administrator_reads_them(workflow):
     backend = workflow.groups.get().backend.name
     text = admin.get(f"/api/cluster/{backend}/waiting").content.decode()
     assert [word for word in SECRETS if word not in text] == []
+    own = admin.get(f"/api/workflow/{workflow.name}/explain").json()["groups"][0]["feasibility"]
+    assert "hidden-tenants" in own["sentence"]
 
 
 def test_neither_metrics_nor_events_have_one(workflow, settings):

@@ -7,12 +7,12 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from pools.models import Backend, Cluster, ObservedQueue, ObservedTopology
+from pools.models import Backend, Cluster, Node, ObservedQueue, ObservedTopology
 from scheduling.queues.queue_state import QueueState
 from tests.builders.gangs_of_others import follow, observe_gang, pod_group, waiting_pod
 from tests.builders.nodes import racked_pool
 from tests.builders.observed_queues import observe_queues
-from tests.factories import RACK, ZONE, BackendFactory
+from tests.factories import RACK, ZONE, BackendFactory, foreign_usage
 from web.models import Role
 from workflows.feasibility.others import judged
 from workflows.models import ObservedGang
@@ -84,6 +84,17 @@ def test_one_of_them_is_explained_with_its_nearest_domains(pool, explainer):
     (entry,) = [entry for entry in reply["feasibility"]["sets"] if entry["label"] == RACK.label]
     assert [domain["missing"] for domain in entry["nearest"]] == [1, 1]
     assert reply["feasibility"]["proven"]
+
+
+def test_it_says_in_which_namespaces_the_pods_are_that_hold_its_rack(pool, explainer):
+    cluster = pool.backend.cluster
+    for node in Node.objects.all():
+        foreign_usage(cluster, node.name, gpu=8, namespace="serving")
+    observe_gang(pool.backend, pod_group(members=2, required=RACK.label), [waiting_pod()] * 2)
+    reply = explainer.get("/api/cluster/east/group/research/pg-train").json()
+    assert 'held by other tenants\' pods in namespace "serving"' in reply["sentence"]
+    nearest = reply["feasibility"]["sets"][-1]["nearest"][0]
+    assert [(holder["nodes"], holder["namespaces"]) for holder in nearest["holders"]] == [(2, ["serving"])]
 
 
 def test_a_gang_of_which_something_is_not_read_is_never_called_impossible(pool, explainer):

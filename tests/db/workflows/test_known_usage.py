@@ -296,5 +296,5 @@ def test_room_beside_a_claim_that_its_scheduler_sets_aside_is_in_use(pool, claim
         optional_placement={"claim_gpus": {"gpu": 5}},
     )
     TaskFactory(group=group, node_name="n1", placement__claims_channel=claims)
-    (holding,), _ = usage(pool).on("n1")
+    (holding,), *_ = usage(pool).on("n1")
     assert holding.amounts[0] == gpus

@@ -39,7 +39,7 @@ def test_the_observer_reads_a_node_of_the_simulation_as_a_node():
 
 def test_the_observer_counts_another_tenant_s_pod_of_the_simulation():
     pod = see_foreign_pod(decode(objects.foreign_pod(3, on=2, version=7)))
-    assert (pod.node, pod.usage[1]) == ("node-2", 100)
+    assert (pod.node, pod.kind.usage[1]) == ("node-2", 100)
 
 
 def test_the_observer_reads_a_waiting_gang_of_the_simulation():

@@ -1,5 +1,6 @@
 """Other tenants' pods: what each holds as a scheduler counts it, their sum on each node, and their lane."""
 
+import json
 from uuid import uuid4
 
 import pytest
@@ -59,10 +60,10 @@ def test_a_pod_holds_what_a_scheduler_counts(case):
     assert usage_of(spec) == want
 
 
-def pod(uid, node="n1", *, phase="Running", **amounts):
+def pod(uid, node="n1", *, phase="Running", namespace="theirs", **amounts):
     return see_foreign_pod(
         {
-            "metadata": {"name": uid, "namespace": "theirs", "uid": uid},
+            "metadata": {"name": uid, "namespace": namespace, "uid": uid},
             "spec": {"nodeName": node, "containers": [asks(**amounts)]},
             "status": {"phase": phase},
         }
@@ -91,6 +92,27 @@ def test_a_complete_list_corrects_everything_and_a_node_that_is_free_of_them_get
     assert told(tally.listed([pod("a")])) == {"gone": (0, 0), "n1": (0, 1)}
     assert told(tally.listed([pod("b", "n2", gpu="1")])) == {"n1": (0, 0), "n2": (1, 1)}
     assert told(tally.listed([pod("b", "n2", gpu="1")])) == {}
+
+
+def test_a_node_says_whose_pods_use_most_of_it_and_says_so_anew_when_they_change_hands():
+    tally = ForeignUsageSums(())
+    (news,) = tally.listed(
+        [pod("a", namespace="ml", gpu=2), pod("b", namespace="ml", gpu=4), pod("c", namespace="web")]
+    )
+    assert json.loads(news.namespaces) == [["ml", 6, 0, 0, 0, 2], ["web", 0, 0, 0, 0, 1]]
+    assert [*ForeignUsageSums([news]).listed([pod("a", namespace="ml", gpu=2)])] != []
+    tally.deleted(pod("c"))
+    (news,) = tally.changed(pod("c", namespace="batch"))
+    assert [namespace for namespace, *_ in json.loads(news.namespaces)] == ["batch", "ml"]
+
+
+def test_of_many_namespaces_on_a_node_those_that_use_most_are_named():
+    pods = [pod(str(number), namespace=f"ns-{number}", gpu=number) for number in range(1, 20)]
+    (news,) = ForeignUsageSums(()).listed(pods)
+    assert {namespace for namespace, *_ in json.loads(news.namespaces)} == {
+        f"ns-{number}" for number in range(12, 20)
+    }
+    assert news.amounts[0] == sum(range(1, 20))
 
 
 def test_two_streams_add_up_and_a_list_of_one_replaces_its_own():

@@ -291,6 +291,7 @@ def _with_changes(
                 passing=passing.get(name, {}),
                 holdings=before.holdings,
                 others=before.others,
+                others_by=before.others_by,
             )
     return snapshot.with_nodes(changes)
 

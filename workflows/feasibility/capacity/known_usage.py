@@ -150,7 +150,7 @@ class _ByNode(dict[str, dict[UUID, tuple[fit.Holding, ...]]]):
 class UsageOfOthers:
     """The usage of other tenants' pods, by node."""
 
-    by_node: Mapping[str, fit.ResourceVector] = field(default_factory=dict)
+    by_node: Mapping[str, tuple[fit.ResourceVector, fit.NamespaceShares]] = field(default_factory=dict)
     digests: Digests[str] = field(default_factory=Digests, compare=False)
 
 
@@ -172,7 +172,7 @@ class ClusterUsage:
     def on(self, node: str) -> fit.NodeUsage:
         by_group = self.of_groups.holdings.get(node, ())
         holdings = tuple(holding for _, of_group in by_group for holding in of_group)
-        return holdings, self.of_others.by_node.get(node, fit.NO_AMOUNTS)
+        return holdings, *self.of_others.by_node.get(node, (fit.NO_AMOUNTS, ()))
 
     def without(self, groups: Collection[UUID]) -> "ClusterUsage":
         """The usage as if these groups used nothing."""
@@ -229,7 +229,7 @@ def _of_others(cluster: str) -> UsageOfOthers:
         by_node = dict(usage.by_node)
         keys: dict[int, Collection[str]] = {}
         for bucket, rows in changed.rows.items():
-            of_nodes = {node: tuple(amounts) for node, *amounts in rows}
+            of_nodes = {node: (tuple(amounts), _shares(text)) for node, text, *amounts in rows}
             for node in usage.digests.keys.get(bucket, ()):
                 if node not in of_nodes:
                     del by_node[node]
@@ -300,10 +300,13 @@ _TASKS = _CHANGED.format(
 _OTHERS = _CHANGED.format(
     held="""
         SELECT id, (hashtextextended(node, 0) & 255)::int AS bucket,
-               hash_record_extended(ROW(node, gpu, cpu, memory, storage, pods), 0) AS digest
+               hash_record_extended(ROW(node, gpu, cpu, memory, storage, pods, namespaces), 0) AS digest
         FROM pools_heldbyothers WHERE cluster_id = %s
     """,
-    columns="usage.node, usage.gpu, usage.cpu, usage.memory, usage.storage, usage.pods, 0 AS channels",
+    columns="""
+        usage.node, usage.namespaces,
+        usage.gpu, usage.cpu, usage.memory, usage.storage, usage.pods, 0 AS channels
+    """,
     tables="pools_heldbyothers AS usage WHERE usage.id = held.id",
     order="held.id",
 )
@@ -345,6 +348,12 @@ def _group_usage(rows: Sequence[Row]) -> GroupUsage:
         amounts=total,
         on=on,
     )
+
+
+@lru_cache(maxsize=1024)
+def _shares(text: str) -> fit.NamespaceShares:
+    """The amounts of each namespace; nodes on which nothing but DaemonSets runs have the same."""
+    return tuple((namespace, (*amounts, 0)) for namespace, *amounts in json.loads(text))
 
 
 @lru_cache(maxsize=1024)

@@ -16,7 +16,7 @@ from django.utils import timezone
 from pools import selectors
 from pools.clusters.capabilities import capabilities_of
 from pools.models import Backend
-from pools.selectors import Caller
+from pools.selectors import Caller, may_explain
 from pools.services.evaluation import ClusterObjects, objects_of
 from pools.values.freshness import Freshness
 from scheduling.backends.registry import installed
@@ -29,7 +29,6 @@ from scheduling.foreign.gang import ForeignGang
 from scheduling.foreign.written import printable
 from scheduling.queues.queue_state import NO_QUEUES, QuotaAnswer, QuotaVerdict
 from scheduling.sentences import did_you_mean
-from web.access.rights import grants_of
 from web.policy import Action, refusal
 from workflows.feasibility.capacity.known_nodes import node_table, selected_nodes
 from workflows.feasibility.capacity.known_usage import cluster_usage
@@ -119,7 +118,7 @@ class WaitingOthers:
 
 def waiting(backend: Backend, user: Caller, *, limit: int, offset: int) -> WaitingOthers:
     """One page of the gangs that wait. Its queries do not depend on their number."""
-    rows, shows = others_of(backend), may_explain(user, backend)
+    rows, shows = others_of(backend), may_explain(user, backend.name)
     page = list(rows[offset : offset + limit + 1]) if shows else []
     cluster = backend.cluster
     return WaitingOthers(
@@ -139,7 +138,7 @@ def one_of_others(backend: Backend, user: Caller, *, namespace: str, name: str) 
 
     Raises Forbidden without the action, and NotFound for a gang that does not wait, has ended, or never was.
     """
-    if not may_explain(user, backend):
+    if not may_explain(user, backend.name):
         raise refusal(Action.CLUSTER_EXPLAIN, f"backend/{backend.name}")
     rows = others_of(backend)
     judged = _judged(backend, rows.filter(namespace=namespace, name=name), user)
@@ -150,10 +149,6 @@ def one_of_others(backend: Backend, user: Caller, *, namespace: str, name: str) 
             f"{did_you_mean(f'{namespace}/{name}', names)} {problem_of(backend, backend.cluster)}".strip()
         )
     return judged[0]
-
-
-def may_explain(user: Caller, backend: Backend) -> bool:
-    return grants_of(user).allows(Action.CLUSTER_EXPLAIN, f"backend/{backend.name}")
 
 
 def _judged(backend: Backend, rows: Iterable[ObservedGang], user: Caller) -> list[JudgedGang]:
@@ -175,7 +170,8 @@ def _judged(backend: Backend, rows: Iterable[ObservedGang], user: Caller) -> lis
         (*reading.queue_faults(other.gang), *other.gang.faults_on(of.snapshot.nodes))
         for other, of in zip(gangs, nodes, strict=True)
     ]
-    readable = [verdict and redacted(verdict, visible) for verdict in verdicts]
+    shows = may_explain(user, backend.name)
+    readable = [verdict and redacted(verdict, visible, names_others=shows) for verdict in verdicts]
     return [
         JudgedGang(
             others=other,

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pools.clusters.capabilities import capabilities_at
 from pools.models import Pool
-from pools.selectors import Caller
+from pools.selectors import Caller, may_explain
 from pools.values.freshness import Freshness
 from scheduling.capabilities import Capabilities
 from scheduling.fit.admission import admitted
@@ -259,6 +259,7 @@ def feasibility(
                 group, pinned[at], observed.snapshot, has_place=verdicts[at].has_place, now=now
             )
     visible = names_known_to(user, {name for verdict in verdicts for name in workflows_in(verdict)})
+    shows = may_explain(user, placement.terms.backend)
     hidden = [
         _hides_room(group, demand, verdict, observed.snapshot)
         for group, demand, verdict in zip(groups, demands, verdicts, strict=True)
@@ -272,7 +273,11 @@ def feasibility(
             now=now,
         )
         for group, verdict, place, hides in zip(
-            groups, (redacted(v, visible) for v in verdicts), places, hidden, strict=True
+            groups,
+            (redacted(v, visible, names_others=shows) for v in verdicts),
+            places,
+            hidden,
+            strict=True,
         )
     ]
     forecasts = [

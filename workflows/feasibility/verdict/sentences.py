@@ -183,12 +183,18 @@ def _doubts(verdict: Verdict) -> str:
     )
 
 
-def redacted(verdict: Verdict, visible: Container[str]) -> Verdict:
-    """The verdict with only the visible workflows by name; all other holders of a domain become one."""
+def redacted(verdict: Verdict, visible: Container[str], *, names_others: bool = False) -> Verdict:
+    """The verdict with only the visible workflows by name; all other holders of a domain become one.
+
+    ``names_others``: the reader may know whose the pods of other tenants are.
+    """
     sets = (
         replace(
             entry,
-            nearest=tuple(replace(domain, holders=_holders_for(domain, visible)) for domain in entry.nearest),
+            nearest=tuple(
+                replace(domain, holders=_holders_for(domain, visible, names_others=names_others))
+                for domain in entry.nearest
+            ),
         )
         for entry in verdict.sets
     )
@@ -212,9 +218,13 @@ def _names(workflows: Sequence[str], visible: Container[str]) -> tuple[str, ...]
     return named if len(named) == len(set(workflows)) else (*named, ANOTHER_WORKFLOW)
 
 
-def _holders_for(domain: DomainCapacity, visible: Container[str]) -> tuple[Occupant, ...]:
+def _holders_for(
+    domain: DomainCapacity, visible: Container[str], *, names_others: bool
+) -> tuple[Occupant, ...]:
     named = [holder for holder in domain.holders if holder.name in visible or holder.name == OTHERS]
     hidden = [holder for holder in domain.holders if holder not in named]
+    if not names_others:
+        named = [replace(holder, namespaces=()) for holder in named]
     if hidden:
         ends = [holder.until for holder in hidden if holder.until is not None]
         until = max(ends) if len(ends) == len(hidden) else None
@@ -294,8 +304,16 @@ def _channelless(domain: DomainCapacity) -> str:
 
 def _holders(domain: DomainCapacity) -> str:
     workflows = listing([holder.name for holder in domain.holders if holder.name != OTHERS], limit=3)
-    others = OTHERS if any(holder.name == OTHERS for holder in domain.holders) else ""
-    return " and by ".join(filter(None, (workflows, others)))
+    others = [f"{OTHERS}{in_namespaces(holder)}" for holder in domain.holders if holder.name == OTHERS]
+    return " and by ".join(filter(None, (workflows, *others)))
+
+
+def in_namespaces(holder: Occupant) -> str:
+    """Whose pods they are, behind a noun; empty for a workflow's, and where the reader may not know it."""
+    if not holder.namespaces:
+        return ""
+    noun = agree(len(holder.namespaces), "namespace", "namespaces")
+    return f" in {noun} {listing(holder.namespaces, limit=3)}"
 
 
 def _set(entry: SetVerdict) -> str:

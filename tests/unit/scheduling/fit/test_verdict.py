@@ -223,6 +223,18 @@ def test_room_that_pods_of_others_hold_is_not_free_and_is_named_without_an_end()
     assert [(holder.name, holder.nodes, holder.until) for holder in nearest.holders] == [(OTHERS, 2, None)]
 
 
+def test_whose_the_pods_are_that_use_what_is_lacking_is_known():
+    shares = {
+        "n2": (("ml", amounts(gpu=1)), ("kube-system", amounts(cpu=500))),
+        "n3": (("web", amounts(gpu=4)), ("ml", amounts(gpu=4))),
+    }
+    nodes = with_others(draw("a/r1: n1 n2 n3 n4"), n2=1, n3=8).edited(
+        lambda node: replace(node, others_by=shares.get(node.name, ()))
+    )
+    (others,) = judge(nodes, gang_demand(FOUR)).blocked[-1].nearest[0].holders
+    assert (others.name, others.namespaces) == (OTHERS, ("ml", "web"))
+
+
 def test_pods_of_others_that_cost_no_place_hide_neither_who_does_nor_until_when():
     snapshot = with_others(holding(draw("a/r1: n1 n2 n3 n4"), n3=500.0))
 
