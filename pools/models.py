@@ -293,10 +293,10 @@ class ForeignUsage(models.Model):
     memory = models.BigIntegerField(help_text="Bytes.")
     storage = models.BigIntegerField(help_text="Bytes.")
     pods = models.BigIntegerField()
-    namespaces = models.TextField(
+    shares = models.TextField(
         default="[]",
         db_default="[]",
-        help_text="JSON: of each namespace that uses most of the node its name and these five amounts.",
+        help_text="JSON: namespace, by what they may be preempted, amounts; of those that use most.",
     )
     seen_at = models.DateTimeField()
 

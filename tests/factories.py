@@ -65,7 +65,7 @@ class NodeFactory(DjangoModelFactory):
     seen_at = factory.LazyFunction(timezone.now)
 
 
-def foreign_usage(cluster, node, *, gpu=0, cpu=0, memory=0, storage=0, pods=1, namespace=""):
+def foreign_usage(cluster, node, *, gpu=0, cpu=0, memory=0, storage=0, pods=1, namespace="", evictable=None):
     """Other tenants' pods on a node: GPUs, thousandths of a core, bytes; those of the cluster are known."""
     amounts = [gpu, cpu, memory, storage, pods]
     cluster.others_synced_at = timezone.now()
@@ -78,7 +78,7 @@ def foreign_usage(cluster, node, *, gpu=0, cpu=0, memory=0, storage=0, pods=1, n
         memory=memory,
         storage=storage,
         pods=pods,
-        namespaces=json.dumps([[namespace, *amounts]] if namespace else []),
+        shares=json.dumps([[namespace, evictable, *amounts]] if namespace else []),
         seen_at=timezone.now(),
     )
 

@@ -12,12 +12,12 @@ from pages.workflows.evidence import Evidence, evidence
 from scheduling.fit.contention import PreemptionAnswer
 from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, Obstacle, SetVerdict, Verdict
-from scheduling.sentences import agree, count_of, listing
+from scheduling.sentences import agree, count_of
 from scheduling.topology.requirements import describe
 from workflows.explain.reasons import Why
 from workflows.explain.report import WaitExplanation
 from workflows.feasibility.verdict.report import FeasibilityReport
-from workflows.feasibility.verdict.sentences import ANOTHER_WORKFLOW
+from workflows.feasibility.verdict.sentences import ANOTHER_WORKFLOW, preemptible
 from workflows.feasibility.verdict.unexamined import NOT_EXAMINED
 
 MOST_DETAILED = 20
@@ -137,8 +137,8 @@ def _queue(verdict: Verdict) -> Iterator[str]:
         count = count_of(place.groups, "group")
         younger = f", {place.younger} of them younger" if place.younger else ""
         yield f" {count} of its queue {agree(place.groups, 'goes', 'go')} first{younger}."
-    if preemption.workflows and preemption.answer is PreemptionAnswer.HELPS:
-        yield f" May be preempted for it: {listing(preemption.workflows, limit=3)}."
+    if preemption.answer is PreemptionAnswer.HELPS:
+        yield f" May be preempted for it: {preemptible(preemption)}."
 
 
 def _set(entry: SetVerdict) -> SetVerdictView:

@@ -38,6 +38,7 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
+from scheduling.fit.snapshot import Evictable
 from scheduling.foreign.gang import ForeignGang, GangKept, PodKept
 from scheduling.gang.checks import PreferenceWord
 from scheduling.preflight import CheckResult, Observed
@@ -298,6 +299,9 @@ class ForeignGangs(Protocol):
 
         ``pod`` is the whole object as the cluster serves it.
         """
+
+    def evictable(self, pod: Mapping[str, Any]) -> Evictable | None:
+        """By what the scheduler may preempt a running pod; None where it does not, or that is not known."""
 
     def keep(
         self,

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import groupby
+from operator import sub
 
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.node_index import total
 from scheduling.fit.placing import placer_of
-from scheduling.fit.snapshot import FitNode, Holding, Snapshot
+from scheduling.fit.snapshot import FitNode, Holding, OthersShare, Snapshot
 
 
 class PreemptionAnswer(StrEnum):
@@ -36,6 +38,7 @@ class PreemptionAnswer(StrEnum):
 class Preemption:
     """``workflows`` are those that the scheduler may preempt for the gang, by name.
 
+    ``others`` counts other tenants' pods that it may, and ``namespaces`` are theirs, by name.
     ``spared_until`` is when the last of them has run for its minimum time, for LATER. ``delay`` is for how
     many seconds the gang waits before any work is preempted for it.
     """
@@ -44,6 +47,8 @@ class Preemption:
     workflows: tuple[str, ...] = ()
     spared_until: datetime | None = None
     delay: float = 0
+    others: int = 0
+    namespaces: tuple[str, ...] = ()
 
 
 class DisplacementAnswer(StrEnum):
@@ -162,14 +167,27 @@ def _after(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> Snapshot:
     )
 
 
-def preempted(snapshot: Snapshot, workflows: Collection[str]) -> Snapshot:
-    """The snapshot without the work of these workflows."""
+def preempted(
+    snapshot: Snapshot, workflows: Collection[str], shares: Collection[OthersShare] = ()
+) -> Snapshot:
+    """The snapshot without the work of these workflows, and without these shares of other tenants."""
     return snapshot.with_nodes(
         {
-            at: replace(node, holdings=tuple(each for each in node.holdings if each.holder not in workflows))
+            at: _without(node, workflows, shares)
             for at, node in enumerate(snapshot.nodes)
             if any(holding.holder in workflows for holding in node.holdings)
+            or (shares and any(share in shares for share in node.others_by))
         }
+    )
+
+
+def _without(node: FitNode, workflows: Collection[str], shares: Collection[OthersShare]) -> FitNode:
+    gone = total(share.amounts for share in node.others_by if share in shares)
+    return replace(
+        node,
+        holdings=tuple(each for each in node.holdings if each.holder not in workflows),
+        others=tuple(map(sub, node.others, gone)),
+        others_by=tuple(share for share in node.others_by if share not in shares),
     )
 
 

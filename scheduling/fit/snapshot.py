@@ -27,6 +27,7 @@ RESOURCES = ("gpu", "cpu", "memory", "storage", "pods", "channels")
 ResourceVector = tuple[int, ...]
 NO_AMOUNTS: ResourceVector = (0,) * len(RESOURCES)
 _GPU = RESOURCES.index("gpu")
+PODS = RESOURCES.index("pods")
 _CHANNELS = RESOURCES.index("channels")
 
 MANY_GPUS = 1 << 12
@@ -54,11 +55,28 @@ class Holding:
     until: float | None = None
 
 
-NamespaceShares = tuple[tuple[str, ResourceVector], ...]
-"""The usage of other tenants' pods by namespace, of those namespaces that use most of a node."""
+@dataclass(frozen=True, slots=True, order=True)
+class Evictable:
+    """By what a scheduler may preempt a pod: for a gang of this queue of higher priority."""
 
-NodeUsage = tuple[tuple[Holding, ...], ResourceVector, NamespaceShares]
-"""The amounts that workflows hold on a node, and the usage of other tenants' pods, whole and by namespace."""
+    queue: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class OthersShare:
+    """What other tenants' pods in a namespace that may be preempted alike use of a node."""
+
+    namespace: str
+    amounts: ResourceVector
+    evictable: Evictable | None = None
+
+
+OthersShares = tuple[OthersShare, ...]
+"""The shares that are largest; the usage of other tenants' pods may be more."""
+
+NodeUsage = tuple[tuple[Holding, ...], ResourceVector, OthersShares]
+"""The amounts that workflows hold on a node, and the usage of other tenants' pods, whole and by share."""
 
 OTHERS = "other tenants' pods"
 """The name that stands for pods of no workflow of this service; no workflow can have this name."""
@@ -76,7 +94,7 @@ class FitNode:
     others: ResourceVector = NO_AMOUNTS
     """The usage of pods that no workflow created; their end is unknown."""
 
-    others_by: NamespaceShares = ()
+    others_by: OthersShares = ()
 
     taints: tuple[Taint, ...] = ()
 

@@ -487,7 +487,8 @@ def _in_the_way(node: FitNode, demand: Demand, *, slots: int) -> list[str]:
     """The namespaces whose pods use what the node lacks for so many tasks."""
     free = node.without_work
     short = [i for i, amount in enumerate(demand.amounts) if amount and free[i] // amount < slots]
-    return [namespace for namespace, used in node.others_by if any(used[i] for i in short)]
+    shares = (share for share in node.others_by if any(share.amounts[i] for i in short))
+    return sorted({share.namespace for share in shares})
 
 
 def _instant(epoch: float) -> datetime | None:

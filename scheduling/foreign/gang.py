@@ -309,6 +309,9 @@ class ForeignGang:
 
     priority: str = ""
 
+    rank: int | None = None
+    """The number of its priority; None where that is not known."""
+
     minimum: int = 0
     """How many pods have to be placed together."""
 

@@ -45,6 +45,7 @@ class GangReading:
     owner: tuple[str, str] = ("", "")
     queue: str = ""
     priority: str = ""
+    rank: int | None = None
     report: str = ""
     is_partial: bool = False
     """Whether the demand is not known, because pods are missing or too many."""
@@ -86,7 +87,12 @@ class GangReading:
             self.note(NotRead.MALFORMED, problem)
 
     def pods(self, pods: Sequence[PodsKept]) -> None:
-        """Note what is not examined of pods, and take from them what the object does not say."""
+        """Note what is not examined of pods, and take from them what the object does not say.
+
+        The number of the object's priority is that of pods of the same class.
+        """
+        ranks = {entry.pod.priority for entry in pods if entry.pod.priority_class == self.priority != ""}
+        self.rank = ranks.pop() if len(ranks) == 1 else None
         for entry in pods:
             self.owner = self.owner if any(self.owner) else entry.pod.owner
             self.priority = self.priority or entry.pod.priority_class
@@ -170,6 +176,7 @@ class GangReading:
             owner=self.owner,
             queue=self.queue,
             priority=self.priority,
+            rank=self.rank,
             minimum=minimum,
             unread=tuple(self.unread),
             faults=tuple(self.faults),

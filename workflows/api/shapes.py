@@ -148,6 +148,8 @@ class PreemptionShape(Shape):
         f"For later: when the last of them has run for so long. {TIME}"
     )
     delay_seconds: float = about("For how long the group waits before other work is preempted for it.")
+    others: int = about("Other tenants' pods that may be preempted.")
+    namespaces: list[str] = about("Theirs; empty without cluster:Explain on the backend.")
 
 
 class DisplacementShape(Shape):

@@ -2,8 +2,9 @@
 
 A pod that this installation did not make (a DaemonSet's, another product's, another installation's) uses
 capacity that a scheduler counts and our tasks cannot have. For each such pod that is bound and has not ended,
-its node and its kind stay in memory, about a hundred bytes each; a kind is a namespace and a usage. A node's
-sum, with the namespaces that use most of it, is passed on when it changes.
+its node and its kind stay in memory, about a hundred bytes each; a kind is a namespace, a usage,
+and by what a scheduler may preempt it. A node's sum, with the namespaces that use most of it, is passed on
+when it changes.
 
 Two streams feed the sums: pods without our label, and pods with it in namespaces that are not ours, because
 anybody may copy a label. A selector cannot say "or"; one stream of all pods would read our own a second time.
@@ -19,11 +20,13 @@ import json
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from cluster.errors import ClusterError, RequestForbidden
 from cluster.watch import Changed, Deleted, Synced
+from scheduling.backends.registry import installed
+from scheduling.fit.snapshot import Evictable
 from workflows.observer.inbox import Inbox
 from workflows.observer.streams import Connect, Follower, Reduce, Source
 from workflows.values.observation import ForeignUsageSeen, UnreadableObject
@@ -32,7 +35,7 @@ from workflows.values.pod_usage import NO_USAGE, PodUsage, plus, usage_of
 BOUND = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that use a node."""
 
-MOST_NAMESPACES = 8
+MOST_SHARES = 8
 """Of a node, those that use most of it; the others are in its sum alone."""
 
 _ENDED = ("Succeeded", "Failed")
@@ -44,6 +47,7 @@ class ForeignPodKind:
 
     namespace: str
     usage: PodUsage
+    evictable: Evictable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +64,25 @@ def see_foreign_pod(obj: Mapping[str, Any]) -> ForeignPod:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     node = "" if status.get("phase") in _ENDED else spec.get("nodeName") or ""
     metadata = obj["metadata"]
-    kind = _shared(str(metadata["namespace"]), usage_of(spec)) if node else _NO_KIND
-    return ForeignPod(metadata["uid"], sys.intern(str(node)), kind)
+    if not node:
+        return ForeignPod(metadata["uid"], "", _NO_KIND)
+    kind = ForeignPodKind(str(metadata["namespace"]), usage_of(spec), _evictable(obj))
+    return ForeignPod(metadata["uid"], sys.intern(str(node)), _shared(kind))
+
+
+def _evictable(pod: Mapping[str, Any]) -> Evictable | None:
+    facets = (scheduler.foreign for scheduler in installed().values() if scheduler.foreign)
+    return next(filter(None, (facet.evictable(pod) for facet in facets)), None)
 
 
 _NO_KIND = ForeignPodKind("", NO_USAGE)
 _KINDS: dict[ForeignPodKind, ForeignPodKind] = {}
 
 
-def _shared(namespace: str, usage: PodUsage) -> ForeignPodKind:
+def _shared(kind: ForeignPodKind) -> ForeignPodKind:
     """One object for all pods of a kind: there are few kinds."""
     if len(_KINDS) > 10_000:
         _KINDS.clear()
-    kind = ForeignPodKind(namespace, usage)
     return _KINDS.setdefault(kind, kind)
 
 
@@ -136,10 +146,8 @@ class ForeignUsageSums:
         return pod.node
 
     def _news(self, node: str) -> Iterator[ForeignUsageSeen]:
-        by_namespace = _by_namespace(self._kinds.get(node, {}))
-        seen = ForeignUsageSeen(
-            node=node, amounts=_sum(by_namespace.values()), namespaces=_text(by_namespace)
-        )
+        shares = _shares(self._kinds.get(node, {}))
+        seen = ForeignUsageSeen(node=node, amounts=_sum(shares.values()), shares=_text(shares))
         if self._reported.get(node) == (mark := _mark(seen)):
             return
         if seen.amounts != NO_USAGE:
@@ -149,12 +157,16 @@ class ForeignUsageSums:
         yield seen
 
 
-def _by_namespace(kinds: Mapping[ForeignPodKind, int]) -> dict[str, PodUsage]:
-    usages: dict[str, PodUsage] = {}
+_Share = tuple[str, Evictable | None]
+
+
+def _shares(kinds: Mapping[ForeignPodKind, int]) -> dict[_Share, PodUsage]:
+    """The usage by namespace, and by what the pods may be preempted."""
+    shares: dict[_Share, PodUsage] = {}
     for kind, count in kinds.items():
-        times = [amount * count for amount in kind.usage]
-        usages[kind.namespace] = _sum((times, usages.get(kind.namespace, NO_USAGE)))
-    return usages
+        share = (kind.namespace, kind.evictable)
+        shares[share] = _sum(([amount * count for amount in kind.usage], shares.get(share, NO_USAGE)))
+    return shares
 
 
 def _sum(usages: Iterable[Sequence[int]]) -> PodUsage:
@@ -164,15 +176,22 @@ def _sum(usages: Iterable[Sequence[int]]) -> PodUsage:
     return gpu, cpu, memory, storage, pods
 
 
-def _text(by_namespace: Mapping[str, PodUsage]) -> str:
-    """The namespaces that use most, as JSON in one order."""
-    first = sorted(by_namespace.items(), key=lambda entry: entry[1], reverse=True)[:MOST_NAMESPACES]
-    return json.dumps([[namespace, *usage] for namespace, usage in sorted(first)], separators=(",", ":"))
+def _text(shares: Mapping[_Share, PodUsage]) -> str:
+    """The largest shares as JSON, in one order."""
+    rows = sorted(
+        (
+            (usage, namespace, astuple(evictable) if evictable else ())
+            for (namespace, evictable), usage in shares.items()
+        ),
+        reverse=True,
+    )
+    entries = [[namespace, evictable or None, *usage] for usage, namespace, evictable in rows[:MOST_SHARES]]
+    return json.dumps(entries, separators=(",", ":"))
 
 
 def _mark(seen: ForeignUsageSeen) -> int:
     """Stands for what a row has: of thousands of nodes this is all that stays in memory."""
-    return hash((seen.amounts, seen.namespaces))
+    return hash((seen.amounts, seen.shares))
 
 
 class OthersFollower(Follower):

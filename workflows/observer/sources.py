@@ -291,9 +291,9 @@ def foreign_usage_sums(uid: str) -> ForeignUsageSums:
 def _recorded_foreign_usage(uid: str) -> list[ForeignUsageSeen]:
     rows = ForeignUsage.objects.filter(cluster_id=uid)
     return [
-        ForeignUsageSeen(node=node, amounts=(gpu, cpu, memory, storage, pods), namespaces=namespaces)
-        for node, gpu, cpu, memory, storage, pods, namespaces in rows.values_list(
-            "node", "gpu", "cpu", "memory", "storage", "pods", "namespaces"
+        ForeignUsageSeen(node=node, amounts=(gpu, cpu, memory, storage, pods), shares=shares)
+        for node, gpu, cpu, memory, storage, pods, shares in rows.values_list(
+            "node", "gpu", "cpu", "memory", "storage", "pods", "shares"
         )
     ]
 

@@ -157,7 +157,7 @@ def write_foreign_usage(cluster: str, changes: ForeignUsageChanges) -> None:
             ),
             update_conflicts=True,
             unique_fields=("cluster", "node"),
-            update_fields=(*_USAGE_FIELDS, "namespaces", "seen_at"),
+            update_fields=(*_USAGE_FIELDS, "shares", "seen_at"),
             batch_size=500,
         )
         if changes.complete or changes.problem:
@@ -168,9 +168,7 @@ def write_foreign_usage(cluster: str, changes: ForeignUsageChanges) -> None:
 
 def _usage_row(cluster: str, usage: ForeignUsageSeen, now: datetime) -> ForeignUsage:
     amounts = dict(zip(_USAGE_FIELDS, usage.amounts, strict=True))
-    return ForeignUsage(
-        cluster_id=cluster, node=usage.node, namespaces=usage.namespaces, seen_at=now, **amounts
-    )
+    return ForeignUsage(cluster_id=cluster, node=usage.node, shares=usage.shares, seen_at=now, **amounts)
 
 
 def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:

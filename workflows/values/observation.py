@@ -137,13 +137,13 @@ class NodeSeen:
 class ForeignUsageSeen:
     """What other tenants' pods use of a node.
 
-    ``amounts`` are GPUs, thousandths of a core, memory and storage in bytes, and pods; ``namespaces`` is JSON
-    of lists: a namespace and its amounts.
+    ``amounts`` are GPUs, thousandths of a core, memory and storage in bytes, and pods; ``shares`` is JSON of
+    lists: a namespace, the queue and priority by which its pods may be preempted or null, and their amounts.
     """
 
     node: str
     amounts: tuple[int, int, int, int, int]
-    namespaces: str = "[]"
+    shares: str = "[]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,12 @@ from typing import Any
 from scheduling.backends.base import ResourceKind
 from scheduling.backends.kai.features import POD_GROUP
 from scheduling.backends.kai.minimum import SUBGROUP_LABEL
-from scheduling.backends.kai.render import POD_GROUP_ANNOTATION
+from scheduling.backends.kai.queue_rules import PREEMPTIBLE_BELOW
+from scheduling.backends.kai.render import POD_GROUP_ANNOTATION, QUEUE_LABEL
 from scheduling.backends.kai.version import OLDEST, OPTIONAL_LEAVES, STALENESS_GRACE
 from scheduling.capabilities import SchedulerVersion
 from scheduling.fit.demand import Demand
+from scheduling.fit.snapshot import Evictable
 from scheduling.foreign import written
 from scheduling.foreign.gang import (
     MOST_PARTS,
@@ -47,6 +49,9 @@ _DEFAULT = "default"
 """The leaf of pods without a label."""
 
 _NODE_POOL = "kai.scheduler/node-pool"
+_PREEMPTIBILITY, _PRIORITY = "kai.scheduler/preemptibility", "priorityClassName"
+"""Labels that KAI's podgrouper reads before a pod's class."""
+
 _WORD = "sub-group"
 
 Topologies = Mapping[str, tuple[str, ...]]
@@ -63,6 +68,20 @@ class KaiForeignGangs:
         name = written.text(written.mapping(metadata.get("annotations")).get(POD_GROUP_ANNOTATION))
         part = written.text(written.mapping(metadata.get("labels")).get(SUBGROUP_LABEL))
         return (name, part) if name else ("", "")
+
+    def evictable(self, pod: Mapping[str, Any]) -> Evictable | None:
+        """A pod of a group in a queue whose class says its priority, as KAI's podgrouper gives it to both."""
+        spec = written.mapping(pod.get("spec"))
+        labels = written.mapping(written.mapping(pod.get("metadata")).get("labels"))
+        queue, priority = written.text(labels.get(QUEUE_LABEL)), spec.get("priority")
+        named, (name, _) = spec.get("priorityClassName"), self.gang_of(pod)
+        if (
+            not (name and queue and named and labels.get(_PRIORITY, named) == named)
+            or type(priority) is not int
+        ):
+            return None
+        is_preemptible = labels.get(_PREEMPTIBILITY, "preemptible") == "preemptible"
+        return Evictable(queue, priority) if priority < PREEMPTIBLE_BELOW and is_preemptible else None
 
     def keep(
         self,

@@ -38,6 +38,10 @@ class KubernetesForeignGangs:
         group = written.mapping(written.mapping(pod.get("spec")).get("schedulingGroup"))
         return written.text(group.get("podGroupName")), ""
 
+    def evictable(self, pod: Mapping[str, Any]) -> None:
+        """Whose pods this scheduler preempts is not examined."""
+        del pod
+
     def keep(
         self,
         resource: ResourceKind,

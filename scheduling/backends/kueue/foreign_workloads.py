@@ -45,6 +45,10 @@ class KueueForeignGangs:
         del pod
         return "", ""
 
+    def evictable(self, pod: Mapping[str, Any]) -> None:
+        """Whose pods this scheduler preempts is not examined."""
+        del pod
+
     def keep(
         self,
         resource: ResourceKind,

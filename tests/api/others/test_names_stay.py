@@ -8,6 +8,7 @@ from django.test import Client
 from tests.api.access.callers import CALLERS, client_of
 from tests.api.access.table import rows
 from tests.builders.gangs_of_others import follow, observe_gang, pod_group, waiting_pod
+from tests.builders.observed_queues import observe_queues
 from tests.factories import LEVELS, BackendFactory, NodeFactory, PoolFactory, TaskGroupFactory, foreign_usage
 from workflows.models import Event, TaskGroup
 
@@ -35,9 +36,10 @@ def workflow():
     manifest["metadata"]["ownerReferences"][0]["name"] = "hidden-owner"
     observe_gang(pool.backend, manifest, [waiting_pod(report="hidden words")] * 2)
     labels = {level.label: "one" for level in LEVELS}
+    evictable = [observe_queues(pool, **{"own": (-1, 0), "hidden-queue": (-1, 0)}), 50]
     for name in ("n0", "n1"):
         NodeFactory(cluster=pool.backend.cluster, name=name, labels=labels)
-        foreign_usage(pool.backend.cluster, name, gpu=8, namespace="hidden-tenants")
+        foreign_usage(pool.backend.cluster, name, gpu=8, namespace="hidden-tenants", evictable=evictable)
     return group.workflow
 
 
@@ -75,6 +77,7 @@ def test_an_administrator_reads_them(workflow):
     assert [word for word in SECRETS if word not in text] == []
     own = admin.get(f"/api/workflow/{workflow.name}/explain").json()["groups"][0]["feasibility"]
     assert "hidden-tenants" in own["sentence"]
+    assert own["preemption"]["namespaces"] == ["hidden-tenants"]
 
 
 def test_neither_metrics_nor_events_have_one(workflow, settings):

@@ -97,6 +97,21 @@ def test_it_says_in_which_namespaces_the_pods_are_that_hold_its_rack(pool, expla
     assert [(holder["nodes"], holder["namespaces"]) for holder in nearest["holders"]] == [(2, ["serving"])]
 
 
+def test_what_could_be_preempted_for_it_is_said_where_its_queue_and_priority_are_known(pool, explainer):
+    observe_queues(pool, research=(-1, 0))
+    for node in Node.objects.all():
+        foreign_usage(pool.backend.cluster, node.name, gpu=8, namespace="ml", evictable=["research", 50])
+    pods = [waiting_pod(priority=100, priority_class="train")] * 2
+    observe_gang(pool.backend, pod_group(members=2, priorityClassName="train"), pods)
+    observe_gang(pool.backend, pod_group(name="pg-low", priorityClassName="low"), pods)
+    reply = explainer.get("/api/cluster/east/group/research/pg-train").json()
+    preemption = reply["feasibility"]["preemption"]
+    assert (preemption["answer"], preemption["others"], preemption["namespaces"]) == ("helps", 4, ["ml"])
+    assert '4 pods of others in namespace "ml"' in reply["sentence"]
+    reply = explainer.get("/api/cluster/east/group/research/pg-low").json()
+    assert reply["feasibility"]["preemption"]["answer"] == "unknown"
+
+
 def test_a_gang_of_which_something_is_not_read_is_never_called_impossible(pool, explainer):
     pods = [waiting_pod(unread=("pod affinity",))] * 3
     observe_gang(pool.backend, pod_group(members=3, required=RACK.label), pods)

@@ -349,6 +349,22 @@ def test_work_that_may_be_preempted_is_named(api, pool):
     assert low["preemption"]["answer"] == "none"
 
 
+@pytest.mark.parametrize(
+    ("queue", "priority", "answer"),
+    [("own", 50, "helps"), ("own", 100, "none"), ("another", 50, "none")],
+    ids=["below it in its queue", "as high", "in another queue"],
+)
+def test_pods_of_others_may_be_preempted_by_the_queue_and_priority(api, pool, queue, priority, answer):
+    own = observe_queues(pool, own=(-1, 0))
+    queue = own if queue == "own" else queue
+    foreign_usage(pool.backend.cluster, "n1", gpu=8, pods=2, namespace="ml", evictable=[queue, priority])
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert (entry["verdict"], entry["preemption"]["answer"]) == ("not_now", answer)
+    if answer == "helps":
+        assert (entry["preemption"]["others"], entry["preemption"]["namespaces"]) == (2, [])
+        assert "lower priority for it: 2 pods of others." in entry["sentence"]
+
+
 def test_work_that_may_be_moved_is_named_for_a_group_that_may_be_moved_too(api, pool):
     """KAI consolidates before it preempts, and only for and with groups of priority LOW."""
     observe_queues(pool, own=(-1, 0))

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from scheduling.fit.snapshot import Evictable
 from workflows.observer.foreign_usage import ForeignUsageSums, see_foreign_pod
 from workflows.observer.inbox import BATCH, Batch, ForeignUsageChanges, Inbox
 from workflows.values.observation import ForeignUsageSeen, PodSeen
@@ -99,17 +100,50 @@ def test_a_node_says_whose_pods_use_most_of_it_and_says_so_anew_when_they_change
     (news,) = tally.listed(
         [pod("a", namespace="ml", gpu=2), pod("b", namespace="ml", gpu=4), pod("c", namespace="web")]
     )
-    assert json.loads(news.namespaces) == [["ml", 6, 0, 0, 0, 2], ["web", 0, 0, 0, 0, 1]]
+    assert json.loads(news.shares) == [["ml", None, 6, 0, 0, 0, 2], ["web", None, 0, 0, 0, 0, 1]]
     assert [*ForeignUsageSums([news]).listed([pod("a", namespace="ml", gpu=2)])] != []
     tally.deleted(pod("c"))
     (news,) = tally.changed(pod("c", namespace="batch"))
-    assert [namespace for namespace, *_ in json.loads(news.namespaces)] == ["batch", "ml"]
+    assert [namespace for namespace, *_ in json.loads(news.shares)] == ["ml", "batch"]
+
+
+def kai_pod(priority, *, named="low", gang="gang-1", **labels):
+    return {
+        "metadata": {
+            "namespace": "ml",
+            "uid": "u",
+            "annotations": {"pod-group-name": gang},
+            "labels": {"kai.scheduler/queue": "train", **labels},
+        },
+        "spec": {"nodeName": "n1", "priority": priority, "priorityClassName": named},
+    }
+
+
+SPARED = {
+    "its priority is that of work that is never preempted": kai_pod(100),
+    "it is in no gang of KAI's": kai_pod(50, gang=""),
+    "its own class does not say its gang's priority": kai_pod(50, named=""),
+    "its gang has another class": kai_pod(50, priorityClassName="high"),
+    "it is marked": kai_pod(50, **{"kai.scheduler/preemptibility": "non-preemptible"}),
+}
+
+
+@pytest.mark.parametrize("why", SPARED)
+def test_a_pod_is_no_candidate_for_preemption_where(why):
+    assert see_foreign_pod(SPARED[why]).kind.evictable is None
+
+
+def test_a_pod_of_a_low_gang_of_kai_may_be_preempted_by_its_queue_and_priority():
+    seen = see_foreign_pod(kai_pod(50))
+    assert seen.kind.evictable == Evictable("train", 50)
+    (news,) = ForeignUsageSums(()).listed([seen])
+    assert json.loads(news.shares) == [["ml", ["train", 50], 0, 0, 0, 0, 1]]
 
 
 def test_of_many_namespaces_on_a_node_those_that_use_most_are_named():
     pods = [pod(str(number), namespace=f"ns-{number}", gpu=number) for number in range(1, 20)]
     (news,) = ForeignUsageSums(()).listed(pods)
-    assert {namespace for namespace, *_ in json.loads(news.namespaces)} == {
+    assert {namespace for namespace, *_ in json.loads(news.shares)} == {
         f"ns-{number}" for number in range(12, 20)
     }
     assert news.amounts[0] == sum(range(1, 20))

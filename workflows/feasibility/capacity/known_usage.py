@@ -150,7 +150,7 @@ class _ByNode(dict[str, dict[UUID, tuple[fit.Holding, ...]]]):
 class UsageOfOthers:
     """The usage of other tenants' pods, by node."""
 
-    by_node: Mapping[str, tuple[fit.ResourceVector, fit.NamespaceShares]] = field(default_factory=dict)
+    by_node: Mapping[str, tuple[fit.ResourceVector, fit.OthersShares]] = field(default_factory=dict)
     digests: Digests[str] = field(default_factory=Digests, compare=False)
 
 
@@ -300,11 +300,11 @@ _TASKS = _CHANGED.format(
 _OTHERS = _CHANGED.format(
     held="""
         SELECT id, (hashtextextended(node, 0) & 255)::int AS bucket,
-               hash_record_extended(ROW(node, gpu, cpu, memory, storage, pods, namespaces), 0) AS digest
+               hash_record_extended(ROW(node, gpu, cpu, memory, storage, pods, shares), 0) AS digest
         FROM pools_heldbyothers WHERE cluster_id = %s
     """,
     columns="""
-        usage.node, usage.namespaces,
+        usage.node, usage.shares,
         usage.gpu, usage.cpu, usage.memory, usage.storage, usage.pods, 0 AS channels
     """,
     tables="pools_heldbyothers AS usage WHERE usage.id = held.id",
@@ -351,9 +351,12 @@ def _group_usage(rows: Sequence[Row]) -> GroupUsage:
 
 
 @lru_cache(maxsize=1024)
-def _shares(text: str) -> fit.NamespaceShares:
-    """The amounts of each namespace; nodes on which nothing but DaemonSets runs have the same."""
-    return tuple((namespace, (*amounts, 0)) for namespace, *amounts in json.loads(text))
+def _shares(text: str) -> fit.OthersShares:
+    """The shares of a node; nodes on which nothing but DaemonSets runs have the same."""
+    return tuple(
+        fit.OthersShare(namespace, (*amounts, 0), fit.Evictable(*evictable) if evictable else None)
+        for namespace, evictable, *amounts in json.loads(text)
+    )
 
 
 @lru_cache(maxsize=1024)

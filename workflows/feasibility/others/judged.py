@@ -34,7 +34,15 @@ from workflows.feasibility.capacity.known_nodes import node_table, selected_node
 from workflows.feasibility.capacity.known_usage import cluster_usage
 from workflows.feasibility.capacity.node_snapshot import ObservedNodes
 from workflows.feasibility.others.read_gangs import OthersGang, left_out, others_of, problem_of, read_gangs
-from workflows.feasibility.queues.queue_usage import observed_queues, queue_faults, quota_in, requested_of
+from workflows.feasibility.queues.queue_order import preemption_for
+from workflows.feasibility.queues.queue_usage import (
+    QueueReading,
+    observed_queues,
+    queue_faults,
+    quota_in,
+    reading_of_others,
+    requested_of,
+)
 from workflows.feasibility.verdict.remedy_sentences import remedy_sentence
 from workflows.feasibility.verdict.report import FeasibilityReport, lacks_room, workflows_in
 from workflows.feasibility.verdict.sentences import no_nodes_reason, redacted, sentence
@@ -156,7 +164,7 @@ def _judged(backend: Backend, rows: Iterable[ObservedGang], user: Caller) -> lis
         return []
     objects, now = objects_of(str(backend.cluster_id)), timezone.now()
     gangs = read_gangs(backend, rows, objects=objects, is_late=_late_after(MOST_SECONDS))
-    reading = _ClusterReading(backend, [other.gang for other in gangs], objects)
+    reading = _ClusterReading(backend, [other.gang for other in gangs], objects, now=now)
     nodes = [reading.nodes(other.gang) for other in gangs]
     is_late, verdicts = _late_after(MOST_SECONDS), []
     for place, (other, of) in enumerate(zip(gangs, nodes, strict=True)):
@@ -191,7 +199,9 @@ def _late_after(seconds: float) -> Callable[[], bool]:
 class _ClusterReading:
     """The nodes, their usage and the queues of a cluster, read once for many gangs."""
 
-    def __init__(self, backend: Backend, gangs: Sequence[ForeignGang], objects: ClusterObjects) -> None:
+    def __init__(
+        self, backend: Backend, gangs: Sequence[ForeignGang], objects: ClusterObjects, *, now: datetime
+    ) -> None:
         self._cluster = str(backend.cluster_id)
         self._scheduler = installed().get(backend.scheduler_type)
         self._capabilities = capabilities_of(backend)
@@ -204,7 +214,7 @@ class _ClusterReading:
         scheduler = self._scheduler
         bounded = scheduler.queues if scheduler else None
         self._queues = observed_queues(bounded, self._cluster) if bounded else {}
-        self._objects = objects
+        self._objects, self._now = objects, now
 
     def nodes(self, gang: ForeignGang) -> ObservedNodes:
         """Those that the pods of a gang select."""
@@ -225,6 +235,9 @@ class _ClusterReading:
         if gang.demand is None or not observed.snapshot.nodes:
             return None
         verdict = admitted(judge(observed.snapshot, gang.demand), self._quota(gang, gang.demand))
+        if reading := self._queue_reading(gang):
+            preemption = preemption_for(observed.snapshot, gang.demand, verdict, reading)
+            verdict = replace(verdict, contention=replace(verdict.contention, preemption=preemption))
         if not gang.unread:
             return verdict
         answer = Answer.NOT_NOW if verdict.answer is Answer.NEVER else verdict.answer
@@ -234,6 +247,15 @@ class _ClusterReading:
         """Why its queue places nothing; a facet that reads queues has said so itself."""
         is_read = gang.queue or gang.demand is not None
         return queue_faults(gang.queue, self._queues) if is_read else ()
+
+    def _queue_reading(self, gang: ForeignGang) -> QueueReading | None:
+        """Its queue, in which others may be preempted for it; None where it or its priority is not known."""
+        bounded, rank = self._scheduler and self._scheduler.queues, gang.rank
+        if not bounded or rank is None or gang.queue not in self._queues:
+            return None
+        return reading_of_others(
+            bounded, self._queues, gang.queue, rank=rank, usage=self._usage, now=self._now
+        )
 
     def _quota(self, gang: ForeignGang, demand: GangDemand) -> QuotaVerdict:
         scheduler = self._scheduler

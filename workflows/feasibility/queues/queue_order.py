@@ -28,7 +28,7 @@ from scheduling.fit.contention import (
     preempted,
 )
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.snapshot import Snapshot
+from scheduling.fit.snapshot import PODS, OthersShare, Snapshot
 from scheduling.fit.verdict import Answer, Verdict, judge
 from web.recent_values import RecentValues, database
 from workflows.feasibility.capacity.node_snapshot import demand_of
@@ -146,7 +146,7 @@ def judge_in_queue(
     workflows = tuple(group.workflow for group in before.first)
     place = QueuePlace(before.groups, before.younger, workflows, takes_room)
     verdict = admitted(verdict, reading.verdict(demand))
-    preemption = _preemption(snapshot, demand, verdict, reading)
+    preemption = preemption_for(snapshot, demand, verdict, reading)
     consolidation = _consolidation(snapshot, demand, verdict, reading)
     reclaim = _reclaim(snapshot, demand, verdict, reading)
     return replace(verdict, contention=Contention(preemption, place, consolidation, reclaim))
@@ -161,31 +161,45 @@ def _placeable(groups: Sequence[GroupBefore], reading: QueueReading) -> list[Wai
     ]
 
 
-def _preemption(
+def preemption_for(
     snapshot: Snapshot, demand: GangDemand, verdict: Verdict, reading: QueueReading
 ) -> Preemption:
+    """The work of lower priority in its queue that the scheduler may preempt for a gang, if that helps."""
     if verdict.answer is Answer.NOW:
         return Preemption(PreemptionAnswer.NOT_NEEDED)
     if not reading.is_complete:
         return Preemption(PreemptionAnswer.UNKNOWN)
-    victims = reading.victims
-    if not victims:
+    victims, shares = reading.victims, reading.below(snapshot)
+    if not victims and not shares:
         return Preemption(PreemptionAnswer.NONE)
     spared = reading.spared
-    for answer, workflows in (
-        (PreemptionAnswer.HELPS, victims - spared.keys()),
-        (PreemptionAnswer.LATER, victims if spared else frozenset[str]()),
-    ):
-        if workflows and verdict.answer is Answer.NOT_NOW and _helps(snapshot, demand, reading, workflows):
+    answers = {PreemptionAnswer.HELPS: victims - spared.keys()}
+    if spared:
+        answers[PreemptionAnswer.LATER] = victims
+    for answer, workflows in answers.items() if verdict.answer is Answer.NOT_NOW else ():
+        if (workflows or shares) and _helps(snapshot, demand, reading, workflows, shares):
             until = max(spared.values()) if answer is PreemptionAnswer.LATER else None
-            return Preemption(answer, _first_names(workflows), until, reading.preemption_delay)
-    return Preemption(PreemptionAnswer.DOES_NOT_HELP, _first_names(victims))
+            preemption = Preemption(answer, _first_names(workflows), until, reading.preemption_delay)
+            return _with_others(preemption, shares)
+    return _with_others(Preemption(PreemptionAnswer.DOES_NOT_HELP, _first_names(victims)), shares)
 
 
-def _helps(snapshot: Snapshot, demand: GangDemand, reading: QueueReading, victims: frozenset[str]) -> bool:
-    """Whether the gang has a place, and its queues admit it, once these workflows are gone."""
-    admits = not reading.without(victims).verdict(demand).shortages
-    return admits and has_place(preempted(snapshot, victims), demand)
+def _helps(
+    snapshot: Snapshot,
+    demand: GangDemand,
+    reading: QueueReading,
+    victims: frozenset[str],
+    shares: Mapping[OthersShare, int],
+) -> bool:
+    """Whether the gang has a place, and its queues admit it, once these workflows and pods are gone."""
+    admits = not reading.without(victims, shares).verdict(demand).shortages
+    return admits and has_place(preempted(snapshot, victims, shares.keys()), demand)
+
+
+def _with_others(preemption: Preemption, shares: Mapping[OthersShare, int]) -> Preemption:
+    pods = sum(share.amounts[PODS] * nodes for share, nodes in shares.items())
+    namespaces = _first_names(frozenset(share.namespace for share in shares))
+    return replace(preemption, others=pods, namespaces=namespaces)
 
 
 def _first_names(workflows: frozenset[str]) -> tuple[str, ...]:

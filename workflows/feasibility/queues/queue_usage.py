@@ -7,9 +7,11 @@ the least that the scheduler counts: a bound that this alone exceeds is certain,
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from uuid import UUID
 
 from django.db import connection
@@ -22,7 +24,7 @@ from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.registry import installed
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.node_index import total
-from scheduling.fit.snapshot import RESOURCES, ResourceVector
+from scheduling.fit.snapshot import RESOURCES, OthersShare, ResourceVector, Snapshot
 from scheduling.foreign.written import printable
 from scheduling.queues.joined_queues import JoinedQueue
 from scheduling.queues.queue_state import QUEUE_RESOURCES, QueueState, QuotaAnswer, QuotaVerdict
@@ -47,6 +49,9 @@ class QueueReading:
     scheduler: BoundedQueues
     priority: str
     queue: str
+
+    rank: int | None = None
+    """The number of a priority that is none of ours."""
 
     queues: tuple[QueueState, ...]
     """From the groups' own up."""
@@ -76,9 +81,34 @@ class QueueReading:
         return frozenset(
             own.workflow
             for own in self.beside
-            if self.scheduler.is_preemptible(own.priority)
-            and PRIORITIES[own.priority] < PRIORITIES[self.priority]
+            if self.scheduler.is_preemptible(own.priority) and PRIORITIES[own.priority] < self._number
         )
+
+    @property
+    def _number(self) -> int:
+        return PRIORITIES[self.priority] if self.rank is None else self.rank
+
+    def below(self, snapshot: Snapshot) -> Counter[OthersShare]:
+        """Other tenants' pods beside a gang that the scheduler may preempt for it: on how many nodes.
+
+        None where queues spare work that has not run for long: since when pods of others run is not known.
+        """
+        if self._least_runtime:
+            return Counter()
+        return Counter(
+            share
+            for node in snapshot.nodes
+            for share in node.others_by
+            if (evictable := share.evictable) is not None
+            and evictable.queue == self.queue
+            and evictable.priority < self._number
+        )
+
+    @property
+    def _least_runtime(self) -> float:
+        """For how many seconds its queue spares work."""
+        runtimes = (queue.preempt_min_runtime for queue in self.queues)
+        return next((seconds for seconds in runtimes if seconds is not None), 0.0)
 
     @property
     def movable(self) -> frozenset[str] | None:
@@ -109,9 +139,7 @@ class QueueReading:
     @property
     def spared(self) -> dict[str, datetime]:
         """Those victims that have not run for their queue's minimum time, and until when they are spared."""
-        runtimes = (queue.preempt_min_runtime for queue in self.queues)
-        least = next((seconds for seconds in runtimes if seconds is not None), 0.0)
-        if not least:
+        if not (least := self._least_runtime):
             return {}
         victims = self.victims
         until: dict[str, datetime] = {}
@@ -121,10 +149,14 @@ class QueueReading:
                 until[own.workflow] = max(end, until.get(own.workflow, end))
         return until
 
-    def without(self, workflows: Collection[str]) -> "QueueReading":
-        """The reading once these workflows beside the gang are gone."""
+    def without(
+        self, workflows: Collection[str], shares: Mapping[OthersShare, int] = MappingProxyType({})
+    ) -> "QueueReading":
+        """The reading once these workflows, and these pods of others, beside the gang are gone."""
         gone = [own for own in self.beside if own.workflow in workflows]
-        used = total(own.amounts for own in gone)
+        used = total(
+            [*(own.amounts for own in gone), *(share.amounts for share in Counter(shares).elements())]
+        )
         fixed = total(own.amounts for own in gone if not self.scheduler.is_preemptible(own.priority))
         queues = tuple(
             replace(queue, used=_less(queue.used, used), fixed=_less(queue.fixed, fixed))
@@ -286,6 +318,31 @@ def _less(amounts: Mapping[str, float], gone: ResourceVector) -> dict[str, float
         name: max(0.0, amounts.get(name, 0.0) - gone[place])
         for name, place in zip(QUEUE_RESOURCES, _COUNTED, strict=True)
     }
+
+
+def reading_of_others(
+    scheduler: BoundedQueues,
+    observed: Mapping[str, QueueState],
+    queue: str,
+    *,
+    rank: int,
+    usage: ClusterUsage,
+    now: datetime,
+) -> QueueReading:
+    """An observed queue of a gang of others, of a priority with this number.
+
+    Whether the gang may be preempted is not known, so it is read as one that may.
+    """
+    return QueueReading(
+        scheduler=scheduler,
+        priority="LOW",
+        rank=rank,
+        queue=queue,
+        queues=tuple(_chain(queue, observed)),
+        is_complete=True,
+        now=now,
+        usage=usage,
+    )
 
 
 def quota_in(

@@ -175,6 +175,8 @@ def _preemption(preemption: Preemption) -> Json:
         "workflows": list(preemption.workflows),
         "spared_until": naive_utc(preemption.spared_until),
         "delay_seconds": preemption.delay,
+        "others": preemption.others,
+        "namespaces": list(preemption.namespaces),
     }
 
 

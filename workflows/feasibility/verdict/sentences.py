@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from pools.values.freshness import Age, Freshness
-from scheduling.fit.contention import DisplacementAnswer, PreemptionAnswer, QueuePlace
+from scheduling.fit.contention import DisplacementAnswer, Preemption, PreemptionAnswer, QueuePlace
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainCapacity, Obstacle, Occupant, SetVerdict, Verdict
@@ -107,8 +107,18 @@ def _to_preempt(verdict: Verdict) -> str:
         until = _time(preemption.spared_until)
         time = f" once that has run for its queue's minimum time, by {until} at the latest"
     delay = f", after a delay of {in_seconds(preemption.delay)}" if preemption.delay else ""
-    workflows = listing(preemption.workflows, limit=3)
-    return f" The scheduler may preempt work of lower priority for it{time}{delay}: {workflows}."
+    return (
+        f" The scheduler may preempt work of lower priority for it{time}{delay}: {preemptible(preemption)}."
+    )
+
+
+def preemptible(preemption: Preemption) -> str:
+    """The work that may be preempted, as far as the reader may know it."""
+    words = [f'"{workflow}"' for workflow in preemption.workflows]
+    if preemption.others:
+        pods = f"{count_of(preemption.others, 'pod')} of others"
+        words.insert(3, f"{pods}{_in(preemption.namespaces)}")
+    return plain_listing(words, limit=3 + bool(preemption.others))
 
 
 def _nodes_too(verdict: Verdict, of: NodesOf) -> str:
@@ -199,13 +209,16 @@ def redacted(verdict: Verdict, visible: Container[str], *, names_others: bool = 
         for entry in verdict.sets
     )
     place = verdict.contention.place
+    preemption = verdict.contention.preemption
     movable, reclaim = verdict.contention.consolidation, verdict.contention.reclaim
     contention = replace(
         verdict.contention,
         consolidation=replace(movable, workflows=_names(movable.workflows, visible)),
         reclaim=replace(reclaim, workflows=_names(reclaim.workflows, visible)),
         preemption=replace(
-            verdict.contention.preemption, workflows=_names(verdict.contention.preemption.workflows, visible)
+            preemption,
+            workflows=_names(preemption.workflows, visible),
+            namespaces=preemption.namespaces if names_others else (),
         ),
         place=place and replace(place, workflows=_names(place.workflows, visible)),
     )
@@ -310,10 +323,12 @@ def _holders(domain: DomainCapacity) -> str:
 
 def in_namespaces(holder: Occupant) -> str:
     """Whose pods they are, behind a noun; empty for a workflow's, and where the reader may not know it."""
-    if not holder.namespaces:
-        return ""
-    noun = agree(len(holder.namespaces), "namespace", "namespaces")
-    return f" in {noun} {listing(holder.namespaces, limit=3)}"
+    return _in(holder.namespaces)
+
+
+def _in(namespaces: Sequence[str]) -> str:
+    noun = agree(len(namespaces), "namespace", "namespaces")
+    return f" in {noun} {listing(namespaces, limit=3)}" if namespaces else ""
 
 
 def _set(entry: SetVerdict) -> str:

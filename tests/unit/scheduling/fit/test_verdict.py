@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from scheduling.fit.demand import Demand
 from scheduling.fit.fragmentation import fragmentation
 from scheduling.fit.outcome import PlacementOutcome, outcomes, worst
-from scheduling.fit.snapshot import OTHERS, FitNode, Holding, Snapshot, amounts
+from scheduling.fit.snapshot import OTHERS, FitNode, Holding, OthersShare, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
 from scheduling.gang.tree import build_tree
 from tests.unit.scheduling import build
@@ -225,8 +225,8 @@ def test_room_that_pods_of_others_hold_is_not_free_and_is_named_without_an_end()
 
 def test_whose_the_pods_are_that_use_what_is_lacking_is_known():
     shares = {
-        "n2": (("ml", amounts(gpu=1)), ("kube-system", amounts(cpu=500))),
-        "n3": (("web", amounts(gpu=4)), ("ml", amounts(gpu=4))),
+        "n2": (OthersShare("ml", amounts(gpu=1)), OthersShare("kube-system", amounts(cpu=500))),
+        "n3": (OthersShare("web", amounts(gpu=4)), OthersShare("ml", amounts(gpu=4))),
     }
     nodes = with_others(draw("a/r1: n1 n2 n3 n4"), n2=1, n3=8).edited(
         lambda node: replace(node, others_by=shares.get(node.name, ()))

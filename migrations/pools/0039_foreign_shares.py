@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
         LockTables('foreignusage'),
         migrations.AddField(
             model_name='foreignusage',
-            name='namespaces',
-            field=models.TextField(db_default='[]', default='[]', help_text='JSON: of each namespace that uses most of the node its name and these five amounts.'),
+            name='shares',
+            field=models.TextField(db_default='[]', default='[]', help_text='JSON: namespace, by what they may be preempted, amounts; of those that use most.'),
         ),
     ]
