@@ -7,6 +7,7 @@ note what nodes did to task groups (NodeFailure, SuspectNode). Rejected: one his
 a reader asks what changed, not in which table.
 """
 
+import json
 import uuid
 
 from django.contrib.postgres.fields import ArrayField
@@ -173,6 +174,13 @@ class Cluster(models.Model):
 
     def __str__(self) -> str:
         return self.uid
+
+    def gangs_problem_of(self, resource: str) -> str | None:
+        """Why gangs of this kind are not followed, empty if they are; None before their first list."""
+        if self.gangs_synced_at:
+            return ""
+        problems: dict[str, str | None] = json.loads(self.gangs_problem or "{}")
+        return problems.get(resource, "" if problems else None)
 
 
 class ClusterLease(models.Model):

@@ -141,16 +141,15 @@ def _slices_condition(backend: Backend) -> list[Condition]:
 
 def _gangs_condition(backend: Backend) -> list[Condition]:
     """Whether gangs of others are followed where the backend asks for it; none before the first try."""
-    cluster = backend.cluster
-    if cluster is None or not backend.follow_others:
+    cluster, scheduler = backend.cluster, installed().get(backend.scheduler_type)
+    if cluster is None or not backend.follow_others or scheduler is None or scheduler.foreign is None:
         return []
-    if cluster.gangs_synced_at:
+    problem = cluster.gangs_problem_of(scheduler.foreign.kinds[0].crd)
+    if problem is None:
+        return []
+    if not problem:
         return [Condition(type="GangsSeen", status="True", reason="Followed")]
-    if not cluster.gangs_problem:
-        return []
-    message = (
-        f"Gangs that others submitted are not known, because they cannot be followed: {cluster.gangs_problem}"
-    )
+    message = f"Gangs that others submitted are not known, because they cannot be followed: {problem}"
     return [Condition(type="GangsSeen", status="False", reason="NotFollowed", message=message)]
 
 

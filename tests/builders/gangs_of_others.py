@@ -7,6 +7,9 @@ from scheduling.backends.registry import installed
 from scheduling.foreign.gang import GangKept, PodKept, kept_pods
 from workflows.models import ObservedGang
 
+REFUSED = '{"podgroups.scheduling.run.ai": "podgroups is forbidden"}'
+"""As a cluster's row has it where KAI's pod groups may not be listed, and those of others may."""
+
 
 def follow(backend):
     """The backend follows gangs of others, and all of them were listed."""

@@ -1,5 +1,6 @@
 """Rows of the gangs that others submitted. They are forgotten where nobody follows them any more."""
 
+import json
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -80,8 +81,8 @@ def write_gangs(cluster: str, changes: GangChanges) -> None:
     )
     if state := changes.state:
         Cluster.objects.filter(pk=cluster).update(
-            gangs_synced_at=now if state.is_complete else None,
-            gangs_problem=state.problem,
+            gangs_synced_at=None if state.problems else now,
+            gangs_problem=json.dumps(state.problems) if state.problems else "",
             gangs_omitted=state.omitted,
         )
 

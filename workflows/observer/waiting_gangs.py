@@ -86,10 +86,12 @@ class GangObject:
 
 @dataclass(frozen=True, slots=True)
 class GangsState:
-    """Whether all waiting gangs are known, why not, and how many of them are left out."""
+    """Which waiting gangs are not known, and how many of them are left out.
 
-    is_complete: bool
-    problem: str
+    ``problems`` says why not by the kind of a gang's object, None for one that is not listed yet.
+    """
+
+    problems: Mapping[str, str | None]
     omitted: int
 
 
@@ -327,10 +329,16 @@ class WaitingGangs:
 
     def _state(self) -> GangsState | None:
         """None before the streams have begun: what was recorded before is old, not wrong."""
-        streams = {stream for facet in self.facets for stream in _streams_of(facet)}
-        is_complete = streams <= self._listed
-        problem = " ".join(self._problems[stream] for stream in sorted(self._problems))
-        return GangsState(is_complete, problem, len(self._omitted)) if is_complete or problem else None
+        problems = {
+            facet.kinds[0].crd: " ".join(
+                self._problems[stream] for stream in _streams_of(facet) if stream in self._problems
+            )
+            or None
+            for facet in self.facets
+            if not self._listed.issuperset(_streams_of(facet))
+        }
+        has_begun = not problems or any(problems.values())
+        return GangsState(problems, len(self._omitted)) if has_begun else None
 
     def _is_settled(self, key: GangKey) -> bool:
         """Whether it is known if and how a gang waits."""

@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 
 from pools.models import Backend, Cluster, Node, ObservedQueue, ObservedTopology
 from scheduling.queues.queue_state import QueueState
-from tests.builders.gangs_of_others import follow, observe_gang, pod_group, waiting_pod
+from tests.builders.gangs_of_others import REFUSED, follow, observe_gang, pod_group, waiting_pod
 from tests.builders.nodes import racked_pool
 from tests.builders.observed_queues import observe_queues
 from tests.factories import RACK, ZONE, BackendFactory, foreign_usage
@@ -217,8 +217,16 @@ def test_a_backend_that_follows_nobody_says_so(pool, explainer):
 
 
 def test_a_refused_right_is_said(pool, explainer):
-    Cluster.objects.update(gangs_problem="podgroups is forbidden", gangs_synced_at=None)
+    Cluster.objects.update(gangs_problem=REFUSED, gangs_synced_at=None)
     assert waiting(explainer).json()["problem"] == "They are not followed: podgroups is forbidden"
+
+
+def test_a_scheduler_that_is_followed_is_not_blamed_for_another_s_refusal(pool):
+    BackendFactory(name="west", cluster=pool.backend.cluster, scheduler_type="kueue", follow_others=True)
+    Cluster.objects.update(gangs_problem=REFUSED, gangs_synced_at=None)
+    client = caller(("cluster:Explain", "backend/*"), ("pool:List", "pool/*"))
+    problems = [client.get(f"/api/cluster/{name}/waiting").json()["problem"] for name in ("west", "east")]
+    assert problems == ["", "They are not followed: podgroups is forbidden"]
 
 
 def test_queries_do_not_depend_on_how_many_wait(pool, explainer, django_assert_max_num_queries):

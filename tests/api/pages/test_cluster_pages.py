@@ -8,7 +8,14 @@ from django.utils import timezone
 from pages.drawn import drawn_explanations
 from pools.models import Backend, Cluster
 from tests.api.pages.reading import text
-from tests.builders.gangs_of_others import follow, observe_gang, observe_topology, pod_group, waiting_pod
+from tests.builders.gangs_of_others import (
+    REFUSED,
+    follow,
+    observe_gang,
+    observe_topology,
+    pod_group,
+    waiting_pod,
+)
 from tests.builders.nodes import racked_pool
 from tests.factories import RACK, ZONE, BackendFactory, PoolFactory
 from web.models import Role
@@ -115,7 +122,7 @@ def test_a_gang_that_ended_is_not_found(explainer, pool):
 
 
 def test_why_not_all_are_known_is_said(explainer, pool):
-    Cluster.objects.update(gangs_problem="podgroups is forbidden", gangs_synced_at=None)
+    Cluster.objects.update(gangs_problem=REFUSED, gangs_synced_at=None)
     assert "They are not followed: podgroups is forbidden" in page_of(explainer)
 
 

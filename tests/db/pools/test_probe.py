@@ -14,6 +14,7 @@ from pools.models import Backend, Cluster
 from pools.services.observed import record_probe
 from scheduling.capabilities import Capability
 from scheduling.errors import InvalidSpec
+from tests.builders.gangs_of_others import REFUSED
 from tests.factories import PoolFactory
 from tests.fakes.kai import kai_cluster, pod_group_crd
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_TOPOLOGY, POD_GROUP
@@ -348,7 +349,7 @@ def test_whether_devices_are_followed_is_told_where_the_scheduler_gives_them(clu
 
 def test_whether_gangs_of_others_are_followed_is_told_where_the_backend_asks_for_it(cluster):
     backend = register().value
-    Cluster.objects.update(gangs_problem="podgroups is forbidden", heartbeat_at=timezone.now())
+    Cluster.objects.update(gangs_problem=REFUSED, heartbeat_at=timezone.now())
     tasks.probe_backend(backend.pk)
     assert status("GangsSeen") is None
     Backend.objects.update(follow_others=True)

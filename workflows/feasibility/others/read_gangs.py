@@ -64,9 +64,8 @@ def problem_of(backend: Backend, cluster: Cluster | None) -> str:
     scheduler = installed().get(backend.scheduler_type)
     if not backend.follow_others or scheduler is None or scheduler.foreign is None:
         return NOT_FOLLOWED
-    if cluster is not None and cluster.gangs_problem:
-        return f"They are not followed: {cluster.gangs_problem}"
-    return "" if cluster is not None and cluster.gangs_synced_at else NOT_LISTED
+    problem = cluster.gangs_problem_of(scheduler.foreign.kinds[0].crd) if cluster else None
+    return NOT_LISTED if problem is None else problem and f"They are not followed: {problem}"
 
 
 def read_gangs(
