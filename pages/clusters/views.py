@@ -46,7 +46,7 @@ class PlaceQuery(Query):
 
 
 class OthersPage(PageView):
-    access = {"GET": Needs(Action.POOL_LIST, on=None)}
+    access = {"GET": Needs(Action.POOL_LIST, on=None, instead=Action.CLUSTER_EXPLAIN)}
 
     def get(self, request: Request, name: str) -> HttpResponse:
         """List the groups of others that wait, beside the map of the cluster's nodes."""

@@ -26,11 +26,12 @@ if TYPE_CHECKING:  # DRF's views read the settings, which name this module
 class Needs:
     """An action, and the resource it needs it on: ``pool/{name}`` takes the name from the address.
 
-    ``on`` None: anywhere; the view's selectors narrow what is found.
+    ``on`` None: anywhere; the view's selectors narrow what is found. Action ``instead`` suffices, too.
     """
 
     action: Action
     on: str | None = EVERYTHING
+    instead: Action | None = None
 
 
 AccessRules = Mapping[str, Needs]
@@ -64,7 +65,7 @@ class Anybody(BasePermission):
 def check(grants: Grants, needs: Needs, kwargs: Mapping[str, Any]) -> None:
     """Raise Forbidden unless the grants hold what is needed."""
     if needs.on is None:
-        if not grants.anywhere(needs.action):
+        if not any(grants.anywhere(action) for action in (needs.action, needs.instead) if action):
             raise Forbidden(f"You hold no role that grants {needs.action}.")
         return
     resource = needs.on.format(**kwargs)

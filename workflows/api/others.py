@@ -68,7 +68,7 @@ class OthersQuery(Query):
 
 
 class OthersWaitingView(OwnView):
-    access = {"GET": Needs(Action.POOL_LIST, on=None)}
+    access = {"GET": Needs(Action.POOL_LIST, on=None, instead=Action.CLUSTER_EXPLAIN)}
 
     @extend_schema(
         operation_id="list_waiting_of_others", parameters=[OthersQuery], responses=OthersWaitingShape

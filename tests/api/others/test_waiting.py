@@ -183,6 +183,13 @@ def test_gangs_for_which_there_is_no_time_are_listed_and_explained_by_name(pool,
     assert explainer.get("/api/cluster/east/group/research/pg-train").json()["verdict"] == "now"
 
 
+def test_who_may_read_names_needs_no_pool(pool):
+    observe_gang(pool.backend, pod_group(), [waiting_pod()] * 2)
+    client = caller(("cluster:Explain", "backend/east"))
+    assert [entry["name"] for entry in waiting(client).json()["groups"]] == ["pg-train"]
+    assert client.get("/api/cluster/west/waiting").status_code == 404
+
+
 def test_everybody_else_who_sees_a_pool_reads_how_many_wait(pool):
     observe_gang(pool.backend, pod_group(), [waiting_pod()] * 2)
     reply = waiting(caller(("pool:List", f"pool/{pool.name}"))).json()
