@@ -22,6 +22,7 @@ from pools import conditions, selectors
 from pools.clusters.capabilities import capabilities_of
 from pools.conditions import Condition, aged
 from pools.conditions.topology import TYPES, EvaluatedPool, TopologyObject, evaluate
+from pools.documents.backend import version_of
 from pools.models import Cluster, Node, ObservedQueue, ObservedTopology, Pool
 from pools.pod_templates.applied import node_selection
 from pools.services.pool_objects import queue_of
@@ -131,7 +132,7 @@ def _evaluated(pool: Pool, objects: ClusterObjects, installation: UUID) -> Evalu
 
 def _counts_by_flavor(pool: Pool) -> bool:
     scheduler = installed().get(pool.backend.scheduler_type)
-    version = SchedulerVersion.parse_known(pool.backend.scheduler_version)
+    version = SchedulerVersion.parse_known(version_of(pool.backend))
     return scheduler is not None and (
         scheduler.joined_queues is not None and scheduler.joined_queues.counts_by_flavor(version)
     )

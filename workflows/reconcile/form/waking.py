@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from cluster.errors import WriteConflict
 from cluster.interface import MERGE_PATCH, DeleteTarget, Obj
 from cluster.kinds import POD
+from pools.documents.backend import version_of
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import SchedulerVersion
 from workflows.feasibility.verdict.report import fits_now
@@ -45,7 +46,7 @@ def wake(turn: Turn) -> Turn:
     scheduler, kind = asks_first(view.placement), pod_group_kind(view.placement)
     if scheduler is None or kind is None or view.row.created_in_cluster_at is not None:
         return turn
-    version = SchedulerVersion.parse_known(view.backend.scheduler_version)
+    version = SchedulerVersion.parse_known(version_of(view.backend))
     asleep = [
         str(row["metadata"]["name"])
         for row in observations.pod_groups(view)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cluster.errors import WriteConflict
 from cluster.interface import MERGE_PATCH
-from pools.documents.backend import queues_of
+from pools.documents.backend import queues_of, version_of
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import SchedulerVersion
 from workflows.manifests.group import Renderer, left_out_mark
@@ -57,7 +57,7 @@ def follow_other_queues(turn: Turn) -> Turn:
 
 def _counts_by_flavor(view: GroupView) -> bool:
     queues = scheduler_backend(view.placement.terms.scheduler_type).joined_queues
-    version = SchedulerVersion.parse_known(view.backend.scheduler_version)
+    version = SchedulerVersion.parse_known(version_of(view.backend))
     return queues is not None and queues_of(view.backend).own and queues.counts_by_flavor(version)
 
 
