@@ -57,11 +57,13 @@ class GangReading:
             self.note(NotRead.MALFORMED, self.gang.problem)
         elif obj is None:
             self.note(NotRead.MISSING, f"{self.words} does not exist, although pods name it.")
-        elif any(written.TOO_LARGE in entry for entry in (obj, *self.gang.above) if entry is not None):
-            self.note(NotRead.TOO_LARGE, f"{self.words}, or what stands above it, is too large to be read.")
         else:
             try:
-                return read(obj)
+                if not any(written.TOO_LARGE in entry for entry in (obj, *self.gang.above) if entry):
+                    return read(obj)
+                self.head(obj)
+                message = f"{self.words}, or what stands above it, is too large to be read."
+                self.note(NotRead.TOO_LARGE, message)
             except written.UnreadableRow as error:
                 self.note(NotRead.MALFORMED, f"What was stored of {self.words} cannot be read: {error}")
         return self.undemanded()

@@ -165,9 +165,12 @@ def last_message(status: Mapping[str, Any], conditions: str, kind: str = "") -> 
 
 
 def bounded(remainder: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of an object, without empty values; a mark alone if it is too large."""
+    """What is kept of an object, without empty values; of one that is too large whose it is."""
     full = {name: value for name, value in remainder.items() if value or (value == 0 and value is not False)}
-    return full if len(json.dumps(full)) <= MOST_BYTES else {TOO_LARGE: True}
+    if len(json.dumps(full)) <= MOST_BYTES:
+        return full
+    head = {name: full[name] for name in ("owner", "queue", "priority") if name in full}
+    return {TOO_LARGE: True, **(head if len(json.dumps(head)) <= MOST_BYTES // 8 else {})}
 
 
 def entries(value: object) -> list[Mapping[str, Any]]:

@@ -181,6 +181,14 @@ def test_a_row_that_is_none_is_malformed(scheduler, row):
     assert (gang.demand, codes(gang)) == (None, {"malformed"})
 
 
+def test_of_a_pod_group_that_is_too_large_its_owner_queue_and_class_are_known():
+    parts = [{"name": f"part-{number}", "minMember": 1} for number in range(10_000)]
+    manifest = pod_group(owner=("Grove", "big"), subGroups=parts, priorityClassName="train")
+    gang = on_kai(manifest)
+    assert (gang.owner, gang.queue, gang.priority) == (("Grove", "big"), "team", "train")
+    assert (gang.demand, codes(gang)) == (None, {"too_large"})
+
+
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_an_object_that_is_missing_or_too_large_is_named(scheduler):
     gang = gang_kept(scheduler, OBJECTS[scheduler])
