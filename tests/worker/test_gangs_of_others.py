@@ -283,7 +283,7 @@ def test_gangs_that_cannot_be_written_hold_up_nothing_of_ours(world, observer, m
     until(lambda: rows() == {"g": (1, False)})
 
 
-def test_a_gang_whose_contents_cannot_be_written_holds_up_no_other(world, monkeypatch, request):
+def test_a_gang_whose_contents_cannot_be_written_holds_up_no_other(world, monkeypatch, request, caplog):
     def write(cluster, changes):
         if any(key[2] == "bad" for key in changes.gangs):
             raise DataError("no such text")
@@ -297,19 +297,22 @@ def test_a_gang_whose_contents_cannot_be_written_holds_up_no_other(world, monkey
     until(lambda: cluster().gangs_synced_at)
 
 
-def test_an_object_that_nobody_can_read_is_named_and_holds_up_no_other(world, monkeypatch, request):
+def test_an_object_that_nobody_can_read_is_named_and_holds_up_no_other(world, monkeypatch, request, caplog):
     keep = type(KAI.foreign).keep
 
     def fails(self, resource, obj, *, pod_of):
-        if obj["metadata"]["name"] == "bad":
-            raise ValueError("no such group")
+        if (name := obj["metadata"]["name"]).startswith("bad"):
+            raise ValueError(name)
         return keep(self, resource, obj, pod_of=pod_of)
 
     monkeypatch.setattr(type(KAI.foreign), "keep", fails)
-    for name in ("good", "bad"):
+    for name in ("good", "bad", "bad-too"):
         world.cluster.put(KAI_POD_GROUP, group(name))
         world.cluster.put(POD, pod(name, name))
     request.getfixturevalue("observer")
-    until(lambda: rows() == {"good": (1, True), "bad": (1, False)})
-    first = until(lambda: cluster().quarantine)["objects"][0]
-    assert (first["object"], first["error"]) == (KAI.pod_group.crd, "ValueError"), "names are those of others"
+    until(lambda: rows() == {"good": (1, True), "bad": (1, False), "bad-too": (1, False)})
+    until(lambda: cluster().quarantine and cluster().quarantine["count"] == 2)
+    named = cluster().quarantine["objects"]
+    assert {entry["error"] for entry in named} == {"ValueError"}
+    assert all(entry["object"].startswith(f"{KAI.pod_group.crd} ") for entry in named)
+    assert "bad" not in str(named) + caplog.text, "names, and the words of a fault, are those of others"

@@ -16,6 +16,7 @@ Rejected: rows for these pods, which would be written as often as other tenants'
 nothing reads; a list of them for each verdict, since no request lists from a cluster.
 """
 
+import hashlib
 import json
 import sys
 import threading
@@ -229,7 +230,10 @@ class OthersFollower(Follower):
             self._report(item, listed=True)
 
     def _report(self, item: UnreadableObject, *, listed: bool) -> None:
-        self._inbox.put(item, listed=listed)
+        """Name the kind and the fault alone, because names are those of others; a digest tells them apart."""
+        digest = hashlib.blake2b(f"{item.namespace}/{item.name}".encode(), digest_size=6).hexdigest()
+        fault = item.error.partition(":")[0]
+        self._inbox.put(replace(item, namespace="", name=digest, error=fault), listed=listed)
 
 
 class ForeignPodFollower(OthersFollower):

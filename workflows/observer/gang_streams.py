@@ -7,7 +7,6 @@ brought unknown; the stream begins anew with a list once it is granted.
 
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -79,11 +78,6 @@ class _GangFollower(OthersFollower):
 
     def _refused(self, error: ClusterError) -> None:
         self._gangs.refused(self.stream, str(error))
-
-    def _report(self, item: UnreadableObject, *, listed: bool) -> None:
-        """Name the kind and the fault alone: the names are those of others."""
-        fault = item.error.partition(":")[0]
-        super()._report(replace(item, namespace="", name="", error=fault), listed=listed)
 
 
 class WaitingPodFollower(_GangFollower):

@@ -85,7 +85,11 @@ def guarded(source: Source) -> Reduce:
         try:
             return source.reduce(obj)
         except Exception as error:
-            log.exception("object_not_read", cluster=source.cluster_uid, kind=str(source.kind))
+            about = {"cluster": source.cluster_uid, "kind": str(source.kind)}
+            if source.foreign:  # whose text, and a value in it, are those of others
+                log.warning("object_not_read", error=type(error).__name__, **about)
+            else:
+                log.exception("object_not_read", **about)
             metadata = obj["metadata"]
             return UnreadableObject(
                 kind=source.complete or source.queue or source.kind.name,
