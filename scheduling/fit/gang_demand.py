@@ -123,6 +123,17 @@ class GangDemand:
         leaves = ({self.demands[task.name] for task in node.tasks} for node in self.tree.root.walk())
         return self.counts_largest and all(len(kinds) <= 1 for kinds in leaves)
 
+    @property
+    def counts_elsewhere(self) -> bool:
+        """Whether the scheduler chooses a preferred domain by room on nodes that tasks may not use, too.
+
+        KAI counts room for the largest of unlike tasks by resources alone, on all nodes of a domain.
+        """
+        nodes = (
+            node for node in self.tree.root.walk() if node.constraint and node.constraint.required is None
+        )
+        return any(self.set_demand(node).largest is not None for node in nodes)
+
 
 def _set_demand(
     tasks: Sequence[GangTask], demands: Mapping[str, Demand], *, counts_largest: bool

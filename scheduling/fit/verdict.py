@@ -240,6 +240,7 @@ def _judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
         places = {task: snapshot.nodes[node].name for task, node in placer.where}
         board.rollback(0)
         certain = placer.knows_order or is_placed_in_any_order(board, gang)
+        certain &= snapshot.is_complete or not gang.counts_elsewhere
         count = len(places)
         return Verdict(Answer.NOW, (), places, count, proven=certain, tasks=count, room=count)
     demand = gang.set_demand(gang.tree.root)

@@ -202,3 +202,17 @@ def test_tasks_of_unlike_sizes_in_one_leaf_have_a_place_that_their_order_may_los
     verdict = judge(snapshot(*row(RACK_1, 6, 4, name="n")), gang_demand(gang))
 
     assert (verdict.answer, verdict.proven) == (Answer.NOW, False)
+
+
+@pytest.mark.parametrize(
+    ("other", "sign", "is_complete", "proven"),
+    [(2, "?", True, True), (2, "?", False, False), (2, "!", False, True), (4, "?", False, True)],
+    ids=["all nodes", "some nodes", "a requirement", "tasks alike"],
+)
+def test_where_unlike_tasks_prefer_to_be_may_hang_on_nodes_that_they_may_not_use(
+    other, sign, is_complete, proven
+):
+    nodes = replace(draw("a/r1: n1 n2\na/r2: n3 n4"), is_complete=is_complete)
+    gang = build.gang(f"a*4: rack{sign} x", f"b*{other}: rack{sign} x")
+    verdict = judge(nodes, gang_demand(gang))
+    assert (verdict.answer, verdict.proven) == (Answer.NOW, proven)
