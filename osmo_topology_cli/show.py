@@ -192,10 +192,17 @@ def _is_shown(text: str) -> bool:
     return text.replace("\n", "").isprintable()
 
 
+MOST_PADDED = 64
+"""Cells to which a column is filled up: names of Kubernetes have up to 253."""
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines whose columns begin below each other."""
+    """Rows as lines whose columns begin below each other; one very long name moves its own row alone."""
     cells = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [
+        max((len(cell) for cell in column if len(cell) <= MOST_PADDED), default=0)
+        for column in zip(*cells, strict=True)
+    ]
     lines = (GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
     return [line.rstrip() for line in lines]
 

@@ -178,3 +178,12 @@ def test_a_shell_completes_clusters_and_what_waits_there(bare, answering, line, 
         COMP_CWORD=str(len(line.split())),
     )
     assert ended.lines == words
+
+
+def test_a_group_with_a_very_long_name_moves_no_other_line(explained):
+    groups = [GROUP, GROUP | {"name": "n" * 253}]
+    ended, _ = explained("--cluster", "kai", replies=(WAITING | {"groups": groups},))
+    _, titles, usual, long = ended.lines
+    assert len(titles) < 100
+    assert titles.index("OF") == usual.index("PyTorchJob/train")
+    assert f"ml/{'n' * 253}" in long
