@@ -637,6 +637,7 @@ class ObservedGang(models.Model):
     name = models.CharField(max_length=253)
     uid = models.CharField(max_length=64, blank=True, default="")
     created_at = models.DateTimeField(null=True, help_text="Null: the object is absent, or says no time.")
+    queue = models.CharField(max_length=253, blank=True, default="", db_default="")
     content = models.JSONField()
     pods = models.PositiveIntegerField(default=0, help_text="How many wait, without those that are omitted.")
     seen_at = models.DateTimeField()

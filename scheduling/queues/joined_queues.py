@@ -31,11 +31,15 @@ class QueueFault:
 
 @dataclass(frozen=True, slots=True)
 class NodeFlavor:
-    """A part of the nodes by their labels, and the topology object of its levels, empty for none."""
+    """A part of the nodes by their labels, and the topology object of its levels, empty for none.
+
+    ``has_taints``: it is for pods that tolerate some.
+    """
 
     name: str
     node_labels: Mapping[str, str]
     topology: str
+    has_taints: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,18 +128,21 @@ class JoinedQueue:
         """The topology objects that it leads to, each once."""
         return tuple(dict.fromkeys(flavor.topology for flavor in self.flavors if flavor.topology))
 
-    def quota(self, requested: QueueAmounts) -> QuotaVerdict:
+    def quota(self, requested: QueueAmounts, *, is_first: bool = False) -> QuotaVerdict:
         """Whether the flavors admit a gang that asks for so much: all of them together at most.
 
+        ``is_first``: nothing goes before it in the queue.
+
         ADMITS only within one flavor's own quota of all that is asked for. UNKNOWN is what a queue with a
-        fault does, what it may borrow of its cohort, which of several flavors a gang gets, and how Kueue is
-        configured to count a resource that no flavor has.
+        fault does, whether a gang tolerates the taints of a flavor, what it may borrow of its cohort, which
+        of several flavors a gang gets, and how Kueue is configured to count a resource that no flavor has.
         """
         if self.usage is None or self.faults:
             return QuotaVerdict(QuotaAnswer.UNKNOWN)
         usable = {flavor.name for flavor in self.flavors}
         shortages: list[QueueShortage] = []
-        is_certain = not (self.usage.is_strict and self.usage.waiting)
+        is_certain = is_first or not (self.usage.is_strict and self.usage.waiting)
+        is_certain &= not any(flavor.has_taints for flavor in self.flavors)
         own_flavors: set[str] = set()
         for resource, amount in requested.items():
             written, unit = _WRITTEN[resource]

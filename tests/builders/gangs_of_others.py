@@ -57,6 +57,7 @@ def observe_gang(backend, manifest, pods, *, since=None, above=()):
         name=gang.name,
         uid=gang.uid,
         created_at=since or timezone.now(),
+        queue=(gang.obj or {}).get("queue", ""),
         content=gang.to_json(),
         pods=len(pods),
         seen_at=timezone.now(),

@@ -66,8 +66,9 @@ def cluster_queue(
     return _object(CLUSTER_QUEUE, name, spec, status=status)
 
 
-def flavor(name, labels, topology=None):
-    return _object(FLAVOR, name, {"nodeLabels": labels, **({"topologyName": topology} if topology else {})})
+def flavor(name, labels, topology=None, *, taints=None, tolerations=None):
+    fields = {"topologyName": topology, "nodeTaints": taints, "tolerations": tolerations}
+    return _object(FLAVOR, name, {"nodeLabels": labels, **{key: of for key, of in fields.items() if of}})
 
 
 def readings(*objects):

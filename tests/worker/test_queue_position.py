@@ -10,9 +10,9 @@ from scheduling.backends.kueue import KUEUE
 from scheduling.foreign.gang import GangKept, PodKept
 from scheduling.queues.joined_queues import JoinedQueue, QueuePosition, QueueUsage
 from tests.factories import TaskGroupFactory
+from workflows.feasibility.queues.queue_position import is_first_in, position_in
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import ObservedGang, ObservedObject
-from workflows.reconcile.observe.queue_position import position_in
 from workflows.values.observation import POD_GROUP
 
 CLUSTER = "uid-of-cluster"
@@ -79,6 +79,7 @@ def put_of_others(second, *, priority=0, namespace="osmo", name="team", **spec):
         resource=kind.crd,
         namespace=namespace,
         name=gang.name,
+        queue=gang.obj["queue"],
         content=gang.to_json(),
         seen_at=timezone.now(),
     )
@@ -115,3 +116,37 @@ def test_an_admitted_group_and_one_that_waits_alone_have_no_position(put, django
     assert position(queue(3), group=own) is None
     with django_assert_num_queries(0):
         assert position(queue(1), group=own) is None
+
+
+first = partial(is_first_in, scheduler_type="kueue", cluster=CLUSTER)
+
+
+def follow_others(**fields):
+    Cluster.objects.filter(uid=CLUSTER).update(**{"gangs_synced_at": timezone.now(), **fields})
+
+
+def test_a_group_goes_first_where_all_that_wait_are_known_and_behind_it(put):
+    own = put(10)
+    follow_others()
+    put_of_others(20)
+    assert first(queue(2), group=own)
+    assert first(queue(0), group=own), "of a Kueue that counts no more"
+
+
+BEFORE_IT = {
+    "an older one of others": lambda put: put_of_others(5),
+    "an older one of ours": lambda put: put(5),
+    "one of the same second": lambda put: put(10),
+    "one that is not known": lambda put: None,
+    "one that may be left out": lambda put: follow_others(gangs_omitted=1),
+    "one of those that nobody follows": lambda put: follow_others(gangs_synced_at=None),
+}
+
+
+@pytest.mark.parametrize("case", BEFORE_IT)
+def test_a_group_may_not_be_first_beside(put, case):
+    own = put(10)
+    follow_others()
+    put_of_others(20)
+    BEFORE_IT[case](put)
+    assert not first(queue(3), group=own)

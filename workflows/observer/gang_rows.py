@@ -67,6 +67,7 @@ def write_gangs(cluster: str, changes: GangChanges) -> None:
                 name=gang.name,
                 uid=gang.uid,
                 created_at=read_instant(gang.created),
+                queue=str((gang.obj or {}).get("queue") or "")[:253],  # no object has a longer name
                 content=gang.to_json(),
                 pods=sum(pods.count for pods in gang.pods),
                 seen_at=now,
@@ -76,7 +77,7 @@ def write_gangs(cluster: str, changes: GangChanges) -> None:
         ),
         update_conflicts=True,
         unique_fields=("cluster", "resource", "namespace", "name"),
-        update_fields=("uid", "created_at", "content", "pods", "seen_at"),
+        update_fields=("uid", "created_at", "queue", "content", "pods", "seen_at"),
         batch_size=500,
     )
     if state := changes.state:

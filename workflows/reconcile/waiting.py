@@ -34,6 +34,7 @@ from workflows.explain.obstacles import (
     WaitingContainer,
 )
 from workflows.explain.reasons import Reason, Why
+from workflows.feasibility.queues.queue_position import position_in
 from workflows.feasibility.queues.queue_usage import read_joined_queue
 from workflows.lifecycle.attempts_in_vain import NO_PROGRESS
 from workflows.lifecycle.pod_status import hanging_inits, waits_at_barrier
@@ -44,7 +45,6 @@ from workflows.reconcile.objects.create import edits_pod_groups
 from workflows.reconcile.observe import observations
 from workflows.reconcile.observe.node_health import ill_nodes
 from workflows.reconcile.observe.pod_changes import changes_of
-from workflows.reconcile.observe.queue_position import position_in
 from workflows.reconcile.turn import Learned, QuotaWait
 from workflows.reconcile.view.group_view import GroupView, TaskView, claims_channels
 from workflows.reconcile.view.outcomes import Retry

@@ -21,6 +21,7 @@ from scheduling.foreign.gang import ForeignGang, GangKept, NotRead, PodKept, Pod
 from scheduling.foreign.part_tree import Part, levels_of
 from scheduling.foreign.reading import GangReading
 from scheduling.foreign.written import printable
+from scheduling.nodes.taints import barring, taint_name
 from scheduling.queues.joined_queues import JoinedQueue, NodeFlavor, Readings
 from scheduling.sentences import listing
 from scheduling.topology.levels import HOSTNAME_LABEL
@@ -226,9 +227,14 @@ class _WorkloadReader:
             for flavor in queue.flavors
             if all(_agrees(flavor.node_labels, each.pod.selector) for each in sets)
         ]
+        tolerated = [flavor for flavor in fitting if not self._untolerated(flavor, sets)]
         if any(fault.reason not in _NO_TOPOLOGY for fault in queue.faults):
             self._leave("has a queue that admits nothing, so its nodes are not known")
-        elif not fitting:
+        elif fitting and not tolerated and not self._is_mixed(queue):
+            message = f"{self._untolerated(fitting[0], sets)}, so Kueue does not admit the Workload."
+            reading.blame(message)
+            self._leave("has a queue that does not admit it, so its nodes are not known")
+        elif not tolerated:
             self._leave(
                 "has a queue without a flavor that has a Topology and agrees with its node selectors, so "
                 "Kueue counts quota alone and no node is examined"
@@ -239,8 +245,26 @@ class _WorkloadReader:
                 "Kueue gives them one of those, and no node is examined"
             )
         else:
-            return self._first(fitting)
+            return self._first(tolerated)
         return None
+
+    def _untolerated(self, flavor: NodeFlavor, sets: Sequence[_WrittenSet]) -> str:
+        """The taint of a flavor that keeps some of its pods away, as the beginning of a sentence."""
+        reading = self._objects.get((queues.FLAVOR.crd, flavor.name)) or {}
+        taints = [
+            {name: str(value) for name, value in taint.items()}
+            for taint in written.entries(reading.get("taints"))
+        ]
+        for each in sets:
+            if barred := barring(taints, self._tolerations(each.pod, flavor)):
+                taint, name = printable(taint_name(barred[0])), printable(flavor.name)
+                words = each.words[0].upper() + each.words[1:]
+                return f'{words} does not tolerate taint {taint} of ResourceFlavor "{name}"'
+        return ""
+
+    def _tolerations(self, pod: PodKept, flavor: NodeFlavor) -> tuple[Mapping[str, Any], ...]:
+        reading = self._objects.get((queues.FLAVOR.crd, flavor.name)) or {}
+        return (*pod.tolerations, *written.entries(reading.get("tolerations")))
 
     def _is_mixed(self, queue: JoinedQueue) -> bool:
         """Whether some flavors of the queue have no Topology."""
@@ -330,10 +354,8 @@ class _WorkloadReader:
 
     def _demand(self, pod: PodKept, flavor: NodeFlavor) -> Demand:
         """The demand of a pod with what Kueue adds to it."""
-        reading = self._objects.get((queues.FLAVOR.crd, flavor.name)) or {}
-        tolerations = (*pod.tolerations, *written.entries(reading.get("tolerations")))
         selector = {**pod.selector, **flavor.node_labels}
-        return replace(pod, selector=selector, tolerations=tolerations).demand()
+        return replace(pod, selector=selector, tolerations=self._tolerations(pod, flavor)).demand()
 
 
 def _agrees(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:

@@ -54,15 +54,17 @@ def read(
     """A queue or flavor as JSON: ``settings``, which conditions follow from, and ``usage`` of a queue.
 
     ``owner`` of a LocalQueue is the installation of this service that made it, empty for none;
-    ``tolerations`` of a flavor, where it has some, are those that Kueue gives to pods of others.
+    ``tolerations`` of a flavor, where it has some, are those that Kueue gives to pods of others, and its
+    ``taints`` those that pods have to tolerate with them.
     """
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if resource == FLAVOR:
         labels = {str(key): str(value) for key, value in (spec.get("nodeLabels") or {}).items()}
-        tolerations = {"tolerations": spec["tolerations"]} if spec.get("tolerations") else {}
+        names_kept = {"tolerations": "tolerations", "nodeTaints": "taints"}
+        more = {kept: spec[field] for field, kept in names_kept.items() if spec.get(field)}
         return {
             "settings": {"labels": labels, "topology": str(spec.get("topologyName") or "")},
-            **tolerations,
+            **more,
         }
     settings: dict[str, Any] = {"stop": str(spec.get("stopPolicy") or RUNS), "inactive": _inactive(status)}
     if resource == LOCAL_QUEUE:
@@ -230,7 +232,12 @@ def _flavors(
         message = f'ClusterQueue "{queue}" names ResourceFlavor {listing(missing)}, which does not exist.'
         return (), (QueueFault("FlavorNotFound", message),)
     flavors = [
-        NodeFlavor(name, reading["settings"]["labels"], reading["settings"]["topology"])
+        NodeFlavor(
+            name,
+            reading["settings"]["labels"],
+            reading["settings"]["topology"],
+            has_taints=bool(reading.get("taints")),
+        )
         for name, reading in readings.items()
         if reading is not None
     ]

@@ -1,6 +1,7 @@
 """What a pool relies on of Kueue's queues: the flavors that its gangs may get, or why they get none."""
 
 from decimal import Decimal
+from functools import partial
 
 import pytest
 
@@ -181,10 +182,13 @@ def test_usage_does_not_change_what_conditions_follow_from():
     }
 
 
-def quota(*flavors, requested, **changes):
-    objects = [flavor(name, {"pool": "p"}, "floor") for name in dict(flavors)]
+TAINTS = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
+
+
+def quota(*flavors, requested, is_first=False, taints=None, **changes):
+    objects = [flavor(name, {"pool": "p"}, "floor", taints=taints) for name in dict(flavors)]
     queue = joined(local_queue("osmo/team", "cq"), cluster_queue("cq", *flavors, **changes), *objects)
-    return queue.quota({"gpu": float(requested), "cpu": 0.0, "memory": 0.0})
+    return queue.quota({"gpu": float(requested), "cpu": 0.0, "memory": 0.0}, is_first=is_first)
 
 
 def test_a_gang_within_the_quota_of_the_only_flavor_is_admitted():
@@ -226,7 +230,13 @@ def test_nothing_is_said_of_the_quota_of_a_queue_with_a_fault():
 
 def test_a_strict_queue_in_which_others_wait_admits_nobody_for_certain():
     assert quota(("h100", 64), requested=8, strategy="StrictFIFO").answer is QuotaAnswer.ADMITS
-    assert quota(("h100", 64), requested=8, strategy="StrictFIFO", waiting=1).answer is QuotaAnswer.UNKNOWN
+    strict = partial(quota, ("h100", 64), requested=8, strategy="StrictFIFO", waiting=1)
+    assert strict().answer is QuotaAnswer.UNKNOWN
+    assert strict(is_first=True).answer is QuotaAnswer.ADMITS
+
+
+def test_whether_a_gang_tolerates_the_taints_of_a_flavor_is_not_known():
+    assert quota(("h100", 64), requested=8, taints=TAINTS).answer is QuotaAnswer.UNKNOWN
 
 
 def test_a_queue_that_leads_nowhere_says_nothing_of_quota():

@@ -20,6 +20,7 @@ from scheduling.fit.remedies import Remedy, remedies
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, Obstacle, SetVerdict, Verdict
 from scheduling.gang import set_order
+from scheduling.queues.joined_queues import JoinedQueue
 from scheduling.queues.namespace_quota import NamespaceQuota, shortages
 from scheduling.queues.queue_state import QuotaAnswer, QuotaVerdict
 from scheduling.sentences import count_of
@@ -32,6 +33,7 @@ from workflows.feasibility.capacity.node_snapshot import (
     selectors_of,
 )
 from workflows.feasibility.queues.queue_order import judge_in_queue, read_groups_before
+from workflows.feasibility.queues.queue_position import is_first_in
 from workflows.feasibility.queues.queue_usage import (
     amounts_of,
     groups_with_room,
@@ -471,7 +473,9 @@ def _verdicts(
     if joined is not None:
         with_room = groups_with_room(placement, without, cluster=cluster)
         quotas = [
-            ADMITTED if group.uuid in with_room else joined.quota(requested_of(demand))
+            ADMITTED
+            if group.uuid in with_room
+            else joined.quota(requested_of(demand), is_first=_is_first(joined, group, cluster=cluster))
             for group, demand in zip(groups, demands, strict=True)
         ]
         verdicts = [admitted(verdict, quota) for verdict, quota in zip(verdicts, quotas, strict=True)]
@@ -488,6 +492,15 @@ def _in_namespace(verdicts: Sequence[Verdict], demands: Sequence[GangDemand], po
         else verdict
         for verdict, lacking in zip(verdicts, short, strict=True)
     ]
+
+
+def _is_first(queue: JoinedQueue, group: GroupValues, *, cluster: str) -> bool:
+    """Whether a group certainly goes first in a queue in which nothing passes the first."""
+    if queue.usage is None or not queue.usage.is_strict:
+        return False
+    return is_first_in(
+        queue, group=group.uuid, scheduler_type=group.placement.terms.scheduler_type, cluster=cluster
+    )
 
 
 def _since(groups: Sequence[UUID]) -> datetime | None:

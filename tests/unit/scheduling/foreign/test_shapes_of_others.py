@@ -11,7 +11,7 @@ import pytest
 from scheduling.backends.kubernetes.gang import WITH_COMPOSITES
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, judge
-from tests.builders.others_gangs import changed_pods, codes, gang_kept, read
+from tests.builders.others_gangs import changed_pods, codes, gang_kept, pod_kept, read
 from tests.fakes.kueue_objects import cluster_queue, flavor, local_queue, readings
 from tests.unit.scheduling.fit.worlds import RACK, ZONE, draw
 from tests.unit.scheduling.foreign.objects import (
@@ -388,6 +388,27 @@ def test_a_queue_that_admits_nothing_is_a_fault():
     )
     (fault,) = on_kueue(workload(pod_set("main", 1)), queues=queues).faults
     assert "stopped" in fault
+
+
+TAINTS = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
+TOLERATES = [{"key": "gpu", "operator": "Exists"}]
+
+
+@pytest.mark.parametrize(
+    ("of_flavor", "of_pods", "is_admitted"),
+    [((), (), False), (TOLERATES, (), True), ((), TOLERATES, True)],
+    ids=["nobody tolerates it", "the flavor adds a toleration", "its pods tolerate it"],
+)
+def test_a_flavor_with_taints_is_for_pods_that_tolerate_them(of_flavor, of_pods, is_admitted):
+    tainted = flavor("f", {}, "t", taints=TAINTS, tolerations=of_flavor)
+    queues = readings(local_queue("ns/lq", "cq"), cluster_queue("cq", ("f", 64)), tainted)
+    kept = gang_kept(
+        "kueue", workload(pod_set("main", 1)), template=lambda spec: pod_kept(tolerations=tuple(of_pods))
+    )
+    gang = read("kueue", kept, topologies={"t": (ZONE, RACK)}, queues=queues)
+    assert (gang.demand is not None) == is_admitted
+    fault = 'Pod set "main" does not tolerate taint gpu:NoSchedule of ResourceFlavor'
+    assert [text.partition(' "f"')[0] for text in gang.faults] == ([] if is_admitted else [fault])
 
 
 def test_without_a_topology_kueue_looks_at_no_node():

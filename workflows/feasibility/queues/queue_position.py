@@ -7,6 +7,7 @@ Names of other groups and their users are not read.
 from collections.abc import Iterator
 from uuid import UUID
 
+from pools.models import Cluster
 from scheduling.backends.facets import JoinedQueues, SchedulerBackend
 from scheduling.backends.registry import installed
 from scheduling.queues.joined_queues import JoinedQueue, QueuedGang, QueuePosition, position_of
@@ -21,17 +22,37 @@ def position_in(
     queue: JoinedQueue, *, group: UUID, scheduler_type: str, cluster: str
 ) -> QueuePosition | None:
     """The group's position; None if it, or nobody else, waits there. Two queries at most."""
-    if queue.usage is None or queue.usage.waiting < 2:
-        return None
     scheduler = installed().get(scheduler_type)
-    if scheduler is None or scheduler.joined_queues is None:
+    if queue.usage is None or queue.usage.waiting < 2 or scheduler is None:
         return None
-    gangs = list(_queued(queue.usage.entries, scheduler.joined_queues, cluster))
+    own, others = _waiting(queue.usage.entries, scheduler, cluster, group=group)
+    return position_of(own, others) if own else None
+
+
+def is_first_in(queue: JoinedQueue, *, group: UUID, scheduler_type: str, cluster: str) -> bool:
+    """Whether a group certainly goes first: all that wait in the queue are known, and behind it."""
+    scheduler = installed().get(scheduler_type)
+    if queue.usage is None or scheduler is None or scheduler.foreign is None:
+        return False
+    row = Cluster.objects.get(pk=cluster)
+    if row.gangs_problem_of(scheduler.foreign.kinds[0].crd) != "" or row.gangs_omitted:
+        return False
+    own, others = _waiting(queue.usage.entries, scheduler, cluster, group=group)
+    if own is None or queue.usage.waiting > 1 + len(others):
+        return False
+    return position_of(own, others).behind == len(others)
+
+
+def _waiting(
+    entries: frozenset[str], scheduler: SchedulerBackend, cluster: str, *, group: UUID
+) -> tuple[QueuedGang | None, list[QueuedGang]]:
+    """The group, None if it does not wait there, and all others that do. Two queries."""
+    if scheduler.joined_queues is None:
+        return None, []
+    gangs = list(_queued(entries, scheduler.joined_queues, cluster))
     own = next((gang for owner, gang in gangs if owner == group), None)
-    if own is None:
-        return None
-    others = _queued_by_others(queue.usage.entries, scheduler, cluster)
-    return position_of(own, (*(gang for owner, gang in gangs if owner != group), *others))
+    others = [gang for owner, gang in gangs if owner != group]
+    return own, [*others, *(_queued_by_others(entries, scheduler, cluster) if own else ())]
 
 
 def _queued(entries: frozenset[str], queues: JoinedQueues, cluster: str) -> Iterator[tuple[UUID, QueuedGang]]:
@@ -70,8 +91,8 @@ def _queued_by_others(
         cluster_id=cluster,
         resource=scheduler.foreign.kinds[0].crd,
         namespace__in={entry.partition("/")[0] for entry in entries},
-        content__obj__queue__in={entry.partition("/")[2] for entry in entries},
-    ).values_list("namespace", "content__created", "content__obj__queue", "content__obj__turn")
+        queue__in={entry.partition("/")[2] for entry in entries},
+    ).values_list("namespace", "content__created", "queue", "content__obj__turn")
     for namespace, created, name, turn in rows:
         if f"{namespace}/{name}" not in entries or not isinstance(turn, dict):
             continue
