@@ -7,7 +7,9 @@ import signal
 import pytest
 
 from tests.builders.replies import POOLS
+from tests.e2e import rights
 from tests.e2e.conftest import workflow
+from tests.verdicts.gangs_of_others import KAI
 
 TOPOLOGY = "{gpu: 4, topology: [{key: rack, requirementType: required}]}"
 
@@ -359,3 +361,51 @@ def test_a_list_that_is_watched_is_shown_again(bare, answering):
     assert bare.end(process).code == 130
     assert titles[:2] == titles[3:5]
     assert titles[2] == "\n"
+
+
+OTHERS = "default"
+GROUPS, PODS = KAI.replace("/others/", f"/{OTHERS}/"), f"/api/v1/namespaces/{OTHERS}/pods"
+
+
+@pytest.fixture
+def following(world):
+    """The backend whose gangs of others are followed, by an observer that may."""
+    for body in rights.manifests("others-gangs.yaml"):
+        rights._apply(world.api, body)
+    rights.until_granted(world.api, "others-gangs.yaml")
+    path = f"/api/configs/backend/{world.backend}-kai"
+    world.service.call("POST", path, {"configs": {"follow_others": True}})
+    yield f"{world.backend}-kai"
+    world.service.call("POST", path, {"configs": {"follow_others": False}})
+
+
+@pytest.fixture
+def gang_of_others(world):
+    """A pod group of KAI with two pods that wait for a queue that is not there; its name."""
+    name = f"{world.prefix}gang"
+    container = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "4"}}}
+    words = {"name": name, "annotations": {"pod-group-name": name}}
+    spec = {"schedulerName": "kai-scheduler", "containers": [container]}
+    body = {"metadata": {"name": name}, "spec": {"minMember": 2, "queue": "nobodys"}}
+    world.api.create(GROUPS, {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", **body})
+    pods = [f"{name}-{number}" for number in range(2)]
+    for pod in pods:
+        world.api.create(PODS, {"metadata": words | {"name": pod}, "spec": spec})
+    yield name
+    for path in (f"{GROUPS}/{name}", *(f"{PODS}/{pod}" for pod in pods)):
+        world.api.delete(path, body={"gracePeriodSeconds": 0})
+
+
+def test_what_others_submitted_is_listed_and_explained_by_name(
+    command, world, pool, following, gang_of_others
+):
+    name = f"{OTHERS}/{gang_of_others}"
+    listed = world.wait(
+        lambda: command("explain", "--cluster", following), lambda ended: name in ended.out and not ended.code
+    )
+    (row,) = [re.split(r"\s{2,}", line) for line in listed.lines if line.startswith(name)]
+    assert row[1:5] == ["PodGroup", "nobodys", "2", "8"]
+    ended = command("explain", "--cluster", following, name)
+    assert ended.code == 0, ended.err
+    assert ended.lines[0].startswith(f"{name}, PodGroup, on backend {following}: 2 tasks, 8 GPUs")
+    assert 'Queue "nobodys" does not exist' in ended.out

@@ -19,7 +19,7 @@ def test_a_pod_of_somebody_else_takes_room_until_it_is_gone(world):
     for node in busy:
         world.view.block(node)
     said = world.wait(verdict, lambda verdict: verdict["verdict"] == "not_now")
-    assert "lacks 1, held by other tenants' pods." in said["sentence"]
+    assert 'lacks 1, held by other tenants\' pods in namespace "default".' in said["sentence"]
     waiting = world.submit(pool, workflow(PAIR, resources=SAME_RACK))
     told = world.wait(lambda: world.groups(waiting)["g"]["waiting_reason"] or "", lambda text: "rack" in text)
     (why,) = world.service.call("GET", f"/api/workflow/{waiting}/explain")["groups"]
