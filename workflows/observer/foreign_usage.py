@@ -148,14 +148,14 @@ class ForeignUsageSums:
 
     def _news(self, node: str) -> Iterator[ForeignUsageSeen]:
         shares = _shares(self._kinds.get(node, {}))
-        seen = ForeignUsageSeen(node=node, amounts=_sum(shares.values()), shares=_text(shares))
-        if self._reported.get(node) == (mark := _mark(seen)):
+        sums = ForeignUsageSeen(node=node, amounts=_sum(shares.values()), shares=_text(shares))
+        if self._reported.get(node) == (mark := _mark(sums)):
             return
-        if seen.amounts != NO_USAGE:
+        if sums.amounts != NO_USAGE:
             self._reported[node] = mark
         elif self._reported.pop(node, None) is None:
             return
-        yield seen
+        yield sums
 
 
 _Share = tuple[str, Evictable | None]
@@ -190,9 +190,9 @@ def _text(shares: Mapping[_Share, PodUsage]) -> str:
     return json.dumps(entries, separators=(",", ":"))
 
 
-def _mark(seen: ForeignUsageSeen) -> int:
+def _mark(sums: ForeignUsageSeen) -> int:
     """Stands for what a row has: of thousands of nodes this is all that stays in memory."""
-    return hash((seen.amounts, seen.shares))
+    return hash((sums.amounts, sums.shares))
 
 
 class OthersFollower(Follower):

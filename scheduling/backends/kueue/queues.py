@@ -60,8 +60,8 @@ def read(
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if resource == FLAVOR:
         labels = {str(key): str(value) for key, value in (spec.get("nodeLabels") or {}).items()}
-        names_kept = {"tolerations": "tolerations", "nodeTaints": "taints"}
-        more = {kept: spec[field] for field, kept in names_kept.items() if spec.get(field)}
+        written = {"tolerations": spec.get("tolerations"), "taints": spec.get("nodeTaints")}
+        more = {name: entries for name, entries in written.items() if entries}
         return {
             "settings": {"labels": labels, "topology": str(spec.get("topologyName") or "")},
             **more,
