@@ -169,8 +169,9 @@ def bounded(remainder: dict[str, Any]) -> dict[str, Any]:
     full = {name: value for name, value in remainder.items() if value or (value == 0 and value is not False)}
     if len(json.dumps(full)) <= MOST_BYTES:
         return full
-    head = {TOO_LARGE: True, **{name: full[name] for name in ("owner", "queue", "priority") if name in full}}
-    return head if len(json.dumps(head)) <= MOST_BYTES // 8 else {TOO_LARGE: True}
+    head = {name: full[name] for name in ("owner", "queue", "priority") if name in full}
+    is_short = len(json.dumps(head)) <= MOST_BYTES // 8
+    return head | {TOO_LARGE: True} if is_short else {TOO_LARGE: True}
 
 
 def entries(value: object) -> list[Mapping[str, Any]]:
