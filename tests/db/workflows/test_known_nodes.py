@@ -58,7 +58,8 @@ def usage_of(holdings, others):
         )
         for node, held in holdings.items()
     }
-    return ClusterUsage(UsageOfGroups().with_groups(groups), UsageOfOthers(others))
+    by_node = {node: (amounts, ()) for node, amounts in others.items()}
+    return ClusterUsage(UsageOfGroups().with_groups(groups), UsageOfOthers(by_node))
 
 
 def snapshot(cluster, *, labels=(), levels=(RACK,), holdings=(), others=()):

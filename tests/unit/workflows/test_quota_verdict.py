@@ -8,7 +8,7 @@ from scheduling.fit.verdict import Answer, Obstacle, judge
 from scheduling.queues.queue_state import QueueShortage, QuotaAnswer, QuotaVerdict
 from tests.unit.scheduling import build
 from tests.unit.scheduling.fit.worlds import draw, gang_demand
-from workflows.feasibility.queues.queue_order import _preemption
+from workflows.feasibility.queues.queue_order import preemption_for
 from workflows.feasibility.verdict.sentences import sentence
 
 FOUR = build.gang("a b c d*8: rack! r")
@@ -76,10 +76,11 @@ def test_of_many_workflows_that_may_be_preempted_only_the_first_are_named():
     gang, snapshot = gang_demand(FOUR), draw(TAKEN)
     victims = frozenset(f"w-{n:03}" for n in range(500))
     reading = SimpleNamespace(is_complete=True, victims=victims, spared={}, preemption_delay=0)
-    reading.without = lambda workflows: SimpleNamespace(
+    reading.below = lambda snapshot: {}
+    reading.without = lambda workflows, shares: SimpleNamespace(
         verdict=lambda demand: QuotaVerdict(QuotaAnswer.ADMITS)
     )
 
-    preemption = _preemption(snapshot, gang, judge(snapshot, gang), reading)
+    preemption = preemption_for(snapshot, gang, judge(snapshot, gang), reading)
 
     assert preemption.workflows == tuple(f"w-{n:03}" for n in range(20))
