@@ -2,9 +2,8 @@
 
 ``services`` alone writes configuration (Backend, Pool, Platform, TopologyKey, PodTemplate, ServiceConfig) and
 records a ConfigRevision with each change; nothing else keeps history. The observer alone writes observation
-(Cluster, Node, ForeignUsage, ObservedTopology, ObservedQueue, ObservedSlice, ObservedDeviceClass); workers
-note what nodes did to task groups (NodeFailure, SuspectNode). Rejected: one history table per model, because
-a reader asks what changed, not in which table.
+(Cluster, Node, ForeignUsage, ClusterObject); workers note what nodes did to task groups (NodeFailure,
+SuspectNode). Rejected: one history table per model, because a reader asks what changed, not in which table.
 """
 
 import json
@@ -13,7 +12,10 @@ import uuid
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import RegexValidator
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.fields.json import KeyTextTransform
+
+from scheduling.nodes.devices import SLICES
 
 CONFIG_NAME = r"^[a-zA-Z]([a-zA-Z0-9_.-]*[a-zA-Z0-9])?$"
 """Names OSMO accepts for pools, platforms and backends; Kubernetes names are derived, never equal."""
@@ -318,45 +320,22 @@ class ForeignUsage(models.Model):
         return self.node
 
 
-class ObservedTopology(models.Model):
-    """A scheduler's topology object as last observed, whoever created it.
+class ClusterObject(models.Model):
+    """An object of the cluster's own as last observed, whoever created it.
 
-    ``resource`` is its kind (``topologies.kai.scheduler``); ``labels`` are the node labels it lists, broadest
-    first.
+    ``resource`` is its kind (``topologies.kai.scheduler``), ``name`` may be ``namespace/name``. The
+    ``reading`` of a topology object has ``labels``, the node labels that it lists, broadest first; that of a
+    queue is JSON of its ``QueueState``, or what the scheduler backend read whose gangs join it; that of a
+    ResourceSlice, and of a DeviceClass that names a resource, has what is counted of devices
+    (``scheduling.nodes.devices``). The node of a slice is a name, because a slice may be heard of before its
+    node; it is empty for devices that are not one node's. Rows mean nothing before the cluster's row says
+    that all of their kind were listed.
     """
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="topologies")
-    resource = models.CharField(max_length=316)
-    name = models.CharField(max_length=253)
-    uid = models.CharField(max_length=64)
-    labels = models.JSONField(default=list)
-    resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
-    seen_at = models.DateTimeField()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["cluster", "resource", "name"], name="observedtopology_once_per_name"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class ObservedQueue(models.Model):
-    """A scheduler's queue as last observed, or what one names, whoever created it.
-
-    ``resource`` is its kind (``queues.scheduling.run.ai``), ``reading`` JSON of its ``QueueState``; without
-    ``Cluster.queues_synced_at`` such rows mean nothing. Of a scheduler whose gangs join queues of somebody
-    else's, ``reading`` is what its backend read, ``name`` may be ``namespace/name``, and
-    ``Cluster.topologies_listed`` has its kinds once they were listed.
-    """
-
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="queues")
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="objects_observed")
     resource = models.CharField(max_length=316)
     name = models.CharField(max_length=317)
-    uid = models.CharField(max_length=64)
+    uid = models.CharField(max_length=64, blank=True, default="", db_default="")
     reading = models.JSONField(default=dict)
     resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
     seen_at = models.DateTimeField()
@@ -364,72 +343,16 @@ class ObservedQueue(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["cluster", "resource", "name"], name="observedqueue_once_per_name"
+                fields=["cluster", "resource", "name"], name="clusterobject_once_per_name"
             ),
         ]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class ObservedSlice(models.Model):
-    """A ResourceSlice as last observed, reduced to what is counted of it (``scheduling.nodes.devices``).
-
-    ``node`` is a name, because a slice may be heard of before its node; empty for devices that are not one
-    node's. The consequence for the node stands in its row. Without ``Cluster.slices_synced_at`` nothing is
-    known and rows mean nothing.
-    """
-
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="slices")
-    name = models.CharField(max_length=253)
-    node = models.CharField(max_length=253, blank=True)
-    has_channel = models.BooleanField(
-        default=False, db_default=False, help_text="Whether it gives the node an NVLink channel."
-    )
-    driver = models.CharField(max_length=253, default="", db_default="")
-    pool = models.CharField(max_length=253, default="", db_default="", help_text="The driver's own pool.")
-    generation = models.BigIntegerField(
-        default=0, db_default=0, help_text="Of the pool; older ones are past."
-    )
-    pool_slices = models.BigIntegerField(default=0, db_default=0, help_text="The slices of a whole pool.")
-    kinds = models.JSONField(
-        default=list, db_default=[], help_text="Attributes that devices share, and how many they are."
-    )
-    doubt = models.TextField(
-        default="", db_default="", help_text="Why they are not counted; empty if they are."
-    )
-    resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
-    seen_at = models.DateTimeField()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["cluster", "name"], name="observedslice_once_per_name"),
-        ]
-        indexes = [models.Index(fields=["cluster", "node"], name="observedslice_by_node")]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class ObservedDeviceClass(models.Model):
-    """A DeviceClass that names a resource, as last observed: its devices are given by that name, too.
-
-    Without ``Cluster.classes_synced_at`` nothing is known and rows mean nothing.
-    """
-
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="device_classes")
-    name = models.CharField(max_length=253)
-    resource = models.CharField(max_length=316)
-    selectors = models.JSONField(default=list, help_text="Its expressions (CEL), all of which hold.")
-    created = models.CharField(
-        max_length=64, help_text="As Kubernetes writes times: the newest class counts."
-    )
-    resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
-    seen_at = models.DateTimeField()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["cluster", "name"], name="observeddeviceclass_once_per_name"),
+        indexes = [
+            models.Index(
+                F("cluster"),
+                KeyTextTransform("node", "reading"),
+                condition=Q(resource=SLICES),
+                name="clusterobject_slices_of_node",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -23,7 +23,7 @@ from pools.clusters.capabilities import capabilities_of
 from pools.conditions import Condition, aged
 from pools.conditions.topology import TYPES, EvaluatedPool, TopologyObject, evaluate
 from pools.documents.backend import version_of
-from pools.models import Cluster, Node, ObservedQueue, ObservedTopology, Pool
+from pools.models import Cluster, ClusterObject, Node, Pool
 from pools.pod_templates.applied import node_selection
 from pools.services.pool_objects import queue_of
 from scheduling.backends.facets import SchedulerBackend, TopologyObjects
@@ -82,8 +82,9 @@ class ClusterObjects:
 
 def objects_of(uid: str) -> ClusterObjects:
     """The observations of a cluster. Three queries."""
-    topologies = ObservedTopology.objects.filter(cluster_id=uid).values_list("resource", "name", "labels")
-    queues = ObservedQueue.objects.filter(cluster_id=uid, reading__has_key="settings")
+    rows = ClusterObject.objects.filter(cluster_id=uid)
+    topologies = rows.filter(reading__has_key="labels").values_list("resource", "name", "reading__labels")
+    queues = rows.filter(reading__has_key="settings")
     return ClusterObjects(
         listed=frozenset(Cluster.objects.values_list("topologies_listed", flat=True).get(pk=uid)),
         topologies={(resource, name): tuple(labels) for resource, name, labels in topologies},

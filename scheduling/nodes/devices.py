@@ -19,6 +19,10 @@ from typing import Any
 from scheduling.kubernetes_syntax import GPU
 from scheduling.nodes.channels import CHANNEL_DRIVER
 
+SLICES = "resourceslices.resource.k8s.io"
+CLASSES = "deviceclasses.resource.k8s.io"
+"""Their resources."""
+
 ATTRIBUTES = frozenset({"type", "productName", "brand", "architecture"})
 """The attributes that are kept of devices, by their names without the driver's domain."""
 

@@ -2,7 +2,7 @@
 
 from django.utils import timezone
 
-from pools.models import Backend, Cluster, ObservedTopology
+from pools.models import Backend, Cluster, ClusterObject
 from scheduling.backends.registry import installed
 from scheduling.foreign.gang import GangKept, PodKept, kept_pods
 from workflows.models import ObservedGang
@@ -66,11 +66,11 @@ def observe_gang(backend, manifest, pods, *, since=None, above=()):
 
 def observe_topology(backend, levels, *, name="racks"):
     """The row of a Topology of KAI, which pod groups of others name."""
-    return ObservedTopology.objects.create(
+    return ClusterObject.objects.create(
         cluster_id=backend.cluster_id,
         resource="topologies.kai.scheduler",
         name=name,
         uid=name,
-        labels=[level.label for level in levels],
+        reading={"labels": [level.label for level in levels]},
         seen_at=timezone.now(),
     )

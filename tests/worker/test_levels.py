@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from cluster.kinds import NODE
 from pools import conditions
-from pools.models import Cluster, ObservedTopology
+from pools.models import Cluster, ClusterObject
 from scheduling.backends.registry import scheduler_backend
 from tests.factories import LEVELS
 from tests.fakes.kinds import KAI_TOPOLOGY
@@ -100,11 +100,15 @@ def test_a_group_on_an_external_topology_loses_what_that_loses(world, group):
     crd = scheduler_backend("kai").topologies.kind.crd
     Cluster.objects.update(topologies_listed=[crd])
     assert evaluated(world, group) == ("True", "TopologyNotFound")
-    ObservedTopology.objects.create(
-        cluster_id=world.uid, resource=crd, name="site", labels=[ZONE.label], seen_at=timezone.now()
+    ClusterObject.objects.create(
+        cluster_id=world.uid,
+        resource=crd,
+        name="site",
+        reading={"labels": [ZONE.label]},
+        seen_at=timezone.now(),
     )
     assert evaluated(world, group) == ("True", "TopologyLostLevel")
-    ObservedTopology.objects.update(labels=[ZONE.label, RACK.label])
+    ClusterObject.objects.update(reading={"labels": [ZONE.label, RACK.label]})
     assert evaluated(world, group) == ("False", "Available")
     assert events(group) == [BEGAN, ENDED]
     assert world.cluster.all(KAI_TOPOLOGY) == []

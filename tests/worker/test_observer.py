@@ -16,15 +16,14 @@ from pools.models import (
     Backend,
     Cluster,
     ClusterLease,
+    ClusterObject,
     ForeignUsage,
     Node,
-    ObservedQueue,
-    ObservedSlice,
-    ObservedTopology,
     Pool,
 )
 from scheduling.backends.registry import scheduler_backend
 from scheduling.nodes.channels import CHANNEL_DRIVER
+from scheduling.nodes.devices import SLICES
 from tests.builders.waiting import until
 from tests.factories import BackendFactory, NodeFactory, PoolFactory, foreign_usage
 from tests.fakes.cluster import FakeCluster
@@ -207,13 +206,13 @@ def test_topology_objects_of_anybody_are_followed(world, observer):
         "spec": {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "rack"}]},
     }
     world.cluster.put(KAI_TOPOLOGY, theirs)
-    ObservedTopology.objects.create(
-        cluster_id=world.uid, resource=KAI, name="vanished", labels=["x"], seen_at=timezone.now()
+    ClusterObject.objects.create(
+        cluster_id=world.uid, resource=KAI, name="vanished", reading={"labels": ["x"]}, seen_at=timezone.now()
     )
     observer()
 
     def seen():
-        return dict(ObservedTopology.objects.filter(resource=KAI).values_list("name", "labels"))
+        return dict(ClusterObject.objects.filter(resource=KAI).values_list("name", "reading__labels"))
 
     until(lambda: seen() == {"site": ["zone", "rack"]})
     until(lambda: Cluster.objects.get().topologies_listed == [KAI])
@@ -408,7 +407,7 @@ def queue(name, *, limit=-1, used="0", parent=""):
 def queues():
     return {
         row.name: (row.reading["parent"], row.reading["bounds"]["gpu"][1], row.reading["used"]["gpu"])
-        for row in ObservedQueue.objects.filter(name__in=["theirs", "other"])
+        for row in ClusterObject.objects.filter(name__in=["theirs", "other"])
     }
 
 
@@ -518,7 +517,7 @@ def test_an_object_that_cannot_be_read_is_kept_aside_until_it_is_gone(world, obs
         KAI_TOPOLOGY, {"metadata": {"name": "site"}, "spec": {"levels": [{"nodeLabel": "rack"}]}}
     )
     observer()
-    until(lambda: [row.name for row in ObservedTopology.objects.all()] == ["site"])
+    until(lambda: [row.name for row in ClusterObject.objects.all()] == ["site"])
     until(lambda: KAI in Cluster.objects.get().topologies_listed)
     assert until(kept_aside)["objects"][0]["object"] == f"{KAI} odd"
     world.cluster.remove(KAI_TOPOLOGY, "odd")
@@ -728,7 +727,7 @@ def test_slices_and_nodes_may_come_in_any_order_and_go(nvlink, observer):
     observer()
     until(lambda: slices_state(nvlink) == (True, ""))
     nvlink.cluster.put(RESOURCE_SLICE, channel("n1"))
-    until(ObservedSlice.objects.exists)
+    until(ClusterObject.objects.filter(resource=SLICES).exists)
     add_nodes(nvlink, "n1", "n2")
     until(lambda: offering() == {"n1"})
     nvlink.cluster.put(RESOURCE_SLICE, channel("n2"))
@@ -739,7 +738,7 @@ def test_slices_and_nodes_may_come_in_any_order_and_go(nvlink, observer):
     assert Node.objects.get(name="n1").channel_since > joined
     nvlink.cluster.put(RESOURCE_SLICE, channel("n2") | {"spec": {"driver": CHANNEL_DRIVER}})
     until(lambda: offering() == set())
-    assert not ObservedSlice.objects.filter(has_channel=True).exists()
+    assert not ClusterObject.objects.filter(reading__has_channel=True).exists()
 
 
 def test_a_change_of_channels_that_nobody_observed_is_found_out(nvlink, observer):
@@ -749,7 +748,13 @@ def test_a_change_of_channels_that_nobody_observed_is_found_out(nvlink, observer
         row = NodeFactory(cluster=cluster, name=name, offers_channel=name == "n1", channel_since=long_ago)
         add_nodes(nvlink, name)
     nvlink.cluster.put(NODE, {"metadata": {"name": "n2", "uid": row.uid}})
-    ObservedSlice.objects.create(cluster=cluster, name="old", node="n1", has_channel=True, seen_at=long_ago)
+    ClusterObject.objects.create(
+        cluster=cluster,
+        resource=SLICES,
+        name="old",
+        reading={"node": "n1", "pool": "p", "has_channel": True},
+        seen_at=long_ago,
+    )
     observer()
     until(lambda: slices_state(nvlink) == (True, "") and offering() == set())
     since = dict(Node.objects.values_list("name", "channel_since"))

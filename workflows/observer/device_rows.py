@@ -1,42 +1,55 @@
-"""Writing slices and device classes, and what follows from them for nodes.
+"""What follows from slices and device classes for nodes.
 
 What a node offers is counted when something of it changes and stands in the node's row, so no reader counts
 devices. A class, and a slice that is not one node's, concern every node of the cluster; other slices those of
 their pools: a pool that is not whole is not counted on any of its nodes.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
+from django.db.models.fields.json import KeyTextTransform
 
-from pools.models import Node, ObservedDeviceClass, ObservedSlice
-from scheduling.nodes.devices import NO_DEVICES, DeviceClass, NodeDevices, SliceDevices, devices_of
+from pools.models import ClusterObject, Node
+from scheduling.nodes.devices import (
+    CLASSES,
+    NO_DEVICES,
+    SLICES,
+    DeviceClass,
+    NodeDevices,
+    SliceDevices,
+    devices_of,
+)
 from workflows.values.amounts import is_zero
-from workflows.values.observation import ClassSeen, SliceSeen
 
-_SLICE_FIELDS = (
-    *("node", "has_channel", "driver", "pool", "generation", "pool_slices", "kinds", "doubt"),
-    *("resource_version", "seen_at"),
+_SLICES = ClusterObject.objects.filter(resource=SLICES).alias(
+    of_node=KeyTextTransform("node", "reading"), of_pool=KeyTextTransform("pool", "reading")
 )
 OFFERS_CHANNEL = Exists(
-    ObservedSlice.objects.filter(cluster_id=OuterRef("cluster_id"), node=OuterRef("name"), has_channel=True)
+    _SLICES.filter(cluster_id=OuterRef("cluster_id"), of_node=OuterRef("name"), reading__has_channel=True)
 )
 """Whether a slice gives a node a channel."""
 
 
-def write_devices(
-    cluster: str, slices: Sequence[SliceSeen], classes: Sequence[ClassSeen], now: datetime
-) -> None:
-    """Write slices and classes, and what the nodes that they concern offer now."""
-    nodes = _write_slices(cluster, slices, now) if slices else set()
-    if classes:
-        _write_classes(cluster, classes, now)
-    if nodes or classes:
-        count_devices(cluster, None if classes or "" in nodes else nodes)
+def note_slices(cluster: str, readings: Iterable[Mapping[str, Any]], now: datetime) -> None:
+    """Write for the nodes that slices concern, as they are and were, what they offer and have now."""
+    readings = list(readings)
+    nodes = {str(reading["node"]) for reading in readings}
+    of_pools = _SLICES.filter(cluster_id=cluster, of_pool__in={str(reading["pool"]) for reading in readings})
+    nodes |= {*of_pools.values_list("reading__node", flat=True)}
+    changed = Node.objects.alias(offers=OFFERS_CHANNEL).filter(cluster_id=cluster, name__in=nodes)
+    changed.exclude(offers_channel=OFFERS_CHANNEL).update(offers_channel=OFFERS_CHANNEL, channel_since=now)
+    if nodes:
+        count_devices(cluster, None if "" in nodes else nodes)
+
+
+def note_classes(cluster: str) -> None:
+    """Write what all nodes offer by the classes as they are now."""
+    count_devices(cluster, None)
 
 
 def count_devices(cluster: str, names: Collection[str] | None) -> None:
@@ -69,108 +82,36 @@ def with_devices(allocatable: Mapping[str, Any], devices: NodeDevices) -> tuple[
 
 def offered_by(cluster: str, names: Collection[str] | None) -> dict[str, NodeDevices]:
     """What nodes offer by slices, by their names; all nodes that a slice names, for None."""
-    rows = ObservedSlice.objects.filter(cluster_id=cluster)
-    own = rows if names is None else rows.filter(Q(node__in=names) | Q(node=""))
+    rows = _SLICES.filter(cluster_id=cluster)
+    own = rows if names is None else rows.filter(of_node__in=[*names, ""])
     by_node: dict[str, list[SliceDevices]] = defaultdict(list)
-    for row in own:
-        by_node[row.node].append(_slice_of(row))
+    for reading in own.values_list("reading", flat=True):
+        by_node[reading["node"]].append(_slice_of(reading))
     shared = by_node.pop("", [])
     if shared:
         everywhere = names or Node.objects.filter(cluster_id=cluster).values_list("name", flat=True)
         by_node = defaultdict(list, {name: [*by_node.get(name, ()), *shared] for name in everywhere})
     if not by_node:
         return {}
-    classes = [_class_of(row) for row in ObservedDeviceClass.objects.filter(cluster_id=cluster)]
+    named = ClusterObject.objects.filter(cluster_id=cluster, resource=CLASSES)
+    classes = [_class_of(reading) for reading in named.values_list("reading", flat=True)]
     pools = _pools(cluster, (piece for pieces in by_node.values() for piece in pieces))
     return {name: devices_of(pieces, pools=pools, classes=classes) for name, pieces in by_node.items()}
 
 
 def _pools(cluster: str, slices: Iterable[SliceDevices]) -> dict[tuple[str, str], tuple[int, int]]:
     """The newest generation of each pool of these slices, and how many slices of it are known."""
-    rows = ObservedSlice.objects.filter(cluster_id=cluster, pool__in={piece.pool for piece in slices})
-    counts = rows.values_list("driver", "pool", "generation").annotate(Count("pk")).order_by("generation")
-    return {(driver, pool): (generation, count) for driver, pool, generation, count in counts}
+    rows = _SLICES.filter(cluster_id=cluster, of_pool__in={piece.pool for piece in slices})
+    columns = rows.values_list("reading__driver", "reading__pool", "reading__generation")
+    counts = Counter((driver, pool, generation) for driver, pool, generation in columns)
+    return {(driver, pool): (generation, n) for (driver, pool, generation), n in sorted(counts.items())}
 
 
-def _slice_of(row: ObservedSlice) -> SliceDevices:
-    return SliceDevices(
-        driver=row.driver,
-        pool=row.pool,
-        generation=row.generation,
-        pool_slices=row.pool_slices,
-        node=row.node,
-        kinds=tuple((tuple((key, value) for key, value in attributes), n) for attributes, n in row.kinds),
-        doubt=row.doubt,
-    )
+def _slice_of(reading: Mapping[str, Any]) -> SliceDevices:
+    kinds = tuple((tuple((key, value) for key, value in pairs), n) for pairs, n in reading["kinds"])
+    own = {name: value for name, value in reading.items() if name != "has_channel"}
+    return SliceDevices(**{**own, "kinds": kinds})
 
 
-def _class_of(row: ObservedDeviceClass) -> DeviceClass:
-    return DeviceClass(
-        name=row.name, resource=row.resource, selectors=tuple(row.selectors), created=row.created
-    )
-
-
-def _write_slices(cluster: str, slices: Sequence[SliceSeen], now: datetime) -> set[str]:
-    """Write slices, and which nodes have a channel; returns the nodes whose devices may differ."""
-    before = ObservedSlice.objects.filter(cluster_id=cluster, name__in=[piece.name for piece in slices])
-    pools = {*before.values_list("pool", flat=True)}
-    nodes = {*before.values_list("node", flat=True)}
-    present = {piece.name: piece for piece in slices if piece.devices and not piece.absent}
-    before.exclude(name__in=present).delete()
-    rows = [_row(cluster, piece, piece.devices, now) for piece in present.values() if piece.devices]
-    ObservedSlice.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=("cluster", "name"),
-        update_fields=_SLICE_FIELDS,
-        batch_size=500,
-    )
-    pools |= {row.pool for row in rows}
-    nodes |= {row.node for row in rows}
-    nodes |= {
-        *ObservedSlice.objects.filter(cluster_id=cluster, pool__in=pools).values_list("node", flat=True)
-    }
-    changed = Node.objects.alias(offers=OFFERS_CHANNEL).filter(cluster_id=cluster, name__in=nodes)
-    changed.exclude(offers_channel=OFFERS_CHANNEL).update(offers_channel=OFFERS_CHANNEL, channel_since=now)
-    return nodes
-
-
-def _row(cluster: str, piece: SliceSeen, devices: SliceDevices, now: datetime) -> ObservedSlice:
-    return ObservedSlice(
-        cluster_id=cluster,
-        name=piece.name,
-        node=devices.node,
-        has_channel=piece.has_channel,
-        driver=devices.driver,
-        pool=devices.pool,
-        generation=devices.generation,
-        pool_slices=devices.pool_slices,
-        kinds=devices.kinds,
-        doubt=devices.doubt,
-        resource_version=piece.resource_version,
-        seen_at=now,
-    )
-
-
-def _write_classes(cluster: str, classes: Sequence[ClassSeen], now: datetime) -> None:
-    present = {change.name: change for change in classes if change.device_class and not change.absent}
-    gone = [change.name for change in classes if change.name not in present]
-    ObservedDeviceClass.objects.filter(cluster_id=cluster, name__in=gone).delete()
-    ObservedDeviceClass.objects.bulk_create(
-        (
-            ObservedDeviceClass(
-                cluster_id=cluster,
-                name=name,
-                resource=change.device_class.resource,
-                selectors=change.device_class.selectors,
-                created=change.device_class.created,
-                resource_version=change.resource_version,
-                seen_at=now,
-            )
-            for name, change in present.items()
-            if change.device_class
-        ),
-        update_conflicts=True,
-        unique_fields=("cluster", "name"),
-        update_fields=("resource", "selectors", "created", "resource_version", "seen_at"),
-    )
+def _class_of(reading: Mapping[str, Any]) -> DeviceClass:
+    return DeviceClass(**{**reading, "selectors": tuple(reading["selectors"])})

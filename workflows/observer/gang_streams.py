@@ -50,7 +50,7 @@ def gang_sources(uid: str, own_label: str, gangs: WaitingGangs) -> Iterator[Sour
         yield source(kind=POD, field_selector=WITHOUT_NODE, reduce=gangs.see_pod)
     for facet in gangs.facets:
         for kind in facet.kinds:
-            yield source(kind=as_kind(kind), complete=kind.crd, reduce=partial(gangs.see_object, kind))
+            yield source(kind=as_kind(kind), resource=kind.crd, reduce=partial(gangs.see_object, kind))
 
 
 def gang_follower(source: Source, *, connect: Connect, inbox: Inbox, gangs: WaitingGangs) -> OthersFollower:
@@ -105,7 +105,7 @@ class GangObjectFollower(_GangFollower):
 
     def __init__(self, source: Source, *, connect: Connect, inbox: Inbox, gangs: WaitingGangs) -> None:
         super().__init__(source, connect=connect, inbox=inbox, gangs=gangs)
-        self.stream = source.complete
+        self.stream = source.resource
         self._after = gangs.before(self.stream)
         self._reader = threading.Thread(
             target=self._read_on, name=f"{self._thread.name} by name", daemon=True

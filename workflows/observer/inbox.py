@@ -12,31 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from cluster.kinds import DEVICE_CLASS, RESOURCE_SLICE
 from workflows.values.observation import (
-    ClassSeen,
     EventSeen,
     ForeignUsageSeen,
     NodeSeen,
     ObjectSeen,
     PodSeen,
-    QueueSeen,
-    SliceSeen,
-    TopologySeen,
+    ResourceSeen,
     UnreadableObject,
 )
 
-Observation = (
-    PodSeen
-    | ObjectSeen
-    | NodeSeen
-    | TopologySeen
-    | QueueSeen
-    | SliceSeen
-    | ClassSeen
-    | EventSeen
-    | UnreadableObject
-)
+Observation = PodSeen | ObjectSeen | NodeSeen | ResourceSeen | EventSeen | UnreadableObject
 
 Completeness = Literal["queues", "slices", "classes"]
 """What the cluster's row says of apart from the rest: whether all of them are known, and why they are not."""
@@ -84,20 +70,8 @@ class Batch:
         return [change for change in self.changes if isinstance(change, NodeSeen)]
 
     @property
-    def topologies(self) -> list[TopologySeen]:
-        return [change for change in self.changes if isinstance(change, TopologySeen)]
-
-    @property
-    def queues(self) -> list[QueueSeen]:
-        return [change for change in self.changes if isinstance(change, QueueSeen)]
-
-    @property
-    def slices(self) -> list[SliceSeen]:
-        return [change for change in self.changes if isinstance(change, SliceSeen)]
-
-    @property
-    def classes(self) -> list[ClassSeen]:
-        return [change for change in self.changes if isinstance(change, ClassSeen)]
+    def resources(self) -> list[ResourceSeen]:
+        return [change for change in self.changes if isinstance(change, ResourceSeen)]
 
     @property
     def events(self) -> list[EventSeen]:
@@ -138,11 +112,8 @@ def key_of(change: Observation) -> Hashable:
             return (change.kind, change.namespace, change.name)
         case NodeSeen():
             return ("Node", "", change.name)
-        case TopologySeen() | QueueSeen():
+        case ResourceSeen():
             return (change.resource, "", change.name)
-        case SliceSeen() | ClassSeen():
-            kind = RESOURCE_SLICE if isinstance(change, SliceSeen) else DEVICE_CLASS
-            return (kind.name, "", change.name)
     return ("Event", "", change.dedupe)
 
 

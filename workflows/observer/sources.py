@@ -24,17 +24,15 @@ from pools.clusters.kinds import as_kind, parent_kinds, pod_group_kind
 from pools.documents.backend import version_of
 from pools.models import (
     Backend,
+    ClusterObject,
     ForeignUsage,
     Installation,
     Node,
-    ObservedDeviceClass,
-    ObservedQueue,
-    ObservedSlice,
-    ObservedTopology,
 )
 from scheduling import names
 from scheduling.backends.facets import BoundedQueues, JoinedQueues, SchedulerBackend, TopologyObjects
 from scheduling.backends.registry import installed
+from scheduling.nodes.devices import CLASSES, SLICES
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.observer.foreign_usage import BOUND, ForeignUsageSums, see_foreign_pod
 from workflows.observer.gang_streams import gang_sources
@@ -44,14 +42,11 @@ from workflows.observer.waiting_gangs import WaitingGangs
 from workflows.values.observation import (
     DOMAIN_LABEL,
     POD_GROUP,
-    ClassSeen,
     ForeignUsageSeen,
     NodeSeen,
     ObjectSeen,
     PodSeen,
-    QueueSeen,
-    SliceSeen,
-    TopologySeen,
+    ResourceSeen,
     see_claim_template,
     see_class,
     see_compute_domain,
@@ -130,8 +125,7 @@ def sources_of(followed: Followed, gangs: WaitingGangs | None = None) -> Iterato
         *,
         namespace: str = "",
         label: str = "",
-        complete: str = "",
-        queue: str = "",
+        resource: str = "",
         completeness: Completeness | None = None,
     ) -> Source:
         return Source(
@@ -141,8 +135,7 @@ def sources_of(followed: Followed, gangs: WaitingGangs | None = None) -> Iterato
             label_selector=label,
             reduce=reduce,
             recorded=recorded,
-            complete=complete,
-            queue=queue,
+            resource=resource,
             completeness=completeness,
         )
 
@@ -155,28 +148,29 @@ def sources_of(followed: Followed, gangs: WaitingGangs | None = None) -> Iterato
         yield source(
             as_kind(topologies.kind),
             partial(see_topology, topologies),
-            partial(_recorded_topologies, uid, resource),
-            complete=resource,
+            partial(_recorded_resources, uid, resource),
+            resource=resource,
         )
     for joined in _joined_queues(followed):
         for resource_kind in joined.joined_kinds:
             yield source(
                 as_kind(resource_kind),
                 partial(see_joined, joined, resource_kind),
-                partial(_recorded_queues, uid, resource_kind.crd),
-                complete=resource_kind.crd,
+                partial(_recorded_resources, uid, resource_kind.crd),
+                resource=resource_kind.crd,
             )
     for queues in _bounded_queues(followed):
         resource = queues.queue.crd
         yield source(
             as_kind(queues.queue),
             partial(see_queue, queues),
-            partial(_recorded_queues, uid, resource),
-            queue=resource,
+            partial(_recorded_resources, uid, resource),
+            resource=resource,
             completeness="queues",
         )
-    yield source(RESOURCE_SLICE, see_slice, partial(_recorded_slices, uid), completeness="slices")
-    yield source(DEVICE_CLASS, see_class, partial(_recorded_classes, uid), completeness="classes")
+    slices, classes = partial(_recorded_resources, uid, SLICES), partial(_recorded_resources, uid, CLASSES)
+    yield source(RESOURCE_SLICE, see_slice, slices, resource=SLICES, completeness="slices")
+    yield source(DEVICE_CLASS, see_class, classes, resource=CLASSES, completeness="classes")
     for namespace in sorted(followed.namespaces):
         objects = partial(_recorded_objects, uid, namespace)
         yield source(
@@ -298,30 +292,12 @@ def _recorded_foreign_usage(uid: str) -> list[ForeignUsageSeen]:
     ]
 
 
-def _recorded_topologies(uid: str, resource: str) -> list[Observation]:
-    rows = ObservedTopology.objects.filter(cluster_id=uid, resource=resource)
+def _recorded_resources(uid: str, resource: str) -> list[Observation]:
+    rows = ClusterObject.objects.filter(cluster_id=uid, resource=resource)
     return [
-        TopologySeen(resource=resource, name=name, uid=object_uid, labels=())
+        ResourceSeen(resource=resource, name=name, uid=object_uid)
         for name, object_uid in rows.values_list("name", "uid")
     ]
-
-
-def _recorded_queues(uid: str, resource: str) -> list[Observation]:
-    rows = ObservedQueue.objects.filter(cluster_id=uid, resource=resource)
-    return [
-        QueueSeen(resource=resource, name=name, uid=object_uid)
-        for name, object_uid in rows.values_list("name", "uid")
-    ]
-
-
-def _recorded_slices(uid: str) -> list[Observation]:
-    rows = ObservedSlice.objects.filter(cluster_id=uid)
-    return [SliceSeen(name=name) for name in rows.values_list("name", flat=True)]
-
-
-def _recorded_classes(uid: str) -> list[Observation]:
-    rows = ObservedDeviceClass.objects.filter(cluster_id=uid)
-    return [ClassSeen(name=name) for name in rows.values_list("name", flat=True)]
 
 
 def _recorded_pods(uid: str, namespace: str) -> list[Observation]:

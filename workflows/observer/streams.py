@@ -25,14 +25,11 @@ from workflows import metrics
 from workflows.observer.inbox import Completeness, Inbox, Observation, key_of
 from workflows.values.observation import (
     MAX_TEXT,
-    ClassSeen,
     EventSeen,
     NodeSeen,
     ObjectSeen,
     PodSeen,
-    QueueSeen,
-    SliceSeen,
-    TopologySeen,
+    ResourceSeen,
     UnreadableObject,
 )
 
@@ -59,17 +56,11 @@ class Source:
 
     field_selector: str = ""
 
-    complete: str = ""
-    """A resource of which it is recorded that all objects were listed; empty: of another kind.
-
-    One of these that is absent means something.
-    """
-
-    queue: str = ""
-    """The resource of a kind of queue; empty: of another kind."""
+    resource: str = ""
+    """The resource of objects of the cluster's own; empty: of others."""
 
     completeness: Completeness | None = None
-    """What the cluster's row says of them apart."""
+    """What the cluster's row says of them apart; of other objects of its own, that all were listed."""
 
     foreign: bool = False
     """Whether the objects are those of others, which several streams put into a memory that they share."""
@@ -92,7 +83,7 @@ def guarded(source: Source) -> Reduce:
                 log.exception("object_not_read", **about)
             metadata = obj["metadata"]
             return UnreadableObject(
-                kind=source.complete or source.queue or source.kind.name,
+                kind=source.resource or source.kind.name,
                 namespace=str(metadata.get("namespace") or ""),
                 name=str(metadata["name"]),
                 error=storable_text(f"{type(error).__name__}: {error}"[:MAX_TEXT]),
@@ -152,10 +143,7 @@ _BEYOND_DELETION: Mapping[type[Observation], Mapping[str, Any]] = {
     NodeSeen: {"labels": {}, "taints": (), "allocatable": {}, "conditions": ()},
     PodSeen: {"digest": {}},
     ObjectSeen: {"digest": {}},
-    TopologySeen: {"labels": ()},
-    QueueSeen: {"reading": {}},
-    SliceSeen: {"devices": None},
-    ClassSeen: {"device_class": None},
+    ResourceSeen: {"reading": {}},
 }
 
 
@@ -318,10 +306,10 @@ class Follower:
     def _say_complete(self) -> None:
         if self._source.kind.name == "Node":
             self._inbox.nodes_complete()
-        elif self._source.complete:
-            self._inbox.kind_complete(self._source.complete)
         elif self._source.completeness:
             self._inbox.complete(self._source.completeness)
+        elif self._source.resource:
+            self._inbox.kind_complete(self._source.resource)
 
     def _put_deleted(self, change: Observation, *, listed: bool) -> None:
         if not isinstance(change, EventSeen):  # one that expired is no news

@@ -7,7 +7,7 @@ unless a complete list had it. The usage of other tenants' pods is written in a 
 failure stops nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
@@ -17,36 +17,32 @@ from django.db import connection, transaction
 from django.db.models import Case, F, Model, Q, Value, When
 from pydantic_core import to_json
 
-from pools.models import Cluster, ForeignUsage, Node, ObservedQueue, ObservedTopology
+from pools.models import Cluster, ForeignUsage, Node
 from scheduling.backends.registry import installed
 from scheduling.nodes.devices import NO_DEVICES, NodeDevices
 from scheduling.nodes.taints import BARRING
 from web.times import read_instant
 from workflows.homes import Home, at_home, homes_of
 from workflows.models import Event, ObservedObject, ObservedPod, Task
-from workflows.observer.device_rows import OFFERS_CHANNEL, offered_by, with_devices, write_devices
+from workflows.observer.device_rows import OFFERS_CHANNEL, offered_by, with_devices
 from workflows.observer.inbox import Batch, ForeignUsageChanges, key_of
+from workflows.observer.resource_rows import write_resources
 from workflows.services.notify import mark_due
 from workflows.services.steps import database_now
 from workflows.values.observation import (
     OBJECT_COLUMNS,
     POD_COLUMNS,
-    ClassSeen,
     EventSeen,
     ForeignUsageSeen,
     NodeSeen,
     ObjectSeen,
     PodSeen,
-    QueueSeen,
-    SliceSeen,
-    TopologySeen,
+    ResourceSeen,
     is_older,
 )
 from workflows.values.pod_usage import NO_USAGE
 
-Versioned = TypeVar("Versioned", PodSeen, ObjectSeen, NodeSeen, TopologySeen, QueueSeen, SliceSeen, ClassSeen)
-
-ResourceRow = TypeVar("ResourceRow", ObservedTopology, ObservedQueue)
+Versioned = TypeVar("Versioned", PodSeen, ObjectSeen, NodeSeen, ResourceSeen)
 
 UNFOLLOWED_AFTER = timedelta(seconds=60)
 """After so long a silence a scheduler may have ended a gang of which a task had ended: KAI's grace period."""
@@ -105,15 +101,10 @@ def write(cluster: str, batch: Batch) -> int:
             cluster, _newest(cluster, batch, batch.objects, "workflows_observedobject", _OBJECT_KEY), now
         )
         nodes = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, "pools_node", _NAME_KEY), now)
-        topologies = _newest(cluster, batch, batch.topologies, "pools_observedtopology", _RESOURCE_KEY)
-        _write_topologies(cluster, topologies, now)
-        queues = _newest(cluster, batch, batch.queues, "pools_observedqueue", _RESOURCE_KEY)
-        queues_set = _write_queues(cluster, queues, now)
-        slices = _newest(cluster, batch, batch.slices, "pools_observedslice", _NAME_KEY)
-        classes = _newest(cluster, batch, batch.classes, "pools_observeddeviceclass", _NAME_KEY)
-        write_devices(cluster, slices, classes, now)
+        resources = _newest(cluster, batch, batch.resources, "pools_clusterobject", _RESOURCE_KEY)
+        is_configured_anew = write_resources(cluster, resources, now)
         named_groups = _write_events(cluster, batch.events, now)
-        _note(cluster, batch, now, moved=nodes.moved or queues_set)
+        _note(cluster, batch, now, moved=nodes.moved or is_configured_anew)
         groups = (
             _owners(cluster, [*batch.pods, *batch.objects]) | named_groups | _on_nodes(cluster, nodes.health)
         )
@@ -182,7 +173,7 @@ def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
         news["topologies_listed"] = sorted(listed)
     for objects, problem in batch.problems.items():
         news |= {f"{objects}_synced_at": None if problem else now, f"{objects}_problem": problem}
-    if moved or batch.topologies or batch.nodes_complete or batch.kinds_complete:
+    if moved or batch.nodes_complete or batch.kinds_complete:
         news["changes"] = F("changes") + 1
     if news:
         Cluster.objects.filter(pk=cluster).update(**news)
@@ -359,60 +350,6 @@ def _on_nodes(cluster: str, nodes: Sequence[str]) -> set[UUID]:
         return set()
     rows = ObservedPod.objects.filter(cluster_id=cluster, node_name__in=nodes, absent=False)
     return {row.group_uuid for row in at_home(rows)}
-
-
-def _write_topologies(cluster: str, topologies: Sequence[TopologySeen], now: datetime) -> None:
-    _write_resources(
-        ObservedTopology, cluster, topologies, now, labels=lambda topology: list(topology.labels)
-    )
-
-
-def _write_queues(cluster: str, queues: Sequence[QueueSeen], now: datetime) -> bool:
-    """Write queues; True if settings changed that conditions of pools follow from, and not usage alone."""
-    if not queues:
-        return False
-    rows = ObservedQueue.objects.filter(cluster_id=cluster, name__in={queue.name for queue in queues})
-    before = {
-        (resource, name): settings
-        for resource, name, settings in rows.values_list("resource", "name", "reading__settings")
-    }
-    _write_resources(ObservedQueue, cluster, queues, now, reading=lambda queue: queue.reading)
-    return any(
-        before.get((queue.resource, queue.name)) != (None if queue.absent else queue.reading.get("settings"))
-        for queue in queues
-    )
-
-
-def _write_resources(
-    model: type[ResourceRow],
-    cluster: str,
-    resources: Sequence[Any],
-    now: datetime,
-    **columns: Callable[[Any], Any],
-) -> None:
-    """Write objects of the whole cluster; ``columns`` read from them what their table alone has."""
-    for resource in resources:
-        if resource.absent:
-            model.objects.filter(cluster_id=cluster, resource=resource.resource, name=resource.name).delete()
-    model.objects.bulk_create(
-        (
-            model(
-                cluster_id=cluster,
-                resource=resource.resource,
-                name=resource.name,
-                uid=resource.uid,
-                resource_version=resource.resource_version,
-                seen_at=now,
-                **{column: read(resource) for column, read in columns.items()},
-            )
-            for resource in resources
-            if not resource.absent
-        ),
-        update_conflicts=True,
-        unique_fields=("cluster", *_RESOURCE_KEY),
-        update_fields=("uid", *columns, "resource_version", "seen_at"),
-        batch_size=500,
-    )
 
 
 def _write_events(cluster: str, events: Sequence[EventSeen], now: datetime) -> set[UUID]:

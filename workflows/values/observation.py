@@ -10,7 +10,7 @@ A digest leaves out empty fields. Texts come from outside and are cut.
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -20,7 +20,7 @@ from scheduling import names
 from scheduling.backends.base import ReadBack, ResourceKind
 from scheduling.backends.facets import BoundedQueues, JoinedQueues, TopologyObjects
 from scheduling.nodes.channels import node_with_channel
-from scheduling.nodes.devices import DeviceClass, SliceDevices, read_class, read_slice
+from scheduling.nodes.devices import CLASSES, SLICES, read_class, read_slice
 from scheduling.nodes.node_health import MOST_CONDITIONS, MOST_TYPE, READY
 from scheduling.topology.levels import HOSTNAME_LABEL
 from web.times import read_instant
@@ -147,50 +147,16 @@ class ForeignUsageSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopologySeen:
-    """A scheduler's topology object, our own or external; ``labels`` as it lists them, broadest first."""
+class ResourceSeen:
+    """An object of the cluster's own, ours or somebody else's; ``reading`` is what its row keeps of it.
 
-    resource: str
-    name: str
-    uid: str
-    labels: tuple[str, ...]
-    absent: bool = False
-    resource_version: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSeen:
-    """A scheduler's queue, our own or somebody else's, or what a queue names.
-
-    ``reading`` is JSON of ``QueueState``, or what ``JoinedQueues`` read. ``name`` of an
-    object in a namespace is ``namespace/name``.
+    ``name`` of an object in a namespace is ``namespace/name``.
     """
 
     resource: str
     name: str
-    uid: str
+    uid: str = ""
     reading: Mapping[str, Any] = field(default_factory=dict)
-    absent: bool = False
-    resource_version: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SliceSeen:
-    """A ResourceSlice, whether it gives its node an NVLink channel, and its devices, None if it is absent."""
-
-    name: str
-    has_channel: bool = False
-    devices: SliceDevices | None = None
-    absent: bool = False
-    resource_version: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassSeen:
-    """A DeviceClass that names a resource; ``device_class`` is None if it is absent."""
-
-    name: str
-    device_class: DeviceClass | None = None
     absent: bool = False
     resource_version: str = field(default="", repr=False)
 
@@ -433,60 +399,44 @@ def _node_condition(condition: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def see_topology(topologies: TopologyObjects, obj: Mapping[str, Any]) -> TopologySeen:
+def see_topology(topologies: TopologyObjects, obj: Mapping[str, Any]) -> ResourceSeen:
     """Reduce a topology object to its levels, as the scheduler backend that knows the kind reads them."""
-    metadata = obj["metadata"]
-    return TopologySeen(
-        resource=topologies.kind.crd,
-        name=metadata["name"],
-        uid=metadata["uid"],
-        labels=topologies.levels_in(obj),
-        resource_version=_version(metadata),
-    )
+    return _seen(topologies.kind.crd, obj, {"labels": list(topologies.levels_in(obj))})
 
 
-def see_queue(queues: BoundedQueues, obj: Mapping[str, Any]) -> QueueSeen:
+def see_queue(queues: BoundedQueues, obj: Mapping[str, Any]) -> ResourceSeen:
     """Reduce a queue to its parent, its bounds and what is in use below it."""
-    metadata = obj["metadata"]
-    return QueueSeen(
-        resource=queues.queue.crd,
-        name=metadata["name"],
-        uid=metadata["uid"],
-        reading=queues.read_queue(obj, quantity=quantity).to_json(),
-        resource_version=_version(metadata),
-    )
+    return _seen(queues.queue.crd, obj, queues.read_queue(obj, quantity=quantity).to_json())
 
 
-def see_joined(queues: JoinedQueues, kind: ResourceKind, obj: Mapping[str, Any]) -> QueueSeen:
+def see_joined(queues: JoinedQueues, kind: ResourceKind, obj: Mapping[str, Any]) -> ResourceSeen:
     """Reduce a queue that gangs may join, or what it leads to, as its scheduler backend reads it."""
+    return _seen(kind.crd, obj, queues.read_joined(kind, obj, quantity=quantity), namespaced=kind.namespaced)
+
+
+def see_slice(obj: Mapping[str, Any]) -> ResourceSeen:
+    """Reduce a ResourceSlice to its devices, and whether it gives its node an NVLink channel."""
+    devices = read_slice(obj.get("spec") or {})
+    return _seen(SLICES, obj, {"has_channel": bool(node_with_channel(obj)), **asdict(devices)})
+
+
+def see_class(obj: Mapping[str, Any]) -> ResourceSeen:
+    """Reduce a DeviceClass to the resource that it names; one that names none counts as absent."""
+    device_class = read_class(obj)
+    seen = _seen(CLASSES, obj, asdict(device_class) if device_class else {})
+    return replace(seen, absent=device_class is None)
+
+
+def _seen(
+    resource: str, obj: Mapping[str, Any], reading: Mapping[str, Any], *, namespaced: bool = False
+) -> ResourceSeen:
     metadata = obj["metadata"]
-    namespace = f"{metadata['namespace']}/" if kind.namespaced else ""
-    return QueueSeen(
-        resource=kind.crd,
+    namespace = f"{metadata['namespace']}/" if namespaced else ""
+    return ResourceSeen(
+        resource=resource,
         name=f"{namespace}{metadata['name']}",
         uid=metadata["uid"],
-        reading=queues.read_joined(kind, obj, quantity=quantity),
-        resource_version=_version(metadata),
-    )
-
-
-def see_slice(obj: Mapping[str, Any]) -> SliceSeen:
-    metadata = obj["metadata"]
-    return SliceSeen(
-        name=metadata["name"],
-        has_channel=bool(node_with_channel(obj)),
-        devices=read_slice(obj.get("spec") or {}),
-        resource_version=_version(metadata),
-    )
-
-
-def see_class(obj: Mapping[str, Any]) -> ClassSeen:
-    metadata = obj["metadata"]
-    device_class = read_class(obj)
-    return ClassSeen(
-        name=metadata["name"],
-        device_class=device_class,
-        absent=device_class is None,
+        reading=reading,
         resource_version=_version(metadata),
     )
 

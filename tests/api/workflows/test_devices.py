@@ -34,12 +34,12 @@ def node(name, gpus=None):
 def gpu_slice(name, devices=FOUR, **fields):
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": devices} | fields
-    return see_slice({"metadata": {"name": f"{name}-gpu"}, "spec": spec})
+    return see_slice({"metadata": {"name": f"{name}-gpu", "uid": "u"}, "spec": spec})
 
 
 def gpu_class(expression=f'device.driver == "{DRIVER}"'):
     spec = {"extendedResourceName": GPU, "selectors": [{"cel": {"expression": expression}}]}
-    return see_class({"metadata": {"name": "gpus"}, "spec": spec})
+    return see_class({"metadata": {"name": "gpus", "uid": "u"}, "spec": spec})
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_node_that_is_written_again_keeps_its_devices_and_loses_them_with_thei
     observe(pool, node("n0"))
     assert fit(api)[0] == "now"
     spec = {"selectors": []}
-    observe(pool, see_class({"metadata": {"name": "gpus"}, "spec": spec}))
+    observe(pool, see_class({"metadata": {"name": "gpus", "uid": "u"}, "spec": spec}))
     assert {row.allocatable.get(GPU) for row in Node.objects.all()} == {None}
     assert fit(api)[:2] == ("never", True)
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from pools import conditions, services
 from pools.conditions.topology import TYPES
-from pools.models import Cluster, ObservedQueue, ObservedTopology, Pool
+from pools.models import Cluster, ClusterObject, Pool
 from pools.services import evaluation
 from scheduling import names
 from scheduling.backends.kueue import Kueue
@@ -35,11 +35,11 @@ def pool():
 
 
 def topology(pool, name, labels, resource=KAI):
-    ObservedTopology.objects.update_or_create(
+    ClusterObject.objects.update_or_create(
         cluster=pool.backend.cluster,
         resource=resource,
         name=name,
-        defaults={"labels": labels, "seen_at": timezone.now()},
+        defaults={"reading": {"labels": labels}, "seen_at": timezone.now()},
     )
 
 
@@ -76,7 +76,7 @@ def test_a_topology_of_another_list_or_of_none_is_told(pool):
     topology(pool, names.topology(installation(), labels), labels[:1])
     evaluate(pool)
     assert statuses(pool)["TopologyDrift"] == ("True", "Drift")
-    ObservedTopology.objects.all().delete()
+    ClusterObject.objects.filter(resource=KAI).delete()
     evaluate(pool)
     assert statuses(pool)["TopologyDrift"] == ("Unknown", "TopologyNotFound")
 
@@ -182,7 +182,7 @@ def kueue_pool():
 
 def observe(pool, *objects):
     for (resource, name), reading in kueue_objects.readings(*objects).items():
-        ObservedQueue.objects.update_or_create(
+        ClusterObject.objects.update_or_create(
             cluster=pool.backend.cluster,
             resource=resource,
             name=name,
