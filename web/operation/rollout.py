@@ -30,8 +30,6 @@ from web.views.version import as_numbers
 REPORT_SECONDS = 20.0
 RETRY_SECONDS = 2.0
 RECENT = timedelta(seconds=3 * REPORT_SECONDS)
-FIRST = "0.1.0"
-"""The release that noted nothing yet."""
 
 log = structlog.get_logger(__name__)
 _waited = threading.Event()
@@ -104,7 +102,7 @@ def register_readiness() -> None:
 def refused_step(own: str) -> str:
     """Why this release must not migrate the database; empty if it may."""
     versions = InstalledRelease.objects.exclude(migrated_at=None).values_list("version", flat=True)
-    present = max([*versions, FIRST], key=_key)
+    present = max(versions, key=_key, default=own)
     if is_step(present, own) or is_step(own, present):
         return ""
     if _key(own) < _key(present):
