@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
 import requests
 import urllib3
 
 from localcluster import nodes, servers
 from localcluster.demo.view import View
-from localcluster.directories import CHECKOUT
 from localcluster.kubelet.relay import Relay
 from localcluster.nodes import KUBELET_LABEL
 from localcluster.rest import Refused, Rest
@@ -55,6 +55,7 @@ class Release:
     relay: Relay
     namespace: str
     values: dict
+    database_url: str
     name: str = "train"
     rest: Rest | None = None
     password: str = field(default_factory=lambda: secrets.token_urlsafe(18))
@@ -124,10 +125,15 @@ class Release:
         assert answer.returncode != 0, answer.stdout
         return answer.stderr
 
-    def chart_of(self, version, directory, checkout=CHECKOUT):
-        """The chart of a checkout with another version, as an earlier or a later release has it."""
+    def column(self, table, name):
+        """The different values of a column of the release's database."""
+        with psycopg.connect(self.database_url) as connection:
+            return {value for (value,) in connection.execute(f"SELECT DISTINCT {name} FROM {table}")}
+
+    def chart_of(self, version, directory):
+        """The chart with another version, as another release has it."""
         target = directory / f"chart-{version}"
-        shutil.copytree(checkout / CHART.relative_to(CHECKOUT), target)
+        shutil.copytree(CHART, target)
         path = target / "Chart.yaml"
         path.write_text(re.sub(r"(?m)^(version|appVersion): .*$", rf"\1: {version}", path.read_text()))
         return target
@@ -280,12 +286,13 @@ def release(helm, api, workloads, postgres_url, redis_url):
     """A namespace of restricted pods with the Secrets that values name; nothing is installed yet."""
     plane, kubelet = workloads
     namespace = f"osmo-{secrets.token_hex(4)}"
-    database = urlsplit(servers.create_database(postgres_url, namespace.replace("-", "_")))
+    database_url = servers.create_database(postgres_url, namespace.replace("-", "_"))
+    database = urlsplit(database_url)
     broker = urlsplit(redis_url)
     api.create("/api/v1/namespaces", {"metadata": {"name": namespace, "labels": RESTRICTED}})
     with Relay(api, namespace, "train-osmo-topology-web") as relay:
         values = chosen_values(database, broker, url=relay.url, tasks=f"{namespace}-tasks")
-        made = Release(helm, api, plane.kubeconfig("admin"), kubelet, relay, namespace, values)
+        made = Release(helm, api, plane.kubeconfig("admin"), kubelet, relay, namespace, values, database_url)
         secret(api, namespace, "osmo-key", **{"secret-key": secrets.token_urlsafe(40)})
         secret(api, namespace, "osmo-database", username=database.username, password=database.password)
         secret(api, namespace, "osmo-redis", password=broker.password)

@@ -1,14 +1,11 @@
 """A release whose pods run as processes, on real servers, with the rights of the chart alone."""
 
-import compileall
 import http.client
-import io
 import json
 import os
 import shutil
-import subprocess
-import tarfile
 from contextlib import closing
+from functools import partial
 
 import pytest
 import redis
@@ -20,6 +17,7 @@ from localcluster.kubelet.container_files import local_address
 from tests.chart import running
 from tests.chart.running import PAIR, Load, wait
 from web.env import REFUSED
+from web.release import VERSION
 
 pytestmark = [
     pytest.mark.deep,
@@ -27,9 +25,34 @@ pytestmark = [
 ]  # a release starts some ten processes, several times
 
 INSTALL = ("install", "--wait", "--timeout", "4m")
-EARLIER = "0.0.9"
-EARLIER_COMMIT = "3ab0b0853ce1de7f5b1397b38cf861f95e22de0b"
-"""Before web waited for workers and they reported; its schema lacks what later migrations add."""
+MAJOR, MINOR, _ = map(int, VERSION.split("."))
+NEXT = f"{MAJOR}.{MINOR + 1}.0"
+EXPANSION = """
+from django.db import migrations, models
+
+from web.database.migrating import LockTables
+
+
+class Migration(migrations.Migration):
+    dependencies = [("workflows", "{head}")]
+    operations = [
+        LockTables("workflow", "task"),
+        migrations.AddField("workflow", "of_next", models.IntegerField(default=7, db_default=7)),
+        migrations.AddField("task", "of_next", models.TextField(null=True)),
+    ]
+"""
+INDEX = """
+from django.db import migrations, models
+
+from web.database.migrating import BuildIndex
+
+
+class Migration(migrations.Migration):
+    atomic = False
+    dependencies = [("workflows", "{head}")]
+    operations = [BuildIndex("task", models.Index(fields=["of_next"], name="task_of_next"))]
+"""
+"""What the next release adds, on a copy of the checkout: columns and an index of big tables."""
 
 
 @pytest.fixture
@@ -45,26 +68,17 @@ def site(helm, workloads, postgres_url, redis_url):
     api.close()
 
 
-@pytest.fixture(scope="session")
-def earlier_checkout(tmp_path_factory):
-    """The files of an earlier commit of this repository."""
-    command = ("git", "-C", str(CHECKOUT), "archive", EARLIER_COMMIT)
-    packed = subprocess.run(command, check=False, capture_output=True)
-    if packed.returncode != 0:
-        pytest.skip(f"there is no commit {EARLIER_COMMIT} (git fetch --unshallow): {packed.stderr.decode()}")
-    directory = tmp_path_factory.mktemp("earlier")
-    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as files:
-        files.extractall(directory, filter="data")
-    compileall.compile_dir(directory, quiet=2)
-    return directory
-
-
 @pytest.fixture
-def earlier(workloads, earlier_checkout):
-    """The tag of an image of that commit, which calls itself an earlier release."""
+def following(workloads):
+    """The tag of an image of the next release: the checkout with further migrations."""
     home = workloads[1]
-    tag = f"earlier-{os.getpid()}"
-    directory = image.build(earlier_checkout, home / tag, version=EARLIER)
+    tag = f"next-{os.getpid()}"
+    directory = image.build(CHECKOUT, home / tag, version=NEXT)
+    migrations = directory / "files" / "migrations" / "workflows"
+    head = (migrations / "head.txt").read_text().strip()
+    for name, text in {"9998_expansion": EXPANSION, "9999_index": INDEX}.items():
+        (migrations / f"{name}.py").write_text(text.format(head=head))
+        head = name
     link = image.image_link(home, f"osmo-topology:{tag}")
     link.symlink_to(directory)
     yield tag
@@ -171,43 +185,45 @@ def of_installation(site):
     return names - {"kube-root-ca.crt"}
 
 
-def test_an_upgrade_under_load_and_the_way_back_lose_no_request(earlier_checkout, earlier, site, tmp_path):
-    chart = site.chart_of(EARLIER, tmp_path, earlier_checkout)
-    site.run(*INSTALL, changes={"image": {"tag": earlier}}, chart=chart)
+def test_an_upgrade_under_load_and_the_way_back_lose_no_request(following, site, tmp_path):
+    chart = site.chart_of(NEXT, tmp_path)
+    to_next = partial(site.run, "upgrade", "--wait", "--timeout", "4m", chart=chart)
+    site.run(*INSTALL, changes={})
     rest = site.log_in()
     site.make_pool()
     with Load(rest, "train") as load:
         wait(lambda: load.accepted)
         old = site.relay.ready()
-        upgrade_without_workers(site)
+        upgrade_without_workers(site, following, chart)
         assert site.relay.ready() == old
-        site.run("upgrade", "--wait", "--timeout", "4m", changes={})
+        to_next(changes={"image": {"tag": following}})
         assert not set(old) & set(site.relay.ready())
+        assert site.column("workflows_workflow", "of_next") == {7}
         another(load)
         site.run("rollback", "1", "--wait", "--timeout", "4m")
         another(load)
     site.note(load.figures())
     assert load.failures == [], site.lines_of("database_away")
-    # groups of the newer release recover, and the earlier one runs them without
     wait(lambda: {rest.workflow(name)["status"] for name in load.accepted}, lambda all_: all_ == {"RUNNING"})
-    site.run("upgrade", "--wait", "--timeout", "4m", changes={})
+    to_next(changes={"image": {"tag": following}})
     another_runs(site, load.accepted)
     site.run("uninstall", "--no-hooks")
 
 
-def upgrade_without_workers(site):
+def upgrade_without_workers(site, tag, chart):
     """Upgrade with a node for workers that there is not: new web waits for them and says so."""
-    site.run("upgrade", changes={"worker": {"nodeSelector": {"osmo.local/kubelet": "nowhere"}}})
-    (waiting,) = wait(lambda: new_web(site), lambda pods: pods and readyz(pods[0]).get("workers"))
+    nowhere = {"worker": {"nodeSelector": {"osmo.local/kubelet": "nowhere"}}, "image": {"tag": tag}}
+    site.run("upgrade", changes=nowhere, chart=chart)
+    (waiting,) = wait(lambda: new_web(site, tag), lambda pods: pods and readyz(pods[0]).get("workers"))
     words = readyz(waiting)["workers"]
-    assert "no worker of release" in words
+    assert f"no worker of release {NEXT}" in words
     site.note(f"new web waits: {words}")
 
 
-def another_runs(site, earlier):
-    """The newer release is back: it accepts work, and what ran goes on running."""
+def another_runs(site, before):
+    """The next release is back: it accepts work, and what ran goes on running."""
     submitted(site)
-    assert {site.rest.workflow(name)["status"] for name in earlier} == {"RUNNING"}
+    assert {site.rest.workflow(name)["status"] for name in before} == {"RUNNING"}
 
 
 def another(load):
@@ -216,9 +232,8 @@ def another(load):
     wait(lambda: len(load.accepted) > before)
 
 
-def new_web(site):
-    """Pods of web that run the checkout's image."""
-    return [pod for pod in site.pods("web") if pod["spec"]["containers"][0]["image"].endswith(":checkout")]
+def new_web(site, tag):
+    return [pod for pod in site.pods("web") if pod["spec"]["containers"][0]["image"].endswith(f":{tag}")]
 
 
 def readyz(pod):
