@@ -32,14 +32,15 @@ _CONFIGURATION = """
 _WORKFLOWS = """
     INSERT INTO workflows_workflow (uuid, name, base_name, number, pool_name, backend_id, pool_revision,
         submitted_by, cancelled_by, priority, status, labels, tags, spec, template_spec, warnings,
-        exec_timeout, queue_timeout, submit_time, start_time, end_time, request_id, idempotency_digest, reply)
+        task_count, gpu_count, exec_timeout, queue_timeout, submit_time, start_time, end_time, request_id,
+        idempotency_digest, reply)
     SELECT md5('w' || n)::uuid, 'train-' || n %% {bases} || '-' || n / {bases} + 1, 'train-' || n %% {bases},
            n / {bases} + 1, 'pool-' || n %% {pools}, (SELECT id FROM pools_backend WHERE name = 'aged'), 1,
            'user-' || n %% {users}, '', 'NORMAL',
            CASE WHEN live THEN 'RUNNING' WHEN n %% 10 = 3 THEN 'FAILED' ELSE 'COMPLETED' END,
            jsonb_build_object('team', 't' || n %% 50, 'run', 'r' || n),
            CASE WHEN n %% 5000 = 1 THEN '["keep"]'::jsonb ELSE '[]' END,
-           repeat('- name: worker' || E'\\n', 20) || n, '', '[]', 3600, 3600,
+           repeat('- name: worker' || E'\\n', 20) || n, '', '[]', 4, 32, 3600, 3600,
            began, began, CASE WHEN NOT live THEN began + interval '1 hour' END, '', '',
            jsonb_build_object('name', 'train-' || n, 'spec', repeat('x', 200))
       FROM (SELECT n, n %% {every} = 0 AS live,

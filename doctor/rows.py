@@ -20,12 +20,11 @@ from scheduling.backends.registry import installed
 from workflows.lifecycle.statuses import LIVE_ORDER
 from workflows.models import Attempt, Task, TaskGroup
 from workflows.services.steps import database_now
-from workflows.values.placement import TRIED_AGAIN
 
 STATEMENT_SECONDS = 120  # more than a request has: it reads everything unfinished
 _ORDER = [str(status) for status in LIVE_ORDER]
 _PLACED = (
-    "version",
+    "attempts",
     "cluster_uid",
     "namespace",
     "nvlink",
@@ -194,7 +193,7 @@ def _group(
 
 def _exec_since(row: Mapping[str, Any]) -> datetime | None:
     """From when the execution timeout counts; None while its clock stands."""
-    if (row["p_version"] or 0) < TRIED_AGAIN:
+    if not row["p_attempts"]:
         began: datetime | None = row["start_time"]
         return began
     return row["ran_since"] - timedelta(seconds=row["ran_seconds"]) if row["ran_since"] else None

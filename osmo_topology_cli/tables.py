@@ -330,8 +330,8 @@ def attempts(entries: Sequence[Reply]) -> Table:
 
 
 def group_status(group: Reply) -> str:
-    """The status of the present attempt, which a later one is named with; an older service knows none."""
-    if group.get("attempt", 1) == 1 or has_ended(group["status"]):
+    """The status of the present attempt, which a later one is named with."""
+    if group["attempt"] == 1 or has_ended(group["status"]):
         return str(group["status"])
     present = group["attempts"][-1]
     return f"{present['status']} (attempt {present['number']})"

@@ -31,17 +31,8 @@ class Installation(models.Model):
 
     singleton = models.BooleanField(default=True, unique=True, editable=False)
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    swept_at = models.DateTimeField(  # read by the release before this one; it goes with the next
-        null=True, editable=False, help_text="When due task groups were last looked for."
-    )
     declared = models.JSONField(
         null=True, editable=False, help_text="What became of the file that is the source of configuration."
-    )
-    default_retention = models.BooleanField(
-        default=True,
-        db_default=False,
-        editable=False,
-        help_text="Whether old rows are removed by default: not in an installation from before retention.",
     )
 
     class Meta:

@@ -11,7 +11,7 @@ import factory
 from django.utils import timezone
 from factory.django import DjangoModelFactory
 
-from pools.documents.backend import NEW_QUEUE_SETTINGS
+from pools.documents.backend import QUEUE_DEFAULTS
 from pools.documents.terms import terms_of
 from pools.models import Backend, Cluster, ForeignUsage, Installation, Node, Platform, Pool, TopologyKey
 from pools.selectors import pool_levels
@@ -92,7 +92,7 @@ class BackendFactory(DjangoModelFactory):
     name = factory.Sequence("backend-{}".format)
     cluster = factory.SubFactory(ClusterFactory)
     scheduler_version = "0.13"
-    queue_settings = factory.LazyFunction(lambda: dict(NEW_QUEUE_SETTINGS))
+    queue_settings = factory.LazyFunction(lambda: dict(QUEUE_DEFAULTS))
     kubernetes_version = "v1.37.2"
     probed_at = factory.LazyFunction(timezone.now)
     conditions = factory.LazyFunction(
@@ -199,9 +199,6 @@ class TaskGroupFactory(DjangoModelFactory):
     status = "PROCESSING"
     next_reconcile_at = factory.LazyFunction(timezone.now)
     placement = factory.LazyAttribute(lambda o: placement_of(o.workflow, o.pool, **o.frozen).to_json())
-    optional_placement = factory.LazyAttribute(
-        lambda o: placement_of(o.workflow, o.pool, **o.frozen).optional_json() if o.pool else None
-    )
 
     @factory.post_generation
     def pods(self, create, extracted, **kwargs):

@@ -61,8 +61,8 @@ class Workflow(models.Model):
         default=list, db_default=[], help_text="Targets of its news; see pools.values.news_targets."
     )
     warnings = models.JSONField(default=list)
-    task_count = models.PositiveIntegerField(null=True, help_text="Null: of a release that kept none.")
-    gpu_count = models.PositiveIntegerField(null=True, help_text="All that its tasks ask for; null likewise.")
+    task_count = models.PositiveIntegerField(default=0)
+    gpu_count = models.PositiveIntegerField(default=0, help_text="All that its tasks ask for.")
     exec_timeout = models.FloatField(help_text="Seconds a group may run.")
     queue_timeout = models.FloatField(help_text="Seconds a group may wait for its pods to be placed.")
     submit_time = models.DateTimeField(auto_now_add=True, db_index=True)
@@ -144,10 +144,6 @@ class TaskGroup(models.Model):
         null=True, help_text="The upstream group, not ended yet, whose end makes it due (services.follow_up)."
     )
     placement = models.JSONField(help_text="Frozen at submission; see workflows.values.placement.")
-    optional_placement = models.JSONField(
-        null=True,
-        help_text="What an older release may leave out of placement; null: accepted before there was any.",
-    )
     constraints = models.JSONField(
         default=list, help_text="Constraints applied: set, key, label, type, tasks."
     )
@@ -314,8 +310,7 @@ class TaskGroup(models.Model):
     @property
     def recovery(self) -> RecoveryPolicy:
         """What follows when it loses a task, as frozen when it was accepted."""
-        values = {**self.placement, **(self.optional_placement or {})}
-        return RecoveryPolicy.from_json(values.get("recovery", {}))
+        return RecoveryPolicy.from_json(self.placement.get("recovery", {}))
 
 
 def in_status(*statuses: str) -> Q:

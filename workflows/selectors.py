@@ -251,7 +251,7 @@ def tries_of(workflow: Workflow, *, tasks: Sequence[str], retry_id: int | None) 
 def default_topologies(workflow: Workflow) -> dict[str, Mapping[str, Any]]:
     """The default topology that each task group of a workflow got when it was accepted, as it is frozen."""
     rows = TaskGroup.objects.filter(workflow=workflow).order_by("pk")
-    frozen = rows.values_list("name", "optional_placement__default_topology")
+    frozen = rows.values_list("name", "placement__default_topology")
     return {name: default for name, default in frozen if default}
 
 

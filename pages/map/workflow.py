@@ -128,7 +128,7 @@ class _GroupMarker:
         self._verdicts = 0
 
     def group(self, group: TaskGroup, rows: Sequence[_Row], *, drawn: str) -> MapGroup:
-        placement = GroupPlacement.from_json(group.placement, group.optional_placement)
+        placement = GroupPlacement.from_json(group.placement)
         placed_rows = [row for row in rows if row.node]
         placed_sets = self._placed_sets(group, placement, rows) if placed_rows else []
         map_group = MapGroup(

@@ -172,7 +172,7 @@ LASTING = ("prefix", "parent_quota")
 
 
 def _queue_settings(document: QueueDocument, backend: Backend) -> dict[str, Any]:
-    before = backend.queue_settings if backend.pk else NEW_QUEUE_SETTINGS
+    before = backend.queue_settings if backend.pk else QUEUE_DEFAULTS
     written = {name: value for name, value in document.model_dump(exclude_none=True).items() if value}
     return {name: before[name] for name in LASTING if name in before} | written
 
@@ -192,10 +192,10 @@ def version_of(backend: Backend) -> str:
 
 def queues_of(backend: Backend, *, node_gpus: Callable[[], float] = lambda: -1) -> QueueSettings:
     """The settings in force. ``node_gpus`` counts the GPUs of the nodes of the backend's pools."""
-    own = backend.queue_settings
-    quota = own.get("parent_quota", "unlimited")
+    own = QUEUE_DEFAULTS | backend.queue_settings
+    quota = own["parent_quota"]
     return QueueSettings(
-        prefix=own.get("prefix", LEGACY_PREFIX),
+        prefix=own["prefix"],
         parent=own.get("parent", ""),
         parent_gpus=node_gpus() if quota == "nodes" else -1 if quota == "unlimited" else float(quota),
         label=own.get("label", ""),
@@ -241,11 +241,8 @@ def shard_label(scheduler_type: str) -> str:
     return scheduler.shard_label if scheduler else ""
 
 
-LEGACY_PREFIX = "osmo"
-"""Of backends from before there was a setting: OSMO's own."""
-
-NEW_QUEUE_SETTINGS = {"prefix": QUEUE_PREFIX, "parent_quota": "nodes"}
-"""Those of a new backend. One from before these settings has none, and keeps what it had."""
+QUEUE_DEFAULTS = {"prefix": QUEUE_PREFIX, "parent_quota": "nodes"}
+"""What a new backend has where its document says nothing."""
 
 
 def default_name(scheduler_type: str) -> str:
@@ -264,9 +261,7 @@ def document_of(backend: Backend) -> dict[str, Any]:
             "scheduler_name": backend.scheduler_name,
             "scheduler_timeout": backend.scheduler_timeout,
         },
-        "queue_settings": QueueDocument(
-            **{"prefix": LEGACY_PREFIX, "parent_quota": "unlimited", **backend.queue_settings}
-        ).model_dump(),
+        "queue_settings": QueueDocument(**{**QUEUE_DEFAULTS, **backend.queue_settings}).model_dump(),
         "start_barrier": BarrierDocument(**backend.start_barrier).model_dump(),
         "node_conditions": {"rules": {}, "prefix": "", **backend.node_conditions},
     }

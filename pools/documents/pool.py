@@ -268,7 +268,7 @@ def write(document: PoolDocument, pool: Pool) -> None:
     pool.notify = [target.model_dump() for target in document.notify]
     pool.resources = document.resources.model_dump()
     pool.default_topology = default_content(document.default_topology)
-    pool.recovery = document.recovery.model_dump(exclude_none=True)  # an older release knows fewer words
+    pool.recovery = document.recovery.model_dump(exclude_none=True)
 
 
 def platform_rows(document: PoolDocument, pool: Pool) -> list[Platform]:

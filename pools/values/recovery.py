@@ -40,7 +40,7 @@ class Response(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPolicy:
-    """How a group recovers; the defaults are those of groups accepted before there was recovery."""
+    """How a group recovers; by default, nothing is recovered from."""
 
     preempted: Response = Response.FAIL
 

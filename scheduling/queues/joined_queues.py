@@ -62,7 +62,7 @@ class QueueUsage:
     """How full a queue is; ``words`` say its kind and name, ``waiting`` counts all gangs that wait there.
 
     ``entries`` are the names by which gangs join it. ``is_strict`` says whether nothing passes the first
-    gang, None if that is not known.
+    gang.
     """
 
     name: str
@@ -70,7 +70,7 @@ class QueueUsage:
     waiting: int
     flavors: tuple[FlavorUsage, ...]
     entries: frozenset[str] = frozenset()
-    is_strict: bool | None = None
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

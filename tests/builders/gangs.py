@@ -51,7 +51,7 @@ def set_requirements(group, *requirements, sets):
     for task, own in zip(group.tasks.order_by("position"), sets, strict=True):
         spec = {**task.spec, "requirements": [*requirements, *own]}
         Task.objects.filter(pk=task.pk).update(spec=spec)
-    values = group_values(group, GroupPlacement.from_json(group.placement, group.optional_placement))
+    values = group_values(group, GroupPlacement.from_json(group.placement))
     constraints = [constraint.as_json() for constraint in render_group(values).constraints]
     TaskGroup.objects.filter(pk=group.pk).update(constraints=constraints)
 
@@ -63,12 +63,16 @@ def topology_gang(world, *requirements, sets=((), ()), pool=None, **changes):
     return group
 
 
-def recovering_gang(world, *, policy=REQUEUE, pods=3, pool=None, optional=None, **frozen):
+def set_frozen(group, **values):
+    """Values of the placement of a group, as a submission of another pool or document freezes them."""
+    group.placement |= values
+    TaskGroup.objects.filter(pk=group.pk).update(placement=group.placement)
+
+
+def recovering_gang(world, *, policy=REQUEUE, pods=3, pool=None, **frozen):
     """A group that is tried again as a whole, as far as its world brings it."""
     group = world.group(pods=pods, pool=pool)
-    optional = {"attempts": True, "recovery": policy.to_json(), **(optional or {})}
-    placement = {**group.placement, **frozen}
-    TaskGroup.objects.filter(pk=group.pk).update(placement=placement, optional_placement=optional)
+    set_frozen(group, attempts=True, recovery=policy.to_json(), **frozen)
     world.settle()
     group.refresh_from_db()
     return group
@@ -92,8 +96,7 @@ def native_gang(world, *, pods=3, nvlink=False, policy=None, frozen=None):
     group = world.group(pods=pods, pool=pool, frozen=frozen or {}, ignore_nonlead_status=False)
     Task.objects.filter(group=group).update(lead=False)
     if policy is not None:
-        optional = {"attempts": True, "recovery": policy.to_json()}
-        TaskGroup.objects.filter(pk=group.pk).update(optional_placement=optional)
+        set_frozen(group, attempts=True, recovery=policy.to_json())
     return group
 
 

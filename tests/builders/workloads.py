@@ -34,9 +34,8 @@ def kueue_world():
 
 def queued_gang(world, *, pods=2, policy=PREEMPTED, claim_gpus=None, **frozen):
     pool = world.pool(backend=KUEUE, nvlink=True)
-    optional = {"claim_gpus": dict(claim_gpus or {})}
-    frozen = {"queue": "train", **frozen}
-    return recovering_gang(world, pods=pods, policy=policy, pool=pool, optional=optional, **frozen)
+    frozen = {"queue": "train", "claim_gpus": dict(claim_gpus or {}), **frozen}
+    return recovering_gang(world, pods=pods, policy=policy, pool=pool, **frozen)
 
 
 def workload(world):

@@ -69,15 +69,6 @@ def test_a_preempted_gang_runs_again_with_objects_of_its_own(world):
     assert attempt.cleared_at is not None
 
 
-def test_older_workers_handle_the_first_attempt_and_none_after_it(world):
-    group = recovering_gang(world)
-    assert group.placement["version"] == 1
-    delete_pod(world, group)
-    world.step(group)
-    row = fresh(group)
-    assert (row.attempt_number, row.placement["version"]) == (2, 6)
-
-
 def test_a_program_is_told_which_attempt_it_runs_in_and_why_the_last_one_ended(world):
     group = recovering_gang(world)
 
@@ -615,7 +606,7 @@ def test_the_cost_of_an_attempt_does_not_grow_with_those_before(world):
         world.settle()
     row = fresh(group)
     assert row.attempt_number == 4
-    assert group_values(row, GroupPlacement.from_json(row.placement, row.optional_placement)).earlier == ()
+    assert group_values(row, GroupPlacement.from_json(row.placement)).earlier == ()
 
 
 def test_a_waiting_attempt_is_among_the_gangs_whose_order_is_sought(world):

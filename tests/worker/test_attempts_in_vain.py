@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from pools import conditions
 from pools.values.recovery import RecoveryPolicy, Response
-from tests.builders.gangs import native_gang, recovering_gang
+from tests.builders.gangs import native_gang, recovering_gang, set_frozen
 from tests.builders.losses import delete_pod, disrupt, lose_nodes
 from tests.builders.workloads import admit, evict_workload, kueue_world, queued_gang
 from tests.worker.world import World, fresh, statuses
@@ -17,7 +17,6 @@ from workflows.lifecycle import attempts_in_vain
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Attempt, TaskGroup
 from workflows.services.gauges import read
-from workflows.values.placement import TRIED_AGAIN
 
 FIRST = 16.0
 UNRECOVERED = RecoveryPolicy(backoff_first=FIRST, backoff_limit=100.0)
@@ -300,7 +299,6 @@ def test_an_attempt_that_ran_is_not_in_vain_whose_tasks_were_all_replaced_just_b
 
 @pytest.mark.parametrize("loop", [LOOPS["kai"]])
 def test_no_group_ends_by_attempts_in_vain_without_an_hour_of_warning(loop, world, monkeypatch):
-    """Most of them may have been made by a release that did not count them."""
     monkeypatch.setattr(attempts_in_vain, "MOST_IN_VAIN", 3)
     group = loop.begin(world)
     lose_again(loop, world, group, times=4)
@@ -315,14 +313,11 @@ def test_no_group_ends_by_attempts_in_vain_without_an_hour_of_warning(loop, worl
 
 
 @pytest.mark.parametrize("loop", [LOOPS["kueue, before pods"]])
-def test_a_group_accepted_before_there_was_recovery_gets_room_again_before_pods(loop, world):
-    """Its next attempt is left alone by older workers; what runs ends with its loss, as its row says."""
+def test_a_group_without_recovery_gets_room_again_before_pods_and_what_runs_ends_with_its_loss(loop, world):
     group = loop.begin(world)
-    TaskGroup.objects.filter(pk=group.pk).update(optional_placement={})
-    assert fresh(group).placement["version"] < TRIED_AGAIN
+    set_frozen(group, attempts=False, recovery={})
     assert lose(loop, world, group) == 0
-    row = fresh(group)
-    assert (row.attempt_number, row.placement["version"]) == (2, TRIED_AGAIN)
+    assert fresh(group).attempt_number == 2
     admit(world, "n-3", "n-4")
     world.settle()
     assert statuses(group) == ["RUNNING"] * 2

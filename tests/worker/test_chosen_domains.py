@@ -50,7 +50,7 @@ def pool(world):
 @pytest.fixture
 def group(world, pool):
     """Two tasks in a rack and one in another, in one zone; not yet reconciled."""
-    frozen = {"version": 1, "queue": "train"}
+    frozen = {"queue": "train"}
     return topology_gang(world, required("zone", "z"), sets=IN_TWO_RACKS, pool=pool, frozen=frozen)
 
 
@@ -172,7 +172,7 @@ def test_a_place_that_changes_again_and_again_is_left_at_most_once_a_minute(worl
 
 
 def another(world, pool):
-    frozen = {"version": 1, "queue": "train"}
+    frozen = {"queue": "train"}
     return topology_gang(world, required("zone", "z"), sets=IN_TWO_RACKS, pool=pool, frozen=frozen)
 
 

@@ -9,7 +9,7 @@ from cluster import errors
 from cluster.kinds import COMPUTE_DOMAIN, POD
 from pools import conditions
 from scheduling.names import GROUP_LABEL
-from tests.builders.gangs import recovering_gang
+from tests.builders.gangs import recovering_gang, set_frozen
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Attempt, Event, ObservedPod, Task, TaskGroup
 
@@ -173,14 +173,14 @@ def test_a_strangers_domain_by_the_groups_name_is_left_alone(world, claiming, co
 
 
 def test_a_group_that_is_not_tried_again_says_that_its_domain_is_another(world, claiming):
-    TaskGroup.objects.filter(pk=claiming.pk).update(optional_placement={})
+    set_frozen(claiming, attempts=False, recovery={})
     make_again(world)
     reconcile_twice(world, claiming)
     assert statuses(claiming) == ["RUNNING"] * 3
     assert conditions.find(fresh(claiming).conditions, "NVLinkReady")["reason"] == "DomainDeleted"
 
 
-def test_a_group_of_an_earlier_release_keeps_the_domain_that_it_has(world, claiming):
+def test_a_group_whose_domain_was_not_noted_keeps_the_one_that_it_has(world, claiming):
     TaskGroup.objects.update(compute_domain=None)
     reconcile_twice(world, claiming)
     assert fresh(claiming).compute_domain == {"attempt": 1, "uid": domain_of(world)["metadata"]["uid"]}
@@ -189,7 +189,7 @@ def test_a_group_of_an_earlier_release_keeps_the_domain_that_it_has(world, claim
     assert Attempt.objects.get(group=claiming).evidence == "domain_deleted"
 
 
-def test_the_uid_of_an_attempt_that_an_older_release_ended_counts_for_nothing(world, claiming):
+def test_the_uid_of_the_attempt_before_counts_for_nothing(world, claiming):
     TaskGroup.objects.update(compute_domain={"attempt": 0, "uid": "of the attempt before"})
     reconcile_twice(world, claiming)
     assert not Attempt.objects.exists()

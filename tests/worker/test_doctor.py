@@ -17,7 +17,7 @@ from pools.models import Cluster
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
 from tests.builders.checks import check, checked_world, findings, rest
-from tests.builders.gangs import retried
+from tests.builders.gangs import retried, set_frozen
 from tests.factories import LEVELS, BackendFactory, installation
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
 from tests.worker.world import chain, fresh
@@ -80,8 +80,7 @@ def test_nothing_is_found_of_a_group_that_is_due_only_with_the_end_of_another(wo
 def test_nothing_is_found_between_two_attempts(world):
     group = world.group(pool=world.pool(nvlink=True, levels=LEVELS), pods=3)
     recovery = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.REQUEUE)
-    placement = {**group.placement, "version": 6, "recovery": recovery.to_json(), "exec_timeout": 100.0}
-    TaskGroup.objects.filter(pk=group.pk).update(placement=placement)
+    set_frozen(group, attempts=True, recovery=recovery.to_json(), exec_timeout=100.0)
     world.settle()
     TaskGroup.objects.update(start_time=timezone.now() - timedelta(hours=1))
     doomed = group.tasks.get(position=0).pod_name

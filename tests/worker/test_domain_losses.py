@@ -9,11 +9,11 @@ from cluster.kinds import COMPUTE_DOMAIN, POD
 from pools import conditions
 from pools.models import Cluster, NodeFailure, Pool
 from pools.values.recovery import RecoveryPolicy, Response
-from tests.builders.gangs import REQUEUE, recovering_gang
+from tests.builders.gangs import REQUEUE, recovering_gang, set_frozen
 from tests.builders.losses import delete_pod
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import fresh, statuses
-from workflows.models import Attempt, ObservedObject, Task, TaskGroup
+from workflows.models import Attempt, ObservedObject, Task
 
 ALONE = RecoveryPolicy(node_lost=Response.TASK)
 FAIL = RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.FAIL)
@@ -354,7 +354,7 @@ def test_a_deleted_domain_is_not_judged_while_no_observer_is_at_work(world, run)
 
 def test_a_group_without_attempts_says_that_its_domain_was_deleted(world, run):
     group = run()
-    TaskGroup.objects.filter(pk=group.pk).update(optional_placement={})
+    set_frozen(group, attempts=False, recovery={})
     delete_domain(world)
     world.step(group)
     world.step(group)

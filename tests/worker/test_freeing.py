@@ -16,7 +16,7 @@ from workflows.models import Event
 
 MARK = "osmo.nvidia.com/preference-levels"
 AGAIN = retried("1-3,3000-3010")
-SOON = {"free_preferences_after": 3600, "version": 5}
+SOON = {"free_preferences_after": 3600}
 
 
 def blind(cluster):

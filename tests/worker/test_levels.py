@@ -95,7 +95,7 @@ def test_nodes_that_none_of_its_tasks_may_use_do_not_count(world, group):
 
 
 def test_a_group_on_an_external_topology_loses_what_that_loses(world, group):
-    TaskGroup.objects.update(placement=group.placement | {"version": 2, "external_topology": "site"})
+    TaskGroup.objects.update(placement=group.placement | {"external_topology": "site"})
     assert evaluated(world, group) == ("False", "Available")  # nothing is known of it yet
     crd = scheduler_backend("kai").topologies.kind.crd
     Cluster.objects.update(topologies_listed=[crd])

@@ -9,7 +9,7 @@ from cluster.kinds import POD
 from pools.conditions import Condition
 from pools.documents.backend import COMPOSITES_HELD
 from pools.services import composites
-from tests.builders.gangs import NESTING, REQUEUE, required, retried, topology_gang
+from tests.builders.gangs import NESTING, REQUEUE, required, retried, set_frozen, topology_gang
 from tests.builders.losses import lose_nodes
 from tests.factories import LEVELS, NodeFactory
 from tests.fakes.kinds import COMPOSITE, GROUP_WORKLOAD, POD_GROUP
@@ -207,8 +207,7 @@ def test_a_tree_that_is_not_made_in_its_queue_timeout_ends_with_the_cause(world)
 
 
 def test_a_further_attempt_of_sets_inside_sets_is_not_made_either(world, group):
-    optional = {"attempts": True, "recovery": REQUEUE.to_json()}
-    TaskGroup.objects.filter(pk=group.pk).update(optional_placement=optional)
+    set_frozen(group, attempts=True, recovery=REQUEUE.to_json())
     place(world, group)
     hold(group, "False")
     lose_nodes(world, group, 0, 1, 2, 3)

@@ -43,7 +43,7 @@ def world(db):
 @pytest.fixture
 def group(world):
     """A driver with four GPUs and three workers with two, in one rack that holds them."""
-    return mixed(world, frozen={"version": 5})
+    return mixed(world)
 
 
 def mixed(world, **changes):
@@ -108,7 +108,7 @@ def test_its_preferences_give_way_and_then_it_is_pinned(world):
         required("zone", "z"),
         preferred("rack"),
         sets=((), (), (), ()),
-        frozen={"free_preferences_after": 3600, "version": 5},
+        frozen={"free_preferences_after": 3600},
     )
     _sizes(group)
     world.settle()
@@ -239,7 +239,7 @@ def again(world, group):
 @pytest.fixture
 def begun(world):
     """The same gang, pinned and running in rack r1; its tasks may be tried again."""
-    group = mixed(world, frozen={"version": 5, **RETRY}, ignore_nonlead_status=False)
+    group = mixed(world, frozen=RETRY, ignore_nonlead_status=False)
     world.cluster.players.insert(0, counting)
     seek(world)
     world.settle()
@@ -422,9 +422,7 @@ def test_sets_inside_sets_are_pinned_beside_their_groups_where_the_greedy_order_
             put_node(world, f"{rack}-{number}", zone="a", rack=rack, gpus=1)
     sizes = {"p": 4, "q": 3, "r": 2, "s": 2}
     sets = [(required("rack", name),) for name, size in sizes.items() for _ in range(size)]
-    group = topology_gang(
-        world, sets=sets, pool=world.pool(levels=LEVELS, backend=NESTING), frozen={"version": 5}
-    )
+    group = topology_gang(world, sets=sets, pool=world.pool(levels=LEVELS, backend=NESTING))
     for task in group.tasks.all():
         Task.objects.filter(pk=task.pk).update(spec={**task.spec, "gpu": 1})
     world.cluster.players.insert(0, led)

@@ -72,7 +72,7 @@ def world(db):
 
 @pytest.fixture
 def group(world):
-    return world.group(pods=3, pool=world.pool(), frozen={"start_barrier": BARRIER, "version": 6})
+    return world.group(pods=3, pool=world.pool(), frozen={"start_barrier": BARRIER, "attempts": True})
 
 
 def hosts(*tasks):
@@ -116,7 +116,7 @@ def test_a_barrier_that_ends_without_its_peers_ends_the_group_with_its_message(w
 
 
 def test_a_replacement_is_made_with_the_tasks_that_have_ended(world):
-    frozen = {"start_barrier": BARRIER, "version": 6, "max_retry_per_task": 1}
+    frozen = {"start_barrier": BARRIER, "attempts": True, "max_retry_per_task": 1}
     group = world.group(
         pods=3, pool=world.pool(), frozen=frozen | {"default_exit_actions": {"RESCHEDULE": "3005"}}
     )
@@ -132,7 +132,7 @@ def test_a_replacement_is_made_with_the_tasks_that_have_ended(world):
 
 
 def test_a_replacement_is_made_with_a_task_that_ended_in_the_same_reconcile(world):
-    frozen = {"start_barrier": BARRIER, "version": 6, "max_retry_per_task": 1}
+    frozen = {"start_barrier": BARRIER, "attempts": True, "max_retry_per_task": 1}
     group = world.group(
         pods=4, pool=world.pool(), frozen=frozen | {"default_exit_actions": {"RESCHEDULE": "3005"}}
     )
@@ -153,7 +153,7 @@ def test_a_replacement_is_made_with_a_task_that_ended_in_the_same_reconcile(worl
 def test_a_pod_made_again_finds_its_peers_though_an_earlier_release_kept_them_elsewhere(db):
     """It put them among the group's files, so the Secret that a pod names now does not exist."""
     world = World(scheduled=False)
-    group = world.group(pods=2, pool=world.pool(), frozen={"start_barrier": BARRIER, "version": 6})
+    group = world.group(pods=2, pool=world.pool(), frozen={"start_barrier": BARRIER, "attempts": True})
     world.settle()
     for name in world.cluster.names(SECRET):
         world.cluster.remove(SECRET, name, namespace="osmo")

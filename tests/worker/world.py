@@ -31,7 +31,7 @@ REDUCERS = {
     NODE: see_node,
 }
 ROUNDS = 60
-FROZEN = ("placement", "optional_placement", "spec")
+FROZEN = ("placement", "spec")
 OF_EACH_RECONCILE = ("next_reconcile_at", "lease_token", "lease_worker", "lease_until", "failures")
 MAKE_DUE = f"""
     UPDATE workflows_taskgroup AS g SET next_reconcile_at = clock_timestamp()

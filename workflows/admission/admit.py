@@ -54,7 +54,6 @@ from workflows.values.placement import (
     TaskTry,
     may_be_tried_again,
     shape_of,
-    version_for,
 )
 
 
@@ -227,7 +226,7 @@ class _Admission:
             uuid=self.new_uuid(),
             name=group.name,
             generation=0,
-            placement=replace(placement, version=version_for(placement, tasks), attempts=attempts),
+            placement=replace(placement, attempts=attempts),
             tasks=tries,
         )
 

@@ -342,8 +342,8 @@ class ListedWorkflowShape(Shape):
     app_version: str | None = about(UNUSED)
     priority: PriorityText
     labels: dict[str, str]
-    tasks: int | None = about("Null where it was accepted by a release that did not count them, as gpus.")
-    gpus: int | None = about("All that its tasks ask for.")
+    tasks: int
+    gpus: int = about("All that its tasks ask for.")
     nodes: int | None = about(
         "That its tasks hold now. Null for one that does not run, and after the first 100 of a list."
     )
@@ -413,9 +413,7 @@ class ComputeDomainShape(Shape):
     nodes_joined: int = about("Nodes that it lists.")
     not_ready: list[str] = about("Those that it does not list as ready; at most 20.")
     cliques: list[str] = about("NVLink cliques of its nodes; it connects the nodes of each, not across them.")
-    claims: list[ChannelClaimShape] = about(
-        "Which tasks claim a channel, and why; empty before this was kept."
-    )
+    claims: list[ChannelClaimShape] = about("Which tasks claim a channel, and why.")
 
 
 class PatienceShape(Shape):

@@ -308,7 +308,7 @@ def _verdict_sentence(
 
 def _report(group: TaskGroup, *, user: Caller, now: datetime) -> FeasibilityReport | None:
     """The verdict on a group that waits; None where no node is known."""
-    placement = GroupPlacement.from_json(group.placement, group.optional_placement)
+    placement = GroupPlacement.from_json(group.placement)
     cluster = placement.terms.cluster_uid or group.backend.cluster_id
     (report,) = feasibility([group_values(group, placement)], cluster=cluster, user=user, now=now)
     return report if report.verdict else None

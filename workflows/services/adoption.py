@@ -11,7 +11,7 @@ looks for pods of later tries before it creates its own (``reconcile.objects.pla
 from workflows.lifecycle.form_states import OTHER_PINS, FormState
 from workflows.models import TaskGroup
 from workflows.services.waiting_gangs import ordering_schedulers
-from workflows.values.placement import VERSIONS
+from workflows.values.placement import VERSION
 
 
 def expect_other_forms(cluster_uid: str, namespace: str) -> int:
@@ -27,6 +27,6 @@ def expect_other_forms(cluster_uid: str, namespace: str) -> int:
         stop_status="",
     )
     live.filter(touched_cluster=False).update(touched_cluster=True)  # its timeout begins with its create
-    groups = live.filter(placement__version__in=VERSIONS, placement__scheduler_type__in=ordering_schedulers())
+    groups = live.filter(placement__version=VERSION, placement__scheduler_type__in=ordering_schedulers())
     groups.exclude(form_state__in=OTHER_PINS).update(other_form=None)
     return groups.update(form_state=FormState.PINS_AND_ORDER)

@@ -22,7 +22,6 @@ from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Attempt, Task, TaskGroup
 from workflows.services.changes import NewAttempt
 from workflows.services.steps import Steps
-from workflows.values.placement import TRIED_AGAIN
 
 NODES_HEALTHY = "NodesHealthy"
 PODS_CHANGED = "PodsChanged"
@@ -64,7 +63,7 @@ def begin(change: NewAttempt, steps: Steps) -> None:
         placement_result=None,
         conditions=_conditions(change, steps),
         searched_capacity="",
-        placement={**group.placement, "version": max(group.placement["version"], TRIED_AGAIN)},
+        placement={**group.placement, "attempts": True},
     )
     after = f" after {in_seconds(change.pause)}" if change.pause else ""
     steps.note(

@@ -39,7 +39,7 @@ from workflows.services.steps import database_now
 from workflows.services.timeline import SOURCE
 from workflows.services.waiting_gangs import unanswered
 from workflows.values.observation import POD_GROUP
-from workflows.values.placement import VERSIONS, GroupPlacement
+from workflows.values.placement import VERSION, GroupPlacement
 
 MOST_JUDGED = 3
 """Gangs of one pool and priority that a turn judges: the oldest ones, which go before all others."""
@@ -115,7 +115,7 @@ def _waiting() -> QuerySet[TaskGroup]:
             clearing=False,
             asked_at__lt=Now() - SETTLED_AFTER,
             waiting_why__in=[why.value for why in JUDGED],
-            placement__version__in=VERSIONS,
+            placement__version=VERSION,
         )
         .exclude(waiting_evidence__has_key="pod_changes")
     )
@@ -140,7 +140,7 @@ def _oldest(cluster: str) -> Sequence[TaskGroup]:
 
 def _certainly_fits(group: TaskGroup, *, cluster: str, now: datetime) -> bool:
     try:
-        values = group_values(group, GroupPlacement.from_json(group.placement, group.optional_placement))
+        values = group_values(group, GroupPlacement.from_json(group.placement))
     except ValueError as error:  # of a newer release, whose workers judge it
         log.warning("group_not_judged", group=str(group.pk), error=str(error))
         return False

@@ -149,7 +149,7 @@ def _groups(uid: str) -> Iterator[_Group]:
         rows = cursor.fetchall()
     for pk, frozen, labels, selectors, written in rows:
         try:
-            placement = GroupPlacement.from_json(_read(frozen), None)
+            placement = GroupPlacement.from_json(_read(frozen))
         except ValueError as error:  # of a newer release, whose workers handle it
             log.warning("levels_not_evaluated", group=str(pk), error=str(error))
             continue

@@ -6,8 +6,7 @@ sweep is as fast for the rest. No message is sent while many wait already: the q
 comes in, and groups left to the sweep are taken in fair turns, which a queue does not do.
 
 A message costs a worker about as much as a small step of a group. So where many groups of one backend are due
-at once, a message names several of them: the first as its argument, the others in a header. A worker of an
-older release does not know the header and takes the first group alone; the sweep finds the others. A few
+at once, a message names several of them: the first as its argument, the others in a header. A few
 groups get a message each, so that several threads take them. A group that is due already gets none: whoever
 made it due sent one, or left it to the sweep, and of a crowd that waits for workers each would get several.
 One that has been due for ``OVERDUE_SECONDS`` does: no sweep finds it while beat is away.

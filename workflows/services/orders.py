@@ -79,7 +79,7 @@ def _consider(gang: UnplacedGang, observed: ObservedNodes, circumstances: str) -
 def _other_form(row: TaskGroup, observed: ObservedNodes, gang: UnplacedGang) -> GangForm | None:
     """The form that the gang is proposed; None also for a row that this release does not read."""
     try:
-        values = group_values(row, GroupPlacement.from_json(row.placement, row.optional_placement))
+        values = group_values(row, GroupPlacement.from_json(row.placement))
     except ValueError:  # of a newer release, whose workers search for it
         return None
     form = _rearranged(values, observed, gang)

@@ -21,7 +21,7 @@ from workflows.models import TaskGroup
 from workflows.news.outbox import MOST_OF_A_KIND, NewsChange, announce
 from workflows.selectors import group_values
 from workflows.services.steps import database_now
-from workflows.values.placement import VERSIONS, GroupPlacement
+from workflows.values.placement import VERSION, GroupPlacement
 
 MOST_WAITS = 200
 MOST_JUDGED = 10
@@ -76,7 +76,7 @@ def announce_waits() -> None:
 def announce_nevers() -> None:
     """Record news of groups that, by what is observed now, can never be placed."""
     waits = _waiting("never", JUDGED_REASONS, most=MOST_JUDGED)
-    for group in _groups(waits).filter(placement__version__in=VERSIONS):
+    for group in _groups(waits).filter(placement__version=VERSION):
         try:
             sentence = _never_sentence(group)
         except Exception:
@@ -87,7 +87,7 @@ def announce_nevers() -> None:
 
 
 def _never_sentence(group: TaskGroup) -> str:
-    values = group_values(group, GroupPlacement.from_json(group.placement, group.optional_placement))
+    values = group_values(group, GroupPlacement.from_json(group.placement))
     cluster = values.placement.terms.cluster_uid or group.backend.cluster_id or ""
     return never_sentence(values, cluster=cluster, now=database_now())
 

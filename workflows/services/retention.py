@@ -1,9 +1,8 @@
 """Removing rows that nobody needs any more, in small batches and without long locks.
 
 *Ended workflows* go with their groups, tasks, events and observed rows once they are older than their pool
-keeps them: its ``ended_workflow_days``, else ``OSMO_WORKFLOW_DAYS``, else 90 days in an installation that
-began with a release that removes them, else never. One that has not ended, or of which a group is not
-released, stays however old it is. A deleted pool's workflows follow the installation.
+keeps them: its ``ended_workflow_days``, else ``OSMO_WORKFLOW_DAYS``, else 90 days. One that has not ended, or
+of which a group is not released, stays however old it is. A deleted pool's workflows follow the installation.
 
 *Revisions of configuration* go when another one replaced them longer ago than ``OSMO_REVISION_DAYS`` and no
 kept workflow was submitted while they were in force. So a revision that a kept workflow names stays, and so
@@ -34,7 +33,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
 
-from pools.models import Installation, Pool
+from pools.models import Pool
 from web.models import PersonalToken
 from workflows.lifecycle.statuses import WORKFLOW_LIVE, WORKFLOW_TERMINAL, quoted
 from workflows.metrics import ROWS_REMOVED
@@ -177,9 +176,7 @@ def kept_days() -> dict[str, float | None]:
 
 def _days(value: float | None, default: float) -> float | None:
     """The days that a setting means; None: for ever."""
-    if value is None:
-        return default if Installation.objects.filter(default_retention=True).exists() else None
-    return value or None
+    return default if value is None else value or None
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from workflows.lifecycle.repeated_changes import may_change_again, renewable_at
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Event, Task, TaskGroup, in_status
 from workflows.services.steps import database_now
-from workflows.values.placement import VERSIONS
+from workflows.values.placement import VERSION
 
 _COLUMNS = {
     "levels": F("placement__levels"),
@@ -89,7 +89,7 @@ def waiting() -> QuerySet[TaskGroup]:
         released_at=None,
         stop_status="",
         created_in_cluster_at__isnull=False,
-        placement__version__in=VERSIONS,
+        placement__version=VERSION,
         placement__scheduler_type__in=searched_schedulers(),
     )
     return groups.exclude(constraints=[])

@@ -249,7 +249,6 @@ def _group_row(
         barrier=spec.barrier,
         ignore_nonlead_status=spec.ignore_nonlead_status,
         placement=replace(group.placement, workflow_name=workflow.name).to_json(),
-        optional_placement=group.placement.optional_json(),
         constraints=[constraint.as_json() for constraint in objects.constraints],
         form=group.form.to_json(),
         waiting_why=reason.why if reason else "",

@@ -4,23 +4,19 @@ Everything needed to create, follow and take down a group is here, so no later e
 platform or backend reaches it; rows that may change (status, retries, generation) do not. ``GroupPlacement``
 is ``TaskGroup.placement``, ``TaskPlacement`` is ``Task.spec``.
 
-The JSON leaves out defaults, since a workflow may have 10,000 tasks. A reader refuses a value it does not
-know instead of guessing, so a worker that is older than the web process leaves the group to a newer one; a
-new value with a default needs no more than that. ``version`` is the format of the JSON, refused likewise: it
-is raised where known values mean something new. A writer sets the oldest version that can hold the values,
-so during an upgrade older workers go on with all groups that ask for nothing new. A value that they may leave
-out without harm is not in this JSON, which they read strictly, but in a column that they do not know
-(``TaskGroup.optional_placement``): a group with recovery runs under an older release, without recovery, until
-its first new attempt raises its version. Rejected: foreign keys to the pool and its platforms, which a rename
-or a delete would break.
+The JSON leaves out defaults, since a workflow may have 10,000 tasks. A reader refuses a value that it does
+not know instead of guessing, so a worker that is older than the web process leaves the group to a newer one,
+and goes on with all groups that ask for nothing new: a new value with a default needs no more than that.
+``version`` is the number of the format, refused likewise; it grows where known values mean something new.
+Rejected: foreign keys to the pool and its platforms, which a rename or a delete would break.
 
 Requirements are those in force: a task group's own topology is written into each task that inherits it.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from pools.values.recovery import RecoveryPolicy
@@ -30,31 +26,20 @@ from scheduling.topology.levels import Level
 from scheduling.topology.requirements import Gang, GangTask, Requirement
 from workflows.values.counted import Counted
 
-VERSIONS = (1, 2, 3, 4, 5, 6)
-"""Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
-the start timeout; 5 reasons for claims, preferences that give way, orders of sets, pinned sets, delays of
-preemption; 6 attempts after the first, exit actions for whole groups, grace periods."""
+T = TypeVar("T")
 
-ORDERED = 5
-"""The version of a group whose sets have an order of their own or are pinned; its row has both."""
+VERSION = 1
+"""The format of ``TaskGroup.placement`` that this release writes and reads."""
 
 RESTART_GROUP = "RESTART_GROUP"
 """The exit action with which the whole group is tried again."""
 
 RESCHEDULE = "RESCHEDULE"
-TRIED_AGAIN = 6
-"""The version of a group that is in a later attempt than its first; older workers would end it."""
-
-OPTIONAL = frozenset(
-    {"attempts", "claim_gpus", "default_topology", "domain_nodes", "recovery", "start_barrier"}
-)
-"""Values of ``GroupPlacement`` without which an older release runs a group as it runs its own."""
 
 NO_RECOVERY = RecoveryPolicy()
-"""The policy of groups accepted before there was one."""
 
 START_TIMEOUT = 1800.0
-"""Seconds for a pod to start on its node, where nothing else is configured; all groups before version 4."""
+"""Seconds for a pod to start on its node, where nothing else is configured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +62,6 @@ class StartBarrier:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlacement:
     """A task group's share of its pool, backend and workflow."""
-
-    version: int = VERSIONS[0]
 
     terms: SchedulingTerms
     """The pool's, the same for every group of the workflow."""
@@ -121,7 +104,7 @@ class GroupPlacement:
     """What follows when it loses a task."""
 
     attempts: bool = False
-    """Whether it may be tried again as a whole; groups accepted before there was that end as they did."""
+    """Whether it may be tried again as a whole."""
 
     workflow_name: str
     workflow_uuid: UUID
@@ -149,20 +132,8 @@ class GroupPlacement:
             if self.nvlink and task.claims_channel
         }
 
-    @property
-    def has_attempts(self) -> bool:
-        """Whether the group may be tried again as a whole."""
-        return self.attempts or self.version >= TRIED_AGAIN
-
     def to_json(self) -> dict[str, Any]:
-        """The values that every reader must know, as JSON alone; ``optional_json`` is the rest."""
-        return {key: value for key, value in self._json().items() if key not in OPTIONAL}
-
-    def optional_json(self) -> dict[str, Any]:
-        """The values that an older release may leave out; a later one may add some that this leaves out."""
-        return {key: value for key, value in self._json().items() if key in OPTIONAL}
-
-    def _json(self) -> dict[str, Any]:
+        """Values of JSON alone; ``from_json`` is its inverse."""
         terms = _without_defaults(
             self.terms,
             installation=self.terms.installation.hex,
@@ -170,40 +141,31 @@ class GroupPlacement:
         )
         own = _without_defaults(
             self,
-            version=self.version,
             workflow_uuid=self.workflow_uuid.hex,
             templates={name: _without_defaults(template) for name, template in self.templates.items()},
             recovery=self.recovery.to_json(),
             start_barrier=_without_defaults(self.start_barrier) if self.start_barrier else None,
         )
         del own["terms"]
-        return terms | own
+        return {"version": VERSION, **terms, **own}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any], optional: Mapping[str, Any] | None) -> "GroupPlacement":
-        """Read a row's placement and its optional part, None for a group accepted before there was one.
-
-        Raises ValueError for a version or a value this release does not know.
-        """
-        if value.get("version") not in VERSIONS:
-            versions = " and ".join(map(str, VERSIONS))
-            raise ValueError(
-                f"placement of version {value.get('version')!r}; this release reads versions {versions}"
-            )
-        read = {**value, **{key: entry for key, entry in (optional or {}).items() if key in OPTIONAL}}
+    def from_json(cls, value: Mapping[str, Any]) -> "GroupPlacement":
+        """Read a row's placement. Raises ValueError for a version or a value this release does not know."""
+        read = dict(value)
+        if (version := read.pop("version", None)) != VERSION:
+            raise ValueError(f"placement of version {version!r}; this release reads version {VERSION}")
         terms = {name: read.pop(name) for name in _TERMS if name in read}
-        if unknown := read.keys() - _OWN:
-            raise ValueError(f"placement with {', '.join(sorted(unknown))}, which this release does not know")
         read["workflow_uuid"] = UUID(read["workflow_uuid"])
         terms["installation"] = UUID(terms["installation"])
-        terms["levels"] = tuple(Level(**level) for level in terms.get("levels", ()))
+        terms["levels"] = tuple(_read(Level, level) for level in terms.get("levels", ()))
         read["terms"] = SchedulingTerms(**terms)
         templates = read.get("templates", {})
-        read["templates"] = {name: FrozenTemplate(**template) for name, template in templates.items()}
+        read["templates"] = {name: _read(FrozenTemplate, template) for name, template in templates.items()}
         read["recovery"] = RecoveryPolicy.from_json(read.get("recovery", {}))
         if barrier := read.get("start_barrier"):
-            read["start_barrier"] = StartBarrier(**{**barrier, "command": tuple(barrier["command"])})
-        return cls(**read)
+            read["start_barrier"] = _read(StartBarrier, {**barrier, "command": tuple(barrier["command"])})
+        return _read(cls, read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,14 +242,15 @@ class TaskPlacement:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "TaskPlacement":
+        """Read a row's spec. Raises ValueError for a value this release does not know."""
         read: dict[str, Any] = {
             key: tuple(entry) if isinstance(entry, list) else entry for key, entry in value.items()
         }
-        read["files"] = tuple(File(**file) for file in read.get("files", ()))
-        read["requirements"] = tuple(Requirement(**entry) for entry in read.get("requirements", ()))
+        read["files"] = tuple(_read(File, file) for file in read.get("files", ()))
+        read["requirements"] = tuple(_read(Requirement, entry) for entry in read.get("requirements", ()))
         if counted := read.get("counted"):
-            read["counted"] = Counted(**counted)
-        return cls(**read)
+            read["counted"] = _read(Counted, counted)
+        return _read(cls, read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -417,31 +380,12 @@ def shape_of(task: Shaped, *, platform: str | None = None) -> str:
 
 
 def may_be_tried_again(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> bool:
-    """Whether anything that is frozen of a group asks for attempts, or is new with them."""
+    """Whether anything that is frozen of a group asks for attempts."""
     tasks = tuple(tasks)
     actions = (placement.default_exit_actions, *(task.exit_actions for task in tasks))
     again = any(RESTART_GROUP in table or RESCHEDULE in table for table in actions)
     graced = any(task.grace_period for task in tasks)
     return placement.recovery.recovers or again or graced or placement.start_barrier is not None
-
-
-def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> int:
-    """The oldest version whose readers understand a group's placement and its tasks'.
-
-    The optional part counts only where its absence would do harm.
-    """
-    tasks = tuple(tasks)
-    actions = (placement.default_exit_actions, *(task.exit_actions for task in tasks))
-    if any(RESTART_GROUP in table for table in actions) or any(task.grace_period for task in tasks):
-        return 6
-    if placement.claims or placement.free_preferences_after or placement.terms.preemption_delay:
-        return 5
-    if placement.start_timeout != START_TIMEOUT:
-        return 4
-    if placement.templates:
-        return 3
-    new = placement.terms.unsupported_preferred != "refuse" or placement.terms.external_topology
-    return 2 if new or any(r.wait_seconds is not None for t in tasks for r in t.requirements) else 1
 
 
 def _requirement(value: Requirement) -> dict[str, Any]:
@@ -454,7 +398,7 @@ def _without_defaults(value: Any, **ready: Any) -> dict[str, Any]:
     result = {}
     for name, has_empty_default, default in _defaults(value.__class__):
         current = getattr(value, name)
-        if name != "version" and (not current if has_empty_default else current == default):
+        if not current if has_empty_default else current == default:
             continue
         current = ready.get(name, current)
         result[name] = list(current) if isinstance(current, tuple) else current
@@ -464,7 +408,16 @@ def _without_defaults(value: Any, **ready: Any) -> dict[str, Any]:
 _TERMS = frozenset(each.name for each in fields(SchedulingTerms))
 """In the JSON they stand beside a group's own values, where queries of rows read them."""
 
-_OWN = frozenset(each.name for each in fields(GroupPlacement)) - {"terms"}
+
+def _read(kind: Callable[..., T], value: Mapping[str, Any]) -> T:
+    if unknown := value.keys() - _names(kind):
+        raise ValueError(f"placement with {', '.join(sorted(unknown))}, which this release does not know")
+    return kind(**value)
+
+
+@cache
+def _names(kind: Any) -> frozenset[str]:
+    return frozenset(each.name for each in fields(kind))
 
 
 @cache

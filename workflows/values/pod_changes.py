@@ -3,7 +3,7 @@
 Admission policies, webhooks and limit ranges change pods as they are created, and no API tells what they did.
 So a pod carries the fields on which its place and its end depend, as they were sent, in an annotation, and
 whoever reads the pod compares. What Kubernetes itself fills in is no change. Nothing is known of a pod
-without the annotation, as earlier releases made them.
+without the annotation.
 """
 
 import hashlib

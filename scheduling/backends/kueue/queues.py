@@ -165,7 +165,7 @@ def joined(namespace: str, name: str, *, selector: Mapping[str, str], objects: R
             for (kind, entry), reading in objects.items()
             if kind == LOCAL_QUEUE.crd and reading["settings"]["cluster_queue"] == above
         ),
-        _is_strict(cluster_queue),
+        cluster_queue["settings"]["strategy"] == "StrictFIFO",
     )
     partial = (
         *_uncovered(words, cluster_queue),
@@ -181,12 +181,6 @@ def _others(objects: Readings, usable: AbstractSet[str]) -> Iterator[NodeFlavor]
         settings = reading["settings"]
         if kind == FLAVOR.crd and name not in usable and settings["topology"]:
             yield NodeFlavor(name, settings["labels"], settings["topology"])
-
-
-def _is_strict(reading: KueueQueue) -> bool | None:
-    """None for a queue that an older release has read."""
-    strategy = reading["settings"].get("strategy")
-    return None if strategy is None else strategy == "StrictFIFO"
 
 
 def queued(workload: Mapping[str, Any], *, created: str) -> QueuedGang | None:

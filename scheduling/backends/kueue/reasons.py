@@ -221,10 +221,9 @@ def _place(position: QueuePosition | None, others: int) -> str:
 
 
 def _passing(waiting: Waiting) -> str:
-    is_strict = waiting.queue.usage.is_strict if waiting.queue and waiting.queue.usage else None
-    if is_strict is None:
+    if waiting.queue is None or waiting.queue.usage is None:
         return ""
-    if is_strict:
+    if waiting.queue.usage.is_strict:
         return " Nothing passes the first one (StrictFIFO)."
     return " One that fits may pass those that do not (BestEffortFIFO)."
 

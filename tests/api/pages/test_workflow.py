@@ -11,6 +11,7 @@ from django.utils import timezone
 from pages.workflows import explanations
 from pools.models import Pool
 from tests.api.pages.reading import words
+from tests.builders.gangs import set_frozen
 from tests.factories import (
     CLIQUE,
     LEVELS,
@@ -106,9 +107,7 @@ def test_who_may_enter_a_running_task_sees_the_commands(browser, pool):
 
 def test_a_group_shows_what_follows_a_loss(browser, pool):
     workflow = workflow_in(pool)
-    workflow.groups.update(
-        optional_placement={"attempts": True, "recovery": {"preempted": "requeue", "node_lost": "task"}}
-    )
+    set_frozen(workflow.groups.get(), recovery={"preempted": "requeue", "node_lost": "task"})
     groups = section(page_of(browser, workflow), "groups")
     assert "<td>preempted: requeue, node lost: task, failed: fail, at most 3</td>" in groups
 

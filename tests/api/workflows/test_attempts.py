@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from osmo_topology_cli.explain import explain
+from tests.builders.gangs import set_frozen
 from tests.factories import TaskGroupFactory
 from workflows.group_reads import GroupRange
 from workflows.models import Attempt, TaskGroup
@@ -58,10 +59,8 @@ def test_its_status_stays_and_its_attempts_tell_the_rest(api, group):
 
 
 def test_the_response_to_the_next_loss_and_the_avoided_nodes_are_explained(api, group):
-    TaskGroup.objects.filter(pk=group.pk).update(
-        avoided_nodes=["n1"],
-        optional_placement={"recovery": {"preempted": "requeue", "node_lost": "requeue", "most": 2}},
-    )
+    TaskGroup.objects.filter(pk=group.pk).update(avoided_nodes=["n1"])
+    set_frozen(group, recovery={"preempted": "requeue", "node_lost": "requeue", "most": 2})
     address = f"/api/workflow/{group.workflow.name}"
     workflow, explanation = api.get(address).json(), api.get(f"{address}/explain").json()
     (waits,) = explanation["groups"]

@@ -184,7 +184,7 @@ def group_that_waits(pool, at, tasks, text):
 
 
 def nodes_and_demand(group):
-    placement = GroupPlacement.from_json(group.placement, group.optional_placement)
+    placement = GroupPlacement.from_json(group.placement)
     values, terms = group_values(group, placement), placement.terms
     capabilities = capabilities_at(terms.scheduler_type, terms.scheduler_version)
     observed = observed_nodes(

@@ -29,7 +29,7 @@ def submit(api, monkeypatch):
         reply = api.post("/api/pool/h100/workflow", {"file": text(workflow)}, format="json")
         assert reply.status_code == 200, reply.json()
         row = TaskGroup.objects.get()
-        frozen = GroupPlacement.from_json(row.placement, row.optional_placement).start_barrier
+        frozen = GroupPlacement.from_json(row.placement).start_barrier
         return [w for w in reply.json()["warnings"] if "barrier" in w], frozen
 
     return post

@@ -75,7 +75,7 @@ def test_a_workflow_is_written_whole(submit, pool, ann):
     group = TaskGroup.objects.get()
     assert group.status == "PROCESSING"
     assert group.next_reconcile_at is not None
-    placement = GroupPlacement.from_json(group.placement, group.optional_placement)
+    placement = GroupPlacement.from_json(group.placement)
     assert (placement.terms.levels, placement.nvlink, placement.workflow_name) == (LEVELS, True, "train-1")
     assert placement.labels == {"team": "vision"}
     tasks = list(group.tasks.all())
@@ -187,7 +187,7 @@ def test_a_dry_run_shows_the_recovery_in_force(submit, pool):
 def test_recovery_is_frozen_and_shown_with_the_group(submit, pool, api):
     reply = accepted(submit(alone(recovery={"failed": "requeue"})))
     row = TaskGroup.objects.get()
-    frozen = GroupPlacement.from_json(row.placement, row.optional_placement)
+    frozen = GroupPlacement.from_json(row.placement)
     assert (frozen.recovery.failed, frozen.has_attempts) == (Response.REQUEUE, True)
     assert frozen.version < 6, "an older worker would leave it alone"
     assert "recovery" not in row.placement, "an older worker refuses keys that it does not know"
@@ -376,7 +376,7 @@ def test_a_compute_domain_counts_its_nodes_where_daemons_have_no_dns_names(submi
     assert nodes(workflow) == 2
     accepted(submit(workflow))
     group = TaskGroup.objects.get()
-    assert GroupPlacement.from_json(group.placement, group.optional_placement).domain_nodes == 2
+    assert GroupPlacement.from_json(group.placement).domain_nodes == 2
     assert GroupPlacement.from_json(group.placement, None).domain_nodes == 0
 
 
@@ -394,7 +394,7 @@ def test_claims_that_a_scheduler_without_channels_could_put_on_one_node_ask_for_
     (container,) = pod_set["template"]["spec"]["containers"]
     assert container["resources"]["requests"]["nvidia.com/gpu"] == "5"
     group = TaskGroup.objects.get()
-    assert GroupPlacement.from_json(group.placement, group.optional_placement).claim_gpus == {"gpu": 5}
+    assert GroupPlacement.from_json(group.placement).claim_gpus == {"gpu": 5}
 
 
 def test_room_beside_a_task_that_is_listed_with_claims_is_counted(submit, pool):
@@ -430,7 +430,7 @@ def test_claims_that_share_no_node_ask_for_their_own_gpus(submit, pool, schedule
     reply = accepted(submit(gang(2, gpu=gpus)))
     assert [text for text in reply["warnings"] if "counts no NVLink channels" in text] == []
     group = TaskGroup.objects.get()
-    assert GroupPlacement.from_json(group.placement, group.optional_placement).claim_gpus == {}
+    assert GroupPlacement.from_json(group.placement).claim_gpus == {}
 
 
 def test_the_claiming_tasks_and_their_reason_are_shown_with_the_group(submit, api, two_platforms):

@@ -34,13 +34,6 @@ def synced():
     return conditions.find(Backend.objects.get(name="kai").conditions, "Synced")
 
 
-def legacy():
-    """A backend from before there were such settings."""
-    backend = register()
-    Backend.objects.filter(pk=backend.pk).update(queue_settings={})
-    return Backend.objects.get(pk=backend.pk)
-
-
 def faults(refused):
     return [(fault.path, fault.code) for fault in refused.value.faults]
 
@@ -52,8 +45,8 @@ def test_queues_of_a_new_backend_have_names_that_osmo_does_not_use(cluster):
     assert cluster.names(KAI_QUEUE) == ["osmo-topology-default-osmo", "osmo-topology-pool-osmo-train"]
 
 
-def test_a_backend_from_before_keeps_its_names_and_its_quota_whatever_else_is_saved(cluster):
-    backend = legacy()
+def test_a_backend_keeps_its_names_and_its_quota_whatever_else_is_saved(cluster):
+    backend = register(prefix="osmo", parent_quota="unlimited")
     assert document_of(backend)["queue_settings"]["prefix"] == "osmo"
     services.put_backend(name="kai", document={"kubeconfig": "/etc/kai", "description": "x"}, change=ADMIN)
     save()

@@ -146,13 +146,6 @@ def test_priorities_of_osmo_play_no_part_in_a_new_backend(cluster):
     assert set(cluster.names(PRIORITY_CLASS)) == class_names("osmo-topology") | {"osmo-high"}
 
 
-def test_a_backend_from_before_the_settings_keeps_its_priorities(cluster):
-    register()
-    Backend.objects.update(queue_settings={})
-    settle(cluster)
-    assert set(cluster.names(PRIORITY_CLASS)) == class_names("osmo")
-
-
 def test_a_priority_that_running_work_names_outlives_a_change_of_the_prefix(cluster, running):
     register(queue_settings={"prefix": "first"})
     running.priority_classes = {"first-low"}

@@ -8,7 +8,7 @@ from django.utils import timezone
 from pools import conditions
 from pools.models import Backend, Cluster, Node
 from scheduling.gang.gang_form import USUAL_FORM
-from tests.builders.gangs import NATIVE, waiting_gang
+from tests.builders.gangs import NATIVE, set_frozen, waiting_gang
 from tests.builders.joined_queues import put_workload, queued_gang
 from tests.builders.nodes import racked_pool
 from tests.builders.observed_queues import observe_queues
@@ -230,9 +230,6 @@ def test_nothing_is_said_of_a_gang_whose_queue_is_not_known():
 
 def test_a_gang_of_a_newer_release_is_left_to_it(pool):
     group = gang(pool)
-    placement = TaskGroup.objects.get(pk=group.pk).placement
-    TaskGroup.objects.filter(pk=group.pk).update(
-        placement=placement | {"of_tomorrow": True}, optional_placement={}
-    )
+    set_frozen(group, of_tomorrow=True)
     judge(pool)
     assert status(group) is None

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 def test_a_group_is_frozen_as_its_pool_was():
     pool = PoolFactory(levels=LEVELS, nvlink=True)
     group = TaskGroupFactory(pool=pool, pods=3, frozen={"max_retry_per_task": 2})
-    placement = GroupPlacement.from_json(group.placement, group.optional_placement)
+    placement = GroupPlacement.from_json(group.placement)
     assert (placement.terms.levels, placement.nvlink, placement.max_retry_per_task) == (LEVELS, True, 2)
     tasks = list(group.tasks.all())
     assert [task.lead for task in tasks] == [True, False, False]

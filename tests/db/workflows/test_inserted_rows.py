@@ -26,9 +26,7 @@ def workflow(pool, **fields):
 
 
 def group(pool, of, **fields):
-    row = TaskGroupFactory.build(
-        pool=None, workflow=of, placement={}, optional_placement=None, position=0, pods=0
-    )
+    row = TaskGroupFactory.build(pool=None, workflow=of, placement={}, position=0, pods=0)
     row.backend_id, row.submit_time = pool.backend_id, NOW
     for name, value in fields.items():
         setattr(row, name, value)

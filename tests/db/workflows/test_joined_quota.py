@@ -22,7 +22,7 @@ def group():
 
 def answers(group):
     """The verdict and its part on quota."""
-    values = group_values(group, GroupPlacement.from_json(group.placement, group.optional_placement))
+    values = group_values(group, GroupPlacement.from_json(group.placement))
     root = User.objects.get_or_create(username="root", is_superuser=True)[0]
     (report,) = feasibility([values], cluster=group.backend.cluster_id, user=root, now=timezone.now())
     return str(report.verdict.answer), str(report.verdict.quota.answer)

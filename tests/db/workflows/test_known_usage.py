@@ -293,7 +293,7 @@ def test_room_beside_a_claim_that_its_scheduler_sets_aside_is_in_use(pool, claim
         pods=0,
         status="RUNNING",
         start_time=timezone.now(),
-        optional_placement={"claim_gpus": {"gpu": 5}},
+        frozen={"claim_gpus": {"gpu": 5}},
     )
     TaskFactory(group=group, node_name="n1", placement__claims_channel=claims)
     (holding,), *_ = usage(pool).on("n1")

@@ -9,7 +9,7 @@ from pools.models import Node
 from scheduling.gang.gang_form import USUAL_FORM, GangForm
 from scheduling.gang.pins import Pin
 from tests.builders.forms import propose_form
-from tests.builders.gangs import SIZES, waiting_gang
+from tests.builders.gangs import SIZES, set_frozen, waiting_gang
 from tests.builders.nodes import racked_pool
 from tests.factories import RACK, ZONE, NodeFactory
 from workflows.models import Event, Task, TaskGroup
@@ -61,9 +61,7 @@ def test_it_is_considered_again_only_after_the_free_capacity_changed(pool):
 
 def test_a_group_of_a_newer_release_keeps_no_other_one_from_its_turn(pool):
     unreadable, group = waiting_gang(pool, age=50), waiting_gang(pool, age=5)
-    TaskGroup.objects.filter(pk=unreadable.pk).update(
-        optional_placement={}, placement=row(unreadable).placement | {"of_tomorrow": True}
-    )
+    set_frozen(unreadable, of_tomorrow=True)
 
     assert propose(pool) == 0
     assert row(group).other_form is not None

@@ -7,10 +7,10 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
-from django.db import OperationalError, connection, connections, transaction
+from django.db import OperationalError, connections, transaction
 from django.utils import timezone
 
-from pools.models import ConfigRevision, Installation, NodeFailure, SuspectNode
+from pools.models import ConfigRevision, NodeFailure, SuspectNode
 from pools.selectors import installation
 from tests.builders.submissions import submission_request
 from tests.factories import PoolFactory, TaskGroupFactory
@@ -77,25 +77,6 @@ def test_an_old_workflow_goes_with_everything_that_belongs_to_it():
     assert set(TaskGroup.objects.values_list("pk", flat=True)) == {new.pk}
     assert Event.objects.count() == 1
     assert KeptLog.objects.filter(task=None).count() == 2, "the store's sweep removes their objects"
-
-
-def test_an_upgraded_installation_keeps_everything_until_it_is_set(settings):
-    installation()
-    Installation.objects.update(default_retention=False)
-    group = ended(4000)
-    assert not retention.remove_old()["workflows"]
-    keep(settings, workflow_days=1000)
-    assert retention.remove_old()["workflows"] == 1
-    assert group.workflow_id not in kept()
-
-
-def test_an_installation_from_before_retention_is_told_from_a_new_one():
-    with connection.cursor() as cursor:
-        cursor.execute("INSERT INTO pools_installation (singleton, uuid) VALUES (true, gen_random_uuid())")
-    assert not Installation.objects.get().default_retention
-    Installation.objects.all().delete()
-    installation()
-    assert Installation.objects.get().default_retention
 
 
 @pytest.mark.parametrize(("own", "stays"), [(None, False), (0, True), (365, True), (30, False)])
@@ -263,7 +244,6 @@ def test_replaced_revisions_go_and_the_newest_and_those_of_kept_workflows_stay()
 
 def test_rows_that_mean_nothing_any_more_always_go():
     installation()
-    Installation.objects.update(default_retention=False)
     now = timezone.now()
     for name, shift in (("old", -1), ("new", 1)):
         Session.objects.create(session_key=name, session_data="", expire_date=now + timedelta(hours=shift))

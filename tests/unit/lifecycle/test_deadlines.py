@@ -88,9 +88,9 @@ def ends(group):
 def test_a_running_group_whose_clock_stands_ends_all_the_same():
     """Its peers hold nodes while a task has none, in a first attempt too."""
     tasks = (TaskStatus.RUNNING, TaskStatus.SCHEDULING)
-    deadline = next_deadline(view(TaskStatus.RUNNING, *tasks, version=6))
+    deadline = next_deadline(view(TaskStatus.RUNNING, *tasks, attempts=True))
     assert deadline == SINCE + timedelta(seconds=placement().exec_timeout)
-    waiting = view(TaskStatus.RUNNING, *tasks, version=6, after=deadline - SINCE + timedelta(seconds=1))
+    waiting = view(TaskStatus.RUNNING, *tasks, attempts=True, after=deadline - SINCE + timedelta(seconds=1))
     assert timed_out(waiting)[0] == TaskStatus.FAILED_EXEC_TIMEOUT
     waiting.row.ran_seconds = 10.0
     assert next_deadline(waiting) == deadline - timedelta(seconds=10)

@@ -163,14 +163,6 @@ def test_a_strict_queue_says_that_nothing_passes_the_first():
     assert reason.message.endswith("Nothing passes the first one (StrictFIFO).")
 
 
-def test_a_queue_that_an_older_release_read_says_nothing_of_its_strategy():
-    objects = readings(*queue(waiting=5))
-    for reading in objects.values():
-        reading["settings"].pop("strategy", None)
-    joined = KUEUE.joined_queue("osmo", "team", selector={}, objects=objects)
-    assert joined.usage.is_strict is None
-
-
 def test_all_local_queues_of_a_cluster_queue_are_its_entries():
     objects = readings(*queue(), local_queue("lab/mine", "cq"), local_queue("lab/other", "another"))
     joined = KUEUE.joined_queue("osmo", "team", selector={}, objects=objects)

@@ -19,7 +19,7 @@ from workflows.manifests.start_barrier import ended_text
 from workflows.spec.syntax import RESERVED_TASKS, folded_name
 from workflows.spec.workflow_spec import GroupSpec
 from workflows.values.observation import ENDED_ANNOTATION, see_pod
-from workflows.values.placement import File, FrozenTemplate, GroupPlacement, StartBarrier, version_for
+from workflows.values.placement import File, FrozenTemplate, GroupPlacement, StartBarrier
 
 BARRIER = StartBarrier(image="example.com/osmo:1", command=barrier.COMMAND, limit=1440.0)
 TASKS = [one_try("Lead", 0, cpu=4, memory="16Gi"), one_try("b", 1), one_try("c", 2)]
@@ -98,14 +98,12 @@ def test_a_replacement_does_not_wait_for_tasks_that_have_ended():
     assert later["spec"] == first["spec"]
 
 
-def test_older_workers_run_a_group_with_it_and_make_pods_without():
+def test_it_is_frozen_with_its_group():
     frozen = placement(start_barrier=BARRIER)
-    assert version_for(frozen, []) == version_for(placement(), [])
-    assert "start_barrier" not in frozen.to_json()
-    assert GroupPlacement.from_json(frozen.to_json(), frozen.optional_json()) == frozen
+    assert GroupPlacement.from_json(frozen.to_json()) == frozen
 
 
-def test_its_secret_is_none_that_an_older_worker_makes_without_it():
+def test_its_secret_is_none_that_its_group_has_without_it():
     """A Secret that exists is not written again, and a pod waits for the keys that it mounts."""
     tasks = [one_try("a", 0, files=(File(path="/a", contents="x"),)), *TASKS[1:]]
     older = {secret["metadata"]["name"] for secret in render_group(group(tasks)).secrets}

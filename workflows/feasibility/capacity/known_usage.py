@@ -284,7 +284,7 @@ _TASKS = _CHANGED.format(
         task.group_id, task.node_name,
         jsonb_build_array(task.spec->'gpu', task.spec->'cpu', task.spec->'memory', task.spec->'storage',
             task.spec->'claims_channel', CASE WHEN task.spec ? 'claims_channel' THEN
-            owner.optional_placement->'claim_gpus'->coalesce(task.spec->>'platform', '') END)::text,
+            owner.placement->'claim_gpus'->coalesce(task.spec->>'platform', '') END)::text,
         workflow.name, owner.placement->>'queue', workflow.priority, workflow.exec_timeout, owner.start_time,
         CASE WHEN owner.attempt_number = 1 THEN owner.start_time ELSE owner.ran_since END
     """,

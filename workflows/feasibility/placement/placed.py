@@ -46,7 +46,7 @@ class PlacedSet:
 class PlacementResult:
     """The outcome of one placement; ``places`` is the ``fingerprint`` of its nodes.
 
-    ``domains`` is the ``fingerprint`` of the domains that their labels name; empty: of a release before.
+    ``domains`` is the ``fingerprint`` of the domains that their labels name.
     """
 
     outcome: PlacementOutcome

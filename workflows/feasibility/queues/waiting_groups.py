@@ -16,7 +16,7 @@ from django.db import connection
 
 from scheduling.gang.gang_form import GangForm
 from workflows.lifecycle.statuses import BACKLOG, TaskStatus, quoted
-from workflows.values.placement import VERSIONS, GroupPlacement, GroupValues, TaskPlacement, TaskTry
+from workflows.values.placement import VERSION, GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 MOST_GROUPS = 50
 MOST_TASKS = 20_000
@@ -25,7 +25,6 @@ _COLUMNS = (
     "attempt",
     "form",
     "placement",
-    "optional_placement",
 )
 """As the table has them: ``attempt`` is the generation of a group, and of a task."""
 _SPEC_FIELDS = (
@@ -177,7 +176,7 @@ def _read_group(uuid: UUID, digest: int, workflow: str, columns: str, tasks: str
     row = json.loads(columns)
     if row["name"] is None:
         return ReadGroup(uuid, digest, None)
-    if tasks is None or row["placement"].get("version") not in VERSIONS:
+    if tasks is None or row["placement"].get("version") != VERSION:
         return ReadGroup(uuid, None, None)
     try:
         values = _values(uuid, row, json.loads(tasks))
@@ -191,7 +190,7 @@ def _values(uuid: UUID, row: Mapping[str, Any], tasks: Sequence[Sequence[Any]]) 
         uuid=uuid,
         name=row["name"],
         generation=row["attempt"],
-        placement=GroupPlacement.from_json(row["placement"], row["optional_placement"]),
+        placement=GroupPlacement.from_json(row["placement"]),
         tasks=tuple(_task(*task) for task in tasks),
         form=GangForm.from_json(row["form"]),
     )

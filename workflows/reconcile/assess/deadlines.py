@@ -90,7 +90,7 @@ def _queue_deadline(view: GroupView, since: datetime, message: str) -> tuple[Tas
 def _end_of_run(view: GroupView) -> datetime | None:
     """When its execution timeout is over; None while its clock stands."""
     row, limit = view.row, timedelta(seconds=view.placement.exec_timeout)
-    if not view.placement.has_attempts:
+    if not view.placement.attempts:
         return row.start_time + limit if row.start_time else None
     return row.ran_since + limit - timedelta(seconds=row.ran_seconds) if row.ran_since else None
 

@@ -346,7 +346,7 @@ class _TaskReader:
 
     def _present(self, task: TaskView, pod: PodSeen) -> PodReading | None:
         """Read the pod; one that cannot be read, or that never says since when it starts, ends in time."""
-        if self._view.placement.has_attempts and ended_by_deletion(pod):
+        if self._view.placement.attempts and ended_by_deletion(pod):
             return self._on_lost_node(pod) or self._ended_and_present(task, pod)
         reading = read_pod(pod, now=self._view.now, start_timeout=self._start_timeout)
         if (reading is None or reading.code is None) and (lost := self._lost(pod)):
@@ -378,7 +378,7 @@ class _TaskReader:
     def _unbound(self, pod: PodSeen) -> PodReading | None:
         """How a pod ends that cannot be bound to its assigned node; None while it may be."""
         busy = self._observed.busy.get(pod.name)
-        if busy is None or not self._view.placement.has_attempts:
+        if busy is None or not self._view.placement.attempts:
             return None
         if busy.until <= self._view.now:
             return read_unbound(busy.verdict)
@@ -416,7 +416,7 @@ class _TaskReader:
             return None
         eviction = self._eviction(task.pod_name)
         limit = self._start_timeout
-        deleted = self._view.placement.has_attempts and pod is not None and ended_by_deletion(pod)
+        deleted = self._view.placement.attempts and pod is not None and ended_by_deletion(pod)
         last = read_pod(pod, now=now, start_timeout=limit) if pod is not None and not deleted else None
         explained = (last is not None and last.code is not None) or eviction is not None
         explained = explained or self._observed.room_lost is not None
@@ -438,7 +438,7 @@ class _TaskReader:
     def _observer_may_explain(self, since: datetime | None) -> datetime | None:
         """How long a pod that is missed while no observer is at work waits for one; None if not at all."""
         observed = self._observed
-        if since is not None or not observed.observer_silent or not self._view.placement.has_attempts:
+        if since is not None or not observed.observer_silent or not self._view.placement.attempts:
             return None
         until = observed.heartbeat_at + OBSERVER_GRACE if observed.heartbeat_at else None
         return until if until is not None and until > self._view.now else None

@@ -45,7 +45,7 @@ def held_back(
     view: GroupView, pods: Mapping[str, PodSeen], losses: Mapping[int, LostTask]
 ) -> HeldBack | None:
     """Failures that wait until it is known why the pod of a peer is deleted; None if they count now."""
-    if not view.placement.has_attempts or not losses:
+    if not view.placement.attempts or not losses:
         return None
     if any(lost.loss != Loss.FAILED for lost in losses.values()):
         return None
@@ -64,7 +64,7 @@ def awaits_domain(
 ) -> HeldBack | None:
     """Failures that the loss of the group's NVLink domain may have caused, before that is known."""
     policy = view.placement.recovery
-    if not view.placement.has_attempts or policy.node_lost == Response.FAIL:
+    if not view.placement.attempts or policy.node_lost == Response.FAIL:
         return None
     if any(lost.loss != Loss.FAILED for lost in losses.values()):
         return None
@@ -139,7 +139,7 @@ def attributed(
     It fails if it is away, or if it has left the group's NVLink domain (``out_of_domain``, by pod); so does
     the node of the failed task itself that had left before. Without the domain no node is to blame.
     """
-    if not view.placement.has_attempts:
+    if not view.placement.attempts:
         return losses
     peers = [task for task in view.live if task.pk not in losses]
     away = sorted({task.node_name for task in peers if (node := nodes.get(task.node_name)) and node.is_away})
@@ -221,7 +221,7 @@ def recovery_of(
     history: Callable[[], History],
 ) -> Recovery | None:
     """What follows the losses; None if nothing is tried again that exit actions do not already."""
-    if not view.placement.has_attempts or _lead_completed(view, moves):
+    if not view.placement.attempts or _lead_completed(view, moves):
         return None
     policy = view.placement.recovery
     lost_tasks = list(losses.values())
@@ -395,7 +395,7 @@ def avoided_by_replacement(
 
 def run_clock(view: GroupView, moves: Mapping[int, TaskMove], *, status: TaskStatus) -> list[Change]:
     """Start the clock of the run once all live tasks have nodes, and stop it when one has none."""
-    if not view.placement.has_attempts:
+    if not view.placement.attempts:
         return []
     runs = status == TaskStatus.RUNNING and all(_has_node(t, moves.get(t.pk)) for t in view.tasks)
     if runs == (view.row.ran_since is not None):

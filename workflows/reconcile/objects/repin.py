@@ -5,7 +5,7 @@ it waits, its peers may all end, those of a rack that lost power for example: th
 for is nobody's, and may never have room again. Or the first peers of its set get nodes only now, in a domain
 that it was not held to. Such a pod, which has no node, is replaced by a further try. That is crash-safe, as
 every retry is, and does not count against the task's retries. A pod whose observed digest does not say what
-it is held to (one of an earlier release, or an observer of it) is left alone.
+it is held to is left alone.
 """
 
 import json

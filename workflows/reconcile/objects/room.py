@@ -146,7 +146,7 @@ def with_room(view: GroupView, observed: ObservedPods, *, cluster: LeasedCluster
     nodes. So the attempt ends. A row may be missing or late for a moment, so the cluster itself is asked.
     """
     scheduler, created_at = asks_first(view.placement), view.row.created_in_cluster_at
-    if scheduler is None or created_at is None or not view.placement.has_attempts:
+    if scheduler is None or created_at is None or not view.placement.attempts:
         return observed
     if observed.room_lost is not None or view.now - created_at < UNSEEN_GRACE:
         return observed

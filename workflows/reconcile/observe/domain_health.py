@@ -63,7 +63,7 @@ def record_domain_health(turn: Turn) -> Turn:
 
 
 def _adoption(view: GroupView, health: DomainHealth) -> list[Change]:
-    """Note whose channels the pods claim, of a group that was created before this was noted."""
+    """Note whose channels the pods claim, where that is not known."""
     uid = "" if view.domain_uid or health.is_deleted else observations.compute_domain_uid(view)
     return [DomainOfPods(uid)] if uid else []
 
@@ -105,7 +105,7 @@ def _health(turn: Turn, tasks: Sequence[ChannelTask]) -> DomainHealth | None:
 
 def _faults(view: GroupView, members: Membership) -> list[Change]:
     """The nodes that left, of a group that is never tried again: others count with the loss of the task."""
-    if view.placement.has_attempts:
+    if view.placement.attempts:
         return []
     nodes = {task.node_name for task in view.tasks if task.pk in members.left and task.node_name}
     return [NodeFailed(node=node, fault=NodeFault.NVLINK) for node in sorted(nodes)]

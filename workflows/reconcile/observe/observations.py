@@ -63,7 +63,7 @@ def observed_pods(view: GroupView) -> ObservedPods:
     nodes = unhealthy_nodes(cluster_of(view), names - {""}, backend=view.backend)
     ended = {pod.name for pod in pods.values() if pod.phase == "Failed" or pod.absent or pod.deleting}
     out_of_domain = _out_of_domain(view, ended=ended)
-    domain_deleted = view.placement.has_attempts and domain_was_deleted(view)
+    domain_deleted = view.placement.attempts and domain_was_deleted(view)
     room_lost = _room_lost(view)
     doubtful = {
         pod.name
@@ -205,7 +205,7 @@ def _out_of_domain(view: GroupView, *, ended: Collection[str]) -> dict[str, date
     followed the cluster the time counts anew: the domain's row may be from before.
     """
     left = [task for task in view.live if _may_be_out(task, ended)]
-    if not left or not view.placement.has_attempts:
+    if not left or not view.placement.attempts:
         return {}
     domain = compute_domain_nodes(view) or ()
     ready = {node.name for node in domain if node.is_ready}

@@ -179,7 +179,7 @@ class GroupReader:
     def lacks_domain(self, uid: str) -> bool:
         """Whether the group's ComputeDomain is gone, being deleted, or another than the one of this uid.
 
-        Without a uid, which is not known of groups of an earlier release, any of its name counts.
+        Without a uid, which is not observed yet, any of its name counts.
         """
         domain = self.domain()
         return domain is None or domain.deleting or bool(uid and domain.uid != uid)

@@ -150,7 +150,7 @@ class GroupView:
     def domain_uid(self) -> str:
         """The uid of the ComputeDomain whose channels the pods of this attempt claim; empty: not known."""
         domain = self.row.compute_domain or {}
-        is_present = domain.get("attempt") == self.row.attempt_number  # an older release leaves it as it was
+        is_present = domain.get("attempt") == self.row.attempt_number
         return str(domain.get("uid") or "") if is_present else ""
 
     @property
@@ -247,7 +247,7 @@ def load(lease: Lease) -> GroupView:
     row, (now, heartbeat_at) = _GROUP.instance(values), values[len(_GROUP) :]
     return GroupView(
         row=row,
-        placement=GroupPlacement.from_json(row.placement, row.optional_placement),
+        placement=GroupPlacement.from_json(row.placement),
         backend=lease.backend,
         tasks=tuple(map(TaskView._make, tasks)),
         now=now,
