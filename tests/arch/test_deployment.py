@@ -83,6 +83,12 @@ def test_every_place_names_the_same_version():
     assert {chart[field] for chart in charts for field in ("version", "appVersion")} <= {VERSION}
     assert {COMPOSE["services"][name]["image"] for name in OURS} == {f"osmo-topology:{VERSION}"}
     assert SPECTACULAR_SETTINGS["VERSION"] == VERSION
+    pages = "\n".join(page.read_text() for page in (CHECKOUT / "docs").rglob("*.md"))
+    tags = re.findall(
+        r"(?:osmo-topology:|osmo-topology, tag: |^## Versions of )(\d[\d.]*\d)", pages, re.MULTILINE
+    )
+    assert len(tags) > 3
+    assert set(tags) == {VERSION}
 
 
 def test_the_image_installs_the_versions_that_are_tested():
@@ -99,9 +105,9 @@ def pins(lock):
 def test_the_changes_are_in_order_and_name_this_version():
     text = (CHECKOUT / "CHANGELOG.md").read_text()
     releases = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert releases[:2] == ["Unreleased", VERSION]
+    assert releases[releases[0] == "Unreleased"] == VERSION
     assert len(set(releases)) == len(releases)
-    (unreleased,) = re.findall(r"^## Unreleased\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+    unreleased = "".join(re.findall(r"^## Unreleased\n(.*?)^## ", text, re.MULTILINE | re.DOTALL))
     order = ["Before you upgrade", "Removed", "Renamed", "Security", "Added", "Changed", "Fixed"]
     sections = re.findall(r"^### (.*)$", unreleased, re.MULTILINE)
     assert sections == [name for name in order if name in sections]
