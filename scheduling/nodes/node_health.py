@@ -107,7 +107,7 @@ NO_RULES = ConditionRules()
 
 
 def rules_of(written: object) -> ConditionRules:
-    """The rules as stored; an entry that is no rule is left out, because older releases stored any text."""
+    """The rules as stored; an entry that is no rule is left out."""
     if not isinstance(written, Mapping):
         return NO_RULES
     return _rules(tuple(sorted((str(pattern), str(statuses)) for pattern, statuses in written.items())))

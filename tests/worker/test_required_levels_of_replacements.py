@@ -147,7 +147,6 @@ def test_a_peer_on_a_node_of_unknown_labels_changes_no_pin(world):
 
 
 def test_a_replacement_that_does_not_say_what_it_is_held_to_is_left_alone(world):
-    """While an observer of an earlier release is at work, nothing is known of its pins."""
     group = a_group(world, (IN_RACK,), (IN_RACK,))
     world.cluster.players.pop(0)
     world.finish(group, 2, tasks=["task-0"])

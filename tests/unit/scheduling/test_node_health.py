@@ -75,8 +75,8 @@ CASES = {
         "NodeStatusNeverUpdated",
         None,
     ),
-    "a row of an older release, ready": (health(), NodeState.HEALTHY, "", None),
-    "a row of an older release, not ready": (health(ready=False), NodeState.UNREACHABLE, "", None),
+    "no condition is known, ready": (health(), NodeState.HEALTHY, "", None),
+    "no condition is known, not ready": (health(ready=False), NodeState.UNREACHABLE, "", None),
     "a time that is none": (
         health(UNREADY | {"since": "soon"}),
         NodeState.NOT_READY,
