@@ -1,5 +1,3 @@
-# The table is that of workflows 0010_audit_run: only Django's state changes.
-
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
@@ -9,29 +7,23 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ('workflows', '0015_consistency_check_moves'),
     ]
 
     operations = [
-        migrations.SeparateDatabaseAndState(
-            database_operations=[],
-            state_operations=[
-                migrations.CreateModel(
-                    name='ConsistencyCheck',
-                    fields=[
-                        ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                        ('asked_by', models.CharField(max_length=150)),
-                        ('asked_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                        ('began_at', models.DateTimeField(null=True)),
-                        ('ended_at', models.DateTimeField(null=True)),
-                        ('failure', models.TextField(blank=True, db_default='', default='')),
-                        ('report', models.JSONField(null=True)),
-                    ],
-                    options={
-                        'db_table': 'workflows_auditrun',
-                        'constraints': [models.UniqueConstraint(models.Value(1), condition=models.Q(('ended_at', None)), name='audit_one_at_a_time')],
-                    },
-                ),
+        migrations.CreateModel(
+            name='ConsistencyCheck',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('asked_by', models.CharField(max_length=150)),
+                ('asked_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('began_at', models.DateTimeField(null=True)),
+                ('ended_at', models.DateTimeField(null=True)),
+                ('failure', models.TextField(blank=True, db_default='', default='')),
+                ('report', models.JSONField(null=True)),
             ],
+            options={
+                'db_table': 'workflows_auditrun',
+                'constraints': [models.UniqueConstraint(models.Value(1), condition=models.Q(('ended_at', None)), name='audit_one_at_a_time')],
+            },
         ),
     ]
