@@ -2,7 +2,7 @@
 
 ``services`` alone writes configuration (Backend, Pool, Platform, TopologyKey, PodTemplate, ServiceConfig) and
 records a ConfigRevision with each change; nothing else keeps history. The observer alone writes observation
-(Cluster, Node, ForeignUsage, ClusterObject); workers note what nodes did to task groups (NodeFailure,
+(Cluster, Node, ForeignUsage, ObservedResource); workers note what nodes did to task groups (NodeFailure,
 SuspectNode). Rejected: one history table per model, because a reader asks what changed, not in which table.
 """
 
@@ -311,7 +311,7 @@ class ForeignUsage(models.Model):
         return self.node
 
 
-class ClusterObject(models.Model):
+class ObservedResource(models.Model):
     """An object of the cluster's own as last observed, whoever created it.
 
     ``resource`` is its kind (``topologies.kai.scheduler``), ``name`` may be ``namespace/name``. The
@@ -334,7 +334,7 @@ class ClusterObject(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["cluster", "resource", "name"], name="clusterobject_once_per_name"
+                fields=["cluster", "resource", "name"], name="observedresource_once_per_name"
             ),
         ]
         indexes = [
@@ -342,7 +342,7 @@ class ClusterObject(models.Model):
                 F("cluster"),
                 KeyTextTransform("node", "reading"),
                 condition=Q(resource=SLICES),
-                name="clusterobject_slices_of_node",
+                name="observedresource_slices_of_node",
             ),
         ]
 

@@ -174,7 +174,7 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='ClusterObject',
+            name='ObservedResource',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('resource', models.CharField(max_length=316)),
@@ -186,8 +186,8 @@ class Migration(migrations.Migration):
                 ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='objects_observed', to='pools.cluster')),
             ],
             options={
-                'indexes': [models.Index(models.F('cluster'), django.db.models.fields.json.KeyTextTransform('node', 'reading'), condition=models.Q(('resource', 'resourceslices.resource.k8s.io')), name='clusterobject_slices_of_node')],
-                'constraints': [models.UniqueConstraint(fields=('cluster', 'resource', 'name'), name='clusterobject_once_per_name')],
+                'indexes': [models.Index(models.F('cluster'), django.db.models.fields.json.KeyTextTransform('node', 'reading'), condition=models.Q(('resource', 'resourceslices.resource.k8s.io')), name='observedresource_slices_of_node')],
+                'constraints': [models.UniqueConstraint(fields=('cluster', 'resource', 'name'), name='observedresource_once_per_name')],
             },
         ),
         migrations.CreateModel(

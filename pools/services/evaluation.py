@@ -23,7 +23,7 @@ from pools.clusters.capabilities import capabilities_of
 from pools.conditions import Condition, aged
 from pools.conditions.topology import TYPES, EvaluatedPool, TopologyObject, evaluate
 from pools.documents.backend import version_of
-from pools.models import Cluster, ClusterObject, Node, Pool
+from pools.models import Cluster, ObservedResource, Node, Pool
 from pools.pod_templates.applied import node_selection
 from pools.services.pool_objects import queue_of
 from scheduling.backends.facets import SchedulerBackend, TopologyObjects
@@ -82,7 +82,7 @@ class ClusterObjects:
 
 def objects_of(uid: str) -> ClusterObjects:
     """The observations of a cluster. Three queries."""
-    rows = ClusterObject.objects.filter(cluster_id=uid)
+    rows = ObservedResource.objects.filter(cluster_id=uid)
     topologies = rows.filter(reading__has_key="labels").values_list("resource", "name", "reading__labels")
     queues = rows.filter(reading__has_key="settings")
     return ClusterObjects(

@@ -7,7 +7,7 @@ from django.db.models import Q
 
 from pools import selectors
 from pools.documents.backend import queues_of
-from pools.models import ClusterObject, Pool
+from pools.models import ObservedResource, Pool
 from pools.pod_templates.applied import node_selection, requested_resources
 from pools.services.recording import ConfigChange
 from scheduling.backends.base import Manifest, PoolRequest, QueueSettings
@@ -50,7 +50,7 @@ def queue_owner(pool: Pool, queue: str, change: ConfigChange) -> str:
     Pools that the author of the change may write are theirs, and nobody else's.
     """
     backend, installation = pool.backend, selectors.installation()
-    observed = ClusterObject.objects.filter(
+    observed = ObservedResource.objects.filter(
         cluster_id=backend.cluster_id, name=f"{backend.namespace}/{queue}", reading__has_key="owner"
     )
     if any(observed.values_list("reading__owner", flat=True)):

@@ -2,7 +2,7 @@
 
 from django.utils import timezone
 
-from pools.models import Backend, Cluster, ClusterObject
+from pools.models import Backend, Cluster, ObservedResource
 from scheduling.backends.registry import installed
 from scheduling.foreign.gang import GangKept, PodKept, kept_pods
 from workflows.models import ObservedGang
@@ -66,7 +66,7 @@ def observe_gang(backend, manifest, pods, *, since=None, above=()):
 
 def observe_topology(backend, levels, *, name="racks"):
     """The row of a Topology of KAI, which pod groups of others name."""
-    return ClusterObject.objects.create(
+    return ObservedResource.objects.create(
         cluster_id=backend.cluster_id,
         resource="topologies.kai.scheduler",
         name=name,

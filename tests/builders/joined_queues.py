@@ -2,7 +2,7 @@
 
 from django.utils import timezone
 
-from pools.models import Cluster, ClusterObject
+from pools.models import Cluster, ObservedResource
 from scheduling.backends.kueue import Kueue
 from scheduling.topology.levels import HOSTNAME_LABEL
 from tests.factories import NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
@@ -24,7 +24,7 @@ def queued_gang(*, used):
         kueue_objects.cluster_queue("cq", ("h100", 8), used=used),
         kueue_objects.flavor("h100", {}, "floor"),
     )
-    ClusterObject.objects.create(
+    ObservedResource.objects.create(
         cluster=cluster,
         resource=KINDS[0],
         name="floor",
@@ -32,7 +32,7 @@ def queued_gang(*, used):
         seen_at=timezone.now(),
     )
     for (resource, name), reading in objects.items():
-        ClusterObject.objects.create(
+        ObservedResource.objects.create(
             cluster=cluster, resource=resource, name=name, reading=reading, seen_at=timezone.now()
         )
     group = TaskGroupFactory(pool=pool, pods=0, status="SCHEDULING")

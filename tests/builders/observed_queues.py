@@ -3,7 +3,7 @@
 from django.utils import timezone
 
 from pools.documents.backend import queues_of
-from pools.models import ClusterObject
+from pools.models import ObservedResource
 from scheduling.queues.queue_state import QueueBound, QueueState
 
 
@@ -21,7 +21,7 @@ def observe_queues(pool, *, guarantee=-1, **queues):
             bounds={"gpu": QueueBound(guarantee, limit)},
             used={"gpu": used},
         )
-        ClusterObject.objects.create(
+        ObservedResource.objects.create(
             cluster=cluster,
             resource="queues.scheduling.run.ai",
             name=state.name,

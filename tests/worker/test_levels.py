@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from cluster.kinds import NODE
 from pools import conditions
-from pools.models import Cluster, ClusterObject
+from pools.models import Cluster, ObservedResource
 from scheduling.backends.registry import scheduler_backend
 from tests.factories import LEVELS
 from tests.fakes.kinds import KAI_TOPOLOGY
@@ -100,7 +100,7 @@ def test_a_group_on_an_external_topology_loses_what_that_loses(world, group):
     crd = scheduler_backend("kai").topologies.kind.crd
     Cluster.objects.update(topologies_listed=[crd])
     assert evaluated(world, group) == ("True", "TopologyNotFound")
-    ClusterObject.objects.create(
+    ObservedResource.objects.create(
         cluster_id=world.uid,
         resource=crd,
         name="site",
@@ -108,7 +108,7 @@ def test_a_group_on_an_external_topology_loses_what_that_loses(world, group):
         seen_at=timezone.now(),
     )
     assert evaluated(world, group) == ("True", "TopologyLostLevel")
-    ClusterObject.objects.update(reading={"labels": [ZONE.label, RACK.label]})
+    ObservedResource.objects.update(reading={"labels": [ZONE.label, RACK.label]})
     assert evaluated(world, group) == ("False", "Available")
     assert events(group) == [BEGAN, ENDED]
     assert world.cluster.all(KAI_TOPOLOGY) == []

@@ -16,7 +16,7 @@ from pools.models import (
     Backend,
     Cluster,
     ClusterLease,
-    ClusterObject,
+    ObservedResource,
     ForeignUsage,
     Node,
     Pool,
@@ -206,13 +206,13 @@ def test_topology_objects_of_anybody_are_followed(world, observer):
         "spec": {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "rack"}]},
     }
     world.cluster.put(KAI_TOPOLOGY, theirs)
-    ClusterObject.objects.create(
+    ObservedResource.objects.create(
         cluster_id=world.uid, resource=KAI, name="vanished", reading={"labels": ["x"]}, seen_at=timezone.now()
     )
     observer()
 
     def seen():
-        return dict(ClusterObject.objects.filter(resource=KAI).values_list("name", "reading__labels"))
+        return dict(ObservedResource.objects.filter(resource=KAI).values_list("name", "reading__labels"))
 
     until(lambda: seen() == {"site": ["zone", "rack"]})
     until(lambda: Cluster.objects.get().topologies_listed == [KAI])
@@ -407,7 +407,7 @@ def queue(name, *, limit=-1, used="0", parent=""):
 def queues():
     return {
         row.name: (row.reading["parent"], row.reading["bounds"]["gpu"][1], row.reading["used"]["gpu"])
-        for row in ClusterObject.objects.filter(name__in=["theirs", "other"])
+        for row in ObservedResource.objects.filter(name__in=["theirs", "other"])
     }
 
 
@@ -517,7 +517,7 @@ def test_an_object_that_cannot_be_read_is_kept_aside_until_it_is_gone(world, obs
         KAI_TOPOLOGY, {"metadata": {"name": "site"}, "spec": {"levels": [{"nodeLabel": "rack"}]}}
     )
     observer()
-    until(lambda: [row.name for row in ClusterObject.objects.all()] == ["site"])
+    until(lambda: [row.name for row in ObservedResource.objects.all()] == ["site"])
     until(lambda: KAI in Cluster.objects.get().topologies_listed)
     assert until(kept_aside)["objects"][0]["object"] == f"{KAI} odd"
     world.cluster.remove(KAI_TOPOLOGY, "odd")
@@ -727,7 +727,7 @@ def test_slices_and_nodes_may_come_in_any_order_and_go(nvlink, observer):
     observer()
     until(lambda: slices_state(nvlink) == (True, ""))
     nvlink.cluster.put(RESOURCE_SLICE, channel("n1"))
-    until(ClusterObject.objects.filter(resource=SLICES).exists)
+    until(ObservedResource.objects.filter(resource=SLICES).exists)
     add_nodes(nvlink, "n1", "n2")
     until(lambda: offering() == {"n1"})
     nvlink.cluster.put(RESOURCE_SLICE, channel("n2"))
@@ -738,7 +738,7 @@ def test_slices_and_nodes_may_come_in_any_order_and_go(nvlink, observer):
     assert Node.objects.get(name="n1").channel_since > joined
     nvlink.cluster.put(RESOURCE_SLICE, channel("n2") | {"spec": {"driver": CHANNEL_DRIVER}})
     until(lambda: offering() == set())
-    assert not ClusterObject.objects.filter(reading__has_channel=True).exists()
+    assert not ObservedResource.objects.filter(reading__has_channel=True).exists()
 
 
 def test_a_change_of_channels_that_nobody_observed_is_found_out(nvlink, observer):
@@ -748,7 +748,7 @@ def test_a_change_of_channels_that_nobody_observed_is_found_out(nvlink, observer
         row = NodeFactory(cluster=cluster, name=name, offers_channel=name == "n1", channel_since=long_ago)
         add_nodes(nvlink, name)
     nvlink.cluster.put(NODE, {"metadata": {"name": "n2", "uid": row.uid}})
-    ClusterObject.objects.create(
+    ObservedResource.objects.create(
         cluster=cluster,
         resource=SLICES,
         name="old",

@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef
 from django.db.models.fields.json import KeyTextTransform
 
-from pools.models import ClusterObject, Node
+from pools.models import ObservedResource, Node
 from scheduling.nodes.devices import (
     CLASSES,
     NO_DEVICES,
@@ -26,7 +26,7 @@ from scheduling.nodes.devices import (
 )
 from workflows.values.amounts import is_zero
 
-_SLICES = ClusterObject.objects.filter(resource=SLICES).alias(
+_SLICES = ObservedResource.objects.filter(resource=SLICES).alias(
     of_node=KeyTextTransform("node", "reading"), of_pool=KeyTextTransform("pool", "reading")
 )
 OFFERS_CHANNEL = Exists(
@@ -93,7 +93,7 @@ def offered_by(cluster: str, names: Collection[str] | None) -> dict[str, NodeDev
         by_node = defaultdict(list, {name: [*by_node.get(name, ()), *shared] for name in everywhere})
     if not by_node:
         return {}
-    named = ClusterObject.objects.filter(cluster_id=cluster, resource=CLASSES)
+    named = ObservedResource.objects.filter(cluster_id=cluster, resource=CLASSES)
     classes = [_class_of(reading) for reading in named.values_list("reading", flat=True)]
     pools = _pools(cluster, (piece for pieces in by_node.values() for piece in pieces))
     return {name: devices_of(pieces, pools=pools, classes=classes) for name, pieces in by_node.items()}

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from pools.models import ClusterObject
+from pools.models import ObservedResource
 from scheduling.nodes.devices import CLASSES, SLICES
 from workflows.observer.device_rows import note_classes, note_slices
 from workflows.values.observation import ResourceSeen
@@ -22,7 +22,7 @@ def write_resources(cluster: str, resources: Sequence[ResourceSeen], now: dateti
     """Write these objects; True if something changed that conditions of pools follow from."""
     if not resources:
         return False
-    before, after = _before(cluster, resources), {_key(seen): seen for seen in resources}
+    before, after = _before(cluster, resources), {_key(entry): entry for entry in resources}
     _write(cluster, [*after.values()], now)
     slices = [key for key in after if key[0] == SLICES]
     if slices:
@@ -30,15 +30,15 @@ def write_resources(cluster: str, resources: Sequence[ResourceSeen], now: dateti
         note_slices(cluster, readings, now)
     if any(resource == CLASSES for resource, _ in after):
         note_classes(cluster)
-    return any(_configuration(before.get(key)) != _configuration(_of(seen)) for key, seen in after.items())
+    return any(_configuration(before.get(key)) != _configuration(_of(entry)) for key, entry in after.items())
 
 
-def _key(seen: ResourceSeen) -> Key:
-    return seen.resource, seen.name
+def _key(entry: ResourceSeen) -> Key:
+    return entry.resource, entry.name
 
 
-def _of(seen: ResourceSeen) -> Mapping[str, Any] | None:
-    return None if seen.absent else seen.reading
+def _of(entry: ResourceSeen) -> Mapping[str, Any] | None:
+    return None if entry.absent else entry.reading
 
 
 def _configuration(reading: Mapping[str, Any] | None) -> list[Any]:
@@ -47,10 +47,10 @@ def _configuration(reading: Mapping[str, Any] | None) -> list[Any]:
 
 def _before(cluster: str, resources: Sequence[ResourceSeen]) -> dict[Key, dict[str, Any]]:
     """The parts of their rows from which something follows."""
-    rows = ClusterObject.objects.filter(
+    rows = ObservedResource.objects.filter(
         cluster_id=cluster,
-        resource__in={seen.resource for seen in resources},
-        name__in={seen.name for seen in resources},
+        resource__in={entry.resource for entry in resources},
+        name__in={entry.name for entry in resources},
     )
     columns = rows.values_list("resource", "name", *(f"reading__{name}" for name in _BEFORE))
     return {(resource, name): dict(zip(_BEFORE, values, strict=True)) for resource, name, *values in columns}
@@ -58,24 +58,24 @@ def _before(cluster: str, resources: Sequence[ResourceSeen]) -> dict[Key, dict[s
 
 def _write(cluster: str, resources: Sequence[ResourceSeen], now: datetime) -> None:
     gone = Q()
-    for resource in {seen.resource for seen in resources if seen.absent}:
-        names = [seen.name for seen in resources if seen.absent and seen.resource == resource]
+    for resource in {entry.resource for entry in resources if entry.absent}:
+        names = [entry.name for entry in resources if entry.absent and entry.resource == resource]
         gone |= Q(resource=resource, name__in=names)
     if gone:
-        ClusterObject.objects.filter(gone, cluster_id=cluster).delete()
-    ClusterObject.objects.bulk_create(
+        ObservedResource.objects.filter(gone, cluster_id=cluster).delete()
+    ObservedResource.objects.bulk_create(
         (
-            ClusterObject(
+            ObservedResource(
                 cluster_id=cluster,
-                resource=seen.resource,
-                name=seen.name,
-                uid=seen.uid,
-                reading=seen.reading,
-                resource_version=seen.resource_version,
+                resource=entry.resource,
+                name=entry.name,
+                uid=entry.uid,
+                reading=entry.reading,
+                resource_version=entry.resource_version,
                 seen_at=now,
             )
-            for seen in resources
-            if not seen.absent
+            for entry in resources
+            if not entry.absent
         ),
         update_conflicts=True,
         unique_fields=("cluster", "resource", "name"),

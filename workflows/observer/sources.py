@@ -24,7 +24,7 @@ from pools.clusters.kinds import as_kind, parent_kinds, pod_group_kind
 from pools.documents.backend import version_of
 from pools.models import (
     Backend,
-    ClusterObject,
+    ObservedResource,
     ForeignUsage,
     Installation,
     Node,
@@ -293,7 +293,7 @@ def _recorded_foreign_usage(uid: str) -> list[ForeignUsageSeen]:
 
 
 def _recorded_resources(uid: str, resource: str) -> list[Observation]:
-    rows = ClusterObject.objects.filter(cluster_id=uid, resource=resource)
+    rows = ObservedResource.objects.filter(cluster_id=uid, resource=resource)
     return [
         ResourceSeen(resource=resource, name=name, uid=object_uid)
         for name, object_uid in rows.values_list("name", "uid")

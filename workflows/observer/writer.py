@@ -101,7 +101,7 @@ def write(cluster: str, batch: Batch) -> int:
             cluster, _newest(cluster, batch, batch.objects, "workflows_observedobject", _OBJECT_KEY), now
         )
         nodes = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, "pools_node", _NAME_KEY), now)
-        resources = _newest(cluster, batch, batch.resources, "pools_clusterobject", _RESOURCE_KEY)
+        resources = _newest(cluster, batch, batch.resources, "pools_observedresource", _RESOURCE_KEY)
         is_configured_anew = write_resources(cluster, resources, now)
         named_groups = _write_events(cluster, batch.events, now)
         _note(cluster, batch, now, moved=nodes.moved or is_configured_anew)

@@ -401,33 +401,35 @@ def _node_condition(condition: Mapping[str, Any]) -> dict[str, str]:
 
 def see_topology(topologies: TopologyObjects, obj: Mapping[str, Any]) -> ResourceSeen:
     """Reduce a topology object to its levels, as the scheduler backend that knows the kind reads them."""
-    return _seen(topologies.kind.crd, obj, {"labels": list(topologies.levels_in(obj))})
+    return _resource_of(topologies.kind.crd, obj, {"labels": list(topologies.levels_in(obj))})
 
 
 def see_queue(queues: BoundedQueues, obj: Mapping[str, Any]) -> ResourceSeen:
     """Reduce a queue to its parent, its bounds and what is in use below it."""
-    return _seen(queues.queue.crd, obj, queues.read_queue(obj, quantity=quantity).to_json())
+    return _resource_of(queues.queue.crd, obj, queues.read_queue(obj, quantity=quantity).to_json())
 
 
 def see_joined(queues: JoinedQueues, kind: ResourceKind, obj: Mapping[str, Any]) -> ResourceSeen:
     """Reduce a queue that gangs may join, or what it leads to, as its scheduler backend reads it."""
-    return _seen(kind.crd, obj, queues.read_joined(kind, obj, quantity=quantity), namespaced=kind.namespaced)
+    return _resource_of(
+        kind.crd, obj, queues.read_joined(kind, obj, quantity=quantity), namespaced=kind.namespaced
+    )
 
 
 def see_slice(obj: Mapping[str, Any]) -> ResourceSeen:
     """Reduce a ResourceSlice to its devices, and whether it gives its node an NVLink channel."""
     devices = read_slice(obj.get("spec") or {})
-    return _seen(SLICES, obj, {"has_channel": bool(node_with_channel(obj)), **asdict(devices)})
+    return _resource_of(SLICES, obj, {"has_channel": bool(node_with_channel(obj)), **asdict(devices)})
 
 
 def see_class(obj: Mapping[str, Any]) -> ResourceSeen:
     """Reduce a DeviceClass to the resource that it names; one that names none counts as absent."""
     device_class = read_class(obj)
-    seen = _seen(CLASSES, obj, asdict(device_class) if device_class else {})
-    return replace(seen, absent=device_class is None)
+    entry = _resource_of(CLASSES, obj, asdict(device_class) if device_class else {})
+    return replace(entry, absent=device_class is None)
 
 
-def _seen(
+def _resource_of(
     resource: str, obj: Mapping[str, Any], reading: Mapping[str, Any], *, namespaced: bool = False
 ) -> ResourceSeen:
     metadata = obj["metadata"]

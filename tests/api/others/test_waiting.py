@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from pools.models import Backend, Cluster, ClusterObject, Node
+from pools.models import Backend, Cluster, ObservedResource, Node
 from scheduling.queues.queue_state import QueueState
 from tests.builders.gangs_of_others import REFUSED, follow, observe_gang, pod_group, waiting_pod
 from tests.builders.nodes import racked_pool
@@ -25,7 +25,7 @@ def pool():
     """Two racks of two nodes of eight GPUs, on a cluster whose gangs of others are followed."""
     made = racked_pool(2, 2, backend=BackendFactory(name="east"))
     follow(made.backend)
-    ClusterObject.objects.create(
+    ObservedResource.objects.create(
         cluster_id=made.backend.cluster_id,
         resource="topologies.kai.scheduler",
         name="racks",
@@ -159,7 +159,7 @@ def test_a_row_that_cannot_be_read_has_no_verdict(pool, explainer):
 def test_a_queue_that_places_nothing_is_said_and_no_gang_in_it_fits_now(pool, explainer, queue, words):
     observe_queues(pool, above=(-1, 0), own=(-1, 0), orphan=(-1, 0))
     orphan = QueueState(name="orphan", parent="gone")
-    ClusterObject.objects.filter(name="orphan").update(reading=orphan.to_json())
+    ObservedResource.objects.filter(name="orphan").update(reading=orphan.to_json())
     observe_gang(pool.backend, pod_group(queue=queue), [waiting_pod()] * 2)
     (entry,) = waiting(explainer).json()["groups"]
     assert words in entry["sentence"]

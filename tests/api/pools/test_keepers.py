@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from pools import services
-from pools.models import Backend, ClusterObject, Pool
+from pools.models import Backend, ObservedResource, Pool
 from pools.services.declared import apply
 from scheduling.errors import InvalidSpec
 from tests.api.pools.keepers import keeper_of, write
@@ -129,7 +129,7 @@ def test_a_caller_who_may_write_the_backend_joins_any(put):
 
 
 def observed(backend, queue, owner):
-    ClusterObject.objects.create(
+    ObservedResource.objects.create(
         cluster_id=backend.cluster_id,
         resource="localqueues.kueue.x-k8s.io",
         name=f"{backend.namespace}/{queue}",

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from pools.models import ClusterObject
+from pools.models import ObservedResource
 from scheduling.topology.requirements import Requirement
 from tests.api.workflows.specs import gang, text
 from tests.builders.observed_queues import observe_queues
@@ -247,7 +247,7 @@ def test_queues_that_are_followed_admit_a_group_or_name_the_one_that_does_not(ap
     assert (entry["verdict"], entry["quota"]["answer"]) == ("now", "admits")
     assert "quota" not in {line["code"] for line in entry["not_examined"]}
 
-    ClusterObject.objects.all().delete()
+    ObservedResource.objects.all().delete()
     observe_queues(pool, own=(-1, 0), above=(64, 48))
     entry = verdict(post(api, pool, 3, "?feasibility=only"))
     assert (entry["verdict"], entry["obstacle"]) == ("not_now", "quota")
@@ -396,7 +396,7 @@ def test_work_that_has_not_run_for_its_minimum_time_is_spared(api, pool, seconds
     own = observe_queues(pool, own=(-1, 0), above=(-1, 0))
     cheap = hold_cheaply(pool, "n0")
     cheap.groups.update(start_time=timezone.now() - timedelta(minutes=10))
-    queue = ClusterObject.objects.get(name="above")
+    queue = ObservedResource.objects.get(name="above")
     queue.reading |= {"preempt_min_runtime": seconds}
     queue.save()
     entry = verdict(post(api, pool, 3, "?feasibility=only"))
@@ -411,7 +411,7 @@ def test_the_minimum_time_counts_from_the_start_of_the_present_attempt(api, pool
     now = timezone.now()
     changes = {"attempt_number": 2, "start_time": now - timedelta(days=1), "ran_since": now}
     hold_cheaply(pool, "n0").groups.update(**changes)
-    queue = ClusterObject.objects.get(name="above")
+    queue = ObservedResource.objects.get(name="above")
     queue.reading |= {"preempt_min_runtime": 3600.0}
     queue.save()
     assert verdict(post(api, pool, 3, "?feasibility=only"))["preemption"]["answer"] == "later"

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from pools import conditions, services
 from pools.conditions.topology import TYPES
-from pools.models import Cluster, ClusterObject, Pool
+from pools.models import Cluster, ObservedResource, Pool
 from pools.services import evaluation
 from scheduling import names
 from scheduling.backends.kueue import Kueue
@@ -35,7 +35,7 @@ def pool():
 
 
 def topology(pool, name, labels, resource=KAI):
-    ClusterObject.objects.update_or_create(
+    ObservedResource.objects.update_or_create(
         cluster=pool.backend.cluster,
         resource=resource,
         name=name,
@@ -76,7 +76,7 @@ def test_a_topology_of_another_list_or_of_none_is_told(pool):
     topology(pool, names.topology(installation(), labels), labels[:1])
     evaluate(pool)
     assert statuses(pool)["TopologyDrift"] == ("True", "Drift")
-    ClusterObject.objects.filter(resource=KAI).delete()
+    ObservedResource.objects.filter(resource=KAI).delete()
     evaluate(pool)
     assert statuses(pool)["TopologyDrift"] == ("Unknown", "TopologyNotFound")
 
@@ -182,7 +182,7 @@ def kueue_pool():
 
 def observe(pool, *objects):
     for (resource, name), reading in kueue_objects.readings(*objects).items():
-        ClusterObject.objects.update_or_create(
+        ObservedResource.objects.update_or_create(
             cluster=pool.backend.cluster,
             resource=resource,
             name=name,

@@ -243,7 +243,7 @@ def groups_with_room(placement: GroupPlacement, groups: Sequence[UUID], *, clust
 
 _OBSERVED = """
     SELECT queue.name, queue.reading::text
-      FROM pools_clusterobject AS queue JOIN pools_cluster AS cluster ON cluster.uid = queue.cluster_id
+      FROM pools_observedresource AS queue JOIN pools_cluster AS cluster ON cluster.uid = queue.cluster_id
      WHERE queue.cluster_id = %s AND queue.resource = %s AND cluster.queues_synced_at IS NOT NULL
 """
 
