@@ -23,7 +23,7 @@ from pools.clusters.capabilities import capabilities_of
 from pools.conditions import Condition, aged
 from pools.conditions.topology import TYPES, EvaluatedPool, TopologyObject, evaluate
 from pools.documents.backend import version_of
-from pools.models import Cluster, ObservedResource, Node, Pool
+from pools.models import Cluster, Node, ObservedResource, Pool
 from pools.pod_templates.applied import node_selection
 from pools.services.pool_objects import queue_of
 from scheduling.backends.facets import SchedulerBackend, TopologyObjects

@@ -16,9 +16,9 @@ from pools.models import (
     Backend,
     Cluster,
     ClusterLease,
-    ObservedResource,
     ForeignUsage,
     Node,
+    ObservedResource,
     Pool,
 )
 from scheduling.backends.registry import scheduler_backend

@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef
 from django.db.models.fields.json import KeyTextTransform
 
-from pools.models import ObservedResource, Node
+from pools.models import Node, ObservedResource
 from scheduling.nodes.devices import (
     CLASSES,
     NO_DEVICES,

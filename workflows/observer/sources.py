@@ -24,10 +24,10 @@ from pools.clusters.kinds import as_kind, parent_kinds, pod_group_kind
 from pools.documents.backend import version_of
 from pools.models import (
     Backend,
-    ObservedResource,
     ForeignUsage,
     Installation,
     Node,
+    ObservedResource,
 )
 from scheduling import names
 from scheduling.backends.facets import BoundedQueues, JoinedQueues, SchedulerBackend, TopologyObjects

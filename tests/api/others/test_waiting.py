@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from pools.models import Backend, Cluster, ObservedResource, Node
+from pools.models import Backend, Cluster, Node, ObservedResource
 from scheduling.queues.queue_state import QueueState
 from tests.builders.gangs_of_others import REFUSED, follow, observe_gang, pod_group, waiting_pod
 from tests.builders.nodes import racked_pool
