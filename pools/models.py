@@ -342,7 +342,7 @@ class ObservedResource(models.Model):
                 F("cluster"),
                 KeyTextTransform("node", "reading"),
                 condition=Q(resource=SLICES),
-                name="observedresource_slices_of_node",
+                name="observedresource_slice_nodes",
             ),
         ]
 

@@ -186,7 +186,7 @@ class Migration(migrations.Migration):
                 ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='objects_observed', to='pools.cluster')),
             ],
             options={
-                'indexes': [models.Index(models.F('cluster'), django.db.models.fields.json.KeyTextTransform('node', 'reading'), condition=models.Q(('resource', 'resourceslices.resource.k8s.io')), name='observedresource_slices_of_node')],
+                'indexes': [models.Index(models.F('cluster'), django.db.models.fields.json.KeyTextTransform('node', 'reading'), condition=models.Q(('resource', 'resourceslices.resource.k8s.io')), name='observedresource_slice_nodes')],
                 'constraints': [models.UniqueConstraint(fields=('cluster', 'resource', 'name'), name='observedresource_once_per_name')],
             },
         ),
