@@ -154,7 +154,9 @@ class Cluster(models.Model):
         null=True, help_text="When gangs of others were last listed completely; null: not known."
     )
     gangs_problem = models.TextField(
-        default="", db_default="", help_text="Why they are not followed, as the cluster says it."
+        default="",
+        db_default="",
+        help_text="Why they are not followed: JSON by kind, as the cluster says it.",
     )
     gangs_omitted = models.PositiveIntegerField(
         default=0, db_default=0, help_text="How many that wait have no row, because they are too many."
@@ -343,6 +345,12 @@ class ObservedResource(models.Model):
                 KeyTextTransform("node", "reading"),
                 condition=Q(resource=SLICES),
                 name="observedresource_slice_nodes",
+            ),
+            models.Index(
+                F("cluster"),
+                KeyTextTransform("pool", "reading"),
+                condition=Q(resource=SLICES),
+                name="observedresource_slice_pools",
             ),
         ]
 

@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
                 ('classes_synced_at', models.DateTimeField(help_text='When device classes were last listed completely; null: not known.', null=True)),
                 ('schedulers_judged_at', models.DateTimeField(help_text='When it was last examined whether its schedulers leave gangs waiting that fit.', null=True)),
                 ('gangs_omitted', models.PositiveIntegerField(db_default=0, default=0, help_text='How many that wait have no row, because they are too many.')),
-                ('gangs_problem', models.TextField(db_default='', default='', help_text='Why they are not followed, as the cluster says it.')),
+                ('gangs_problem', models.TextField(db_default='', default='', help_text='Why they are not followed: JSON by kind, as the cluster says it.')),
                 ('gangs_synced_at', models.DateTimeField(help_text='When gangs of others were last listed completely; null: not known.', null=True)),
             ],
         ),
@@ -186,7 +186,7 @@ class Migration(migrations.Migration):
                 ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='objects_observed', to='pools.cluster')),
             ],
             options={
-                'indexes': [models.Index(models.F('cluster'), django.db.models.fields.json.KeyTextTransform('node', 'reading'), condition=models.Q(('resource', 'resourceslices.resource.k8s.io')), name='observedresource_slice_nodes')],
+                'indexes': [models.Index(models.F('cluster'), django.db.models.fields.json.KeyTextTransform('node', 'reading'), condition=models.Q(('resource', 'resourceslices.resource.k8s.io')), name='observedresource_slice_nodes'), models.Index(models.F('cluster'), django.db.models.fields.json.KeyTextTransform('pool', 'reading'), condition=models.Q(('resource', 'resourceslices.resource.k8s.io')), name='observedresource_slice_pools')],
                 'constraints': [models.UniqueConstraint(fields=('cluster', 'resource', 'name'), name='observedresource_once_per_name')],
             },
         ),

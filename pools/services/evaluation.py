@@ -80,11 +80,23 @@ class ClusterObjects:
         return self.listed >= {kind.crd for kind in kinds}
 
 
+def _topology_kinds() -> list[str]:
+    facets = (scheduler.topologies for scheduler in installed().values())
+    return sorted({topologies.kind.crd for topologies in facets if topologies})
+
+
+def _joined_kinds() -> list[str]:
+    facets = (scheduler.joined_queues for scheduler in installed().values())
+    return sorted({kind.crd for queues in facets if queues for kind in queues.joined_kinds})
+
+
 def objects_of(uid: str) -> ClusterObjects:
     """The observations of a cluster. Three queries."""
-    rows = ObservedResource.objects.filter(cluster_id=uid)
-    topologies = rows.filter(reading__has_key="labels").values_list("resource", "name", "reading__labels")
-    queues = rows.filter(reading__has_key="settings")
+    rows = ObservedResource.objects.filter(cluster_id=uid)  # by kind: a cluster has slices of every node
+    topologies = rows.filter(resource__in=_topology_kinds(), reading__has_key="labels").values_list(
+        "resource", "name", "reading__labels"
+    )
+    queues = rows.filter(resource__in=_joined_kinds(), reading__has_key="settings")
     return ClusterObjects(
         listed=frozenset(Cluster.objects.values_list("topologies_listed", flat=True).get(pk=uid)),
         topologies={(resource, name): tuple(labels) for resource, name, labels in topologies},
