@@ -1,7 +1,7 @@
 """The form of a gang: all that may change while it waits, without changing what its user wrote."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from scheduling.gang import pins, set_order
@@ -39,6 +39,9 @@ class GangForm:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "GangForm":
+        """Raises ValueError for the form of another release."""
+        if value.keys() != _NAMES:
+            raise ValueError(f"A form has {', '.join(sorted(_NAMES))}, and not {', '.join(sorted(value))}.")
         return cls(
             stage=value["stage"],
             preference_levels=value["preference_levels"],
@@ -46,6 +49,8 @@ class GangForm:
             pins=pins.from_json(value["pins"]),
         )
 
+
+_NAMES = frozenset(field.name for field in fields(GangForm))
 
 USUAL_FORM = GangForm()
 

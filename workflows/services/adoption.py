@@ -28,5 +28,5 @@ def expect_other_forms(cluster_uid: str, namespace: str) -> int:
     )
     live.filter(touched_cluster=False).update(touched_cluster=True)  # its timeout begins with its create
     groups = live.filter(placement__version=VERSION, placement__scheduler_type__in=ordering_schedulers())
-    groups.exclude(form_state__in=OTHER_PINS).update(other_form=None)
+    groups.exclude(form_state__in=OTHER_PINS).update(other_form=None, searched_capacity="")
     return groups.update(form_state=FormState.PINS_AND_ORDER)

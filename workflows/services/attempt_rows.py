@@ -35,10 +35,7 @@ MOST_NAMED = 5
 
 
 def begin(change: NewAttempt, steps: Steps) -> None:
-    """End the present attempt and begin the next one. Changes of the same record have ended its tasks.
-
-    From now on older workers leave the group alone: they would take this attempt's tries for retries.
-    """
+    """End the present attempt and begin the next one. Changes of the same record have ended its tasks."""
     group, now = steps.group, steps.now
     _store(change, steps)
     set_clock(steps, since=None)

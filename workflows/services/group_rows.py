@@ -84,9 +84,11 @@ def write(change: GroupChange, steps: Steps) -> None:  # noqa: PLR0912, PLR0915,
         case NewConstraints(constraints):
             steps.put(constraints=list(constraints))
         case PinsSettled():
-            steps.put(form_state=FormState.ORDER if group.reordering else "", other_form=None)
+            state = FormState.ORDER if group.reordering else FormState.REACHED
+            steps.put(form_state=state, other_form=None)
         case OrderReached():
-            steps.put(form_state=FormState.REACHED)
+            state = FormState.PINS if group.repinning else FormState.REACHED
+            steps.put(form_state=state)
         case ProposalDropped():
             steps.put(other_form=None)
         case NewPlacementResult(result):

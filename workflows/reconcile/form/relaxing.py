@@ -45,8 +45,8 @@ def advance_patience(turn: Turn) -> StepResult:
     step = patience.next_step(facts)
     if step.action == PatienceAction.EDIT:
         try:
-            if _bring_to_row(turn) is not None:
-                return turn.at(view.now + AFTER_FAILURE)
+            if (done := _bring_to_row(turn)) is not None:
+                return done
         except (WriteConflict, ObjectNotFound):
             return turn.at(view.now + RECHECK_AFTER)
         step = patience.next_step(replace(facts, pod_group_stage=None))
@@ -136,8 +136,11 @@ def _record_relaxation(turn: Turn, stage: int) -> None:
     turn.record([NewForm(form), NewConstraints(rows), *([note] if message else [])])
 
 
-def _bring_to_row(turn: Turn) -> Retry | Failed | None:
-    """Bring the pod group to the row's easing unless a pod is bound, and the row's constraints to it."""
+def _bring_to_row(turn: Turn) -> StepResult | None:
+    """Bring the pod group to the row's easing unless a pod is bound, and the row's constraints to it.
+
+    None where the row has them already.
+    """
     view, cluster = turn.view, turn.cluster
     live = edit.read(view, cluster)
     if live is None:
@@ -148,8 +151,8 @@ def _bring_to_row(turn: Turn) -> Retry | Failed | None:
     if bound:
         after = before
     elif before != after:  # its minimums are those of the whole gang again
-        if failure := _create_topologies(view, before, after, cluster):
-            return failure
+        if _create_topologies(view, before, after, cluster):
+            return turn.at(view.now + AFTER_FAILURE)
         marks = replace(
             edit.marks_of(view, live), stage=after.stage, preference_levels=after.preference_levels
         )
@@ -157,7 +160,7 @@ def _bring_to_row(turn: Turn) -> Retry | Failed | None:
     if not _records(view, after):
         constraints = NewConstraints(edit.constraint_rows(view, after))
         form = NewForm(replace(view.form, preference_levels=after.preference_levels))
-        turn.record([constraints, form, *_notes(view, after, bound=bound)])
+        return turn.moved([constraints, form, *_notes(view, after, bound=bound)])
     return None
 
 
