@@ -40,7 +40,13 @@ from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_fa
 from workflows.admission.size import oversized_workflow
 from workflows.feasibility.verdict.alternatives import advice
 from workflows.feasibility.verdict.auto_types import auto_types
-from workflows.feasibility.verdict.report import FeasibilityReport, as_fits, feasibility, infeasible
+from workflows.feasibility.verdict.report import (
+    FeasibilityReport,
+    as_fits,
+    feasibility,
+    infeasible,
+    nameless_sentence,
+)
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
 from workflows.services.numbers import next_name
@@ -380,9 +386,12 @@ def _infeasible_warnings(pool: Pool, reports: Sequence[FeasibilityReport]) -> li
 
 
 def _passed_over_warnings(reports: Sequence[FeasibilityReport]) -> list[str]:
-    """The groups that their scheduler passes over as they are written, with what would work."""
+    """The groups that their scheduler passes over as they are written, with what would work.
+
+    Everybody reads them who may read the workflow, so they name nobody who holds the place.
+    """
     return [
-        f'Task group "{report.group}": {report.sentence} {advice(report.workable_spec)}'
+        f'Task group "{report.group}": {nameless_sentence(report)} {advice(report.workable_spec)}'
         for report in reports
         if report.workable_spec is not None
     ]

@@ -2,9 +2,11 @@
 
 import pytest
 import yaml
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
 
 from tests.api.workflows.specs import task, text
-from tests.factories import RACK, ZONE, NodeFactory, PoolFactory
+from tests.factories import RACK, ZONE, NodeFactory, PoolFactory, foreign_usage
 
 pytestmark = pytest.mark.django_db
 
@@ -58,6 +60,22 @@ def test_the_reply_has_the_topology_that_would_work(api, pool, requirement, work
         f"worker-{n}" for n in range(3)
     }
     assert any("With this topology it would fit now:\n" in warning for warning in reply["warnings"])
+
+
+def test_the_warning_that_all_readers_of_the_workflow_see_names_nobody_else(pool):
+    user = User.objects.create_user("sue", is_superuser=True)
+    submitter = APIClient()
+    submitter.force_authenticate(user)
+    room = {"nvidia.com/gpu": "4", "cpu": "64", "memory": "512Gi", "pods": "110"}
+    for number in range(4):
+        labels = {ZONE.label: "a", RACK.label: "r2"}
+        NodeFactory(cluster=pool.backend.cluster, name=f"held{number}", labels=labels, allocatable=room)
+        foreign_usage(pool.backend.cluster, f"held{number}", gpu=4, pods=1, namespace="secret-team")
+    reply = post(submitter, pool, {"requirementType": "preferred"})
+    assert "secret-team" in reply["feasibility"][0]["sentence"]
+    (warning,) = [warning for warning in reply["warnings"] if "it would fit now" in warning]
+    assert "passes over" in warning
+    assert "secret-team" not in warning
 
 
 @pytest.mark.parametrize(

@@ -338,6 +338,13 @@ def certainly_fits(group: GroupValues, *, cluster: str, now: datetime) -> bool:
     return as_it_is and is_first and is_admitted and is_known and not (verdict.doubts or verdict.uncounted)
 
 
+def nameless_sentence(report: FeasibilityReport) -> str:
+    """The sentence of a report for everybody who may read the workflow: it names no holder of a place."""
+    if report.verdict is None:
+        return report.sentence
+    return sentence(redacted(report.verdict, ()), report.freshness) + sentence_of(report.workable_spec)
+
+
 def never_sentence(group: GroupValues, *, cluster: str, now: datetime) -> str:
     """Why a group that waits can never be placed, naming no workflow; empty where that is not known.
 
