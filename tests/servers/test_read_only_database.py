@@ -11,7 +11,7 @@ from web.operation import health
 @pytest.fixture
 def written_long_ago(monkeypatch):
     """No write of this process counts as recent."""
-    monkeypatch.setattr(health, "_written_at", float("-inf"))
+    monkeypatch.setattr(health, "_writes", (float("-inf"), "ok"))
 
 
 @pytest.fixture
@@ -24,19 +24,20 @@ def read_only(transactional_db):
 
 @pytest.mark.usefixtures("written_long_ago", "read_only")
 def test_readyz_says_that_a_database_refuses_writes(client):
-    want = "answers, and refuses writes; what is read goes on"
-    assert client.get("/readyz").json()["database"] == want
+    answer = client.get("/readyz").json()
+    assert (answer["status"], answer["database"]) == ("degraded", "ok")
+    assert answer["database writes"] == "refused; what is read goes on"
 
 
 @pytest.mark.usefixtures("written_long_ago", "transactional_db")
 def test_readyz_leaves_no_row_in_a_database_that_takes_writes(client):
-    assert client.get("/readyz").json()["database"] == "ok"
+    assert client.get("/readyz").json()["database writes"] == "ok"
     assert not RateBucket.objects.exists()
 
 
 @pytest.mark.usefixtures("written_long_ago", "transactional_db")
 def test_readyz_writes_now_and_then_and_not_each_time(client):
     client.get("/readyz")
-    moment = health._written_at
+    moment, _ = health._writes
     client.get("/readyz")
-    assert health._written_at == moment > 0
+    assert health._writes[0] == moment > 0

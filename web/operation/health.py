@@ -45,10 +45,10 @@ View = Callable[[HttpRequest], HttpResponse]
 
 PROBE_SECONDS = 3.0
 WRITE_SECONDS = 30.0
-"""Between two writes of a process, while they succeed."""
+"""Between two writes of a process."""
 OK = "ok"
 SILENT = "does not answer"
-REFUSES = "answers, and refuses writes; what is read goes on"
+REFUSES = "refused; what is read goes on"
 
 log = structlog.get_logger(__name__)
 
@@ -196,27 +196,28 @@ def _database() -> list[DependencyStatus]:
     pending = len(_migrations() - applied.keys())
     line = f"{pending} migrations not applied" if pending else OK
     return [
-        DependencyStatus(name="database", line=OK if _takes_writes() else REFUSES),
+        DependencyStatus(name="database", line=OK, needed=True),
         DependencyStatus(name="migrations", line=line, needed=True),
     ]
 
 
-_written_at = float("-inf")
+_writes: tuple[float, str] = (float("-inf"), OK)
+"""When a row was last written or refused, and what to say of it since."""
 
 
-def _takes_writes() -> bool:
+def _database_writes() -> list[DependencyStatus]:
     """Whether a row can be written, as none can on a standby or a full disk; a row that is there no more."""
-    global _written_at  # noqa: PLW0603 -- one probe at a time runs
-    if time.monotonic() - _written_at < WRITE_SECONDS:
-        return True
-    try:
-        with transaction.atomic():
-            RateBucket.objects.create(key=f"readyz:{uuid4()}", clear_at=Now()).delete()
-    except DatabaseError as error:
-        log.warning("database_refuses_writes", error=str(error).strip())
-        return False
-    _written_at = time.monotonic()
-    return True
+    global _writes  # noqa: PLW0603 -- one probe at a time runs
+    if time.monotonic() - _writes[0] >= WRITE_SECONDS:
+        try:
+            with transaction.atomic():
+                RateBucket.objects.create(key=f"readyz:{uuid4()}", clear_at=Now()).delete()
+            line = OK
+        except DatabaseError as error:
+            log.warning("database_refuses_writes", error=str(error).strip())
+            line = REFUSES
+        _writes = (time.monotonic(), line)
+    return [DependencyStatus(name="database writes", line=_writes[1])]
 
 
 @cache
@@ -235,4 +236,5 @@ def _redis() -> list[DependencyStatus]:
 
 
 register("database", _database, needed=True)
+register("database writes", _database_writes, needed=False)
 register("redis", _redis, needed=False)
