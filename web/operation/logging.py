@@ -39,8 +39,16 @@ def configure_logging(*, log_format: str, level: str) -> None:
             ],
         )
     )
+    handler.addFilter(_as_refusal)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
     for noisy in ("urllib3", "asyncio", "kombu", "amqp", "celery.worker.strategy", "celery.app.trace"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+
+
+def _as_refusal(record: logging.LogRecord) -> bool:
+    """Log a request that Django refused with 400 as the caller's fault, without our stack."""
+    if record.name.startswith("django.security."):
+        record.exc_info, record.levelno, record.levelname = None, logging.WARNING, "WARNING"
+    return True
