@@ -52,6 +52,8 @@ class ExecSession:
                 elif data[1:]:
                     yield data[0], data[1:]
         except ConnectionClosed as error:
+            if self.ending is not None and self.ending.code is not None:
+                return  # how it ended is known, whatever became of the connection
             reason = (error.rcvd and error.rcvd.reason) or "the connection was lost"
             words = self.ending.message if self.ending else f"The session broke off: {reason}."
             raise ServiceUnreachable(words) from error

@@ -137,13 +137,15 @@ async def run_connection(
     socket: CallerSocket, *, key: str, user: int, workflow: str, login: SessionLogin
 ) -> None:
     """Wait for the key's announcement, then carry one connection to the port and back."""
-    session = None
+    session, is_of_forward = None, False
     over = Over("The caller left.")
     try:
         ticket = await PROCESS_KEYS.ticket(socket, key=key, user=user, workflow=workflow)
         await PROCESS.enter(entering := OpenSession(ticket, login))
         session = entering  # from here on it is counted
-        await _joined(session, socket)
+        is_open = await run_in(threads, partial(forward_state.enter, ticket.session))
+        is_of_forward = True
+        await _joined(session, socket, is_open=is_open)
     except CallerLeft:
         pass
     except Over as ending:
@@ -156,19 +158,19 @@ async def run_connection(
     finally:
         if session is not None:
             PROCESS.leave(session)
-            write_later(partial(_note_end, session, over.sentence))
+            write_later(partial(_note_end, session, over.sentence, is_of_forward=is_of_forward))
     await socket.close(over.code, over.sentence if over.code != NORMAL else "")
 
 
-async def _joined(session: OpenSession, socket: CallerSocket) -> None:
-    ticket, target = session.ticket, session.ticket.target
-    if not await run_in(threads, partial(forward_state.enter, ticket.session)):
+async def _joined(session: OpenSession, socket: CallerSocket, *, is_open: bool) -> None:
+    target = session.ticket.target
+    if not is_open:
         raise Over("The forward has ended.", code=FAILED)
     if why := await run_in(threads, partial(loss_of, session)):
         raise Over(why, code=FAILED)
     backend = await run_in(threads, lambda: Backend.objects.get(pk=target.backend))
     async with cluster_for(backend).open_forward(
-        target.pod, namespace=target.namespace, uid=target.uid, port=ticket.port
+        target.pod, namespace=target.namespace, uid=target.uid, port=session.ticket.port
     ) as channels:
         await first_end(
             _carry_in(session, channels, socket),
@@ -200,7 +202,7 @@ async def _carry_out(session: OpenSession, channels: Channels, socket: CallerSoc
     raise Over("The task closed the connection.")
 
 
-def _note_end(session: OpenSession, why: str) -> None:
+def _note_end(session: OpenSession, why: str, *, is_of_forward: bool) -> None:
     """Log the end of a connection, and tell its forward what it carried. In a thread."""
     ticket = session.ticket
     log.info(
@@ -213,6 +215,8 @@ def _note_end(session: OpenSession, why: str) -> None:
         bytes_received=session.received,
         bytes_sent=session.sent,
     )
+    if not is_of_forward:
+        return
     try:
         forward_state.leave(session)
     except Unavailable as error:
