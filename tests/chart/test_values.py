@@ -256,6 +256,10 @@ SENTENCES = {
         },
         "web.extraVolumeMounts: something is mounted at /tmp/ already",
     ),
+    "a policy beside rights that the chart does not make": (
+        {"rights": {"create": False, "ownObjectsOnly": True}},
+        "rights.ownObjectsOnly: comes with the rights of the chart",
+    ),
     "a quickstart beside one's own database": (
         {"quickstart": {"enabled": True}, "logs": {"store": ""}},
         "quickstart.enabled: brings its own PostgreSQL and Redis",
