@@ -75,35 +75,31 @@ class ClusterObjects:
 
     def knows(self, scheduler: SchedulerBackend) -> bool:
         """Whether all was listed that a queue which this scheduler's gangs join leads to."""
-        kinds = [*scheduler.joined_queues.joined_kinds] if scheduler.joined_queues else []
-        kinds += [scheduler.topologies.kind] if scheduler.topologies else []
-        return self.listed >= {kind.crd for kind in kinds}
+        return self.listed >= _kinds_read_by(scheduler)
 
 
-def _topology_kinds() -> list[str]:
-    facets = (scheduler.topologies for scheduler in installed().values())
-    return sorted({topologies.kind.crd for topologies in facets if topologies})
-
-
-def _joined_kinds() -> list[str]:
-    facets = (scheduler.joined_queues for scheduler in installed().values())
-    return sorted({kind.crd for queues in facets if queues for kind in queues.joined_kinds})
+def _kinds_read_by(scheduler: SchedulerBackend) -> set[str]:
+    """The kinds of topology objects, and of queues that its gangs join with what these lead to."""
+    kinds = [*scheduler.joined_queues.joined_kinds] if scheduler.joined_queues else []
+    kinds += [scheduler.topologies.kind] if scheduler.topologies else []
+    return {kind.crd for kind in kinds}
 
 
 def objects_of(uid: str) -> ClusterObjects:
-    """The observations of a cluster. Three queries."""
-    rows = ObservedResource.objects.filter(cluster_id=uid)  # by kind: a cluster has slices of every node
-    topologies = rows.filter(resource__in=_topology_kinds(), reading__has_key="labels").values_list(
-        "resource", "name", "reading__labels"
-    )
-    queues = rows.filter(resource__in=_joined_kinds(), reading__has_key="settings")
+    """The observations of a cluster. Two queries."""
+    listed = frozenset(Cluster.objects.values_list("topologies_listed", flat=True).get(pk=uid))
+    kinds = set[str]().union(*map(_kinds_read_by, installed().values()))
+    rows = ObservedResource.objects.filter(cluster_id=uid, resource__in=kinds)  # slices are many
+    readings = {
+        (resource, name): reading
+        for resource, name, reading in rows.values_list("resource", "name", "reading")
+    }
     return ClusterObjects(
-        listed=frozenset(Cluster.objects.values_list("topologies_listed", flat=True).get(pk=uid)),
-        topologies={(resource, name): tuple(labels) for resource, name, labels in topologies},
-        queues={
-            (resource, name): reading
-            for resource, name, reading in queues.values_list("resource", "name", "reading")
+        listed=listed,
+        topologies={
+            key: tuple(reading["labels"]) for key, reading in readings.items() if "labels" in reading
         },
+        queues={key: reading for key, reading in readings.items() if "settings" in reading},
     )
 
 
