@@ -6,7 +6,7 @@ their pools: a pool that is not whole is not counted on any of its nodes.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -35,21 +35,17 @@ OFFERS_CHANNEL = Exists(
 """Whether a slice gives a node a channel."""
 
 
-def note_slices(cluster: str, readings: Iterable[Mapping[str, Any]], now: datetime) -> None:
-    """Write for the nodes that slices concern, as they are and were, what they offer and have now."""
-    readings = list(readings)
+def note_slices(cluster: str, readings: Sequence[Mapping[str, Any]], now: datetime) -> set[str]:
+    """Write which nodes have a channel now; returns those whose devices may differ.
+
+    ``readings`` are of the slices as they are and were.
+    """
     nodes = {str(reading["node"]) for reading in readings}
     of_pools = _SLICES.filter(cluster_id=cluster, of_pool__in={str(reading["pool"]) for reading in readings})
     nodes |= {*of_pools.values_list("reading__node", flat=True)}
     changed = Node.objects.alias(offers=OFFERS_CHANNEL).filter(cluster_id=cluster, name__in=nodes)
     changed.exclude(offers_channel=OFFERS_CHANNEL).update(offers_channel=OFFERS_CHANNEL, channel_since=now)
-    if nodes:
-        count_devices(cluster, None if "" in nodes else nodes)
-
-
-def note_classes(cluster: str) -> None:
-    """Write what all nodes offer by the classes as they are now."""
-    count_devices(cluster, None)
+    return nodes
 
 
 def count_devices(cluster: str, names: Collection[str] | None) -> None:

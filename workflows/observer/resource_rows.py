@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from pools.models import ObservedResource
 from scheduling.nodes.devices import CLASSES, SLICES
-from workflows.observer.device_rows import note_classes, note_slices
+from workflows.observer.device_rows import count_devices, note_slices
 from workflows.values.observation import ResourceSeen
 
 _CONFIGURATION = ("labels", "settings")
@@ -25,11 +25,11 @@ def write_resources(cluster: str, resources: Sequence[ResourceSeen], now: dateti
     before, after = _before(cluster, resources), {_key(entry): entry for entry in resources}
     _write(cluster, [*after.values()], now)
     slices = [key for key in after if key[0] == SLICES]
-    if slices:
-        readings = [reading for key in slices for reading in (before.get(key), after[key].reading) if reading]
-        note_slices(cluster, readings, now)
-    if any(resource == CLASSES for resource, _ in after):
-        note_classes(cluster)
+    readings = [reading for key in slices for reading in (before.get(key), after[key].reading) if reading]
+    nodes = note_slices(cluster, readings, now) if readings else set()
+    are_classes = any(resource == CLASSES for resource, _ in after)
+    if nodes or are_classes:
+        count_devices(cluster, None if are_classes or "" in nodes else nodes)
     return any(_configuration(before.get(key)) != _configuration(_of(entry)) for key, entry in after.items())
 
 
