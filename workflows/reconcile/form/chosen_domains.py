@@ -26,6 +26,7 @@ from workflows.feasibility.queues.waiting_groups import MOST_GROUPS, MOST_TASKS,
 from workflows.lifecycle.pin_words import PINNED
 from workflows.lifecycle.repeated_changes import renewable_at
 from workflows.models import Event
+from workflows.reconcile.form import edit
 from workflows.reconcile.observe import observations
 from workflows.reconcile.turn import StepResult, Turn
 from workflows.reconcile.view.group_view import GroupView
@@ -106,10 +107,9 @@ def _chosen_for_others(view: GroupView, capabilities: Capabilities) -> list[Wait
 
 def _changes(view: GroupView, pins: Pins) -> list[Change]:
     form = replace(view.form, pins=pins)
-    (gang,) = view.gangs_of(form).values()
     before = "another domain takes the place of the one that has no room" if view.form.pins else ""
     cause = before or "its scheduler holds no sets around others, so their domain is chosen"
     message = f'Group "{view.row.name}": {cause}. Kept there by node labels from now on: {sentence(pins)}.'
     note = Note(key=f"pins:{view.now.isoformat()}", reason=PINNED, message=message)
-    constraints = NewConstraints([entry.as_json() for entry in gang.constraints])
+    constraints = NewConstraints(edit.constraint_rows(view, form))
     return [NewForm(form), PinsSettled(), constraints, note]

@@ -172,9 +172,8 @@ def _reverted(view: GroupView) -> list[Change]:
     before = GangForm.from_json(view.row.other_form or view.row.form)
     if before == view.form:  # decided because of a backup: no other pins are known
         return [PinsSettled()]
-    gang = edit.gang_of(view, before)
     message = (
         "A pod of the group got a node just before its pods were to be replaced: its pins stay as they were."
     )
     note = Note(key=f"pins-left-out:{view.now.isoformat()}", reason="PinsLeftOut", message=message)
-    return [NewForm(before, FormState.PINS), NewConstraints([c.as_json() for c in gang.constraints]), note]
+    return [NewForm(before, FormState.PINS), NewConstraints(edit.constraint_rows(view, before)), note]
