@@ -70,7 +70,7 @@ def running(servers, transactional_db):
 def test_an_api_server_that_is_started_anew_in_the_middle(servers, own, running, ann):
     _, supervisor = servers
     with shell(own, running, ann, "cat") as session:
-        session.wait_for(b"\0")
+        begin_typing(session)
         supervisor.kill("kube-apiserver")
         began = time.monotonic()
         assert session.wait_closed()[0] == 1011
@@ -85,9 +85,18 @@ def test_an_api_server_that_is_started_anew_in_the_middle(servers, own, running,
     until(lambda: ended.count() == Event.objects.filter(reason="Session").count())
 
 
+def begin_typing(session):
+    """Until the command answers, the API server may still open streams to the kubelet, each for up to 30 s."""
+    session.type(b"typed\n")
+    session.wait_for(b"typed")
+
+
 def can_type(server, group, who):
     with shell(server, group, who, "cat") as session:
-        session.type(b"typed\n")
+        try:
+            session.type(b"typed\n")
+        except ConnectionClosed:  # it is not there yet
+            return False
         until(lambda: session.close or b"typed" in session.output)
         return b"typed" in session.output
 
@@ -96,7 +105,7 @@ def test_a_kubelet_that_is_away_is_told_and_serves_again_when_it_is_back(servers
     """The session in the middle ends, but without a word: the API server says that its command ended well."""
     plane, supervisor = servers
     with shell(own, running, ann, "cat") as session:
-        session.wait_for(b"\0")
+        begin_typing(session)
         supervisor.kill(controlplane.KWOK)
         began = time.monotonic()
         session.wait_closed()
