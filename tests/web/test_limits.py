@@ -147,6 +147,15 @@ def test_an_answer_that_nobody_reads_is_cut(strict_server):
         assert strict_server.send(path=LARGE)[0] == 200
 
 
+def test_clients_that_leave_in_the_middle_of_answers_write_no_warnings(strict_server):
+    for _ in range(10):
+        with strict_server.connect() as client:
+            client.sendall(f"GET {LARGE} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            client.recv(1024)
+    assert strict_server.send(path=LARGE)[0] == 200
+    assert "socket.send() raised exception" not in strict_server.log.read_text()
+
+
 @contextmanager
 def lock_held(statement):
     """Another connection to the database, which has taken a lock and keeps it until it is rolled back."""
