@@ -86,7 +86,7 @@ def test_an_api_server_that_is_started_anew_in_the_middle(servers, own, running,
 
 
 def begin_typing(session):
-    """Until the command answers, the API server may still open streams to the kubelet, each for up to 30 s."""
+    """Until the command answers, the API server may still open streams to the kubelet, for up to 30 s."""
     session.type(b"typed\n")
     session.wait_for(b"typed")
 
