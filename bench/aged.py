@@ -52,7 +52,7 @@ _GROUPS = """
     INSERT INTO workflows_taskgroup (uuid, workflow_id, backend_id, position, name, status, failure_message,
         barrier, ignore_nonlead_status, placement, constraints, conditions, attempt, stop_status,
         stop_message, force, waiting_reason, submit_time, processing_start_time, end_time,
-        created_in_cluster_at, touched_cluster, released_at, next_reconcile_at, nudges, failures)
+        created_in_cluster_at, touched_cluster, released_at, next_reconcile_at, notifications, failures)
     SELECT md5('g' || n)::uuid, md5('w' || n)::uuid,
            (SELECT id FROM pools_backend WHERE name = 'aged'), 0, 'workers',
            CASE WHEN live THEN 'RUNNING' WHEN n %% 10 = 3 THEN 'FAILED' ELSE 'COMPLETED' END, '', true, true,

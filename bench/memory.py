@@ -28,7 +28,7 @@ READINGS = 12
 COMING_TASKS, COMING_EVERY_SECONDS = 10, 5.0
 POOL = BACKEND = "memory"
 ELSEWHERE = "bare"
-OBSERVED = "SELECT count(*) FROM workflows_observedpod WHERE NOT gone AND phase = 'Running'"
+OBSERVED = "SELECT count(*) FROM workflows_observedpod WHERE NOT absent AND phase = 'Running'"
 
 
 def measure(*, small: bool, progress: Progress) -> dict[str, Any]:

@@ -48,7 +48,7 @@ PROGRESS_SECONDS = 15.0
 POLL_SECONDS = 0.5
 ROWS_SECONDS = 120.0
 WORKFLOWS = "SELECT name, idempotency_key, submitted_by, pool_name FROM workflows_workflow"
-POD_ROWS = "SELECT namespace, name, uid, phase FROM workflows_observedpod WHERE NOT gone"
+POD_ROWS = "SELECT namespace, name, uid, phase FROM workflows_observedpod WHERE NOT absent"
 DOCTOR_SECONDS = 200
 
 

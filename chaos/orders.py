@@ -17,7 +17,7 @@ _ORDER = [{"set": [], "parts": [[{"key": "spine", "group": name}] for name in re
 _PROPOSE = """
 UPDATE workflows_taskgroup AS g
    SET other_form = jsonb_set(g.form, '{order}', %s::jsonb),
-       nudges = nudges + 1, next_reconcile_at = clock_timestamp()
+       notifications = notifications + 1, next_reconcile_at = clock_timestamp()
   FROM workflows_workflow AS w
  WHERE w.uuid = g.workflow_id AND w.base_name = %s AND g.status = 'SCHEDULING'
    AND g.created_in_cluster_at IS NOT NULL AND g.released_at IS NULL
@@ -29,7 +29,7 @@ _PINS = [{"set": [{"key": "spine", "group": SETS[1]}], "domain": ["p1"]}]
 _PIN = """
 UPDATE workflows_taskgroup AS g
    SET other_form = jsonb_set(g.form, '{pins}', %s::jsonb),
-       nudges = nudges + 1, next_reconcile_at = clock_timestamp()
+       notifications = notifications + 1, next_reconcile_at = clock_timestamp()
   FROM workflows_workflow AS w
  WHERE w.uuid = g.workflow_id AND w.base_name = %s AND g.status = 'SCHEDULING'
    AND g.created_in_cluster_at IS NOT NULL AND g.released_at IS NULL

@@ -6,10 +6,7 @@ from django.db.models.functions import Now
 
 
 class ConsistencyCheck(models.Model):
-    """One requested check and its report; at most one is unfinished at a time.
-
-    The table and the constraint keep the names under which they were created, in app ``workflows``.
-    """
+    """One requested check and its report; at most one is unfinished at a time."""
 
     asked_by = models.CharField(max_length=150)
     asked_at = models.DateTimeField(db_default=Now())
@@ -19,9 +16,10 @@ class ConsistencyCheck(models.Model):
     report = models.JSONField(null=True)
 
     class Meta:
-        db_table = "workflows_auditrun"
         constraints = [
-            models.UniqueConstraint(models.Value(1), condition=Q(ended_at=None), name="audit_one_at_a_time")
+            models.UniqueConstraint(
+                models.Value(1), condition=Q(ended_at=None), name="consistencycheck_unfinished"
+            )
         ]
 
     def __str__(self) -> str:

@@ -70,7 +70,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 def _repaired(repaired: Repaired) -> dict[str, Any]:
     return {
-        "nudged": repaired.enqueued,
+        "enqueued": repaired.enqueued,
         "deleted": repaired.deleted,
         "synced": repaired.synced,
         "failed": repaired.failures,

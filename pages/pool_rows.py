@@ -91,7 +91,7 @@ _NODES_IN_USE = (
     RowSource("pools_topologykey", f"pool_id = {_POOL}"),
     RowSource("pools_platform", f"pool_id = {_POOL}"),
     RowSource("pools_node", f"cluster_id = {_CLUSTER}"),
-    RowSource("pools_heldbyothers", f"cluster_id = {_CLUSTER}"),
+    RowSource("pools_foreignusage", f"cluster_id = {_CLUSTER}"),
     RowSource("pools_suspectnode", f"cluster_id = {_CLUSTER} AND until > %(now)s"),
     RowSource("workflows_taskgroup", _UNRELEASED, GROUP_COLUMNS),
     RowSource("workflows_task", f"status = ANY(%(live_tasks)s) AND group_id IN {_GROUPS}"),

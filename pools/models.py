@@ -304,9 +304,8 @@ class ForeignUsage(models.Model):
     seen_at = models.DateTimeField()
 
     class Meta:
-        db_table = "pools_heldbyothers"
         constraints = [
-            models.UniqueConstraint(fields=["cluster", "node"], name="heldbyothers_once_per_node"),
+            models.UniqueConstraint(fields=["cluster", "node"], name="foreignusage_once_per_node"),
         ]
 
     def __str__(self) -> str:

@@ -70,7 +70,7 @@ ORDER_SEARCHES = Counter(
     ("result",),
 )
 NOTIFICATIONS_DROPPED = Counter(
-    "osmo_nudges_dropped",
+    "osmo_notifications_dropped",
     "Groups without a message, left to the sweep: queue_full, broker_away.",
     ("reason",),
 )

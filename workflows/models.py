@@ -149,12 +149,11 @@ class TaskGroup(models.Model):
     )
     placement_result = models.JSONField(
         null=True,
-        db_column="got",
         help_text="How its placement satisfies its requirements; see workflows.feasibility.placement.placed.",
     )
     conditions = models.JSONField(default=list)
     generation = models.PositiveIntegerField(
-        default=0, db_column="attempt", help_text="Counts generations of its pod groups, from 0."
+        default=0, help_text="Counts generations of its pod groups, from 0."
     )
     attempt_number = models.PositiveIntegerField(
         default=1, db_default=1, help_text="Counts its attempts: how often it was begun as a whole."
@@ -244,7 +243,7 @@ class TaskGroup(models.Model):
 
     next_reconcile_at = models.DateTimeField(null=True, help_text="When it is due; null: on notification.")
     notifications = models.PositiveBigIntegerField(
-        default=0, db_column="nudges", help_text="Rises with each notification that something may be due."
+        default=0, help_text="Rises with each notification that something may be due."
     )
     failures = models.PositiveIntegerField(default=0, help_text="Reconciliations in a row that failed.")
     lease_token = models.UUIDField(null=True)
@@ -375,7 +374,6 @@ class Task(models.Model):
     latest = models.BooleanField(default=True, help_text="Whether no later retry exists.")
     generation = models.PositiveIntegerField(
         default=0,
-        db_column="attempt",
         help_text="The generation of its group's pod groups that its pod joins.",
     )
     first_retry = models.PositiveIntegerField(
@@ -559,7 +557,7 @@ class ObservedPod(models.Model):
     node_name = models.CharField(max_length=253, blank=True, default="")
     pod_ip = models.CharField(max_length=64, blank=True, default="")
     deleting = models.BooleanField(default=False)
-    absent = models.BooleanField(default=False, db_column="gone", help_text="It is no longer in the cluster.")
+    absent = models.BooleanField(default=False, help_text="It is no longer in the cluster.")
     digest = models.JSONField(default=dict)
     resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
     seen_at = models.DateTimeField()

@@ -22,8 +22,7 @@ class Migration(migrations.Migration):
                 ('report', models.JSONField(null=True)),
             ],
             options={
-                'db_table': 'workflows_auditrun',
-                'constraints': [models.UniqueConstraint(models.Value(1), condition=models.Q(('ended_at', None)), name='audit_one_at_a_time')],
+                'constraints': [models.UniqueConstraint(models.Value(1), condition=models.Q(('ended_at', None)), name='consistencycheck_unfinished')],
             },
         ),
     ]

@@ -205,8 +205,7 @@ class Migration(migrations.Migration):
                 ('shares', models.TextField(db_default='[]', default='[]', help_text='JSON: namespace, by what they may be preempted, amounts; of those that use most.')),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('cluster', 'node'), name='heldbyothers_once_per_node')],
-                'db_table': 'pools_heldbyothers',
+                'constraints': [models.UniqueConstraint(fields=('cluster', 'node'), name='foreignusage_once_per_node')],
             },
         ),
         migrations.CreateModel(

@@ -183,7 +183,7 @@ def test_repair_does_what_the_product_does(world):
     stray(world, KAI_QUEUE, "", {})
     TaskGroup.objects.update(next_reconcile_at=None)
     code, said = check("--grace", "0", "--repair")
-    assert (code, said["repaired"]) == (1, {"nudged": 1, "deleted": 1, "synced": 1, "failed": []})
+    assert (code, said["repaired"]) == (1, {"enqueued": 1, "deleted": 1, "synced": 1, "failed": []})
     assert "stray" not in {*world.cluster.names(SECRET), *world.cluster.names(KAI_QUEUE)}
     assert fresh(group).next_reconcile_at is not None
     rest(world)

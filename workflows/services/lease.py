@@ -40,7 +40,7 @@ _TAKE = f"""
           FROM workflows_workflow AS w
          WHERE g.uuid = %(group)s AND g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
            AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp()) AND w.uuid = g.workflow_id
-     RETURNING g.nudges AS notifications, g.failures, g.backend_id, g.name AS task_group, w.name AS workflow,
+     RETURNING g.notifications, g.failures, g.backend_id, g.name AS task_group, w.name AS workflow,
                w.request_id)
     SELECT {_BACKEND.sql("b")},
            taken.notifications, taken.failures, taken.task_group, taken.workflow, taken.request_id
@@ -55,7 +55,7 @@ _RELEASE = """
        SET lease_token = NULL, lease_worker = NULL, lease_until = NULL, failures = %(failures)s,
            next_reconcile_at = CASE
              WHEN released_at IS NOT NULL THEN NULL
-             WHEN nudges <> %(notifications)s THEN clock_timestamp()
+             WHEN notifications <> %(notifications)s THEN clock_timestamp()
              WHEN %(at)s::timestamptz IS NOT NULL THEN %(at)s
              WHEN %(seconds)s::float8 IS NOT NULL THEN clock_timestamp() + make_interval(secs => %(seconds)s)
            END

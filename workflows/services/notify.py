@@ -47,7 +47,8 @@ _MARK = """
           FROM workflows_taskgroup
          WHERE uuid = ANY(%(groups)s::uuid[]) AND released_at IS NULL ORDER BY uuid FOR NO KEY UPDATE)
     UPDATE workflows_taskgroup AS g
-       SET nudges = g.nudges + 1, next_reconcile_at = least(g.next_reconcile_at, clock_timestamp())
+       SET notifications = g.notifications + 1,
+           next_reconcile_at = least(g.next_reconcile_at, clock_timestamp())
       FROM locked WHERE g.uuid = locked.uuid
  RETURNING g.uuid, locked.backend_id, locked.leased OR locked.due
 """

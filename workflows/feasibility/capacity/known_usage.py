@@ -301,13 +301,13 @@ _OTHERS = _CHANGED.format(
     held="""
         SELECT id, (hashtextextended(node, 0) & 255)::int AS bucket,
                hash_record_extended(ROW(node, gpu, cpu, memory, storage, pods, shares), 0) AS digest
-        FROM pools_heldbyothers WHERE cluster_id = %s
+        FROM pools_foreignusage WHERE cluster_id = %s
     """,
     columns="""
         usage.node, usage.shares,
         usage.gpu, usage.cpu, usage.memory, usage.storage, usage.pods, 0 AS channels
     """,
-    tables="pools_heldbyothers AS usage WHERE usage.id = held.id",
+    tables="pools_foreignusage AS usage WHERE usage.id = held.id",
     order="held.id",
 )
 

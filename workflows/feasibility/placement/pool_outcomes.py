@@ -14,13 +14,13 @@ from scheduling.fit.outcome import PlacementOutcome
 
 _OUTCOMES = """
     WITH placed AS MATERIALIZED (
-        SELECT g.got
+        SELECT g.placement_result
           FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
-         WHERE w.pool_name = %s AND w.submit_time > %s AND g.got IS NOT NULL)
-    SELECT NULL, NULL, got->>'outcome', count(*) FROM placed GROUP BY 3
+         WHERE w.pool_name = %s AND w.submit_time > %s AND g.placement_result IS NOT NULL)
+    SELECT NULL, NULL, placement_result->>'outcome', count(*) FROM placed GROUP BY 3
      UNION ALL
     SELECT of_set->>'key', (of_set->>'required')::boolean, of_set->>'outcome', count(*)
-      FROM placed CROSS JOIN LATERAL jsonb_array_elements(got->'sets') AS of_set
+      FROM placed CROSS JOIN LATERAL jsonb_array_elements(placement_result->'sets') AS of_set
      GROUP BY 1, 2, 3"""
 """Of groups, without a key, and of their co-location sets."""
 

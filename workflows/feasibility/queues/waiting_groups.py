@@ -135,7 +135,7 @@ _WAITING = f"""
            first.uuid, first.digest, first.workflow,
            jsonb_build_object({", ".join(f"'{name}', owner.{name}" for name in _COLUMNS)})::text,
            CASE WHEN owner.uuid IS NOT NULL THEN (
-                SELECT jsonb_agg(jsonb_build_array(task.task_uuid, task.name, task.retry_id, task.attempt,
+                SELECT jsonb_agg(jsonb_build_array(task.task_uuid, task.name, task.retry_id, task.generation,
                                  {", ".join(f"task.spec->'{name}'" for name in _SPEC_FIELDS)})
                                  ORDER BY task.position)
                   FROM workflows_task AS task WHERE task.group_id = owner.uuid AND task.latest

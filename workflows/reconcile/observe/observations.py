@@ -128,7 +128,7 @@ _SETTLED = """
     SELECT name, uid, node_name, pod_ip, resource_version, CASE WHEN %(nvlink)s THEN digest -> 'claims' END
       FROM workflows_observedpod
      WHERE cluster_id = %(cluster_id)s AND namespace = %(namespace)s AND group_uuid = %(group)s
-       AND phase = 'Running' AND NOT gone AND NOT deleting
+       AND phase = 'Running' AND NOT absent AND NOT deleting
        AND NOT digest @> ANY(%(marks)s::jsonb[])
 """
 
@@ -167,7 +167,7 @@ def _settled_pods(view: GroupView) -> dict[str, PodSeen]:
 _COLUMN_OF = {field.name: str(field.column) for field in ObservedPod._meta.concrete_fields}  # noqa: SLF001 -- public
 _DIGEST = POD_COLUMNS.index("digest")
 _PODS = f"""
-    SELECT CASE WHEN gone THEN seen_at END, {", ".join(_COLUMN_OF[name] for name in POD_COLUMNS)}
+    SELECT CASE WHEN absent THEN seen_at END, {", ".join(_COLUMN_OF[name] for name in POD_COLUMNS)}
       FROM workflows_observedpod
      WHERE cluster_id = %(cluster_id)s AND namespace = %(namespace)s AND group_uuid = %(group)s
        AND name = ANY(%(names)s)
