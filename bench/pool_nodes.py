@@ -71,6 +71,7 @@ def write_nodes(pool: str, size: int) -> Any:
     from django.utils import timezone  # noqa: PLC0415 -- after django.setup
 
     from pools.models import Cluster, ForeignUsage, Node, Pool  # noqa: PLC0415 -- the same
+    from pools.values.completeness import NODES, OTHERS, merged  # noqa: PLC0415 -- the same
     from workflows.models import Workflow  # noqa: PLC0415 -- the same
 
     cluster = Cluster.objects.get(pk=Pool.objects.get(name=pool).backend.cluster_id)
@@ -93,7 +94,8 @@ def write_nodes(pool: str, size: int) -> Any:
         for number in range(size)
     ]
     Node.objects.bulk_create(rows, batch_size=1000)
-    Cluster.objects.filter(pk=cluster.pk).update(nodes_synced_at=now, others_synced_at=None)
+    completeness = merged({NODES: "", OTHERS: None}, now=now)
+    Cluster.objects.filter(pk=cluster.pk).update(completeness=completeness)
     return cluster
 
 
@@ -138,9 +140,12 @@ def _copy(row: Any, **changes: Any) -> Any:
 
 def write_others(cluster: Any, size: int) -> None:
     """Have other tenants' pods use a little of every node."""
-    from pools.models import Cluster, ForeignUsage  # noqa: PLC0415 -- after django.setup
+    from django.utils import timezone  # noqa: PLC0415 -- after django.setup
 
-    now = cluster.nodes_synced_at
+    from pools.models import Cluster, ForeignUsage  # noqa: PLC0415 -- the same
+    from pools.values.completeness import OTHERS, merged  # noqa: PLC0415 -- the same
+
+    now = timezone.now()
     rows = [
         ForeignUsage(
             cluster=cluster, node=_name(number), gpu=0, cpu=500, memory=2**30, storage=0, pods=4, seen_at=now
@@ -148,4 +153,4 @@ def write_others(cluster: Any, size: int) -> None:
         for number in range(size)
     ]
     ForeignUsage.objects.bulk_create(rows, batch_size=1000)
-    Cluster.objects.filter(pk=cluster.pk).update(others_synced_at=now)
+    Cluster.objects.filter(pk=cluster.pk).update(completeness=merged({OTHERS: ""}, now=now))

@@ -23,8 +23,10 @@ from django.db import connection
 from django.utils import timezone
 
 from pools.api.representations import HEARTBEAT_LASTS
+from pools.values.completeness import NODES, OTHERS, is_known, problem_of
 from pools.values.freshness import IS_OLD
 from scheduling.nodes.channels import SETTLED_AFTER
+from scheduling.nodes.devices import CLASSES, SLICES
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_LIVE
 
 MOST_SECONDS = 600
@@ -102,8 +104,8 @@ _MINUTES_OLD = f"""
          THEN (heartbeat_at, floor(extract(epoch FROM clock_timestamp() - heartbeat_at) / 60)) END
 """
 _LISTED = (
-    *("nodes_synced_at IS NULL", "heartbeat_at IS NULL", _MINUTES_OLD, "others_synced_at IS NULL"),
-    *("slices_synced_at IS NULL", "slices_problem", "classes_synced_at IS NULL", "classes_problem"),
+    *("heartbeat_at IS NULL", _MINUTES_OLD, *map(is_known, (NODES, OTHERS, SLICES, CLASSES))),
+    *map(problem_of, (SLICES, CLASSES)),
 )
 
 MAP_SOURCES = (
@@ -122,7 +124,7 @@ POOL_SOURCES = (
     RowSource(
         "pools_cluster",
         f"uid = {_CLUSTER}",
-        (*_LISTED, "slices_synced_at IS NOT NULL AND heartbeat_at >= %(settled)s"),
+        (*_LISTED, f"{is_known(SLICES)} AND heartbeat_at >= %(settled)s"),
     ),
     RowSource(
         "pools_node",

@@ -6,7 +6,6 @@ records a ConfigRevision with each change; nothing else keeps history. The obser
 SuspectNode). Rejected: one history table per model, because a reader asks what changed, not in which table.
 """
 
-import json
 import uuid
 
 from django.contrib.postgres.fields import ArrayField
@@ -100,18 +99,16 @@ class Cluster(models.Model):
     """
 
     uid = models.CharField(max_length=64, primary_key=True)
-    nodes_synced_at = models.DateTimeField(null=True, help_text="When the node list was last complete.")
+    completeness = models.JSONField(
+        default=dict,
+        db_default={},
+        help_text="By kind: when its objects were last listed completely, or why they cannot be followed.",
+    )
     heartbeat_at = models.DateTimeField(null=True, help_text="When the observer last heard from it.")
     unobserved_from = models.DateTimeField(
         null=True, help_text="When the last time began in which nothing was heard from it for long."
     )
     unobserved_until = models.DateTimeField(null=True, help_text="When that time ended.")
-    topologies_listed = ArrayField(
-        models.CharField(max_length=316),
-        default=list,
-        db_default=[],
-        help_text="Kinds of topology object that were listed completely.",
-    )
     changes = models.PositiveBigIntegerField(
         default=0,
         db_default=0,
@@ -124,40 +121,6 @@ class Cluster(models.Model):
     schedulers_judged_at = models.DateTimeField(
         null=True, help_text="When it was last examined whether its schedulers leave gangs waiting that fit."
     )
-    others_synced_at = models.DateTimeField(
-        null=True,
-        help_text="When pods of others were last listed completely; null: not known.",
-    )
-    others_problem = models.TextField(
-        default="", db_default="", help_text="Why they cannot be followed, as the cluster says it."
-    )
-    queues_synced_at = models.DateTimeField(
-        null=True, help_text="When its schedulers' queues were last listed completely; null: not known."
-    )
-    queues_problem = models.TextField(
-        default="", db_default="", help_text="Why they cannot be followed, as the cluster says it."
-    )
-    slices_synced_at = models.DateTimeField(
-        null=True,
-        help_text="When the slices of nodes' devices were last listed completely; null: not known.",
-    )
-    slices_problem = models.TextField(
-        default="", db_default="", help_text="Why they are not followed, as the cluster says it."
-    )
-    classes_synced_at = models.DateTimeField(
-        null=True, help_text="When device classes were last listed completely; null: not known."
-    )
-    classes_problem = models.TextField(
-        default="", db_default="", help_text="Why they are not followed, as the cluster says it."
-    )
-    gangs_synced_at = models.DateTimeField(
-        null=True, help_text="When gangs of others were last listed completely; null: not known."
-    )
-    gangs_problem = models.TextField(
-        default="",
-        db_default="",
-        help_text="Why they are not followed: JSON by kind, as the cluster says it.",
-    )
     gangs_omitted = models.PositiveIntegerField(
         default=0, db_default=0, help_text="How many that wait have no row, because they are too many."
     )
@@ -169,13 +132,6 @@ class Cluster(models.Model):
 
     def __str__(self) -> str:
         return self.uid
-
-    def gangs_problem_of(self, resource: str) -> str | None:
-        """Why gangs of this kind are not followed, empty if they are; None before their first list."""
-        if self.gangs_synced_at:
-            return ""
-        problems: dict[str, str | None] = json.loads(self.gangs_problem or "{}")
-        return problems.get(resource, "" if problems else None)
 
 
 class ClusterLease(models.Model):
@@ -286,7 +242,7 @@ class ForeignUsage(models.Model):
     """What other tenants' pods use of a node, as schedulers count it; a node without a row has none.
 
     It is by the node's name and not part of its row: both are followed on their own, and either may be heard
-    of first. Without ``Cluster.others_synced_at`` nothing is known and rows mean nothing.
+    of first. Rows mean nothing while ``Cluster.completeness`` does not say that all are known.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="foreign_usage")

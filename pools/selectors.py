@@ -38,7 +38,6 @@ from pools.values.freshness import NEVER_OBSERVED, OBSERVED_AT, Freshness
 from scheduling.backends.registry import traits_of
 from scheduling.errors import NotFound
 from scheduling.kubernetes_syntax import GPU
-from scheduling.nodes.devices import devices_problem
 from scheduling.sentences import did_you_mean
 from scheduling.topology.key_rows import NodeLabel
 from scheduling.topology.levels import DomainPath, Level, Levels
@@ -241,14 +240,6 @@ def freshness_by_cluster(uids: Collection[str]) -> Mapping[str, Freshness]:
 def freshness_of(uid: str | None) -> Freshness:
     """The same of one cluster; None: a backend whose cluster was never reached."""
     return freshness_by_cluster([uid] if uid else []).get(uid or "", NEVER_OBSERVED)
-
-
-def devices_problem_of(cluster: Cluster) -> str:
-    """Why a cluster's slices or classes of devices are not known; empty if they are."""
-    return devices_problem(
-        *(cluster.slices_synced_at, cluster.slices_problem),
-        *(cluster.classes_synced_at, cluster.classes_problem),
-    )
 
 
 def gpus_of(pools: Sequence[Pool]) -> int:

@@ -15,9 +15,11 @@ from pools.documents.backend import QUEUE_DEFAULTS
 from pools.documents.terms import terms_of
 from pools.models import Backend, Cluster, ForeignUsage, Installation, Node, Platform, Pool, TopologyKey
 from pools.selectors import pool_levels
+from pools.values.completeness import NODES, OTHERS
 from scheduling import names
-from scheduling.nodes.devices import NOT_SERVED
+from scheduling.nodes.devices import CLASSES, NOT_SERVED
 from scheduling.topology.levels import Level
+from tests.builders.completeness import note_lists
 from tests.builders.terms import changed
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.values.placement import GroupPlacement, TaskPlacement
@@ -39,9 +41,10 @@ class ClusterFactory(DjangoModelFactory):
         django_get_or_create = ("uid",)
 
     uid = factory.Sequence("cluster-{}".format)
-    nodes_synced_at = factory.LazyFunction(timezone.now)
+    completeness = factory.LazyFunction(
+        lambda: {NODES: {"synced_at": timezone.now().isoformat()}, CLASSES: {"problem": NOT_SERVED}}
+    )
     heartbeat_at = factory.LazyFunction(timezone.now)
-    classes_problem = NOT_SERVED
 
 
 STANDING = "2026-01-01T00:00:00+00:00"
@@ -68,8 +71,7 @@ class NodeFactory(DjangoModelFactory):
 def foreign_usage(cluster, node, *, gpu=0, cpu=0, memory=0, storage=0, pods=1, namespace="", evictable=None):
     """Other tenants' pods on a node: GPUs, thousandths of a core, bytes; those of the cluster are known."""
     amounts = [gpu, cpu, memory, storage, pods]
-    cluster.others_synced_at = timezone.now()
-    cluster.save()
+    note_lists({OTHERS: ""}, cluster=cluster)
     return ForeignUsage.objects.create(
         cluster=cluster,
         node=node,

@@ -620,8 +620,8 @@ class ObservedObject(models.Model):
 class ObservedGang(models.Model):
     """A gang of others that waits, as last observed; ``content`` is JSON of its ``GangKept``.
 
-    ``resource`` is the kind of its object (``podgroups.scheduling.run.ai``), which may be absent. Without
-    ``Cluster.gangs_synced_at`` rows mean nothing.
+    ``resource`` is the kind of its object (``podgroups.scheduling.run.ai``), which may be absent. Rows
+    mean nothing while ``Cluster.completeness`` does not say that all are known.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="gangs")

@@ -127,7 +127,7 @@ def _first_list(stand: Stand, size: Size) -> dict[str, Any]:
     nodes = size.plan.clusters * size.plan.nodes
     complete = """
         SELECT count(*) FROM pools_cluster
-         WHERE nodes_synced_at IS NOT NULL AND others_synced_at IS NOT NULL
+         WHERE completeness -> 'nodes' ? 'synced_at' AND completeness -> 'others' ? 'synced_at'
     """
     stand.wait(
         lambda: (

@@ -60,7 +60,7 @@ def _table(values: Sequence[Any]) -> Evidence | None:
 
 
 def name_of(key: object) -> str:
-    """A key as a heading: ``nodes_synced_at`` is "nodes synced at"."""
+    """A key as a heading: ``observed_at`` is "observed at"."""
     return str(key).replace("_", " ")[:80]
 
 

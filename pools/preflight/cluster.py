@@ -24,6 +24,7 @@ from pools.preflight.checks import CHANNEL_CLASS
 from pools.preflight.documents import read_document
 from pools.preflight.facts import CheckedPool, ClusterFacts
 from pools.preflight.rights import COMMANDS, COMMON, GANGS, PORTS, QUEUES, Right
+from pools.values.completeness import NODES, Completeness
 from scheduling.backends.base import ObjectQuery
 from scheduling.backends.facets import SchedulerBackend
 from scheduling.backends.registry import installed
@@ -168,9 +169,9 @@ def _objects(cluster: ClusterApi, query: ObjectQuery) -> tuple[Obj, ...]:
 
 def _pools(cluster: ClusterApi, backend: Backend) -> tuple[CheckedPool, ...]:
     rows = Pool.objects.filter(backend=backend).prefetch_related("topology_keys").order_by("name")
-    listed = backend.cluster is not None and backend.cluster.nodes_synced_at is not None
+    entries = backend.cluster.completeness if backend.cluster else {}
     pools = list(rows.select_related("backend"))
-    if listed or not pools:
+    if Completeness.of(entries, NODES).is_known or not pools:
         return tuple(map(_observed_pool, pools))
     nodes = cluster.scan(NODE, _node).items
     return tuple(_listed_pool(pool, nodes) for pool in pools)

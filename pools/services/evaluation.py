@@ -10,7 +10,7 @@ needs a debounce with a memory.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
@@ -26,6 +26,7 @@ from pools.documents.backend import version_of
 from pools.models import Cluster, Node, ObservedResource, Pool
 from pools.pod_templates.applied import node_selection
 from pools.services.pool_objects import queue_of
+from pools.values.completeness import NODES, Completeness, where_known
 from scheduling.backends.facets import SchedulerBackend, TopologyObjects
 from scheduling.backends.registry import installed, traits_of
 from scheduling.capabilities import SchedulerVersion
@@ -43,7 +44,7 @@ def clusters_due() -> list[str]:
     """Clusters that changed since their last evaluation, or whose last evaluation is old."""
     stale = Now() - timedelta(seconds=QUIET_SECONDS)
     due = ~Q(changes=F("evaluated_changes")) | Q(evaluated_at=None) | Q(evaluated_at__lt=stale)
-    rows = Cluster.objects.filter(due, backends__cleaned_at=None, nodes_synced_at__isnull=False)
+    rows = Cluster.objects.filter(due, where_known(NODES), backends__cleaned_at=None)
     return list(rows.distinct().order_by("pk").values_list("pk", flat=True))
 
 
@@ -66,16 +67,20 @@ def node_labels(uid: str) -> dict[str, Mapping[str, str]]:
 class ClusterObjects:
     """What schedulers read levels from: topology objects, and queues that gangs join.
 
-    ``listed`` are the kinds that were listed completely: an object of theirs without a row is absent.
+    ``entries`` say which kinds were listed completely: an object of theirs without a row is absent.
     """
 
-    listed: frozenset[str]
+    entries: Mapping[str, Any]
     topologies: TopologyLabels
     queues: Readings
 
+    def has_all(self, kind: str) -> bool:
+        """Whether the objects of a kind were listed completely: one without a row is absent."""
+        return Completeness.of(self.entries, kind).is_known
+
     def knows(self, scheduler: SchedulerBackend) -> bool:
         """Whether all was listed that a queue which this scheduler's gangs join leads to."""
-        return self.listed >= _kinds_read_by(scheduler)
+        return all(map(self.has_all, _kinds_read_by(scheduler)))
 
 
 def _kinds_read_by(scheduler: SchedulerBackend) -> set[str]:
@@ -87,7 +92,7 @@ def _kinds_read_by(scheduler: SchedulerBackend) -> set[str]:
 
 def objects_of(uid: str) -> ClusterObjects:
     """The observations of a cluster. Two queries."""
-    listed = frozenset(Cluster.objects.values_list("topologies_listed", flat=True).get(pk=uid))
+    entries = Cluster.objects.values_list("completeness", flat=True).get(pk=uid)
     kinds = set[str]().union(*map(_kinds_read_by, installed().values()))
     rows = ObservedResource.objects.filter(cluster_id=uid, resource__in=kinds)  # slices are many
     readings = {
@@ -95,7 +100,7 @@ def objects_of(uid: str) -> ClusterObjects:
         for resource, name, reading in rows.values_list("resource", "name", "reading")
     }
     return ClusterObjects(
-        listed=listed,
+        entries=entries,
         topologies={
             key: tuple(reading["labels"]) for key, reading in readings.items() if "labels" in reading
         },
@@ -177,7 +182,7 @@ def _named_or_own(
     resource, of_levels = of_scheduler.kind.crd, of_scheduler.of_levels
     if of_levels is None:
         return ()
-    if resource not in objects.listed:
+    if not objects.has_all(resource):
         return None
     if pool.topology_source == Pool.TopologySource.EXTERNAL:
         names = {pool.topology_name: levels}

@@ -11,11 +11,12 @@ from pools.clusters.probe import Address, Probe, conditions_of
 from pools.conditions import Condition, aged
 from pools.interfaces import usage
 from pools.models import Backend, Cluster, Pool
-from pools.selectors import devices_problem_of, freshness_of
+from pools.selectors import freshness_of
 from pools.services.composites import begins_trial, composites_condition
 from pools.services.recording import enqueue
+from pools.values.completeness import OTHERS, Completeness, devices_problem
 from scheduling.backends.registry import installed, traits_of
-from scheduling.nodes.devices import NOT_SERVED, UNLISTED
+from scheduling.nodes.devices import CLASSES, NOT_SERVED, SLICES, UNLISTED
 from scheduling.sentences import agree, count_of
 
 
@@ -74,59 +75,61 @@ def _note_cluster(backend: Backend, probe: Probe, *, now: datetime) -> None:
 
 def _observed_conditions(backend: Backend) -> Iterator[Condition]:
     """Those that follow from what its cluster's observer wrote."""
-    yield from _foreign_usage_condition(backend)
-    yield from _queues_condition(backend)
-    yield from _slices_condition(backend)
-    yield from _gangs_condition(backend)
-    yield from _quarantine_condition(backend)
+    if (cluster := backend.cluster) is None:
+        return
+    yield from _foreign_usage_condition(cluster)
+    yield from _queues_condition(backend, cluster)
+    yield from _slices_condition(backend, cluster)
+    yield from _gangs_condition(backend, cluster)
+    yield from _quarantine_condition(cluster)
 
 
-def _foreign_usage_condition(backend: Backend) -> list[Condition]:
-    """Whether other tenants' pods are followed; no condition before the observer's first try."""
-    cluster = backend.cluster
-    if cluster is None or not (cluster.others_synced_at or cluster.others_problem):
+def _following(
+    type_: str, completeness: Completeness, *, doubt: str, reason: str = "Forbidden"
+) -> list[Condition]:
+    """Whether all of a kind is followed, with what is in doubt otherwise; none before the first try."""
+    if completeness.is_known:
+        return [Condition(type=type_, status="True", reason="Followed")]
+    if not completeness.problem:
         return []
-    if cluster.others_synced_at:
-        return [Condition(type="OthersSeen", status="True", reason="Followed")]
-    message = (
+    return [Condition(type=type_, status="False", reason=reason, message=f"{doubt}: {completeness.problem}")]
+
+
+def _foreign_usage_condition(cluster: Cluster) -> list[Condition]:
+    """Whether other tenants' pods are followed."""
+    doubt = (
         "Other tenants' usage of the nodes is not known and counts as free, because the observer may not "
-        f"follow them: {cluster.others_problem}"
+        "follow them"
     )
-    return [Condition(type="OthersSeen", status="False", reason="Forbidden", message=message)]
+    return _following("OthersSeen", Completeness.of(cluster.completeness, OTHERS), doubt=doubt)
 
 
-def _queues_condition(backend: Backend) -> list[Condition]:
-    """Whether the cluster's queues are followed; no condition before the observer's first try."""
-    cluster = backend.cluster
+def _queues_condition(backend: Backend, cluster: Cluster) -> list[Condition]:
+    """Whether the queues of the backend's scheduler are followed."""
     scheduler = installed().get(backend.scheduler_type)
-    if cluster is None or scheduler is None or scheduler.queues is None:
+    if scheduler is None or scheduler.queues is None:
         return []
-    if cluster.queues_synced_at:
-        return [Condition(type="QueuesSeen", status="True", reason="Followed")]
-    if not cluster.queues_problem:
-        return []
-    message = (
+    doubt = (
         "What is in use in the scheduler's queues is not known, so a verdict's quota is unknown, because the "
-        f"observer may not follow them: {cluster.queues_problem}"
+        "observer may not follow them"
     )
-    return [Condition(type="QueuesSeen", status="False", reason="Forbidden", message=message)]
+    completeness = Completeness.of(cluster.completeness, scheduler.queues.queue.crd)
+    return _following("QueuesSeen", completeness, doubt=doubt)
 
 
-def _slices_condition(backend: Backend) -> list[Condition]:
+def _slices_condition(backend: Backend, cluster: Cluster) -> list[Condition]:
     """Whether devices of DRA drivers are followed; no condition where nothing needs them."""
-    cluster = backend.cluster
-    if cluster is None:
-        return []
+    slices, classes = (Completeness.of(cluster.completeness, kind) for kind in (SLICES, CLASSES))
     lost, followed = [], False
     if Pool.objects.filter(backend_id=backend.pk, nvlink=True).exists():
-        followed = cluster.slices_synced_at is not None
-        if not followed and cluster.slices_problem:
+        followed = slices.is_known
+        if slices.problem:
             lost.append(
                 "Which nodes offer an NVLink channel is not known, so a claim that none can meet is a "
-                f"warning alone, because ResourceSlices are not followed: {cluster.slices_problem}"
+                f"warning alone, because ResourceSlices are not followed: {slices.problem}"
             )
-    if traits_of(backend.scheduler_type).gives_devices and cluster.classes_problem != NOT_SERVED:
-        problem = devices_problem_of(cluster)
+    if traits_of(backend.scheduler_type).gives_devices and classes.problem != NOT_SERVED:
+        problem = devices_problem(cluster.completeness)
         followed = followed or not problem
         if problem not in ("", UNLISTED):
             lost.append(
@@ -139,24 +142,19 @@ def _slices_condition(backend: Backend) -> list[Condition]:
     return [Condition(type="SlicesSeen", status="True", reason="Followed")] if followed else []
 
 
-def _gangs_condition(backend: Backend) -> list[Condition]:
-    """Whether gangs of others are followed where the backend asks for it; none before the first try."""
-    cluster, scheduler = backend.cluster, installed().get(backend.scheduler_type)
-    if cluster is None or not backend.follow_others or scheduler is None or scheduler.foreign is None:
+def _gangs_condition(backend: Backend, cluster: Cluster) -> list[Condition]:
+    """Whether gangs of others are followed where the backend asks for it."""
+    scheduler = installed().get(backend.scheduler_type)
+    if not backend.follow_others or scheduler is None or scheduler.foreign is None:
         return []
-    problem = cluster.gangs_problem_of(scheduler.foreign.kinds[0].crd)
-    if problem is None:
-        return []
-    if not problem:
-        return [Condition(type="GangsSeen", status="True", reason="Followed")]
-    message = f"Gangs that others submitted are not known, because they cannot be followed: {problem}"
-    return [Condition(type="GangsSeen", status="False", reason="NotFollowed", message=message)]
+    completeness = Completeness.of(cluster.completeness, scheduler.foreign.kinds[0].crd)
+    doubt = "Gangs that others submitted are not known, because they cannot be followed"
+    return _following("GangsSeen", completeness, doubt=doubt, reason="NotFollowed")
 
 
-def _quarantine_condition(backend: Backend) -> list[Condition]:
+def _quarantine_condition(cluster: Cluster) -> list[Condition]:
     """Whether all objects of its cluster can be recorded; no condition before the observer's first try."""
-    cluster = backend.cluster
-    if cluster is None or cluster.heartbeat_at is None:
+    if cluster.heartbeat_at is None:
         return []
     count = cluster.quarantine.get("count", 0)
     if not count:

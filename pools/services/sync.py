@@ -36,6 +36,7 @@ from pools.models import Backend, ConfigRevision, Pool
 from pools.services.observed import record_cleaned, record_sync
 from pools.services.pool_objects import pool_objects
 from pools.services.sync_plan import DesiredObjects, Name, ObservedObjects, SyncPlan, name_of, plan
+from pools.values.completeness import NODES, Completeness
 from scheduling import names
 from scheduling.backends.base import QueueSettings
 from scheduling.backends.priorities import class_names, priority_classes
@@ -96,7 +97,7 @@ def _queue_settings(pools: Iterable[Pool]) -> dict[int, QueueSettings]:
 def _node_gpus(pools: Sequence[Pool]) -> float:
     """The GPUs of the nodes of these pools of one cluster; -1 until the nodes were listed once."""
     cluster = pools[0].backend.cluster
-    if cluster is None or cluster.nodes_synced_at is None:
+    if cluster is None or not Completeness.of(cluster.completeness, NODES).is_known:
         return -1
     return float(selectors.gpus_of(pools))
 

@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from pools.values.completeness import NODES, is_known
 from scheduling.sentences import count_of
 
 OBSERVER_SILENCE = timedelta(seconds=60)
 """For how long an observer may say nothing of a cluster before its rows may be old."""
 
-OBSERVED_AT = "CASE WHEN nodes_synced_at IS NOT NULL THEN heartbeat_at END"
+OBSERVED_AT = f"CASE WHEN {is_known(NODES)} THEN heartbeat_at END"
 """Until when a cluster is known, by columns that no other table has; null: never listed."""
 
 IS_OLD = f"{OBSERVED_AT} <= clock_timestamp() - interval '{OBSERVER_SILENCE.total_seconds()} seconds'"

@@ -184,15 +184,6 @@ class DeviceRule:
         return bool(self.shuns_drivers) and any(self.shuns_drivers in name for name in devices.drivers)
 
 
-def devices_problem(
-    slices_listed: object, slices_problem: str, classes_listed: object, classes_problem: str
-) -> str:
-    """Why slices or classes of a cluster are not known; empty if they are. By a cluster's columns."""
-    if classes_problem == NOT_SERVED or (slices_listed and classes_listed):
-        return ""
-    return (not slices_listed and slices_problem) or (not classes_listed and classes_problem) or UNLISTED
-
-
 def read_slice(spec: Mapping[str, Any]) -> SliceDevices:
     """Reduce a slice to what is counted of it."""
     driver, pool = str(spec.get("driver") or ""), spec.get("pool") or {}

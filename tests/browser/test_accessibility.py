@@ -9,6 +9,8 @@ from django.utils import timezone
 
 from pools import services
 from pools.models import Backend, Cluster, ConfigRevision, PodTemplate, SuspectNode
+from pools.values.completeness import NODES
+from tests.builders.completeness import note_lists
 from tests.builders.gangs_of_others import follow, observe_gang, observe_topology, pod_group, waiting_pod
 from tests.factories import RACK, ZONE, NodeFactory, TaskGroupFactory, WorkflowFactory
 from tests.fakes.kai import cluster, clusters  # noqa: F401 -- fixtures
@@ -115,7 +117,7 @@ def places(service):
     services.put_pool(name="train", document=document, change=SETUP)
     pool = services.patch_pool(name="train", changes={"description": "For training."}, change=SETUP).value
     now = timezone.now()
-    Cluster.objects.update(nodes_synced_at=now, heartbeat_at=now)
+    note_lists({NODES: ""}, heartbeat_at=now)
     for number in range(4):
         labels = {ZONE.label: "z1", **({RACK.label: f"r{number // 2}"} if number < 3 else {})}
         NodeFactory(cluster=Cluster.objects.get(), name=f"n{number}", labels=labels)

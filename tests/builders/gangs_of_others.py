@@ -3,20 +3,21 @@
 from django.utils import timezone
 
 from pools.models import Backend, Cluster, ObservedResource
+from pools.values.completeness import GANGS, OTHERS
 from scheduling.backends.registry import installed
 from scheduling.foreign.gang import GangKept, PodKept, kept_pods
+from tests.builders.completeness import note_lists
 from workflows.models import ObservedGang
 
-REFUSED = '{"podgroups.scheduling.run.ai": "podgroups is forbidden"}'
-"""As a cluster's row has it where KAI's pod groups may not be listed, and those of others may."""
+REFUSED = {"podgroups.scheduling.run.ai": "podgroups is forbidden", GANGS: None}
+"""What is not known where KAI's pod groups may not be listed, and those of others may."""
 
 
 def follow(backend):
     """The backend follows gangs of others, and all of them were listed."""
     Backend.objects.filter(pk=backend.pk).update(follow_others=True)
-    Cluster.objects.filter(pk=backend.cluster_id).update(
-        gangs_synced_at=timezone.now(), others_synced_at=timezone.now()
-    )
+    gangs = [scheduler.foreign.kinds[0].crd for scheduler in installed().values() if scheduler.foreign]
+    note_lists(dict.fromkeys([*gangs, GANGS, OTHERS], ""), cluster=Cluster.objects.get(pk=backend.cluster_id))
 
 
 def pod_group(namespace="research", name="pg-train", *, members=2, required="", topology="racks", **spec):

@@ -2,9 +2,10 @@
 
 from django.utils import timezone
 
-from pools.models import Cluster, ObservedResource
+from pools.models import ObservedResource
 from scheduling.backends.kueue import Kueue
 from scheduling.topology.levels import HOSTNAME_LABEL
+from tests.builders.completeness import note_lists
 from tests.factories import NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
 from tests.fakes import kueue_objects
 from workflows.models import ObservedObject, TaskGroup
@@ -18,7 +19,7 @@ def queued_gang(*, used):
     pool = PoolFactory(backend__scheduler_type="kueue", local_queue="team")
     cluster = pool.backend.cluster
     NodeFactory(cluster=cluster, name="n1")
-    Cluster.objects.update(topologies_listed=KINDS, queues_synced_at=timezone.now())
+    note_lists(dict.fromkeys(KINDS, ""))
     objects = kueue_objects.readings(
         kueue_objects.local_queue(f"{pool.backend.namespace}/team", "cq"),
         kueue_objects.cluster_queue("cq", ("h100", 8), used=used),

@@ -5,6 +5,7 @@ from django.utils import timezone
 from pools.documents.backend import queues_of
 from pools.models import ObservedResource
 from scheduling.queues.queue_state import QueueBound, QueueState
+from tests.builders.completeness import note_lists
 
 
 def observe_queues(pool, *, guarantee=-1, **queues):
@@ -29,6 +30,5 @@ def observe_queues(pool, *, guarantee=-1, **queues):
             reading=state.to_json(),
             seen_at=timezone.now(),
         )
-    cluster.queues_synced_at = timezone.now()
-    cluster.save()
+    note_lists({"queues.scheduling.run.ai": ""}, cluster=cluster)
     return own

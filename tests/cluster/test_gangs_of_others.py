@@ -10,6 +10,7 @@ from cluster.watch import Watch
 from localcluster.api import Api
 from pools.clusters.kinds import as_kind
 from pools.models import Backend, Cluster
+from pools.values.completeness import GANGS, OTHERS, Completeness
 from scheduling.backends.kai import KAI
 from scheduling.backends.kubernetes import KUBERNETES
 from tests.builders.waiting import until
@@ -104,8 +105,9 @@ def test_gangs_of_others_are_followed_while_they_wait_and_may_be(observer, real,
     def gang(name):
         return ObservedGang.objects.get(namespace=namespace, name=name).content
 
-    def cluster():
-        return Cluster.objects.get(uid=real.kube_system_uid())
+    def entry(kind):
+        row = Cluster.objects.get(uid=real.kube_system_uid())
+        return Completeness.of(row.completeness, kind)
 
     real.create(GROUP, named(namespace, "train", minMember=2, queue="q"))
     real.create(GROUP, named(namespace, "without-pods", minMember=1, queue="q"))
@@ -116,7 +118,7 @@ def test_gangs_of_others_are_followed_while_they_wait_and_may_be(observer, real,
     real.create(POD, pod(namespace, "c", schedulingGroup={"podGroupName": "inner"}))
     real.create(POD, pod(namespace, "alone"))
     until(lambda: rows() == {"train": (2, True), "inner": (1, True)})
-    until(lambda: cluster().gangs_synced_at)
+    until(lambda: entry(GANGS).is_known)
     assert [above["minimum"] for above in gang("inner")["above"]] == [1]
     assert "S3CRET" not in str(gang("train"))
     created = ObservedGang.objects.get(namespace=namespace, name="train").created_at
@@ -131,14 +133,14 @@ def test_gangs_of_others_are_followed_while_they_wait_and_may_be(observer, real,
     until(lambda: rows() == {"train": (1, True)})
 
     cluster_api.delete(f"{RBAC}/clusterrolebindings/{namespace}-osmo-topology-others-gangs")
-    until(lambda: "podgroups.scheduling.run.ai is forbidden" in cluster().gangs_problem)
-    until(lambda: rows() == {} and cluster().gangs_synced_at is None)
-    until(lambda: cluster().others_synced_at)
+    until(lambda: "podgroups.scheduling.run.ai is forbidden" in entry("podgroups.scheduling.run.ai").problem)
+    until(lambda: rows() == {} and not entry(GANGS).is_known)
+    until(lambda: entry(OTHERS).is_known)
     grant(cluster_api, namespace, "others-gangs.yaml")
     until(lambda: rows() == {"train": (1, True)})
-    until(lambda: cluster().gangs_synced_at and not cluster().gangs_problem)
+    until(lambda: entry(GANGS).is_known and not entry("podgroups.scheduling.run.ai").problem)
 
     Backend.objects.filter(scheduler_type="kai").update(follow_others=False)
     until(lambda: rows() == {})
     Backend.objects.update(follow_others=False)
-    until(lambda: cluster().gangs_synced_at is None)
+    until(lambda: not entry(GANGS).is_known)

@@ -13,10 +13,11 @@ from rest_framework.test import APIClient
 from cluster.errors import ClusterUnreachable, NotServed, RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET
 from doctor import turns
-from pools.models import Cluster
+from pools.values.completeness import NODES
 from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
 from tests.builders.checks import check, checked_world, findings, rest
+from tests.builders.completeness import note_lists
 from tests.builders.gangs import retried, set_frozen
 from tests.factories import LEVELS, BackendFactory, installation
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
@@ -283,7 +284,7 @@ def test_it_says_of_which_clusters_the_observations_are_not_fresh(world, case):
     ago, want, is_told = HEARD[case]
     running(world)
     at = None if ago is None else timezone.now() - ago
-    Cluster.objects.update(nodes_synced_at=at, heartbeat_at=at)
+    note_lists({NODES: None if at is None else ""}, heartbeat_at=at)
     code, report = check("--grace", "0")
     assert (code, report["looked"][0]["freshness"]) == (0, want)
     out = StringIO()

@@ -10,8 +10,11 @@ from cluster import watch
 from cluster.errors import ClusterUnreachable, NotServed, RequestForbidden
 from cluster.kinds import NAMESPACE, POD
 from pools.clusters import connect
-from pools.models import Backend, Cluster
+from pools.models import Backend, Cluster, ClusterLease
+from pools.values.completeness import GANGS
 from scheduling.backends.kai import KAI
+from scheduling.backends.registry import installed
+from tests.builders.completeness import completeness, note_lists
 from tests.builders.waiting import until
 from tests.fakes.kinds import COMPOSITE, KAI_POD_GROUP, WORKLOAD
 from tests.worker.world import World
@@ -75,6 +78,10 @@ def cluster():
     return Cluster.objects.get()
 
 
+def problem():
+    return completeness(KAI.foreign.kinds[0].crd).problem
+
+
 def test_gangs_that_wait_have_rows_and_no_others(world, observer):
     for name in ("g", "placed", "without pods"):
         world.cluster.put(KAI_POD_GROUP, group(name))
@@ -83,8 +90,8 @@ def test_gangs_that_wait_have_rows_and_no_others(world, observer):
     world.cluster.put(POD, pod("c", "placed", node="n1"))
     world.cluster.put(POD, pod("d", "absent"))
     until(lambda: rows() == {"g": (2, True), "absent": (1, False)})
-    until(lambda: cluster().gangs_synced_at)
-    assert (cluster().gangs_problem, cluster().gangs_omitted) == ("", 0)
+    until(lambda: completeness(GANGS).is_known)
+    assert (problem(), cluster().gangs_omitted) == ("", 0)
     assert "SECRET" not in str(ObservedGang.objects.values_list("content"))
     world.cluster.put(KAI_POD_GROUP, group("absent"))
     until(lambda: rows()["absent"] == (1, True))
@@ -102,7 +109,7 @@ def test_a_gang_that_begins_to_wait_is_read_once_and_followed_from_there(world, 
         world.cluster, "get", lambda kind, name, **where: read.append(name) or get(kind, name, **where)
     )
     world.cluster.put(KAI_POD_GROUP, group(queue="old"))
-    until(lambda: cluster().gangs_synced_at)
+    until(lambda: completeness(GANGS).is_known)
     world.cluster.put(POD, pod("a"))
     until(lambda: queues() == ["old"])
     world.cluster.put(KAI_POD_GROUP, group(queue="new"))
@@ -118,7 +125,7 @@ def queues():
 
 def test_more_absent_groups_than_are_read_by_name_are_found_absent_by_a_list(world, observer, monkeypatch):
     monkeypatch.setattr(waiting_gangs, "MOST_READS", 2)
-    until(lambda: cluster().gangs_synced_at)
+    until(lambda: completeness(GANGS).is_known)
     names = [f"absent-{number}" for number in range(9)]
     for name in names:
         world.cluster.put(POD, pod(name, name))
@@ -166,17 +173,17 @@ def test_without_the_right_they_are_forgotten_and_all_else_is_followed(
     for verb in ("scan", "watch"):
         monkeypatch.setattr(world.cluster, verb, refusing(getattr(world.cluster, verb)))
     world.cluster.cut_watches()
-    until(lambda: f"may not list {refused_kind.plural}" in cluster().gangs_problem)
+    until(lambda: f"may not list {refused_kind.plural}" in problem())
     until(lambda: rows() == {})
-    assert cluster().gangs_synced_at is None
+    assert not completeness(GANGS).is_known
     own = world.group(pods=1)
     world.reconcile(own)
     world.reconcile(own)
     until(ObservedPod.objects.count)
     refused.clear()
     until(lambda: rows() == {"g": (1, True)})
-    until(lambda: cluster().gangs_synced_at)
-    assert cluster().gangs_problem == ""
+    until(lambda: completeness(GANGS).is_known)
+    assert problem() == ""
 
 
 def test_a_read_that_is_refused_names_nobody_and_is_tried_again(world, observer, monkeypatch):
@@ -190,13 +197,13 @@ def test_a_read_that_is_refused_names_nobody_and_is_tried_again(world, observer,
 
     monkeypatch.setattr(world.cluster, "get", refusing)
     world.cluster.put(KAI_POD_GROUP, group())
-    until(lambda: cluster().gangs_synced_at)
+    until(lambda: completeness(GANGS).is_known)
     world.cluster.put(POD, pod("a"))
-    until(lambda: "get podgroups.scheduling.run.ai" in cluster().gangs_problem)
-    assert "theirs" not in cluster().gangs_problem
+    until(lambda: "get podgroups.scheduling.run.ai" in problem())
+    assert "theirs" not in problem()
     refused.clear()
     until(lambda: rows() == {"g": (1, True)})
-    until(lambda: cluster().gangs_problem == "")
+    until(lambda: problem() == "")
 
 
 def not_served(world, monkeypatch, absent, *, error=NotServed):
@@ -213,7 +220,7 @@ def not_served(world, monkeypatch, absent, *, error=NotServed):
 def test_a_kind_that_is_not_served_is_named(world, monkeypatch, request):
     not_served(world, monkeypatch, KAI_POD_GROUP)
     request.getfixturevalue("observer")
-    until(lambda: "podgroups is not served" in cluster().gangs_problem)
+    until(lambda: "podgroups is not served" in problem())
 
 
 def test_without_composites_nothing_stands_above_a_group(world, monkeypatch, request):
@@ -222,7 +229,7 @@ def test_without_composites_nothing_stands_above_a_group(world, monkeypatch, req
     request.getfixturevalue("observer")
     world.cluster.put(POD, pod("a") | {"spec": {"schedulingGroup": {"podGroupName": "plain"}}})
     until(lambda: rows() == {"plain": (1, False)})
-    until(lambda: cluster().gangs_synced_at)
+    until(lambda: completeness(GANGS).is_known)
 
 
 @pytest.mark.parametrize(
@@ -231,10 +238,10 @@ def test_without_composites_nothing_stands_above_a_group(world, monkeypatch, req
 def test_they_are_forgotten_once_nobody_asks_for_them(world, observer, change):
     world.cluster.put(POD, pod("a"))
     until(lambda: rows() == {"g": (1, False)})
-    until(lambda: cluster().gangs_synced_at)
+    until(lambda: completeness(GANGS).is_known)
     Backend.objects.update(**change)
     until(lambda: not any(key[-1] for key in observer.followers))
-    until(lambda: rows() == {} and cluster().gangs_synced_at is None)
+    until(lambda: rows() == {} and not completeness(GANGS).is_known)
 
 
 def test_another_scheduler_takes_over_from_the_rows(world, observer):
@@ -246,10 +253,20 @@ def test_another_scheduler_takes_over_from_the_rows(world, observer):
 
 
 def test_a_further_scheduler_is_unknown_until_its_gangs_are_listed(world, observer, monkeypatch):
-    until(lambda: cluster().gangs_synced_at)
+    until(lambda: completeness(GANGS).is_known)
     not_served(world, monkeypatch, WORKLOAD, error=ClusterUnreachable)
     world.pool(backend={"follow_others": True, "scheduler_type": "kueue"})
-    until(lambda: cluster().gangs_synced_at is None)
+    until(lambda: not completeness(GANGS).is_known)
+
+
+def test_an_observer_that_lost_the_cluster_does_not_make_its_gangs_unknown(world):
+    note_lists({GANGS: ""})
+    before = gang_rows.gangs_of(former := lease.take(world.uid), [KAI], before=None)
+    ClusterLease.objects.update(until=timezone.now())
+    assert lease.take(world.uid)
+    with pytest.raises(lease.ObserverLeaseLost):
+        gang_rows.gangs_of(former, [KAI, installed()["kueue"]], before=before)
+    assert completeness(GANGS).is_known
 
 
 def test_what_vanished_while_nobody_followed_is_found_out(world, request):
@@ -294,7 +311,7 @@ def test_a_gang_whose_contents_cannot_be_written_holds_up_no_other(world, monkey
         world.cluster.put(POD, pod(name, name))
     request.getfixturevalue("observer")
     until(lambda: rows_named() == {"good"})
-    until(lambda: cluster().gangs_synced_at)
+    until(lambda: completeness(GANGS).is_known)
 
 
 def test_an_object_that_nobody_can_read_is_named_and_holds_up_no_other(world, monkeypatch, request, caplog):

@@ -8,7 +8,9 @@ from django.utils import timezone
 from cluster.kinds import NODE
 from pools import conditions
 from pools.models import Cluster, ObservedResource
+from pools.values.completeness import NODES
 from scheduling.backends.registry import scheduler_backend
+from tests.builders.completeness import note_lists
 from tests.factories import LEVELS
 from tests.fakes.kinds import KAI_TOPOLOGY
 from tests.worker.world import fresh
@@ -32,7 +34,7 @@ def group(world):
 def label(world, labels):
     world.cluster.put(NODE, {"metadata": {"name": "n1", "labels": labels}})
     world.observe()
-    Cluster.objects.update(nodes_synced_at=timezone.now())
+    note_lists({NODES: ""})
 
 
 def evaluated(world, group):
@@ -98,7 +100,7 @@ def test_a_group_on_an_external_topology_loses_what_that_loses(world, group):
     TaskGroup.objects.update(placement=group.placement | {"external_topology": "site"})
     assert evaluated(world, group) == ("False", "Available")  # nothing is known of it yet
     crd = scheduler_backend("kai").topologies.kind.crd
-    Cluster.objects.update(topologies_listed=[crd])
+    note_lists({crd: ""})
     assert evaluated(world, group) == ("True", "TopologyNotFound")
     ObservedResource.objects.create(
         cluster_id=world.uid,

@@ -21,9 +21,11 @@ from pools.models import (
     ObservedResource,
     Pool,
 )
+from pools.values.completeness import NODES, OTHERS, Completeness
 from scheduling.backends.registry import scheduler_backend
 from scheduling.nodes.channels import CHANNEL_DRIVER
-from scheduling.nodes.devices import SLICES
+from scheduling.nodes.devices import CLASSES, SLICES
+from tests.builders.completeness import completeness, note_lists
 from tests.builders.waiting import until
 from tests.factories import BackendFactory, NodeFactory, PoolFactory, foreign_usage
 from tests.fakes.cluster import FakeCluster
@@ -37,6 +39,7 @@ from workflows.values.observation import PodSeen
 pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = 90
 KAI = scheduler_backend("kai").topologies.kind.crd
+QUEUES = scheduler_backend("kai").queues.queue.crd
 
 
 @pytest.fixture
@@ -136,7 +139,7 @@ def test_nodes_are_followed_and_known_to_be_complete(world, observer):
     world.cluster.put(NODE, {"metadata": {"name": "n1", "labels": {"rack": "1"}}})
     observer()
     until(lambda: Node.objects.filter(name="n1").exists())
-    until(lambda: Cluster.objects.get(uid=world.uid).nodes_synced_at)
+    until(lambda: completeness(NODES).is_known)
     world.cluster.remove(NODE, "n1")
     until(lambda: not Node.objects.exists())
 
@@ -215,7 +218,7 @@ def test_topology_objects_of_anybody_are_followed(world, observer):
         return dict(ObservedResource.objects.filter(resource=KAI).values_list("name", "reading__labels"))
 
     until(lambda: seen() == {"site": ["zone", "rack"]})
-    until(lambda: Cluster.objects.get().topologies_listed == [KAI])
+    until(lambda: completeness(KAI).is_known)
     before = Cluster.objects.get().changes
     world.cluster.put(KAI_TOPOLOGY, theirs | {"spec": {"levels": [{"nodeLabel": "rack"}]}})
     until(lambda: seen() == {"site": ["rack"]})
@@ -332,11 +335,11 @@ def test_the_requests_of_others_pods_are_summed_by_node_and_ours_are_none_of_the
         world.cluster.put(POD, stranger(name, node))
     world.cluster.put(POD, stranger("ended", "n1", phase="Succeeded"))
     foreign_usage(Cluster.objects.get(uid=world.uid), "vanished", gpu=1)
-    Cluster.objects.update(others_synced_at=None)
+    note_lists({OTHERS: None})
     observer()
     later = {"node-0": (2, 500, 1)}  # where ours stands too
     until(lambda: by_others() == {"n1": (4, 1000, 2), "n2": (2, 500, 1)} | later)
-    until(lambda: Cluster.objects.get(uid=world.uid).others_synced_at)
+    until(lambda: completeness(OTHERS).is_known)
     assert len(until(pods)) == 1
     world.cluster.remove(POD, "c", namespace="osmo")
     world.cluster.remove(POD, "a", namespace="osmo")
@@ -360,7 +363,7 @@ def test_a_pod_with_our_label_in_a_namespace_of_others_uses_its_node_like_any_ot
     world.cluster.put(POD, stranger("c", "n1"))
     observer()
     until(lambda: by_others() == {"n1": (6, 1500, 3)})
-    until(lambda: Cluster.objects.get(uid=world.uid).others_synced_at)
+    until(lambda: completeness(OTHERS).is_known)
     world.cluster.remove(POD, "a", namespace="theirs")
     world.cluster.remove(POD, "c", namespace="osmo")
     until(lambda: by_others() == {"n1": (2, 500, 1)})
@@ -371,15 +374,15 @@ def test_without_the_right_to_follow_pods_of_others_all_else_is_followed(world, 
     world.cluster.put(POD, stranger("a", "n1"))
     group = world.group(pods=1)
     observer()
-    until(lambda: "may not list pods" in Cluster.objects.get(uid=world.uid).others_problem)
+    until(lambda: "may not list pods" in completeness(OTHERS).problem)
     world.reconcile(group)
     world.reconcile(group)
     until(pods)
-    assert (by_others(), Cluster.objects.get(uid=world.uid).others_synced_at) == ({}, None)
+    assert (by_others(), completeness(OTHERS).is_known) == ({}, False)
     refused.clear()
     until(lambda: by_others() == {"n1": (2, 500, 1)})
-    found = until(lambda: Cluster.objects.filter(uid=world.uid, others_synced_at__isnull=False).first())
-    assert found.others_problem == ""
+    until(lambda: completeness(OTHERS).is_known)
+    assert completeness(OTHERS).problem == ""
 
 
 def refuse(cluster, monkeypatch, verbs, *, refused_kind=POD):
@@ -417,7 +420,7 @@ def test_queues_of_anybody_are_followed_with_what_is_in_use_in_them(world, obser
     world.cluster.put(KAI_QUEUE, queue("other", parent="theirs"))
     observer()
     until(lambda: queues() == {"theirs": ("", 16, 12), "other": ("theirs", -1, 0)})
-    until(lambda: Cluster.objects.get(uid=world.uid).queues_synced_at)
+    until(lambda: completeness(QUEUES).is_known)
     world.cluster.put(KAI_QUEUE, queue("theirs", limit=16, used="4"))
     world.cluster.remove(KAI_QUEUE, "other")
     until(lambda: queues() == {"theirs": ("", 16, 4)})
@@ -428,15 +431,15 @@ def test_without_the_right_to_follow_queues_all_else_is_followed(world, observer
     world.cluster.put(KAI_QUEUE, queue("theirs"))
     group = world.group(pods=1)
     observer()
-    until(lambda: "may not list queues" in Cluster.objects.get(uid=world.uid).queues_problem)
+    until(lambda: "may not list queues" in completeness(QUEUES).problem)
     world.reconcile(group)
     world.reconcile(group)
     until(pods)
-    assert (queues(), Cluster.objects.get(uid=world.uid).queues_synced_at) == ({}, None)
+    assert (queues(), completeness(QUEUES).is_known) == ({}, False)
     refused.clear()
     until(lambda: "theirs" in queues())
-    cluster = until(lambda: Cluster.objects.filter(uid=world.uid, queues_synced_at__isnull=False).first())
-    assert cluster.queues_problem == ""
+    until(lambda: completeness(QUEUES).is_known)
+    assert completeness(QUEUES).problem == ""
 
 
 def test_usage_of_others_that_cannot_be_written_holds_up_nothing_of_ours(world, observer, monkeypatch):
@@ -518,7 +521,7 @@ def test_an_object_that_cannot_be_read_is_kept_aside_until_it_is_gone(world, obs
     )
     observer()
     until(lambda: [row.name for row in ObservedResource.objects.all()] == ["site"])
-    until(lambda: KAI in Cluster.objects.get().topologies_listed)
+    until(lambda: completeness(KAI).is_known)
     assert until(kept_aside)["objects"][0]["object"] == f"{KAI} odd"
     world.cluster.remove(KAI_TOPOLOGY, "odd")
     until(lambda: not kept_aside())
@@ -696,8 +699,8 @@ def offering():
 
 
 def slices_state(world):
-    row = Cluster.objects.get(uid=world.uid)
-    return row.slices_synced_at is not None, row.slices_problem
+    slices = Completeness.of(Cluster.objects.get(uid=world.uid).completeness, SLICES)
+    return slices.is_known, slices.problem
 
 
 @pytest.fixture
@@ -783,8 +786,8 @@ def test_slices_are_not_known_while_their_watch_is_cut(nvlink, observer, monkeyp
         return watch(kind, **more)
 
     monkeypatch.setattr(nvlink.cluster, "watch", cut)
-    for follower in began.followers.values():
-        if follower.completeness == "slices":
+    for key, follower in began.followers.items():
+        if key[3] == str(RESOURCE_SLICE):
             follower._watch._stream.close()
     until(lambda: slices_state(nvlink)[0] is False)
     refused = False
@@ -796,9 +799,9 @@ def test_slices_and_device_classes_are_followed_in_every_cluster(nvlink, observe
     refuse(nvlink.cluster, monkeypatch, refused := {"list"}, refused_kind=DEVICE_CLASS)
     observer()
     until(lambda: slices_state(nvlink) == (True, ""))
-    until(lambda: Cluster.objects.get(uid=nvlink.uid).classes_problem == "you may not list deviceclasses")
+    until(lambda: completeness(CLASSES).problem == "you may not list deviceclasses")
     refused.clear()
-    until(lambda: Cluster.objects.get(uid=nvlink.uid).classes_synced_at is not None)
+    until(lambda: completeness(CLASSES).is_known)
 
 
 def test_backends_of_one_cluster_share_its_slices(nvlink, observer):
@@ -809,4 +812,4 @@ def test_backends_of_one_cluster_share_its_slices(nvlink, observer):
     nvlink.cluster.put(RESOURCE_SLICE, channel("n1"))
     began = observer()
     until(lambda: offering() == {"n1"} and slices_state(nvlink) == (True, ""))
-    assert sum(follower.completeness == "slices" for follower in began.followers.values()) == 1
+    assert sum(key[3] == str(RESOURCE_SLICE) for key in began.followers) == 1

@@ -3,8 +3,9 @@
 import pytest
 
 from cluster.kinds import NODE, POD
-from pools.models import Cluster
+from pools.values.completeness import NODES
 from scheduling.topology.requirements import Requirement
+from tests.builders.completeness import note_lists
 from tests.builders.gangs import NATIVE, retried
 from tests.factories import LEVELS, TaskFactory
 from tests.fakes.kinds import POD_GROUP
@@ -85,7 +86,7 @@ def test_a_gang_accepted_without_nodes_is_not_made_while_racks_cannot_be_told_ap
     node(world, "n2", "b", "r1")
     group = a_group(world, rack("r"), rack("r"))
     if not observed:
-        Cluster.objects.update(nodes_synced_at=None)
+        note_lists({NODES: None})
         world.reconcile(group)
     else:
         world.settle()

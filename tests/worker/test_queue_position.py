@@ -9,6 +9,7 @@ from pools.models import Cluster
 from scheduling.backends.kueue import KUEUE
 from scheduling.foreign.gang import GangKept, PodKept
 from scheduling.queues.joined_queues import JoinedQueue, QueuePosition, QueueUsage
+from tests.builders.completeness import note_lists
 from tests.factories import TaskGroupFactory
 from workflows.feasibility.queues.queue_position import is_first_in, position_in
 from workflows.lifecycle.statuses import TaskStatus
@@ -121,8 +122,8 @@ def test_an_admitted_group_and_one_that_waits_alone_have_no_position(put, django
 first = partial(is_first_in, scheduler_type="kueue", cluster=CLUSTER)
 
 
-def follow_others(**fields):
-    Cluster.objects.filter(uid=CLUSTER).update(**{"gangs_synced_at": timezone.now(), **fields})
+def follow_others(problem="", **fields):
+    note_lists({"workloads.kueue.x-k8s.io": problem}, **fields)
 
 
 def test_a_group_goes_first_where_all_that_wait_are_known_and_behind_it(put):
@@ -139,7 +140,7 @@ BEFORE_IT = {
     "one of the same second": lambda put: put(10),
     "one that is not known": lambda put: None,
     "one that may be left out": lambda put: follow_others(gangs_omitted=1),
-    "one of those that nobody follows": lambda put: follow_others(gangs_synced_at=None),
+    "one of those that nobody follows": lambda put: follow_others(None),
 }
 
 

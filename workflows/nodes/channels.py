@@ -9,13 +9,15 @@ from django.db.models import Case, F, QuerySet, When
 from pools.models import Node, Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import pool_nodes
+from pools.values.completeness import where_known
 from scheduling.kubernetes_syntax import GPU
 from scheduling.nodes.channels import has_channel
+from scheduling.nodes.devices import SLICES
 
 CHANNEL_FIELDS = ("offers_channel", "channel_since", "slices_observed_at")
 
 SLICES_OBSERVED_AT = Case(
-    When(cluster__slices_synced_at__isnull=False, then=F("cluster__heartbeat_at")), default=None
+    When(where_known(SLICES, of="cluster__"), then=F("cluster__heartbeat_at")), default=None
 )
 """Until when the slices of a node's cluster are known; null where they are not followed."""
 

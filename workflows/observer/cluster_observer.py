@@ -19,6 +19,7 @@ from django.db import Error, close_old_connections, connection, transaction
 
 from pools.clusters.connect import cluster_for
 from pools.models import Backend, Cluster
+from scheduling.nodes.devices import CLASSES, SLICES
 from workflows import metrics
 from workflows.observer.foreign_usage import ForeignPodFollower, ForeignUsageSums
 from workflows.observer.gang_rows import gangs_of, write_each, write_gangs
@@ -127,11 +128,11 @@ class ClusterObserver:
         self._in_line = self._reported = None
         self._foreign_usage = foreign_usage_sums(self.uid)
         self._gangs = None
-        self.inbox.incomplete("slices", NOT_LISTED)
-        self.inbox.incomplete("classes", NOT_LISTED)
+        for kind in (SLICES, CLASSES):
+            self.inbox.incomplete(kind, NOT_LISTED)
         try:
             while not self.stopped.is_set():
-                self._bring_in_line()
+                self._bring_in_line(lease)
                 self._write(lease, self.inbox.take(timeout=HOLD_SECONDS))
                 self._write_gangs(lease)
             release(lease)
@@ -140,11 +141,11 @@ class ClusterObserver:
         finally:
             self._end()
 
-    def _bring_in_line(self) -> None:
+    def _bring_in_line(self, lease: ObserverLease) -> None:
         """Start the streams that are missing and stop those that nobody needs."""
         followed = self.followed
         if followed is not self._in_line:
-            self._gangs = gangs_of(self.uid, followed.others, before=self._gangs)
+            self._gangs = gangs_of(lease, followed.others, before=self._gangs)
             sources = sources_of(followed, self._gangs)
             streams = {_key(followed.backend, source): source for source in sources}
             for key in self.followers.keys() - streams.keys():

@@ -248,14 +248,14 @@ class ForeignPodFollower(OthersFollower):
 
     def _cut(self, error: ClusterError) -> None:
         if isinstance(error, RequestForbidden):
-            self._inbox.foreign_usage_refused(str(error))
+            self._inbox.note_foreign_usage(str(error))
 
     def _take_in(self, event: Any, memory: ForeignUsageSums) -> None:
         with memory.lock:  # so that the sums arrive in the order in which they were made
             for change in self._news(event, memory):
                 self._inbox.put_foreign_usage(change)
             if isinstance(event, Synced) and memory.complete:
-                self._inbox.foreign_usage_complete()
+                self._inbox.note_foreign_usage("")
 
     def _news(self, event: Any, memory: ForeignUsageSums) -> Iterable[ForeignUsageSeen]:
         stream = self._source.label_selector

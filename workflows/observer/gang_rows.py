@@ -1,17 +1,20 @@
 """Rows of the gangs that others submitted. They are forgotten where nobody follows them any more."""
 
-import json
 from collections.abc import Callable, Sequence
 
 import structlog
-from django.db import DatabaseError, connection
-from django.db.models import Q
+from django.db import DatabaseError, connection, transaction
+from django.db.models import Func
+from django.utils import timezone
 
 from pools.models import Backend, Cluster
+from pools.values.completeness import GANGS, merged
 from scheduling.backends.facets import SchedulerBackend
+from scheduling.backends.registry import installed
 from web.times import read_instant
 from workflows import metrics
 from workflows.models import ObservedGang
+from workflows.observer.lease import ObserverLease, hold
 from workflows.observer.quarantine import lies_in_contents
 from workflows.observer.waiting_gangs import GangChanges, WaitingGangs
 from workflows.services.steps import database_now
@@ -28,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 
 def gangs_of(
-    cluster: str, schedulers: Sequence[SchedulerBackend], *, before: WaitingGangs | None
+    lease: ObserverLease, schedulers: Sequence[SchedulerBackend], *, before: WaitingGangs | None
 ) -> WaitingGangs | None:
     """The memory of the gangs of these schedulers, beginning with what has rows; None without any."""
     if not schedulers:
@@ -36,8 +39,10 @@ def gangs_of(
     if before is not None and before.name == ",".join(scheduler.name for scheduler in schedulers):
         return before
     if before is not None:  # what is there of another scheduler is not known yet
-        Cluster.objects.filter(pk=cluster).update(gangs_synced_at=None)
-    rows = ObservedGang.objects.filter(cluster_id=cluster)
+        with transaction.atomic():
+            hold(lease)
+            Cluster.objects.filter(pk=lease.cluster).update(completeness=_unknown())
+    rows = ObservedGang.objects.filter(cluster_id=lease.cluster)
     return WaitingGangs(schedulers, rows.values_list("resource", "namespace", "name"))
 
 
@@ -46,9 +51,16 @@ def forget_unfollowed() -> None:
     following = Backend.objects.filter(deleted_at=None, follow_others=True, cluster__isnull=False)
     others = Cluster.objects.exclude(pk__in=following.values("cluster_id"))
     ObservedGang.objects.filter(cluster__in=others).delete()
-    others.filter(Q(gangs_synced_at__isnull=False) | ~Q(gangs_problem="")).update(
-        gangs_synced_at=None, gangs_problem="", gangs_omitted=0
-    )
+    others.filter(completeness__has_any_keys=_kinds()).update(completeness=_unknown(), gangs_omitted=0)
+
+
+def _kinds() -> list[str]:
+    foreign = [scheduler.foreign for scheduler in installed().values() if scheduler.foreign]
+    return [GANGS, *(facet.kinds[0].crd for facet in foreign)]
+
+
+def _unknown() -> Func:
+    return merged(dict.fromkeys(_kinds()), now=timezone.now())
 
 
 def write_gangs(cluster: str, changes: GangChanges) -> None:
@@ -81,11 +93,9 @@ def write_gangs(cluster: str, changes: GangChanges) -> None:
         batch_size=500,
     )
     if state := changes.state:
-        Cluster.objects.filter(pk=cluster).update(
-            gangs_synced_at=None if state.problems else now,
-            gangs_problem=json.dumps(state.problems) if state.problems else "",
-            gangs_omitted=state.omitted,
-        )
+        all_gangs = "" if set(state.problems.values()) <= {""} else None
+        completeness = merged({**state.problems, GANGS: all_gangs}, now=now)
+        Cluster.objects.filter(pk=cluster).update(completeness=completeness, gangs_omitted=state.omitted)
 
 
 def write_each(cluster: str, changes: GangChanges, write: Callable[[GangChanges], None]) -> None:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
 
 from workflows.values.observation import (
     EventSeen,
@@ -23,9 +22,6 @@ from workflows.values.observation import (
 )
 
 Observation = PodSeen | ObjectSeen | NodeSeen | ResourceSeen | EventSeen | UnreadableObject
-
-Completeness = Literal["queues", "slices", "classes"]
-"""What the cluster's row says of apart from the rest: whether all of them are known, and why they are not."""
 
 MOST = 5000
 LINGER_SECONDS = 0.25
@@ -47,10 +43,8 @@ class Batch:
 
     changes: list[Observation] = field(default_factory=list)
     listed: set[Hashable] = field(default_factory=set)
-    nodes_complete: bool = False
-    kinds_complete: set[str] = field(default_factory=set)
-    problems: dict[Completeness, str] = field(default_factory=dict)
-    """Why not all of them are known; empty if all are."""
+    problems: dict[str, str] = field(default_factory=dict)
+    """By kind: why not all of them are known; empty if all are."""
     is_reachable: bool = False
     foreign_usage: "ForeignUsageChanges | None" = None
 
@@ -87,12 +81,7 @@ class Batch:
 
     def without_changes(self) -> "Batch":
         """The state after the changes."""
-        return Batch(
-            nodes_complete=self.nodes_complete,
-            kinds_complete=self.kinds_complete,
-            problems=self.problems,
-            is_reachable=self.is_reachable,
-        )
+        return Batch(problems=self.problems, is_reachable=self.is_reachable)
 
 
 @dataclass(slots=True)
@@ -100,8 +89,8 @@ class ForeignUsageChanges:
     """Other tenants' pods in one cluster: sums by node, and the state of their watch."""
 
     usage: dict[str, ForeignUsageSeen] = field(default_factory=dict)
-    complete: bool = False
-    problem: str = ""
+    problem: str | None = None
+    """Why not all are known; empty if all are, None: nothing new."""
 
 
 def key_of(change: Observation) -> Hashable:
@@ -126,9 +115,7 @@ class Inbox:
         self._changes: dict[Hashable, Observation] = {}
         self._listed: set[Hashable] = set()
         self._is_reachable = False
-        self._nodes_complete = False
-        self._kinds_complete: set[str] = set()
-        self._problems: dict[Completeness, str] = {}
+        self._problems: dict[str, str] = {}
         self._foreign_usage = ForeignUsageChanges()
         self._foreign_usage_waits = False
         self._foreign_usage_taken_at = float("-inf")
@@ -154,26 +141,14 @@ class Inbox:
         with self._news:
             self._is_reachable = True
 
-    def nodes_complete(self) -> None:
-        """Note that all nodes of the cluster have been put."""
-        with self._news:
-            self._nodes_complete = True
-            self._news.notify_all()
-
-    def kind_complete(self, resource: str) -> None:
+    def complete(self, kind: str) -> None:
         """Note that all objects of a kind have been put, so that an absent one is known to be absent."""
-        with self._news:
-            self._kinds_complete.add(resource)
-            self._news.notify_all()
+        self.incomplete(kind, "")
 
-    def complete(self, objects: Completeness) -> None:
-        """Note that all of them have been put."""
-        self.incomplete(objects, "")
-
-    def incomplete(self, objects: Completeness, problem: str) -> None:
+    def incomplete(self, kind: str, problem: str) -> None:
         """Note why not all of them are known."""
         with self._news:
-            self._problems[objects] = problem
+            self._problems[kind] = problem
             self._news.notify_all()
 
     def put_foreign_usage(self, change: ForeignUsageSeen) -> None:
@@ -181,22 +156,16 @@ class Inbox:
         with self._lane() as lane:
             lane.usage[change.node] = change
 
-    def foreign_usage_complete(self) -> None:
-        """Note that all other tenants' pods in the cluster are in the sums."""
+    def note_foreign_usage(self, problem: str) -> None:
+        """Note why not all other tenants' pods in the cluster are in the sums; empty if all are."""
         with self._lane() as lane:
-            lane.complete, lane.problem = True, ""
-
-    def foreign_usage_refused(self, problem: str) -> None:
-        """Note that the cluster does not let other tenants' pods be followed."""
-        with self._lane() as lane:
-            lane.complete, lane.problem = False, problem
+            lane.problem = problem
 
     def put_back(self, changes: ForeignUsageChanges) -> None:
         """Keep what could not be written; changes that arrived meanwhile are newer."""
         with self._lane() as lane:
             lane.usage = changes.usage | lane.usage
-            if not (lane.complete or lane.problem):
-                lane.complete, lane.problem = changes.complete, changes.problem
+            lane.problem = changes.problem if lane.problem is None else lane.problem
 
     def close(self) -> None:
         self._ended.set()
@@ -243,8 +212,6 @@ class Inbox:
         self._listed.difference_update(keys)
         self._is_reachable = False
         if not self._changes:  # all were put before the note, so they are in this batch or an earlier one
-            batch.nodes_complete, self._nodes_complete = self._nodes_complete, False
-            batch.kinds_complete, self._kinds_complete = self._kinds_complete, set()
             batch.problems, self._problems = self._problems, {}
         if self._foreign_usage_due():
             self._foreign_usage_taken_at = time.monotonic()

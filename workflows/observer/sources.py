@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from cluster.errors import ClusterError, NotServed, RequestForbidden
 from cluster.kinds import (
     COMPUTE_DOMAIN,
     DEVICE_CLASS,
@@ -36,7 +37,7 @@ from scheduling.nodes.devices import CLASSES, SLICES
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.observer.foreign_usage import BOUND, ForeignUsageSums, see_foreign_pod
 from workflows.observer.gang_streams import gang_sources
-from workflows.observer.inbox import Completeness, Observation
+from workflows.observer.inbox import Observation
 from workflows.observer.streams import Reduce, Source
 from workflows.observer.waiting_gangs import WaitingGangs
 from workflows.values.observation import (
@@ -62,6 +63,7 @@ from workflows.values.observation import (
 )
 
 FOREIGN_STREAMS = 2
+REFUSALS = (RequestForbidden, NotServed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def sources_of(followed: Followed, gangs: WaitingGangs | None = None) -> Iterato
         namespace: str = "",
         label: str = "",
         resource: str = "",
-        completeness: Completeness | None = None,
+        lost_after: tuple[type[ClusterError], ...] = (),
     ) -> Source:
         return Source(
             cluster_uid=uid,
@@ -136,7 +138,7 @@ def sources_of(followed: Followed, gangs: WaitingGangs | None = None) -> Iterato
             reduce=reduce,
             recorded=recorded,
             resource=resource,
-            completeness=completeness,
+            lost_after=lost_after,
         )
 
     yield source(NODE, see_node, partial(_recorded_nodes, uid))
@@ -166,11 +168,12 @@ def sources_of(followed: Followed, gangs: WaitingGangs | None = None) -> Iterato
             partial(see_queue, queues),
             partial(_recorded_resources, uid, resource),
             resource=resource,
-            completeness="queues",
+            lost_after=REFUSALS,
         )
+    # any cut loses slices, because something follows from what is not there
     slices, classes = partial(_recorded_resources, uid, SLICES), partial(_recorded_resources, uid, CLASSES)
-    yield source(RESOURCE_SLICE, see_slice, slices, resource=SLICES, completeness="slices")
-    yield source(DEVICE_CLASS, see_class, classes, resource=CLASSES, completeness="classes")
+    yield source(RESOURCE_SLICE, see_slice, slices, resource=SLICES, lost_after=(ClusterError,))
+    yield source(DEVICE_CLASS, see_class, classes, resource=CLASSES, lost_after=REFUSALS)
     for namespace in sorted(followed.namespaces):
         objects = partial(_recorded_objects, uid, namespace)
         yield source(

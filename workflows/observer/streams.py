@@ -15,14 +15,15 @@ from typing import Any
 import structlog
 from django.db import DatabaseError, connection
 
-from cluster.errors import ClusterError, NotServed, RequestForbidden
+from cluster.errors import ClusterError, NotServed
 from cluster.interface import ClusterApi, Obj
-from cluster.kinds import Kind
+from cluster.kinds import NODE, Kind
 from cluster.storable import storable_text
 from cluster.watch import Changed, Deleted, Disconnected, Reconnected, Synced, Watch, backoff
-from scheduling.nodes.devices import NOT_SERVED
+from pools.values.completeness import NODES
+from scheduling.nodes.devices import CLASSES, NOT_SERVED
 from workflows import metrics
-from workflows.observer.inbox import Completeness, Inbox, Observation, key_of
+from workflows.observer.inbox import Inbox, Observation, key_of
 from workflows.values.observation import (
     MAX_TEXT,
     EventSeen,
@@ -59,14 +60,19 @@ class Source:
     resource: str = ""
     """The resource of objects of the cluster's own; empty: of others."""
 
-    completeness: Completeness | None = None
-    """What the cluster's row says of them apart; of other objects of its own, that all were listed."""
+    lost_after: tuple[type[ClusterError], ...] = ()
+    """The errors after which they are unknown; after others what was passed on is old, not wrong."""
 
     foreign: bool = False
     """Whether the objects are those of others, which several streams put into a memory that they share."""
 
     gangs: str = ""
     """The schedulers for whose gangs of others it is followed; empty: it is not."""
+
+    @property
+    def completeness(self) -> str:
+        """The kind in the cluster's map of completeness; empty: the map does not have it."""
+        return NODES if self.kind == NODE else self.resource
 
 
 def guarded(source: Source) -> Reduce:
@@ -175,10 +181,6 @@ class Follower:
             target=self._run, name=f"{name} of others" if source.foreign else name, daemon=True
         )
 
-    @property
-    def completeness(self) -> Completeness | None:
-        return self._source.completeness
-
     def start(self) -> None:
         self._thread.start()
 
@@ -261,14 +263,10 @@ class Follower:
         return read
 
     def _cut(self, error: ClusterError) -> None:
-        """Say that nothing new is recorded for now; the values passed on are old, not wrong.
-
-        Of slices something follows from what is not there, so any cut makes them unknown.
-        """
-        objects = self._source.completeness
-        if objects == "slices" or (objects and isinstance(error, RequestForbidden | NotServed)):
-            is_absent = objects == "classes" and isinstance(error, NotServed)
-            self._inbox.incomplete(objects, NOT_SERVED if is_absent else str(error))
+        """Say that nothing new is recorded for now."""
+        if isinstance(error, self._source.lost_after):
+            is_absent = self._source.resource == CLASSES and isinstance(error, NotServed)
+            self._inbox.incomplete(self._source.completeness, NOT_SERVED if is_absent else str(error))
 
     def _restarts(self, reason: str) -> None:
         source = self._source
@@ -285,7 +283,7 @@ class Follower:
             case Synced():
                 self._pass_on_list([item for item in event.items if item is not None], memory)
             case Reconnected():
-                if self._is_listed and self._source.completeness:
+                if self._is_listed and self._source.lost_after:
                     self._inbox.complete(self._source.completeness)
             case Changed():
                 if event.item is not None and memory.changed(event.item):
@@ -301,15 +299,8 @@ class Follower:
             if not isinstance(item, Unchanged) and memory.changed(item):
                 self._inbox.put(item, listed=True)
         self._is_listed = True
-        self._say_complete()
-
-    def _say_complete(self) -> None:
-        if self._source.kind.name == "Node":
-            self._inbox.nodes_complete()
-        elif self._source.completeness:
-            self._inbox.complete(self._source.completeness)
-        elif self._source.resource:
-            self._inbox.kind_complete(self._source.resource)
+        if kind := self._source.completeness:
+            self._inbox.complete(kind)
 
     def _put_deleted(self, change: Observation, *, listed: bool) -> None:
         if not isinstance(change, EventSeen):  # one that expired is no news

@@ -88,7 +88,8 @@ class GangObject:
 class GangsState:
     """Which waiting gangs are not known, and how many of them are left out.
 
-    ``problems`` says why not by the kind of a gang's object, None for one that is not listed yet.
+    ``problems`` says why not by the kind of a gang's object: empty for one that is known, None for one that
+    is not listed yet.
     """
 
     problems: Mapping[str, str | None]
@@ -329,16 +330,14 @@ class WaitingGangs:
 
     def _state(self) -> GangsState | None:
         """None before the streams have begun: what was recorded before is old, not wrong."""
-        problems = {
-            facet.kinds[0].crd: " ".join(
-                self._problems[stream] for stream in _streams_of(facet) if stream in self._problems
-            )
-            or None
-            for facet in self.facets
-            if not self._listed.issuperset(_streams_of(facet))
-        }
-        has_begun = not problems or any(problems.values())
+        problems = {facet.kinds[0].crd: self._problem_of(_streams_of(facet)) for facet in self.facets}
+        has_begun = None not in problems.values() or any(problems.values())
         return GangsState(problems, len(self._omitted)) if has_begun else None
+
+    def _problem_of(self, streams: Sequence[str]) -> str | None:
+        if self._listed.issuperset(streams):
+            return ""
+        return " ".join(self._problems[stream] for stream in streams if stream in self._problems) or None
 
     def _is_settled(self, key: GangKey) -> bool:
         """Whether it is known if and how a gang waits."""

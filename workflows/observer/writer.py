@@ -18,6 +18,7 @@ from django.db.models import Case, F, Model, Q, Value, When
 from pydantic_core import to_json
 
 from pools.models import Cluster, ForeignUsage, Node
+from pools.values.completeness import OTHERS, merged
 from scheduling.backends.registry import installed
 from scheduling.nodes.devices import NO_DEVICES, NodeDevices
 from scheduling.nodes.taints import BARRING
@@ -151,10 +152,9 @@ def write_foreign_usage(cluster: str, changes: ForeignUsageChanges) -> None:
             update_fields=(*_USAGE_FIELDS, "shares", "seen_at"),
             batch_size=500,
         )
-        if changes.complete or changes.problem:
-            Cluster.objects.filter(pk=cluster).update(
-                others_synced_at=now if changes.complete else None, others_problem=changes.problem
-            )
+        if changes.problem is not None:
+            completeness = merged({OTHERS: changes.problem}, now=now)
+            Cluster.objects.filter(pk=cluster).update(completeness=completeness)
 
 
 def _usage_row(cluster: str, usage: ForeignUsageSeen, now: datetime) -> ForeignUsage:
@@ -165,15 +165,9 @@ def _usage_row(cluster: str, usage: ForeignUsageSeen, now: datetime) -> ForeignU
 def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
     """Say of the cluster what was heard, and whether conditions must be evaluated anew."""
     news: dict[str, Any] = _heartbeat(now) if batch.is_reachable else {}
-    if batch.nodes_complete:
-        news["nodes_synced_at"] = now
-    listed = set(batch.kinds_complete)
-    if listed:
-        listed |= set(Cluster.objects.select_for_update(no_key=True).get(pk=cluster).topologies_listed)
-        news["topologies_listed"] = sorted(listed)
-    for objects, problem in batch.problems.items():
-        news |= {f"{objects}_synced_at": None if problem else now, f"{objects}_problem": problem}
-    if moved or batch.nodes_complete or batch.kinds_complete:
+    if batch.problems:
+        news["completeness"] = merged(batch.problems, now=now)
+    if moved or "" in batch.problems.values():
         news["changes"] = F("changes") + 1
     if news:
         Cluster.objects.filter(pk=cluster).update(**news)

@@ -16,6 +16,7 @@ from django.db import DatabaseError, connection
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from pools.values.completeness import GANGS, is_known
 from pools.values.freshness import IS_OLD
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.services.queue import length
@@ -137,10 +138,10 @@ _QUERIES: dict[str, str] = {
     "osmo_suspect_nodes": """
         SELECT count(*), cluster_id FROM pools_suspectnode
          WHERE until > clock_timestamp() GROUP BY cluster_id""",
-    "osmo_waiting_gangs_of_others": """
+    "osmo_waiting_gangs_of_others": f"""
         SELECT c.gangs_omitted + (SELECT count(*) FROM workflows_observedgang g WHERE g.cluster_id = c.uid),
                c.uid
-          FROM pools_cluster c WHERE c.gangs_synced_at IS NOT NULL""",
+          FROM pools_cluster c WHERE {is_known(GANGS)}""",  # noqa: S608 -- a constant
     "osmo_backlog_groups": f"""
         SELECT count(*), w.pool_name
           FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id

@@ -94,7 +94,7 @@ def _external(
         if queue is None:
             return None
         names, expected = queue.topologies, scheduler.joined_queues.levels_needed(placement.terms.levels)
-    elif not scheduler.owns_topologies or resource not in objects.listed:
+    elif not scheduler.owns_topologies or not objects.has_all(resource):
         return None
     topologies = [
         ExternalTopology(name=name, labels=objects.topologies.get((resource, name)), expected=expected)

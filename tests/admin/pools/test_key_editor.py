@@ -7,7 +7,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from pools.models import Cluster, ConfigRevision, Node, Pool
+from pools.values.completeness import NODES
 from tests.admin.pools.conftest import errors_of, fields_of, shown_in_page
+from tests.builders.completeness import note_lists
 
 pytestmark = pytest.mark.django_db
 
@@ -43,7 +45,7 @@ def lay(cluster, *, zones=2, racks=2, nodes=4, **more):
 @pytest.fixture
 def nodes(pool):
     cluster = Cluster.objects.get()
-    Cluster.objects.update(nodes_synced_at=timezone.now(), heartbeat_at=timezone.now())
+    note_lists({NODES: ""}, heartbeat_at=timezone.now())
     lay(cluster)
     return cluster
 
@@ -144,7 +146,7 @@ def test_an_unreadable_field_is_named_and_breaks_nothing(browser, pool, form, ch
 
 
 def test_an_unlisted_cluster_is_not_taken_for_an_empty_one(browser, pool):
-    Cluster.objects.update(nodes_synced_at=None)
+    note_lists({NODES: None})
     assert shown_in_page(browser.get(change_of(pool)), 'nodes of backend "kai" have not been listed yet')
 
 

@@ -7,8 +7,9 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from pools.models import Backend, Cluster, Node, ObservedResource
+from pools.models import Backend, Node, ObservedResource
 from scheduling.queues.queue_state import QueueState
+from tests.builders.completeness import note_lists
 from tests.builders.gangs_of_others import REFUSED, follow, observe_gang, pod_group, waiting_pod
 from tests.builders.nodes import racked_pool
 from tests.builders.observed_queues import observe_queues
@@ -224,13 +225,13 @@ def test_a_backend_that_follows_nobody_says_so(pool, explainer):
 
 
 def test_a_refused_right_is_said(pool, explainer):
-    Cluster.objects.update(gangs_problem=REFUSED, gangs_synced_at=None)
+    note_lists(REFUSED)
     assert waiting(explainer).json()["problem"] == "They are not followed: podgroups is forbidden"
 
 
 def test_a_scheduler_that_is_followed_is_not_blamed_for_another_s_refusal(pool):
     BackendFactory(name="west", cluster=pool.backend.cluster, scheduler_type="kueue", follow_others=True)
-    Cluster.objects.update(gangs_problem=REFUSED, gangs_synced_at=None)
+    note_lists(REFUSED)
     client = caller(("cluster:Explain", "backend/*"), ("pool:List", "pool/*"))
     problems = [client.get(f"/api/cluster/{name}/waiting").json()["problem"] for name in ("west", "east")]
     assert problems == ["", "They are not followed: podgroups is forbidden"]

@@ -6,8 +6,9 @@ import pytest
 from django.utils import timezone
 
 from pages.drawn import drawn_explanations
-from pools.models import Backend, Cluster
+from pools.models import Backend
 from tests.api.pages.reading import text
+from tests.builders.completeness import note_lists
 from tests.builders.gangs_of_others import (
     REFUSED,
     follow,
@@ -122,7 +123,7 @@ def test_a_gang_that_ended_is_not_found(explainer, pool):
 
 
 def test_why_not_all_are_known_is_said(explainer, pool):
-    Cluster.objects.update(gangs_problem=REFUSED, gangs_synced_at=None)
+    note_lists(REFUSED)
     assert "They are not followed: podgroups is forbidden" in page_of(explainer)
 
 

@@ -20,6 +20,9 @@ import pages.pools.views
 from pages.drawn import drawn_pages
 from pages.pool_rows import GROUP_COLUMNS, MAP_SOURCES, POOL_SOURCES, WAITING_COLUMNS, RowSource
 from pools.models import Backend, Cluster, ForeignUsage, Node, Platform, Pool, SuspectNode, TopologyKey
+from pools.values.completeness import NODES, OTHERS
+from scheduling.nodes.devices import CLASSES, SLICES
+from tests.builders.completeness import note_lists
 from tests.factories import (
     RACK,
     ZONE,
@@ -153,7 +156,7 @@ OF_THE_MAP = {
     "a node goes": lambda: Node.objects.filter(name="n3").delete(),
     "a node comes": lambda: NodeFactory(cluster=Cluster.objects.get(), name="n9", labels={ZONE.label: "a"}),
     "others are gone": lambda: ForeignUsage.objects.all().delete(),
-    "others are not followed any more": lambda: Cluster.objects.update(others_synced_at=None),
+    "others are not followed any more": lambda: note_lists({OTHERS: None}),
     "a node is suspect": lambda: suspect(Cluster.objects.get(), "n0"),
     "a node is not suspect any more": lambda: SuspectNode.objects.all().delete(),
     "a group is released": lambda: TaskGroup.objects.update(status="COMPLETED", released_at=timezone.now()),
@@ -173,7 +176,7 @@ OF_THE_MAP = {
     "the observer falls silent": lambda: Cluster.objects.update(
         heartbeat_at=timezone.now() - timedelta(minutes=4)
     ),
-    "the nodes are not known": lambda: Cluster.objects.update(nodes_synced_at=None),
+    "the nodes are not known": lambda: note_lists({NODES: None}),
     "a task gets another node": lambda: Task.objects.filter(name="t1").update(node_name="n3"),
     "a workflow ends": lambda: Workflow.objects.update(status="COMPLETED"),
     "a workflow comes": lambda: WorkflowFactory(pool=Pool.objects.get(), base_name="next"),
@@ -202,9 +205,9 @@ OF_THE_POOL = {
     "a node has no channel for long": lambda: without_channel(),  # noqa: PLW0108 -- defined below
 }
 UNKNOWN_DEVICES = {
-    "classes may not be read": {"classes_problem": "you may not list them"},
-    "slices may not be read": {"classes_problem": "", "slices_problem": "you may not list them"},
-    "neither was listed yet": {"classes_problem": ""},
+    "classes may not be read": {CLASSES: "you may not list them"},
+    "slices may not be read": {CLASSES: None, SLICES: "you may not list them"},
+    "neither was listed yet": {CLASSES: None},
 }
 
 
@@ -214,7 +217,7 @@ def test_devices_that_are_not_known_any_more_give_the_new_page(browser, page, ca
     Node.objects.filter(name="n3").update(allocatable={"cpu": "8"})
     browser.etag = browser.get(page.address)["ETag"]
     assert again(browser, page.address).status_code == 304
-    Cluster.objects.update(**UNKNOWN_DEVICES[case])
+    note_lists(UNKNOWN_DEVICES[case])
     answer = again(browser, page.address)
     assert answer.status_code == 200
     assert "not known" in answer.content.decode() or "are not counted" in answer.content.decode()
@@ -230,7 +233,7 @@ DEGRADED = {
 
 def without_channel():
     long_ago = timezone.now() - timedelta(hours=1)
-    Cluster.objects.update(slices_synced_at=timezone.now(), heartbeat_at=timezone.now())
+    note_lists({SLICES: ""}, heartbeat_at=timezone.now())
     Node.objects.filter(name="n0").update(offers_channel=False, channel_since=long_ago)
 
 

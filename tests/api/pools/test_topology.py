@@ -4,7 +4,9 @@ import pytest
 from django.utils import timezone
 
 from pools.models import Backend, Cluster, ForeignUsage, Node, Pool
+from pools.values.completeness import OTHERS
 from tests.api.pools.conftest import POOL
+from tests.builders.completeness import note_lists
 from tests.factories import NodeFactory, TaskFactory, TaskGroupFactory
 
 pytestmark = pytest.mark.django_db
@@ -57,7 +59,7 @@ def test_each_domain_shows_its_free_nodes_and_gpus(pool, ann):
     zone a [ r1: 4 with a task, 4 free, 4 cordoned; r2: 4 with another's pod ]   no label: 4, not ready
     """
     cluster = Backend.objects.get(name="kai").cluster
-    Cluster.objects.update(others_synced_at=timezone.now())
+    note_lists({OTHERS: ""})
     held, _, _, foreign, _ = [
         NodeFactory(cluster=cluster, allocatable={"nvidia.com/gpu": "4", "cpu": "8"}, labels=labels, **more)
         for labels, more in [

@@ -4,6 +4,8 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
+from pools.values.completeness import OTHERS
+from tests.builders.completeness import note_lists
 from tests.factories import (
     RACK,
     BackendFactory,
@@ -191,6 +193,5 @@ def test_pods_of_others_take_room_where_they_are_known(api, backend, cluster):
     held = {"storage": "0Ki", "cpu": "1.5", "memory": "1048576Ki", "gpu": "4"}
     assert seen() == ({"n1": held, "n2": nothing}, [2], "10")
 
-    cluster.others_synced_at = None
-    cluster.save()
+    note_lists({OTHERS: None})
     assert seen() == ({"n1": {}, "n2": {}}, [6], "14")

@@ -6,7 +6,9 @@ import pytest
 from django.utils import timezone
 
 from scheduling.nodes.channels import SETTLED_AFTER
+from scheduling.nodes.devices import SLICES
 from tests.api.workflows.specs import gang, text
+from tests.builders.completeness import note_lists
 from tests.factories import LEVELS, NodeFactory, PlatformFactory, PoolFactory
 from workflows.models import Workflow
 
@@ -31,9 +33,7 @@ def pool():
 def follow(pool, *, ago=timedelta(0), synced=True):
     """Let the observer have heard of the cluster's slices so long ago."""
     cluster = pool.backend.cluster
-    cluster.heartbeat_at = timezone.now() - ago
-    cluster.slices_synced_at = cluster.heartbeat_at if synced else None
-    cluster.save()
+    note_lists({SLICES: "" if synced else None}, cluster=cluster, heartbeat_at=timezone.now() - ago)
 
 
 @pytest.fixture

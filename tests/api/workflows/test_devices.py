@@ -2,10 +2,13 @@
 
 import pytest
 
-from pools.models import Cluster, Node
+from pools.models import Node
 from pools.selectors import gpus_of
+from pools.values.completeness import NODES
 from scheduling.kubernetes_syntax import GPU
+from scheduling.nodes.devices import CLASSES, SLICES
 from tests.api.workflows.specs import gang, text
+from tests.builders.completeness import completeness, note_lists
 from tests.factories import RACK, BackendFactory, PoolFactory
 from workflows.observer.inbox import Batch
 from workflows.observer.writer import write
@@ -55,8 +58,12 @@ def backend(kind, version):
     return BackendFactory(scheduler_type=kind, scheduler_version=version)
 
 
+KINDS = {"slices": SLICES, "classes": CLASSES}
+
+
 def observe(pool, *changes, **problems):
-    batch = Batch(changes=list(changes), nodes_complete=True, problems=problems)
+    problems = {KINDS[name]: problem for name, problem in problems.items()}
+    batch = Batch(changes=list(changes), problems={NODES: "", **problems})
     write(pool.backend.cluster_id, batch)
 
 
@@ -193,13 +200,13 @@ def test_what_may_not_be_listed_proves_nothing(api, pool, kind):
     assert "you may not list them" in sentence
     observe(pool, slices="", classes="")
     assert fit(api)[:2] == ("never", True)
-    assert Cluster.objects.get().classes_synced_at is not None
+    assert completeness(CLASSES).is_known
 
 
 @pytest.mark.parametrize("kind", ["slices", "classes"])
 def test_what_was_never_listed_proves_nothing(api, pool, kind):
     observe(pool, *ALL[:2])
-    Cluster.objects.update(**{f"{kind}_synced_at": None}, classes_problem="")
+    note_lists({KINDS[kind]: None})
     verdict, proven, sentence = fit(api)
     assert (verdict, proven) == ("now", False)
     assert "the devices of DRA drivers have not been listed yet" in sentence

@@ -9,6 +9,7 @@ from django.utils import timezone
 from pools.models import ObservedResource
 from scheduling.topology.requirements import Requirement
 from tests.api.workflows.specs import gang, text
+from tests.builders.completeness import note_lists
 from tests.builders.observed_queues import observe_queues
 from tests.error_shape import assert_error_shape
 from tests.factories import (
@@ -151,7 +152,7 @@ def test_nodes_of_other_pools_do_not_count(api, pool):
     ("cluster", "said"),
     [
         (None, "the pool's cluster was never reached, so none of its nodes is known."),
-        ({"nodes_synced_at": None}, "the nodes of the pool's cluster have not been listed yet."),
+        ({"completeness": {}}, "the nodes of the pool's cluster have not been listed yet."),
         ({}, "these tasks may use none of the nodes that are known at the moment."),
     ],
     ids=["never reached", "never listed", "no nodes"],
@@ -266,7 +267,7 @@ def test_our_own_usage_counts_as_it_is_known_here_and_not_as_the_status_has_it(a
 
 def test_queues_that_may_not_be_followed_leave_quota_unknown(api, pool):
     observe_queues(pool, own=(-1, 0), above=(8, 8))
-    type(pool.backend.cluster).objects.update(queues_synced_at=None)
+    note_lists({"queues.scheduling.run.ai": None})
     entry = verdict(post(api, pool, 3, "?feasibility=only"))
     assert (entry["verdict"], entry["quota"]["answer"]) == ("now", "unknown")
 

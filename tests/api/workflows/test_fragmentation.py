@@ -2,6 +2,8 @@
 
 import pytest
 
+from pools.values.completeness import NODES
+from tests.builders.completeness import note_lists
 from tests.factories import RACK, ZONE, NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
 
 pytestmark = pytest.mark.django_db
@@ -41,8 +43,7 @@ def test_each_key_tells_its_free_slots_and_the_largest_group(api, pool, django_a
 
 def test_a_pool_whose_cluster_was_never_listed_has_none_and_says_so(api):
     pool = PoolFactory(name="new", levels=[RACK])
-    pool.backend.cluster.nodes_synced_at = None
-    pool.backend.cluster.save()
+    note_lists({NODES: None}, cluster=pool.backend.cluster)
 
     told = api.get("/api/pool/new/fragmentation").json()
 

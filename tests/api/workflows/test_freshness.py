@@ -8,7 +8,9 @@ from django.utils import timezone
 from pages.drawn import drawn_explanations
 from pools.models import Cluster
 from pools.selectors import freshness_of
+from pools.values.completeness import NODES
 from tests.api.workflows.specs import gang, text
+from tests.builders.completeness import note_lists
 from tests.factories import (
     RACK,
     ZONE,
@@ -46,11 +48,11 @@ def pool():
     return pool
 
 
-def heard(ago, **other):
+def heard(ago, *, nodes=""):
     """The observer's heartbeat; the full list of nodes is from just now and says nothing."""
     now = timezone.now()
     drawn_explanations.clear()
-    Cluster.objects.update(heartbeat_at=now - ago, **{"nodes_synced_at": now, **other})
+    note_lists({NODES: nodes}, heartbeat_at=now - ago)
 
 
 def asked(api, address, body=None):
@@ -153,7 +155,7 @@ def test_a_pool_that_refuses_what_never_fits_does_not_refuse_by_old_observations
 
 
 def test_a_cluster_that_was_never_observed_is_unknown_and_not_old(api, browser, pool):
-    heard(timedelta(hours=3), nodes_synced_at=None)
+    heard(timedelta(hours=3), nodes=None)
     reply = REPLIES["the topology of a pool"](api)
     assert (reply["freshness"], reply["observed_at"], reply["age_seconds"]) == ("never", None, None)
     page = browser.get("/ui/pools/train").content.decode()

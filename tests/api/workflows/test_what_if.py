@@ -174,7 +174,7 @@ def test_on_another_backend_its_scheduler_and_its_nodes_count(ask, pool):
 
 
 def test_where_no_node_was_ever_seen_there_is_no_verdict_and_it_says_why(ask, pool):
-    BackendFactory(name="new", cluster=ClusterFactory(nodes_synced_at=None))
+    BackendFactory(name="new", cluster=ClusterFactory(completeness={}))
     two = group(pool, 2, name="two")
     told = ask(backend="new")
     assert changes(told) == {two: ("now", "unknown", "same")}

@@ -9,9 +9,11 @@ from pools import conditions, services
 from pools.conditions.topology import TYPES
 from pools.models import Cluster, ObservedResource, Pool
 from pools.services import evaluation
+from pools.values.completeness import NODES
 from scheduling import names
 from scheduling.backends.kueue import Kueue
 from scheduling.topology.levels import HOSTNAME_LABEL
+from tests.builders.completeness import note_lists
 from tests.factories import LEVELS, BackendFactory, NodeFactory, PoolFactory, installation
 from tests.fakes import kueue_objects
 from workflows.observer.inbox import Batch
@@ -27,7 +29,7 @@ FULL = {level.label: "1" for level in LEVELS}
 def pool():
     pool = PoolFactory(levels=LEVELS)
     NodeFactory(cluster=pool.backend.cluster, name="n1", labels=FULL)
-    Cluster.objects.update(topologies_listed=[KAI])
+    note_lists({KAI: ""})
     for rank in range(len(LEVELS)):
         labels = [level.label for level in LEVELS[: rank + 1]]
         topology(pool, names.topology(installation(), labels), labels)
@@ -156,7 +158,7 @@ def test_a_commit_during_an_evaluation_is_evaluated_again(pool):
 
 
 def test_nothing_is_said_of_a_cluster_whose_nodes_were_never_listed(pool):
-    Cluster.objects.update(nodes_synced_at=None)
+    note_lists({NODES: None})
     assert evaluation.clusters_due() == []
 
 
@@ -168,7 +170,7 @@ def kueue_pool():
     """A pool on somebody's LocalQueue "team", and all that the queue leads to."""
     pool = PoolFactory(levels=LEVELS, backend__scheduler_type="kueue", local_queue="team")
     NodeFactory(cluster=pool.backend.cluster, name="n1", labels=FULL)
-    Cluster.objects.update(topologies_listed=KUEUE_KINDS)
+    note_lists(dict.fromkeys(KUEUE_KINDS, ""))
     labels = [*(level.label for level in LEVELS), HOSTNAME_LABEL]
     topology(pool, "floor", labels, resource=KUEUE_KINDS[0])
     observe(
@@ -208,7 +210,7 @@ def test_a_pool_that_names_no_queue_joins_the_one_of_its_own_name(kueue_pool):
 
 
 def test_a_queue_whose_kinds_were_not_listed_is_not_missed(kueue_pool):
-    Cluster.objects.update(topologies_listed=KUEUE_KINDS[:2])
+    note_lists({KUEUE_KINDS[2]: None})
     evaluate(kueue_pool)
     assert statuses(kueue_pool)["QueueReady"] == ("Unknown", "NotObserved")
     assert statuses(kueue_pool)["TopologyDrift"] == ("Unknown", "NotObserved")

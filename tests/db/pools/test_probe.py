@@ -12,8 +12,11 @@ from pools.clusters.capabilities import capabilities_of
 from pools.clusters.probe import Address, Probe
 from pools.models import Backend, Cluster
 from pools.services.observed import record_probe
+from pools.values.completeness import NODES, OTHERS
 from scheduling.capabilities import Capability
 from scheduling.errors import InvalidSpec
+from scheduling.nodes.devices import CLASSES, SLICES
+from tests.builders.completeness import note_lists
 from tests.builders.gangs_of_others import REFUSED
 from tests.factories import PoolFactory
 from tests.fakes.kai import kai_cluster, pod_group_crd
@@ -292,11 +295,11 @@ def test_whether_pods_of_others_are_followed_is_told_once_the_observer_has_tried
     backend = register().value
     tasks.probe_backend(backend.pk)
     assert status("OthersSeen") is None
-    Cluster.objects.update(others_problem="list pods: no pods for you")
+    note_lists({OTHERS: "list pods: no pods for you"})
     tasks.probe_backend(backend.pk)
     assert status("OthersSeen") == "False"
     assert "no pods for you" in said("OthersSeen")
-    Cluster.objects.update(others_problem="", others_synced_at=timezone.now())
+    note_lists({OTHERS: ""})
     tasks.probe_backend(backend.pk)
     assert status("OthersSeen") == "True"
 
@@ -316,18 +319,17 @@ def test_objects_that_cannot_be_stored_are_named_until_they_change(cluster):
     assert status("ObservationsStored") == "True"
 
 
-SEEN = timezone.now()
 DEVICES_SEEN = {
     "before the first try": ({}, None, ""),
-    "followed": ({"slices_synced_at": SEEN, "classes_synced_at": SEEN}, "True", ""),
-    "no classes are served": ({"slices_synced_at": SEEN, "classes_problem": "not served"}, None, ""),
+    "followed": ({SLICES: "", CLASSES: ""}, "True", ""),
+    "no classes are served": ({SLICES: "", CLASSES: "not served"}, None, ""),
     "slices may not be read": (
-        {"slices_problem": "you may not list slices", "classes_synced_at": SEEN},
+        {SLICES: "you may not list slices", CLASSES: ""},
         "False",
         "How many GPUs nodes offer by DRA drivers alone is not known",
     ),
     "classes may not be read": (
-        {"slices_synced_at": SEEN, "classes_problem": "you may not list classes"},
+        {SLICES: "", CLASSES: "you may not list classes"},
         "False",
         "not followed: you may not list classes",
     ),
@@ -337,11 +339,11 @@ DEVICES_SEEN = {
 @pytest.mark.parametrize("case", DEVICES_SEEN)
 @pytest.mark.parametrize("scheduler", ["kubernetes", "default", "kai"])
 def test_whether_devices_are_followed_is_told_where_the_scheduler_gives_them(cluster, case, scheduler):
-    fields, want, message = DEVICES_SEEN[case]
+    problems, want, message = DEVICES_SEEN[case]
     backend = register().value
     tasks.probe_backend(backend.pk)
     Backend.objects.update(scheduler_type=scheduler)
-    Cluster.objects.update(nodes_synced_at=SEEN, heartbeat_at=timezone.now(), **fields)
+    note_lists({NODES: "", **problems}, heartbeat_at=timezone.now())
     tasks.probe_backend(backend.pk)
     assert status("SlicesSeen") == (None if scheduler == "kai" else want)
     assert scheduler == "kai" or not message or message in said("SlicesSeen")
@@ -349,13 +351,13 @@ def test_whether_devices_are_followed_is_told_where_the_scheduler_gives_them(clu
 
 def test_whether_gangs_of_others_are_followed_is_told_where_the_backend_asks_for_it(cluster):
     backend = register().value
-    Cluster.objects.update(gangs_problem=REFUSED, heartbeat_at=timezone.now())
+    note_lists(REFUSED, heartbeat_at=timezone.now())
     tasks.probe_backend(backend.pk)
     assert status("GangsSeen") is None
     Backend.objects.update(follow_others=True)
     tasks.probe_backend(backend.pk)
     assert (status("GangsSeen"), "podgroups is forbidden" in said("GangsSeen")) == ("False", True)
-    Cluster.objects.update(gangs_problem="", gangs_synced_at=timezone.now())
+    note_lists(dict.fromkeys(REFUSED, ""))
     tasks.probe_backend(backend.pk)
     assert status("GangsSeen") == "True"
     Backend.objects.update(follow_others=False)
@@ -364,11 +366,11 @@ def test_whether_gangs_of_others_are_followed_is_told_where_the_backend_asks_for
 
 
 OBSERVED = {
-    "OthersSeen": {"others_synced_at": timezone.now()},
-    "QueuesSeen": {"queues_synced_at": timezone.now()},
-    "SlicesSeen": {"slices_synced_at": timezone.now()},
-    "GangsSeen": {"gangs_synced_at": timezone.now()},
-    "ObservationsStored": {"quarantine": {}},
+    "OthersSeen": OTHERS,
+    "QueuesSeen": "queues.scheduling.run.ai",
+    "SlicesSeen": SLICES,
+    "GangsSeen": "podgroups.scheduling.run.ai",
+    "ObservationsStored": NODES,
 }
 
 
@@ -379,7 +381,7 @@ def test_what_the_observer_tells_is_unknown_while_it_is_silent(kind, cluster):
     tasks.probe_backend(backend.pk)
     PoolFactory(backend=backend, nvlink=True)
     now = timezone.now()
-    Cluster.objects.update(nodes_synced_at=now, heartbeat_at=now, **OBSERVED[kind])
+    note_lists({NODES: "", OBSERVED[kind]: ""}, heartbeat_at=now)
     tasks.probe_backend(backend.pk)
     assert status(kind) == "True"
     Cluster.objects.update(heartbeat_at=now - timedelta(minutes=4))

@@ -6,8 +6,10 @@ from pools import conditions, selectors, services, tasks
 from pools.documents.backend import document_of, queues_of
 from pools.models import Backend, Pool
 from pools.pod_templates.applied import node_selection
+from pools.values.completeness import NODES
 from scheduling import names
 from scheduling.errors import InvalidSpec
+from tests.builders.completeness import note_lists
 from tests.factories import NodeFactory
 from tests.fakes.kinds import KAI_QUEUE
 
@@ -69,7 +71,7 @@ def test_the_parent_queue_guarantees_what_the_pools_nodes_have(cluster):
     for labels in ({"pool": "a", "rack": "r1"}, {"pool": "a"}, {"pool": "c"}):
         NodeFactory(cluster=backend.cluster, labels=labels, allocatable={"nvidia.com/gpu": "8"})
     NodeFactory(cluster=backend.cluster, labels={"pool": "a"}, allocatable={"cpu": "8"})
-    type(backend.cluster).objects.update(nodes_synced_at=backend.created_at)
+    note_lists({NODES: ""})
     settle(cluster)
     gpu = cluster.get(KAI_QUEUE, parent)["spec"]["resources"]["gpu"]
     assert gpu == {"quota": 16, "limit": -1, "overQuotaWeight": 1}
@@ -85,7 +87,7 @@ def test_backends_that_share_a_parent_queue_guarantee_the_nodes_of_both(cluster)
     services.put_pool(name="b", document=other, change=ADMIN)
     for pool in ("a", "b", "b"):
         NodeFactory(cluster=backend.cluster, labels={"pool": pool}, allocatable={"nvidia.com/gpu": "8"})
-    type(backend.cluster).objects.update(nodes_synced_at=backend.created_at)
+    note_lists({NODES: ""})
 
     def quota():
         settle(cluster)

@@ -7,7 +7,9 @@ from django.utils import timezone
 
 from pools import conditions
 from pools.models import Backend, Cluster, Node
+from pools.values.completeness import OTHERS
 from scheduling.gang.gang_form import USUAL_FORM
+from tests.builders.completeness import note_lists
 from tests.builders.gangs import NATIVE, set_frozen, waiting_gang
 from tests.builders.joined_queues import put_workload, queued_gang
 from tests.builders.nodes import racked_pool
@@ -26,7 +28,7 @@ HOURS_AGO = timezone.now() - timedelta(hours=3)
 def pool():
     """Two racks of eight nodes, all of which is known of."""
     made = racked_pool(8, 8, backend=BackendFactory(**NATIVE))
-    Cluster.objects.update(others_synced_at=timezone.now())
+    note_lists({OTHERS: ""})
     return made
 
 
@@ -162,11 +164,13 @@ def test_nothing_is_said_of_a_gang_that_waits_for_something_else(pool, held_back
 
 
 @pytest.mark.parametrize(
-    "unknown", [{"others_synced_at": None}, {"heartbeat_at": HOURS_AGO}], ids=["others", "observer"]
+    "unknown",
+    [lambda: note_lists({OTHERS: None}), lambda: Cluster.objects.update(heartbeat_at=HOURS_AGO)],
+    ids=["others", "observer"],
 )
 def test_nothing_is_said_of_a_cluster_that_is_not_known_in_full(pool, unknown):
     group = gang(pool)
-    Cluster.objects.update(**unknown)
+    unknown()
     for after in (0, 301):
         judge(pool, after=after)
     assert status(group) is None
@@ -175,7 +179,7 @@ def test_nothing_is_said_of_a_cluster_that_is_not_known_in_full(pool, unknown):
 def in_a_queue_of_kueue(*, why="topology"):
     """A gang that waits for room, and so has no pods."""
     group = queued_gang(used=0)
-    Cluster.objects.update(others_synced_at=timezone.now())
+    note_lists({OTHERS: ""})
     minute_ago = timezone.now() - timedelta(minutes=1)
     TaskGroup.objects.update(waiting_why=why, scheduling_start_time=minute_ago, submit_time=minute_ago)
     return group
@@ -212,7 +216,7 @@ def test_nothing_is_said_of_a_gang_that_kueue_was_not_asked_about():
 def test_of_a_queue_of_kai_only_the_gang_that_others_do_not_go_before_is_called_so():
     pool = racked_pool(8, 8)
     observe_queues(pool, own=(-1, 0), above=(-1, 0))
-    Cluster.objects.update(others_synced_at=timezone.now())
+    note_lists({OTHERS: ""})
     older, younger = gang(pool, age=100), gang(pool, age=60)
     for after in (0, 301):
         judge(pool, after=after)
@@ -221,7 +225,7 @@ def test_of_a_queue_of_kai_only_the_gang_that_others_do_not_go_before_is_called_
 
 def test_nothing_is_said_of_a_gang_whose_queue_is_not_known():
     pool = racked_pool(8, 8)
-    Cluster.objects.update(others_synced_at=timezone.now())
+    note_lists({OTHERS: ""})
     group = gang(pool)
     for after in (0, 301):
         judge(pool, after=after)

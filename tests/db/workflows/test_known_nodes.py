@@ -12,7 +12,9 @@ from django.utils import timezone
 
 from pools.models import Node
 from scheduling.fit.snapshot import Holding, amounts
+from scheduling.nodes.devices import SLICES
 from scheduling.topology.levels import Level
+from tests.builders.completeness import note_lists
 from tests.factories import ClusterFactory, NodeFactory
 from web import recent_values
 from workflows.feasibility.capacity import known_nodes
@@ -196,7 +198,7 @@ def test_usage_is_that_of_the_last_reading_whatever_else_changed(cluster, change
 
 def follow_slices(cluster, *, minutes_ago=0):
     at = timezone.now() - timedelta(minutes=minutes_ago)
-    type(cluster).objects.filter(pk=cluster.pk).update(slices_synced_at=at, heartbeat_at=at)
+    note_lists({SLICES: ""}, cluster=cluster, at=at, heartbeat_at=at)
 
 
 def without_channel(of):

@@ -13,7 +13,9 @@ from django.utils import timezone
 
 from pools.clusters.capabilities import capabilities_at
 from pools.models import Cluster, ForeignUsage, Node
+from pools.values.completeness import OTHERS
 from scheduling.topology.levels import Level
+from tests.builders.completeness import note_lists
 from tests.factories import ClusterFactory, NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
 from web.recent_values import RecentValues
 from workflows.feasibility.capacity import known_nodes, known_usage
@@ -50,7 +52,8 @@ def fresh_process():
 
 @pytest.fixture
 def pool():
-    cluster = ClusterFactory(uid="usage", others_synced_at=timezone.now())
+    cluster = ClusterFactory(uid="usage")
+    note_lists({OTHERS: ""}, cluster=cluster)
     for number, name in enumerate(NODES):
         NodeFactory(cluster=cluster, name=name, labels={RACK.label: f"r{number // 2}"})
     return PoolFactory(backend__cluster=cluster, levels=[RACK])
@@ -175,8 +178,7 @@ class Writers:
             transaction.set_rollback(True)
 
     def lose_sight_of_others(self):
-        at = self.rng.choice([None, timezone.now()])
-        Cluster.objects.filter(pk="usage").update(others_synced_at=at)
+        note_lists({OTHERS: self.rng.choice([None, ""])}, cluster=Cluster.objects.get(pk="usage"))
 
     def move_backend(self):
         cluster = ClusterFactory(uid=self.rng.choice(["usage", "usage", "elsewhere"]))

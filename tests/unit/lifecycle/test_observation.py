@@ -11,6 +11,7 @@ from django.db import DataError, OperationalError
 
 from cluster.kinds import POD
 from cluster.storable import storable_text
+from pools.values.completeness import NODES
 from workflows.models import ObservedObject, ObservedPod
 from workflows.observer.inbox import BATCH, Batch, Inbox, key_of
 from workflows.observer.quarantine import Quarantine, write_apart
@@ -189,9 +190,9 @@ def test_a_closed_inbox_lets_everybody_go():
 def test_nodes_are_complete_only_once_all_of_them_are_written():
     inbox = Inbox()
     inbox.put(see_node({"metadata": {"name": "n", "uid": "u"}}), listed=True)
-    inbox.nodes_complete()
+    inbox.complete(NODES)
     batch = inbox.take(timeout=1.0, linger=0.0)
-    assert (len(batch.nodes), batch.nodes_complete) == (1, True)
+    assert (len(batch.nodes), batch.problems) == (1, {NODES: ""})
 
 
 OLDER = {

@@ -167,14 +167,11 @@ def test_their_lane_never_waits_and_leaves_ours_its_room():
     inbox = Inbox(most=1)
     for number in range(3 * BATCH):
         inbox.put_foreign_usage(held(f"n{number}"))
-    inbox.foreign_usage_complete()
+    inbox.note_foreign_usage("")
     inbox.put(PodSeen(namespace="osmo", name="p", uid="u", group_uuid=uuid4(), phase="Running"), listed=False)
     batch = inbox.take(timeout=1.0, linger=0.0)
-    assert (len(batch.pods), len(batch.foreign_usage.usage), batch.foreign_usage.complete) == (
-        1,
-        BATCH,
-        False,
-    )
+    foreign = batch.foreign_usage
+    assert (len(batch.pods), len(foreign.usage), foreign.problem) == (1, BATCH, None)
     assert inbox.size() == 2 * BATCH
     assert inbox.take(timeout=0.0, linger=0.0) == Batch(), "the next part leaves later"
 
@@ -182,6 +179,6 @@ def test_their_lane_never_waits_and_leaves_ours_its_room():
 def test_a_write_that_failed_does_not_go_over_a_newer_one():
     inbox = Inbox()
     inbox.put_foreign_usage(held("n1", gpu=8))
-    inbox.put_back(ForeignUsageChanges({"n1": held("n1"), "n2": held("n2")}, complete=True))
+    inbox.put_back(ForeignUsageChanges({"n1": held("n1"), "n2": held("n2")}, problem=""))
     kept = inbox.take(timeout=0.0, linger=0.0).foreign_usage
-    assert (kept.usage, kept.complete) == ({"n1": held("n1", gpu=8), "n2": held("n2")}, True)
+    assert (kept.usage, kept.problem) == ({"n1": held("n1", gpu=8), "n2": held("n2")}, "")

@@ -13,6 +13,7 @@ from workflows.observer.waiting_gangs import PODS, GangsState, WaitingGangs
 KAI, KUBERNETES, KUEUE = (installed()[name] for name in ("kai", "kubernetes", "kueue"))
 GROUP, (PLAIN, COMPOSITE), (WORKLOAD,) = KAI.foreign.kinds[0], KUBERNETES.foreign.kinds, KUEUE.foreign.kinds
 KINDS = {"kai": [GROUP], "kubernetes": [PLAIN, COMPOSITE], "kueue": [WORKLOAD]}
+LISTED = {GROUP.crd: "", WORKLOAD.crd: ""}
 
 
 def kai_pod(name, gang="g", *, gpu="8", **metadata):
@@ -130,7 +131,7 @@ def test_nothing_is_news_before_everything_was_listed():
     assert (followed.news(), followed.changes.state) == ({}, None)
     followed.list_objects(COMPOSITE)
     assert followed.news() == {"g": (1, True), "recorded": None}
-    assert followed.changes.state == GangsState({}, omitted=0)
+    assert followed.changes.state == GangsState({PLAIN.crd: ""}, omitted=0)
 
 
 def test_a_gang_whose_object_was_passed_over_waits_until_it_is_read():
@@ -273,15 +274,15 @@ def test_what_is_refused_is_forgotten_and_comes_back_with_a_list():
     followed.news()
     followed.gangs.refused(GROUP.crd, "podgroups is forbidden")
     assert followed.news() == {"g": None}
-    assert followed.changes.state == GangsState({GROUP.crd: "podgroups is forbidden"}, 0)
+    assert followed.changes.state == GangsState(LISTED | {GROUP.crd: "podgroups is forbidden"}, 0)
     followed.pods(kai_pod("b"))
     assert followed.news() == {"g": None}
     followed.gangs.refused(PODS, "pods is forbidden")
     assert followed.news() == {"g": None}
-    assert followed.changes.state.problems == {GROUP.crd: "pods is forbidden podgroups is forbidden"}
+    assert followed.changes.state.problems[GROUP.crd] == "pods is forbidden podgroups is forbidden"
     followed.listed(kai_pod("a"), kai=[obj()], kueue=[obj("w")])
     assert followed.news() == {"g": (1, True)}
-    assert followed.changes.state == GangsState({}, 0)
+    assert followed.changes.state == GangsState(LISTED, 0)
 
 
 def test_news_that_could_not_be_written_are_news_again():

@@ -39,12 +39,13 @@ from django.db import connection
 from django.utils import timezone
 
 from pools.selectors import tolerated_keys
+from pools.values.completeness import OTHERS, devices_problem, is_known
 from pools.values.freshness import NEVER_OBSERVED, OBSERVED_AT, Freshness
 from scheduling.backends.registry import device_rule
 from scheduling.fit import snapshot as fit
 from scheduling.kubernetes_syntax import GPU
 from scheduling.nodes.channels import settled_until
-from scheduling.nodes.devices import NO_DEVICES, DeviceRule, NodeDevices, devices_problem
+from scheduling.nodes.devices import CLASSES, NO_DEVICES, SLICES, DeviceRule, NodeDevices
 from scheduling.nodes.taints import BARRING, Taint, passes
 from scheduling.topology.coverage import LabelCoverage, count
 from scheduling.topology.levels import HOSTNAME_LABEL, DomainPath, Levels, domain_of
@@ -419,10 +420,8 @@ def _read(
         cursor.execute(
             f"""SELECT now.count, now.horizon, now.server, now.has_written,
                    {OBSERVED_AT}, clock_timestamp(),
-                   CASE WHEN cluster.slices_synced_at IS NOT NULL THEN cluster.heartbeat_at END,
-                   cluster.others_synced_at IS NOT NULL,
-                   cluster.slices_synced_at IS NOT NULL, cluster.slices_problem,
-                   cluster.classes_synced_at IS NOT NULL, cluster.classes_problem,
+                   CASE WHEN {is_known(SLICES)} THEN heartbeat_at END, {is_known(OTHERS)},
+                   completeness ->> '{SLICES}', completeness ->> '{CLASSES}',
                    node.offers_channel, node.channel_since, node.taints_since::text, node.name,
                    node.ready, node.unschedulable, node.taints::text, {amounts},
                    node.devices::text, (node.allocatable - %s::text[])::text{label_values}
@@ -439,8 +438,9 @@ def _read(
         )
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     count, horizon, server, has_written, observed_at, clock, slices_at, others_known = rows[0][:8]
-    problem = devices_problem(*rows[0][8:12])
-    rows = [row[12:] for row in rows if row[15] is not None]
+    slices, classes = (json.loads(entry or "{}") for entry in rows[0][8:10])
+    problem = devices_problem({SLICES: slices, CLASSES: classes})
+    rows = [row[10:] for row in rows if row[13] is not None]
     read = labels if HOSTNAME_LABEL in labels else (*labels, HOSTNAME_LABEL)
     written_nodes = [_node(row[3:], read) for row in rows]
     published = published.union(name for node in written_nodes for name, _ in node.extended)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pools.models import Cluster, Node, Platform, Pool
 from pools.pod_templates.applied import node_selection, pod_kinds
-from pools.selectors import devices_problem_of
+from pools.values.completeness import OTHERS, devices_problem, where_known
 from scheduling.backends.registry import device_rule
 from scheduling.fit.usable import PodKind, refusal
 from scheduling.kubernetes_syntax import selects
@@ -95,7 +95,7 @@ class _Selectors:
     """The selectors of one cluster's pools and their platforms, and how their schedulers count devices."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.problem = devices_problem_of(cluster)
+        self.problem = devices_problem(cluster.completeness)
         self.pools: list[tuple[str, Mapping[str, str], tuple[PodKind, ...], DeviceRule]] = []
         self.memberships: list[tuple[NodeMembership, Mapping[str, str]]] = []
 
@@ -128,7 +128,7 @@ def nodes_of(pools: Sequence[Pool], *, name: str = "") -> list[PoolNode]:
 
 def others_on(clusters: Iterable[str]) -> dict[str, dict[str, Amounts]]:
     """The usage of other tenants' pods by node, for each of these clusters where it is known. One query."""
-    rows = Cluster.objects.filter(pk__in=list(clusters), others_synced_at__isnull=False).values_list(
+    rows = Cluster.objects.filter(where_known(OTHERS), pk__in=list(clusters)).values_list(
         "pk", *(f"foreign_usage__{field}" for field in ("node", "gpu", "cpu", "memory", "storage"))
     )
     by_cluster: dict[str, dict[str, Amounts]] = {}

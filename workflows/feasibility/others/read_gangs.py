@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from pools.documents.backend import version_of
 from pools.models import Backend, Cluster
 from pools.services.evaluation import ClusterObjects
+from pools.values.completeness import Completeness
 from scheduling.backends.facets import ForeignGangs, SchedulerBackend
 from scheduling.backends.registry import installed
 from scheduling.capabilities import SchedulerVersion
@@ -64,8 +65,10 @@ def problem_of(backend: Backend, cluster: Cluster | None) -> str:
     scheduler = installed().get(backend.scheduler_type)
     if not backend.follow_others or scheduler is None or scheduler.foreign is None:
         return NOT_FOLLOWED
-    problem = cluster.gangs_problem_of(scheduler.foreign.kinds[0].crd) if cluster else None
-    return NOT_LISTED if problem is None else problem and f"They are not followed: {problem}"
+    gangs = Completeness.of(cluster.completeness if cluster else {}, scheduler.foreign.kinds[0].crd)
+    if gangs.is_known:
+        return ""
+    return f"They are not followed: {gangs.problem}" if gangs.problem else NOT_LISTED
 
 
 def read_gangs(

@@ -13,6 +13,7 @@ from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection, pod_kinds
 from pools.selectors import pool_levels
+from pools.values.completeness import NODES, where_known
 from pools.values.freshness import NEVER_OBSERVED, OBSERVER_SILENCE
 from scheduling.fit.snapshot import FitNode, Snapshot
 from scheduling.fit.usable import as_usable, selected_labels
@@ -28,8 +29,8 @@ MOST_SIZE = 512
 def clusters_measured() -> list[str]:
     """The clusters that have pools and whose nodes are observed: others have old ones, or none."""
     rows = Pool.objects.filter(
+        where_known(NODES, of="backend__cluster__"),
         backend__deleted_at=None,
-        backend__cluster__nodes_synced_at__isnull=False,
         backend__cluster__heartbeat_at__gt=Now() - OBSERVER_SILENCE,
     )
     uids = rows.order_by("backend__cluster_id").values_list("backend__cluster_id", flat=True)

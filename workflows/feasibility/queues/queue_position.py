@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from pools.models import Cluster
+from pools.values.completeness import Completeness
 from scheduling.backends.facets import JoinedQueues, SchedulerBackend
 from scheduling.backends.registry import installed
 from scheduling.queues.joined_queues import JoinedQueue, QueuedGang, QueuePosition, position_of
@@ -35,7 +36,8 @@ def is_first_in(queue: JoinedQueue, *, group: UUID, scheduler_type: str, cluster
     if queue.usage is None or scheduler is None or scheduler.foreign is None:
         return False
     row = Cluster.objects.get(pk=cluster)
-    if row.gangs_problem_of(scheduler.foreign.kinds[0].crd) != "" or row.gangs_omitted:
+    gangs = Completeness.of(row.completeness, scheduler.foreign.kinds[0].crd)
+    if not gangs.is_known or row.gangs_omitted:
         return False
     own, others = _waiting(queue.usage.entries, scheduler, cluster, group=group)
     if own is None or queue.usage.waiting > 1 + len(others):

@@ -6,7 +6,6 @@ queues cannot be followed, the pool's own is known as it is configured, with the
 the least that the scheduler counts: a bound that this alone exceeds is certain, anything else is unknown.
 """
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +13,10 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from uuid import UUID
 
-from django.db import connection
-
-from pools.models import Pool
+from pools.models import ObservedResource, Pool
 from pools.services.evaluation import objects_of
 from pools.services.pool_objects import pool_request
+from pools.values.completeness import where_known
 from scheduling.backends.facets import BoundedQueues
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.registry import installed
@@ -241,18 +239,13 @@ def groups_with_room(placement: GroupPlacement, groups: Sequence[UUID], *, clust
     return frozenset(row.group_uuid for row in rows if admission.holds_room(row.as_manifest()))
 
 
-_OBSERVED = """
-    SELECT queue.name, queue.reading::text
-      FROM pools_observedresource AS queue JOIN pools_cluster AS cluster ON cluster.uid = queue.cluster_id
-     WHERE queue.cluster_id = %s AND queue.resource = %s AND cluster.queues_synced_at IS NOT NULL
-"""
-
-
 def observed_queues(scheduler: BoundedQueues, cluster: str) -> dict[str, QueueState]:
     """The cluster's queues by name; none where they are not followed. One query."""
-    with connection.cursor() as cursor:
-        cursor.execute(_OBSERVED, [cluster, scheduler.queue.crd])
-        return {name: QueueState.from_json(name, json.loads(reading)) for name, reading in cursor.fetchall()}
+    kind = scheduler.queue.crd
+    rows = ObservedResource.objects.filter(
+        where_known(kind, of="cluster__"), cluster_id=cluster, resource=kind
+    ).values_list("name", "reading")
+    return {name: QueueState.from_json(name, reading) for name, reading in rows}
 
 
 def _chain(name: str, observed: Mapping[str, QueueState]) -> list[QueueState]:

@@ -22,6 +22,7 @@ from cluster.kinds import NODE
 from pools.clusters.capabilities import capabilities_at
 from pools.models import Cluster, Node
 from pools.services import composites
+from pools.values.completeness import NODES, where_known
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import Capability
 from scheduling.topology.levels import DomainPath
@@ -80,7 +81,7 @@ def _domains(view: GroupView, cluster: LeasedCluster) -> set[DomainPath]:
 def _nodes(view: GroupView, cluster: LeasedCluster) -> list[Mapping[str, str]]:
     """The labels of the cluster's nodes: as observed, or live while the observer has not listed them."""
     uid = view.placement.terms.cluster_uid or view.backend.cluster_id
-    if Cluster.objects.filter(pk=uid, nodes_synced_at__isnull=False).exists():
+    if Cluster.objects.filter(where_known(NODES), pk=uid).exists():
         return list(observations.node_labels(view).values())
     return [node.labels for node in cluster.scan(NODE, see_node, namespace="")]
 

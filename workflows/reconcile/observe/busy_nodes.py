@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from pools.models import ForeignUsage, Node
+from pools.values.completeness import OTHERS, where_known
 from scheduling.kubernetes_syntax import GPU
 from scheduling.sentences import agree, count_of, plain_listing
 from scheduling.topology.levels import HOSTNAME_LABEL
@@ -65,7 +66,7 @@ def _users(view: GroupView, hosts: Collection[str]) -> Mapping[str, str]:
     rows = Node.objects.filter(cluster_id=cluster, **{f"labels__{HOSTNAME_LABEL}__in": sorted(hosts)})
     nodes = {node.name: node for node in rows.order_by("name")[:MOST_NODES]}
     foreign = ForeignUsage.objects.filter(
-        cluster_id=cluster, node__in=nodes, cluster__others_synced_at__isnull=False
+        where_known(OTHERS, of="cluster__"), cluster_id=cluster, node__in=nodes
     )
     usage = {row.node: row for row in foreign}
     workflows = _workflows(view, cluster, nodes)
