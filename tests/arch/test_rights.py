@@ -198,7 +198,7 @@ CALLS = {
     ("workflows/reconcile/objects/apply.py", "create_many"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/objects/apply.py", "delete"): ([WORKER], _made),
     ("workflows/reconcile/objects/apply.py", "delete_many"): ([WORKER], lambda: [POD]),
-    ("workflows/reconcile/form/pinning.py", "delete_many"): ([WORKER], lambda: [POD]),
+    ("workflows/reconcile/form/bringing.py", "delete_many"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/repair/recreate.py", "delete_many"): ([WORKER], lambda: [POD]),
     ("workflows/reconcile/repair/recreate.py", "get"): ([WORKER], gang_kinds),
     ("workflows/reconcile/objects/create.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),

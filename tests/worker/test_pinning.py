@@ -19,7 +19,7 @@ from tests.factories import LEVELS, RACK, ZONE
 from tests.fakes.kinds import COMPOSITE, KAI_BIND_REQUEST, KAI_POD_GROUP, POD_GROUP
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Event, ObservedPod, Task, TaskGroup
-from workflows.reconcile.form import pinning
+from workflows.reconcile.form import bringing
 from workflows.reconcile.view.outcomes import Retry
 from workflows.services.adoption import expect_other_forms
 
@@ -163,7 +163,7 @@ def test_a_pod_that_is_bound_while_others_are_deleted_is_spared_and_pins_stay(wo
     """Its node comes between the last reconcile and its deletion; the others are made for it again."""
     seek(world)
     last = group.tasks.order_by("position").last().pod_name
-    binding = pinning.bound_pods
+    binding = bringing.bound_pods
 
     def read_and_bind(view, cluster, pods):
         bound = binding(view, cluster, pods)
@@ -172,7 +172,7 @@ def test_a_pod_that_is_bound_while_others_are_deleted_is_spared_and_pins_stay(wo
         return bound
 
     uid = world.cluster.get(POD, last, namespace="osmo")["metadata"]["uid"]
-    monkeypatch.setattr(pinning, "bound_pods", read_and_bind)
+    monkeypatch.setattr(bringing, "bound_pods", read_and_bind)
     world.reconcile(group)
     assert world.pods() == [last]
     world.settle()

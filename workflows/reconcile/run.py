@@ -30,11 +30,9 @@ from workflows.reconcile.assess.unforeseen import note_recovery, note_unforeseen
 from workflows.reconcile.end.kept_pods import delete_kept_pods
 from workflows.reconcile.end.teardown import STUCK_AFTER, clear, stuck_changes, take_down, waited_for
 from workflows.reconcile.following import observe, record_assessment, watch_deadlines
+from workflows.reconcile.form.advancing import advance_form
 from workflows.reconcile.form.chosen_domains import choose_better_domain, choose_domain
-from workflows.reconcile.form.pinning import advance_pins
 from workflows.reconcile.form.readiness import report_ready
-from workflows.reconcile.form.relaxing import advance_patience
-from workflows.reconcile.form.reordering import advance_order
 from workflows.reconcile.form.resizing import resize
 from workflows.reconcile.form.waking import wake, wake_preemptor
 from workflows.reconcile.objects.apply import NameTaken, retry_for
@@ -152,9 +150,7 @@ FOLLOW: tuple[TurnStep, ...] = (
     report_ready,
     wake_preemptor,
     watch_deadlines,
-    advance_pins,
-    advance_order,
-    advance_patience,
+    advance_form,
     resize,
     delete_kept_pods,
     record_progress,

@@ -3,9 +3,9 @@
 A backup may be older than a decision about a group's form. Its objects then have the order and the pins of a
 decision that the row has forgotten, and an edit by the row alone would leave pod group and pods with names
 of two orders: a scheduler never places such a gang. So each group is compared with its objects once, in the
-ways that a crash in the middle of an edit is made good (``reconcile.form.reordering``,
-``reconcile.form.pinning``). A group without objects, of any scheduler and also one that waits for others,
-looks for pods of later tries before it creates its own (``reconcile.objects.plan``).
+ways that a crash in the middle of an edit is made good (``reconcile.form.bringing``). A group without
+objects, of any scheduler and also one that waits for others, looks for pods of later tries before it creates
+its own (``reconcile.objects.plan``).
 """
 
 from workflows.lifecycle.form_states import OTHER_PINS, FormState

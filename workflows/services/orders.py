@@ -4,8 +4,7 @@ A gang may wait although there is room for it in another order of its sets (``fi
 preferences gave way (``fit.freeing``). The gangs of a cluster are considered one after the other, each
 only after something changed for it (``services.waiting_gangs``). The processor time of a cluster's searches
 is bounded; a gang that had no turn is counted, and is considered in a later one. A search reads rows alone
-and writes a proposal: whether it is taken is decided under the group's lease (``reconcile.form.reordering``,
-``reconcile.form.freeing``, ``reconcile.form.pinning``).
+and writes a proposal: whether it is taken is decided under the group's lease (``reconcile.form.advancing``).
 """
 
 import time

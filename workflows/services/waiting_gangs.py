@@ -24,8 +24,8 @@ from scheduling.fit.snapshot import Snapshot
 from scheduling.topology.levels import Level, Levels
 from workflows.explain.reasons import Why
 from workflows.feasibility.capacity.node_snapshot import ObservedNodes, observed_nodes
+from workflows.lifecycle.form_proposers import REORDERED
 from workflows.lifecycle.form_states import FormState
-from workflows.lifecycle.ordering import REORDERED
 from workflows.lifecycle.patience import PREFERENCE_REASONS
 from workflows.lifecycle.pin_words import PINNED
 from workflows.lifecycle.repeated_changes import may_change_again, renewable_at

@@ -1,38 +1,28 @@
 """The one way in which a pod group is edited while its pods exist.
 
 The *form* of a pod group is all that is ever edited of it. Its annotations are marks of its form, so an edit
-that a crash left out follows from them and the row. Whoever decides on a form (``relaxing``, ``resizing``)
-passes it to ``bring``. That patches the whole difference at once, and only the version of the pod group that
-was read live just before: no edit undoes another, and after an edit from outside in between the next
-reconciliation reads again.
+that a crash left out follows from them and the row. Whoever edits it (``bringing``, ``resizing``) names marks
+to ``bring``. That patches the whole difference at once, and only the version of the pod group that was read
+live just before: no edit undoes another, and after an edit from outside in between the next reconciliation
+reads again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cluster.interface import MERGE_PATCH, Obj
-from cluster.kinds import POD, Kind
+from cluster.kinds import POD
 from scheduling import names
 from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from scheduling.gang.gang_form import GangForm
 from workflows.lifecycle.patience import ConstraintRow
-from workflows.reconcile.turn import Stop, Turn
 from workflows.reconcile.view.group_reader import pod_group_kind
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.values.form_marks import FormMarks
-from workflows.values.observation import (
-    MEMBERS_ANNOTATION,
-)
-
-UNFINISHED_SECONDS = 1.0
-
-
-def unfinished(turn: Turn) -> Stop:
-    """Stop for a moment: no other edit begins before the objects of this one are of one form."""
-    return turn.due(within=UNFINISHED_SECONDS)
+from workflows.values.observation import MEMBERS_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +53,33 @@ def read(view: GroupView, cluster: LeasedCluster) -> Obj | None:
 
 
 def bring(
-    view: GroupView, live: Obj, marks: FormMarks, *, cluster: LeasedCluster, minimums: Minimums | None = None
-) -> None:
-    """Patch this version of the pod group to a form. Raises WriteConflict if there is a later one.
+    view: GroupView,
+    live: Obj | None,
+    *,
+    cluster: LeasedCluster,
+    minimums: Minimums | None = None,
+    **marks: Any,
+) -> bool:
+    """Patch this version of the pod group to these of its marks; whether it had others.
 
-    ``minimums`` are None for those of the whole gang.
+    A later version raises WriteConflict. ``minimums`` are None for those of the whole gang, which it gets
+    with other marks.
     """
-    present = _annotations(live)
-    wanted_marks = marks.annotations | {MEMBERS_ANNOTATION: minimums.digest if minimums else None}
-    other = {key: mark for key, mark in wanted_marks.items() if present.get(key) != mark}
     kind = pod_group_kind(view.placement)
-    if not other or kind is None:
-        return
-    spec = _changes(view, live, marks, minimums)
+    if live is None or kind is None:
+        return False
+    before, present = marks_of(view, live), _annotations(live)
+    after = replace(before, **marks)
+    annotations = after.annotations | {MEMBERS_ANNOTATION: minimums.digest if minimums else None}
+    other = {key: mark for key, mark in annotations.items() if present.get(key) != mark}
+    if not other or (minimums is None and before == after):
+        return False
     metadata = {"annotations": other, "resourceVersion": live["metadata"]["resourceVersion"]}
-    _patch(view, kind, live, {"metadata": metadata, **({"spec": spec} if spec else {})}, cluster=cluster)
+    spec = _changes(view, live, before, after, minimums)
+    body = {"metadata": metadata, **({"spec": spec} if spec else {})}
+    name, namespace = live["metadata"]["name"], view.placement.terms.namespace
+    cluster.patch(kind, name, body, patch_type=MERGE_PATCH, namespace=namespace)
+    return True
 
 
 def marks_of(view: GroupView, pod_group: Obj) -> FormMarks:
@@ -126,35 +128,31 @@ def constraint_rows(view: GroupView, form: GangForm) -> list[ConstraintRow]:
     return [constraint.as_json() for constraint in gang_of(view, form).constraints]
 
 
-def _changes(view: GroupView, live: Obj, marks: FormMarks, minimums: Minimums | None) -> Obj:
+def _changes(
+    view: GroupView, live: Obj, before: FormMarks, after: FormMarks, minimums: Minimums | None
+) -> Obj:
     """The fields of the spec in which the pod group differs from the form."""
-    present = marks_of(view, live)
-    before, after = present.easing(view.form), marks.easing(view.form)
+    eased_before, form = before.easing(view.form), after.easing(view.form)
     spec: dict[str, Any] = {}
-    if before != after:
+    if eased_before != form:
         edits = scheduler_backend(view.placement.terms.scheduler_type).edits
-        body = edits.relaxed(gang_of(view, before), gang_of(view, after)) if edits else None
+        body = edits.relaxed(gang_of(view, eased_before), gang_of(view, form)) if edits else None
         if body is None:
             raise ValueError(
                 f'Scheduler "{view.placement.terms.scheduler_type}" cannot relax a pending pod group.'
             )
         spec |= body.get("spec") or {}
-    if present.pins != marks.pins:
-        pinned = gang_of(view, after).pod_groups[0]["spec"]
+    if before.pins != after.pins:
+        pinned = gang_of(view, form).pod_groups[0]["spec"]
         spec |= {"topologyConstraint": pinned.get("topologyConstraint")}
         spec |= {field: pinned[field] for field in ("subGroups",) if field in pinned}
     if minimums is not None:
-        spec |= resized_spec(view, after, minimums)
-    elif is_resized(live) or present.order != marks.order:
-        complete = gang_of(view, after).pod_groups[0]["spec"]
+        spec |= resized_spec(view, form, minimums)
+    elif is_resized(live) or before.order != after.order:
+        complete = gang_of(view, form).pod_groups[0]["spec"]
         spec |= {field: complete[field] for field in ("subGroups", "minMember") if field in complete}
     return spec
 
 
 def _annotations(pod_group: Obj) -> Mapping[str, str]:
     return pod_group["metadata"].get("annotations") or {}
-
-
-def _patch(view: GroupView, kind: Kind, live: Obj, body: Obj, *, cluster: LeasedCluster) -> None:
-    name, namespace = live["metadata"]["name"], view.placement.terms.namespace
-    cluster.patch(kind, name, body, patch_type=MERGE_PATCH, namespace=namespace)

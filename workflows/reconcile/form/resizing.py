@@ -55,7 +55,7 @@ def _set_minimums(turn: Turn, minimums: Minimums) -> datetime | None:
     if live is None or edit.has_minimums(live, minimums):
         return at
     reached("before-minimum-set")
-    edit.bring(view, live, edit.marks_of(view, live), cluster=cluster, minimums=minimums)
+    edit.bring(view, live, cluster=cluster, minimums=minimums)
     if absent := _absent(view, minimums):
         turn.record([_minimum_note(absent)])
     return at
