@@ -308,17 +308,13 @@ class Environment(BaseSettings):
         pattern=r"^\S*$",
         description="Image of the start barrier where a backend names none; empty: none there.",
     )
-    workflow_days: float | None = Field(
-        default=None,
-        ge=0,
-        description="Days for which ended workflows are kept; 0: for ever. Unset: 90 in an installation that "
-        "began with a release that removes them, for ever in others.",
+    workflow_days: float = Field(
+        default=90.0, ge=0, description="Days for which ended workflows are kept; 0: for ever."
     )
-    revision_days: float | None = Field(
-        default=None,
+    revision_days: float = Field(
+        default=365.0,
         ge=0,
-        description="Days for which replaced revisions of configuration are kept; 0: for ever. Unset: 365 "
-        "in such an installation, for ever in others.",
+        description="Days for which replaced revisions of configuration are kept; 0: for ever.",
     )
     document_bytes: int = Field(
         default=4 * 2**20, ge=4096, description="Most bytes of a workflow's text, as sent and as rendered."
@@ -481,7 +477,7 @@ def _news_faults(env: Environment) -> Iterator[str]:
 
 def _retention_faults(env: Environment) -> Iterator[str]:
     """A repeated request must find the workflow of its idempotency key for a day at least."""
-    if env.workflow_days is not None and 0 < env.workflow_days < 1:
+    if 0 < env.workflow_days < 1:
         yield "OSMO_WORKFLOW_DAYS: 0 for ever, or at least 1"
 
 

@@ -1,8 +1,8 @@
 """Removing rows that nobody needs any more, in small batches and without long locks.
 
 *Ended workflows* go with their groups, tasks, events and observed rows once they are older than their pool
-keeps them: its ``ended_workflow_days``, else ``OSMO_WORKFLOW_DAYS``, else 90 days. One that has not ended, or
-of which a group is not released, stays however old it is. A deleted pool's workflows follow the installation.
+keeps them: its ``ended_workflow_days``, else ``OSMO_WORKFLOW_DAYS``. One that has not ended, or of which a
+group is not released, stays however old it is. A deleted pool's workflows follow the installation.
 
 *Revisions of configuration* go when another one replaced them longer ago than ``OSMO_REVISION_DAYS`` and no
 kept workflow was submitted while they were in force. So a revision that a kept workflow names stays, and so
@@ -39,8 +39,6 @@ from workflows.lifecycle.statuses import WORKFLOW_LIVE, WORKFLOW_TERMINAL, quote
 from workflows.metrics import ROWS_REMOVED
 from workflows.services.numbers import keep_numbers
 
-WORKFLOW_DAYS = 90.0
-REVISION_DAYS = 365.0
 SWEEP_SECONDS = 15.0
 LOCK_SECONDS = 0.5
 WORKFLOWS = 200
@@ -160,8 +158,7 @@ def remove_old(*, seconds: float = SWEEP_SECONDS) -> Removed:
 def remove_revisions() -> Removed:
     """Remove revisions of configuration that are older than they are kept, some at a time."""
     removed: Removed = Counter()
-    days = _days(settings.ENV.revision_days, REVISION_DAYS)
-    if days is not None:
+    if days := settings.ENV.revision_days:
         with _counted(removed):
             removed["revisions"] += _delete(_REVISIONS, seconds=days * 86400)
     return removed
@@ -170,13 +167,8 @@ def remove_revisions() -> Removed:
 def kept_days() -> dict[str, float | None]:
     """The days for which each pool with ended workflows keeps them; None: for ever."""
     own = dict(Pool.objects.values_list("name", "ended_workflow_days"))
-    overall = _days(settings.ENV.workflow_days, WORKFLOW_DAYS)
-    return {pool: overall if (days := own.get(pool)) is None else days or None for pool in _pools()}
-
-
-def _days(value: float | None, default: float) -> float | None:
-    """The days that a setting means; None: for ever."""
-    return default if value is None else value or None
+    overall = settings.ENV.workflow_days
+    return {pool: (overall if (days := own.get(pool)) is None else days) or None for pool in _pools()}
 
 
 @contextmanager

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def kept_for_a_while(settings):
     settings.CELERY_BROKER_URL = "memory://"
-    keep(settings, workflow_days=None, revision_days=None)
+    keep(settings, workflow_days=90, revision_days=365)
 
 
 def keep(settings, **days):
