@@ -48,9 +48,9 @@ def show_report(report: Reply, printer: Printer) -> None:
     for cluster in report["not_looked"]:
         printer.line(f"not checked: backend {cluster['backend']}: {cluster['reason']}")
     for cluster in report["looked"]:
-        if cluster.get("freshness", "fresh") != "fresh":
+        if cluster["freshness"] != "fresh":
             printer.line(f"not fresh: backend {cluster['backend']}: {cluster['observed']}")
-    if report.get("waiting"):
+    if report["waiting"]:
         printer.line(f"groups that wait for workers: {report['waiting']}")
     numbers = ", ".join(f"{number} {kind}" for kind, number in report["counts"].items() if number)
     objects = sum(cluster["objects"] for cluster in report["looked"])

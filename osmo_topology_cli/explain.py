@@ -44,7 +44,7 @@ def _group(group: Reply, waiting: Reply | None) -> Explained:
     since = waiting["since"] if waiting else None
     waits = f", waits since {moment(since)} UTC" if since else ", waits" if waiting else ""
     group_tables = [tables.constraints([(group["name"], group["constraints"])])]
-    if len(group.get("attempts") or ()) > 1:
+    if len(group["attempts"]) > 1:
         group_tables.append(tables.attempts(group["attempts"]))
     if placed := [task for task in group["tasks"] if task["node_name"] or has_ended(task["status"])]:
         group_tables.append(tables.places({"tasks": placed}))
@@ -61,7 +61,7 @@ def _group(group: Reply, waiting: Reply | None) -> Explained:
 def reasons(group: Reply, waiting: Reply | None) -> tuple[str, ...]:
     """The sentences on a group: why it waits, what would help, how it failed, what is left of it."""
     sentences = [waiting["sentence"], waiting["help"]] if waiting else [group["waiting_reason"]]
-    sentences += _evidence(waiting.get("evidence") or {}) if waiting else []
+    sentences += _evidence(waiting["evidence"]) if waiting else []
     sentences.append(group["failure_message"])
     sentences += _failures(group)
     sentences += _recovery(group)
@@ -71,7 +71,7 @@ def reasons(group: Reply, waiting: Reply | None) -> tuple[str, ...]:
 
 
 def _evidence(evidence: Reply) -> list[str]:
-    """What a reason rests on, whatever it is: a line for each key. An older service sends none."""
+    """What a reason rests on, whatever it is: a line for each key."""
     return [
         f"{name.replace('_', ' ').capitalize()}: {_in_words(value)}"
         for name, value in evidence.items()
@@ -92,16 +92,16 @@ def _in_words(value: object) -> str:
 
 
 def _recovery(group: Reply) -> list[str]:
-    """What follows when a group that has not ended loses a task; an older service does not say it."""
-    policy = group.get("recovery")
+    """What follows when a group that has not ended loses a task."""
+    policy = group["recovery"]
     if not policy or has_ended(group["status"]):
         return []
     responses = {loss: policy[loss] or "fail" for loss in ("preempted", "node_lost", "failed")}
-    responses |= {"unexplained": policy["unexplained"]} if policy.get("unexplained") else {}
+    responses |= {"unexplained": policy["unexplained"]} if policy["unexplained"] else {}
     text = ", ".join(f"{loss.replace('_', ' ')}: {response}" for loss, response in responses.items())
     is_bounded = any(responses[loss] != "fail" for loss in ("node_lost", "failed"))
     bound = f", at most {policy['max']}" if is_bounded else ""
-    avoided = group.get("avoided_nodes") or ()
+    avoided = group["avoided_nodes"]
     return [
         f"When it loses a task: {text}{bound}.",
         f"Attempt {group['attempt']} avoids {_few(avoided)}, where tasks were lost." if avoided else "",

@@ -46,9 +46,7 @@ def map_of_pool(topology: Reply) -> Map:
 
 
 def bar(place: Reply) -> str:
-    """The share in use. An older service does not report it."""
-    if "free_nodes" not in place:
-        return ""
+    """The share in use."""
     total, free = (
         (place["gpus"], place["free_gpus"]) if place["gpus"] else (place["nodes"], place["free_nodes"])
     )
@@ -59,8 +57,6 @@ def bar(place: Reply) -> str:
 
 
 def _room(place: Reply) -> tuple[str, str]:
-    if "free_nodes" not in place:
-        return "", ""
     return f"{place['free_nodes']}/{place['nodes']}", f"{place['free_gpus']}/{place['gpus']}"
 
 

@@ -57,8 +57,8 @@ def pools(reply: Reply) -> Table:
             _listed(key["key"] for key in pool["topology_keys"]),
             _default_topologies(pool),
             _listed(pool["platforms"]),
-            pool.get("backend", NONE),
-            pool.get("max_exec_timeout", NONE),
+            pool["backend"],
+            pool["max_exec_timeout"],
             pool["description"] or "",
         )
         for pool in sorted(
@@ -87,12 +87,7 @@ def pools(reply: Reply) -> Table:
 
 
 def _in_use(pool: Reply) -> tuple[str, str, str, str]:
-    """What is free of a pool's nodes and GPUs, how many groups wait, and what would fit.
-
-    An older service says nothing of it.
-    """
-    if "waiting_groups" not in pool:
-        return "", "", "", ""
+    """What is free of a pool's nodes and GPUs, how many groups wait, and what would fit."""
     gpus = pool["resource_usage"]
     fits = (f"{level['nodes']} nodes in a {level['key']}" for level in reversed(pool["largest"]))
     return (
@@ -104,9 +99,9 @@ def _in_use(pool: Reply) -> tuple[str, str, str, str]:
 
 
 def _default_topologies(pool: Reply) -> str:
-    """What groups get that name no key, also on a platform; an older service says nothing of it."""
+    """What groups get that name no key, also on a platform."""
     named = [("", pool), *((f"{name}: ", platform) for name, platform in sorted(pool["platforms"].items()))]
-    defaults = ((owner, row.get("default_topology")) for owner, row in named)
+    defaults = ((owner, row["default_topology"]) for owner, row in named)
     return "; ".join(owner + _default_topology(default) for owner, default in defaults if default) or NONE
 
 
@@ -176,14 +171,13 @@ def tasks_on_node(reply: Reply) -> Table:
 
 
 def pool_heading(reply: Reply) -> str:
-    """A pool with its nodes and what is free; an older service does not report the latter."""
+    """A pool with its nodes and what is free."""
     age = f", as of {moment(reply['observed_at'])} UTC" if reply["observed_at"] else ", none seen yet"
     if reply["freshness"] == "old":
         age += f", {int(reply['age_seconds']) // 60} min old: the observer is silent"
     nvlink = ", NVLink" if reply["nvlink"] else ""
-    gpus = f", {reply['free_gpus']} of {reply['gpus']} GPUs" if reply.get("gpus") else ""
-    free = f", free are {reply['free_nodes']}{gpus}" if "free_nodes" in reply else ""
-    return f"pool {reply['name']}: {reply['nodes']} nodes{free}{nvlink}{age}"
+    gpus = f", {reply['free_gpus']} of {reply['gpus']} GPUs" if reply["gpus"] else ""
+    return f"pool {reply['name']}: {reply['nodes']} nodes, free are {reply['free_nodes']}{gpus}{nvlink}{age}"
 
 
 def keys(reply: Reply) -> Table:
@@ -208,7 +202,7 @@ def domains(reply: Reply) -> Table:
         (
             "  " * (len(path) - 1) + path[-1],
             key,
-            *(str(domain.get(name, NONE)) for name in ("nodes", "free_nodes", "gpus", "free_gpus")),
+            *(str(domain[name]) for name in ("nodes", "free_nodes", "gpus", "free_gpus")),
             "/".join(path),
         )
         for path, key, domain in domains_by_path
@@ -286,7 +280,7 @@ def recovery(reply: Reply) -> Table:
             policy["preempted"],
             policy["node_lost"],
             policy["failed"] or "fail",
-            policy.get("unexplained") or policy["preempted"],
+            policy["unexplained"] or policy["preempted"],
             str(policy["max"]),
             "no limit" if policy["max_preemptions"] is None else str(policy["max_preemptions"]),
             f"{policy['backoff']['first']} to {policy['backoff']['limit']}",
@@ -344,8 +338,8 @@ def places(group: Reply) -> Table:
             task["status"],
             _node(task),
             str(task["retry_id"] or NONE),
-            task.get("pod_name") or NONE,
-            task.get("pod_ip") or NONE,
+            task["pod_name"] or NONE,
+            task["pod_ip"] or NONE,
         )
         for task in group["tasks"]
     ]
@@ -354,8 +348,8 @@ def places(group: Reply) -> Table:
 
 
 def _node(task: Reply) -> str:
-    """A task's node, and its state where it is not healthy; an older service does not report that."""
-    condition = task.get("node_condition")
+    """A task's node, and its state where it is not healthy."""
+    condition = task["node_condition"]
     name = task["node_name"] or NONE
     return f"{name} ({condition['state'].replace('_', ' ')})" if condition else name
 
@@ -380,8 +374,8 @@ def nearest(verdict: Reply) -> Table:
 
 
 def _holder(holder: Reply) -> str:
-    """A holder, and other tenants with their namespaces; an older service names none."""
-    namespaces = ", ".join(holder.get("namespaces") or ())
+    """A holder, and other tenants with their namespaces."""
+    namespaces = ", ".join(holder["namespaces"])
     return f"{holder['name']} in {namespaces}" if namespaces else str(holder["name"])
 
 

@@ -7,7 +7,10 @@ POOL = {
     "status": "ONLINE",
     "nvlink": True,
     "topology_keys": [{"key": "zone"}, {"key": "clique"}],
-    "platforms": {"gb200": {}},
+    "default_topology": None,
+    "platforms": {"gb200": {"default_topology": None}},
+    "backend": "main",
+    "max_exec_timeout": "",
     "description": "The quick racks in the new hall",
 }
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 NEAREST = {
-    "path": ["z1", "r7"], "free": 12, "missing": 4, "holders": [{"name": "ann/train-3"}], "free_at": None,
-    "closed": 1,
+    "path": ["z1", "r7"], "free": 12, "missing": 4, "free_at": None, "closed": 1,
+    "holders": [{"name": "ann/train-3", "namespaces": []}],
 }  # fmt: skip
 FEASIBILITY = {
     "verdict": "not_now",
