@@ -7,29 +7,22 @@ need calls of its own; a write that waited for them longer than ``PERMIT_SECONDS
 ``call_seconds`` stays the most that a write may take.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from datetime import datetime
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
 
 from cluster.clock import boot_seconds
 from cluster.errors import WritesUnconfirmed
 from cluster.interface import (
     FIELD_MANAGER,
-    Channels,
     ClusterApi,
     DeleteTarget,
     Deletion,
-    Listing,
     Obj,
     PatchType,
     Propagation,
-    Stream,
     WriteOutcome,
 )
 from cluster.kinds import NAMESPACE, REVIEW_GROUPS, Kind
-
-T = TypeVar("T")
 
 PERMIT_SECONDS = 5.0
 
@@ -40,8 +33,32 @@ class Permit(Protocol):
     def __call__(self, namespace: str, *, deletes: bool) -> None: ...
 
 
+NEED_NO_PERMIT = frozenset(
+    {
+        "discover",
+        "follow_log",
+        "get",
+        "kube_system_uid",
+        "list",
+        "logs",
+        "open_exec",  # a person's deed in a pod that is known by its uid; web may not read the mark
+        "open_forward",  # the same
+        "read_crd_schema",
+        "scan",
+        "server_time",
+        "server_version",
+        "watch",
+    }
+)
+
+
+def guarded(cluster: ClusterApi, permit: Permit) -> ClusterApi:
+    """The cluster with a permit for each write."""
+    return cast("ClusterApi", GuardedCluster(cluster, permit))
+
+
 class GuardedCluster:
-    """``interface.ClusterApi`` with a permit for each write."""
+    """``interface.ClusterApi`` with a permit for each write; all else of it goes through."""
 
     def __init__(self, cluster: ClusterApi, permit: Permit) -> None:
         self._cluster = cluster
@@ -51,53 +68,11 @@ class GuardedCluster:
     def call_seconds(self) -> float:
         return self._cluster.call_seconds + PERMIT_SECONDS
 
-    def get(self, kind: Kind, name: str, *, namespace: str = "") -> Obj | None:
-        return self._cluster.get(kind, name, namespace=namespace)
-
-    def list(
-        self, kind: Kind, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
-    ) -> Listing[Obj]:
-        return self._cluster.list(
-            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
-        )
-
-    def scan(
-        self,
-        kind: Kind,
-        reduce: Callable[[Obj], T],
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        metadata_only: bool = False,
-    ) -> Listing[T]:
-        return self._cluster.scan(
-            kind,
-            reduce,
-            namespace=namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            metadata_only=metadata_only,
-        )
-
-    def watch(
-        self,
-        kind: Kind,
-        *,
-        resource_version: str,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: int,
-    ) -> Stream[Obj]:
-        return self._cluster.watch(
-            kind,
-            resource_version=resource_version,
-            namespace=namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            timeout_seconds=timeout_seconds,
-        )
+    def __getattr__(self, name: str) -> Any:
+        """What needs no permit, as the cluster itself has it."""
+        if name not in NEED_NO_PERMIT:
+            raise AttributeError(f"{name} is not known to need no permit")
+        return getattr(self._cluster, name)
 
     def create(self, kind: Kind, obj: Obj, *, dry_run: bool = False) -> Obj:
         if not dry_run and kind.group not in REVIEW_GROUPS:
@@ -168,69 +143,6 @@ class GuardedCluster:
         return self._cluster.delete_many(
             kind, targets, deadline=deadline, grace_seconds=grace_seconds, propagation=propagation
         )
-
-    def logs(
-        self,
-        pod: str,
-        *,
-        namespace: str,
-        container: str = "",
-        tail_lines: int | None = None,
-        limit_bytes: int | None = None,
-        follow: bool = False,
-        previous: bool = False,
-        timestamps: bool = False,
-    ) -> Stream[bytes]:
-        return self._cluster.logs(
-            pod,
-            namespace=namespace,
-            container=container,
-            tail_lines=tail_lines,
-            limit_bytes=limit_bytes,
-            follow=follow,
-            previous=previous,
-            timestamps=timestamps,
-        )
-
-    def follow_log(
-        self, pod: str, *, namespace: str, container: str = "", tail_lines: int | None = None
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self._cluster.follow_log(pod, namespace=namespace, container=container, tail_lines=tail_lines)
-
-    def open_exec(
-        self,
-        pod: str,
-        *,
-        namespace: str,
-        uid: str,
-        container: str,
-        command: Sequence[str],
-        stdin: bool,
-        tty: bool,
-    ) -> AbstractAsyncContextManager[Channels]:
-        return self._cluster.open_exec(
-            pod, namespace=namespace, uid=uid, container=container, command=command, stdin=stdin, tty=tty
-        )
-
-    def open_forward(
-        self, pod: str, *, namespace: str, uid: str, port: int
-    ) -> AbstractAsyncContextManager[Channels]:
-        return self._cluster.open_forward(pod, namespace=namespace, uid=uid, port=port)
-
-    def read_crd_schema(self, kind: Kind) -> Obj | None:
-        return self._cluster.read_crd_schema(kind)
-
-    def discover(self, group: str, version: str) -> frozenset[str] | None:
-        return self._cluster.discover(group, version)
-
-    def kube_system_uid(self) -> str:
-        return self._cluster.kube_system_uid()
-
-    def server_version(self) -> str:
-        return self._cluster.server_version()
-
-    def server_time(self) -> datetime:
-        return self._cluster.server_time()
 
     def _allow(self, namespace: str, *, deletes: bool) -> None:
         began = boot_seconds()

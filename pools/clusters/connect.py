@@ -9,7 +9,7 @@ from collections.abc import Callable
 from cluster.clock import boot_seconds
 from cluster.connection import Access
 from cluster.gateway import READ_SECONDS, ClusterGateway
-from cluster.guarded import GuardedCluster
+from cluster.guarded import guarded
 from cluster.interface import ClusterApi
 from pools.clusters.guard import Guard
 from pools.models import Backend
@@ -35,7 +35,7 @@ def cluster_for(
     until = None if seconds is None else boot_seconds() + seconds
     access = access_of(backend)
     cluster = connect(access, read_seconds, until)
-    return GuardedCluster(cluster, Guard(access, cluster).permit)
+    return guarded(cluster, Guard(access, cluster).permit)
 
 
 def guard_for(backend: Backend, *, read_seconds: float, seconds: float) -> Guard:
