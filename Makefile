@@ -60,7 +60,7 @@ docs: export OSMO_ENV := development
 docs: venv ## generate the generated pages and build the site of docs/ into build/site
 	@$(RUN) manage.py spectacular --validate --fail-on-warn --file docs/reference/openapi.yaml
 	@$(RUN) -m tests.arch.promises > docs/reference/promises-and-tests.md
-	@$(RUN) -m scheduling.capability_page > docs/reference/capabilities.md
+	@$(RUN) -m tests.arch.capability_page > docs/reference/capabilities.md
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
 	@echo 'build/site/index.html; with search: $(RUN) -m http.server --directory build/site'
 

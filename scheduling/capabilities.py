@@ -9,10 +9,10 @@ can change.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from scheduling.errors import Fault, Path
 from scheduling.topology.levels import Level
@@ -151,51 +151,6 @@ def supported_at(
 ) -> frozenset[Capability]:
     """The capabilities that this version has."""
     return frozenset(capability for capability, since in needs.items() if version.has(since))
-
-
-class Capable(Protocol):
-    """The part of a scheduler backend that the table of capabilities reads."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def needs(self) -> Mapping[Capability, SchedulerVersion]: ...
-
-    def capabilities(self, version: SchedulerVersion | None) -> Capabilities: ...
-
-
-@dataclass(frozen=True, slots=True)
-class CapabilityRow:
-    """One line of the table: ``since`` says by scheduler from which version, ``no``, or how many."""
-
-    capability: str
-    meaning: str
-    since: Mapping[str, str]
-
-
-def rows(backends: Collection[Capable]) -> tuple[CapabilityRow, ...]:
-    """The table of capabilities over these scheduler backends, for the admin page and documentation."""
-    return (
-        *(
-            CapabilityRow(
-                str(capability),
-                MEANING[capability],
-                {backend.name: _since(backend, capability) for backend in backends},
-            )
-            for capability in Capability
-        ),
-        CapabilityRow(
-            "max_levels",
-            "the most topology keys of a pool",
-            {backend.name: str(backend.capabilities(None).max_levels) for backend in backends},
-        ),
-    )
-
-
-def _since(backend: Capable, capability: Capability) -> str:
-    needed = backend.needs.get(capability)
-    return "no" if needed is None else str(needed)
 
 
 def lacking(capability: Capability, capabilities: Capabilities, *, path: Path, because: str) -> Fault:

@@ -7,10 +7,10 @@ import pytest
 
 from localcluster import nodes
 from localcluster.api import ApiError
-from scheduling.backends.kueue.capability_section import SHAPES, shape_answer, shape_gang
 from scheduling.backends.kueue.version import release_at
 from scheduling.capabilities import SchedulerVersion
 from scheduling.fit.verdict import Answer
+from tests.arch.kueue_capabilities import SHAPES, shape_answer, shape_gang
 from tests.verdicts.schedulers import KueueScheduler
 from tests.verdicts.worlds import LEVELS, MINE, Machine, World, group_of
 

@@ -2,15 +2,15 @@
 
 from localcluster.directories import CHECKOUT
 from scheduling.backends.registry import collect
-from scheduling.capabilities import Capability, rows
-from scheduling.capability_page import page
+from scheduling.capabilities import Capability
+from tests.arch.capability_page import page, rows
 
 RENDERINGS = [scheduler.rendering for scheduler in collect(()).values()]
 PAGE = CHECKOUT / "docs" / "reference" / "capabilities.md"
 
 
 def test_the_page_is_the_one_that_is_generated():
-    """Write it anew with ``python -m scheduling.capability_page > docs/reference/capabilities.md``."""
+    """Write it anew with ``python -m tests.arch.capability_page > docs/reference/capabilities.md``."""
     assert PAGE.read_text() == page(RENDERINGS)
 
 

@@ -1,14 +1,16 @@
 """The documentation page of capabilities, written from the table that refusals read.
 
-``python -m scheduling.capability_page > docs/reference/capabilities.md``; a test compares the two.
+``python -m tests.arch.capability_page > docs/reference/capabilities.md``; a test compares the two.
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
-from scheduling.backends.kueue.capability_section import section
+from scheduling.backends.facets import Rendering
 from scheduling.backends.registry import collect
-from scheduling.capabilities import CapabilityRow, Capable, rows
+from scheduling.capabilities import MEANING, Capability
+from tests.arch.kueue_capabilities import section
 
 _HEAD = """\
 # What schedulers can hold
@@ -25,7 +27,40 @@ own](../how-to/kueue-pool.md#queues-of-the-services-own).
 """
 
 
-def page(backends: Iterable[Capable]) -> str:
+@dataclass(frozen=True, slots=True)
+class CapabilityRow:
+    """One line of the table: ``since`` says by scheduler from which version, ``no``, or how many."""
+
+    capability: str
+    meaning: str
+    since: Mapping[str, str]
+
+
+def rows(backends: Collection[Rendering]) -> tuple[CapabilityRow, ...]:
+    """The table of capabilities over these scheduler backends."""
+    return (
+        *(
+            CapabilityRow(
+                str(capability),
+                MEANING[capability],
+                {backend.name: _since(backend, capability) for backend in backends},
+            )
+            for capability in Capability
+        ),
+        CapabilityRow(
+            "max_levels",
+            "the most topology keys of a pool",
+            {backend.name: str(backend.capabilities(None).max_levels) for backend in backends},
+        ),
+    )
+
+
+def _since(backend: Rendering, capability: Capability) -> str:
+    needed = backend.needs.get(capability)
+    return "no" if needed is None else str(needed)
+
+
+def page(backends: Iterable[Rendering]) -> str:
     """The page in Markdown."""
     ordered = sorted(backends, key=lambda backend: backend.name)
     titles = ["capability", "meaning", *(f"`{backend.name}`" for backend in ordered)]
