@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from cluster.interface import FIELD_MANAGER, Obj, Propagation
+from cluster.interface import FIELD_MANAGER, Obj
 from cluster.kinds import Kind
 
 USER_AGENT = "osmo-topology"
@@ -68,10 +68,9 @@ def create(kind: Kind, obj: Obj, *, dry_run: bool = False) -> Request:
     return Request("POST", path + _query(STRICT | _dry(dry_run)), encode(typed(kind, obj)))
 
 
-def apply(kind: Kind, obj: Obj, *, field_manager: str, force: bool, dry_run: bool) -> Request:
+def apply(kind: Kind, obj: Obj) -> Request:
     path = path_of(kind, namespace=namespace_of(kind, obj), name=obj["metadata"]["name"])
-    query = STRICT | {"fieldManager": field_manager, "force": _flag(on=force)} | _dry(dry_run)
-    return Request("PATCH", path + _query(query), encode(typed(kind, obj)), APPLY)
+    return Request("PATCH", path + _query(STRICT | {"force": "true"}), encode(typed(kind, obj)), APPLY)
 
 
 def patch(path: str, body: Any, *, patch_type: str) -> Request:
@@ -84,9 +83,8 @@ def delete(
     uid: str | None,
     resource_version: str | None,
     grace_seconds: int | None,
-    propagation: Propagation,
 ) -> Request:
-    options: Obj = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+    options: Obj = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
     preconditions = {"uid": uid, "resourceVersion": resource_version}
     if conditions := {key: value for key, value in preconditions.items() if value is not None}:
         options["preconditions"] = conditions
@@ -147,10 +145,6 @@ def encode(body: Any) -> bytes:
 
 def _dry(dry_run: bool) -> dict[str, str]:  # noqa: FBT001 - one flag in, one pair out
     return {"dryRun": "All"} if dry_run else {}
-
-
-def _flag(*, on: bool) -> str:
-    return "true" if on else "false"
 
 
 def _query(query: Pairs) -> str:

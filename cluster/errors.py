@@ -15,7 +15,6 @@ come from outside: they are made storable and cut at MESSAGE_CHARS. Source of th
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cluster.storable import decode, storable_text
@@ -30,15 +29,6 @@ UNTYPED_APPLY = "failed to create typed patch object"
 _WEBHOOK = re.compile(
     r'failed calling (?:admission )?webhook ("[^"]+")|conversion webhook for (\S+ Kind=\w+)'
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One field that the server rejects; ``field`` is its path in the object."""
-
-    reason: str
-    message: str
-    field: str
 
 
 class ClusterError(Exception):
@@ -56,7 +46,6 @@ class ClusterError(Exception):
         request: str = "",
         status: int = 0,
         reason: str = "",
-        causes: tuple[Cause, ...] = (),
         retry_after: float | None = None,
         maybe_applied: bool = False,
     ) -> None:
@@ -64,7 +53,6 @@ class ClusterError(Exception):
         self.request = request
         self.status = status
         self.reason = reason
-        self.causes = causes
         self.retry_after = retry_after
         self.maybe_applied = maybe_applied
         super().__init__(f"{request}: {self.message}" if request else self.message)
@@ -202,10 +190,6 @@ def from_status(
     reason = str(status_object.get("reason") or "")
     details = status_object.get("details") or {}
     message = str(status_object.get("message") or f"the API server answered {status} without a message")
-    causes = tuple(
-        Cause(str(c.get("reason", "")), shorten(str(c.get("message", ""))), str(c.get("field", "")))
-        for c in details.get("causes") or ()
-    )
     kind = _class_of(status, reason, details)
     words = ""
     if message.startswith(UNTYPED_APPLY):
@@ -218,7 +202,6 @@ def from_status(
         request=request,
         status=status,
         reason=reason,
-        causes=causes,
         retry_after=_retry_after(headers or {}, details),
         maybe_applied=issubclass(kind, ServerFault),
     )

@@ -46,7 +46,6 @@ from cluster.errors import (
     WriteConflict,
 )
 from cluster.interface import (
-    FIELD_MANAGER,
     MERGE_PATCH,
     Channels,
     DeleteTarget,
@@ -54,7 +53,6 @@ from cluster.interface import (
     Listing,
     Obj,
     PatchType,
-    Propagation,
     WriteOutcome,
     WriteResult,
 )
@@ -186,18 +184,8 @@ class ClusterGateway:
         ]
         return self._bulk(requests, read=_created, deadline=deadline)
 
-    def apply(
-        self,
-        kind: Kind,
-        obj: Obj,
-        *,
-        force: bool,
-        field_manager: str = FIELD_MANAGER,
-        dry_run: bool = False,
-    ) -> Obj:
-        return self._json(
-            api_requests.apply(kind, obj, field_manager=field_manager, force=force, dry_run=dry_run)
-        )
+    def apply(self, kind: Kind, obj: Obj) -> Obj:
+        return self._json(api_requests.apply(kind, obj))
 
     def patch(
         self, kind: Kind, name: str, body: Obj | Sequence[Obj], *, patch_type: PatchType, namespace: str = ""
@@ -218,7 +206,6 @@ class ClusterGateway:
         namespace: str = "",
         resource_version: str | None = None,
         grace_seconds: int | None = None,
-        propagation: Propagation = "Background",
     ) -> Deletion:
         path = api_requests.path_of(kind, namespace=namespace, name=name)
         request = api_requests.delete(
@@ -226,7 +213,6 @@ class ClusterGateway:
             uid=uid,
             resource_version=resource_version,
             grace_seconds=grace_seconds,
-            propagation=propagation,
         )
         try:
             reply = self._json(request)
@@ -249,7 +235,6 @@ class ClusterGateway:
         *,
         deadline: float,
         grace_seconds: int | None = None,
-        propagation: Propagation = "Background",
     ) -> Sequence[WriteOutcome]:
         requests = [
             (
@@ -260,7 +245,6 @@ class ClusterGateway:
                     uid=target.uid,
                     resource_version=target.resource_version,
                     grace_seconds=grace_seconds,
-                    propagation=propagation,
                 ),
             )
             for target in targets
@@ -313,16 +297,11 @@ class ClusterGateway:
         container: str = "",
         tail_lines: int | None = None,
         limit_bytes: int | None = None,
-        follow: bool = False,
-        previous: bool = False,
-        timestamps: bool = False,
     ) -> HttpStream:
         limits = {"tailLines": tail_lines, "limitBytes": limit_bytes, "container": container or None}
         query = {key: str(value) for key, value in limits.items() if value is not None}
-        flags = {"follow": follow, "previous": previous, "timestamps": timestamps}
-        query |= {key: "true" for key, value in flags.items() if value}
         path = api_requests.path_of(POD, namespace=namespace, name=pod) + "/log"
-        return self._stream(api_requests.read(path, query), silence=None if follow else self._read_seconds)
+        return self._stream(api_requests.read(path, query), silence=self._read_seconds)
 
     def follow_log(
         self, pod: str, *, namespace: str, container: str = "", tail_lines: int | None = None

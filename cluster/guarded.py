@@ -13,13 +13,11 @@ from typing import Any, Protocol, cast
 from cluster.clock import boot_seconds
 from cluster.errors import WritesUnconfirmed
 from cluster.interface import (
-    FIELD_MANAGER,
     ClusterApi,
     DeleteTarget,
     Deletion,
     Obj,
     PatchType,
-    Propagation,
     WriteOutcome,
 )
 from cluster.kinds import NAMESPACE, REVIEW_GROUPS, Kind
@@ -84,18 +82,9 @@ class GuardedCluster:
             self._allow(namespace, deletes=False)
         return self._cluster.create_many(kind, objs, deadline=deadline)
 
-    def apply(
-        self,
-        kind: Kind,
-        obj: Obj,
-        *,
-        force: bool,
-        field_manager: str = FIELD_MANAGER,
-        dry_run: bool = False,
-    ) -> Obj:
-        if not dry_run:
-            self._allow(_namespace(kind, obj), deletes=False)
-        return self._cluster.apply(kind, obj, force=force, field_manager=field_manager, dry_run=dry_run)
+    def apply(self, kind: Kind, obj: Obj) -> Obj:
+        self._allow(_namespace(kind, obj), deletes=False)
+        return self._cluster.apply(kind, obj)
 
     def patch(
         self, kind: Kind, name: str, body: Obj | Sequence[Obj], *, patch_type: PatchType, namespace: str = ""
@@ -116,7 +105,6 @@ class GuardedCluster:
         namespace: str = "",
         resource_version: str | None = None,
         grace_seconds: int | None = None,
-        propagation: Propagation = "Background",
     ) -> Deletion:
         self._allow(namespace, deletes=True)
         return self._cluster.delete(
@@ -126,7 +114,6 @@ class GuardedCluster:
             namespace=namespace,
             resource_version=resource_version,
             grace_seconds=grace_seconds,
-            propagation=propagation,
         )
 
     def delete_many(
@@ -136,13 +123,10 @@ class GuardedCluster:
         *,
         deadline: float,
         grace_seconds: int | None = None,
-        propagation: Propagation = "Background",
     ) -> Sequence[WriteOutcome]:
         for namespace in {target.namespace for target in targets}:
             self._allow(namespace, deletes=True)
-        return self._cluster.delete_many(
-            kind, targets, deadline=deadline, grace_seconds=grace_seconds, propagation=propagation
-        )
+        return self._cluster.delete_many(kind, targets, deadline=deadline, grace_seconds=grace_seconds)
 
     def _allow(self, namespace: str, *, deletes: bool) -> None:
         began = boot_seconds()

@@ -36,8 +36,6 @@ PatchType = Literal["application/merge-patch+json", "application/json-patch+json
 MERGE_PATCH: PatchType = "application/merge-patch+json"
 JSON_PATCH: PatchType = "application/json-patch+json"
 
-Propagation = Literal["Background", "Foreground", "Orphan"]
-
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
@@ -172,19 +170,10 @@ class ClusterApi(Protocol):
         outcomes. Must not be called from a thread with a running event loop.
         """
 
-    def apply(
-        self,
-        kind: Kind,
-        obj: Obj,
-        *,
-        force: bool,
-        field_manager: str = FIELD_MANAGER,
-        dry_run: bool = False,
-    ) -> Obj:
+    def apply(self, kind: Kind, obj: Obj) -> Obj:
         """Server-side apply; creates or changes, and returns the object as it is now.
 
-        Fields applied before and left out now are removed. Raises WriteConflict, naming the fields, when
-        another manager holds one with another value and ``force`` is False.
+        Fields applied before and left out now are removed; those that another manager has set are taken over.
         """
 
     def patch(
@@ -203,7 +192,6 @@ class ClusterApi(Protocol):
         namespace: str = "",
         resource_version: str | None = None,
         grace_seconds: int | None = None,
-        propagation: Propagation = "Background",
     ) -> Deletion:
         """Delete the object with this uid.
 
@@ -217,7 +205,6 @@ class ClusterApi(Protocol):
         *,
         deadline: float,
         grace_seconds: int | None = None,
-        propagation: Propagation = "Background",
     ) -> Sequence[WriteOutcome]:
         """Delete several at a time; DONE means the server accepted it, not that the object is gone."""
 
@@ -229,9 +216,6 @@ class ClusterApi(Protocol):
         container: str = "",
         tail_lines: int | None = None,
         limit_bytes: int | None = None,
-        follow: bool = False,
-        previous: bool = False,
-        timestamps: bool = False,
     ) -> Stream[bytes]:
         """A pod's log in chunks as they come, not in lines. ObjectNotFound if there is no such pod.
 

@@ -50,8 +50,7 @@ def unpacked(body: bytes) -> Any:
 def packed_error(error: ClusterError) -> bytes:
     """An error with its fields, which pickle alone would lose."""
     fields = {
-        name: getattr(error, name)
-        for name in ("request", "status", "reason", "causes", "retry_after", "maybe_applied")
+        name: getattr(error, name) for name in ("request", "status", "reason", "retry_after", "maybe_applied")
     }
     return packed((type(error), error.message, fields))
 

@@ -191,7 +191,7 @@ def apply(cluster: ClusterApi, steps: SyncPlan) -> SyncResult:
         _call(errors, partial(cluster.delete, kind_of(obj), name, uid=obj["metadata"]["uid"]))
         _call(errors, partial(cluster.create, kind_of(manifest), manifest))
     for manifest in steps.updates:
-        _call(errors, partial(cluster.apply, kind_of(manifest), manifest, force=True))
+        _call(errors, partial(cluster.apply, kind_of(manifest), manifest))
     for obj, patch in steps.clears:
         uid = {"metadata": {"uid": obj["metadata"]["uid"]}}
         name, namespace = obj["metadata"]["name"], obj["metadata"].get("namespace", "")

@@ -157,7 +157,7 @@ def test_a_field_that_the_server_does_not_know_is_refused_not_dropped(real):
     with pytest.raises(Invalid, match="placement"):
         real.create(KAI_QUEUE, {"metadata": {"name": name}, "spec": {"placement": "here"}}, dry_run=True)
     with pytest.raises(Invalid, match="placement"):
-        real.apply(KAI_QUEUE, {"metadata": {"name": name}, "spec": {"placement": "here"}}, force=True)
+        real.apply(KAI_QUEUE, {"metadata": {"name": name}, "spec": {"placement": "here"}})
 
 
 # texts that cannot be stored
@@ -239,43 +239,33 @@ def test_a_list_of_metadata_has_nothing_else(cluster, namespace):
 
 
 def test_apply_creates_changes_and_leaves_alone(cluster, namespace):
-    first = cluster.apply(CONFIG_MAP, config_map(namespace), force=False)
+    first = cluster.apply(CONFIG_MAP, config_map(namespace))
     assert first["data"] == {"a": "1"}
-    changed = cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "2"}}, force=False)
+    changed = cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "2"}})
     assert changed["data"] == {"a": "2"}
-    again = cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "2"}}, force=False)
+    again = cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "2"}})
     assert again["metadata"]["resourceVersion"] == changed["metadata"]["resourceVersion"]
 
 
 def test_apply_removes_what_it_applied_before_and_no_more(cluster, namespace):
-    cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "1", "b": "2"}}, force=False)
+    cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "1", "b": "2"}})
     cluster.patch(CONFIG_MAP, "one", {"data": {"theirs": "3"}}, patch_type=MERGE_PATCH, namespace=namespace)
-    left = cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "1"}}, force=False)
+    left = cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "1"}})
     assert left["data"] == {"a": "1", "theirs": "3"}
 
 
-def test_apply_against_another_manager_names_the_field_and_force_wins(cluster, namespace):
-    cluster.apply(CONFIG_MAP, config_map(namespace), force=False, field_manager="somebody-else")
+def test_apply_takes_over_what_another_manager_has_set(cluster, namespace):
+    cluster.create(CONFIG_MAP, config_map(namespace))
     ours = config_map(namespace) | {"data": {"a": "ours"}}
-    with pytest.raises(WriteConflict) as refused:
-        cluster.apply(CONFIG_MAP, ours, force=False)
-    assert [cause.field for cause in refused.value.causes] == [".data.a"]
-    assert cluster.apply(CONFIG_MAP, ours, force=True)["data"] == {"a": "ours"}
+    assert cluster.apply(CONFIG_MAP, ours)["data"] == {"a": "ours"}
 
 
 def test_apply_with_the_uid_of_something_gone_makes_nothing(cluster, namespace):
     gone = cluster.create(CONFIG_MAP, config_map(namespace))["metadata"]["uid"]
     cluster.delete(CONFIG_MAP, "one", namespace=namespace, uid=gone)
     with pytest.raises(WriteConflict):
-        cluster.apply(CONFIG_MAP, config_map(namespace, uid=gone), force=True)
+        cluster.apply(CONFIG_MAP, config_map(namespace, uid=gone))
     assert cluster.get(CONFIG_MAP, "one", namespace=namespace) is None
-
-
-def test_an_apply_as_a_dry_run_changes_nothing(cluster, namespace):
-    cluster.apply(CONFIG_MAP, config_map(namespace), force=False)
-    would = cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "2"}}, force=False, dry_run=True)
-    assert would["data"] == {"a": "2"}
-    assert cluster.get(CONFIG_MAP, "one", namespace=namespace)["data"] == {"a": "1"}
 
 
 # patch

@@ -299,29 +299,24 @@ class FakeCluster:
             [(ns, name, lambda obj=obj: self.create(kind, obj)) for ns, name, obj in named], deadline
         )
 
-    def apply(
-        self, kind: Kind, obj: Obj, *, force: bool, field_manager: str = FIELD_MANAGER, dry_run: bool = False
-    ) -> Obj:
+    def apply(self, kind: Kind, obj: Obj) -> Obj:
         obj = {"apiVersion": kind.api_version, "kind": kind.name} | json.loads(json.dumps(obj))
         namespace = _namespace_of(kind, obj)
         with self._call("apply", kind, namespace, obj["metadata"]["name"]) as key:
             self._need_namespace(kind, namespace)
             before = self._store.get(key)
-            manager = (field_manager, "Apply")
+            manager = (FIELD_MANAGER, "Apply")
             if before is None:
                 if obj["metadata"].get("uid"):
                     raise errors.WriteConflict(
                         f"uid of {kind.plural} {key[2]!r} is gone", status=409, reason="Conflict"
                     )
                 self._stamp_new(kind, obj)
-                if not dry_run:
-                    self._own(obj, manager, {}, obj)
-                    self._save(kind, obj, "ADDED")
+                self._own(obj, manager, {}, obj)
+                self._save(kind, obj, "ADDED")
                 return copy_json(obj)
-            after = self._applied(before, obj, manager, force=force)
-            if not dry_run:
-                self._change(kind, before, after, manager=manager, mine=obj)
-            return copy_json(self._store[key] if not dry_run else after)
+            self._change(kind, before, self._applied(before, obj, manager), manager=manager, mine=obj)
+            return copy_json(self._store[key])
 
     def patch(self, kind: Kind, name: str, body: Any, *, patch_type: str, namespace: str = "") -> Obj:
         with self._call("patch", kind, namespace, name) as key:
@@ -357,7 +352,6 @@ class FakeCluster:
         namespace: str = "",
         resource_version: str | None = None,
         grace_seconds: int | None = None,
-        propagation: str = "Background",
     ) -> Deletion:
         with self._call("delete", kind, namespace, name) as key:
             obj = self._store.get(key)
@@ -377,7 +371,7 @@ class FakeCluster:
                     after["metadata"]["deletionTimestamp"] = self._time()
                     self._save(kind, after, "MODIFIED")
                 return Deletion.ACCEPTED
-            self._drop(key, orphan=propagation == "Orphan")
+            self._drop(key)
             return Deletion.ACCEPTED if kind == POD else Deletion.REMOVED
 
     def delete_many(
@@ -387,7 +381,6 @@ class FakeCluster:
         *,
         deadline: float,
         grace_seconds: int | None = None,
-        propagation: str = "Background",
     ) -> Sequence[WriteOutcome]:
         def deletion(each: DeleteTarget) -> Deletion:
             return self.delete(
@@ -397,7 +390,6 @@ class FakeCluster:
                 namespace=each.namespace,
                 resource_version=each.resource_version,
                 grace_seconds=grace_seconds,
-                propagation=propagation,
             )
 
         return self._many(
@@ -532,28 +524,12 @@ class FakeCluster:
         if kind == POD:
             obj.setdefault("status", {}).setdefault("phase", "Pending")
 
-    def _applied(self, before: Obj, obj: Obj, manager: tuple[str, str], *, force: bool) -> Obj:
+    def _applied(self, before: Obj, obj: Obj, manager: tuple[str, str]) -> Obj:
         uid = before["metadata"]["uid"]
         if obj["metadata"].get("uid", uid) != uid:
             raise errors.WriteConflict("Precondition failed: UID", status=409, reason="Conflict")
         owners = self._owners.get(uid, {})
-        live, wanted = semantics.leaves(before), _appliable(obj)
-        against = [
-            path
-            for path, value in wanted.items()
-            if path in live and live[path] != value and owners.get(path, manager) != manager
-        ]
-        if against and not force:
-            raise errors.WriteConflict(
-                f"Apply failed with {len(against)} conflict(s)",
-                status=409,
-                reason="Conflict",
-                causes=tuple(
-                    errors.Cause("FieldManagerConflict", f"conflict with {owners[path][0]!r}", _dotted(path))
-                    for path in against
-                ),
-            )
-        after = copy_json(before)
+        wanted, after = _appliable(obj), copy_json(before)
         for path in [path for path, owner in owners.items() if owner == manager and path not in wanted]:
             semantics.without_leaf(after, path)
         for path, value in wanted.items():
@@ -595,7 +571,7 @@ class FakeCluster:
         self._store[self._key(kind, obj)] = obj
         self._tell(kind, event, obj)
 
-    def _drop(self, key: Key, *, orphan: bool = False) -> None:
+    def _drop(self, key: Key) -> None:
         obj = self._store.pop(key)
         self._owners.pop(obj["metadata"]["uid"], None)
         self._removals.append(Removal(key[0], next(self._clock)))
@@ -603,8 +579,7 @@ class FakeCluster:
         last = copy_json(obj)
         last["metadata"]["resourceVersion"] = str(self._version)
         self._tell(key[0], "DELETED", last)
-        if not orphan:
-            self._collect(obj["metadata"]["uid"])
+        self._collect(obj["metadata"]["uid"])
 
     def _collect(self, uid: str) -> None:
         """Remove what the object with ``uid`` was the last owner of."""
@@ -692,10 +667,6 @@ def _wrote(error: ClusterError) -> WriteResult:
 
 def _not_found(kind: Kind, name: str) -> errors.ObjectNotFound:
     return errors.ObjectNotFound(f'{kind.plural} "{name}" not found', status=404, reason="NotFound")
-
-
-def _dotted(path: semantics.Path) -> str:
-    return "." + ".".join(path)
 
 
 def _by_name(item: tuple[Key, Obj]) -> tuple[str, str]:

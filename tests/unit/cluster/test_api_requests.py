@@ -38,13 +38,11 @@ def test_writes_refuse_unknown_fields_and_name_their_manager():
 
 
 def test_a_delete_names_the_uid():
-    request = api_requests.delete(
-        "/x", uid="u", resource_version=None, grace_seconds=0, propagation="Foreground"
-    )
+    request = api_requests.delete("/x", uid="u", resource_version=None, grace_seconds=0)
     assert json.loads(request.body) == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
-        "propagationPolicy": "Foreground",
+        "propagationPolicy": "Background",
         "preconditions": {"uid": "u"},
         "gracePeriodSeconds": 0,
     }

@@ -86,12 +86,6 @@ def test_a_webhook_that_gives_no_answer_is_named_before_the_servers_words():
         assert error.message.startswith(f"{name}, which the API server asks first, gave no answer. ")
 
 
-def test_a_refusal_names_the_fields():
-    cause = {"reason": "FieldValueInvalid", "message": "must be positive", "field": "spec.minMember"}
-    error = errors.from_reply(422, status(422, "Invalid", {"name": "g", "causes": [cause]}))
-    assert error.causes == (errors.Cause("FieldValueInvalid", "must be positive", "spec.minMember"),)
-
-
 def test_the_time_to_wait_comes_from_the_header_or_the_body():
     assert errors.from_reply(429, b"", headers={"Retry-After": "7"}).retry_after == 7
     assert errors.from_reply(429, status(429, "", {"retryAfterSeconds": 3})).retry_after == 3

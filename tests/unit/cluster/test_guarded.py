@@ -15,7 +15,7 @@ BODY = {"metadata": {"name": "p", "namespace": "osmo"}}
 WRITES = {
     "create": lambda cluster: cluster.create(POD, BODY),
     "create_many": lambda cluster: cluster.create_many(POD, [BODY], deadline=1e12),
-    "apply": lambda cluster: cluster.apply(POD, BODY, force=True),
+    "apply": lambda cluster: cluster.apply(POD, BODY),
     "patch": lambda cluster: cluster.patch(POD, "old", {}, patch_type=MERGE_PATCH, namespace="osmo"),
     "patch_status": lambda cluster: cluster.patch_status(
         POD, "old", {"status": {"phase": "Failed"}}, namespace="osmo"
