@@ -1,8 +1,6 @@
 """The facts about running work that pools must know, and nothing more.
 
 ``pools`` never imports ``workflows``: the composition root hands it an object that answers these questions.
-Without one (a management command before the apps are ready, a test of pools alone) nothing runs, as
-``NoUsage`` says.
 """
 
 from collections.abc import Mapping, Sequence
@@ -115,59 +113,17 @@ class PoolUsage(Protocol):
         """Enqueue the backend's groups: its cluster answers, or its configuration changed."""
 
 
-class NoUsage:
-    """Nothing runs."""
-
-    def live_workflows(self, pool_name: str) -> int:
-        del pool_name
-        return 0
-
-    def unreleased_in_pool(self, pool_name: str) -> Unreleased:
-        del pool_name
-        return Unreleased()
-
-    def living_by_pool(self) -> Mapping[str, int]:
-        return {}
-
-    def compute_domains(self, pool_name: str, *, most: int) -> ComputeDomains:
-        del pool_name, most
-        return ComputeDomains()
-
-    def room(self, pool: Pool) -> Mapping[DomainPath, Room]:
-        del pool
-        return {}
-
-    def unreleased_groups(self, backend_id: int) -> int:
-        del backend_id
-        return 0
-
-    def needed_topologies(self, cluster_uid: str) -> AbstractSet[tuple[str, tuple[str, ...]]]:
-        del cluster_uid
-        return frozenset()
-
-    def needed_queues(self, cluster_uid: str) -> AbstractSet[str]:
-        del cluster_uid
-        return frozenset()
-
-    def needed_priority_classes(self, cluster_uid: str) -> AbstractSet[str]:
-        del cluster_uid
-        return frozenset()
-
-    def news_problems(self, pool_names: Sequence[str]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        return dict.fromkeys(pool_names, ())
-
-    def notify_backend(self, backend_id: int) -> None:
-        del backend_id
-
-
-_usage: PoolUsage = NoUsage()
+_usage: PoolUsage | None = None
 
 
 def usage() -> PoolUsage:
+    """Raises RuntimeError until somebody answers: "nothing runs" would let what running work needs go."""
+    if _usage is None:
+        raise RuntimeError("nobody answers yet for running work")
     return _usage
 
 
-def fill(usage: PoolUsage) -> PoolUsage:
+def fill(usage: PoolUsage) -> PoolUsage | None:
     """Answer from ``usage`` from now on; called when the apps are ready. Returns the previous object."""
     global _usage
     before, _usage = _usage, usage

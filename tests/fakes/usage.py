@@ -5,11 +5,11 @@ from contextlib import contextmanager
 import pytest
 
 from pools import interfaces
-from pools.interfaces import ComputeDomains, NoUsage, Unreleased
+from pools.interfaces import ComputeDomains, Unreleased
 from scheduling.topology.levels import Level
 
 
-class Usage(NoUsage):
+class Usage:
     """Running work as a test wants it."""
 
     def __init__(self):
@@ -23,6 +23,15 @@ class Usage(NoUsage):
     def unreleased_in_pool(self, pool_name):
         accepted = (("kai", (Level("zone", "example.com/zone"),)),)
         return Unreleased(workflows=min(self.unreleased, 1), groups=self.unreleased, accepted=accepted)
+
+    def living_by_pool(self):
+        return {}
+
+    def room(self, pool):
+        return {}
+
+    def news_problems(self, pool_names):
+        return dict.fromkeys(pool_names, ())
 
     def compute_domains(self, pool_name, *, most):
         return ComputeDomains(len(self.domains), tuple(self.domains[:most]))

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from pools.interfaces import ComputeDomains, NoUsage, ObservedComputeDomain, Unreleased
+from pools.interfaces import ComputeDomains, ObservedComputeDomain, Unreleased
 from tests.factories import PoolFactory, TaskGroupFactory
 from tests.fakes.usage import Usage
 from workflows.models import ObservedObject, TaskGroup, Workflow
@@ -14,7 +14,7 @@ from workflows.usage import WorkflowUsage
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("answers", [NoUsage, Usage, WorkflowUsage])
+@pytest.mark.parametrize("answers", [Usage, WorkflowUsage])
 def test_where_nothing_runs_every_answer_is_none(answers):
     asked = answers()
     assert asked.live_workflows("train") == 0
