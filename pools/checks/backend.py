@@ -14,6 +14,7 @@ from pools.documents.reading import suggestion
 from pools.values.durations import ACCEPTED, parse_duration
 from pools.values.images import image_fault
 from pools.values.recovery_words import RecoveryWords, check_responses
+from scheduling.backends.facets import SchedulerBackend
 from scheduling.capabilities import (
     QUEUE_CAPABILITIES,
     Capabilities,
@@ -41,46 +42,36 @@ _URL = re.compile(r"https?://\S+")
 _ROUTER = re.compile(r"wss?://[A-Za-z0-9.:\[\]-]+(/[^\s@]*)?")
 
 
-def check_backend(
-    document: BackendDocument,
-    *,
-    schedulers: Sequence[str],
-    queue_schedulers: Collection[str] = ("kai",),
-    owning_schedulers: Collection[str] = ("kueue",),
-    gated_schedulers: Collection[str] = ("kubernetes",),
-    followed_schedulers: Collection[str] = ("kai", "kubernetes", "kueue"),
-) -> list[Fault]:
-    """Find the faults of a backend that can be seen from the backend alone.
-
-    ``queue_schedulers`` are those whose queues and shards can be named, ``owning_schedulers`` those that join
-    queues which may be the service's own, ``gated_schedulers`` those with a gate that no API shows,
-    ``followed_schedulers`` those whose gangs of others can be read.
-    """
+def check_backend(document: BackendDocument, *, kinds: Mapping[str, SchedulerBackend]) -> list[Fault]:
+    """Find the faults of a backend that can be seen from it and the scheduler backends, by name, alone."""
     faults: list[Fault] = []
     settings = document.scheduler_settings
-    if settings.scheduler_type not in schedulers:
-        hint = suggestion(settings.scheduler_type, schedulers)
+    kind = kinds.get(settings.scheduler_type)
+    if kind is None:
+        hint = suggestion(settings.scheduler_type, sorted(kinds))
         message = f'There is no scheduler backend "{settings.scheduler_type[:MAX_NAME]}"{hint}'
         where = ("scheduler_settings", "scheduler_type")
-        faults.append(Fault(where, "unknown_scheduler", message, allowed=tuple(sorted(schedulers))))
+        faults.append(Fault(where, "unknown_scheduler", message, allowed=tuple(sorted(kinds))))
     if settings.scheduler_name and not _SCHEDULER_NAME.fullmatch(settings.scheduler_name):
         message = "A schedulerName is lower-case letters, digits, '-' and '.', at most 253 characters."
         faults.append(Fault(("scheduler_settings", "scheduler_name"), "invalid_scheduler_name", message))
     if not is_dns_label(document.k8s_namespace):
         message = "A namespace is lower-case letters, digits and '-', at most 63 characters."
         faults.append(Fault(("k8s_namespace",), "invalid_namespace", message))
-    faults += _queues(document, shares_queues=settings.scheduler_type in queue_schedulers)
-    faults += _own_queues(document, owning_schedulers)
-    if document.composite_pod_groups and settings.scheduler_type not in gated_schedulers:
+    faults += _queues(document, shares_queues=kind is not None and bool(kind.shard_label))
+    faults += _own_queues(document, [name for name, each in kinds.items() if each.joined_queues])
+    if document.composite_pod_groups and not (kind and kind.hidden_gate):
+        gated = sorted(name for name, each in kinds.items() if each.hidden_gate)
         message = (
             f'Scheduler "{settings.scheduler_type}" makes no composite pod groups, so there is nothing to '
-            f"vouch for: leave it out. It is for {', '.join(sorted(gated_schedulers))}."
+            f"vouch for: leave it out. It is for {', '.join(gated)}."
         )
         faults.append(Fault(("composite_pod_groups",), "no_composites", message, allowed=("false",)))
-    if document.follow_others and settings.scheduler_type not in followed_schedulers:
+    if document.follow_others and not (kind and kind.foreign):
+        followed = sorted(name for name, each in kinds.items() if each.foreign)
         message = (
             f'Gangs that others submitted to scheduler "{settings.scheduler_type}" cannot be read: leave it '
-            f"out. It is for {', '.join(sorted(followed_schedulers))}."
+            f"out. It is for {', '.join(followed)}."
         )
         faults.append(Fault(("follow_others",), "no_gangs_of_others", message, allowed=("false",)))
     faults += _durations(document)

@@ -196,14 +196,7 @@ def _read(
     document, unread = read(shape.BackendDocument, written, path=(), read_only=shape.READ_ONLY)
     faults += unread
     if document is not None:
-        kinds = installed()
-        faults += check_backend(
-            document,
-            schedulers=sorted(kinds),
-            queue_schedulers=[name for name, kind in kinds.items() if kind.shard_label],
-            gated_schedulers=[name for name, kind in kinds.items() if kind.hidden_gate],
-            followed_schedulers=[name for name, kind in kinds.items() if kind.foreign],
-        )
+        faults += check_backend(document, kinds=installed())
         faults += faults_of_namespace(document.k8s_namespace, before=backend)
         faults += faults_of_prefix(document.queue_settings.prefix, before=backend)
     return document, faults

@@ -10,6 +10,7 @@ from pools.documents.backend import BackendDocument
 from pools.documents.pool import READ_ONLY, PoolDocument
 from pools.documents.reading import merged, read
 from pools.documents.workflow import WorkflowConfigDocument
+from scheduling.backends.registry import installed
 from scheduling.errors import format_path
 
 
@@ -117,7 +118,7 @@ def test_an_unknown_exit_action_is_named():
 
 def test_a_backend_of_any_installed_scheduler():
     document = BackendDocument(scheduler_settings={"scheduler_type": "mine"})
-    assert check_backend(document, schedulers=["kai", "mine"]) == []
+    assert check_backend(document, kinds={"mine": installed()["default"]}) == []
 
 
 def test_the_default_limits_are_sound():
@@ -230,5 +231,5 @@ def test_a_value_of_another_kind_is_refused_in_words_of_this_service(written, wa
 )
 def test_a_start_barrier_has_an_image_a_program_and_some_time(settings, want):
     document = BackendDocument(start_barrier=settings)
-    found = check_backend(document, schedulers=["kai"])
+    found = check_backend(document, kinds=installed())
     assert [(format_path(fault.path), fault.code) for fault in found] == want
