@@ -53,18 +53,14 @@ class PodKept:
     owner: tuple[str, str] = ("", "")
     """The kind and the name of its controller."""
 
-    def demand(self, *, clique: str = "") -> Demand:
-        """The pod's demand on a node; of what is ``unread`` it has nothing.
-
-        ``clique`` is the label of the NVLink clique that its gang requires, empty for none.
-        """
+    def demand(self) -> Demand:
+        """The pod's demand on a node; of what is ``unread`` it has nothing."""
         counted = {name: self.requests.get(resource, 0) for name, resource in _COUNTED.items()}
         return Demand.of(
             amounts(**counted, pods=1),
             selector=self.selector,
             tolerations=self.tolerations,
             excluded=self.excluded,
-            clique=clique,
             others={
                 name: amount for name, amount in self.requests.items() if amount and name not in _NOT_FURTHER
             },
