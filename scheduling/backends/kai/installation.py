@@ -5,7 +5,7 @@ The operator writes one Deployment for each SchedulingShard, named ``<scheduler 
 (``pkg/operator/operands/scheduler/resources_for_shard.go``). The binder's role is ``kai-binder``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scheduling.backends.base import ObjectQuery, ResourceKind
@@ -35,11 +35,13 @@ QUERIES = (SHARDS, SCHEDULERS, BINDER)
 
 def check_installation(
     observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str, shard: str
-) -> Iterator[CheckResult]:
+) -> tuple[CheckResult, ...]:
     """Check what was read by ``QUERIES``; ``shard`` is the node-pool value of the backend, or empty."""
-    yield _shard(observed, shard)
-    yield _eviction_condition(observed, scheduler_name)
-    yield _binder(observed, kubernetes)
+    return (
+        _shard(observed, shard),
+        _eviction_condition(observed, scheduler_name),
+        _binder(observed, kubernetes),
+    )
 
 
 def _shard(observed: Observed, own: str) -> CheckResult:

@@ -19,22 +19,18 @@ retry. ``preemptibility`` stays unset: it follows from the priority.
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from scheduling import names
 from scheduling.backends.applied import applied
 from scheduling.backends.base import (
-    Eviction,
     GangRequest,
     Manifest,
     PodParts,
     PoolRequest,
     RenderedGang,
-    Waiting,
-    WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
 from scheduling.backends.kai import evictions, installation, meanings, minimum, queue_rules, reasons, relax
@@ -54,8 +50,7 @@ from scheduling.gang.set_order import ordered
 from scheduling.gang.stages import at_stage
 from scheduling.gang.subgroups import Subgroup, lay_out
 from scheduling.gang.tree import Constraint, ConstraintTree, build_tree
-from scheduling.preflight import CheckResult, Observed
-from scheduling.queues.queue_state import QueueAmounts, QueueShortage, QueueState
+from scheduling.queues.queue_state import QueueState
 from scheduling.topology.levels import MAX_LEVELS, Level, Levels
 from scheduling.topology.requirements import describe
 
@@ -88,6 +83,16 @@ class Kai(ByTable):
     installation_queries = installation.QUERIES
     removable = ("preemptMinRuntime", "reclaimMinRuntime")
 
+    resized = staticmethod(minimum.resized)
+    relaxed = staticmethod(relax.relaxed)
+    read_queue = staticmethod(queue_rules.read_queue)
+    is_preemptible = staticmethod(queue_rules.is_preemptible)
+    shortages = staticmethod(queue_rules.shortages)
+    waiting_reasons = staticmethod(reasons.read)
+    last_report = staticmethod(reasons.last_report)
+    read_eviction = staticmethod(evictions.read_eviction)
+    check_installation = staticmethod(installation.check_installation)
+
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the version from the PodGroup schema alone; Kubernetes' own says nothing about KAI."""
         del kubernetes
@@ -115,14 +120,6 @@ class Kai(ByTable):
             optional_leaves=(request.terms.version or OLDEST) >= OPTIONAL_LEAVES,
         )
 
-    def resized(
-        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool
-    ) -> Manifest:
-        return minimum.resized(gang, living=living, waiting=waiting, rest=rest)
-
-    def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
-        return relax.relaxed(before, after)
-
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         return (
             *_parent_queues(request),
@@ -140,37 +137,9 @@ class Kai(ByTable):
         """The child queues; KAI 0.14 and later refuse to delete a queue that has any in its status."""
         return tuple(map(str, (pool_object.get("status") or {}).get("childQueues") or ()))
 
-    def read_queue(self, obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]) -> QueueState:
-        return queue_rules.read_queue(obj, quantity=quantity)
-
     def queues_of(self, request: PoolRequest) -> tuple[QueueState, ...]:
         manifests = (_pool_queue(request), *_parent_queues(request))
         return tuple(queue_rules.configured(manifest) for manifest in manifests)
-
-    def is_preemptible(self, priority: str) -> bool:
-        return queue_rules.is_preemptible(priority)
-
-    def shortages(
-        self, queues: Sequence[QueueState], requested: QueueAmounts, *, priority: str
-    ) -> tuple[QueueShortage, ...]:
-        return queue_rules.shortages(queues, requested, priority=priority)
-
-    def last_report(self, pod_groups: Sequence[Mapping[str, Any]]) -> str:
-        return reasons.last_report(pod_groups)
-
-    def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
-        return reasons.read(waiting)
-
-    def read_eviction(self, message: str) -> Eviction:
-        return evictions.read_eviction(message)
-
-    def check_installation(
-        self, observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str, shard: str
-    ) -> tuple[CheckResult, ...]:
-        results = installation.check_installation(
-            observed, kubernetes=kubernetes, scheduler_name=scheduler_name, shard=shard
-        )
-        return tuple(results)
 
 
 def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[Subgroup]) -> Manifest:

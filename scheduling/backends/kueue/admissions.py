@@ -29,7 +29,10 @@ _REJECTED = "DeactivatedDueToAdmissionCheck"
 
 
 def read(workload: Mapping[str, Any]) -> Admission:
-    """The answer; of an inactive Workload that has no room, that it is switched off."""
+    """The answer; of an inactive Workload that has no room, that it is switched off.
+
+    A Workload that is evicted stays admitted until its pods are gone.
+    """
     status = workload.get("status") or {}
     conditions = {str(c.get("type")): c for c in status.get("conditions") or ()}
     evicted, finished = conditions.get("Evicted") or {}, conditions.get("Finished") or {}
@@ -48,7 +51,7 @@ def read(workload: Mapping[str, Any]) -> Admission:
 
 
 def is_reserved(workload: Mapping[str, Any]) -> bool:
-    """Whether the quota of its queue is reserved for it."""
+    """Whether its queue counts its room: from its reservation on, also while checks run, to its pods' end."""
     conditions = (workload.get("status") or {}).get("conditions") or ()
     met = {c.get("type") for c in conditions if c.get("status") == "True"}
     return "QuotaReserved" in met and "Finished" not in met

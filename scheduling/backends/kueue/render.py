@@ -11,22 +11,18 @@ is switched off, so that nothing is admitted that nothing holds.
 Source: Kueue's main of August 2026 (after v0.19.2), seen running; its definitions of v0.19.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from scheduling import names
 from scheduling.backends.applied import applied
 from scheduling.backends.base import (
-    Admission,
     GangRequest,
     Manifest,
     PodParts,
     PoolRequest,
     RenderedGang,
-    ResourceKind,
     Waiting,
     WaitingReason,
 )
@@ -44,8 +40,7 @@ from scheduling.gang.pins import digest_of, node_labels, pinned
 from scheduling.gang.slices import required_around
 from scheduling.gang.tree import ConstraintTree
 from scheduling.preflight import CheckResult, Observed
-from scheduling.queues.joined_queues import JoinedQueue, QueuedGang, Readings
-from scheduling.topology.levels import HOSTNAME_LABEL, MAX_LEVELS, DomainPath, Levels
+from scheduling.topology.levels import HOSTNAME_LABEL, MAX_LEVELS, DomainPath
 
 _TAS = "kueue.x-k8s.io/podset-"
 REQUIRED_ANNOTATION = f"{_TAS}required-topology"
@@ -87,6 +82,18 @@ class Kueue(PlainTexts, ByTable):
     owned_capabilities = frozenset({Capability.QUEUE_LIMIT})
     installation_queries = installation.QUERIES
 
+    admission = staticmethod(admissions.read)
+    holds_room = staticmethod(admissions.is_reserved)
+    ready = staticmethod(admissions.ready)
+    wake = staticmethod(waking.wake)
+    is_unanswered = staticmethod(waking.is_unanswered)
+    levels_needed = staticmethod(queues.levels_needed)
+    read_joined = staticmethod(queues.read)
+    joined_queue = staticmethod(queues.joined)
+    queued = staticmethod(queues.queued)
+    leads_to = staticmethod(own_queues.leads_to)
+    removable_in = staticmethod(own_queues.removable_in)
+
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the version from what the cluster serves alone; Kubernetes' own says nothing about Kueue."""
         del kubernetes
@@ -124,14 +131,6 @@ class Kueue(PlainTexts, ByTable):
             sets={pod_set.name: pod_set.words for pod_set in sets},
         )
 
-    def admission(self, pod_group: Mapping[str, Any]) -> Admission:
-        """Read its conditions; a Workload that is evicted stays admitted until its pods are gone."""
-        return admissions.read(pod_group)
-
-    def holds_room(self, pod_group: Mapping[str, Any]) -> bool:
-        """Kueue counts a Workload from its reservation on, while checks run, and until its pods are gone."""
-        return admissions.is_reserved(pod_group)
-
     def nodes_held(self, pod_group: Mapping[str, Any]) -> frozenset[str]:
         try:
             answers = [a for a in pod_set_answers(pod_group).values() if "topologyAssignment" in a]
@@ -142,17 +141,6 @@ class Kueue(PlainTexts, ByTable):
 
     def switched_off(self, pod_group: Manifest) -> Manifest:
         return {**pod_group, "spec": {**pod_group["spec"], "active": False}}
-
-    def wake(
-        self, pod_group: Mapping[str, Any], *, version: SchedulerVersion | None, now: datetime
-    ) -> Manifest | None:
-        return waking.wake(pod_group, version=version, now=now)
-
-    def is_unanswered(self, pod_group: Mapping[str, Any]) -> bool:
-        return waking.is_unanswered(pod_group)
-
-    def ready(self, pod_group: Mapping[str, Any], *, now: datetime) -> Manifest | None:
-        return admissions.ready(pod_group, now=now)
 
     def nodes(
         self, request: GangRequest, pod_group: Mapping[str, Any], *, domains: Mapping[str, DomainPath]
@@ -170,19 +158,6 @@ class Kueue(PlainTexts, ByTable):
             nodes |= nodes_of_tasks(pod_set, counts, domains, present=request.nodes)
         return nodes
 
-    def levels_needed(self, levels: Levels) -> Levels:
-        return queues.levels_needed(levels)
-
-    def read_joined(
-        self, resource: ResourceKind, obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]
-    ) -> Mapping[str, Any]:
-        return queues.read(resource, obj, quantity=quantity)
-
-    def joined_queue(
-        self, namespace: str, name: str, *, selector: Mapping[str, str], objects: Readings
-    ) -> JoinedQueue:
-        return queues.joined(namespace, name, selector=selector, objects=objects)
-
     def counts_by_flavor(self, version: SchedulerVersion | None) -> bool:
         return not release_at(version).counts_across_flavors
 
@@ -192,15 +167,6 @@ class Kueue(PlainTexts, ByTable):
 
     def own_queue(self, request: PoolRequest) -> str:
         return own_queues.name_of(request) if request.queues.own and not request.local_queue else ""
-
-    def leads_to(self, pool_object: Mapping[str, Any]) -> tuple[tuple[ResourceKind, str], ...]:
-        return own_queues.leads_to(pool_object)
-
-    def removable_in(self, pool_object: Mapping[str, Any]) -> tuple[str, ...]:
-        return own_queues.removable_in(pool_object)
-
-    def queued(self, pod_group: Mapping[str, Any], *, created: str) -> QueuedGang | None:
-        return queues.queued(pod_group, created=created)
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return () if waiting.placed else reasons.read(waiting)
