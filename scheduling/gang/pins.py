@@ -9,14 +9,14 @@ The labels are those of all levels down to the required one, since a domain is a
 of a pinned set has no effect. ``fit.pin_choice`` decides which domain.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from scheduling import names
 from scheduling.gang.tree import ConstraintNode, ConstraintTree
 from scheduling.sentences import plain_listing
-from scheduling.topology.requirements import SetPath, describe
+from scheduling.topology.requirements import SetPath, describe, path_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,9 @@ def to_json(pins: Pins) -> list[dict[str, Any]]:
 
 
 def from_json(value: Sequence[Mapping[str, Any]]) -> Pins:
-    return tuple(Pin(_path(entry["set"]), tuple(entry["domain"])) for entry in value)
+    return tuple(Pin(path_in(entry["set"]), tuple(entry["domain"])) for entry in value)
 
 
 def sentence(pins: Pins) -> str:
     """The pins in words: ``rack "r" in a/r1``."""
     return plain_listing(f"{describe(pin.path)} in {'/'.join(pin.domain)}" for pin in pins)
-
-
-def _path(pairs: Iterable[Mapping[str, str]]) -> SetPath:
-    return tuple((pair["key"], pair["group"]) for pair in pairs)

@@ -12,7 +12,7 @@ A set's own tasks have their place among its sub-sets too. They stay last beside
 places those before all leaves, whatever the names.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from scheduling import names
 from scheduling.gang.subgroups import is_wrapping, lay_out
 from scheduling.gang.tree import ConstraintNode, ConstraintTree, placement_order
 from scheduling.sentences import plain_listing
-from scheduling.topology.requirements import SetPath, describe, members_json
+from scheduling.topology.requirements import SetPath, describe, members_json, path_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,11 @@ def digest_of(order: SetOrder) -> str:
 
 def to_json(order: SetOrder) -> list[dict[str, Any]]:
     """Values of JSON alone; ``from_json`` is its inverse."""
-    return [{"set": _pairs(entry.path), "parts": [_pairs(part) for part in entry.parts]} for entry in order]
+    return [{"set": members_json(each.path), "parts": list(map(members_json, each.parts))} for each in order]
 
 
 def from_json(value: Sequence[Mapping[str, Any]]) -> SetOrder:
-    return tuple(
-        PartsOrder(_path(entry["set"]), tuple(_path(part) for part in entry["parts"])) for entry in value
-    )
+    return tuple(PartsOrder(path_in(entry["set"]), tuple(map(path_in, entry["parts"]))) for entry in value)
 
 
 def sentence(order: SetOrder) -> str:
@@ -120,11 +118,3 @@ def _words(entry: PartsOrder) -> list[str]:
     return [
         "the other tasks" if part == entry.path else describe(part[len(entry.path) :]) for part in entry.parts
     ]
-
-
-def _pairs(path: SetPath) -> list[dict[str, str]]:
-    return members_json(path)
-
-
-def _path(pairs: Iterable[Mapping[str, str]]) -> SetPath:
-    return tuple((pair["key"], pair["group"]) for pair in pairs)

@@ -189,6 +189,11 @@ def members_json(path: SetPath) -> list[dict[str, str]]:
     ]
 
 
+def path_in(members: Iterable[Mapping[str, str]]) -> SetPath:
+    """The set that ``members_json`` wrote."""
+    return tuple((member["key"], member["group"]) for member in members)
+
+
 _SEGMENT = re.compile(r"segment\.([0-9]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
 
 

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from scheduling.sentences import count_of, in_seconds, plain_listing
-from scheduling.topology.requirements import SetPath, describe
+from scheduling.topology.requirements import SetPath, describe, path_in
 
 GAVE_WAY = "PreferencesGaveWay"
 RETURNED = "PreferencesReturned"
@@ -245,12 +245,8 @@ def _still_required(rows: Iterable[ConstraintRow]) -> list[ConstraintRow]:
 
 
 def _place(row: ConstraintRow) -> tuple[SetPath, str]:
-    return _path(row), row["key"]
-
-
-def _path(row: ConstraintRow) -> SetPath:
-    return tuple((pair["key"], pair["group"]) for pair in row["set"])
+    return path_in(row["set"]), row["key"]
 
 
 def _set_name(row: ConstraintRow) -> str:
-    return describe(_path(row))
+    return describe(path_in(row["set"]))

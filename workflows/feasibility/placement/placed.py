@@ -15,7 +15,7 @@ from pools.clusters.capabilities import capabilities_at
 from scheduling.fit.outcome import PlacementOutcome, SetOutcome, outcomes, worst
 from scheduling.gang.tree import ConstraintTree, build_tree
 from scheduling.topology.levels import Levels, domain_of
-from scheduling.topology.requirements import Gang, SetPath, members_json
+from scheduling.topology.requirements import Gang, SetPath, members_json, path_in
 from web.times import naive_utc, read_instant
 from workflows.feasibility.verdict.sentences import missed_requirements
 from workflows.values.placement import GroupPlacement, GroupValues
@@ -99,7 +99,7 @@ def _set_json(placed: PlacedSet) -> Json:
 
 def _read_set(content: Json) -> PlacedSet:
     return PlacedSet(
-        path=tuple((step["key"], step["group"]) for step in content["path"]),
+        path=path_in(content["path"]),
         key=content["key"],
         required=content["required"],
         outcome=PlacementOutcome(content["outcome"]),
