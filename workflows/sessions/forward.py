@@ -40,7 +40,8 @@ MOST_ANNOUNCED: Final = 600
 INPUT_SECONDS = 60.0
 """Longest a port takes nothing of what the caller has sent."""
 
-LAST_SECONDS = CHECK_SECONDS + 2
+LAST_SECONDS = 3 * CHECK_SECONDS
+"""Longest a forward's line waits for connections in other processes, which hear of its end at their look."""
 
 log = structlog.get_logger(__name__)
 
