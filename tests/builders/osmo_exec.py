@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import pty
+import socket as sockets
 import struct
 import termios
 import threading
@@ -74,7 +75,8 @@ class OsmoExec:
         return self.close
 
     def hang_up(self):
-        self.socket.socket.close()
+        """As the kernel does it for a client that is killed."""
+        self.socket.socket.shutdown(sockets.SHUT_RDWR)
 
     def __enter__(self):
         return self

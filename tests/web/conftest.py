@@ -4,7 +4,7 @@ import http.client
 import json
 import socket
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from localcluster.ports import LOOPBACK, free_ports
 from localcluster.supervisor import Supervisor
 from tests.builders.certificates import loopback_certificate
 from tests.builders.pod_server import PodServer
+from tests.builders.waiting import until
 from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
 from web.access.services import make_token
 from workflows.models import ObservedPod, Task
@@ -40,9 +41,14 @@ class WebServer:
         return client
 
     def send(self, *lines, body=b"", method="GET", path="/api/profile/settings"):
-        """(status, headers, body) of a request whose headers are these lines, as they are written."""
+        """(status, headers, body) of a request whose headers are these lines, as they are written.
+
+        Whoever refuses may hang up before everything was sent.
+        """
         head = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", "Connection: close", *lines, "", ""]
-        with self.connect("\r\n".join(head).encode("latin-1") + body) as client:
+        with self.connect() as client:
+            with suppress(ConnectionError):
+                client.sendall("\r\n".join(head).encode("latin-1") + body)
             answer = http.client.HTTPResponse(client, method=method)
             answer.begin()
             return answer.status, answer.headers, answer.read()
@@ -88,7 +94,8 @@ def started_web(directory, redis_url, *, constants="", processes=2, **variables)
 
 def process_of(server):
     """The process that serves, below the one that starts it."""
-    return int(Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0])
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+    return int(until(lambda: children.read_text().split())[0])  # none between one and the next
 
 
 def _missing(server):

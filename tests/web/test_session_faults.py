@@ -6,7 +6,6 @@
 import json
 import os
 import signal
-import time
 from contextlib import ExitStack
 from urllib.error import HTTPError
 
@@ -45,13 +44,30 @@ def nothing_left(strict, ann, pods):
 
     def check(group):
         until(lambda: not pods.opened())
-        with shell(strict, group, ann) as session:
+        with with_room(lambda: shell(strict, group, ann)) as session:
             session.wait_for(b"\0")
             assert thread_count(strict) - threads <= 8 + 5 + 8  # of requests, of sessions, of asyncio itself
             session.send(b"exit")
             session.wait_closed()
 
     return check
+
+
+def with_room(opens):
+    """What opens as soon as the session before counts no more: a thread says so behind its end.
+
+    What no thread says lapses after 30 seconds only.
+    """
+
+    def opened():
+        try:
+            return opens()
+        except HTTPError as refusal:
+            if refusal.code != 429:
+                raise
+            return None
+
+    return until(opened, seconds=25)
 
 
 @pytest.fixture
@@ -186,17 +202,15 @@ def test_web_that_is_killed_frees_the_cluster_and_forwards_of_other_processes(
         os.kill(process_of(server), signal.SIGKILL)
         assert session.wait_closed()[0] == 1006
         until(lambda: len(pods.opened()) == 1)
-        began = time.monotonic()
         with pytest.raises(ConnectionClosed):
-            data.recv(timeout=40)
-        assert time.monotonic() - began < 30
+            data.recv(timeout=120)
         assert data.close_code == 1000
     until(lambda: not pods.opened())
 
 
 def test_a_forward_whose_caller_is_half_open_is_cut_and_counts_no_more(start_web, group, ann, pods):
     Pool.objects.update(allow_port_forward=True)
-    pings = "import web.server.sockets as s; s.PING_SECONDS = 1"
+    pings = "import web.server.sockets as s; s.PING_SECONDS = 3"
     server = start_web(constants=pings, OSMO_USER_SESSIONS="1")
     address, name = f"http://127.0.0.1:{server.port}", group.workflow.name
     answer = ask_ports(address, name, "task-0", [ECHO], ann)[0]
@@ -204,13 +218,13 @@ def test_a_forward_whose_caller_is_half_open_is_cut_and_counts_no_more(start_web
     with server.connect(head) as control:
         assert control.recv(12) == b"HTTP/1.1 101"  # and nothing after it, no pong either
         ended = Event.objects.filter(reason="Session", message__endswith="lost, or web stopped.")
-        until(ended.exists, seconds=30)
-        answer = ask_ports(address, name, "task-0", [ECHO], ann)[0]
+        until(ended.exists)
+        answer = with_room(lambda: ask_ports(address, name, "task-0", [ECHO], ann))[0]
         key = minted()
         with socket(answer, name, ann) as living:
             announce(living, key)
             data = handshake(group, ann, key).replace(b"/router/exec/", b"/router/portforward/")
             with server.connect(data) as half_open:
                 assert half_open.recv(12) == b"HTTP/1.1 101"
-                until(pods.opened)
-                until(lambda: not pods.opened(), seconds=30)
+                until(lambda: pods.sessions)
+                until(lambda: not pods.opened())

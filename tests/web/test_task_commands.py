@@ -54,7 +54,7 @@ def copied(start, own, group, tmp_path):
 
 def echoes(port):
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as local:
+        with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as local:
             local.sendall(b"x")
             return local.recv(1) == b"x"
     except OSError:

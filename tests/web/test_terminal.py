@@ -86,7 +86,7 @@ def test_the_tasks_terminal_has_the_size_of_this_and_follows_it(command, termina
         inputs = [message for session in pods.sessions for message in session.input]
         return [json.loads(data) for channel, data in inputs if channel == RESIZE]
 
-    until(lambda: {"Width": 101, "Height": 33} in sizes(), seconds=10)
+    until(lambda: {"Width": 101, "Height": 33} in sizes())
     terminal.resize(columns=132, rows=40)
     command.send_signal(signal.SIGWINCH)  # as a terminal sends it to its foreground
-    until(lambda: sizes()[-1] == {"Width": 132, "Height": 40}, seconds=10)
+    until(lambda: sizes()[-1] == {"Width": 132, "Height": 40})

@@ -129,15 +129,15 @@ def test_pings_are_answered_while_nothing_is_read():
 
 
 def test_a_caller_who_answers_no_ping_is_cut(monkeypatch):
-    monkeypatch.setattr(sockets, "PING_SECONDS", 0.05)
+    monkeypatch.setattr(sockets, "PING_SECONDS", 0.5)
 
     async def scenario():
         silent, alive = Caller(), Caller()
-        for _ in range(8):
+        while not silent.transport.is_aborted:
             await asyncio.sleep(0.02)
             alive.read()
             alive.send()
-        assert (silent.transport.is_aborted, alive.transport.is_aborted) == (True, False)
+        assert not alive.transport.is_aborted
 
     run(scenario)
 

@@ -29,7 +29,7 @@ def tried(failures):
 
 
 def until_idle():
-    barrier = threading.Barrier(3, timeout=5)
+    barrier = threading.Barrier(3, timeout=60)
     for _ in range(2):  # its two threads
         afterwards.write_later(barrier.wait)
     barrier.wait()
