@@ -68,8 +68,9 @@ def test_a_shell_has_this_terminal_and_leaves_it_as_it_was(command, running):
         stderr=terminal,
     )
     read_to(screen, b" ")  # of the prompt
-    os.write(screen, b"sleep 0.5; echo size=$(stty size); sleep 0.5; exit\n")
+    os.write(screen, b'until [ "$(stty size)" = "12 34" ]; do sleep 0.1; done; echo size=$(stty size)\n')
     shown = read_to(screen, b"size=12 34")
+    os.write(screen, b"exit\n")
     assert process.wait(SECONDS) == 0, shown
     assert subprocess.check_output(["stty", "-a"], stdin=terminal) == before
 

@@ -41,8 +41,7 @@ def exec_in(world, name, command="/bin/sh", **more):
 def test_a_shell_of_osmos_client_echoes_what_is_typed(world, running):
     with exec_in(world, running, rows=33, columns=101) as shell:
         shell.wait_for(b"\0")
-        shell.type(b"sleep 0.5; stty size; echo six=$((2*3))\n")
-        shell.wait_for(b"33 101")
+        shell.type(b'until [ "$(stty size)" = "33 101" ]; do sleep 0.1; done; echo six=$((2*3))\n')
         shell.wait_for(b"six=6")
         shell.type(b"exit\n")
         assert shell.wait_closed() == (1000, "")
@@ -59,12 +58,14 @@ def test_a_change_of_size_reaches_the_task(world, running):
     with exec_in(world, running) as shell:
         shell.wait_for(b"\0")
         shell.resize(40, 132)
-        shell.type(b"sleep 0.5; stty size\n")
-        shell.wait_for(b"40 132")
+        shell.type(b'until [ "$(stty size)" = "40 132" ]; do sleep 0.1; done; echo six=$((2*3))\n')
+        shell.wait_for(b"six=6")
 
 
 def test_binary_output_comes_as_it_is(world, running):
-    with exec_in(world, running, r"sh -c 'printf \\377\\000\\303; sleep 0.5'") as session:
+    with exec_in(world, running, r"sh -c 'stty -echo; printf \\377\\000\\303; read end'") as session:
+        session.wait_for(b"\xc3")
+        session.send(b"\n")
         assert session.wait_closed() == (1000, "")
         assert session.output == b"\0\xff\0\xc3"
 
@@ -82,7 +83,7 @@ def test_a_command_that_is_not_there_is_told_in_words(world, running):
 
 
 def test_each_task_of_a_group_answers_in_whole_lines(world, running):
-    answers = key(world, running, "sh -c 'printf on; sleep 0.2; echo e; printf two; sleep 0.5'", "group/g")
+    answers = key(world, running, "sh -c 'printf on; sleep 0.2; echo e; printf two; sleep 3'", "group/g")
     assert sorted(answers) == ["a", "b"]
     for answer in answers.values():
         with open_session(answer, running, login(world)) as session:
