@@ -57,7 +57,7 @@ def test_a_look_that_fails_is_neither_the_last_nor_in_the_way_of_the_others(monk
         process, session = OpenSessions(), OpenSession(ticket(CONNECTION), SessionLogin())
         await process.enter(session)
         try:
-            return await asyncio.wait_for(session.over, 5)
+            return await asyncio.wait_for(session.over, 60)
         finally:
             process.leave(session)
 
