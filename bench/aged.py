@@ -50,7 +50,7 @@ _WORKFLOWS = """
 """
 _GROUPS = """
     INSERT INTO workflows_taskgroup (uuid, workflow_id, backend_id, position, name, status, failure_message,
-        barrier, ignore_nonlead_status, placement, constraints, conditions, attempt, stop_status,
+        barrier, ignore_nonlead_status, placement, constraints, conditions, generation, stop_status,
         stop_message, force, waiting_reason, submit_time, processing_start_time, end_time,
         created_in_cluster_at, touched_cluster, released_at, next_reconcile_at, notifications, failures)
     SELECT md5('g' || n)::uuid, md5('w' || n)::uuid,
@@ -74,7 +74,7 @@ _GROUPS = """
               FROM generate_series(%(first)s::int, %(last)s::int) AS n) AS numbers
 """
 _TASKS = """
-    INSERT INTO workflows_task (group_id, task_uuid, position, name, retry_id, latest, attempt, lead, status,
+    INSERT INTO workflows_task (group_id, task_uuid, position, name, retry_id, latest, generation, lead, status,
         spec, pod_name, pod_ip, node_name, failure_message, start_time, end_time, log_state)
     SELECT md5('g' || n)::uuid, md5('t' || n)::uuid, 0, 'worker-0', 0, true, 0, true,
            CASE WHEN n %% {every} = 0 THEN 'RUNNING' WHEN n %% 10 = 3 THEN 'FAILED' ELSE 'COMPLETED' END,

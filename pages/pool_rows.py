@@ -80,7 +80,7 @@ _OF_LIVE = f"workflow_id IN (SELECT uuid FROM workflows_workflow WHERE {_LIVE})"
 GROUP_COLUMNS = ("uuid", "workflow_id", "backend_id", "position", "start_time")
 """The columns that the amounts in use follow from; a worker writes a group's row with every reconcile."""
 
-WAITING_COLUMNS = ("uuid", "status", "progress", "waiting_since", "waiting_reason", "got")
+WAITING_COLUMNS = ("uuid", "status", "progress", "waiting_since", "waiting_reason", "placement_result")
 """The columns that the page of a pool shows of a group that waits or was placed, beside its name."""
 
 OUTCOME_DAYS = 30

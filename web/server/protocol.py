@@ -181,7 +181,7 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
             self._safe_write(self._response_buffer)
             self._response_buffer: bytes | None = None
 
-    def _safe_write(self, data: bytes) -> None:
+    def _safe_write(self, data: bytes | None) -> None:
         """Write to a client that is there; asyncio has a warning for each piece behind its end."""
         if not self.transport.is_closing():
             super()._safe_write(data)

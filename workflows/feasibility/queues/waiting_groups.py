@@ -22,11 +22,10 @@ MOST_GROUPS = 50
 MOST_TASKS = 20_000
 _COLUMNS = (
     "name",
-    "attempt",
+    "generation",
     "form",
     "placement",
 )
-"""As the table has them: ``attempt`` is the generation of a group, and of a task."""
 _SPEC_FIELDS = (
     "cpu",
     "gpu",
@@ -189,7 +188,7 @@ def _values(uuid: UUID, row: Mapping[str, Any], tasks: Sequence[Sequence[Any]]) 
     return GroupValues(
         uuid=uuid,
         name=row["name"],
-        generation=row["attempt"],
+        generation=row["generation"],
         placement=GroupPlacement.from_json(row["placement"]),
         tasks=tuple(_task(*task) for task in tasks),
         form=GangForm.from_json(row["form"]),
