@@ -16,6 +16,8 @@ from localcluster.api import Access
 
 CONNECTIONS = 8
 PATIENCE_SECONDS = 600.0
+READ_BUFFER_BYTES = 2**22
+"""At least one line of a watch."""
 
 Call = tuple[str, str, bytes]
 """Verb, path and body."""
@@ -40,11 +42,27 @@ def renamed(body: dict[str, Any], *, name: str, namespace: str) -> dict[str, Any
     return body | {"metadata": body["metadata"] | {"name": name, "namespace": namespace}}
 
 
-async def _send(access: Access, kinds: Sequence[Sequence[Call]]) -> float:
+def session_of(access: Access, *, connections: int = CONNECTIONS) -> aiohttp.ClientSession:
+    """A session with so many connections; 0: as many as there are requests."""
     tls = ssl.create_default_context(cafile=access.ca_file)
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {access.token}"}
-    connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=tls)
-    async with aiohttp.ClientSession(access.server, connector=connector, headers=headers) as session:
+    connector = aiohttp.TCPConnector(limit=connections, ssl=tls)
+    return aiohttp.ClientSession(
+        access.server, connector=connector, headers=headers, read_bufsize=READ_BUFFER_BYTES
+    )
+
+
+async def exchange(session: aiohttp.ClientSession, call: Call) -> None:
+    """Send one call and read its reply; raises RuntimeError for a refusal."""
+    verb, path, body = call
+    async with session.request(verb, path, data=body) as reply:
+        answer = await reply.read()
+        if reply.status >= 300 and (verb, reply.status) != ("DELETE", 404):
+            raise RuntimeError(f"{verb} {path} is answered with {reply.status}: {answer[:300]!r}")
+
+
+async def _send(access: Access, kinds: Sequence[Sequence[Call]]) -> float:
+    async with session_of(access) as session:
         began = time.perf_counter()
         for calls in kinds:
             shared = iter(calls)
@@ -54,8 +72,5 @@ async def _send(access: Access, kinds: Sequence[Sequence[Call]]) -> float:
 
 async def _take(session: aiohttp.ClientSession, calls: Iterable[Call]) -> None:
     """Send what is left of the calls, of which others take some, too."""
-    for verb, path, body in calls:
-        async with session.request(verb, path, data=body) as reply:
-            answer = await reply.read()
-            if reply.status >= 300 and (verb, reply.status) != ("DELETE", 404):
-                raise RuntimeError(f"{verb} {path} is answered with {reply.status}: {answer[:300]!r}")
+    for call in calls:
+        await exchange(session, call)
