@@ -6,7 +6,7 @@ or a variable of 128 KiB (``MAX_ARG_STRLEN``), which nobody notices before the g
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from scheduling import names
 from scheduling.backends.base import Checked, Manifest
@@ -26,12 +26,20 @@ _OWN = "$(OSMO_"
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 
-def check_texts(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Checked:
-    """The faults of texts that are too long, and a notice of each text that Kubernetes changes."""
+def is_plain(pod: bytes) -> bool:
+    """Whether a pod, as JSON, has no text that could be too long or that Kubernetes could change."""
+    return len(pod) <= MOST_BYTES and b"$" not in pod
+
+
+def check_texts(spec: WorkflowSpec, objects: Sequence[GroupObjects], *, paths: Container[Path]) -> Checked:
+    """The faults of texts that are too long, and a notice of each text that Kubernetes changes.
+
+    Only the tasks at these ``paths`` are looked at: the pods of the others are plain.
+    """
     faults: list[Fault] = []
     changed: dict[tuple[str, str], list[Path]] = {}
     for group, rendered in zip(spec.groups, objects, strict=True):
-        for task in last_of_each_entry(group):
+        for task in (each for each in last_of_each_entry(group) if each.path in paths):
             for path, size, references in _texts(task, rendered.pods[task.name], spec.environment):
                 if size > MOST_BYTES:
                     faults.append(_too_long(path, size))

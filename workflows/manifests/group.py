@@ -29,6 +29,8 @@ from workflows.values.observation import (
 )
 from workflows.values.placement import RESTART_GROUP, File, GroupValues, TaskTry, gang_of, shape_of
 
+_NO_CLIQUE_LABELS = tuple(filter(is_label_value, NO_CLIQUE))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupObjects:
@@ -180,8 +182,7 @@ class Renderer:
         The scheduler would take all of them for one clique.
         """
         label = required_clique(task.placement.requirements, self.values.placement.terms.levels)
-        values = [value for value in NO_CLIQUE if is_label_value(value)]
-        return [{"key": label, "operator": "NotIn", "values": values}] if label else []
+        return [{"key": label, "operator": "NotIn", "values": [*_NO_CLIQUE_LABELS]}] if label else []
 
     def ended_text(self, ended: Collection[str]) -> str:
         """The annotation by which start barriers learn which of the group's tasks have ended."""

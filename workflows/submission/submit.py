@@ -34,7 +34,7 @@ from web.rest.errors import summary
 from workflows import metrics
 from workflows.admission.admit import admit, capability_faults, oversized_objects
 from workflows.admission.default_topology import APPLIED, LEFT_OUT, groups_with
-from workflows.admission.final_texts import check_texts
+from workflows.admission.final_texts import check_texts, is_plain
 from workflows.admission.overrides import with_overrides
 from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
 from workflows.admission.size import oversized_workflow
@@ -265,11 +265,14 @@ def _rendered(
     texts = Checked((), ())
     if not faults:
         objects = tuple(render_group(group, pods=pods) for group in groups)
-        sizes = list(_sizes(spec, objects))
-        total = sum(size * number for _, size, number in sizes)
-        texts = check_texts(spec, objects)
-        each = ((path, size) for path, size, _ in sizes)
-        faults += [*oversized_objects(each, most=facts.limits.max_object_bytes), *texts.faults]
+        sizes, doubtful = [], set[Path]()
+        for path, text, number in _documents(spec, objects):
+            sizes.append((path, len(text)))
+            total += len(text) * number
+            if not is_plain(text):
+                doubtful.add(path)
+        texts = check_texts(spec, objects, paths=doubtful)
+        faults += [*oversized_objects(sizes, most=facts.limits.max_object_bytes), *texts.faults]
     _refuse(faults, spec=spec, user=user, pool=facts.terms.pool)
     return objects, total, texts.notices
 
@@ -314,17 +317,17 @@ def _check_open(request: SubmissionRequest, pool: Pool) -> None:
         )
 
 
-def _sizes(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Iterator[tuple[Path, int, int]]:
-    """The path of each object in the spec, its bytes as JSON, and how many there are of it.
+def _documents(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Iterator[tuple[Path, bytes, int]]:
+    """The path of each object in the spec, the object as JSON, and how many there are of it.
 
     The pods of an entry count as so many of its last.
     """
     for group, rendered in zip(spec.groups, objects, strict=True):
         for manifest in (*rendered.secrets, *rendered.pod_groups):
-            yield group.path, len(to_json(manifest)), 1
+            yield group.path, to_json(manifest), 1
         tasks = Counter(task.path for task in group.tasks)
         for task in last_of_each_entry(group):
-            yield task.path, len(to_json(rendered.pods[task.name])), tasks[task.path]
+            yield task.path, to_json(rendered.pods[task.name]), tasks[task.path]
 
 
 def _refuse(faults: Sequence[Fault], *, spec: WorkflowSpec, user: AbstractBaseUser, pool: str) -> None:
