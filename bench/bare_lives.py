@@ -8,7 +8,7 @@ row, no reason, no retry. What it waits for it learns from one watch of each kin
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,32 +20,30 @@ from localcluster.api import Access
 GONE = "gone"
 
 Body = dict[str, Any]
-States = Callable[[Body], Iterable[str]]
-"""What is awaited of an object and true of it now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
     """The bodies of a gang by the path of their kind, each kind after those that it needs, pods last.
 
-    ``placed`` adds the answer of a scheduler that admits the group to the pods.
+    ``placed`` adds the answer of a scheduler that admits the first of them to the pods.
     """
 
-    bodies: Mapping[str, Sequence[Body]]
+    bodies: dict[str, Sequence[Body]]
     placed: Callable[[Body, Sequence[Body]], Sequence[Body]] | None = None
 
 
-def lead(access: Access, gangs: Sequence[Gang], states: Mapping[str, States]) -> float:
-    """Seconds from the first request until no gang is left; ``states`` has the kinds to watch."""
-    return asyncio.run(asyncio.wait_for(_lead(access, gangs, states), PATIENCE_SECONDS))
+def lead(access: Access, gangs: Sequence[Gang], *, watched: Collection[str]) -> float:
+    """Seconds from the first request until no gang is left; objects at the ``watched`` paths may linger."""
+    return asyncio.run(asyncio.wait_for(_lead(access, gangs, watched), PATIENCE_SECONDS))
 
 
-async def _lead(access: Access, gangs: Sequence[Gang], states: Mapping[str, States]) -> float:
+async def _lead(access: Access, gangs: Sequence[Gang], watched: Collection[str]) -> float:
     async with session_of(access, connections=0) as watching, session_of(access) as session:
         client = _Client(session)
-        watches = [asyncio.create_task(client.watch(watching, *kind)) for kind in states.items()]
+        watches = [asyncio.create_task(client.watch(watching, path)) for path in watched]
         began = time.perf_counter()
-        lives = asyncio.gather(*(client.lead(gang, set(states)) for gang in gangs))
+        lives = asyncio.gather(*(client.lead(gang, watched) for gang in gangs))
         ends: list[asyncio.Future[Any]] = [lives, *watches]  # a watch ends by its error alone
         await next(asyncio.as_completed(ends))
         seconds = time.perf_counter() - began
@@ -58,38 +56,37 @@ async def _lead(access: Access, gangs: Sequence[Gang], states: Mapping[str, Stat
 class _Client:
     session: aiohttp.ClientSession
     states: dict[tuple[str, str], asyncio.Future[Body]] = field(default_factory=dict)
-    """By name and state, the object once it was seen so."""
+    """By name and state, the object once it was seen so: a pod's phase, or a condition of a group."""
 
-    async def watch(self, session: aiohttp.ClientSession, path: str, states: States) -> None:
+    async def watch(self, session: aiohttp.ClientSession, path: str) -> None:
         async with session.get(path, params={"watch": "true"}, timeout=aiohttp.ClientTimeout()) as reply:
             async for line in reply.content:
                 event = json.loads(line)
                 body = event["object"]
-                for state in (GONE,) if event["type"] == "DELETED" else states(body):
-                    seen = self.state(body["metadata"]["name"], state)
+                status = body.get("status", {})
+                states = [c["type"] for c in status.get("conditions", ()) if c["status"] == "True"]
+                for state in (GONE,) if event["type"] == "DELETED" else (status.get("phase", ""), *states):
+                    seen = self.state(body, state)
                     if not seen.done():
                         seen.set_result(body)
         raise RuntimeError(f"the watch of {path} has ended")
 
-    async def lead(self, gang: Gang, watched: set[str]) -> None:
+    async def lead(self, gang: Gang, watched: Collection[str]) -> None:
         *groups, (path, pods) = gang.bodies.items()
         for kind in groups:
             await self.send(creations(*kind))
         if gang.placed:
-            (workload,) = groups[0][1]
-            pods = gang.placed(await self.state(workload["metadata"]["name"], "Admitted"), pods)
+            pods = gang.placed(await self.state(groups[0][1][0], "Admitted"), pods)
         await self.send(creations(path, pods))
-        await self.all_are("Succeeded", pods)
-        for kind in reversed([*groups, (path, pods)]):
-            await self.send(deletions(*kind))
-            if kind[0] in watched:
-                await self.all_are(GONE, kind[1])
+        await asyncio.gather(*(self.state(pod, "Succeeded") for pod in pods))
+        for path, bodies in reversed(gang.bodies.items()):
+            await self.send(deletions(path, bodies))
+            if path in watched:
+                await asyncio.gather(*(self.state(body, GONE) for body in bodies))
 
     async def send(self, calls: Iterable[Call]) -> None:
         await asyncio.gather(*(exchange(self.session, call) for call in calls))
 
-    async def all_are(self, state: str, bodies: Sequence[Body]) -> None:
-        await asyncio.gather(*(self.state(body["metadata"]["name"], state) for body in bodies))
-
-    def state(self, name: str, state: str) -> asyncio.Future[Body]:
-        return self.states.setdefault((name, state), asyncio.get_running_loop().create_future())
+    def state(self, body: Body, state: str) -> asyncio.Future[Body]:
+        key = (str(body["metadata"]["name"]), state)
+        return self.states.setdefault(key, asyncio.get_running_loop().create_future())

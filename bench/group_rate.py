@@ -159,16 +159,9 @@ def _bare_lives(site: Site, bodies: Sequence[dict[str, Any]], *, groups: int) ->
     for name in reversed(SERVICE):
         site.supervisor.stop_one(name)
     gangs = [_gang(bodies, number) for number in range(groups)]
-    states = {_path(body): _states for body in bodies if body["kind"] != "Service"}
+    watched = {_path(body) for body in bodies if body["kind"] != "Service"}
     assert site.running.plane is not None
-    return bare_lives.lead(site.running.plane.access(), gangs, states)
-
-
-def _states(body: Mapping[str, Any]) -> list[str]:
-    """A pod's phase, or the conditions of a group that hold."""
-    status = body.get("status", {})
-    conditions = [c["type"] for c in status.get("conditions", ()) if c["status"] == "True"]
-    return [*conditions, status.get("phase", "")]
+    return bare_lives.lead(site.running.plane.access(), gangs, watched=watched)
 
 
 def _gang(bodies: Sequence[dict[str, Any]], number: int) -> bare_lives.Gang:
@@ -179,7 +172,7 @@ def _gang(bodies: Sequence[dict[str, Any]], number: int) -> bare_lives.Gang:
         body["metadata"]["namespace"] = ELSEWHERE
         by_path.setdefault(_path(body), []).append(body)
     is_admitted = any(body["kind"] == "Workload" for body in bodies)
-    return bare_lives.Gang(bodies=by_path, placed=_placed if is_admitted else None)
+    return bare_lives.Gang(bodies={**by_path}, placed=_placed if is_admitted else None)
 
 
 def _placed(workload: Mapping[str, Any], pods: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
