@@ -59,17 +59,24 @@ class _Client:
     """By name and state, the object once it was seen so: a pod's phase, or a condition of a group."""
 
     async def watch(self, session: aiohttp.ClientSession, path: str) -> None:
-        async with session.get(path, params={"watch": "true"}, timeout=aiohttp.ClientTimeout()) as reply:
-            async for line in reply.content:
-                event = json.loads(line)
-                body = event["object"]
-                status = body.get("status", {})
-                states = [c["type"] for c in status.get("conditions", ()) if c["status"] == "True"]
-                for state in (GONE,) if event["type"] == "DELETED" else (status.get("phase", ""), *states):
-                    seen = self.state(body, state)
-                    if not seen.done():
-                        seen.set_result(body)
-        raise RuntimeError(f"the watch of {path} has ended")
+        """Watch until cancelled; on from the last event where the server ends a watch that fell behind."""
+        query, endless = {"watch": "true"}, aiohttp.ClientTimeout()
+        while True:
+            async with session.get(path, params=query, timeout=endless) as reply:
+                async for line in reply.content:
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise RuntimeError(f"the watch of {path} has ended: {event}")
+                    query["resourceVersion"] = event["object"]["metadata"]["resourceVersion"]
+                    self.note(event["object"], is_gone=event["type"] == "DELETED")
+
+    def note(self, body: Body, *, is_gone: bool) -> None:
+        status = body.get("status", {})
+        states = [c["type"] for c in status.get("conditions", ()) if c["status"] == "True"]
+        for state in (GONE,) if is_gone else (status.get("phase", ""), *states):
+            seen = self.state(body, state)
+            if not seen.done():
+                seen.set_result(body)
 
     async def lead(self, gang: Gang, watched: Collection[str]) -> None:
         *groups, (path, pods) = gang.bodies.items()

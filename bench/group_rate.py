@@ -35,43 +35,35 @@ NODES, GPUS = 128, 8
 PATIENCE_SECONDS = 2400.0
 ELSEWHERE = "bare"
 LIMITS = {"OSMO_SUBMITS_PER_MINUTE": "100000", "OSMO_ADDRESS_SUBMITS_PER_MINUTE": "100000"}
-NATIVE = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
-PATHS = {
-    "Pod": "/api/v1/namespaces/{}/pods",
-    "Service": "/api/v1/namespaces/{}/services",
-    "PodGroup": "/apis/scheduling.run.ai/v2alpha2/namespaces/{}/podgroups",
-    "ComputeDomain": "/apis/resource.nvidia.com/v1beta1/namespaces/{}/computedomains",
-    "Workload": f"{kueue_queues.KUEUE}/namespaces/{{}}/workloads",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Groups of so many tasks with so many GPUs each; ``groups`` of the small and of the full size."""
+    """Groups of so many tasks with so many GPUs each; real schedulers get the small number of groups."""
 
     scheduler: str = "kai"
-    groups: tuple[int, int] = (SMALL_GROUPS, GROUPS)
     tasks: int
     gpu: int
     nvlink: bool = False
 
 
-REAL = (SMALL_GROUPS, SMALL_GROUPS)
 SHAPES = {
     "one-pod": Shape(tasks=1, gpu=1),
     "eight-pods-nvlink": Shape(tasks=8, gpu=8, nvlink=True),
-    "eight-pods-kubernetes": Shape(scheduler="kubernetes", groups=REAL, tasks=8, gpu=1),
-    "eight-pods-kueue": Shape(scheduler="kueue", groups=REAL, tasks=8, gpu=1),
-    "four-pods-kueue": Shape(scheduler="kueue", groups=REAL, tasks=4, gpu=1),
+    "eight-pods-kubernetes": Shape(scheduler="kubernetes", tasks=8, gpu=1),
+    "eight-pods-kueue": Shape(scheduler="kueue", tasks=8, gpu=1),
+    "four-pods-kueue": Shape(scheduler="kueue", tasks=4, gpu=1),
 }
 
 
 def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     figures = {}
     for name, shape in SHAPES.items():
-        with started_site(progress=progress, standins=shape.scheduler == "kai", more=LIMITS) as site:
+        standins = shape.scheduler == "kai"
+        groups = GROUPS if standins and not small else SMALL_GROUPS
+        with started_site(progress=progress, standins=standins, more=LIMITS) as site:
             _configure(site, name, shape)
-            figures[name] = _life(site, name, shape, groups=shape.groups[not small])
+            figures[name] = _life(site, name, shape, groups=groups)
             progress(f"group_rate: {name}: {figures[name]}")
     return {"shapes": figures}
 
@@ -150,8 +142,8 @@ def _workflow(shape: Shape, groups: int) -> str:
 
 
 def _path(body: Mapping[str, Any]) -> str:
-    native = body["apiVersion"] == "scheduling.k8s.io/v1beta1"
-    return (NATIVE if native else PATHS[body["kind"]]).format(ELSEWHERE)
+    version, plural = body["apiVersion"], f"{body['kind'].lower()}s"
+    return f"/{'api' if version == 'v1' else 'apis'}/{version}/namespaces/{ELSEWHERE}/{plural}"
 
 
 def _bare_lives(site: Site, bodies: Sequence[dict[str, Any]], *, groups: int) -> float:
