@@ -74,9 +74,9 @@ class _Client:
         status = body.get("status", {})
         states = [c["type"] for c in status.get("conditions", ()) if c["status"] == "True"]
         for state in (GONE,) if is_gone else (status.get("phase", ""), *states):
-            seen = self.state(body, state)
-            if not seen.done():
-                seen.set_result(body)
+            reached = self.state(body, state)
+            if not reached.done():
+                reached.set_result(body)
 
     async def lead(self, gang: Gang, watched: Collection[str]) -> None:
         *groups, (path, pods) = gang.bodies.items()

@@ -158,7 +158,7 @@ def _bare_lives(site: Site, bodies: Sequence[dict[str, Any]], *, groups: int) ->
 
 def _gang(bodies: Sequence[dict[str, Any]], number: int) -> bare_lives.Gang:
     """The same gang under uuids of its own."""
-    text = re.sub(r"\b[0-9a-f]{32}", lambda found: uuid5(UUID(found[0]), str(number)).hex, json.dumps(bodies))
+    text = re.sub(r"\b[0-9a-f]{32}", lambda match: uuid5(UUID(match[0]), str(number)).hex, json.dumps(bodies))
     by_path: dict[str, list[dict[str, Any]]] = {}
     for body in json.loads(text):
         body["metadata"]["namespace"] = ELSEWHERE
