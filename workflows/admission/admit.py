@@ -173,15 +173,15 @@ class _Admission:
 
     def group(self, group: GroupSpec, shared: GroupPlacement) -> GroupValues:
         platforms = [self.platform(task.resource) for task in group.tasks]
-        default = None
+        gang, default = _gang(group, platforms), None
         if not group.leaves_default:
-            group, default = self.with_default(group, platforms, queue_timeout=shared.queue_timeout)
+            group, default = self.with_default(group, gang, platforms, queue_timeout=shared.queue_timeout)
         placed = [
             (task, platform)
             for task, platform in zip(group.tasks, platforms, strict=True)
             if platform is not None
         ]
-        gang = self.decided(_gang(group, platforms))
+        gang = self.decided(_gang(group, platforms) if default else gang)
         starts_together = self.check_topology(gang, queue_timeout=shared.queue_timeout)
         in_force = {task.name: task.requirements for task in effective(gang).tasks}
         claims = self.claims(group, placed)
@@ -231,10 +231,10 @@ class _Admission:
         )
 
     def with_default(
-        self, group: GroupSpec, platforms: Sequence[PlatformFacts | None], *, queue_timeout: float
+        self, group: GroupSpec, gang: Gang, platforms: Sequence[PlatformFacts | None], *, queue_timeout: float
     ) -> tuple[GroupSpec, GroupDefault | None]:
         """The group with the default topology that it gets; a notice says so, or why it gets none."""
-        default = default_of_group(group, _gang(group, platforms), platforms, self.facts)
+        default = default_of_group(group, gang, platforms, self.facts)
         if default is None:
             return group, None
         bound, faults = bound_by(group, default.default)
