@@ -41,7 +41,7 @@ REASON = (
     "3 of 8 tasks and lacks 5 (used by nemotron-ultra-pretraining-stage2-packed-12)"
 )
 IN_RACK = [{"key": "rack", "group": "workers", "required": True}]
-SIZES = [(1280, 900), (390, 844)]
+BROAD, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 SCHEMES = ["light", "dark"]
 
 
@@ -124,35 +124,38 @@ def gang(pool, at, machines):
 
 @pytest.fixture
 def open_page(_unsafe, chromium, transactional_db, live_server):
-    """A function that opens a page as an administrator."""
+    """A function that opens a page as an administrator, light and dark in a tab each."""
     client = Client()
     client.force_login(User.objects.create_superuser(PEOPLE[1]))
     cookie = {"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}
-    contexts = []
+    pages = {}
 
-    def open_page(path, *, scheme="light", width=1280, height=900):
-        context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-        contexts.append(context)
-        context.add_cookies([cookie])
-        page = context.new_page()
+    def open_page(path, *, scheme="light"):
+        if scheme not in pages:
+            context = chromium.new_context(color_scheme=scheme)
+            context.add_cookies([cookie])
+            pages[scheme] = context.new_page()
+        page = pages[scheme]
+        page.set_viewport_size(BROAD)
         assert page.goto(live_server.url + path).status == 200
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for page in pages.values():
+        page.context.close()
 
 
 def faults_of(open_page, path, *, name, inside="body"):
     """What is wrong with the texts of a page, in light and dark, in a broad and a narrow window."""
     for scheme in SCHEMES:
-        for width, height in SIZES:
-            page = open_page(path, scheme=scheme, width=width, height=height)
-            picture = artefacts("screenshots") / f"texts-{name}-{scheme}-{width}.png"
-            page.screenshot(path=picture, animations="disabled")
-            page.evaluate("for (const part of document.querySelectorAll('main details')) part.open = true")
-            yield from (f"{name}, {scheme}, {width}: {fault}" for fault in page.evaluate(CHECK, inside))
-            page.close()
+        page = open_page(path, scheme=scheme)
+        page.evaluate("for (const part of document.querySelectorAll('main details')) part.open = true")
+        for window in (BROAD, NARROW):
+            page.set_viewport_size(window)
+            view = f"{name}-{scheme}-{window['width']}"
+            if faults := page.evaluate(CHECK, inside):
+                page.screenshot(path=artefacts("screenshots") / f"texts-{view}.png", animations="disabled")
+            yield from (f"{view}: {fault}" for fault in faults)
 
 
 @pytest.mark.parametrize("size", [12, 306, 5000])
