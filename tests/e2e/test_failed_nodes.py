@@ -106,6 +106,7 @@ def test_a_drained_node_ends_its_tasks_with_the_reason(world, run):
     world.wait_released(name)
 
 
+@pytest.mark.deep  # Kubernetes looks for pods of nodes that are gone no more often than every 40 seconds
 def test_a_removed_node_ends_its_tasks_with_the_reason(world, run):
     name, node = run()
     world.api.delete(f"{nodes.PATH}/{node}")
