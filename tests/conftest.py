@@ -3,6 +3,7 @@
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from django.conf import settings as django_settings
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.db import connections
 from hypothesis import HealthCheck, settings
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from tests import databases
 
 PBKDF2PasswordHasher.iterations = 1000  # a million take a quarter of a second, for each user with a password
+django_settings.WHITENOISE_AUTOREFRESH = True  # or each test's client would read about all static files
 
 settings.register_profile(
     "quick",
