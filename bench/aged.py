@@ -93,7 +93,7 @@ _EVENTS = """
 """
 _OBSERVED = """
     INSERT INTO workflows_observedpod (cluster_id, namespace, name, uid, group_uuid, phase, node_name,
-        pod_ip, deleting, gone, digest, seen_at)
+        pod_ip, deleting, absent, digest, seen_at)
     SELECT 'aged', 'osmo', 'osmo-' || md5('t' || n), md5('p' || n), md5('g' || n)::uuid, 'Running', 'node-1',
            '', false, false, '{{}}', now()
       FROM generate_series({every}, %(most)s::int, {every}) AS n
