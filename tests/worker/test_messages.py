@@ -16,7 +16,7 @@ from workflows import tasks
 from workflows.models import TaskGroup
 from workflows.services import notify, queue
 from workflows.services.notify import LEAST_MESSAGES, MOST_IN_A_MESSAGE, OVERDUE_SECONDS, mark_due
-from workflows.services.sweep import due_groups
+from workflows.services.sweep import due_groups, note_sweep
 
 
 @pytest.fixture
@@ -124,6 +124,19 @@ def test_a_group_that_no_sweep_finds_gets_a_message_with_its_next_notification(
         mark_due([group.pk])
     assert sent == [[str(group.pk)]]
     assert fresh(group).next_reconcile_at == since
+
+
+def test_a_group_that_waits_long_for_a_worker_gets_no_message_more_while_sweeps_run(
+    world, sent, django_capture_on_commit_callbacks
+):
+    """Workers that are late would get a message for each report of the cluster, and be later still."""
+    (group,) = settled_groups(world.pool(), 1)
+    since = timezone.now() - timedelta(seconds=OVERDUE_SECONDS + 1)
+    TaskGroup.objects.filter(pk=group.pk).update(next_reconcile_at=since)
+    note_sweep()
+    with django_capture_on_commit_callbacks(execute=True):
+        mark_due([group.pk])
+    assert sent == []
 
 
 def test_a_worker_takes_all_groups_of_a_message(world, through_messages):

@@ -9,7 +9,7 @@ A message costs a worker about as much as a small step of a group. So where many
 at once, a message names several of them: the first as its argument, the others in a header. A few
 groups get a message each, so that several threads take them. A group that is due already gets none: whoever
 made it due sent one, or left it to the sweep, and of a crowd that waits for workers each would get several.
-One that has been due for ``OVERDUE_SECONDS`` does: no sweep finds it while beat is away.
+One that has been due for ``OVERDUE_SECONDS`` does if no sweep has run for as long: beat is away.
 """
 
 from collections import defaultdict
@@ -34,7 +34,7 @@ MOST_IN_A_MESSAGE = 8
 LEAST_MESSAGES = 4
 """A message names several groups of a backend once that leaves so many messages."""
 OVERDUE_SECONDS = 30.0
-"""For how long a group may be due before its next notification sends another message."""
+"""For how long a group may be due, without a sweep, before its next notification sends another message."""
 
 log = structlog.get_logger(__name__)
 
@@ -42,8 +42,9 @@ log = structlog.get_logger(__name__)
 _MARK = """
     WITH locked AS MATERIALIZED (
         SELECT uuid, backend_id, (lease_until > clock_timestamp()) IS TRUE AS leased,
-               (next_reconcile_at BETWEEN clock_timestamp() - make_interval(secs => %(overdue)s)
-                                      AND clock_timestamp()) IS TRUE AS due
+               (next_reconcile_at <= clock_timestamp()
+                AND greatest(next_reconcile_at, (SELECT max(ran_at) FROM pools_sweeprun))
+                    > clock_timestamp() - make_interval(secs => %(overdue)s)) IS TRUE AS due
           FROM workflows_taskgroup
          WHERE uuid = ANY(%(groups)s::uuid[]) AND released_at IS NULL ORDER BY uuid FOR NO KEY UPDATE)
     UPDATE workflows_taskgroup AS g
@@ -59,7 +60,7 @@ def mark_due(group_ids: Iterable[UUID]) -> None:
     """Make groups due at once, and notify workers when the transaction has committed.
 
     A group under a lease gets no message, since the release of its lease sees the notification and sends one;
-    nor does a group that became due a short while before.
+    nor does a group that is due already, as long as sweeps find it.
     """
     values: dict[str, Any] = {"groups": list(group_ids), "overdue": OVERDUE_SECONDS}
     with connection.cursor() as cursor:
