@@ -11,7 +11,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from cluster.errors import ClusterUnreachable, NotServed, RequestForbidden
-from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET
+from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE
 from doctor import turns
 from pools.values.completeness import NODES
 from pools.values.recovery import RecoveryPolicy, Response
@@ -241,6 +241,7 @@ def test_no_list_reads_what_is_in_secrets(world):
         return scan(kind, reduce, **options)
 
     world.cluster.scan = recorded
+    world.cluster.fail(ClusterUnreachable("cut"), verb="create", kind=SERVICE)  # then it lists what is there
     group = running(world)
     orphans.sweep(world.cluster, uid=world.uid, namespaces=["osmo"])
     findings()

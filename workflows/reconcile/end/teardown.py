@@ -91,6 +91,7 @@ def _delete_present(turn: Turn) -> Settled | RequeueAfter | Retry:
             return applied if isinstance(applied, Retry) else Retry(trouble=applied.message)
         if plan.deletes_all and not applied.lingers:
             return Settled()
+        reader.note_removed(applied.removed)
         if not steps:
             break
     return _wait(turn, plan, away)

@@ -7,7 +7,7 @@ logs of pods go to the archive that the delete step is given before the pods are
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -42,8 +42,12 @@ class NameTaken(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """All steps were done. ``lingers``: not every reply to a delete said that the object is gone with it."""
+    """All steps were done; ``removed`` names by kind the objects that are gone with the reply to a delete.
 
+    ``lingers``: there are others.
+    """
+
+    removed: Mapping[Kind, Collection[str]]
     lingers: bool
 
 
@@ -51,18 +55,21 @@ def apply(
     steps: Iterable[Step], *, cluster: LeasedCluster, archive: LogArchive, grace_seconds: int | None
 ) -> Applied | Retry | Failed:
     """Do the steps in order. Raises ClusterError."""
+    removed: dict[Kind, Collection[str]] = {}
     lingers = False
     for step in steps:
+        failure: Retry | Failed | None = None
         if isinstance(step, Create):
             failure = create_objects(step, cluster=cluster)
         elif step.kind == POD:
             failure = _delete_pods(step, cluster, archive, 0 if step.forced else grace_seconds)
             lingers = True
         else:
-            failure, lingers = None, _delete(step, cluster) or lingers
+            removed[step.kind] = _delete(step, cluster)
+            lingers = lingers or len(removed[step.kind]) < len(step.targets)
         if failure is not None:
             return failure
-    return Applied(lingers=lingers)
+    return Applied(removed=removed, lingers=lingers)
 
 
 def create_objects(step: Create, *, cluster: LeasedCluster) -> Retry | Failed | None:
@@ -132,14 +139,15 @@ def _delete_pods(
     return None
 
 
-def _delete(step: Delete, cluster: LeasedCluster) -> bool:
-    """Delete objects; returns whether one of them may linger, or another may have its name."""
-    deletions = [
-        cluster.delete(step.kind, target.name, namespace=target.namespace, uid=target.uid or "")
-        for target in step.targets
-    ]
+def _delete(step: Delete, cluster: LeasedCluster) -> list[str]:
+    """Delete objects; returns the names of those that are gone: one may linger, or another have its name."""
+    removed = []
+    for target in step.targets:
+        deletion = cluster.delete(step.kind, target.name, namespace=target.namespace, uid=target.uid or "")
+        if deletion is Deletion.REMOVED:
+            removed.append(target.name)
     crashpoints.reached(f"deleted-{step.kind.plural}")
-    return any(deletion is not Deletion.REMOVED for deletion in deletions)
+    return removed
 
 
 def _check_ours(kind: Kind, desired: Obj, cluster: LeasedCluster) -> None:

@@ -157,12 +157,10 @@ def _in_rounds(turn: Turn, desired: _Desired) -> StepResult:
         reached("after-touched-cluster")
     if (unclear := check_composites(view) or check_domains(view, cluster)) is not None:
         return Stop(turn, unclear)
+    if fresh:
+        reader.note_untouched()
     for _ in range(ROUNDS):
-        topologies = desired.group.topologies
-        observed = (
-            LiveGroup(topologies=reader.topologies(topologies)) if fresh else reader.before_create(topologies)
-        )
-        fresh = False
+        observed = reader.before_create(desired.group.topologies)
         if observed.template is not None:
             reached("after-template-seen")
         placed = placed_together(view, desired.tasks, observed.pods)
@@ -174,6 +172,7 @@ def _in_rounds(turn: Turn, desired: _Desired) -> StepResult:
         applied = apply(steps, cluster=cluster, archive=turn.archive, grace_seconds=None)
         if not isinstance(applied, Applied):
             return Stop(turn, without_parts(turn, applied))
+        reader.note_created(step.kind for step in steps)
         if not plan.wait:
             domain = observed.domains.get(names.compute_domain(view.uuid))  # there before its template was
             gone = sum(task.name in placed and task.pod_name not in observed.pods for task in desired.tasks)

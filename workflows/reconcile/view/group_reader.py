@@ -4,7 +4,7 @@ Following uses the observer's rows instead. Here an old view could lead to a sec
 while objects are left. An object counts as the group's only if its labels say so.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
@@ -85,13 +85,33 @@ def selector(group: UUID, placement: GroupPlacement) -> str:
 
 
 class GroupReader:
-    """Reads one group's objects."""
+    """Reads one group's objects.
+
+    Under its lease only this reconciliation makes any but a claim template. So a kind of which the group has
+    none is read again only after a write.
+    """
 
     def __init__(self, cluster: LeasedCluster, group: UUID, placement: GroupPlacement) -> None:
         self._cluster = cluster
         self._group = group
         self._placement = placement
         self._namespace = placement.terms.namespace
+        self._names: dict[Kind, frozenset[str]] = {}  # of the group's objects of a kind, as last read
+
+    def note_untouched(self) -> None:
+        """Note that the group never had an object."""
+        kinds = (SECRET, COMPUTE_DOMAIN, SERVICE, POD, *parent_kinds(self._placement))
+        self._names = dict.fromkeys(filter(None, (*kinds, pod_group_kind(self._placement))), frozenset())
+
+    def note_created(self, kinds: Iterable[Kind]) -> None:
+        """Note that there may be objects of these kinds."""
+        for kind in kinds:
+            self._names.pop(kind, None)
+
+    def note_removed(self, removed: Mapping[Kind, Collection[str]]) -> None:
+        """Note that objects of which the names were read are gone."""
+        for kind, gone in removed.items():
+            self._names[kind] -= frozenset(gone)
 
     def before_create(self, topologies: Sequence[Obj]) -> LiveGroup:
         """All objects that creating depends on."""
@@ -153,7 +173,7 @@ class GroupReader:
         return LiveGroup(
             secrets=self._of(SECRET),
             domains=domains,
-            template=self._any_template() if self._placement.nvlink else None,
+            template=self._any_template(domains) if self._placement.nvlink else None,
             pod_groups=self.pod_groups(gone_if_unserved=True),
             parents={kind: self._if_served(kind) for kind in parent_kinds(self._placement)},
             services=self._of(SERVICE),
@@ -195,7 +215,7 @@ class GroupReader:
             return None
         return _live_object(obj)
 
-    def _any_template(self) -> LiveObject | None:
+    def _any_template(self, domains: ObjectsByName) -> LiveObject | None:
         """The template that any ComputeDomain of our name left; one that none created is not waited for.
 
         Nor is that of a stranger's ComputeDomain, which has our name and none of our labels.
@@ -203,9 +223,10 @@ class GroupReader:
         name = names.claim_template(self._group)
         obj = self._cluster.get(RESOURCE_CLAIM_TEMPLATE, name, namespace=self._namespace)
         uid = (obj["metadata"].get("labels") or {}).get(DOMAIN_LABEL) if obj is not None else None
-        if obj is None or uid is None or uid == self._stranger():
+        if obj is None or uid is None:
             return None
-        return _live_object(obj)
+        is_own = any(uid == domain.uid for domain in domains.values())
+        return _live_object(obj) if is_own or uid != self._stranger() else None
 
     def domain_by_name(self) -> Obj | None:
         """The ComputeDomain that has the group's name, whoever made it."""
@@ -239,6 +260,8 @@ class GroupReader:
 
     def _of(self, kind: Kind) -> ObjectsByName:
         """The group's objects of a kind; of a pod its nodes count, too."""
+        if kind in self._names and not self._names[kind]:
+            return {}
         objs = self._cluster.scan(
             kind,
             _live_object,
@@ -246,7 +269,9 @@ class GroupReader:
             label_selector=self._selector(),
             metadata_only=kind != POD,
         )
-        return {obj.name: obj for obj in objs}
+        by_name = {obj.name: obj for obj in objs}
+        self._names[kind] = frozenset(by_name)
+        return by_name
 
     def _selector(self) -> str:
         return selector(self._group, self._placement)
