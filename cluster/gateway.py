@@ -461,15 +461,12 @@ class ClusterGateway:
         until = boot_seconds() + self.call_seconds
         replied = False
         try:
-            reply = connection.pool.request(
+            reply = connection.request(
                 request.method,
-                connection.base_url + request.path,
+                request.path,
                 body=request.body,
                 headers=_headers(connection, request),
                 timeout=timeout,
-                retries=False,
-                redirect=False,
-                preload_content=False,
             )
             body = _read_whole(reply, until=until) if read_body else b""
             replied = True

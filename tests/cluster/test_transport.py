@@ -138,6 +138,25 @@ def test_a_bulk_write_ends_with_the_time_that_its_machine_slept(cluster, script,
     assert len(sent) <= bulk.CONNECTIONS
 
 
+def test_an_address_may_have_a_path(server, tmp_path):
+    """As those of Rancher have: one address leads to many clusters."""
+    way = kubeconfig(tmp_path / "config", f"{server.url}/k8s/clusters/c-1/")
+    ClusterGateway(way).get(CONFIG_MAP, "a", namespace="ns")
+    assert [seen.path for seen in server.script.seen] == [
+        "/k8s/clusters/c-1/api/v1/namespaces/ns/configmaps/a"
+    ]
+
+
+def test_a_proxy_gets_the_whole_address(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    monkeypatch.setenv("NO_PROXY", "")
+    way = kubeconfig(tmp_path / "config", "http://cluster.test:6443/c-1")
+    ClusterGateway(way).get(CONFIG_MAP, "a", namespace="ns")
+    assert [seen.path for seen in server.script.seen] == [
+        "http://cluster.test:6443/c-1/api/v1/namespaces/ns/configmaps/a"
+    ]
+
+
 def test_a_page_of_a_proxy_is_no_answer(cluster, script):
     script.replies.append(Reply(200, b"<html>please log in</html>"))
     with pytest.raises(ClusterUnreachable, match="not JSON"):
