@@ -29,6 +29,8 @@ LINGER_SECONDS = 0.25
 QUIET_SECONDS = 0.05
 """After so long without another change what has come is written."""
 BATCH = 500
+HEARTBEAT_SECONDS = 1.0
+"""How often a batch says that the cluster answers; batches come several times as often."""
 FOREIGN_USAGE_SECONDS = 1.0
 """How long the usage of other tenants' pods is collected before it is written."""
 
@@ -115,6 +117,7 @@ class Inbox:
         self._changes: dict[Hashable, Observation] = {}
         self._listed: set[Hashable] = set()
         self._is_reachable = False
+        self._reachable_at = float("-inf")
         self._problems: dict[str, str] = {}
         self._foreign_usage = ForeignUsageChanges()
         self._foreign_usage_waits = False
@@ -207,10 +210,11 @@ class Inbox:
         batch = Batch(
             changes=[self._changes.pop(key) for key in keys],
             listed=self._listed.intersection(keys),
-            is_reachable=self._is_reachable,
         )
         self._listed.difference_update(keys)
-        self._is_reachable = False
+        if self._is_reachable and time.monotonic() - self._reachable_at >= HEARTBEAT_SECONDS:
+            self._reachable_at = time.monotonic()
+            batch.is_reachable, self._is_reachable = True, False
         if not self._changes:  # all were put before the note, so they are in this batch or an earlier one
             batch.problems, self._problems = self._problems, {}
         if self._foreign_usage_due():

@@ -34,16 +34,16 @@ _TAKE = """
        SET observer = excluded.observer, token = excluded.token, until = excluded.until
      WHERE lease.until < clock_timestamp()
 """
-_HOLD = """
+_HOLD = f"""
     UPDATE pools_clusterlease
        SET token = %(next)s, until = clock_timestamp() + make_interval(secs => %(seconds)s)
      WHERE cluster_id = %(uid)s AND token = %(token)s
-"""
+ RETURNING set_config('idle_in_transaction_session_timeout', '{SECONDS:.0f}s', true)
+"""  # noqa: S608 -- a constant
+"""A holder that is frozen inside a transaction must not keep the row locked."""
 _RELEASE = """
     DELETE FROM pools_clusterlease WHERE cluster_id = %(uid)s AND token = %(token)s
 """
-_END_OF_AN_IDLE_TRANSACTION = f"SET LOCAL idle_in_transaction_session_timeout = '{SECONDS:.0f}s'"
-"""A holder that is frozen inside a transaction must not keep the row locked."""
 
 
 class ObserverLeaseLost(Exception):
@@ -78,7 +78,6 @@ def hold(lease: ObserverLease) -> None:
     """
     token = uuid.uuid4()
     with connection.cursor() as cursor:
-        cursor.execute(_END_OF_AN_IDLE_TRANSACTION)
         cursor.execute(_HOLD, _values(lease) | {"next": token})
         if cursor.rowcount != 1:
             raise ObserverLeaseLost(f"cluster {lease.cluster}")

@@ -10,7 +10,7 @@ failure stops nothing.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -24,7 +24,7 @@ from scheduling.nodes.devices import NO_DEVICES, NodeDevices
 from scheduling.nodes.taints import BARRING
 from web.times import read_instant
 from workflows.homes import Home, at_home, homes_of
-from workflows.models import Event, ObservedObject, ObservedPod, Task
+from workflows.models import Event, ObservedObject, ObservedPod
 from workflows.observer.device_rows import OFFERS_CHANNEL, offered_by, with_devices
 from workflows.observer.inbox import Batch, ForeignUsageChanges, key_of
 from workflows.observer.resource_rows import write_resources
@@ -71,6 +71,7 @@ _NODE_FIELDS = (
 )
 
 
+_TASKS = "SELECT pod_name, name, retry_id, group_id FROM workflows_task WHERE pod_name = ANY(%s)"
 _BEGIN = "SELECT clock_timestamp(), EXISTS (SELECT FROM pools_cluster WHERE uid = %s)"
 _TYPES = {"group_uuid": "uuid", "deleting": "boolean", "absent": "boolean", "digest": "jsonb"}
 
@@ -93,6 +94,14 @@ _PODS = _upsert_statement(ObservedPod, POD_COLUMNS, _POD_KEY)
 _OBJECTS = _upsert_statement(ObservedObject, OBJECT_COLUMNS, _OBJECT_KEY)
 
 
+class TaskOfPod(NamedTuple):
+    """The try that a pod is of."""
+
+    name: str
+    retry_id: int
+    group_id: UUID
+
+
 def write(cluster: str, batch: Batch) -> int:
     """Write a batch about one cluster; returns how many groups were notified."""
     with transaction.atomic(savepoint=False):
@@ -104,11 +113,16 @@ def write(cluster: str, batch: Batch) -> int:
         nodes = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, "pools_node", _NAME_KEY), now)
         resources = _newest(cluster, batch, batch.resources, "pools_observedresource", _RESOURCE_KEY)
         is_configured_anew = write_resources(cluster, resources, now)
-        named_groups = _write_events(cluster, batch.events, now)
-        _note(cluster, batch, now, moved=nodes.moved or is_configured_anew)
-        groups = (
-            _owners(cluster, [*batch.pods, *batch.objects]) | named_groups | _on_nodes(cluster, nodes.health)
+        objects: list[PodSeen | ObjectSeen] = [*batch.pods, *batch.objects]
+        tasks = _tasks_by_pod(event.name for event in batch.events if event.kind == "Pod")
+        homes = homes_of(
+            {obj.group_uuid for obj in objects}
+            | {event.group for event in batch.events if event.group is not None}
+            | {task.group_id for task in tasks.values()}
         )
+        named_groups = _write_events(cluster, batch.events, now, tasks=tasks, homes=homes)
+        _note(cluster, batch, now, moved=nodes.moved or is_configured_anew)
+        groups = _owners(cluster, objects, homes) | named_groups | _on_nodes(cluster, nodes.health)
         if groups:
             mark_due(groups)
     return len(groups)
@@ -124,9 +138,8 @@ def _begin(cluster: str) -> datetime:
     return cast("datetime", now)
 
 
-def _owners(cluster: str, objects: Sequence[PodSeen | ObjectSeen]) -> set[UUID]:
+def _owners(cluster: str, objects: Sequence[PodSeen | ObjectSeen], homes: Mapping[UUID, Home]) -> set[UUID]:
     """The groups whose objects these are; an object that names a group from elsewhere notifies nobody."""
-    homes = homes_of(obj.group_uuid for obj in objects)
     return {obj.group_uuid for obj in objects if _is_home(homes.get(obj.group_uuid), cluster, obj.namespace)}
 
 
@@ -346,16 +359,20 @@ def _on_nodes(cluster: str, nodes: Sequence[str]) -> set[UUID]:
     return {row.group_uuid for row in at_home(rows)}
 
 
-def _write_events(cluster: str, events: Sequence[EventSeen], now: datetime) -> set[UUID]:
+def _write_events(
+    cluster: str,
+    events: Sequence[EventSeen],
+    now: datetime,
+    *,
+    tasks: Mapping[str, TaskOfPod],
+    homes: Mapping[UUID, Home],
+) -> set[UUID]:
     """Add events to the timelines of the workflows they are about; returns the groups to notify.
 
     An event about a name of ours in another cluster or namespace is about somebody else's object.
     """
     if not events:
         return set()
-    tasks = _tasks_by_pod(event.name for event in events if event.kind == "Pod")
-    named = {event.group for event in events if event.group is not None}
-    homes = homes_of(named | {task.group_id for task in tasks.values()})
     notifying = {reason for scheduler in installed().values() for reason in scheduler.read_back.events}
     rows: list[Event] = []
     groups_to_notify: set[UUID] = set()
@@ -372,12 +389,16 @@ def _write_events(cluster: str, events: Sequence[EventSeen], now: datetime) -> s
     return groups_to_notify
 
 
-def _tasks_by_pod(pods: Iterable[str]) -> dict[str, Task]:
-    rows = Task.objects.filter(pod_name__in=set(pods))
-    return {row.pod_name: row for row in rows.only("pod_name", "name", "retry_id", "group_id")}
+def _tasks_by_pod(pods: Iterable[str]) -> dict[str, TaskOfPod]:
+    """The tries of these pods. One query, none for no pod."""
+    if not (names := list(set(pods))):
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_TASKS, [names])
+        return {pod: TaskOfPod(*task) for pod, *task in cursor.fetchall()}
 
 
-def _event(event: EventSeen, workflow: UUID, group: UUID, now: datetime, *, task: Task | None) -> Event:
+def _event(event: EventSeen, workflow: UUID, group: UUID, now: datetime, *, task: TaskOfPod | None) -> Event:
     return Event(
         workflow_id=workflow,
         group_id=group,

@@ -166,6 +166,16 @@ def test_that_a_cluster_answers_is_said_once():
     assert not inbox.take(timeout=0.0, linger=0.0).is_reachable
 
 
+def test_that_a_cluster_answers_is_said_once_a_second_however_many_batches_there_are(monkeypatch):
+    inbox = Inbox()
+    inbox.note_reachable()
+    inbox.take(timeout=0.0, linger=0.0)
+    inbox.note_reachable()
+    assert not inbox.take(timeout=0.0, linger=0.0).is_reachable
+    monkeypatch.setattr("workflows.observer.inbox.HEARTBEAT_SECONDS", 0.0)
+    assert inbox.take(timeout=0.0, linger=0.0).is_reachable
+
+
 def test_streams_wait_while_there_is_no_room():
     inbox = Inbox(most=1)
     inbox.put(seen("a"), listed=False)
