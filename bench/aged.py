@@ -74,8 +74,8 @@ _GROUPS = """
               FROM generate_series(%(first)s::int, %(last)s::int) AS n) AS numbers
 """
 _TASKS = """
-    INSERT INTO workflows_task (group_id, task_uuid, position, name, retry_id, latest, generation, lead, status,
-        spec, pod_name, pod_ip, node_name, failure_message, start_time, end_time, log_state)
+    INSERT INTO workflows_task (group_id, task_uuid, position, name, retry_id, latest, generation, lead,
+        status, spec, pod_name, pod_ip, node_name, failure_message, start_time, end_time, log_state)
     SELECT md5('g' || n)::uuid, md5('t' || n)::uuid, 0, 'worker-0', 0, true, 0, true,
            CASE WHEN n %% {every} = 0 THEN 'RUNNING' WHEN n %% 10 = 3 THEN 'FAILED' ELSE 'COMPLETED' END,
            '{{"image": "nvcr.io/nvidia/pytorch:25.10-py3", "gpu": 4, "cpu": 8, "memory": "64Gi"}}',
