@@ -181,10 +181,10 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
             self._safe_write(self._response_buffer)
             self._response_buffer: bytes | None = None
 
-    def _safe_write(self, data: bytes | None) -> None:
-        """Write to a client that is there; asyncio has a warning for each piece behind its end."""
+    def _send_body(self, body: bytes, *framing: Any) -> None:
+        """Write to a client that is there: asyncio has a warning for each piece behind its end."""
         if not self.transport.is_closing():
-            super()._safe_write(data)
+            super()._send_body(body, *framing)
 
     def _set_deadline(self, seconds: float, reason: str) -> None:
         self._cancel_deadline()
