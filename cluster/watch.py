@@ -64,7 +64,9 @@ class Disconnected:
 
 @dataclass(frozen=True, slots=True)
 class Reconnected:
-    """The cluster is followed again; the missed events come next."""
+    """The cluster is followed again; the missed events come next, or a list."""
+
+    list_follows: bool = False
 
 
 WatchEvent = Synced[T] | Changed[T] | Deleted[T] | Disconnected | Reconnected
@@ -148,7 +150,7 @@ class Watch(Generic[T]):
         )
         self._version = listing.resource_version
         self._listed_at = self._now()
-        yield from self._up()
+        yield from self._up(list_follows=True)
         yield Synced(listing.items, listing.resource_version)
 
     def _follow(self) -> Iterator[WatchEvent[T]]:
@@ -192,10 +194,10 @@ class Watch(Generic[T]):
             yield Changed(self._reduce(obj))
         self._version = str(version)
 
-    def _up(self) -> Iterator[WatchEvent[T]]:
+    def _up(self, *, list_follows: bool = False) -> Iterator[WatchEvent[T]]:
         if self._down:
             self._down = None
-            yield Reconnected()
+            yield Reconnected(list_follows)
 
     def _pause(self, error: ClusterError) -> Iterator[WatchEvent[T]]:
         if self._stopped.is_set():

@@ -442,6 +442,17 @@ def test_without_the_right_to_follow_queues_all_else_is_followed(world, observer
     assert completeness(QUEUES).problem == ""
 
 
+def test_queues_that_nobody_follows_any_more_are_unknown(world, observer):
+    for kind in ("kai", "kubernetes"):
+        world.pool(backend={"scheduler_type": kind, "namespace": f"osmo-{kind}"})
+    observer()
+    until(lambda: completeness(QUEUES).is_known and completeness(NODES).is_known)
+    now = timezone.now()
+    Backend.objects.filter(scheduler_type="kai").update(cleaned_at=now, deleted_at=now)
+    until(lambda: not completeness(QUEUES).is_known)
+    assert completeness(NODES).is_known
+
+
 def test_usage_of_others_that_cannot_be_written_holds_up_nothing_of_ours(world, observer, monkeypatch):
     def refused(cluster, others):
         raise DatabaseError("no room for others")

@@ -148,11 +148,14 @@ class ClusterObserver:
             self._gangs = gangs_of(lease, followed.others, before=self._gangs)
             sources = sources_of(followed, self._gangs)
             streams = {_key(followed.backend, source): source for source in sources}
+            kinds = {source.completeness for source in streams.values()}
             for key in self.followers.keys() - streams.keys():
                 log.info("stream_stopped", cluster=key[0], kind=key[3], namespace=key[4])
                 follower = self.followers.pop(key)
                 follower.stop()
                 self._retired.append(follower)
+                if (kind := follower.completeness) and kind not in kinds:
+                    self.inbox.incomplete(kind, None)
             self._retired = [follower for follower in self._retired if follower.alive]
             for key in streams.keys() - self.followers.keys():
                 log.info("stream_started", cluster=key[0], kind=key[3], namespace=key[4])

@@ -30,7 +30,7 @@ QUIET_SECONDS = 0.05
 """After so long without another change what has come is written."""
 BATCH = 500
 HEARTBEAT_SECONDS = 1.0
-"""How often a batch says that the cluster answers; batches come several times as often."""
+"""How often a batch says that the cluster answers, at most; batches come several times as often."""
 FOREIGN_USAGE_SECONDS = 1.0
 """How long the usage of other tenants' pods is collected before it is written."""
 
@@ -45,7 +45,7 @@ class Batch:
 
     changes: list[Observation] = field(default_factory=list)
     listed: set[Hashable] = field(default_factory=set)
-    problems: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str | None] = field(default_factory=dict)
     """By kind: why not all of them are known; empty if all are."""
     is_reachable: bool = False
     foreign_usage: "ForeignUsageChanges | None" = None
@@ -118,7 +118,7 @@ class Inbox:
         self._listed: set[Hashable] = set()
         self._is_reachable = False
         self._reachable_at = float("-inf")
-        self._problems: dict[str, str] = {}
+        self._problems: dict[str, str | None] = {}
         self._foreign_usage = ForeignUsageChanges()
         self._foreign_usage_waits = False
         self._foreign_usage_taken_at = float("-inf")
@@ -148,8 +148,8 @@ class Inbox:
         """Note that all objects of a kind have been put, so that an absent one is known to be absent."""
         self.incomplete(kind, "")
 
-    def incomplete(self, kind: str, problem: str) -> None:
-        """Note why not all of them are known."""
+    def incomplete(self, kind: str, problem: str | None) -> None:
+        """Note why not all of them are known; None: nobody follows them any more."""
         with self._news:
             self._problems[kind] = problem
             self._news.notify_all()

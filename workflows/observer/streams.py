@@ -193,6 +193,10 @@ class Follower:
         self._thread.join(timeout)
 
     @property
+    def completeness(self) -> str:
+        return self._source.completeness
+
+    @property
     def alive(self) -> bool:
         return self._thread.is_alive()
 
@@ -283,7 +287,7 @@ class Follower:
             case Synced():
                 self._pass_on_list([item for item in event.items if item is not None], memory)
             case Reconnected():
-                if self._is_listed and self._source.lost_after:
+                if self._is_listed and self._source.lost_after and not event.list_follows:
                     self._inbox.complete(self._source.completeness)
             case Changed():
                 if event.item is not None and memory.changed(event.item):

@@ -115,7 +115,8 @@ def test_a_right_that_is_withdrawn_during_an_outage_is_told_and_a_list_may_be_as
     cut, forbidden = said(events, 2)
     assert (type(cut.error), type(forbidden.error)) == (ClusterUnreachable, RequestForbidden)
     watch.relist()
-    assert kinds_of(said(events, 2)) == ["Reconnected", "Synced"]
+    assert said(events, 1) == [Reconnected(list_follows=True)]
+    assert kinds_of(said(events, 1)) == ["Synced"]
 
 
 def test_the_server_may_ask_for_a_longer_pause():

@@ -167,6 +167,7 @@ def test_that_a_cluster_answers_is_said_once():
 
 
 def test_that_a_cluster_answers_is_said_once_a_second_however_many_batches_there_are(monkeypatch):
+    monkeypatch.setattr("workflows.observer.inbox.HEARTBEAT_SECONDS", 600.0)
     inbox = Inbox()
     inbox.note_reachable()
     inbox.take(timeout=0.0, linger=0.0)
