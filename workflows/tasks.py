@@ -211,8 +211,8 @@ def _reconcile(group_id: UUID, *, again: Callable[[str], None]) -> None:
 @shared_task(base=Periodic, name="workflows.tasks.sweep_due_groups", ignore_result=True)
 def sweep_due_groups() -> None:
     """Notify workers of the groups that are due, unless the queue is full."""
-    sweep.note_sweep()
     _notify_due()
+    sweep.note_sweep()
     if heartbeat.end_leases_of_the_dead():
         _notify_due()
 
