@@ -99,7 +99,7 @@ class GroupReader:
         self._names: dict[Kind, frozenset[str]] = {}  # of the group's objects of a kind, as last read
 
     def note_untouched(self) -> None:
-        """Note that the group never had an object."""
+        """Note that it has no object, as its row says (``services.adoption`` sees to restored rows)."""
         kinds = (SECRET, COMPUTE_DOMAIN, SERVICE, POD, *parent_kinds(self._placement))
         self._names = dict.fromkeys(filter(None, (*kinds, pod_group_kind(self._placement))), frozenset())
 
@@ -111,7 +111,8 @@ class GroupReader:
     def note_removed(self, removed: Mapping[Kind, Collection[str]]) -> None:
         """Note that objects of which the names were read are gone."""
         for kind, gone in removed.items():
-            self._names[kind] -= frozenset(gone)
+            if kind in self._names:
+                self._names[kind] -= frozenset(gone)
 
     def before_create(self, topologies: Sequence[Obj]) -> LiveGroup:
         """All objects that creating depends on."""
