@@ -203,7 +203,7 @@ def test_a_read_that_is_refused_names_nobody_and_is_tried_again(world, observer,
     assert "theirs" not in problem()
     refused.clear()
     until(lambda: rows() == {"g": (1, True)})
-    until(lambda: problem() == "")
+    until(lambda: completeness(KAI.foreign.kinds[0].crd).is_known)
 
 
 def not_served(world, monkeypatch, absent, *, error=NotServed):

@@ -64,5 +64,8 @@ def test_two_writers_of_different_kinds_lose_nothing_of_each_other(cluster):
 
 def _one_waits_for_a_lock():
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_locks"
+            " WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
+        )
         return cursor.fetchone()[0]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from scheduling.errors import Busy
-from workflows.sessions import announced, open_sessions
+from workflows.sessions import announced, forward_state, open_sessions
 from workflows.sessions.announced import AnnouncedKeys
 from workflows.sessions.open_session import OpenSession, SessionLogin
 from workflows.sessions.open_sessions import OpenSessions
@@ -34,10 +34,19 @@ def ticket(kind=EXEC, **fields):
     return Ticket(kind=kind, user=1, username="ann", address="127.0.0.1", target=TARGET, **fields)
 
 
+LOOKED_EVERY = open_sessions.CHECK_SECONDS
+
+
 @pytest.fixture(autouse=True)
 def fast(monkeypatch):
     monkeypatch.setattr(open_sessions, "CHECK_SECONDS", 0.01)
     monkeypatch.setattr(announced, "PAUSE", 0.01)
+
+
+def test_what_is_promised_of_a_lost_right_and_a_killed_process_follows_from_how_often_is_looked():
+    """As docs/reference/exec.md says it: within 10 seconds, and half a minute."""
+    assert 2 * LOOKED_EVERY <= 10
+    assert forward_state.OPEN_SECONDS + 2 * LOOKED_EVERY <= 30
 
 
 @pytest.mark.parametrize("error", [RuntimeError("boom"), KeyError("pool"), TypeError("None")])
