@@ -68,16 +68,17 @@ def end_with_nul(access, namespace, name):
     terminated = {"exitCode": 1, "message": "a\0b", "reason": "Error"}
     container = {"name": "c", "image": "none", "imageID": "", "ready": False, "restartCount": 0}
     status = {"phase": "Failed", "containerStatuses": [{**container, "state": {"terminated": terminated}}]}
-    reply = connected.pool.request(
+    reply = connected.request(
         "PATCH",
-        f"{connected.base_url}/api/v1/namespaces/{namespace}/pods/{name}/status",
+        f"/api/v1/namespaces/{namespace}/pods/{name}/status",
         body=json.dumps({"status": status}).encode(),
         headers={
             "Content-Type": "application/merge-patch+json",
             **({"Authorization": token} if (token := connected.authorization()) else {}),
         },
     )
-    assert reply.status == 200, reply.data[:500]
+    text = reply.data
+    assert reply.status == 200, text[:500]
 
 
 def observed(namespace):
