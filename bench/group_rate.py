@@ -163,7 +163,7 @@ def _gang(bodies: Sequence[dict[str, Any]], number: int) -> bare_lives.Gang:
     for body in json.loads(text):
         body["metadata"]["namespace"] = ELSEWHERE
         by_path.setdefault(_path(body), []).append(body)
-    is_admitted = any(body["kind"] == "Workload" for body in bodies)
+    is_admitted = any(body["apiVersion"].startswith("kueue.") for body in bodies)
     return bare_lives.Gang(bodies={**by_path}, placed=_placed if is_admitted else None)
 
 

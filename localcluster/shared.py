@@ -32,7 +32,7 @@ Part = Literal[
     "cluster-0.17",
     "workloads",
 ]
-REDIS_DATABASES = 64  # one for each worker of a run
+REDIS_DATABASES = 256  # one for each worker of a run
 START_SECONDS = 270
 STOP_SECONDS = 60
 POLL_SECONDS = 0.1
