@@ -67,7 +67,7 @@ class GuardedCluster:
         return self._cluster.call_seconds + PERMIT_SECONDS
 
     def __getattr__(self, name: str) -> Any:
-        """What needs no permit, as the cluster itself has it."""
+        """A call that needs no permit, as the cluster itself has it."""
         if name not in NEED_NO_PERMIT:
             raise AttributeError(f"{name} is not known to need no permit")
         return getattr(self._cluster, name)

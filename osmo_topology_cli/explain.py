@@ -71,7 +71,7 @@ def reasons(group: Reply, waiting: Reply | None) -> tuple[str, ...]:
 
 
 def _evidence(evidence: Reply) -> list[str]:
-    """What a reason rests on, whatever it is: a line for each key."""
+    """The evidence of a reason, whatever it is: a line for each key."""
     return [
         f"{name.replace('_', ' ').capitalize()}: {_in_words(value)}"
         for name, value in evidence.items()
@@ -92,7 +92,7 @@ def _in_words(value: object) -> str:
 
 
 def _recovery(group: Reply) -> list[str]:
-    """What follows when a group that has not ended loses a task."""
+    """The response to the loss of a task, for a group that has not ended."""
     policy = group["recovery"]
     if not policy or has_ended(group["status"]):
         return []

@@ -75,7 +75,7 @@ def pins(facts: FormFacts) -> FormProposal | None:
 def order(facts: FormFacts) -> FormProposal | None:
     """The order that was proposed, once all pods are there."""
     form = facts.proposed
-    if form is None or not facts.is_intact or form != replace(facts.form, order=form.order):
+    if form is None or not facts.is_intact or not _is_order(form, facts):
         return None
     words = set_order.sentence(form.order) or "the usual one"
     message = (
@@ -106,6 +106,11 @@ def easing(facts: FormFacts) -> FormProposal | None:
     return FormProposal(form, FormState.REACHED, key, patience.RETURNED, lambda _: returned)
 
 
+def _is_order(form: GangForm, facts: FormFacts) -> bool:
+    """Whether it is the present form but for the order."""
+    return form == replace(facts.form, order=form.order)
+
+
 def _key(part: str, facts: FormFacts) -> str:
     return f"{part}:{facts.now.isoformat()}"
 
@@ -128,5 +133,4 @@ def is_stale(facts: FormFacts) -> bool:
         return False
     if form.pins != facts.form.pins:
         return not facts.waits
-    is_order = form == replace(facts.form, order=form.order)
-    return is_order and (facts.is_bound or form == facts.form)
+    return _is_order(form, facts) and (facts.is_bound or form == facts.form)
