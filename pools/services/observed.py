@@ -15,6 +15,7 @@ from pools.selectors import freshness_of
 from pools.services.composites import begins_trial, composites_condition
 from pools.services.recording import enqueue
 from pools.values.completeness import OTHERS, Completeness, devices_problem
+from scheduling.backends.facets import gang_resource
 from scheduling.backends.registry import installed, traits_of
 from scheduling.nodes.devices import CLASSES, NOT_SERVED, SLICES, UNLISTED
 from scheduling.sentences import agree, count_of
@@ -147,7 +148,7 @@ def _gangs_condition(backend: Backend, cluster: Cluster) -> list[Condition]:
     scheduler = installed().get(backend.scheduler_type)
     if not backend.follow_others or scheduler is None or scheduler.foreign is None:
         return []
-    completeness = Completeness.of(cluster.completeness, scheduler.foreign.kinds[0].crd)
+    completeness = Completeness.of(cluster.completeness, gang_resource(scheduler.foreign))
     doubt = "Gangs that others submitted are not known, because they cannot be followed"
     return _following("GangsSeen", completeness, doubt=doubt, reason="NotFollowed")
 

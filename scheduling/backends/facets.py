@@ -382,6 +382,11 @@ class SchedulerTraits:
 NO_TRAITS = SchedulerTraits()
 
 
+def gang_resource(gangs: ForeignGangs) -> str:
+    """The resource of a gang's own object, by which it is kept and all of its kind are known or not."""
+    return gangs.kinds[0].crd
+
+
 def _reads_no_key(key: str) -> bool:
     del key
     return False

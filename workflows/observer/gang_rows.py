@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from pools.models import Backend, Cluster
 from pools.values.completeness import GANGS, merged
-from scheduling.backends.facets import SchedulerBackend
+from scheduling.backends.facets import SchedulerBackend, gang_resource
 from scheduling.backends.registry import installed
 from web.times import read_instant
 from workflows import metrics
@@ -56,7 +56,7 @@ def forget_unfollowed() -> None:
 
 def _kinds() -> list[str]:
     foreign = [scheduler.foreign for scheduler in installed().values() if scheduler.foreign]
-    return [GANGS, *(facet.kinds[0].crd for facet in foreign)]
+    return [GANGS, *(gang_resource(facet) for facet in foreign)]
 
 
 def _unknown() -> Func:

@@ -25,7 +25,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from scheduling.backends.base import ResourceKind
-from scheduling.backends.facets import ForeignGangs, SchedulerBackend
+from scheduling.backends.facets import ForeignGangs, SchedulerBackend, gang_resource
 from scheduling.foreign import written
 from scheduling.foreign.gang import GangKept, PodKept, kept_pods
 from scheduling.kubernetes_syntax import is_object_name
@@ -160,7 +160,7 @@ class WaitingGangs:
                 text = to_json(terms.to_json())
                 mark = hashlib.blake2b(text, digest_size=12).digest()
                 shared, _ = self._shared.get(mark, (terms, 0))
-                return WaitingPod(uid, (facet.kinds[0].crd, namespace, name), part, shared, mark, len(text))
+                return WaitingPod(uid, (gang_resource(facet), namespace, name), part, shared, mark, len(text))
         return WaitingPod(uid, None, "", NO_TERMS, b"", 0)
 
     def see_object(self, kind: ResourceKind, obj: Mapping[str, Any]) -> GangObject | None:
@@ -194,7 +194,7 @@ class WaitingGangs:
 
     def may_be_absent(self, resource: str) -> bool:
         """Whether a kind that is not served only means that nothing stands above a gang."""
-        return self._facet_of[resource].kinds[0].crd != resource
+        return gang_resource(self._facet_of[resource]) != resource
 
     # What streams change
 
@@ -330,7 +330,7 @@ class WaitingGangs:
 
     def _state(self) -> GangsState | None:
         """None before the streams have begun: what was recorded before is old, not wrong."""
-        problems = {facet.kinds[0].crd: self._problem_of(_streams_of(facet)) for facet in self.facets}
+        problems = {gang_resource(facet): self._problem_of(_streams_of(facet)) for facet in self.facets}
         has_begun = None not in problems.values() or any(problems.values())
         return GangsState(problems, len(self._omitted)) if has_begun else None
 
@@ -367,7 +367,7 @@ class WaitingGangs:
     def _has_templates(self, key: GangKey) -> bool:
         """Whether the object is a gang by itself."""
         facet = self._facet_of[key[0]]
-        return not facet.made_of_pods and facet.kinds[0].crd == key[0]
+        return not facet.made_of_pods and gang_resource(facet) == key[0]
 
     def _chain(self, key: GangKey) -> Iterator[GangKey]:
         """An object, and those above it, nearest first; a loop is followed once."""
@@ -387,7 +387,7 @@ class WaitingGangs:
 
     def _announce(self, stream: str) -> None:
         """All gangs that follow from a stream are news."""
-        concerned = {facet.kinds[0].crd for facet in self.facets if stream in _streams_of(facet)}
+        concerned = {gang_resource(facet) for facet in self.facets if stream in _streams_of(facet)}
         keys = (key for keys in (self._members, self._objects) for key in keys)
         self._news |= dict.fromkeys(key for key in keys if key[0] in concerned)
 
@@ -484,7 +484,7 @@ class WaitingGangs:
     def _touch(self, key: GangKey) -> None:
         """The gangs that an object belongs to are news."""
         facet = self._facet_of[key[0]]
-        if facet.kinds[0].crd == key[0]:
+        if gang_resource(facet) == key[0]:
             self._news[key] = None
             return
         for gang in (*self._members, *self._complete):

@@ -15,7 +15,7 @@ from pools.documents.backend import version_of
 from pools.models import Backend, Cluster
 from pools.services.evaluation import ClusterObjects
 from pools.values.completeness import Completeness
-from scheduling.backends.facets import ForeignGangs, SchedulerBackend
+from scheduling.backends.facets import ForeignGangs, SchedulerBackend, gang_resource
 from scheduling.backends.registry import installed
 from scheduling.capabilities import SchedulerVersion
 from scheduling.foreign.gang import ForeignGang, GangKept, NotRead, UnreadPart, root_of
@@ -56,7 +56,7 @@ def others_of(backend: Backend) -> QuerySet[ObservedGang]:
     if reader is None:
         return ObservedGang.objects.none()
     _, foreign = reader
-    rows = ObservedGang.objects.filter(cluster_id=backend.cluster_id, resource=foreign.kinds[0].crd)
+    rows = ObservedGang.objects.filter(cluster_id=backend.cluster_id, resource=gang_resource(foreign))
     return rows.order_by("created_at", "namespace", "name")
 
 
@@ -65,7 +65,7 @@ def problem_of(backend: Backend, cluster: Cluster | None) -> str:
     scheduler = installed().get(backend.scheduler_type)
     if not backend.follow_others or scheduler is None or scheduler.foreign is None:
         return NOT_FOLLOWED
-    gangs = Completeness.of(cluster.completeness if cluster else {}, scheduler.foreign.kinds[0].crd)
+    gangs = Completeness.of(cluster.completeness if cluster else {}, gang_resource(scheduler.foreign))
     if gangs.is_known:
         return ""
     return f"They are not followed: {gangs.problem}" if gangs.problem else NOT_LISTED

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pools.models import Cluster
 from pools.values.completeness import Completeness
-from scheduling.backends.facets import JoinedQueues, SchedulerBackend
+from scheduling.backends.facets import JoinedQueues, SchedulerBackend, gang_resource
 from scheduling.backends.registry import installed
 from scheduling.queues.joined_queues import JoinedQueue, QueuedGang, QueuePosition, position_of
 from workflows.lifecycle.statuses import TaskStatus
@@ -36,7 +36,7 @@ def is_first_in(queue: JoinedQueue, *, group: UUID, scheduler_type: str, cluster
     if queue.usage is None or scheduler is None or scheduler.foreign is None:
         return False
     row = Cluster.objects.get(pk=cluster)
-    gangs = Completeness.of(row.completeness, scheduler.foreign.kinds[0].crd)
+    gangs = Completeness.of(row.completeness, gang_resource(scheduler.foreign))
     if not gangs.is_known or row.gangs_omitted:
         return False
     own, others = _waiting(queue.usage.entries, scheduler, cluster, group=group)
@@ -91,7 +91,7 @@ def _queued_by_others(
         return
     rows = ObservedGang.objects.filter(
         cluster_id=cluster,
-        resource=scheduler.foreign.kinds[0].crd,
+        resource=gang_resource(scheduler.foreign),
         namespace__in={entry.partition("/")[0] for entry in entries},
         queue__in={entry.partition("/")[2] for entry in entries},
     ).values_list("namespace", "content__created", "queue", "content__obj__turn")
