@@ -17,7 +17,6 @@ from django.db.models import Count, Exists, F, Func, OuterRef, Q, QuerySet, Text
 from pools.selectors import Caller
 from scheduling.errors import NotFound
 from scheduling.gang.gang_form import GangForm
-from scheduling.topology.requirements import Requirement
 from web.access.rights import grants_of
 from web.policy import Action, refusal
 from workflows.homes import at_home
@@ -26,7 +25,13 @@ from workflows.models import Attempt, Event, ObservedObject, Task, TaskGroup, Wo
 from workflows.name_search import name_contains
 from workflows.nodes.hosts import host_names
 from workflows.values.counted import names_in
-from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
+from workflows.values.placement import (
+    GroupPlacement,
+    GroupValues,
+    TaskPlacement,
+    TaskTry,
+    requirements_from_json,
+)
 
 MAX_PAGE = 1000
 
@@ -361,8 +366,9 @@ def gang_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
 
 def _member(gpu: int | None, requirements: Sequence[Mapping[str, Any]] | None) -> TaskPlacement:
     """The fields of a task that a gang has."""
-    needs = tuple(Requirement(**entry) for entry in requirements or ())
-    return TaskPlacement(image="", command=(), gpu=gpu or 0, requirements=needs)
+    return TaskPlacement(
+        image="", command=(), gpu=gpu or 0, requirements=requirements_from_json(requirements)
+    )
 
 
 def _tries_of_attempt(row: TaskGroup) -> QuerySet[Task]:

@@ -29,7 +29,11 @@ class GangForm:
     """The sets that node labels keep in a domain (``gang.pins``), for one with the trait ``pins_sets``."""
 
     def to_json(self) -> dict[str, Any]:
-        """Values of JSON alone; ``from_json`` is its inverse."""
+        """Values of JSON alone; ``from_json`` is its inverse.
+
+        These four are always written. A field of a later release is left out where it is the default, so that
+        the release before it goes on with all groups that do not use it.
+        """
         return {
             "stage": self.stage,
             "preference_levels": self.preference_levels,
@@ -39,14 +43,14 @@ class GangForm:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "GangForm":
-        """Raises ValueError for the form of another release."""
-        if value.keys() != _NAMES:
-            raise ValueError(f"A form has {', '.join(sorted(_NAMES))}, and not {', '.join(sorted(value))}.")
+        """What is absent is the default. Raises ValueError for what this release does not know."""
+        if unknown := value.keys() - _NAMES:
+            raise ValueError(f"form with {', '.join(sorted(unknown))}, which this release does not know")
         return cls(
-            stage=value["stage"],
-            preference_levels=value["preference_levels"],
-            order=set_order.from_json(value["order"]),
-            pins=pins.from_json(value["pins"]),
+            stage=value.get("stage", 0),
+            preference_levels=value.get("preference_levels"),
+            order=set_order.from_json(value.get("order", ())),
+            pins=pins.from_json(value.get("pins", ())),
         )
 
 

@@ -7,7 +7,7 @@ their pools: a pool that is not whole is not counted on any of its nodes.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -105,9 +105,13 @@ def _pools(cluster: str, slices: Iterable[SliceDevices]) -> dict[tuple[str, str]
 
 def _slice_of(reading: Mapping[str, Any]) -> SliceDevices:
     kinds = tuple((tuple((key, value) for key, value in pairs), n) for pairs, n in reading["kinds"])
-    own = {name: value for name, value in reading.items() if name != "has_channel"}
-    return SliceDevices(**{**own, "kinds": kinds})
+    return SliceDevices(**{**_fields_of(SliceDevices, reading), "kinds": kinds})
 
 
 def _class_of(reading: Mapping[str, Any]) -> DeviceClass:
-    return DeviceClass(**{**reading, "selectors": tuple(reading["selectors"])})
+    return DeviceClass(**{**_fields_of(DeviceClass, reading), "selectors": tuple(reading["selectors"])})
+
+
+def _fields_of(kind: type, reading: Mapping[str, Any]) -> dict[str, Any]:
+    """What this release reads of a reading: an observer of the next one may write more."""
+    return {field.name: reading[field.name] for field in fields(kind) if field.name in reading}

@@ -247,7 +247,7 @@ class TaskPlacement:
             key: tuple(entry) if isinstance(entry, list) else entry for key, entry in value.items()
         }
         read["files"] = tuple(_read(File, file) for file in read.get("files", ()))
-        read["requirements"] = tuple(_read(Requirement, entry) for entry in read.get("requirements", ()))
+        read["requirements"] = requirements_from_json(read.get("requirements"))
         if counted := read.get("counted"):
             read["counted"] = _read(Counted, counted)
         return _read(cls, read)
@@ -407,6 +407,11 @@ def _without_defaults(value: Any, **ready: Any) -> dict[str, Any]:
 
 _TERMS = frozenset(each.name for each in fields(SchedulingTerms))
 """In the JSON they stand beside a group's own values, where queries of rows read them."""
+
+
+def requirements_from_json(entries: Iterable[Mapping[str, Any]] | None) -> tuple[Requirement, ...]:
+    """The requirements of a frozen task. Raises ValueError for one that this release does not know."""
+    return tuple(_read(Requirement, entry) for entry in entries or ())
 
 
 def _read(kind: Callable[..., T], value: Mapping[str, Any]) -> T:

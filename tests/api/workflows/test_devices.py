@@ -2,7 +2,7 @@
 
 import pytest
 
-from pools.models import Node
+from pools.models import Node, ObservedResource
 from pools.selectors import gpus_of
 from pools.values.completeness import NODES
 from scheduling.kubernetes_syntax import GPU
@@ -106,6 +106,15 @@ def test_a_node_that_is_written_again_keeps_its_devices_and_loses_them_with_thei
     observe(pool, see_class({"metadata": {"name": "gpus", "uid": "u"}, "spec": spec}))
     assert {row.allocatable.get(GPU) for row in Node.objects.all()} == {None}
     assert fit(api)[:2] == ("never", True)
+
+
+def test_what_an_observer_of_the_next_release_wrote_besides_is_left_alone(api, pool):
+    observe(pool, *ALL[2:])
+    for row in ObservedResource.objects.all():
+        row.reading |= {"of_the_next_release": 1}
+        row.save()
+    observe(pool, *ALL[:2])
+    assert fit(api)[0] == "now"
 
 
 def test_without_a_class_that_names_gpus_it_is_never(api, pool):

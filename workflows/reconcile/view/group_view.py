@@ -25,7 +25,7 @@ from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import installed
 from scheduling.gang.gang_form import GangForm
 from scheduling.gang.stages import stage_begins
-from scheduling.topology.requirements import Gang, GangTask, Requirement
+from scheduling.topology.requirements import Gang, GangTask
 from web.database.model_rows import Columns
 from web.times import read_instant
 from workflows.lifecycle.attempts_in_vain import (
@@ -44,7 +44,7 @@ from workflows.selectors import gang_values, group_values
 from workflows.services.attempt_rows import run_began
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.record import NOT_LOCKED, Recorded
-from workflows.values.placement import GroupPlacement, GroupValues
+from workflows.values.placement import GroupPlacement, GroupValues, requirements_from_json
 
 
 class TaskView(NamedTuple):
@@ -155,7 +155,7 @@ class GroupView:
 
     @property
     def awaits_room(self) -> bool:
-        """Whether its pod group waits for room, before it has pods (``reconcile.room``)."""
+        """Whether its pod group waits for room, before it has pods (``reconcile.objects.room``)."""
         return self.status == TaskStatus.SCHEDULING and self.row.created_in_cluster_at is None
 
     @cached_property
@@ -217,7 +217,7 @@ class GroupView:
         """When each stage begins, read from the distinct requirements alone: there may be 10,000 tasks."""
         rows = self.row.tasks.filter(latest=True).order_by().values_list("spec__requirements", flat=True)
         tasks = tuple(
-            GangTask(str(number), 0, tuple(Requirement(**values) for values in requirements or ()))
+            GangTask(str(number), 0, requirements_from_json(requirements))
             for number, requirements in enumerate(rows.distinct())
         )
         return stage_begins(Gang(self.row.name, tasks))
