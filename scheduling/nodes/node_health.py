@@ -25,6 +25,8 @@ MOST_TYPE = 128
 MOST_REPETITIONS = 2
 MOST_PATTERN = 256
 MOST_GROUPS = 8
+MOST_ALTERNATIVES = 8
+"""Of an expression of several groups: groups one after another try each combination of theirs."""
 _TAINT = "node.kubernetes.io/"
 _REPEATED_GROUP = re.compile(r"\)[*+?{]")
 _ASSERTION = re.compile(r"\(\?|\\[1-9]")
@@ -128,16 +130,26 @@ def rule_fault(pattern: str, statuses: str) -> str:
     """The fault of a rule, in words; empty if nothing is."""
     if not _statuses(statuses) or _statuses(statuses) - set(STATUSES):
         return f'"{statuses}" must be one or more of {", ".join(STATUSES)}, separated by "|".'
-    if len(pattern) > MOST_PATTERN or pattern.count("(") > MOST_GROUPS:
+    if words := _beyond_bounds(pattern):
+        return words
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError) as error:
+        return f'"{pattern}" is no regular expression: {error}.'
+    return ""
+
+
+def _beyond_bounds(pattern: str) -> str:
+    """Why a pattern could take very long; empty if it cannot."""
+    groups = pattern.count("(")
+    if len(pattern) > MOST_PATTERN or groups > MOST_GROUPS:
         return f'"{pattern[:32]}..." may have at most {MOST_PATTERN} characters and {MOST_GROUPS} groups.'
     if _REPEATED_GROUP.search(pattern) or _ASSERTION.search(pattern):
         return f'"{pattern}" may repeat no group, and use no assertion and no reference.'
     if sum(pattern.count(sign) for sign in "*+{?") > MOST_REPETITIONS:
         return f'"{pattern}" may repeat at most {MOST_REPETITIONS} times (*, +, ?, braces).'
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError) as error:
-        return f'"{pattern}" is no regular expression: {error}.'
+    if groups > 1 and pattern.count("|") > MOST_ALTERNATIVES:
+        return f'"{pattern}" may have at most {MOST_ALTERNATIVES} signs "|" where it has more than one group.'
     return ""
 
 

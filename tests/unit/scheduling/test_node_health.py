@@ -128,6 +128,9 @@ def test_the_sentence_names_node_state_time_and_reason():
         ("(" * 100 + "a" + ")" * 100, "True", "8 groups"),
         ("a{99999999999}", "True", "no regular expression"),
         ("a{1000000}b{1000000}", "True", ""),
+        ("(" + "|".join(map(str, range(64))) + ")", "True", ""),
+        ("(.|a|b|c|d)(.|a|b|c|d)", "True", ""),
+        ("(.|a|b|c|d)(.|a|b|c|d|e)", "True", 'at most 8 signs "|"'),
     ],
 )
 def test_a_rule_that_cannot_be_used_is_explained(pattern, statuses, text):
