@@ -10,7 +10,7 @@ from doctor.repair import Repaired
 from doctor.run import Report
 from doctor.turns import waiting
 from pools.values.freshness import NEVER_OBSERVED, Age
-from scheduling.sentences import agree, count_of
+from scheduling.sentences import agree, count_of, one_line
 from web.times import naive_utc
 
 REPAIRS = {
@@ -92,7 +92,7 @@ def as_text(report: Report) -> str:
             f"repair: groups enqueued: {repaired.enqueued}, deletes sent: {repaired.deleted}, "
             f"clusters synced: {repaired.synced}"
         )
-        lines += [f"repair failed: {failure}" for failure in repaired.failures]
+        lines += [one_line(f"repair failed: {failure}") for failure in repaired.failures]
     if since := waiting(facts, report.limits):
         verb, longest = agree(len(since), "waits", "wait"), (facts.now - min(since)).total_seconds()
         lines.append(f"{count_of(len(since), 'group')} {verb} for workers, for at most {longest:.0f} s")
@@ -106,10 +106,11 @@ def as_text(report: Report) -> str:
 
 
 def _unread_line(cluster: UnreadCluster) -> str:
-    return f'not checked: backend "{cluster.backend}": {cluster.reason}'
+    return one_line(f'not checked: backend "{cluster.backend}": {cluster.reason}')
 
 
 def _line(finding: Finding) -> str:
     subject = f"{finding.workflow} {finding.group}".strip() + ": " if finding.workflow else ""
     since = f"since {finding.since:%Y-%m-%d %H:%M:%S}; " if finding.since else ""
-    return f"{finding.kind:<12} {subject}{finding.message} ({since}--repair: {REPAIRS[finding.repair]})"
+    message = one_line(finding.message)
+    return f"{finding.kind:<12} {subject}{message} ({since}--repair: {REPAIRS[finding.repair]})"

@@ -14,6 +14,7 @@ from pools.preflight.checks import check_cluster, check_installation
 from pools.preflight.cluster import read_cluster
 from pools.preflight.servers import read_installation
 from scheduling.preflight import CheckResult, CheckStatus, unknown
+from scheduling.sentences import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,6 @@ def as_text(report: PreflightReport) -> Iterator[str]:
 
 def _lines(results: Iterable[CheckResult]) -> Iterator[str]:
     for result in results:
-        yield f"  {result.status:<8} {result.check}: {result.message}"
+        yield f"  {result.status:<8} {result.check}: {one_line(result.message)}"
         if result.to_do:
-            yield f"           {result.to_do}"
+            yield f"           {one_line(result.to_do)}"

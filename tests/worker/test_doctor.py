@@ -19,6 +19,7 @@ from scheduling import names
 from tests.builders.checks import check, checked_world, findings, rest
 from tests.builders.completeness import note_lists
 from tests.builders.gangs import retried, set_frozen
+from tests.builders.hostile import HOSTILE, IN_ONE_LINE
 from tests.factories import LEVELS, BackendFactory, installation
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
 from tests.worker.world import chain, fresh
@@ -205,6 +206,16 @@ def test_a_cluster_that_does_not_answer_is_no_clean_one(world):
     with world.cluster.unreachable():
         code, said = check("--grace", "0")
     assert (code, said["findings"], len(said["not_looked"])) == (2, [], 1)
+
+
+def test_the_words_of_a_cluster_forge_no_finding(world):
+    running(world)
+    world.cluster.fail(ClusterUnreachable(HOSTILE), verb="list", kind=POD)
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", "--grace", "0", stdout=out)
+    (line,) = [line for line in out.getvalue().splitlines() if "gone" in line]
+    assert IN_ONE_LINE in line
 
 
 @pytest.mark.parametrize("error", [ClusterUnreachable("reset"), NotServed("404 page not found")])

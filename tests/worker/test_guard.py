@@ -34,6 +34,7 @@ from pools.conditions import find
 from pools.models import Backend, ClusterGuard, Installation
 from pools.services import health
 from pools.tasks import probe_backend
+from tests.builders.hostile import HOSTILE, IN_ONE_LINE
 from tests.factories import BackendFactory
 from tests.fakes.kai import reached_through
 from tests.worker.world import fresh
@@ -459,11 +460,11 @@ def test_adopt_shows_what_it_would_delete_and_takes_over_on_confirmation(world, 
 
 def test_adopt_goes_on_past_a_cluster_that_cannot_be_asked(world, backend, restored):
     unasked = BackendFactory(cluster=backend.cluster, kubeconfig="/etc/kai", context="z", namespace="locked")
-    world.cluster.fail(RequestForbidden("no"), verb="create", kind=NAMESPACE, name="locked", times=9)
+    world.cluster.fail(RequestForbidden(HOSTILE), verb="create", kind=NAMESPACE, name="locked", times=9)
     out, errors = StringIO(), StringIO()
     with pytest.raises(SystemExit):
         call_command("adopt", yes=True, stdout=out, stderr=errors)
-    assert f"{unasked.name}: its mark could not be read" in errors.getvalue()
+    assert errors.getvalue() == f"{unasked.name}: its mark could not be read: {IN_ONE_LINE}\n"
     assert f"{backend.name}: adopted" in out.getvalue()
 
 

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 LONGEST_LINE = 64 * 1024
 MOST_UNPACKED = 64 * 2**20  # no setting keeps more; a larger log was not written by us
 
-_STEERING = re.compile(rb"(?!\x1b\[[0-9;]*m)[\x00-\x08\x0a-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
-"""Controls but tab and the beginning of a colour, and the ends of lines that Unicode has besides."""
+_STEERING = re.compile(
+    rb"(?!\x1b\[[0-9;]*m)[\x00-\x08\x0a-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2(?:\x80[\xa8-\xae]|\x81[\xa6-\xa9])"
+)
+"""Controls but tab and the beginning of a colour; of Unicode what ends a line or turns its direction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

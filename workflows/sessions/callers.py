@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from cluster.pod_channels import CLOSE, END, EXEC_PROTOCOLS, RESIZE, STDERR, STDIN, STDOUT
 from cluster.storable import decode
+from scheduling.sentences import one_line
 from workflows.logs.text import LineCutter
 
 Packet = tuple[int, bytes]
@@ -123,7 +124,7 @@ def read_status(data: bytes) -> dict[str, Any]:
 def _failure(status: dict[str, Any] | None) -> str:
     if status is None or status.get("status") == "Success":
         return ""
-    return " ".join(str(status.get("message") or "the command failed").split())
+    return one_line(str(status.get("message") or "the command failed"))
 
 
 def _resize(message: bytes) -> Iterator[Packet]:

@@ -4,18 +4,22 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, NoReturn
 
+from scheduling.sentences import one_line
 from web.server.sockets import NORMAL
 from workflows.sessions.open_session import OpenSession
 
 
 class Over(Exception):
-    """The session ends with a sentence, or the command's status, and a code of the socket."""
+    """The session ends with a sentence, or the command's status, and a code of the socket.
+
+    A cluster's words may be in the sentence, and a terminal prints it.
+    """
 
     def __init__(
         self, sentence: str = "", *, status: dict[str, Any] | None = None, code: int = NORMAL
     ) -> None:
         super().__init__(sentence)
-        self.sentence, self.status, self.code = sentence, status, code
+        self.sentence, self.status, self.code = one_line(sentence), status, code
 
 
 async def first_end(*works: Coroutine[Any, Any, None]) -> NoReturn:

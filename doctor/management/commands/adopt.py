@@ -10,6 +10,7 @@ from cluster.errors import ClusterError
 from doctor.adopt import Candidate, adopt, candidates
 from doctor.facts import Finding
 from pools.models import Backend
+from scheduling.sentences import one_line
 
 MOST_LINES = 50
 
@@ -42,7 +43,7 @@ class Command(BaseCommand):
         """Show a candidate and take over on confirmation; False if the cluster could not be asked."""
         name = candidate.backend.name
         if candidate.problem:
-            self.stderr.write(f"{name}: its mark could not be read: {candidate.problem}")
+            self.stderr.write(f"{name}: its mark could not be read: {one_line(candidate.problem)}")
             return False
         self._show(candidate)
         if not (sure or self._is_confirmed(candidate)):
@@ -50,22 +51,24 @@ class Command(BaseCommand):
         try:
             self.stdout.write(f"{name}: adopted, epoch {adopt(candidate)}.")
         except ClusterError as error:
-            self.stderr.write(f"{name}: could not adopt: {error}")
+            self.stderr.write(f"{name}: could not adopt: {one_line(str(error))}")
             return False
         return True
 
     def _show(self, candidate: Candidate) -> None:
         name, namespace = candidate.backend.name, candidate.namespace
-        self.stdout.write(f"{name} (namespace {namespace}), {candidate.reason}: {candidate.message}")
+        self.stdout.write(
+            f"{name} (namespace {namespace}), {candidate.reason}: {one_line(candidate.message)}"
+        )
         self._list("It would delete, because no row wants it", candidate.deletions)
         self._list("It would go on with these differences", candidate.differences)
         for sentence in candidate.unread:
-            self.stdout.write(f"  Not read, so not compared: {sentence}")
+            self.stdout.write(f"  Not read, so not compared: {one_line(sentence)}")
 
     def _list(self, title: str, findings: tuple[Finding, ...]) -> None:
         self.stdout.write(f"  {title}: {len(findings)}")
         for finding in findings[:MOST_LINES]:
-            self.stdout.write(f"    {finding.kind}: {finding.message}")
+            self.stdout.write(f"    {finding.kind}: {one_line(finding.message)}")
         if len(findings) > MOST_LINES:
             self.stdout.write(f"    and {len(findings) - MOST_LINES} more: see manage.py doctor --grace 0")
 

@@ -14,6 +14,7 @@ from scheduling.backends.kubernetes import KUBERNETES
 from scheduling.conformance import FeatureFinding
 from scheduling.preflight import Unread
 from scheduling.topology.levels import Level
+from tests.builders.hostile import HOSTILE, IN_ONE_LINE
 from tests.unit.pools.preflights import (
     CLIQUE,
     EVERY_RIGHT,
@@ -331,6 +332,14 @@ def test_a_report_is_as_good_as_its_worst_check():
     ]
     assert as_json(reports[2])["counts"] == {"passed": 7, "failed": 1, "unknown": 0}
     assert any("failed" in line and "broker" in line for line in as_text(reports[2]))
+
+
+def test_the_words_of_a_cluster_forge_no_line_of_a_report():
+    report = PreflightReport(
+        (replace(check_installation(INSTALLATION)[0], message=HOSTILE, to_do=HOSTILE),), ()
+    )
+    lines = list(as_text(report))
+    assert [line.endswith(IN_ONE_LINE) for line in lines] == [False, True, True, False]
 
 
 def test_kubernetes_scheduler_is_to_score_gpus():
