@@ -224,6 +224,8 @@ def test_a_caller_is_asked_to_come_again_when_all_threads_are_busy(narrow_server
         for caller in refused:
             answer = caller.getresponse()
             assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
+            assert answer.headers["Cache-Control"] == "no-store"
+            assert {"Authorization", "Cookie"} <= set(answer.headers["Vary"].split(", "))
         assert narrow_server.send(path="/livez")[0] == 200
         assert narrow_server.json(path="/readyz")[1]["database"] == "ok"
         locked_users.rollback()

@@ -54,6 +54,10 @@ HTTP_STATUS: dict[type[TopologyError], int] = {
 
 _SOON = {"Retry-After": "2"}
 
+NO_STORE = "no-store"
+OF_LOGIN = ("Authorization", "Cookie", "x-osmo-user", "x-osmo-roles", "x-osmo-allowed-pools")
+"""The headers that say who the caller is: every answer of the API varies by them, and no cache stores it."""
+
 _SERVER_STATES = frozenset({"25006", "25P03", "25P04"})
 """SQLSTATEs that come from a server's state and that drivers do not count as operational: a standby that
 takes no writes, and transactions that the server ended because they idled or lasted too long."""

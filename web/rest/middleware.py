@@ -32,7 +32,6 @@ MOST_HOST = 255
 _OTHER_HOST = (
     "The service does not answer to the name in Host; OSMO_ALLOWED_HOSTS has those that it answers to."
 )
-_OF_LOGIN = ("Authorization", "Cookie", "x-osmo-user", "x-osmo-roles", "x-osmo-allowed-pools")
 _DOUBLED = re.compile(r"/{2,}(?=api/)")
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -53,8 +52,8 @@ class RequestIdMiddleware:
         response = self._answer(request)
         response["X-Request-ID"] = request_id
         if request.path_info.startswith("/api/") or response.get("Content-Type") == "application/json":
-            response["Cache-Control"] = "no-store"
-            patch_vary_headers(response, _OF_LOGIN)
+            response["Cache-Control"] = errors.NO_STORE
+            patch_vary_headers(response, errors.OF_LOGIN)
         return response
 
     def _answer(self, request: HttpRequest) -> HttpResponse:

@@ -21,7 +21,7 @@ from typing import Any, Final
 import structlog
 
 from web.limits.turns import WAIT_SECONDS, Parked, Place, allow_waiting, process_turns
-from web.rest.errors import is_database_away
+from web.rest.errors import NO_STORE, OF_LOGIN, is_database_away
 from web.server.budget import ByteBudget
 from web.server.counts import REFUSALS
 from web.server.environ import environ_of
@@ -370,5 +370,11 @@ def _error(code: str, message: str) -> dict[str, Any]:
 
 def _json(status: int, body: dict[str, Any], *headers: tuple[str, str]) -> HttpAnswer:
     content = json.dumps(body).encode()
-    all_headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content))), *headers]
+    all_headers = [
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(content))),
+        ("Cache-Control", NO_STORE),
+        ("Vary", ", ".join(OF_LOGIN)),
+        *headers,
+    ]
     return HttpAnswer(status, [(name.encode(), value.encode()) for name, value in all_headers], content)
