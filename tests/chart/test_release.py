@@ -15,6 +15,10 @@ pytestmark = pytest.mark.deep
 
 SECONDS = 150
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+POLICIES = (
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+)
 COLLECTIONS = (
     "/api/v1/namespaces",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
@@ -30,6 +34,7 @@ COLLECTIONS = (
     "/apis/batch/v1/jobs",
     "/apis/networking.k8s.io/v1/networkpolicies",
     "/apis/policy/v1/poddisruptionbudgets",
+    *POLICIES,
 )
 CONTENTS = {
     "osmo-key": {"secret-key": "k" * 40},
@@ -97,8 +102,9 @@ def test_a_release_comes_changes_goes_back_and_leaves_what_holds_work(site):
     assert not pods(namespace=site.namespace)
     assert site.api.get(worker)["spec"]["replicas"] == 2
 
-    site.chart("upgrade", {"worker": {"replicas": 3}})
+    site.chart("upgrade", {"worker": {"replicas": 3}, "rights": {"ownObjectsOnly": True}})
     assert site.api.get(worker)["spec"]["replicas"] == 3
+    assert {path for path, _ in site.objects()} >= {path.rpartition("/")[2] for path in POLICIES}
     site.run("rollback", "1")
     assert site.api.get(worker)["spec"]["replicas"] == 2
 
