@@ -53,8 +53,8 @@ class ReportShape(Shape):
 
 class ConsistencyCheckShape(Shape):
     id: int
-    asked_by: str
-    asked_at: OwnInstant
+    requested_by: str
+    requested_at: OwnInstant
     began_at: OwnInstant | None
     ended_at: OwnInstant | None = about("Null until the check has ended.")
     failure: str | None = about("Why it ended without a report.")
@@ -94,8 +94,8 @@ class ConsistencyCheckView(OwnView):
 def _shape(row: ConsistencyCheck) -> ConsistencyCheckShape:
     return ConsistencyCheckShape(
         id=row.pk,
-        asked_by=row.asked_by,
-        asked_at=row.asked_at,
+        requested_by=row.requested_by,
+        requested_at=row.requested_at,
         began_at=row.began_at,
         ended_at=row.ended_at,
         failure=row.failure or None,

@@ -8,8 +8,8 @@ from django.db.models.functions import Now
 class ConsistencyCheck(models.Model):
     """One requested check and its report; at most one is unfinished at a time."""
 
-    asked_by = models.CharField(max_length=150)
-    asked_at = models.DateTimeField(db_default=Now())
+    requested_by = models.CharField(max_length=150)
+    requested_at = models.DateTimeField(db_default=Now())
     began_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     failure = models.TextField(blank=True, default="", db_default="")

@@ -33,11 +33,11 @@ log = structlog.get_logger(__name__)
 
 def request_check(*, by: str) -> ConsistencyCheck:
     """Return the unfinished check, or a new one, and enqueue it unless a worker has begun it."""
-    ConsistencyCheck.objects.filter(Q(asked_at__lt=Now() - ABANDONED_AFTER), ended_at=None).update(
+    ConsistencyCheck.objects.filter(Q(requested_at__lt=Now() - ABANDONED_AFTER), ended_at=None).update(
         ended_at=Now(), failure="No worker ended the check in time; request it again."
     )
     with transaction.atomic():
-        row, is_new = ConsistencyCheck.objects.get_or_create(ended_at=None, defaults={"asked_by": by})
+        row, is_new = ConsistencyCheck.objects.get_or_create(ended_at=None, defaults={"requested_by": by})
         if row.began_at is None:
             transaction.on_commit(lambda: _enqueue(row.pk), robust=True)
     if is_new:

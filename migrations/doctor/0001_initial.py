@@ -14,8 +14,8 @@ class Migration(migrations.Migration):
             name='ConsistencyCheck',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('asked_by', models.CharField(max_length=150)),
-                ('asked_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('requested_by', models.CharField(max_length=150)),
+                ('requested_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('began_at', models.DateTimeField(null=True)),
                 ('ended_at', models.DateTimeField(null=True)),
                 ('failure', models.TextField(blank=True, db_default='', default='')),

@@ -27,7 +27,7 @@ def operator():
 
 def test_a_request_returns_the_unfinished_check_and_then_its_report(operator):
     first = operator.post("/api/doctor").json()
-    assert (first["asked_by"], first["began_at"], first["report"]) == ("root", None, None)
+    assert (first["requested_by"], first["began_at"], first["report"]) == ("root", None, None)
     assert operator.post("/api/doctor").json()["id"] == first["id"]
 
     services.run_check(first["id"])
@@ -58,7 +58,7 @@ def test_a_check_that_fails_or_whose_worker_died_is_ended_and_says_so(operator, 
 
     stuck = operator.post("/api/doctor").json()["id"]
     long_ago = timezone.now() - services.ABANDONED_AFTER - timedelta(seconds=1)
-    ConsistencyCheck.objects.filter(pk=stuck).update(asked_at=long_ago, began_at=long_ago)
+    ConsistencyCheck.objects.filter(pk=stuck).update(requested_at=long_ago, began_at=long_ago)
     assert operator.post("/api/doctor").json()["id"] > stuck
     assert "No worker" in operator.get(f"/api/doctor/{stuck}").json()["failure"]
 

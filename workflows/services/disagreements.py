@@ -106,14 +106,14 @@ def _waiting() -> QuerySet[TaskGroup]:
     placed = Task.objects.filter(group=OuterRef("pk"), latest=True).exclude(node_name="")
     return (
         unanswered()
-        .annotate(asked_at=Coalesce("created_in_cluster_at", "scheduling_start_time"))
+        .annotate(scheduling_since=Coalesce("created_in_cluster_at", "scheduling_start_time"))
         .filter(
             in_status(TaskStatus.SCHEDULING),
             ~Exists(placed),
             released_at=None,
             stop_status="",
             clearing=False,
-            asked_at__lt=Now() - SETTLED_AFTER,
+            scheduling_since__lt=Now() - SETTLED_AFTER,
             waiting_why__in=[why.value for why in JUDGED],
             placement__version=VERSION,
         )
