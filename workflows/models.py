@@ -650,7 +650,7 @@ class ObservedGang(models.Model):
 
 
 class MeasuredFragments(models.Model):
-    """How a pool's free nodes were spread when last measured (``feasibility.measured_fragmentation``)."""
+    """How a pool's free nodes were spread when last measured (``placement.measured_fragmentation``)."""
 
     pool = models.OneToOneField(Pool, on_delete=models.CASCADE, primary_key=True, related_name="fragments")
     measured_at = models.DateTimeField()

@@ -27,14 +27,14 @@ class Document(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-def _printable(text: str) -> str:
+def _without_nul(text: str) -> str:
     if "\0" in text:
         raise ValueError("a NUL character is not accepted")
     return text
 
 
-DocumentText = Annotated[str, Field(max_length=10_000), AfterValidator(_printable)]
-Line = Annotated[str, Field(max_length=1024), AfterValidator(_printable)]
+DocumentText = Annotated[str, Field(max_length=10_000), AfterValidator(_without_nul)]
+Line = Annotated[str, Field(max_length=1024), AfterValidator(_without_nul)]
 FlagOrAuto = Annotated[bool | None, BeforeValidator(lambda written: None if written == "auto" else written)]
 """``true``, ``false`` or ``auto``, which is the same as nothing."""
 

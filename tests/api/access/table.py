@@ -1,6 +1,6 @@
 """Every endpoint, and what it answers to each role in the caller's own pool and in another one.
 
-Columns are callers, see ``test_table.CALLERS``. Where an address names a pool, or a workflow in one, a cell
+Columns are callers, see ``callers.CALLERS``. Where an address names a pool, or a workflow in one, a cell
 is ``own/other``: the answer where the pool is "mine" and where it is "other". ``ok`` is any answer of the
 endpoint itself, also that the body is wrong.
 

@@ -1,11 +1,11 @@
 """Making waiting replacements again whose peers have ended or moved.
 
-A replacement is held to its peers' domain by node labels (``domains.Pins``), which a pod cannot change. While
-it waits, its peers may all end, those of a rack that lost power for example: then the domain that it waits
-for is nobody's, and may never have room again. Or the first peers of its set get nodes only now, in a domain
-that it was not held to. Such a pod, which has no node, is replaced by a further try. That is crash-safe, as
-every retry is, and does not count against the task's retries. A pod whose observed digest does not say what
-it is held to is left alone.
+A replacement is held to its peers' domain by node labels (``domains.DomainPins``), which a pod cannot change.
+While it waits, its peers may all end, those of a rack that lost power for example: then the domain that it
+waits for is nobody's, and may never have room again. Or the first peers of its set get nodes only now, in a
+domain that it was not held to. Such a pod, which has no node, is replaced by a further try. That is
+crash-safe, as every retry is, and does not count against the task's retries. A pod whose observed digest does
+not say what it is held to is left alone.
 """
 
 import json
