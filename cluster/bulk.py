@@ -47,7 +47,9 @@ WAIT_SECONDS = 1.0  # where the server asks us to come back and does not say whe
 WAIT_SECONDS_MAX = 30.0
 
 NamedRequest = tuple[str, str, api_requests.Request]  # namespace, name, and the encoded request
-Read = Callable[[bytes], str]  # the uid in the body of a good reply, or empty
+Read = Callable[
+    [bytes], tuple[WriteResult, str]
+]  # of the body of a good reply: the result, and a uid or none
 
 
 def run(
@@ -229,8 +231,8 @@ class _BulkWrite:
         self, request: api_requests.Request, body: bytes
     ) -> tuple[WriteResult, str, ClusterError | None]:
         try:
-            uid = self.read(body)
-        except (ValueError, KeyError, TypeError) as failure:
+            return *self.read(body), None
+        except (ValueError, KeyError, TypeError, AttributeError) as failure:
             odd = ClusterUnreachable(
                 f"the reply is not what an API server says: {body[:200]!r}",
                 request=str(request),
@@ -238,7 +240,6 @@ class _BulkWrite:
             )
             odd.__cause__ = failure
             return WriteResult.UNKNOWN, "", odd
-        return WriteResult.DONE, uid, None
 
     async def _send(
         self, session: aiohttp.ClientSession, request: api_requests.Request

@@ -520,18 +520,24 @@ def _headers(connection: Connection, request: api_requests.Request) -> dict[str,
 
 
 def _deletion(reply: Obj) -> Deletion:
-    """Whether an object is gone: services come back as they were, where others are answered by a Status."""
+    """Whether an object is gone: services and pods come back, where others are answered by a Status.
+
+    A pod that needs no kubelet has no time left then. An object that lingers has some, or a finalizer.
+    """
     metadata = reply.get("metadata") or {}
-    is_gone = reply.get("kind") == "Status" or ("uid" in metadata and "deletionTimestamp" not in metadata)
+    has_time = "deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds") != 0
+    is_last = "uid" in metadata and not has_time and not metadata.get("finalizers")
+    is_gone = reply.get("kind") == "Status" or is_last
     return Deletion.REMOVED if is_gone else Deletion.ACCEPTED
 
 
-def _created(body: bytes) -> str:
-    return str(decode(body)["metadata"]["uid"])
+def _created(body: bytes) -> tuple[WriteResult, str]:
+    return WriteResult.DONE, str(decode(body)["metadata"]["uid"])
 
 
-def _deleted(_body: bytes) -> str:
-    return ""
+def _deleted(body: bytes) -> tuple[WriteResult, str]:
+    is_gone = _deletion(decode(body)) is Deletion.REMOVED
+    return (WriteResult.REMOVED if is_gone else WriteResult.DONE), ""
 
 
 def _refused(error: ClusterError) -> WriteResult:

@@ -57,6 +57,7 @@ class WriteResult(StrEnum):
     """The result of one write of many."""
 
     DONE = "done"
+    REMOVED = "removed"  # delete: the server says that it is gone with this call
     EXISTS = "exists"  # create: an object of that name is there; read its labels to see whose
     ABSENT = "absent"  # delete: it was not there, or had another uid
     REFUSED = "refused"  # the server said no; ``error`` says why
@@ -206,7 +207,7 @@ class ClusterApi(Protocol):
         deadline: float,
         grace_seconds: int | None = None,
     ) -> Sequence[WriteOutcome]:
-        """Delete several at a time; DONE means the server accepted it, not that the object is gone."""
+        """Delete several at a time; DONE means the server accepted it, REMOVED that the object is gone."""
 
     def logs(
         self,

@@ -370,7 +370,7 @@ def test_a_custom_object_lives_and_dies_like_any_other(cluster, namespace):
 def test_a_pod_without_a_node_goes_at_once(cluster, namespace):
     pods_allowed(cluster, namespace)
     uid = cluster.create(POD, pod(namespace, "p"))["metadata"]["uid"]
-    assert cluster.delete(POD, "p", namespace=namespace, uid=uid) is Deletion.ACCEPTED
+    assert cluster.delete(POD, "p", namespace=namespace, uid=uid) is Deletion.REMOVED
     assert cluster.get(POD, "p", namespace=namespace) is None
 
 
@@ -378,10 +378,40 @@ def test_a_pod_on_a_node_waits_for_its_kubelet_unless_told_not_to(cluster, names
     pods_allowed(cluster, namespace)
     held = pod(namespace, "p", nodeName="no-such-node")
     uid = cluster.create(POD, held)["metadata"]["uid"]
-    cluster.delete(POD, "p", namespace=namespace, uid=uid)
+    assert cluster.delete(POD, "p", namespace=namespace, uid=uid) is Deletion.ACCEPTED
     assert cluster.get(POD, "p", namespace=namespace)["metadata"]["deletionTimestamp"]
-    cluster.delete(POD, "p", namespace=namespace, uid=uid, grace_seconds=0)
+    assert cluster.delete(POD, "p", namespace=namespace, uid=uid, grace_seconds=0) is Deletion.REMOVED
     assert cluster.get(POD, "p", namespace=namespace) is None
+
+
+def test_a_pod_with_a_finalizer_is_not_gone_with_the_reply_to_its_delete(cluster, namespace, within):
+    pods_allowed(cluster, namespace)
+    held = pod(namespace, "p")
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    uid = cluster.create(POD, held)["metadata"]["uid"]
+    for _ in range(2):  # the second finds it without time left
+        (outcome,) = cluster.delete_many(POD, [DeleteTarget("p", namespace, uid)], deadline=within)
+        assert outcome.wrote is WriteResult.DONE
+        assert cluster.get(POD, "p", namespace=namespace) is not None
+
+
+def test_delete_many_tells_pods_that_are_gone_from_those_that_a_kubelet_ends(cluster, namespace, within):
+    pods_allowed(cluster, namespace)
+    bodies = {
+        "ended": pod(namespace, "ended", nodeName="no-such-node"),
+        "running": pod(namespace, "running", nodeName="no-such-node"),
+        "unplaced": pod(namespace, "unplaced"),
+    }
+    uids = {name: cluster.create(POD, body)["metadata"]["uid"] for name, body in bodies.items()}
+    cluster.patch_status(POD, "ended", {"status": {"phase": "Succeeded"}}, namespace=namespace)
+    doomed = [DeleteTarget(name, namespace, uid) for name, uid in uids.items()]
+    outcomes = cluster.delete_many(POD, doomed, deadline=within)
+    assert {outcome.name: outcome.wrote for outcome in outcomes} == {
+        "ended": WriteResult.REMOVED,
+        "running": WriteResult.DONE,
+        "unplaced": WriteResult.REMOVED,
+    }
+    assert names(cluster.list(POD, namespace=namespace)) == ["running"]
 
 
 def test_an_owned_object_goes_with_its_owner(cluster, namespace):
@@ -440,7 +470,7 @@ def test_delete_many_spares_objects_with_another_uid(cluster, namespace, within)
         DeleteTarget("nope", namespace, str(uuid4())),
     ]
     outcomes = cluster.delete_many(CONFIG_MAP, doomed, deadline=within)
-    assert [o.wrote for o in outcomes] == [WriteResult.DONE, WriteResult.ABSENT, WriteResult.ABSENT]
+    assert [o.wrote for o in outcomes] == [WriteResult.REMOVED, WriteResult.ABSENT, WriteResult.ABSENT]
     left = [n for n in range(3) if cluster.get(CONFIG_MAP, f"m-{n}", namespace=namespace)]
     assert left == [1, 2]
 
@@ -455,7 +485,7 @@ def test_delete_many_spares_objects_that_changed_since_they_were_read(cluster, n
         for obj in (kept, doomed)
     ]
     outcomes = cluster.delete_many(CONFIG_MAP, targets, deadline=within)
-    assert [outcome.wrote for outcome in outcomes] == [WriteResult.REFUSED, WriteResult.DONE]
+    assert [outcome.wrote for outcome in outcomes] == [WriteResult.REFUSED, WriteResult.REMOVED]
     assert isinstance(outcomes[0].error, WriteConflict)
     assert cluster.get(CONFIG_MAP, "kept", namespace=namespace) is not None
 

@@ -372,7 +372,7 @@ class FakeCluster:
                     self._save(kind, after, "MODIFIED")
                 return Deletion.ACCEPTED
             self._drop(key)
-            return Deletion.ACCEPTED if kind == POD else Deletion.REMOVED
+            return Deletion.REMOVED
 
     def delete_many(
         self,
@@ -501,7 +501,9 @@ class FakeCluster:
                 outcomes.append(WriteOutcome(namespace, name, wrote, error=error))
             else:
                 uid = done["metadata"]["uid"] if isinstance(done, dict) else ""
-                wrote = WriteResult.ABSENT if done is Deletion.ABSENT else WriteResult.DONE
+                wrote = (
+                    _RESULTS.get(done, WriteResult.DONE) if isinstance(done, Deletion) else WriteResult.DONE
+                )
                 outcomes.append(WriteOutcome(namespace, name, wrote, uid))
         return outcomes
 
@@ -653,6 +655,9 @@ def _needs_kubelet(kind: Kind, obj: Obj, grace_seconds: int | None) -> bool:
     """A pod that runs on a node ends in its own time; one without a node, or ended, goes at once."""
     ended = obj.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return kind == POD and grace_seconds != 0 and bool(obj.get("spec", {}).get("nodeName")) and not ended
+
+
+_RESULTS = {Deletion.ABSENT: WriteResult.ABSENT, Deletion.REMOVED: WriteResult.REMOVED}
 
 
 def _wrote(error: ClusterError) -> WriteResult:

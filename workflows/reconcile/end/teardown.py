@@ -1,6 +1,6 @@
 """Deleting all objects of an ended group from its cluster, in the only order that is safe.
 
-Pods, and wait until a live list shows none; then pod group, service and Secrets; then the ComputeDomain;
+Pods, and wait until each is gone; then pod group, service and Secrets; then the ComputeDomain;
 then wait until all of that, its claim template and all claims are gone. Only then is the group released. An
 object that is gone with the reply to its delete is not read again. A wait beyond its limit makes it slower
 and raises ``ReleaseStuck``; it never skips a step and never touches a finalizer of another controller.

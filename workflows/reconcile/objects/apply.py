@@ -58,17 +58,18 @@ def apply(
     removed: dict[Kind, Collection[str]] = {}
     lingers = False
     for step in steps:
-        failure: Retry | Failed | None = None
         if isinstance(step, Create):
-            failure = create_objects(step, cluster=cluster)
-        elif step.kind == POD:
-            failure = _delete_pods(step, cluster, archive, 0 if step.forced else grace_seconds)
-            lingers = True
+            if failure := create_objects(step, cluster=cluster):
+                return failure
+            continue
+        if step.kind == POD:
+            gone = _delete_pods(step, cluster, archive, 0 if step.forced else grace_seconds)
         else:
-            removed[step.kind] = _delete(step, cluster)
-            lingers = lingers or len(removed[step.kind]) < len(step.targets)
-        if failure is not None:
-            return failure
+            gone = _delete(step, cluster)
+        if isinstance(gone, Retry):
+            return gone
+        removed[step.kind] = {*removed.get(step.kind, ()), *gone}
+        lingers = lingers or len(gone) < len(step.targets)
     return Applied(removed=removed, lingers=lingers)
 
 
@@ -130,13 +131,17 @@ def _rank(outcome: WriteOutcome) -> int:
 
 def _delete_pods(
     step: Delete, cluster: LeasedCluster, archive: LogArchive, grace_seconds: int | None
-) -> Retry | None:
+) -> list[str] | Retry:
+    """Delete pods after their logs are kept; returns the names of those that are gone."""
     cluster.keep_logs(step.targets, archive=archive, forced=grace_seconds == 0)
+    removed = []
     for outcome in cluster.delete_many(step.kind, step.targets, grace_seconds=grace_seconds):
-        if outcome.error is not None and outcome.wrote not in (WriteResult.DONE, WriteResult.ABSENT):
+        if outcome.error is not None and outcome.wrote is not WriteResult.ABSENT:
             return retry_for(outcome.error)
+        if outcome.wrote is WriteResult.REMOVED:
+            removed.append(outcome.name)
     crashpoints.reached(f"deleted-{step.kind.plural}")
-    return None
+    return removed
 
 
 def _delete(step: Delete, cluster: LeasedCluster) -> list[str]:
