@@ -47,9 +47,8 @@ WAIT_SECONDS = 1.0  # where the server asks us to come back and does not say whe
 WAIT_SECONDS_MAX = 30.0
 
 NamedRequest = tuple[str, str, api_requests.Request]  # namespace, name, and the encoded request
-Read = Callable[
-    [bytes], tuple[WriteResult, str]
-]  # of the body of a good reply: the result, and a uid or none
+Read = Callable[[bytes], tuple[WriteResult, str]]
+"""Of the body of a good reply: the result, and the uid of what was created."""
 
 
 def run(

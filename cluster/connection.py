@@ -96,6 +96,7 @@ class Connection:
         self._token: tuple[float, str | None] | None = None  # when asked for, and the answer
         self._tls_context: ssl.SSLContext | None = None
         self.base_url: str = settings.host.rstrip("/")
+        self.identity: tuple[float, str] | None = None  # the ``boot_seconds`` before it was read, and the uid
         self._manager = _pool(settings)
         proxy = getattr(self._manager, "proxy", None)
         self.proxy: str | None = proxy.url if proxy is not None else None

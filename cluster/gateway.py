@@ -366,10 +366,16 @@ class ClusterGateway:
             return None
         return frozenset(entry["name"] for entry in reply["resources"] if "/" not in entry["name"])
 
-    def kube_system_uid(self) -> str:
+    def kube_system_uid(self, *, within: float = 0.0) -> str:
+        connection, at = connection_for(self._access), boot_seconds()
+        if connection.identity is not None:
+            read_at, uid_then = connection.identity
+            if at - read_at < within:
+                return uid_then
         uid = self._uid_of(NAMESPACE, "kube-system", "")
         if uid is None:
             raise ObjectNotFound("the cluster has no namespace kube-system (yet)", status=404)
+        connection.identity = at, uid
         return uid
 
     def server_version(self) -> str:
@@ -522,12 +528,12 @@ def _headers(connection: Connection, request: api_requests.Request) -> dict[str,
 def _deletion(reply: Obj) -> Deletion:
     """Whether an object is gone: services and pods come back, where others are answered by a Status.
 
-    A pod that needs no kubelet has no time left then. An object that lingers has some, or a finalizer.
+    A pod that was removed comes with a grace period of 0, one that lingers with a longer one or a finalizer.
     """
     metadata = reply.get("metadata") or {}
-    has_time = "deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds") != 0
-    is_last = "uid" in metadata and not has_time and not metadata.get("finalizers")
-    is_gone = reply.get("kind") == "Status" or is_last
+    awaits_kubelet = "deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds") != 0
+    is_removed = "uid" in metadata and not awaits_kubelet and not metadata.get("finalizers")
+    is_gone = reply.get("kind") == "Status" or is_removed
     return Deletion.REMOVED if is_gone else Deletion.ACCEPTED
 
 

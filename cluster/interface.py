@@ -255,8 +255,11 @@ class ClusterApi(Protocol):
     def discover(self, group: str, version: str) -> frozenset[str] | None:
         """The plurals served in a group's version; None if the group version is not served."""
 
-    def kube_system_uid(self) -> str:
-        """The uid of the kube-system namespace: the identity of the cluster behind any address."""
+    def kube_system_uid(self, *, within: float = 0.0) -> str:
+        """The uid of the kube-system namespace: the identity of the cluster behind any address.
+
+        One that was read over the same connection at most ``within`` seconds ago is good enough.
+        """
 
     def server_version(self) -> str:
         """The git version, such as ``v1.37.2``."""

@@ -11,7 +11,7 @@ import yaml
 
 from cluster import bulk
 from cluster.clock import boot_seconds
-from cluster.connection import VERSION_SECONDS, Access, connection_for
+from cluster.connection import VERSION_SECONDS, Access, connection_for, forget
 from cluster.errors import (
     BadConnectionSettings,
     ClusterUnreachable,
@@ -335,6 +335,24 @@ def test_in_cluster_settings_outside_a_cluster_are_refused(monkeypatch):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(BadConnectionSettings, match="in-cluster"):
         ClusterGateway(Access()).server_version()
+
+
+@pytest.fixture
+def two_identities(script):
+    """The answers of two clusters, the second in place of the first."""
+    bodies = [json.dumps({"metadata": {"name": "kube-system", "uid": uid}}) for uid in ("u-1", "u-2")]
+    script.replies += [Reply(body=body.encode()) for body in bodies]
+
+
+def test_an_identity_may_be_one_that_was_just_read(cluster, two_identities):
+    assert [cluster.kube_system_uid(within=60.0) for _ in range(3)] == ["u-1"] * 3
+    assert cluster.kube_system_uid() == "u-2"
+
+
+def test_an_identity_that_was_read_over_an_earlier_connection_counts_no_more(cluster, way, two_identities):
+    assert cluster.kube_system_uid(within=60.0) == "u-1"
+    forget(way)
+    assert cluster.kube_system_uid(within=60.0) == "u-2"
 
 
 # many at once

@@ -438,7 +438,7 @@ class FakeCluster:
             }
             return frozenset(kind.plural for kind in served) or None
 
-    def kube_system_uid(self) -> str:
+    def kube_system_uid(self, *, within: float = 0.0) -> str:
         found = self.get(NAMESPACE, "kube-system")
         if found is None:
             raise errors.ObjectNotFound("the cluster has no namespace kube-system (yet)", status=404)
@@ -501,9 +501,7 @@ class FakeCluster:
                 outcomes.append(WriteOutcome(namespace, name, wrote, error=error))
             else:
                 uid = done["metadata"]["uid"] if isinstance(done, dict) else ""
-                wrote = (
-                    _RESULTS.get(done, WriteResult.DONE) if isinstance(done, Deletion) else WriteResult.DONE
-                )
+                wrote = _RESULTS[done] if isinstance(done, Deletion) else WriteResult.DONE
                 outcomes.append(WriteOutcome(namespace, name, wrote, uid))
         return outcomes
 
@@ -657,7 +655,11 @@ def _needs_kubelet(kind: Kind, obj: Obj, grace_seconds: int | None) -> bool:
     return kind == POD and grace_seconds != 0 and bool(obj.get("spec", {}).get("nodeName")) and not ended
 
 
-_RESULTS = {Deletion.ABSENT: WriteResult.ABSENT, Deletion.REMOVED: WriteResult.REMOVED}
+_RESULTS = {
+    Deletion.ABSENT: WriteResult.ABSENT,
+    Deletion.ACCEPTED: WriteResult.DONE,
+    Deletion.REMOVED: WriteResult.REMOVED,
+}
 
 
 def _wrote(error: ClusterError) -> WriteResult:

@@ -789,7 +789,7 @@ def test_nothing_is_believed_of_another_cluster_behind_the_same_address(world):
     world.settle()
     stop(group)
     other = World()
-    other.cluster.kube_system_uid = lambda: "another"
+    other.cluster.kube_system_uid = lambda **_: "another"
     other.reconcile(group)
     assert not released(group)
     assert "point it back" in str(fresh(group).conditions)

@@ -9,6 +9,7 @@ and raises ``ReleaseStuck``; it never skips a step and never touches a finalizer
 from datetime import timedelta
 
 from cluster.errors import NotServed
+from pools.clusters.guard import MARK_SECONDS
 from pools.conditions import Condition, status_of
 from scheduling.sentences import in_seconds, plain_listing
 from web.crashpoints import reached
@@ -62,10 +63,13 @@ def clear(turn: Turn) -> StepResult:
 
 def _delete_all(turn: Turn) -> Settled | RequeueAfter | Retry:
     """The same; Settled once nothing of the group is in its cluster, and nothing may still arrive there."""
-    if (elsewhere := check_cluster(turn.view, turn.cluster)) is not None:
+    view, cluster = turn.view, turn.cluster
+    if (elsewhere := check_cluster(view, cluster, within=MARK_SECONDS)) is not None:
         return elsewhere
     outcome = _delete_present(turn)
-    return (_late_writes(turn.view) or outcome) if isinstance(outcome, Settled) else outcome
+    if isinstance(outcome, Settled):  # by lists, so the cluster is to be the right one now
+        return _late_writes(view) or check_cluster(view, cluster, within=0.0) or outcome
+    return outcome
 
 
 def _late_writes(view: GroupView) -> RequeueAfter | None:

@@ -16,6 +16,7 @@ from functools import partial
 from cluster.errors import NotServed
 from cluster.interface import Obj
 from cluster.kinds import POD, SECRET
+from pools.clusters.guard import MARK_SECONDS
 from scheduling import names
 from scheduling.backends.base import RoomCause, RoomLoss
 from scheduling.backends.registry import scheduler_backend
@@ -108,7 +109,7 @@ def _create(turn: Turn, tasks: tuple[TaskView, ...]) -> StepResult:
         desired = desired_group(view, tasks)
     except TopologyError as error:
         return Stop(turn, Failed(status=TaskStatus.FAILED_SERVER_ERROR, message=error.message))
-    if (elsewhere := check_cluster(view, cluster)) is not None:
+    if (elsewhere := check_cluster(view, cluster, within=MARK_SECONDS)) is not None:
         return Stop(turn, elsewhere)
     wait = quota_wait(view, tasks, cluster)
     if wait is not None and give_back(turn, wait.pods, cause=wait.sentence):
@@ -366,13 +367,14 @@ def cluster_uid(view: GroupView, cluster: LeasedCluster) -> str:
     return view.placement.terms.cluster_uid or cluster.kube_system_uid()
 
 
-def check_cluster(view: GroupView, cluster: LeasedCluster) -> Retry | None:
+def check_cluster(view: GroupView, cluster: LeasedCluster, *, within: float) -> Retry | None:
     """Refuse to act in another cluster than the one the group was frozen to.
 
     An address that was edited may lead to another cluster, whose empty lists would count as a finished
-    teardown.
+    teardown. Its identity may be ``within`` so many seconds old; so may the mark that permits a write.
     """
-    expected, current = view.placement.terms.cluster_uid, cluster.kube_system_uid()
+    expected = view.placement.terms.cluster_uid
+    current = cluster.kube_system_uid(within=within)
     if expected and current != expected:
         return Retry(
             trouble=f'Backend "{view.placement.terms.backend}" now leads to cluster {current}, and the group '

@@ -95,9 +95,9 @@ class LeasedCluster:
         names = [pod.name for pod in pods]
         archive(names, group=self._lease.group_id, cluster=self._cluster, forced=forced)
 
-    def kube_system_uid(self) -> str:
+    def kube_system_uid(self, *, within: float = 0.0) -> str:
         self._cover()
-        return self._cluster.kube_system_uid()
+        return self._cluster.kube_system_uid(within=within)
 
     def serves(self, kind: Kind) -> bool:
         """Whether the API server lists the kind; for use after a call that reported it as not served."""
