@@ -34,7 +34,7 @@ from tests.worker.world import World
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.observer import cluster_observer, inbox, lease, process, streams, writer
 from workflows.observer.process import Observer
-from workflows.values.observation import PodSeen
+from workflows.values.observation import DOMAIN_LABEL, PodSeen
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = 90
@@ -238,6 +238,8 @@ def test_only_nodes_that_come_go_or_move_make_conditions_due(world):
     assert raised_by(labels={"rack": "1"}) == 1
     assert raised_by(labels={"rack": "1"}, spec={"unschedulable": True}) == 0
     assert raised_by(labels={"rack": "2"}, spec={"unschedulable": True}) == 1
+    assert raised_by(labels={"rack": "2", DOMAIN_LABEL: "of a gang"}) == 0
+    assert Node.objects.get().labels[DOMAIN_LABEL] == "of a gang"
     before = Cluster.objects.get().changes
     world.cluster.remove(NODE, "n1")
     world.observe()

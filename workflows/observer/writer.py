@@ -31,6 +31,7 @@ from workflows.observer.resource_rows import write_resources
 from workflows.services.notify import mark_due
 from workflows.services.steps import database_now
 from workflows.values.observation import (
+    DOMAIN_LABEL,
     OBJECT_COLUMNS,
     POD_COLUMNS,
     EventSeen,
@@ -273,7 +274,7 @@ def _upsert(
 
 @dataclass(frozen=True, slots=True)
 class NodeChanges:
-    """``moved``: a node came, went or has other labels. ``health``: those whose health may differ."""
+    """``moved``: a node came, went or has other lasting labels. ``health``: those whose health may differ."""
 
     moved: bool = False
     health: tuple[str, ...] = ()
@@ -342,9 +343,18 @@ def _is_fresh(node: NodeSeen, row: Node | None) -> bool:
 def _node_changes(before: Mapping[str, Node], nodes: Sequence[NodeSeen]) -> NodeChanges:
     pairs = [(node, row) for node in nodes if (row := before.get(node.name)) is not None]
     return NodeChanges(
-        moved=len(pairs) < len(nodes) or any(node.absent or node.labels != row.labels for node, row in pairs),
+        moved=len(pairs) < len(nodes)
+        or any(node.absent or _lasting(node.labels) != _lasting(row.labels) for node, row in pairs),
         health=tuple(node.name for node, row in pairs if node.absent or _health(node) != _health(row)),
     )
+
+
+def _lasting(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels but for that of the ComputeDomain on the node, which every gang's life changes twice.
+
+    No condition follows from it; one of a pool that names it waits for the next evaluation.
+    """
+    return {label: value for label, value in labels.items() if label != DOMAIN_LABEL}
 
 
 def _health(node: NodeSeen | Node) -> tuple[Any, ...]:
