@@ -71,11 +71,23 @@ def test_pods_wait_for_the_claim_template(world):
     group = world.group(pods=2)
     world.settle()
     assert world.cluster.kinds() == {"ComputeDomain"}
+    assert fresh(group).waiting_why == ""  # most come sooner than a person looks
+    TaskGroup.objects.filter(pk=group.pk).update(touched_at=timezone.now() - timedelta(seconds=2))
+    world.reconcile(group)
     assert "claim template" in fresh(group).waiting_reason
     world.cluster.players.append(controller)
     world.cluster._play()
     world.settle()
     assert len(world.pods()) == 2
+
+
+def test_a_reason_of_before_does_not_stay_while_a_claim_template_is_waited_for(world):
+    world.cluster.players.pop()
+    group = world.group(pods=2)
+    group.waiting_why, group.waiting_reason = "cluster", "The cluster does not answer."
+    group.save()
+    world.settle()
+    assert "claim template" in fresh(group).waiting_reason
 
 
 def test_a_group_that_waits_long_for_its_template_looks_seldom_and_is_notified(world):
@@ -84,7 +96,9 @@ def test_a_group_that_waits_long_for_its_template_looks_seldom_and_is_notified(w
     group = world.group(pods=2)
     world.settle()
     long_ago = timezone.now() - timedelta(seconds=600)
-    TaskGroup.objects.filter(pk=group.pk).update(processing_start_time=long_ago, attempt_began_at=long_ago)
+    TaskGroup.objects.filter(pk=group.pk).update(
+        processing_start_time=long_ago, attempt_began_at=long_ago, touched_at=long_ago
+    )
     world.observe()
     assert world.reconcile(group) == RequeueAfter(seconds=60.0)
     assert fresh(group).next_reconcile_at > timezone.now()
@@ -795,6 +809,17 @@ def test_nothing_is_believed_of_another_cluster_behind_the_same_address(world):
     assert "point it back" in str(fresh(group).conditions)
     world.settle()
     assert released(group)
+
+
+def test_empty_lists_release_nothing_where_the_address_led_to_the_right_cluster_a_moment_ago(world):
+    group = world.group(pods=1)
+    world.settle()
+    stop(group)
+    other = World()
+    other.cluster.kube_system_uid = lambda *, within=0.0: world.uid if within else "another"
+    other.reconcile(group)
+    assert not released(group)
+    assert "point it back" in str(fresh(group).conditions)
 
 
 def test_a_crowd_of_steps_makes_a_timeline(world):

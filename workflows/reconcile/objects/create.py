@@ -11,6 +11,7 @@ follow read it as gone.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 
 from cluster.errors import NotServed
@@ -255,6 +256,8 @@ def _wait(turn: Turn, plan: GroupPlan, away: PodsAway) -> Turn | Stop:
     """Say what is waited for: a claim template, room, or the end of pods of earlier tries."""
     view = turn.view
     if plan.wait == "template":
+        if _comes_soon(view):
+            return Stop(turn, RequeueAfter(seconds=TEMPLATE_SECONDS), is_explained=True)
         most = SILENT_SECONDS if view.observer_is_silent else MOST_TEMPLATE_SECONDS
         outcome = look_again(view.now - view.waits_since, first=TEMPLATE_SECONDS, most=most)
         return Stop(turn.learn(template=plan.remaining[0]), outcome)
@@ -262,6 +265,13 @@ def _wait(turn: Turn, plan: GroupPlan, away: PodsAway) -> Turn | Stop:
         return turn.learn(node_wait=unknown_sentence(plan.remaining))
     seconds = NODE_SECONDS if away.sentence else POLL_SECONDS
     return Stop(turn.learn(node_wait=away.sentence), RequeueAfter(seconds=seconds))
+
+
+def _comes_soon(view: GroupView) -> bool:
+    """Whether a wait for a claim template has just begun: most end sooner than anybody looks."""
+    since = view.row.touched_at or view.now
+    is_new = view.row.created_in_cluster_at is None and not view.row.waiting_why
+    return is_new and view.now < since + timedelta(seconds=TEMPLATE_SECONDS)
 
 
 def desired_group(
@@ -371,7 +381,8 @@ def check_cluster(view: GroupView, cluster: LeasedCluster, *, within: float) -> 
     """Refuse to act in another cluster than the one the group was frozen to.
 
     An address that was edited may lead to another cluster, whose empty lists would count as a finished
-    teardown. Its identity may be ``within`` so many seconds old; so may the mark that permits a write.
+    teardown. An identity that was read at most ``within`` seconds ago is enough: the mark that permits a
+    write may be as old.
     """
     expected = view.placement.terms.cluster_uid
     current = cluster.kube_system_uid(within=within)
