@@ -303,6 +303,9 @@ def last_events(
     return events[:limit][::-1], len(events) > limit
 
 
+_TRY_COLUMNS = ("task_uuid", "name", "retry_id", "generation", "first_retry")
+
+
 def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
     """A group's rows as rendering takes them: earlier tries of its attempt and nodes that it avoids, too."""
     values, nodes = values_on_any_node(row, placement), row.avoided_nodes
@@ -314,19 +317,13 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
 
 def values_on_any_node(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
     """The same, without the nodes that its attempt avoids."""
+    rows = _tries_of_attempt(row).values_list("latest", "spec", *_TRY_COLUMNS)
     tries = [
         (
-            task.latest,
-            TaskTry(
-                task_uuid=task.task_uuid,
-                name=task.name,
-                retry_id=task.retry_id,
-                placement=TaskPlacement.from_json(task.spec),
-                generation=task.generation,
-                first_retry=task.first_retry,
-            ),
+            latest,
+            TaskTry(placement=TaskPlacement.from_json(spec), **dict(zip(_TRY_COLUMNS, entries, strict=True))),
         )
-        for task in _tries_of_attempt(row).order_by("position", "retry_id")
+        for latest, spec, *entries in rows
     ]
     return _group_values(row, placement, tries)
 
@@ -353,13 +350,10 @@ def gang_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
 
     A pod group is edited while its pods run, perhaps each time that one of a thousand ends.
     """
-    columns = ("task_uuid", "name", "retry_id", "generation", "first_retry")
-    rows = _tries_of_attempt(row).order_by("position", "retry_id")
+    rows = _tries_of_attempt(row).values_list("latest", "spec__gpu", "spec__requirements", *_TRY_COLUMNS)
     tries = [
-        (latest, TaskTry(placement=_member(gpu, needs), **dict(zip(columns, entries, strict=True))))
-        for latest, gpu, needs, *entries in rows.values_list(
-            "latest", "spec__gpu", "spec__requirements", *columns
-        )
+        (latest, TaskTry(placement=_member(gpu, needs), **dict(zip(_TRY_COLUMNS, entries, strict=True))))
+        for latest, gpu, needs, *entries in rows
     ]
     return _group_values(row, placement, tries)
 
@@ -372,8 +366,8 @@ def _member(gpu: int | None, requirements: Sequence[Mapping[str, Any]] | None) -
 
 
 def _tries_of_attempt(row: TaskGroup) -> QuerySet[Task]:
-    """The tries of a group's present attempt: of those before there may be any number."""
-    tries = Task.objects.filter(group=row)
+    """The tries of a group's present attempt, in order: of those before there may be any number."""
+    tries = Task.objects.filter(group=row).order_by("position", "retry_id")
     if row.attempt_number == 1:
         return tries
     latest = Task.objects.filter(group=row, latest=True, task_uuid=OuterRef("task_uuid"))

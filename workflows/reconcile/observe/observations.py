@@ -17,6 +17,7 @@ from pools.values.freshness import OBSERVER_SILENCE
 from scheduling.backends.base import ReadBack, RoomLoss
 from scheduling.backends.registry import installed
 from scheduling.nodes.node_health import NodeHealth
+from web.database.model_rows import Columns
 from web.times import read_instant
 from workflows.explain.obstacles import OccupiedNode
 from workflows.feasibility.verdict.sentences import ANOTHER_WORKFLOW
@@ -378,10 +379,19 @@ def evictions(view: GroupView) -> Sequence[str]:
     return tuple(rows.order_by("time", "id").values_list("message", flat=True))
 
 
+_POD_GROUP = Columns(ObservedObject, only=("name", "digest"))
+_POD_GROUPS = f"""
+    SELECT {_POD_GROUP.sql("o")} FROM workflows_observedobject AS o
+     WHERE kind = %(kind)s AND group_uuid = %(group)s
+       AND cluster_id = %(cluster_id)s AND namespace = %(namespace)s
+"""  # noqa: S608 -- names of columns
+
+
 def pod_groups(view: GroupView) -> tuple[dict[str, Any], ...]:
     """The pod groups as manifests with status, as scheduler backends read them."""
-    rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, **_home(view))
-    return tuple(row.as_manifest() for row in rows)
+    with connection.cursor() as cursor:
+        cursor.execute(_POD_GROUPS, {"kind": POD_GROUP, "group": view.uuid, **_home(view)})
+        return tuple(_POD_GROUP.instance(row).as_manifest() for row in cursor.fetchall())
 
 
 def names_of_pod_groups(view: GroupView) -> frozenset[tuple[str, str]]:
