@@ -67,7 +67,7 @@ def _delete_all(turn: Turn) -> Settled | RequeueAfter | Retry:
     if (elsewhere := check_cluster(view, cluster, within=MARK_SECONDS)) is not None:
         return elsewhere
     outcome = _delete_present(turn)
-    if isinstance(outcome, Settled):  # by lists, so the cluster is to be the right one now
+    if isinstance(outcome, Settled):  # empty lists prove nothing unless this is still the group's cluster
         return _late_writes(view) or check_cluster(view, cluster, within=0.0) or outcome
     return outcome
 
@@ -96,7 +96,7 @@ def _delete_present(turn: Turn) -> Settled | RequeueAfter | Retry:
         if plan.deletes_all and not applied.lingers:
             return Settled()
         reader.note_removed(applied.removed)
-        if not steps:
+        if not steps or applied.lingers:  # it takes time, and a list would show it once more
             break
     return _wait(turn, plan, away)
 
