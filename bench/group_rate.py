@@ -88,14 +88,7 @@ def _configure(site: Site, name: str, shape: Shape) -> None:
                 more={"cpu": "100000", "memory": "1000Ti", "ephemeral-storage": "1000Ti"},
             )
             kueue_queues.apply(site.api, queue)
-    settings = {
-        "backend": shape.scheduler,
-        "node_selector": {POOL_LABEL: name},
-        "nvlink": shape.nvlink,
-        "platforms": {"gpu": {}},
-        "default_platform": "gpu",
-    }
-    site.rest.put(f"/api/configs/pool/{name}", {"configs": settings})
+    site.add_pool(name, backend=shape.scheduler, topology=False, nvlink=shape.nvlink)
 
 
 def _life(site: Site, name: str, shape: Shape, *, groups: int) -> dict[str, Any]:

@@ -72,13 +72,14 @@ class Site:
             lambda: is_reachable(self.rest, name), seconds=60, awaited=f"backend {name} to be reachable"
         )
 
-    def add_pool(self, name: str, *, backend: str, topology: bool) -> None:
+    def add_pool(self, name: str, *, backend: str, topology: bool, nvlink: bool = False) -> None:
         """Make a pool, and wait until its cluster has the priority classes that its pods name."""
         keys = [{"key": "zone", "label": ZONE}, {"key": "rack", "label": RACK}]
         settings = {
             "backend": backend,
             "node_selector": {POOL_LABEL: name},
             "topology_keys": keys if topology else [],
+            "nvlink": nvlink,
             "platforms": {"gpu": {}},
             "default_platform": "gpu",
         }
