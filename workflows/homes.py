@@ -23,11 +23,12 @@ Row = TypeVar("Row", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The cluster and namespace of a group, and the workflow that it belongs to."""
+    """The cluster and namespace of a group, the workflow that it belongs to, and whether it has ended."""
 
     cluster: str
     namespace: str
     workflow: UUID
+    has_ended: bool
 
 
 _CLUSTER = Coalesce(
@@ -40,7 +41,7 @@ _NAMESPACE = KeyTextTransform("namespace", "placement")
 
 _HOMES = """
     SELECT g.uuid, coalesce(nullif(g.placement ->> 'cluster_uid', ''), b.cluster_id, ''),
-           coalesce(g.placement ->> 'namespace', ''), g.workflow_id
+           coalesce(g.placement ->> 'namespace', ''), g.workflow_id, g.end_time IS NOT NULL
       FROM workflows_taskgroup AS g JOIN pools_backend AS b ON b.id = g.backend_id
      WHERE g.uuid = ANY(%s::uuid[])
 """

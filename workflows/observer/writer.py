@@ -129,7 +129,9 @@ def write(cluster: str, batch: Batch) -> int:
         )
         named_groups = _write_events(cluster, batch.events, now, tasks=tasks, homes=homes)
         _note(cluster, batch, now, moved=nodes.moved or is_configured_anew)
-        groups = _owners(cluster, objects, homes) | named_groups | _on_nodes(cluster, nodes.health)
+        owners = _owners(cluster, objects, homes)
+        owners -= _losing_pods(cluster, [pod for pod in batch.pods if pod.group_uuid in owners], homes)
+        groups = owners | named_groups | _on_nodes(cluster, nodes.health)
         if groups:
             mark_due(groups)
     return len(groups)
@@ -148,6 +150,20 @@ def _begin(cluster: str) -> datetime:
 def _owners(cluster: str, objects: Sequence[PodSeen | ObjectSeen], homes: Mapping[UUID, Home]) -> set[UUID]:
     """The groups whose objects these are; an object that names a group from elsewhere notifies nobody."""
     return {obj.group_uuid for obj in objects if _is_home(homes.get(obj.group_uuid), cluster, obj.namespace)}
+
+
+def _losing_pods(cluster: str, pods: Sequence[PodSeen], homes: Mapping[UUID, Home]) -> set[UUID]:
+    """Of ended groups those that still have pods, all of these being deleted or gone.
+
+    Nothing is done for them before the last is gone, so no other end of a pod is worth a list of the rest.
+    Pods of a lost node are what the group looks for by itself.
+    """
+    staying = {pod.group_uuid for pod in pods if not (pod.deleting or pod.absent)}
+    losing = {pod.group_uuid for pod in pods if homes[pod.group_uuid].has_ended} - staying
+    if not losing:
+        return set()
+    left = ObservedPod.objects.filter(cluster_id=cluster, group_uuid__in=losing, absent=False)
+    return set(at_home(left).values_list("group_uuid", flat=True))
 
 
 def _is_home(home: Home | None, cluster: str, namespace: str) -> bool:
