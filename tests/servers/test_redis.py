@@ -11,6 +11,7 @@ from tests.servers.conftest import SECONDS, command, listening
 from web.env import Environment
 from web.limits.redis_server import redis_client
 from web.operation import health
+from web.operation.foreign_messages import Channel
 
 PASSWORD = "p@ss/w:rd?#%5B"
 
@@ -84,6 +85,22 @@ def test_without_tls_it_does_not_answer(tls, monkeypatch, settings):
     broker(monkeypatch, settings, redis_url=f"redis://{LOOPBACK}:{tls[0]}/0", redis_password=PASSWORD)
     (status,) = health._redis()
     assert status.line.startswith("does not answer")
+
+
+def test_a_worker_gives_up_a_lost_connection_with_a_message_in_hand(start_redis, supervisor):
+    """It lets go of the connection as Celery does, which closes it twice; an error there ends the worker."""
+    connection = kombu.Connection(f"redis://{LOOPBACK}:{start_redis('port {port}')}/0")
+    channels = connection.default_channel, connection.channel()
+    assert all(isinstance(channel, Channel) for channel in channels)
+    for number, channel in enumerate(channels):
+        connection.SimpleQueue(f"osmo-test-{number}").put({"group": "a"})
+        channel.basic_consume(f"osmo-test-{number}", False, lambda _: None, f"worker-{number}")
+        connection.drain_events(timeout=SECONDS)
+    channels[0]._brpop_start()  # the worker waits for the next message
+    supervisor.kill("redis-server")
+    connection.collect()
+    connection.close()
+    assert all(channel.closed for channel in channels)
 
 
 def test_the_preflight_says_what_takes_no_messages(start_redis, monkeypatch, settings):

@@ -24,8 +24,21 @@ MESSAGES_DROPPED = Counter(
 log = structlog.get_logger(__name__)
 
 
-class _ReadingChannel:
-    """A channel of Redis whose reads survive a text that is no JSON; it has left its list by then."""
+class _RobustChannel:
+    """A channel that survives a text that is no JSON, which has left its list by then, and a lost server."""
+
+    def close(self) -> None:
+        """Close it wholly, although the read that is under way fails where the server is away.
+
+        Celery closes a channel that was left open once more, without the connection that is needed to restore
+        what is not acknowledged, and the worker ends by that. A second close reads nothing; it does nothing
+        where the first one came as far as what follows the read.
+        """
+        try:
+            super().close()  # type: ignore[misc]  # of the channel beside it
+        except self.connection_errors as error:  # type: ignore[attr-defined]
+            log.info("channel_cut", error=repr(error)[:200])
+            super().close()  # type: ignore[misc]
 
     def _brpop_read(self, **options: Any) -> Any:
         try:
@@ -35,11 +48,11 @@ class _ReadingChannel:
             raise Empty from error
 
 
-class Channel(_ReadingChannel, redis.Channel):
+class Channel(_RobustChannel, redis.Channel):
     """Of one Redis."""
 
 
-class SentinelChannel(_ReadingChannel, redis.SentinelChannel):
+class SentinelChannel(_RobustChannel, redis.SentinelChannel):
     """Of the primary that Sentinels name."""
 
 
