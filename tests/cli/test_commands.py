@@ -340,6 +340,14 @@ def test_a_name_that_is_misspelled_is_answered_with_the_one_that_was_meant(comma
         assert f'Did you mean "{pool}"?' in ended.err, words
 
 
+@pytest.mark.parametrize("status", ["RUNING", "running"])
+def test_a_status_that_is_misspelled_is_answered_with_the_one_that_was_meant(command, status):
+    ended = command("list", "--status", "PENDING", "--status", status)
+    assert (ended.code, ended.out) == (1, "")
+    assert f'"{status}" is not accepted; accepted are PENDING, RUNNING, ' in ended.err
+    assert 'Did you mean "RUNNING"?' in ended.err
+
+
 def test_a_shell_completes_the_names_that_the_service_has(command, pool):
     def completed(line):
         ended = command(

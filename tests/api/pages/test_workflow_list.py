@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from tests.api.pages.reading import text
 from tests.factories import PoolFactory, TaskGroupFactory, WorkflowFactory
 from workflows.models import Workflow
 
@@ -76,3 +77,21 @@ def test_a_query_that_the_form_would_not_send_is_refused_with_a_page(browser, qu
     answer = browser.get(f"/ui/workflows{query}")
     assert answer.status_code == 400
     assert "<h1>" in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("address", "meant"),
+    [
+        ("/ui/workflows?status=RUNING", "RUNNING"),
+        ("/ui/workflows?status=Live", "live"),
+        ("/ui/workflows/w-1?tasks_in=reschedulled", "RESCHEDULED"),
+    ],
+)
+def test_a_mistyped_status_is_answered_with_what_is_accepted_and_what_was_meant(
+    browser, pool, address, meant
+):
+    WorkflowFactory(pool=pool, name="w-1")
+    answer = browser.get(address)
+    assert answer.status_code == 400
+    assert f'Did you mean "{meant}"?' in text(answer)
+    assert meant in text(answer).partition("accepted are ")[2].partition(".")[0].split(", ")
