@@ -30,24 +30,26 @@ class Revival:
 
     def check(self) -> bool:
         """Start again what has ended; whether anything had. Raises ServerFailed the fourth time."""
-        ended = [child for child in self._supervisor.children if child.ending() is not None]
+        children = self._supervisor.children
+        ended = [child for child in children if child.ending() is not None or child.command.is_ending()]
         for child in ended:
             self._revive(child)
         return bool(ended)
 
     def _revive(self, child: Child) -> None:
         name, ending = child.command.name, child.ending()
+        fate = f"ended with {ending}" if ending else "lets nobody in any more"
         if self.counts[name] == MOST:
             raise ServerFailed(
-                f"{name} ended with {ending} after it was started again {MOST} times, so everything stops; "
-                f"the end of its log {child.log}:\n{tail(child.log)}"
+                f"{name} {fate} after it was started again {MOST} times, so everything stops. The data stay, "
+                f"and `make up` goes on with them. The end of its log {child.log}:\n{tail(child.log)}"
             )
         time.sleep(PAUSE_SECONDS)
         if name == controlplane.KWOK and not self._leases_dropped():
             return
         self.counts[name] += 1
         self._report(
-            f"{name} ended with {ending} and is started again, {self.counts[name]} of at most {MOST} times; "
+            f"{name} {fate} and is started again, {self.counts[name]} of at most {MOST} times; "
             f"its log: {child.log}"
         )
         new = self._supervisor.restart(name)

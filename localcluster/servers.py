@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from signal import Signals
 from typing import Self
@@ -150,6 +151,7 @@ def start_postgres(supervisor: Supervisor, home: Home, *, durable: bool) -> str:
         account=home.account,
         stop_signal=Signals.SIGINT,  # "fast": ends sessions, then a clean shutdown
         death_signal=Signals.SIGQUIT,  # "immediate": backends go too, recovery at the next start
+        is_ending=partial(_is_ending, data),
     )
     child = supervisor.start(command)
     server = f"postgresql://{USER}:{password}@{LOOPBACK}:{port}"
@@ -259,6 +261,19 @@ def _drop_left_lock(data: Path) -> None:
         elif time.monotonic() > deadline:
             raise ServerFailed(f"a PostgreSQL of an earlier start still runs on {data}")
         time.sleep(POLL_SECONDS)
+
+
+LINE_OF_STATUS = 7
+"""Of a lock file, counted from 0 (``LOCK_FILE_LINE_PM_STATUS`` of PostgreSQL's ``pidfile.h``)."""
+
+
+def _is_ending(data: Path) -> bool:
+    """Whether a server that was told to end lets nobody in; after a SIGTERM it waits until everybody left."""
+    try:
+        status = (data / "postmaster.pid").read_text().splitlines()[LINE_OF_STATUS]
+    except (FileNotFoundError, IndexError):
+        return False
+    return status.strip() == "stopping"
 
 
 def create_database(url: str, name: str) -> str:

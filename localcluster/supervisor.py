@@ -56,6 +56,7 @@ class Command:
     stop_signal: signal.Signals = signal.SIGTERM
     stop_seconds: float = 15
     death_signal: signal.Signals = signal.SIGKILL  # sent by the kernel when the supervisor dies
+    is_ending: Callable[[], bool] = field(default=lambda: False)  # serves nobody any more, and may stay so
 
 
 @dataclass(slots=True)

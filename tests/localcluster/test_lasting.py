@@ -104,6 +104,18 @@ def test_a_part_is_started_again_three_times_and_then_everything_stops_with_its_
     assert [f"{n} of at most 3 times" in line for n, line in enumerate(lines, start=1)] == [True] * MOST
 
 
+def test_postgres_is_started_again_where_its_end_waits_for_connections(home, tmp_path):
+    """Its SIGTERM, the signal of a plain `kill`, lets nobody in until everybody has left."""
+    with Supervisor(log_dir=tmp_path / "logs") as supervisor:
+        url = start_postgres(supervisor, home, durable=True)
+        revival = Revival(supervisor, None, report=lambda _: None)
+        with psycopg.connect(url):
+            os.kill(supervisor.find("postgres").pid, signal.SIGTERM)
+            until(revival.check, seconds=30)
+        psycopg.connect(url).close()
+    assert revival.counts == {"postgres": 1}
+
+
 class Site:
     """A stack of its own, as ``make up`` starts it, in a directory of its own."""
 
