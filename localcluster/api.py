@@ -60,10 +60,11 @@ class Access:
 
 
 class Api:
-    """Calls to one API server as one identity; safe to share between threads."""
+    """Calls to one API server as one identity, each with a limit; safe to share between threads."""
 
-    def __init__(self, access: Access, *, connections: int = 8) -> None:
+    def __init__(self, access: Access, *, connections: int = 8, seconds: float = 60) -> None:
         self.access = access
+        self._seconds = seconds
         self._pool = urllib3.PoolManager(
             maxsize=connections, block=False, ca_certs=str(access.ca_file), cert_reqs="CERT_REQUIRED"
         )
@@ -75,13 +76,10 @@ class Api:
         *,
         body: Any = None,
         content_type: str = JSON,
-        seconds: float = 60,
         query: dict[str, Any] | None = None,
     ) -> Json:
         """Send one request and return the object in the answer; raises ApiError."""
-        response = self._send(
-            verb, path, body=body, content_type=content_type, seconds=seconds, query=query, stream=False
-        )
+        response = self._send(verb, path, body=body, content_type=content_type, query=query, stream=False)
         return cast("Json", json.loads(response.data or b"{}"))
 
     def text(self, path: str, *, query: dict[str, Any] | None = None) -> str:
@@ -164,7 +162,7 @@ class Api:
         *,
         body: Any = None,
         content_type: str = JSON,
-        seconds: float = 60,
+        seconds: float | None = None,
         query: dict[str, Any] | None = None,
         stream: bool,
     ) -> urllib3.BaseHTTPResponse:
@@ -175,7 +173,9 @@ class Api:
             url,
             body=None if body is None else json.dumps(body).encode(),
             headers=head,
-            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=seconds),
+            timeout=urllib3.Timeout(
+                connect=min(CONNECT_SECONDS, self._seconds), read=seconds or self._seconds
+            ),
             retries=False,
             preload_content=not stream,
         )

@@ -64,6 +64,8 @@ WORKLOAD_CONTROLLERS = (
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 LEASE_SECONDS = 120  # kwok renews a quarter before
+LEASE_ANSWER_SECONDS = 10.0
+"""An API server without its etcd takes a minute to refuse, and whoever asks could start etcd again."""
 NODE_GRACE_SECONDS = 240
 STAGES = Path(__file__).with_name("stages.yaml")
 READY_SECONDS = 150
@@ -387,7 +389,7 @@ def restart_kwok(supervisor: Supervisor, plane: Plane) -> None:
 
 def drop_leases(plane: Plane) -> None:
     """Drop the leases of a kwok before the next, which would wait for their end."""
-    api = Api(plane.access())
+    api = Api(plane.access(), seconds=LEASE_ANSWER_SECONDS)
     api.call("DELETE", LEASES)
     api.close()
 

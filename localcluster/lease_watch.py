@@ -12,7 +12,14 @@ import time
 import urllib3
 
 from localcluster.api import Api, ApiError
-from localcluster.controlplane import LEASE_SECONDS, LEASES, Plane, restart_kwok, unrenewed_leases
+from localcluster.controlplane import (
+    LEASE_ANSWER_SECONDS,
+    LEASE_SECONDS,
+    LEASES,
+    Plane,
+    restart_kwok,
+    unrenewed_leases,
+)
 from localcluster.supervisor import Supervisor
 
 LOOK_SECONDS = 15.0
@@ -33,15 +40,14 @@ class LeaseWatch:
             return 0
         self._next_look = time.monotonic() + LOOK_SECONDS
         try:
-            stale = self._stale()
+            if stale := self._stale():
+                restart_kwok(self._supervisor, self._plane)
         except (ApiError, urllib3.exceptions.HTTPError):  # an API server that is restarted
             return 0
-        if stale:
-            restart_kwok(self._supervisor, self._plane)
         return stale
 
     def _stale(self) -> int:
-        api = Api(self._plane.access())
+        api = Api(self._plane.access(), seconds=LEASE_ANSWER_SECONDS)
         try:
             stale = unrenewed_leases(api, seconds=STALE_SECONDS)
             return stale if 2 * stale > len(api.list(LEASES)[0]) else 0

@@ -1,5 +1,7 @@
 """The control plane ends when it is stopped, and its kubelets live on when kwok is started again."""
 
+import os
+import signal
 import threading
 from contextlib import suppress
 
@@ -58,6 +60,24 @@ def test_nodes_stay_ready_and_their_leases_are_renewed_after_kwok_is_started_aga
         monkeypatch.setattr(lease_watch, "STALE_SECONDS", -60.0)
         assert leases.check() == 2
         until(lambda: len(holders(api)) == 2 and not holders(api) & before)
+
+
+def test_a_check_of_leases_does_not_wait_for_an_api_server_that_hangs(tmp_path, monkeypatch):
+    """Whoever checks them starts ended parts again, perhaps the one that the API server waits for."""
+    monkeypatch.setattr(lease_watch, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(lease_watch, "LEASE_ANSWER_SECONDS", 1.0)
+    with Supervisor(log_dir=tmp_path / "logs") as supervisor:
+        plane = controlplane.start(supervisor, directory=tmp_path / "cluster", binaries=binaries())
+        leases, server = lease_watch.LeaseWatch(supervisor, plane), supervisor.find("kube-apiserver").pid
+        answering = threading.Timer(30.0, os.kill, (server, signal.SIGCONT))
+        os.kill(server, signal.SIGSTOP)
+        answering.start()
+        try:
+            assert leases.check() == 0
+            assert not answering.finished.is_set()
+        finally:
+            answering.cancel()
+            os.kill(server, signal.SIGCONT)
 
 
 def holders(api):
