@@ -39,6 +39,9 @@ POLL_SECONDS = 0.2
 def up(options: stack.Options) -> int:
     """Start the stack unless it runs, and print where it is."""
     if _supervisor_alive():
+        if not runfile.PATH.exists():
+            print(f"it is being started: {LOG} says how far it is", file=sys.stderr)
+            return 1
         print("it runs already; `make down` stops it")
         _print_summary()
         return 0

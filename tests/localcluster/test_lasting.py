@@ -12,7 +12,7 @@ import psycopg
 import pytest
 import redis
 
-from localcluster import homes, stack
+from localcluster import directories, homes, stack
 from localcluster.directories import CHECKOUT
 from localcluster.ports import LOOPBACK, lasting_ports
 from localcluster.processes import Process
@@ -150,6 +150,14 @@ def site(tmp_path_factory):
     assert status == 0, printed
     yield made
     made.command("clean")
+
+
+def test_a_second_start_beside_the_first_says_so(tmp_path):
+    site = Site(tmp_path / "local")
+    site.directory.mkdir()
+    directories.own(site.directory)
+    status, printed = site.command("up")
+    assert (status, printed) == (1, f"it is being started: {site.directory}/logs/up.log says how far it is\n")
 
 
 @pytest.mark.deep
