@@ -28,6 +28,9 @@ from web.children import JobBounds
 LineAndColumn = tuple[int, int]
 """Line and column, counted from 1."""
 
+ValueMarks = dict[str | int, yaml.Mark | LineAndColumn]
+"""Where the values of one list or mapping begin: marks as they are read, of which few are ever needed."""
+
 _PREFIX = "tag:yaml.org,2002:"
 _MERGE = _PREFIX + "merge"
 _STR = _PREFIX + "str"
@@ -91,7 +94,7 @@ class ParsedDocument:
 
     data: Any
     _root: LineAndColumn
-    _children: dict[int, dict[str | int, LineAndColumn]]
+    _children: dict[int, ValueMarks]
     respellings: tuple[Respelling, ...] = ()
 
     def locate(self, path: Path) -> LineAndColumn:
@@ -101,7 +104,7 @@ class ParsedDocument:
             places = self._children.get(id(value), {})
             if step not in places:
                 break
-            place = places[step]
+            place = _place(places[step])
             value = value[step]
         return place
 
@@ -117,7 +120,10 @@ class ParsedDocument:
             if isinstance(value, (dict, list)) and id(value) not in containers:
                 containers[id(value)] = value
                 stack += value.values() if isinstance(value, dict) else value
-        places = [(value, self._children.get(key, {})) for key, value in containers.items()]
+        places = [  # a mark takes four times as many bytes
+            (value, {step: _place(mark) for step, mark in self._children.get(key, {}).items()})
+            for key, value in containers.items()
+        ]
         return _restored, (self.data, self._root, places, self.respellings)
 
     @classmethod
@@ -129,7 +135,7 @@ class ParsedDocument:
 def _restored(
     data: Any,
     root: LineAndColumn,
-    places: Sequence[tuple[Any, dict[str | int, LineAndColumn]]],
+    places: Sequence[tuple[Any, ValueMarks]],
     respellings: tuple[Respelling, ...],
 ) -> ParsedDocument:
     return ParsedDocument(data, root, {id(value): children for value, children in places}, respellings)
@@ -195,14 +201,14 @@ class _Open:
     """A container being filled."""
 
     value: Any
-    place: LineAndColumn
+    mark: Any
     anchor: str | None
     is_mapping: bool
 
     wants_key: bool
     """Whether what comes next is a key."""
 
-    places: dict[str | int, LineAndColumn] = field(default_factory=dict)
+    places: ValueMarks = field(default_factory=dict)
 
     key: str = ""
     """A mapping's key that waits for its value."""
@@ -210,7 +216,7 @@ class _Open:
     merging: bool = False
     """Whether it is what ``<<`` merges."""
 
-    merged: list[tuple[Any, LineAndColumn]] = field(default_factory=list)
+    merged: list[tuple[Any, yaml.Mark]] = field(default_factory=list)
     count: int = 1
 
 
@@ -227,148 +233,150 @@ class _Builder:
 
     def __init__(self, limits: TextLimits) -> None:
         self.limits = limits
+        self._most_values, self._most_entries = limits.values, limits.entries
         self.faults: list[Fault] = []
-        self._stack: list[_Open] = []
-        self._root: Any = None
-        self._root_place: LineAndColumn = (1, 1)
+        self._document = _Open([], None, None, is_mapping=False, wants_key=False, count=0)
+        self._stack = [self._document]
         self._documents = 0
         self._aliases = 0
         self._anchors: dict[str, _Anchored] = {}
-        self._children: dict[int, dict[str | int, LineAndColumn]] = {}
+        self._children: dict[int, ValueMarks] = {}
         self._scalars = _Scalars()
         self._respellings: dict[tuple[str, ...], Respelling] = {}
 
     def document(self) -> ParsedDocument:
         respellings = tuple(self._respellings.values())
-        return ParsedDocument(self._root, self._root_place, self._children, respellings)
+        if not self._document.value:
+            return ParsedDocument.empty()
+        root = _place(self._document.places[0])
+        return ParsedDocument(self._document.value[0], root, self._children, respellings)
 
     def take_all(self, events: Iterable[Any]) -> None:
         """Assemble events; nearly all the time of a long text is spent in here, event by event."""
         handlers = self._handlers
         for event in events:
-            handler = handlers.get(type(event))
-            if handler is not None:
-                mark = event.start_mark
-                handler(self, event, (mark.line + 1, mark.column + 1))
+            if handler := handlers.get(type(event)):
+                handler(self, event)
 
-    def _start_document(self, _: Any, place: LineAndColumn) -> None:
+    def _start_document(self, event: Any) -> None:
         self._documents += 1
         if self._documents > 1:
-            raise _refused("A second YAML document begins here; only one is read.", "yaml_documents", place)
+            message = "A second YAML document begins here; only one is read."
+            raise _refused(message, "yaml_documents", _place(event.start_mark))
 
-    def _scalar(self, event: Any, place: LineAndColumn) -> None:
-        top = self._stack[-1] if self._stack else None
-        as_key = top is not None and top.wants_key
-        value, tag = self._scalars.read(event, as_key=as_key)
-        if tag is None:
-            self._fault(f"The tag {event.tag[:63]} is not accepted; leave it out.", "yaml_tag", place)
-        if "\0" in event.value:
-            self._fault("Text cannot hold the character NUL.", "yaml_character", place)
-        if tag == _MERGE and top is not None and as_key:
-            top.merging, top.wants_key = True, False
-            return
-        if value is not None and event.tag is None and str(value) != event.value:
-            self._note_respelling(event.value, value)
-        count = 1 + len(event.value) // LONG_TEXT
+    def _scalar(self, event: Any) -> None:
+        top, text, mark = self._stack[-1], event.value, event.start_mark
+        value, tag = self._scalars.read(event, as_key=top.wants_key)
+        if tag is not _STR:
+            if tag is None:
+                self._fault(f"The tag {event.tag[:63]} is not accepted; leave it out.", "yaml_tag", mark)
+            elif tag is _MERGE:
+                top.merging, top.wants_key = True, False
+                return
+            elif value is not None and event.tag is None and str(value) != text:
+                self._note_respelling(text, value)
+        if "\0" in text:
+            self._fault("Text cannot hold the character NUL.", "yaml_character", mark)
+        count = 1 + len(text) // LONG_TEXT
         if event.anchor:
             self._anchors[event.anchor] = _Anchored(value, count)
-        self._add(value, place, count)
+        self._add(value, mark, count)
 
     def _note_respelling(self, written: str, value: object) -> None:
-        path = tuple(part.key if part.is_mapping else len(part.value) for part in self._stack)
+        path = tuple(part.key if part.is_mapping else len(part.value) for part in self._stack[1:])
         names = (*(step for step in path if isinstance(step, str)), written)
         if first := self._respellings.get(names):
             self._respellings[names] = replace(first, count=first.count + 1)
         elif len(self._respellings) < self.limits.faults:
             self._respellings[names] = Respelling(path, written, value, count=1)
 
-    def _start(self, event: Any, place: LineAndColumn) -> None:
-        if len(self._stack) >= self.limits.depth:
-            raise _refused(f"Nested deeper than {self.limits.depth} levels.", "too_deep", place)
+    def _start(self, event: Any) -> None:
+        mark = event.start_mark
+        if len(self._stack) > self.limits.depth:
+            raise _refused(f"Nested deeper than {self.limits.depth} levels.", "too_deep", _place(mark))
         if event.tag is not None and event.tag not in _PLAIN_TAGS:
-            self._fault(f"The tag {event.tag[:63]} is not accepted; leave it out.", "yaml_tag", place)
-        if self._stack and self._stack[-1].wants_key:
-            raise _bad_key(place)
+            self._fault(f"The tag {event.tag[:63]} is not accepted; leave it out.", "yaml_tag", mark)
+        if self._stack[-1].wants_key:
+            raise _bad_key(mark)
         is_mapping = isinstance(event, yaml.MappingStartEvent)
         value: Any = {} if is_mapping else []
         if event.anchor:
             self._anchors[event.anchor] = _Anchored(value, 0)
-        self._stack.append(_Open(value, place, event.anchor, is_mapping, wants_key=is_mapping))
+        self._stack.append(_Open(value, mark, event.anchor, is_mapping, wants_key=is_mapping))
 
-    def _end(self, _: Any, __: LineAndColumn) -> None:
+    def _end(self, _: Any) -> None:
         done = self._stack.pop()
         if done.merged:
             self._merge(done)
         self._children[id(done.value)] = done.places
         if done.anchor:
             self._anchors[done.anchor] = _Anchored(done.value, done.count)
-        self._add(done.value, done.place, done.count)
+        self._add(done.value, done.mark, done.count)
 
-    def _alias(self, event: Any, place: LineAndColumn) -> None:
+    def _alias(self, event: Any) -> None:
+        mark = event.start_mark
         self._aliases += 1
         if self._aliases > self.limits.aliases:
-            raise _refused(f"More than {self.limits.aliases} aliases.", "too_many_aliases", place)
+            raise _refused(f"More than {self.limits.aliases} aliases.", "too_many_aliases", _place(mark))
         anchored = self._anchors.get(event.anchor)
         if anchored is None or anchored.count == 0:
             target = "nothing defined before it" if anchored is None else "something that holds it"
-            raise _refused(f"The alias *{event.anchor[:63]} stands for {target}.", "yaml_alias", place)
-        self._add(anchored.value, place, anchored.count)
+            message = f"The alias *{event.anchor[:63]} stands for {target}."
+            raise _refused(message, "yaml_alias", _place(mark))
+        self._add(anchored.value, mark, anchored.count)
 
-    def _add(self, value: Any, place: LineAndColumn, count: int) -> None:
-        if not self._stack:
-            self._root, self._root_place = value, place
-            return
+    def _add(self, value: Any, mark: yaml.Mark, count: int) -> None:
         top = self._stack[-1]
-        top.count += count
-        if top.count > self.limits.values:
+        top.count = total = top.count + count
+        if total > self._most_values:
             message = f"The document holds over {self.limits.values} values, aliases followed."
-            raise _refused(message, "too_large", place)
+            raise _refused(message, "too_large", _place(mark))
         if top.wants_key:
-            self._take_key(top, value, place)
+            self._take_key(top, value, mark)
             return
         if not top.is_mapping:
-            top.places[len(top.value)] = place
+            top.places[len(top.value)] = mark
             top.value.append(value)
         elif top.merging:
-            top.merged.append((value, place))
+            top.merged.append((value, mark))
             top.merging, top.wants_key = False, True
         else:
             top.value[top.key] = value
             top.wants_key = True
-        if len(top.value) > self.limits.entries:
+        if len(top.value) > self._most_entries:
             message = f"A list or mapping has over {self.limits.entries} entries."
-            raise _refused(message, "too_large", place)
+            raise _refused(message, "too_large", _place(mark))
 
-    def _take_key(self, top: _Open, value: Any, place: LineAndColumn) -> None:
+    def _take_key(self, top: _Open, value: Any, mark: yaml.Mark) -> None:
         if isinstance(value, (list, dict)):
-            raise _bad_key(place)
+            raise _bad_key(mark)
         key = value if isinstance(value, str) else str(value)
         if key in top.places:
-            line = top.places[key][0]
+            line, _ = _place(top.places[key])
             message = f"The key {listing([key[:63]])} is in this mapping already, in line {line}."
-            self._fault(message, "duplicate_key", place)
+            self._fault(message, "duplicate_key", mark)
         else:
-            top.places[key] = place
+            top.places[key] = mark
         top.key, top.wants_key = key, False
 
     def _merge(self, done: _Open) -> None:
         """Apply ``<<``: a mapping's own keys win, then those of the earlier merged mapping."""
-        for value, place in done.merged:
+        for value, mark in done.merged:
             for source in value if isinstance(value, list) else [value]:
                 if not isinstance(source, dict):
-                    self._fault("Only mappings can be merged with <<.", "yaml_merge", place)
+                    self._fault("Only mappings can be merged with <<.", "yaml_merge", mark)
                     continue
                 places = self._children[id(source)]
                 for key, merged_value in source.items():
                     if key not in done.value:
                         done.value[key] = merged_value
-                        done.places[key] = places.get(key, place)
+                        done.places[key] = places.get(key, mark)
 
-    def _fault(self, message: str, code: str, place: LineAndColumn) -> None:
+    def _fault(self, message: str, code: str, mark: yaml.Mark) -> None:
         if len(self.faults) < self.limits.faults:
-            self.faults.append(_fault(message, code, place))
+            self.faults.append(_fault(message, code, _place(mark)))
 
-    _handlers: dict[type[yaml.Event], Callable[["_Builder", Any, LineAndColumn], None]] = {
+    _handlers: dict[type[yaml.Event], Callable[["_Builder", Any], None]] = {
         yaml.DocumentStartEvent: _start_document,
         yaml.ScalarEvent: _scalar,
         yaml.MappingStartEvent: _start,
@@ -413,9 +421,13 @@ class _Scalars:
             return text, _STR  # `!!int word`, or `0x_`: no number after all
 
 
-def _bad_key(place: LineAndColumn) -> InvalidSpec:
+def _bad_key(mark: yaml.Mark) -> InvalidSpec:
     message = "A key must be a plain word, not a list or a mapping. Text that begins with { needs quotes."
-    return _refused(message, "yaml_key", place)
+    return _refused(message, "yaml_key", _place(mark))
+
+
+def _place(mark: yaml.Mark | LineAndColumn) -> LineAndColumn:
+    return mark if isinstance(mark, tuple) else (mark.line + 1, mark.column + 1)
 
 
 def _fault(message: str, code: str, place: LineAndColumn) -> Fault:
