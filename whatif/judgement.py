@@ -137,7 +137,7 @@ class Resubmission:
     def _faults(self, group: GroupValues) -> tuple[Fault, ...]:
         pool = self._target.pool
         checked = scheduler_backend(self._target.backend.scheduler_type).rendering.check(
-            group.gang(),
+            group.gang,
             group.placement.terms.levels,
             capabilities=self._capabilities,
             domains=self._domains or None,

@@ -22,6 +22,7 @@ narrowest requirement whatever its type, as OSMO does; it loses a required zone 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from scheduling.errors import InvalidSpec, Notice
 from scheduling.gang.soundness import check_requirements
@@ -101,7 +102,7 @@ class Constraint:
         return self.narrowest is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConstraintNode:
     """A co-location set, or several with exactly the same tasks."""
 
@@ -133,7 +134,7 @@ class ConstraintNode:
     """The narrowest level that a node must carry for the set's constraint, where others wrote that one and it
     is narrower than what the constraint names."""
 
-    @property
+    @cached_property
     def constraint(self) -> Constraint:
         return Constraint() if self.domain else fold(self.members)
 

@@ -255,7 +255,7 @@ def usable(saved):
         scheduler=scheduler_backend(facts.terms.scheduler_type),
         new_uuid=uuid4,
     )
-    coverage_warnings(pool, facts, [group.gang() for group in groups])
+    coverage_warnings(pool, facts, [group.gang for group in groups])
     if checked.faults:
         return
     for group in groups:

@@ -404,7 +404,7 @@ def _warnings(
     notices: Iterable[Notice], groups: Sequence[GroupValues], facts: PoolFacts, pool: Pool
 ) -> list[str]:
     warnings = [notice.message for notice in notices]
-    warnings += coverage_warnings(pool, facts, [group.gang() for group in groups])
+    warnings += coverage_warnings(pool, facts, [group.gang for group in groups])
     if not facts.scheduler_served:
         warnings.append(
             f'Backend "{facts.terms.backend}" does not serve what its scheduler '

@@ -15,7 +15,7 @@ Requirements are those in force: a task group's own topology is written into eac
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -285,7 +285,7 @@ class TaskTry:
         return replace(self, placement=replace(self.placement, nodes_excluded=excluded))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupValues:
     """All that rendering a task group depends on."""
 
@@ -322,6 +322,7 @@ class GroupValues:
         """Whether tasks must share a domain."""
         return any(req.required for task in self.tasks for req in task.placement.requirements)
 
+    @cached_property
     def gang(self) -> Gang:
         """The group as the scheduling core sees it."""
         return gang_of(self.name, self.tasks)

@@ -83,7 +83,7 @@ def demand_of(
 
     ``with_preferences``: also those that are node affinity of pods alone, for which no scheduler waits.
     """
-    gang, levels = group.gang(), group.placement.terms.levels
+    gang, levels = group.gang, group.placement.terms.levels
     traits = traits_of(group.placement.terms.scheduler_type)
     ignored = Capability.TOPOLOGY_PREFERRED not in capabilities or (
         traits.prefers_by_affinity and not with_preferences

@@ -154,7 +154,7 @@ def judge(
     Returns the result and a sentence for each missed requirement; None for a gang without requirements.
     ``labels`` are those of each node.
     """
-    _, set_outcomes = outcomes_on(group.gang(), group.placement, nodes, labels)
+    _, set_outcomes = outcomes_on(group.gang, group.placement, nodes, labels)
     if not set_outcomes:
         return None
     result = PlacementResult(

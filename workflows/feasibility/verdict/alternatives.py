@@ -25,7 +25,7 @@ def workable_spec(group: GroupValues, demand: GangDemand, verdict: Verdict, snap
         return None
     if len(group.tasks) > MOST_TASKS:
         return ""
-    gang = alternative(snapshot, demand, group.gang())
+    gang = alternative(snapshot, demand, group.gang)
     return "" if gang is None else as_yaml(gang)
 
 

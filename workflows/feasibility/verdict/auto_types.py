@@ -62,7 +62,7 @@ def auto_types(groups: Sequence[GroupValues], *, cluster: str | None) -> AutoTyp
 
 
 def _is_undecided(group: GroupValues) -> bool:
-    gang = group.gang()
+    gang = group.gang
     return any(r.auto for task in gang.tasks for r in task.requirements) and not check_requirements(
         gang, group.placement.terms.levels
     )
@@ -86,7 +86,7 @@ def _without_nodes(groups: Sequence[GroupValues]) -> AutoTypes:
 
 def _paths(group: GroupValues) -> Iterator[SetPath]:
     rank = ranks(group.placement.terms.levels)
-    for task in group.gang().tasks:
+    for task in group.gang.tasks:
         path: SetPath = ()
         for requirement in broadest_first(task, rank):
             path = (*path, (requirement.key, requirement.group))

@@ -55,7 +55,7 @@ def check_domains(view: GroupView, cluster: LeasedCluster) -> Retry | None:
     if not view.values.requires_domain:
         return None
     checked = scheduler_backend(placement.terms.scheduler_type).rendering.check(
-        view.values.gang(),
+        view.values.gang,
         placement.terms.levels,
         capabilities=capabilities,
         domains=_domains(view, cluster),

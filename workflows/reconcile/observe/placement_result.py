@@ -123,7 +123,7 @@ def _is_breach(
         (placed.path, placed.key): {path for path, _ in placed.domains}
         for placed in PlacementResult.from_row(before).sets
     }
-    _, sets = outcomes_on(view.values.gang(), view.placement, rest, labels)
+    _, sets = outcomes_on(view.values.gang, view.placement, rest, labels)
     return not any(
         outcome.outside or outcome.domains.keys() - domains.get((outcome.path, outcome.level), set())
         for outcome in sets
