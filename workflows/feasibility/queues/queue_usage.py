@@ -6,6 +6,7 @@ queues cannot be followed, the pool's own is known as it is configured, with the
 the least that the scheduler counts: a bound that this alone exceeds is certain, anything else is unknown.
 """
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +14,12 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from uuid import UUID
 
-from pools.models import ObservedResource, Pool
+from django.db import connection
+
+from pools.models import Pool
 from pools.services.evaluation import objects_of
 from pools.services.pool_objects import pool_request
-from pools.values.completeness import where_known
+from pools.values.completeness import is_known
 from scheduling.backends.facets import BoundedQueues
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.registry import installed
@@ -242,10 +245,14 @@ def groups_with_room(placement: GroupPlacement, groups: Sequence[UUID], *, clust
 def observed_queues(scheduler: BoundedQueues, cluster: str) -> dict[str, QueueState]:
     """The cluster's queues by name; none where they are not followed. One query."""
     kind = scheduler.queue.crd
-    rows = ObservedResource.objects.filter(
-        where_known(kind, of="cluster__"), cluster_id=cluster, resource=kind
-    ).values_list("name", "reading")
-    return {name: QueueState.from_json(name, reading) for name, reading in rows}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT name, reading::text FROM pools_observedresource"  # noqa: S608 -- a resource of our own
+            " WHERE cluster_id = %s AND resource = %s"
+            f" AND (SELECT {is_known(kind)} FROM pools_cluster WHERE pools_cluster.uid = cluster_id)",
+            [cluster, kind],
+        )
+        return {name: QueueState.from_json(name, json.loads(reading)) for name, reading in cursor.fetchall()}
 
 
 def _chain(name: str, observed: Mapping[str, QueueState]) -> list[QueueState]:
