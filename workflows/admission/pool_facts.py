@@ -111,6 +111,9 @@ class PoolFacts:
     scheduler_served: bool
     """Whether the cluster serves what its scheduler needs, as far as is known."""
 
+    nodes: NodeTable
+    """Those of the cluster, with the labels of the levels and of all node selectors."""
+
     places: Mapping[DomainPath, int]
     """How many of its nodes are in each domain; empty: none is known."""
 
@@ -181,6 +184,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         capabilities=capabilities,
         reachable=conditions.status_of(backend.conditions, "Reachable") == "True",
         scheduler_served=conditions.status_of(backend.conditions, "SchedulerServed") != "False",
+        nodes=table,
         places=places.counts,
         coverage=places.coverage,
         nvlink=pool.nvlink,

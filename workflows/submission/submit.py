@@ -170,7 +170,7 @@ def _accept_into(
     limits = limits_on(user, pool, facts.limits)
     check_limits(limits, tasks=sum(len(group.tasks) for group in groups))
     avoiding, avoided = avoiding_suspects(groups, pool)
-    reports = _feasibility(request, pool, spec, avoiding)
+    reports = _feasibility(request, facts, pool, spec, avoiding)
     placed = as_fits(avoiding, reports)
     objects = tuple(
         rendered if group is usual else render_group(group, pods=judged)
@@ -225,8 +225,9 @@ def _admitted(
     if types.required:
         admission = partial(admission, auto_types=types.required)
         groups, checked = admission()
-    if not checked.faults and (vain := _vain_defaults(request, spec, groups, checked, pool)):
-        groups, checked = admission(without_default=vain)
+    if not checked.faults:
+        vain = _vain_defaults(request, spec, groups, checked, facts=facts, pool=pool)
+        groups, checked = admission(without_default=vain) if vain else (groups, checked)
     left_out = groups_with(LEFT_OUT, spec, checked.notices)
     decisions = (
         notice for name, notices in types.notices.items() if name not in left_out for notice in notices
@@ -239,12 +240,14 @@ def _vain_defaults(
     spec: WorkflowSpec,
     groups: Sequence[GroupValues],
     checked: Checked,
+    *,
+    facts: PoolFacts,
     pool: Pool,
 ) -> dict[str, str]:
     """The groups that could never be placed with the default topology that they got, and why."""
     names = groups_with(APPLIED, spec, checked.notices)
     required = [group for group in groups if group.name in names and group.requires_domain]
-    reports = infeasible(_reports(request, pool, required))
+    reports = infeasible(_reports(request, facts, pool, required))
     return {report.group: report.sentence for report in reports if not report.freshness.is_old}
 
 
@@ -343,10 +346,14 @@ def _refuse(faults: Sequence[Fault], *, spec: WorkflowSpec, user: AbstractBaseUs
 
 
 def _feasibility(
-    request: SubmissionRequest, pool: Pool, spec: WorkflowSpec, groups: Sequence[GroupValues]
+    request: SubmissionRequest,
+    facts: PoolFacts,
+    pool: Pool,
+    spec: WorkflowSpec,
+    groups: Sequence[GroupValues],
 ) -> list[FeasibilityReport]:
     """The verdict on each group. Raises InvalidSpec where the pool refuses what can never be placed."""
-    reports = _reports(request, pool, groups)
+    reports = _reports(request, facts, pool, groups)
     refuses = pool.infeasible == Pool.Infeasible.REFUSE and request.mode is not Mode.FEASIBILITY
     if refuses and not request.force_infeasible:
         paths = {group.name: group.path for group in spec.groups}
@@ -365,7 +372,7 @@ def _feasibility(
 
 
 def _reports(
-    request: SubmissionRequest, pool: Pool, groups: Sequence[GroupValues]
+    request: SubmissionRequest, facts: PoolFacts, pool: Pool, groups: Sequence[GroupValues]
 ) -> list[FeasibilityReport]:
     return feasibility(
         groups,
@@ -373,6 +380,7 @@ def _reports(
         user=request.user,
         now=timezone.now(),
         submitted_to=pool,
+        table=facts.nodes,
     )
 
 

@@ -24,7 +24,7 @@ from scheduling.gang.tree import build_tree, grow
 from scheduling.kubernetes_syntax import GPU
 from scheduling.topology.levels import Levels
 from scheduling.topology.requirements import required_clique
-from workflows.feasibility.capacity.known_nodes import AMOUNTS, node_table, selected_nodes
+from workflows.feasibility.capacity.known_nodes import AMOUNTS, NodeTable, node_table, selected_nodes
 from workflows.feasibility.capacity.known_usage import NO_USAGE, ClusterUsage, cluster_usage
 from workflows.manifests.requests import Requests, requests_of
 from workflows.values.amounts import STORAGE
@@ -53,14 +53,16 @@ def observed_nodes(
     capabilities: Capabilities,
     without: Sequence[UUID] = (),
     labels: Iterable[str] = (),
+    table: NodeTable | None = None,
 ) -> ObservedNodes:
     """The nodes of a cluster that one of the selectors matches, with the usage of each.
 
     The usage of the groups ``without`` counts as free: the verdict is on them. ``labels`` are read beside
-    those of levels and selectors.
+    those of levels and selectors. ``table`` is that of the cluster with all of them, if it was read before.
     """
-    label_names = {level.label for level in levels}.union(labels)
-    table = node_table(cluster, selectors=selectors, labels=label_names)
+    if table is None:
+        label_names = {level.label for level in levels}.union(labels)
+        table = node_table(cluster, selectors=selectors, labels=label_names)
     others_known = table.cluster.others_known
     usage = cluster_usage(cluster, others_known=others_known)
     snapshot = selected_nodes(

@@ -26,6 +26,7 @@ from scheduling.queues.queue_state import QuotaAnswer, QuotaVerdict
 from scheduling.sentences import count_of
 from scheduling.topology.requirements import members_json
 from web.times import naive_utc
+from workflows.feasibility.capacity.known_nodes import NodeTable
 from workflows.feasibility.capacity.node_snapshot import (
     ObservedNodes,
     demand_of,
@@ -224,10 +225,12 @@ def feasibility(
     user: Caller,
     now: datetime,
     submitted_to: Pool | None = None,
+    table: NodeTable | None = None,
 ) -> list[FeasibilityReport]:
     """Judge each group of one workflow as if it came alone.
 
-    ``submitted_to`` is the pool of a workflow that is submitted now; of a group that waits, None.
+    ``submitted_to`` is the pool of a workflow that is submitted now, ``table`` what was read of its nodes; of
+    a group that waits, None.
 
     Without a known node for the tasks there is no verdict; the sentence says why. A holder of a domain is
     named only if the user may list that workflow.
@@ -242,6 +245,7 @@ def feasibility(
         levels=placement.terms.levels,
         capabilities=capabilities,
         without=() if submitted_to else [group.uuid for group in groups],
+        table=table,
     )
     if reason := no_nodes_reason(observed, reached=bool(cluster)):
         return [_report(group, None, reason, observed=observed, now=now) for group in groups]
