@@ -10,6 +10,7 @@ from localcluster import nodes
 from localcluster.api import Api
 from localcluster.demo.view import POD_GROUPS, View
 from localcluster.rest import Refused, Rest
+from tests.builders.waiting import pause
 from tests.e2e import rights
 from tests.e2e.kueue_queues import Queues
 
@@ -45,14 +46,15 @@ class World:
 
     def wait(self, look, until, seconds=SECONDS):
         """Look until ``until`` is true of what is seen; fails with the last look when time is up."""
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
         while True:
             seen = look()
             if until(seen):
                 return seen
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > seconds:
                 pytest.fail(f"not within {seconds:g} s; last seen: {seen}")
-            time.sleep(0.1)
+            pause(waited, least=0.2)
 
     def make_pool(self, name="pool", *, racks=2, size=2, nvlink=False, scheduler="kai", **more):
         """Racks of ``size`` nodes with four GPUs each, and a pool over them; returns the pool's name."""
