@@ -38,9 +38,10 @@ def own_token(running_service):
 
 @pytest.fixture(scope="session")
 def stack(running_service, own_token, tmp_path_factory):
-    """Backends of every kind on the run's cluster, once for all tests of a worker.
+    """Backends of KAI and of Kubernetes' scheduler on the run's cluster, once for all tests of a worker.
 
-    The service acts there with the rights of ``deploy/rbac`` alone.
+    Each is probed every few seconds until the run ends, so others are made where a test asks for them. The
+    service acts there with the rights of ``deploy/rbac`` alone.
     """
     from localcluster.demo.view import View  # noqa: PLC0415 -- every run loads this file, few need these
     from tests.e2e import rights  # noqa: PLC0415 -- the same
@@ -62,15 +63,25 @@ def stack(running_service, own_token, tmp_path_factory):
     processes = Path(running_service["processes"])
     accounts = tmp_path_factory.mktemp("accounts")
     world.kubeconfig = rights.kubeconfig(world.api, admin, accounts, processes=processes)
-    for scheduler in ("kai", "kubernetes", "default"):
-        content = {
-            "kubeconfig": str(world.kubeconfig),
-            "k8s_namespace": world.namespace,
-            "scheduler_settings": {"scheduler_type": scheduler},
-            "queue_settings": {"parent_quota": "unlimited"},  # nodes of other tests come and go
-        }
-        world.service.call("POST", f"/api/configs/backend/{world.backend}-{scheduler}", {"configs": content})
+    for scheduler in ("kai", "kubernetes"):
+        _add_backend(world, scheduler)
     return world
+
+
+@pytest.fixture(scope="session")
+def default_backend(stack):
+    """A backend of Kubernetes' default scheduler, once for all tests of a worker that need it."""
+    _add_backend(stack, "default")
+
+
+def _add_backend(stack, scheduler):
+    content = {
+        "kubeconfig": str(stack.kubeconfig),
+        "k8s_namespace": stack.namespace,
+        "scheduler_settings": {"scheduler_type": scheduler},
+        "queue_settings": {"parent_quota": "unlimited"},  # nodes of other tests come and go
+    }
+    stack.service.call("POST", f"/api/configs/backend/{stack.backend}-{scheduler}", {"configs": content})
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def see_on_the_map(admin, name, workflow, *, says, picture):
     admin.picture(picture)
 
 
-def test_a_pool_from_its_first_key_to_the_way_back(world, admin, name):
+def test_a_pool_from_its_first_key_to_the_way_back(world, default_backend, admin, name):
     desk, page = Desk(admin, name), admin.page
     make(desk, world)
     assert keys_of(world, name) == ["zone", "clique"]

@@ -101,7 +101,7 @@ def test_kubernetes_own_scheduler_preempts_a_low_workflow_and_that_is_told(world
     end(world, high)
 
 
-def test_kubernetes_own_scheduler_takes_nothing_from_a_normal_workflow(world):
+def test_kubernetes_own_scheduler_takes_nothing_from_a_normal_workflow(world, default_backend):
     pool = world.make_pool(racks=1, scheduler="default", topology_keys=[])
     normal = world.submit(pool, workflow(PAIR, name="normal"))
     world.wait_group(normal, "g", "RUNNING")
