@@ -158,7 +158,7 @@ def faults_of(open_page, path, *, name, inside="body"):
             yield from (f"{view}: {fault}" for fault in faults)
 
 
-@pytest.mark.parametrize("size", [12, 306, 5000])
+@pytest.mark.parametrize("size", [12, 306, pytest.param(5000, marks=pytest.mark.deep)])
 def test_no_text_is_printed_over_another_or_cut_without_a_way_to_the_rest(open_page, size):
     pool = fill(size)
     runs, waits = (
