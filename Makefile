@@ -38,7 +38,7 @@ test: setup own browser chart debian ## run all tests but the deep ones, on real
 	@$(RUN) -m pytest -n $$((3 * $(CORES))) --dist worksteal # three times as many, since half of them wait for servers
 
 test-deep: setup own browser chart ## run what takes minutes by its nature: chaos, installations, random worlds; DEEP=tests/e2e for a part
-	@$(RUN) -m pytest -n $(CORES) --dist worksteal --deep $(DEEP)
+	@$(RUN) -m pytest -n $$((2 * $(CORES))) --dist worksteal --deep $(DEEP) # chaos and demos wait for processes of their own
 
 test-unit: venv documents ## run the tests that need no server, in seconds
 	@$(RUN) -m pytest -n $(CORES) --dist worksteal -p no:schemathesis tests/unit
