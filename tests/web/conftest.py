@@ -145,16 +145,31 @@ def start_web(transactional_db, tmp_path, redis_url):
         yield start
 
 
-@pytest.fixture(scope="module")
-def own(django_db_setup, django_db_blocker, tmp_path_factory, redis_url):
-    """One process for all tests that need no settings of their own; kubeconfigs are anywhere."""
-    base = tmp_path_factory.getbasetemp()
-    paths = {"OSMO_KUBECONFIG_PATHS": json.dumps([str(base)])}
+@pytest.fixture(scope="package")
+def start_shared(django_db_setup, django_db_blocker, tmp_path_factory, redis_url):
+    """A function that starts one process for all tests of this folder that a test process runs."""
+    paths = {"OSMO_KUBECONFIG_PATHS": json.dumps([str(tmp_path_factory.getbasetemp())])}
     with ExitStack() as stack:
-        with django_db_blocker.unblock():
-            web = started_web(tmp_path_factory.mktemp("sessions"), redis_url, processes=1, **paths)
-            server = stack.enter_context(web)
-        yield server
+
+        def start(**settings):
+            directory = tmp_path_factory.mktemp("sessions")
+            with django_db_blocker.unblock():
+                web = started_web(directory, redis_url, processes=1, **paths, **settings)
+                return stack.enter_context(web)
+
+        yield start
+
+
+@pytest.fixture(scope="package")
+def own(start_shared):
+    """Web for the tests that need no settings of their own; kubeconfigs are anywhere."""
+    return start_shared()
+
+
+@pytest.fixture(scope="package")
+def strict(start_shared):
+    """Web whose users have one session each."""
+    return start_shared(OSMO_USER_SESSIONS="1")
 
 
 @pytest.fixture

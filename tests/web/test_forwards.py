@@ -112,11 +112,10 @@ def test_there_is_a_key_for_each_port_in_their_order(own, group, ann, pods):
             assert exchanged(data, b"x") == b"x"
 
 
-def test_control_and_data_may_reach_two_processes_and_data_may_come_first(own, start_web, group, ann, pods):
-    other = start_web()
+def test_control_and_data_may_reach_two_processes_and_data_may_come_first(own, strict, group, ann, pods):
     with forward(own, group, ann) as (control, connection):
         key = minted()
-        early = connection(key, announced=False, at=other)
+        early = connection(key, announced=False, at=strict)
         early.send(b"before")
         time.sleep(0.3)
         announce(control, key)
@@ -313,8 +312,10 @@ def sessions_measured(server):
     return found_values
 
 
-def test_forwards_of_one_task_are_one_session_whatever_their_ports_and_processes(start_web, group, ann):
-    servers = [start_web(OSMO_USER_SESSIONS="1") for _ in range(2)]
+def test_forwards_of_one_task_are_one_session_whatever_their_ports_and_processes(
+    start_web, strict, group, ann
+):
+    servers = [strict, start_web(OSMO_USER_SESSIONS="1")]
     name = group.workflow.name
     with ExitStack() as stack:
         for server in servers:

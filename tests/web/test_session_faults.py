@@ -6,7 +6,6 @@
 import json
 import os
 import signal
-from contextlib import ExitStack
 from urllib.error import HTTPError
 
 import pytest
@@ -16,25 +15,13 @@ from pools.models import Pool
 from tests.builders.osmo_forward import announce, ask_ports, exchanged, minted, socket
 from tests.builders.pod_server import END, STDIN, STDOUT, PodServer
 from tests.builders.waiting import until
-from tests.web.conftest import process_of, running_group, started_web
+from tests.web.conftest import process_of, running_group
 from tests.web.session_callers import OWN, answer_of, channels, handshake, shell, thread_count
 from web.limits.redis_server import shared_redis
 from workflows.models import Event
 
 ECHO = 80
 V4 = "v4.channel.k8s.io"
-
-
-@pytest.fixture(scope="module")
-def strict(django_db_setup, django_db_blocker, tmp_path_factory, redis_url):
-    """Web whose users have one session each."""
-    paths = {"OSMO_KUBECONFIG_PATHS": json.dumps([str(tmp_path_factory.getbasetemp())])}
-    with ExitStack() as stack:
-        with django_db_blocker.unblock():
-            directory = tmp_path_factory.mktemp("strict")
-            web = started_web(directory, redis_url, processes=1, OSMO_USER_SESSIONS="1", **paths)
-            server = stack.enter_context(web)
-        yield server
 
 
 @pytest.fixture

@@ -38,6 +38,11 @@ from workflows.tasks import sweep_sessions
 SECONDS = 60
 
 
+@pytest.fixture
+def _broker(settings, redis_url):
+    settings.CELERY_BROKER_URL = redis_url
+
+
 def ended(pods):
     """Wait until the cluster has no session any more."""
     until(lambda: pods.sessions and not pods.opened())
@@ -390,12 +395,11 @@ def test_a_session_in_which_nothing_is_said_ends(start_web, group, ann):
         assert b"Nothing was said for 2 seconds" in session.output
 
 
-def test_a_session_too_many_is_refused_with_the_post(start_web, group, ann):
-    server = start_web(OSMO_USER_SESSIONS="1")
-    with shell(server, group, ann) as session:
+def test_a_session_too_many_is_refused_with_the_post(strict, group, ann):
+    with shell(strict, group, ann) as session:
         session.wait_for(b"\0")
         path = f"/api/workflow/{group.workflow.name}/exec/task/task-0?entry_command=echo"
-        status, body = server.json(f"Authorization: {ann['Authorization']}", method="POST", path=path)
+        status, body = strict.json(f"Authorization: {ann['Authorization']}", method="POST", path=path)
         assert status == 429
         assert "You have 1 sessions in tasks, and 1 more would be too many" in body["message"]
 
@@ -431,9 +435,8 @@ def test_a_key_opens_nothing_once_its_right_is_gone(own, group, ann, pods, loss)
     assert not Event.objects.filter(reason="Session").exists()
 
 
-def test_keys_beyond_the_limit_open_nothing(start_web, group, ann, pods):
-    server = start_web(OSMO_USER_SESSIONS="1")
-    answers = [answer_of(server, group, ann) for _ in range(2)]
+def test_keys_beyond_the_limit_open_nothing(strict, group, ann, pods):
+    answers = [answer_of(strict, group, ann) for _ in range(2)]
     with open_session(answers[0], group.workflow.name, ann) as first:
         first.wait_for(b"\0")
         with open_session(answers[1], group.workflow.name, ann) as second:
@@ -459,17 +462,16 @@ def test_a_limit_holds_for_all_web_processes_however_they_race(start_web, group,
     until(lambda: post_status(servers[0], group, ann) == 200)
 
 
-def test_sessions_of_a_process_that_was_killed_soon_count_no_more(start_web, group, ann, settings, redis_url):
-    settings.CELERY_BROKER_URL = redis_url
-    limits = {"OSMO_USER_SESSIONS": "1"}
-    first, second = start_web(**limits), start_web(**limits)
-    with shell(first, group, ann) as session:
+@pytest.mark.usefixtures("_broker")
+def test_sessions_of_a_process_that_was_killed_soon_count_no_more(start_web, strict, group, ann):
+    server = start_web(OSMO_USER_SESSIONS="1")
+    with shell(server, group, ann) as session:
         session.wait_for(b"\0")
         time.sleep(6)  # a look has put it off
-        os.kill(process_of(first), signal.SIGKILL)
+        os.kill(process_of(server), signal.SIGKILL)
         session.wait_closed()
-        assert post_status(second, group, ann) == 429
-        until(lambda: post_status(second, group, ann) == 200)
+        assert post_status(strict, group, ann) == 429
+        until(lambda: post_status(strict, group, ann) == 200)
 
 
 def post_status(server, group, who):
@@ -497,8 +499,8 @@ def test_each_session_is_a_line_of_the_timeline(own, group, ann):
     until(lambda: "4 bytes to the task, 4 bytes from it" in Event.objects.get(reason="Session").message)
 
 
-def test_a_line_whose_web_is_killed_is_completed_by_the_workers(start_web, group, ann, settings, redis_url):
-    settings.CELERY_BROKER_URL = redis_url
+@pytest.mark.usefixtures("_broker")
+def test_a_line_whose_web_is_killed_is_completed_by_the_workers(start_web, group, ann):
     server = start_web()
     with shell(server, group, ann) as session:
         session.wait_for(b"\0")
