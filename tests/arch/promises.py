@@ -18,7 +18,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/worker/test_sweeps.py::test_a_group_that_is_due_is_found_though_nobody_told",
             "tests/worker/test_crashes.py::test_a_worker_that_dies_in_a_call_is_taken_over_from",
             "tests/worker/test_crashes.py::test_only_one_worker_gets_a_group",
-            "tests/e2e/test_lifecycle.py::test_a_repeated_submission_with_its_key_creates_nothing_twice",
+            "tests/api/workflows/test_submit.py::test_a_repeat_with_the_same_key_is_answered_again_and_makes_nothing",
         ),
         "2. A group that ended is released, with nothing left, or says that it is stuck": (
             "tests/e2e/test_lifecycle.py::test_a_gang_runs_in_one_rack_and_leaves_nothing",

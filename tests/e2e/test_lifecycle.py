@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.rest import Refused
 from tests.e2e.conftest import ENDS_WHEN_LOST, RACK, workflow
 
 PAIR = ("g", ["a", "b"])
@@ -144,18 +143,6 @@ def test_a_lead_that_asks_to_be_rescheduled_runs_again_with_its_peers(world):
     world.wait_group(name, "g", "RUNNING")
 
 
-def test_edits_of_its_pool_do_not_reach_a_running_group(world):
-    pool = world.make_pool(nvlink=True)
-    name = world.submit(pool, workflow(PAIR))
-    world.wait_group(name, "g", "RUNNING")
-    keys = {"topology_keys": [], "nvlink": False}
-    world.service.call("PATCH", f"/api/configs/pool/{pool}", {"configs_dict": keys})
-    for pod in world.pods(name):
-        world.annotate(pod, run_for="0s")
-    assert world.wait_released(name)["status"] == "COMPLETED"
-    assert world.left(name) == []
-
-
 def test_work_for_a_cluster_that_is_away_is_accepted_and_carried_out_when_it_is_back(world, tmp_path):
     pool = world.make_pool()
     real = Path(world.kubeconfig).read_text()
@@ -174,40 +161,6 @@ def test_work_for_a_cluster_that_is_away_is_accepted_and_carried_out_when_it_is_
     assert any("does not answer" in warning or "reach" in warning for warning in reply["warnings"])
     kubeconfig.write_text(real)
     world.wait_group(reply["name"], "g", "RUNNING")
-
-
-def test_kubernetes_own_scheduler_places_one_set_and_refuses_what_it_cannot_hold(world):
-    pool = world.make_pool(scheduler="kubernetes")
-    name = world.submit(pool, workflow(PAIR, resources=SAME_RACK))
-    world.wait_group(name, "g", "RUNNING")
-    world.view.load_nodes()
-    assert len({world.view.domain(pod["spec"]["nodeName"], RACK) for pod in world.bound_pods(name)}) == 1
-    patient = "one: {gpu: 4, topology: [{key: rack, requirementType: preferred, waitSeconds: 60}]}"
-    with pytest.raises(Refused) as refused:
-        world.submit(pool, workflow(PAIR, resources=patient))
-    assert refused.value.status == 400
-    assert "topology.relax_pending" in refused.value.body["message"]
-    world.service.cancel(name)
-    world.wait_released(name)
-    assert world.left(name) == []
-
-
-def test_logs_are_read_through_the_api_server(world):
-    pool = world.make_pool()
-    name = world.submit(pool, workflow(("g", ["a"])))
-    world.wait_group(name, "g", "RUNNING")
-    assert "kwok plays its kubelet" in world.service.call("GET", f"/api/workflow/{name}/logs?follow=False")
-
-
-def test_a_repeated_submission_with_its_key_creates_nothing_twice(world):
-    pool = world.make_pool()
-    world.service.headers["Idempotency-Key"] = f"{world.prefix}once"
-    try:
-        first = world.submit(pool, workflow(("g", ["a"]), name=f"{world.prefix}idem"))
-        second = world.submit(pool, workflow(("g", ["a"]), name=f"{world.prefix}idem"))
-    finally:
-        del world.service.headers["Idempotency-Key"]
-    assert first == second
 
 
 def test_a_cluster_that_takes_calls_and_never_answers_keeps_no_other_from_its_work(world, tmp_path):
