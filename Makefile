@@ -35,7 +35,7 @@ down: venv ## stop what `make up` started; its data stay
 	@$(RUN) -m localcluster down
 
 test: setup own browser chart debian ## run all tests but the deep ones, on real servers
-	@$(RUN) -m pytest -n $$((3 * $(CORES))) --dist worksteal # three times as many, since half of them wait for servers
+	@$(RUN) -m pytest -n $$((3 * $(CORES))) --dist worksteal # three times as many, since most of them wait for servers
 
 test-deep: setup own browser chart ## run what takes minutes by its nature: chaos, installations, random worlds; DEEP=tests/e2e for a part
 	@$(RUN) -m pytest -n $$((2 * $(CORES))) --dist worksteal --deep $(DEEP) # chaos and demos wait for processes of their own

@@ -63,7 +63,7 @@ def _belongs(item: pytest.Item, *, deep: bool) -> bool:
 
 
 def _dealt(items: Iterable[pytest.Item], workers: int) -> list[pytest.Item]:
-    """Give half of the workers what waits for the service, to begin with; the others compute meanwhile.
+    """Give two thirds of the workers what waits for the service, to begin with; the others compute meanwhile.
 
     Each worker begins with a part of the list, all as long. The longest come first, and the tests
     of a file stay together, since they share what is set up for them.
@@ -74,7 +74,7 @@ def _dealt(items: Iterable[pytest.Item], workers: int) -> list[pytest.Item]:
     ]
     rest = filterfalse(_waits, tests)
     size = -(-len(tests) // workers)
-    hands = max(1, workers // 2)
+    hands = max(1, 2 * workers // 3)
     dealt = []
     for hand in range(hands):
         own = [item for file in files[hand::hands] for item in file]
