@@ -159,8 +159,9 @@ def test_a_worker_that_dies_on_the_way_is_taken_over_from(world, group, point):
     assert not fresh(group).repinning
 
 
-def test_a_pod_that_is_bound_while_others_are_deleted_is_spared_and_pins_stay(world, group, monkeypatch):
-    """Its node comes between the last reconcile and its deletion; the others are made for it again."""
+@pytest.fixture
+def spared(world, group, monkeypatch):
+    """The last pod of the group: its node came after the decision, and the others are deleted."""
     seek(world)
     last = group.tasks.order_by("position").last().pod_name
     binding = bringing.bound_pods
@@ -171,15 +172,36 @@ def test_a_pod_that_is_bound_while_others_are_deleted_is_spared_and_pins_stay(wo
             world.cluster.edit(POD, last, lambda pod: pod["spec"].update(nodeName="n1"), namespace="osmo")
         return bound
 
-    uid = world.cluster.get(POD, last, namespace="osmo")["metadata"]["uid"]
     monkeypatch.setattr(bringing, "bound_pods", read_and_bind)
     world.reconcile(group)
     assert world.pods() == [last]
+    return last
+
+
+def test_a_pod_that_is_bound_while_others_are_deleted_is_spared_and_pins_stay(world, group, spared):
+    uid = world.cluster.get(POD, spared, namespace="osmo")["metadata"]["uid"]
     world.settle()
-    assert world.cluster.get(POD, last, namespace="osmo")["metadata"]["uid"] == uid
+    assert world.cluster.get(POD, spared, namespace="osmo")["metadata"]["uid"] == uid
     assert (selectors(world), fresh(group).repinning, fresh(group).form["pins"]) == ([{}] * 4, False, [])
     assert notes(group) == ["SetsPinned", "PinsLeftOut"]
     assert {task.retry_id for task in group.tasks.all()} == {0}
+
+
+def test_a_task_that_ends_while_others_are_made_again_does_not_hold_them_up(world, group, spared):
+    world.ends[spared] = 0
+    world.cluster._play()
+    world.settle()
+    assert statuses(group) == ["SCHEDULING"] * 3 + ["COMPLETED"]
+    assert (fresh(group).form_state, len(world.pods())) == ("", 4)
+
+
+def test_a_task_that_has_ended_is_not_made_again_with_the_others(world, group, spared):
+    times = {"start_time": timezone.now(), "end_time": timezone.now()}
+    group.tasks.filter(pod_name=spared).update(status="COMPLETED", node_name="n1", **times)
+    world.cluster.delete(POD, spared, namespace="osmo", uid=None)
+    world.settle()
+    assert statuses(group) == ["SCHEDULING"] * 3 + ["COMPLETED"]
+    assert (spared in world.pods(), len(world.pods())) == (False, 3)
 
 
 def test_pods_that_cannot_be_made_are_tried_again_more_slowly_each_time(world, group):

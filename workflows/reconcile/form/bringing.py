@@ -80,12 +80,13 @@ def _patch(turn: Turn, **marks: Any) -> bool | None:
 def _bring_pins(turn: Turn) -> ReadAgain | Stop:
     """Make the pods again that have other pins than the row, between them patch the pod group.
 
-    A row without pins of before was put back from a backup: its pods may have pins that it does not know.
+    A task may have ended by now, in a pod that got its node before it was to be deleted. It is left alone. A
+    row without pins of before was put back from a backup: its pods may have pins that it does not know.
     """
     view = turn.view
     reader = GroupReader(turn.cluster, view.uuid, view.placement)
     digest, labels = FormMarks.of(view.form).pins, reader.pod_labels()
-    present, expected = reader.pod_observations(), {task.pod_name for task in view.tasks}
+    present, expected = reader.pod_observations(), {task.pod_name for task in view.live}
     pods = {name: pod for name, pod in present.items() if name in expected}
     old = {  # of those that are being deleted no labels are read
         name: pod
@@ -99,7 +100,7 @@ def _bring_pins(turn: Turn) -> ReadAgain | Stop:
     # where its pod groups cannot be edited, their constraints stay, beside the pins
     if edits_pod_groups(view) and _patch(turn, pins=digest) is None:
         return _unfinished(turn)
-    missing = tuple(task for task in view.tasks if task.pod_name not in pods)
+    missing = tuple(task for task in view.live if task.pod_name not in pods)
     failure = create_pods_again(view, missing, turn.cluster) if missing else None
     if failure is not None:
         return Stop(turn, failure)
