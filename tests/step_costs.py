@@ -32,16 +32,16 @@ class Cost:
 
 
 STEPS: Mapping[str, Cost] = {
-    "submission of 4 tasks": Cost(sql=27, messages=1),
-    "submission of 512 tasks": Cost(sql=27, messages=1),
+    "submission of 4 tasks": Cost(sql=25, messages=1),
+    "submission of 512 tasks": Cost(sql=25, messages=1),
     "observer writes the end of 1 pod": Cost(sql=7, calls=0, messages=1),
     "observer writes the end of 50 pods": Cost(sql=7, calls=0, messages=1),
     "reconcile of 1 end in a gang of 10": Cost(sql=18, calls=0, messages=0),
     "reconcile of 1 end in a gang of 1,000": Cost(sql=18, calls=0, messages=0),
     "reconcile of 50 ends in a gang of 1,000": Cost(sql=18, calls=0, messages=0),
     "reconcile of a gang of 1,000 in which nothing changed": Cost(sql=9, calls=0, messages=0),
-    "life of a group of 1 task": Cost(sql=118, calls=15, messages=4),
-    "life of a group of 8 tasks with NVLink": Cost(sql=122, calls=50, messages=4),
+    "life of a group of 1 task": Cost(sql=100, calls=13, messages=3),
+    "life of a group of 8 tasks with NVLink": Cost(sql=118, calls=50, messages=4),
     "page of a workflow of 4 tasks": Cost(sql=13, kib=12),
     "page of a workflow of 512 tasks": Cost(sql=13, kib=130),
 }
