@@ -180,7 +180,11 @@ class View:
         """Let the work of a group end well: kwok's pods run until told."""
         body = {"metadata": {"annotations": {RUN_FOR: "0s"}}}
         for pod in self.of_group(namespace, "Pod", group):
-            self.api.patch(f"{CORE}/namespaces/{namespace}/pods/{pod['metadata']['name']}", body)
+            try:
+                self.api.patch(f"{CORE}/namespaces/{namespace}/pods/{pod['metadata']['name']}", body)
+            except ApiError as error:
+                if error.code != 404:  # its lead has ended, so the service deletes the others
+                    raise
 
     def block(self, node: str) -> None:
         """Put somebody else's pod on a node; it takes all GPUs."""
