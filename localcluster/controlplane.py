@@ -27,6 +27,7 @@ import subprocess
 import time
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -389,9 +390,8 @@ def restart_kwok(supervisor: Supervisor, plane: Plane) -> None:
 
 def drop_leases(plane: Plane) -> None:
     """Drop the leases of a kwok before the next, which would wait for their end."""
-    api = Api(plane.access(), seconds=LEASE_ANSWER_SECONDS)
-    api.call("DELETE", LEASES)
-    api.close()
+    with closing(Api(plane.access(), seconds=LEASE_ANSWER_SECONDS)) as api:
+        api.call("DELETE", LEASES)
 
 
 def unrenewed_leases(api: Api, *, seconds: float) -> int:

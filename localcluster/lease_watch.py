@@ -8,6 +8,7 @@ of the stages. Tried with that queue alone: a name that is added twice holds up 
 """
 
 import time
+from contextlib import closing
 
 import urllib3
 
@@ -47,9 +48,6 @@ class LeaseWatch:
         return stale
 
     def _stale(self) -> int:
-        api = Api(self._plane.access(), seconds=LEASE_ANSWER_SECONDS)
-        try:
+        with closing(Api(self._plane.access(), seconds=LEASE_ANSWER_SECONDS)) as api:
             stale = unrenewed_leases(api, seconds=STALE_SECONDS)
             return stale if 2 * stale > len(api.list(LEASES)[0]) else 0
-        finally:
-            api.close()
