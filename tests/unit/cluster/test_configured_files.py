@@ -142,7 +142,7 @@ def test_a_hung_mount_costs_a_time_once_and_one_thread(place, hanging):
     for _ in range(10):
         with pytest.raises(FileLate):
             read(path, place, seconds=0.2)
-    assert time.monotonic() - began < 0.2
+    assert time.monotonic() - began < 1  # each time once more would be two seconds
     assert read(place / "well", place) == b"well"
     assert len(calls) == 1
     answers.set()

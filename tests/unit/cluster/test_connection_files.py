@@ -86,9 +86,8 @@ def test_a_kubeconfig_whose_mount_hangs_delays_no_other_cluster(place, monkeypat
     for thread in waiting:
         thread.start()
     time.sleep(0.1)
-    began = time.monotonic()
     assert connection_for(well).base_url == "http://127.0.0.1:1"
-    assert time.monotonic() - began < 1
+    assert all(thread.is_alive() for thread in waiting)
     answers.set()
     for thread in waiting:
         thread.join()
