@@ -7,11 +7,9 @@ once it is returned: a ``Board`` copies it. Safe for threads, which may count th
 It lives as long as its snapshot, and keeps the MOST_KINDS kinds that were counted last.
 """
 
-import threading
 from array import array
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 
 from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import NO_AMOUNTS, RESOURCES, ResourceVector, Snapshot
@@ -72,9 +70,8 @@ class NodeIndex:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.free: Sequence[ResourceVector] = [node.free for node in snapshot.nodes]
-        self._kinds: OrderedDict[Demand, KindRoom] = OrderedDict()
-        self._shares: dict[tuple[Wants, int, int], Sequence[float]] = {}
-        self._lock = threading.Lock()
+        self.room = lru_cache(MOST_KINDS)(partial(KindRoom, self))
+        self.shares = lru_cache(MOST_SHARES)(self._shares)
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "NodeIndex":
@@ -84,34 +81,18 @@ class NodeIndex:
             index = snapshot.derived[cls] = cls(snapshot)
         return index
 
-    def room(self, kind: Demand) -> KindRoom:
-        with self._lock:
-            room = self._kinds.setdefault(kind, KindRoom(self, kind))
-            self._kinds.move_to_end(kind)
-            while len(self._kinds) > MOST_KINDS:
-                self._kinds.popitem(last=False)
-            return room
-
-    def shares(self, wants: Wants, rank: int, *, cut: int) -> Sequence[float]:
+    def _shares(self, wants: Wants, rank: int, *, cut: int) -> Sequence[float]:
         """For each domain of a rank, seen under a cut, the part of what is free that is wanted."""
-        key = (wants, rank, cut)
-        shares = self._shares.get(key)
-        if shares is None:
-            domains = range(len(self.snapshot.domains[rank]))
-            free = self.domains_free
-            shares = [
-                share(
-                    free[rank][at]
-                    if cut == rank
-                    else total(free[cut][below] for below in self.snapshot.span(rank, at, below=cut)),
-                    wants,
-                )
-                for at in domains
-            ]
-            if len(self._shares) >= MOST_SHARES:
-                self._shares.clear()
-            self._shares[key] = shares
-        return shares
+        free = self.domains_free
+        return [
+            share(
+                free[rank][at]
+                if cut == rank
+                else total(free[cut][below] for below in self.snapshot.span(rank, at, below=cut)),
+                wants,
+            )
+            for at in range(len(free[rank]))
+        ]
 
     @cached_property
     def domains_free(self) -> Sequence[Sequence[ResourceVector]]:
