@@ -15,7 +15,7 @@ from workflows.lifecycle.form_proposers import FormFacts, FormProposal, is_stale
 from workflows.lifecycle.form_states import FormState
 from workflows.lifecycle.patience import PatienceAction, PatienceFacts, PatienceStep
 from workflows.reconcile.form import edit
-from workflows.reconcile.form.bringing import bring_easing, bring_objects, has_constraints_of, waits
+from workflows.reconcile.form.bringing import bring_objects, has_constraints_of, waits
 from workflows.reconcile.observe import observations
 from workflows.reconcile.observe.binding import bound_pods
 from workflows.reconcile.turn import ReadAgain, StepResult, Turn
@@ -37,18 +37,16 @@ def advance_form(turn: Turn) -> StepResult:
     facts = _facts(turn, is_patient=is_patient)
     if is_stale(facts):
         return turn.moved([ProposalDropped()])
-    proposal = next_form(facts)
-    patient = facts.patience
+    proposal, patient = next_form(facts), facts.patience
     if proposal is None and patient and patience.next_step(patient).action == PatienceAction.EDIT:
-        eased = bring_easing(turn)
-        if isinstance(eased, ReadAgain):
-            return eased
-        left = None if eased else replace(patient, pod_group_stage=None)
-        turn, facts = turn.at(eased), replace(facts, patience=left)
-        proposal = next_form(facts)
+        result = bring_objects(turn)
+        if result is not turn:
+            return result
+        patient = replace(patient, pod_group_stage=None)  # what was observed of it is old
+        proposal = next_form(replace(facts, patience=patient))
     if proposal is not None:
         return _take(turn, proposal)
-    return _set_clock(turn, patience.next_step(facts.patience)) if facts.patience else turn
+    return _set_clock(turn, patience.next_step(patient)) if patient else turn
 
 
 def _take(turn: Turn, proposal: FormProposal) -> ReadAgain:

@@ -6,12 +6,13 @@ all are gone the pod group loses its constraints, never earlier, or a pod withou
 anywhere; then the pods are made. If a pod got a node before the first was deleted, the pins of before stay.
 An order is finished whatever is bound since, or a part of the gang would name a sub-group that is gone (KAI
 v0.13 and v0.17 place such a gang in its new order in the next cycle). An easing changes the pod group alone,
-so its marks tell what is left of that, and it is left out once a pod is bound.
+so its marks tell what is left of that. It is left out once a pod is bound, and while it cannot be done the
+turn goes on.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from cluster.errors import ObjectNotFound, WriteConflict
@@ -30,7 +31,7 @@ from workflows.reconcile.objects.apply import create_objects, retry_for
 from workflows.reconcile.objects.create import create_pods_again, edits_pod_groups
 from workflows.reconcile.objects.plan import Create
 from workflows.reconcile.observe.binding import bound_pods
-from workflows.reconcile.turn import ReadAgain, Stop, Turn
+from workflows.reconcile.turn import ReadAgain, StepResult, Stop, Turn
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
@@ -59,9 +60,14 @@ def has_constraints_of(view: GroupView, form: GangForm) -> bool:
     )
 
 
-def bring_objects(turn: Turn) -> ReadAgain | Stop:
-    """Do the next step for the part of its form in which the row says that objects are behind: pins first."""
-    return _bring_pins(turn) if turn.view.row.repinning else _bring_order(turn)
+def bring_objects(turn: Turn) -> StepResult:
+    """Do the next step for the part of its form in which objects are behind: pins first, an easing last.
+
+    Returns the turn itself if none is.
+    """
+    if turn.view.row.repinning:
+        return _bring_pins(turn)
+    return _bring_order(turn) if turn.view.row.reordering else _bring_easing(turn)
 
 
 def _unfinished(turn: Turn) -> Stop:
@@ -201,16 +207,13 @@ def _relabel(view: GroupView, cluster: LeasedCluster) -> int:
     return len(behind)
 
 
-def bring_easing(turn: Turn) -> ReadAgain | datetime | None:
-    """Bring the pod group to the row's easing unless a pod is bound, and the row's constraints to it.
-
-    None where the row has them already; a time where this has to be tried again.
-    """
+def _bring_easing(turn: Turn) -> StepResult:
+    """Bring the pod group to the row's easing unless a pod is bound, and the row's constraints to it."""
     view, cluster = turn.view, turn.cluster
     try:
         live = edit.read(view, cluster)
         if live is None:
-            return None
+            return turn
         before = edit.eased(view, live)
         after = replace(view.form, stage=max(before.stage, view.form.stage))
         bound = before != after and _is_any_bound(view, cluster)
@@ -218,13 +221,13 @@ def bring_easing(turn: Turn) -> ReadAgain | datetime | None:
             after = before
         elif before != after:  # its minimums are those of the whole gang again
             if _create_topologies(view, before, after, cluster):
-                return view.now + AFTER_FAILURE
+                return turn.at(view.now + AFTER_FAILURE)
             stage, levels = after.stage, after.preference_levels
             edit.bring(view, live, cluster=cluster, stage=stage, preference_levels=levels)
     except (WriteConflict, ObjectNotFound):
-        return view.now + RECHECK_AFTER
+        return turn.at(view.now + RECHECK_AFTER)
     if has_constraints_of(view, after):
-        return None
+        return turn
     form = replace(view.form, preference_levels=after.preference_levels)
     constraints = NewConstraints(edit.constraint_rows(view, after))
     return turn.moved([constraints, NewForm(form), *_notes(view, after, bound=bound)])
