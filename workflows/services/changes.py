@@ -124,18 +124,13 @@ class PatienceClock:
 class NewForm:
     """The group has another form from now on; a stage is never taken back. Answers a proposal.
 
-    ``behind``: the part of it in which its objects are still as before, ``ORDER`` or ``PINS``.
+    ``constraints`` are those that its scheduler is given then. ``behind``: the part of the form in which its
+    objects are still as before, ``ORDER`` or ``PINS``.
     """
 
     form: GangForm
-    behind: FormState = FormState.REACHED
-
-
-@dataclass(frozen=True, slots=True)
-class NewConstraints:
-    """The constraints that the scheduler was given."""
-
     constraints: Sequence[Mapping[str, Any]]
+    behind: FormState = FormState.REACHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +219,6 @@ GroupChange = (
     | NewAvoidedNodes
     | PatienceClock
     | NewForm
-    | NewConstraints
     | PinsSettled
     | OrderReached
     | ProposalDropped

@@ -5,7 +5,6 @@ from typing import assert_never
 
 from pools import conditions
 from pools.conditions import Condition
-from scheduling.gang.gang_form import GangForm
 from workflows.explain.disagreement import DISAGREES
 from workflows.explain.reasons import Reason
 from workflows.lifecycle.form_states import FormState
@@ -22,7 +21,6 @@ from workflows.services.changes import (
     NewAttempt,
     NewAvoidedNodes,
     NewAwaitedUpstream,
-    NewConstraints,
     NewForm,
     NewGeneration,
     NewMembership,
@@ -79,10 +77,8 @@ def write(change: GroupChange, steps: Steps) -> None:  # noqa: PLR0912, PLR0915,
             steps.put(avoided_nodes=list(nodes))
         case PatienceClock(running):
             _set_clock(steps, running=running)
-        case NewForm(form, behind):
-            _form(form, behind, steps)
-        case NewConstraints(constraints):
-            steps.put(constraints=list(constraints))
+        case NewForm():
+            _form(change, steps)
         case PinsSettled():
             state = FormState.ORDER if group.reordering else FormState.REACHED
             steps.put(form_state=state, other_form=None)
@@ -156,15 +152,16 @@ def _explain(reason: Reason | None, steps: Steps) -> None:
     steps.put(waiting_why=why, waiting_reason=text, waiting_evidence=evidence, waiting_since=since)
 
 
-def _form(form: GangForm, behind: FormState, steps: Steps) -> None:
+def _form(new: NewForm, steps: Steps) -> None:
     group = steps.group
     steps.put(
-        form=replace(form, stage=max(form.stage, group.form["stage"])).to_json(),
-        other_form=group.form if behind == FormState.PINS else None,
+        form=replace(new.form, stage=max(new.form.stage, group.form["stage"])).to_json(),
+        other_form=group.form if new.behind == FormState.PINS else None,
+        constraints=list(new.constraints),
         searched_capacity="",
     )
-    if behind and group.form_state != FormState.PINS_AND_ORDER:
-        steps.put(form_state=behind)
+    if new.behind and group.form_state != FormState.PINS_AND_ORDER:
+        steps.put(form_state=new.behind)
 
 
 def _note_contact(cluster_uid: str, steps: Steps) -> None:

@@ -30,8 +30,8 @@ def after(change, **columns):
         (PinsSettled(), FormState.PINS_AND_ORDER, FormState.ORDER),
         (OrderReached(), FormState.ORDER, FormState.REACHED),
         (OrderReached(), FormState.PINS_AND_ORDER, FormState.PINS),
-        (NewForm(FORM, FormState.ORDER), FormState.REACHED, FormState.ORDER),
-        (NewForm(FORM, FormState.PINS), FormState.PINS_AND_ORDER, FormState.PINS_AND_ORDER),
+        (NewForm(FORM, [], FormState.ORDER), FormState.REACHED, FormState.ORDER),
+        (NewForm(FORM, [], FormState.PINS), FormState.PINS_AND_ORDER, FormState.PINS_AND_ORDER),
     ],
 )
 def test_each_part_of_a_form_is_brought_to_its_end_by_itself(change, before, then):
@@ -39,11 +39,11 @@ def test_each_part_of_a_form_is_brought_to_its_end_by_itself(change, before, the
 
 
 def test_a_stage_is_never_taken_back():
-    assert after(NewForm(replace(EASED, stage=0))).form == EASED.to_json()
+    assert after(NewForm(replace(EASED, stage=0), [])).form == EASED.to_json()
 
 
 def test_new_pins_remember_the_form_of_before():
-    assert after(NewForm(EASED, FormState.PINS)).other_form == FORM.to_json()
+    assert after(NewForm(EASED, [], FormState.PINS)).other_form == FORM.to_json()
 
 
 @pytest.mark.parametrize(

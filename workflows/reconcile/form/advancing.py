@@ -22,7 +22,7 @@ from workflows.reconcile.turn import ReadAgain, StepResult, Turn
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
-from workflows.services.changes import Change, NewConstraints, NewForm, Note, PatienceClock, ProposalDropped
+from workflows.services.changes import Change, NewForm, Note, PatienceClock, ProposalDropped
 from workflows.values.form_marks import FormMarks
 
 
@@ -56,7 +56,7 @@ def _take(turn: Turn, proposal: FormProposal) -> ReadAgain:
     if not proposal.behind or _may_begin(view, proposal.behind, turn.cluster):
         rows = edit.constraint_rows(view, proposal.form)
         message = proposal.message(rows)
-        changes = [NewForm(proposal.form, proposal.behind), NewConstraints(rows)]
+        changes = [NewForm(proposal.form, rows, proposal.behind)]
         changes += [Note(key=proposal.key, reason=proposal.reason, message=message)] if message else []
     turn.record(changes)
     match proposal.behind:

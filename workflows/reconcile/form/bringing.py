@@ -36,7 +36,7 @@ from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.reconcile.view.outcomes import Failed, Retry
-from workflows.services.changes import Change, NewConstraints, NewForm, Note, OrderReached, PinsSettled
+from workflows.services.changes import Change, NewForm, Note, OrderReached, PinsSettled
 from workflows.values.form_marks import FormMarks
 from workflows.values.observation import PINNED_SETS_ANNOTATION, PodSeen
 
@@ -136,7 +136,7 @@ def _compared(turn: Turn, present: Mapping[str, PodSeen], old: Mapping[str, PodS
         "and are made again."
     )
     return [
-        NewForm(view.form, FormState.PINS),
+        NewForm(view.form, view.row.constraints, FormState.PINS),
         Note(key=f"pins:{view.now.isoformat()}", reason="PinsForgotten", message=message),
     ]
 
@@ -165,7 +165,7 @@ def _reverted(view: GroupView) -> list[Change]:
         "A pod of the group got a node just before its pods were to be replaced: its pins stay as they were."
     )
     note = Note(key=f"pins-left-out:{view.now.isoformat()}", reason="PinsLeftOut", message=message)
-    return [NewForm(before, FormState.PINS), NewConstraints(edit.constraint_rows(view, before)), note]
+    return [NewForm(before, edit.constraint_rows(view, before), FormState.PINS), note]
 
 
 def _bring_order(turn: Turn) -> ReadAgain | Stop:
@@ -229,8 +229,8 @@ def _bring_easing(turn: Turn) -> StepResult:
     if has_constraints_of(view, after):
         return turn
     form = replace(view.form, preference_levels=after.preference_levels)
-    constraints = NewConstraints(edit.constraint_rows(view, after))
-    return turn.moved([constraints, NewForm(form), *_notes(view, after, bound=bound)])
+    news = NewForm(form, edit.constraint_rows(view, after))
+    return turn.moved([news, *_notes(view, after, bound=bound)])
 
 
 def _create_topologies(

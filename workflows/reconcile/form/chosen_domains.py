@@ -30,7 +30,7 @@ from workflows.reconcile.form import edit
 from workflows.reconcile.observe import observations
 from workflows.reconcile.turn import StepResult, Turn
 from workflows.reconcile.view.group_view import GroupView
-from workflows.services.changes import Change, NewConstraints, NewForm, Note, PinsSettled
+from workflows.services.changes import Change, NewForm, Note, PinsSettled
 
 _ANY_OTHERS = "backend.cluster_id = %(cluster)s AND owner.form -> 'pins' <> '[]' AND owner.uuid <> %(own)s"
 _OTHERS = f"{_ANY_OTHERS} AND (owner.submit_time, owner.uuid) < (%(submitted)s, %(own)s)"
@@ -111,5 +111,4 @@ def _changes(view: GroupView, pins: Pins) -> list[Change]:
     cause = before or "its scheduler holds no sets around others, so their domain is chosen"
     message = f'Group "{view.row.name}": {cause}. Kept there by node labels from now on: {sentence(pins)}.'
     note = Note(key=f"pins:{view.now.isoformat()}", reason=PINNED, message=message)
-    constraints = NewConstraints(edit.constraint_rows(view, form))
-    return [NewForm(form), PinsSettled(), constraints, note]
+    return [NewForm(form, edit.constraint_rows(view, form)), PinsSettled(), note]
