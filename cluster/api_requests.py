@@ -20,6 +20,7 @@ JSON = "application/json"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 """An object's metadata alone, where nothing else of the reply is read; of a list, each object's."""
 LISTED_METADATA = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
+MERGE_PATCH = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 STRICT = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
@@ -73,8 +74,8 @@ def apply(kind: Kind, obj: Obj) -> Request:
     return Request("PATCH", path + _query(STRICT | {"force": "true"}), encode(typed(kind, obj)), APPLY)
 
 
-def patch(path: str, body: Any, *, patch_type: str) -> Request:
-    return Request("PATCH", path + _query(STRICT), encode(body), patch_type)
+def patch(path: str, body: Obj) -> Request:
+    return Request("PATCH", path + _query(STRICT), encode(body), MERGE_PATCH)
 
 
 def delete(

@@ -46,13 +46,11 @@ from cluster.errors import (
     WriteConflict,
 )
 from cluster.interface import (
-    MERGE_PATCH,
     Channels,
     DeleteTarget,
     Deletion,
     Listing,
     Obj,
-    PatchType,
     WriteOutcome,
     WriteResult,
 )
@@ -187,15 +185,13 @@ class ClusterGateway:
     def apply(self, kind: Kind, obj: Obj) -> Obj:
         return self._json(api_requests.apply(kind, obj))
 
-    def patch(
-        self, kind: Kind, name: str, body: Obj | Sequence[Obj], *, patch_type: PatchType, namespace: str = ""
-    ) -> Obj:
+    def patch(self, kind: Kind, name: str, body: Obj, *, namespace: str = "") -> Obj:
         path = api_requests.path_of(kind, namespace=namespace, name=name)
-        return self._json(api_requests.patch(path, body, patch_type=patch_type))
+        return self._json(api_requests.patch(path, body))
 
     def patch_status(self, kind: Kind, name: str, body: Obj, *, namespace: str = "") -> Obj:
         path = f"{api_requests.path_of(kind, namespace=namespace, name=name)}/status"
-        return self._json(api_requests.patch(path, body, patch_type=MERGE_PATCH))
+        return self._json(api_requests.patch(path, body))
 
     def delete(
         self,

@@ -17,7 +17,6 @@ from cluster.interface import (
     DeleteTarget,
     Deletion,
     Obj,
-    PatchType,
     WriteOutcome,
 )
 from cluster.kinds import NAMESPACE, REVIEW_GROUPS, Kind
@@ -86,11 +85,9 @@ class GuardedCluster:
         self._allow(_namespace(kind, obj), deletes=False)
         return self._cluster.apply(kind, obj)
 
-    def patch(
-        self, kind: Kind, name: str, body: Obj | Sequence[Obj], *, patch_type: PatchType, namespace: str = ""
-    ) -> Obj:
+    def patch(self, kind: Kind, name: str, body: Obj, *, namespace: str = "") -> Obj:
         self._allow(namespace, deletes=False)
-        return self._cluster.patch(kind, name, body, patch_type=patch_type, namespace=namespace)
+        return self._cluster.patch(kind, name, body, namespace=namespace)
 
     def patch_status(self, kind: Kind, name: str, body: Obj, *, namespace: str = "") -> Obj:
         self._allow(namespace, deletes=False)

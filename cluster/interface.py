@@ -21,7 +21,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from cluster.errors import ClusterError
 from cluster.kinds import Kind
@@ -31,10 +31,6 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 FIELD_MANAGER = "osmo-topology"
-
-PatchType = Literal["application/merge-patch+json", "application/json-patch+json"]
-MERGE_PATCH: PatchType = "application/merge-patch+json"
-JSON_PATCH: PatchType = "application/json-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +173,8 @@ class ClusterApi(Protocol):
         Fields applied before and left out now are removed; those that another manager has set are taken over.
         """
 
-    def patch(
-        self, kind: Kind, name: str, body: Obj | Sequence[Obj], *, patch_type: PatchType, namespace: str = ""
-    ) -> Obj: ...
+    def patch(self, kind: Kind, name: str, body: Obj, *, namespace: str = "") -> Obj:
+        """Merge into the object (RFC 7386), and return it as it is now."""
 
     def patch_status(self, kind: Kind, name: str, body: Obj, *, namespace: str = "") -> Obj:
         """Merge into the status alone, where the kind has it as a subresource."""

@@ -54,7 +54,7 @@ from cluster.errors import (
     WritesSuspended,
     WritesUnconfirmed,
 )
-from cluster.interface import MERGE_PATCH, ClusterApi, Obj
+from cluster.interface import ClusterApi, Obj
 from cluster.kinds import CONFIG_MAP, NAMESPACE
 from pools.conditions import Condition
 from pools.models import Backend, ClusterGuard, Installation
@@ -292,9 +292,7 @@ class Guard:
         data = {_installation(): json.dumps({"epoch": mark.epoch, "nonce": mark.nonce})}
         if reading.version:
             body: Obj = {"metadata": {"resourceVersion": reading.version}, "data": data}
-            self._cluster.patch(
-                CONFIG_MAP, CONFIG_MAP_NAME, body, patch_type=MERGE_PATCH, namespace=namespace
-            )
+            self._cluster.patch(CONFIG_MAP, CONFIG_MAP_NAME, body, namespace=namespace)
             return
         labels = {"app.kubernetes.io/managed-by": "osmo-topology"}
         if self._cluster.get(NAMESPACE, namespace) is None:

@@ -24,7 +24,7 @@ import structlog
 
 from cluster import concurrency
 from cluster.errors import AlreadyExists, ClusterError, ClusterUnreachable, NotServed, RequestForbidden
-from cluster.interface import MERGE_PATCH, ClusterApi, Deletion, Obj
+from cluster.interface import ClusterApi, Deletion, Obj
 from cluster.kinds import Kind
 from pools import selectors
 from pools.clusters.connect import access_of, cluster_for
@@ -195,7 +195,7 @@ def apply(cluster: ClusterApi, steps: SyncPlan) -> SyncResult:
     for obj, patch in steps.clears:
         uid = {"metadata": {"uid": obj["metadata"]["uid"]}}
         name, namespace = obj["metadata"]["name"], obj["metadata"].get("namespace", "")
-        change = partial(cluster.patch, kind_of(obj), name, uid | patch, patch_type=MERGE_PATCH)
+        change = partial(cluster.patch, kind_of(obj), name, uid | patch)
         _call(errors, partial(change, namespace=namespace))
     for obj in steps.deletes:
         _call(errors, partial(_delete, cluster, obj, postponed))

@@ -24,7 +24,7 @@ from cluster.errors import (
     WriteConflict,
 )
 from cluster.gateway import ClusterGateway
-from cluster.interface import JSON_PATCH, MERGE_PATCH, DeleteTarget, Deletion, WriteResult
+from cluster.interface import DeleteTarget, Deletion, WriteResult
 from cluster.kinds import COMPUTE_DOMAIN, CONFIG_MAP, CRD, EVENT, NAMESPACE, NODE, POD, SERVICE, Kind
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
@@ -249,7 +249,7 @@ def test_apply_creates_changes_and_leaves_alone(cluster, namespace):
 
 def test_apply_removes_what_it_applied_before_and_no_more(cluster, namespace):
     cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "1", "b": "2"}})
-    cluster.patch(CONFIG_MAP, "one", {"data": {"theirs": "3"}}, patch_type=MERGE_PATCH, namespace=namespace)
+    cluster.patch(CONFIG_MAP, "one", {"data": {"theirs": "3"}}, namespace=namespace)
     left = cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "1"}})
     assert left["data"] == {"a": "1", "theirs": "3"}
 
@@ -271,36 +271,19 @@ def test_apply_with_the_uid_of_something_gone_makes_nothing(cluster, namespace):
 # patch
 
 
-def test_patches_merge_or_operate(cluster, namespace):
+def test_a_patch_merges(cluster, namespace):
     cluster.create(CONFIG_MAP, config_map(namespace))
-    merged = cluster.patch(
-        CONFIG_MAP, "one", {"data": {"a": None, "b": "2"}}, patch_type=MERGE_PATCH, namespace=namespace
-    )
+    merged = cluster.patch(CONFIG_MAP, "one", {"data": {"a": None, "b": "2"}}, namespace=namespace)
     assert merged["data"] == {"b": "2"}
-    operations = [
-        {"op": "test", "path": "/data/b", "value": "2"},
-        {"op": "replace", "path": "/data/b", "value": "3"},
-        {"op": "add", "path": "/metadata/annotations", "value": {"x/y": "0"}},
-        {"op": "replace", "path": "/metadata/annotations/x~1y", "value": "4"},
-    ]
-    operated = cluster.patch(CONFIG_MAP, "one", operations, patch_type=JSON_PATCH, namespace=namespace)
-    assert operated["data"] == {"b": "3"}
-    assert operated["metadata"]["annotations"] == {"x/y": "4"}
 
 
 def test_a_patch_that_does_not_apply_changes_nothing(cluster, namespace):
     cluster.create(CONFIG_MAP, config_map(namespace))
     with pytest.raises(ObjectNotFound):
-        cluster.patch(CONFIG_MAP, "nope", {}, patch_type=MERGE_PATCH, namespace=namespace)
-    wrong = [
-        {"op": "replace", "path": "/data/a", "value": "9"},
-        {"op": "test", "path": "/data/a", "value": "0"},
-    ]
-    with pytest.raises(Invalid):
-        cluster.patch(CONFIG_MAP, "one", wrong, patch_type=JSON_PATCH, namespace=namespace)
+        cluster.patch(CONFIG_MAP, "nope", {}, namespace=namespace)
     stale = {"metadata": {"resourceVersion": "1"}, "data": {"a": "9"}}
     with pytest.raises(WriteConflict):
-        cluster.patch(CONFIG_MAP, "one", stale, patch_type=MERGE_PATCH, namespace=namespace)
+        cluster.patch(CONFIG_MAP, "one", stale, namespace=namespace)
     assert cluster.get(CONFIG_MAP, "one", namespace=namespace)["data"] == {"a": "1"}
 
 
@@ -327,7 +310,7 @@ def test_a_service_is_gone_with_the_reply_to_its_delete(cluster, namespace):
 
 def test_delete_of_a_version_that_is_no_more_is_a_conflict(cluster, namespace):
     made = cluster.create(CONFIG_MAP, config_map(namespace))["metadata"]
-    cluster.patch(CONFIG_MAP, "one", {"data": {"b": "2"}}, patch_type=MERGE_PATCH, namespace=namespace)
+    cluster.patch(CONFIG_MAP, "one", {"data": {"b": "2"}}, namespace=namespace)
     with pytest.raises(WriteConflict):
         cluster.delete(
             CONFIG_MAP,
@@ -346,9 +329,7 @@ def test_an_object_with_a_finalizer_stays_until_it_is_taken_off(cluster, namespa
         assert cluster.get(CONFIG_MAP, "one", namespace=namespace)["metadata"]["deletionTimestamp"]
     with pytest.raises(AlreadyExists):
         cluster.create(CONFIG_MAP, config_map(namespace))
-    cluster.patch(
-        CONFIG_MAP, "one", {"metadata": {"finalizers": None}}, patch_type=MERGE_PATCH, namespace=namespace
-    )
+    cluster.patch(CONFIG_MAP, "one", {"metadata": {"finalizers": None}}, namespace=namespace)
     assert cluster.get(CONFIG_MAP, "one", namespace=namespace) is None
 
 
@@ -361,9 +342,7 @@ def test_a_custom_object_lives_and_dies_like_any_other(cluster, namespace):
     uid = cluster.create(COMPUTE_DOMAIN, body)["metadata"]["uid"]
     assert names(cluster.list(COMPUTE_DOMAIN, namespace=namespace)) == ["d"]
     assert cluster.delete(COMPUTE_DOMAIN, "d", namespace=namespace, uid=uid) is Deletion.ACCEPTED
-    cluster.patch(
-        COMPUTE_DOMAIN, "d", {"metadata": {"finalizers": []}}, patch_type=MERGE_PATCH, namespace=namespace
-    )
+    cluster.patch(COMPUTE_DOMAIN, "d", {"metadata": {"finalizers": []}}, namespace=namespace)
     eventually(lambda: cluster.get(COMPUTE_DOMAIN, "d", namespace=namespace) is None, "the end of it")
 
 
@@ -477,7 +456,7 @@ def test_delete_many_spares_objects_with_another_uid(cluster, namespace, within)
 
 def test_delete_many_spares_objects_that_changed_since_they_were_read(cluster, namespace, within):
     kept, doomed = (cluster.create(CONFIG_MAP, config_map(namespace, name)) for name in ("kept", "doomed"))
-    cluster.patch(CONFIG_MAP, "kept", {"data": {"x": "2"}}, patch_type=MERGE_PATCH, namespace=namespace)
+    cluster.patch(CONFIG_MAP, "kept", {"data": {"x": "2"}}, namespace=namespace)
     targets = [
         DeleteTarget(
             obj["metadata"]["name"], namespace, obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
@@ -513,7 +492,7 @@ def test_a_watch_tells_what_came_after_the_list(cluster, namespace):
     mine = {"labels": {"mine": "yes"}}
     cluster.create(CONFIG_MAP, config_map(namespace, "a", **mine))
     cluster.create(CONFIG_MAP, config_map(namespace, "other"))
-    cluster.patch(CONFIG_MAP, "a", {"data": {"b": "2"}}, patch_type=MERGE_PATCH, namespace=namespace)
+    cluster.patch(CONFIG_MAP, "a", {"data": {"b": "2"}}, namespace=namespace)
     cluster.delete(CONFIG_MAP, "a", namespace=namespace, uid=None)
     with followed(cluster, namespace, listing.resource_version, label_selector="mine=yes") as stream:
         assert heard(stream, 3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
@@ -523,8 +502,8 @@ def test_an_object_that_leaves_a_selector_is_told_as_deleted(cluster, namespace)
     listing = cluster.list(CONFIG_MAP, namespace=namespace)
     cluster.create(CONFIG_MAP, config_map(namespace, "a", labels={"mine": "yes"}))
     labels = {"metadata": {"labels": {"mine": "no"}}}
-    cluster.patch(CONFIG_MAP, "a", labels, patch_type=MERGE_PATCH, namespace=namespace)
-    cluster.patch(CONFIG_MAP, "a", {"data": {"b": "2"}}, patch_type=MERGE_PATCH, namespace=namespace)
+    cluster.patch(CONFIG_MAP, "a", labels, namespace=namespace)
+    cluster.patch(CONFIG_MAP, "a", {"data": {"b": "2"}}, namespace=namespace)
     with followed(cluster, namespace, listing.resource_version, label_selector="mine=yes") as stream:
         assert heard(stream, 2) == [("ADDED", "a"), ("DELETED", "a")]
 

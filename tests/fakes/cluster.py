@@ -26,8 +26,6 @@ from cluster.clock import boot_seconds
 from cluster.errors import ClusterError, ClusterUnreachable, DeadlinePassed
 from cluster.interface import (
     FIELD_MANAGER,
-    JSON_PATCH,
-    MERGE_PATCH,
     DeleteTarget,
     Deletion,
     Listing,
@@ -318,19 +316,12 @@ class FakeCluster:
             self._change(kind, before, self._applied(before, obj, manager), manager=manager, mine=obj)
             return copy_json(self._store[key])
 
-    def patch(self, kind: Kind, name: str, body: Any, *, patch_type: str, namespace: str = "") -> Obj:
+    def patch(self, kind: Kind, name: str, body: Any, *, namespace: str = "") -> Obj:
         with self._call("patch", kind, namespace, name) as key:
             before = self._store.get(key)
             if before is None:
                 raise _not_found(kind, name)
-            try:
-                after = (
-                    semantics.json_patch(before, json.loads(json.dumps(body)))
-                    if patch_type == JSON_PATCH
-                    else semantics.merge_patch(before, json.loads(json.dumps(body)))
-                )
-            except ValueError as error:
-                raise errors.Invalid(str(error), status=422, reason="Invalid") from error
+            after = semantics.merge_patch(before, json.loads(json.dumps(body)))
             wanted = after["metadata"].get("resourceVersion")
             if wanted != before["metadata"]["resourceVersion"] or (
                 after["metadata"].get("uid") != before["metadata"]["uid"]
@@ -341,7 +332,7 @@ class FakeCluster:
 
     def patch_status(self, kind: Kind, name: str, body: Obj, *, namespace: str = "") -> Obj:
         status = {key: body[key] for key in ("metadata", "status") if key in body}
-        return self.patch(kind, name, status, patch_type=MERGE_PATCH, namespace=namespace)
+        return self.patch(kind, name, status, namespace=namespace)
 
     def delete(
         self,

@@ -1,7 +1,7 @@
 """The little of an API server's arithmetic that a cluster in memory needs: selectors, patches, apply.
 
-Pure functions on plain values. Only what the product uses: equality and set selectors, merge patches,
-four JSON patch operations, and server-side apply over maps with lists as one value.
+Pure functions on plain values. Only what the product uses: equality and set selectors, merge patches, and
+server-side apply over maps with lists as one value.
 """
 
 import re
@@ -67,45 +67,6 @@ def merge_patch(target: Any, patch: Any) -> Any:
         else:
             merged[key] = merge_patch(merged.get(key), value)
     return merged
-
-
-def json_patch(target: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
-    """RFC 6902: add, replace, remove, test. Raises ValueError for what does not apply."""
-    result = copy_json(target)
-    for operation in operations:
-        steps = [s.replace("~1", "/").replace("~0", "~") for s in operation["path"].split("/")[1:]]
-        holder: Any = result
-        try:
-            for step in steps[:-1]:
-                holder = holder[int(step)] if isinstance(holder, list) else holder[step]
-            _operate(holder, steps[-1], operation)
-        except (KeyError, IndexError) as error:
-            raise ValueError(f"{operation['path']} does not exist") from error
-    return result
-
-
-def _operate(holder: Any, last: str, operation: dict[str, Any]) -> None:
-    verb, value = operation["op"], operation.get("value")
-    if isinstance(holder, list):
-        index = len(holder) if last == "-" else int(last)
-        if verb == "add":
-            holder.insert(index, value)
-            return
-        at: Any = index
-    else:
-        at = last
-    if verb == "add":
-        holder[at] = value
-    elif verb == "replace":
-        del holder[at]
-        _operate(holder, last, operation | {"op": "add"})
-    elif verb == "remove":
-        del holder[at]
-    elif verb == "test":
-        if holder[at] != value:
-            raise ValueError(f"testing value {operation['path']} failed")
-    else:
-        raise NotImplementedError(verb)
 
 
 def leaves(obj: dict[str, Any], under: Path = ()) -> dict[Path, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from cluster.errors import WritesSuspended
 from cluster.guarded import NEED_NO_PERMIT, GuardedCluster
-from cluster.interface import MERGE_PATCH, ClusterApi, DeleteTarget
+from cluster.interface import ClusterApi, DeleteTarget
 from cluster.kinds import NAMESPACE, POD, Kind
 from localcluster.directories import CHECKOUT
 from tests.fakes.cluster import FakeCluster
@@ -16,7 +16,7 @@ WRITES = {
     "create": lambda cluster: cluster.create(POD, BODY),
     "create_many": lambda cluster: cluster.create_many(POD, [BODY], deadline=1e12),
     "apply": lambda cluster: cluster.apply(POD, BODY),
-    "patch": lambda cluster: cluster.patch(POD, "old", {}, patch_type=MERGE_PATCH, namespace="osmo"),
+    "patch": lambda cluster: cluster.patch(POD, "old", {}, namespace="osmo"),
     "patch_status": lambda cluster: cluster.patch_status(
         POD, "old", {"status": {"phase": "Failed"}}, namespace="osmo"
     ),

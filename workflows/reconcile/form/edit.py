@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cluster.interface import MERGE_PATCH, Obj
+from cluster.interface import Obj
 from cluster.kinds import POD
 from scheduling import names
 from scheduling.backends.base import RenderedGang
@@ -78,7 +78,7 @@ def bring(
     spec = _changes(view, live, before, after, minimums)
     body = {"metadata": metadata, **({"spec": spec} if spec else {})}
     name, namespace = live["metadata"]["name"], view.placement.terms.namespace
-    cluster.patch(kind, name, body, patch_type=MERGE_PATCH, namespace=namespace)
+    cluster.patch(kind, name, body, namespace=namespace)
     return True
 
 
@@ -96,7 +96,7 @@ def eased(view: GroupView, pod_group: Obj) -> GangForm:
 def relabel(view: GroupView, pod: str, labels: Mapping[str, str], *, cluster: LeasedCluster) -> None:
     """Set labels of a pod."""
     body = {"metadata": {"labels": dict(labels)}}
-    cluster.patch(POD, pod, body, patch_type=MERGE_PATCH, namespace=view.placement.terms.namespace)
+    cluster.patch(POD, pod, body, namespace=view.placement.terms.namespace)
 
 
 def is_resized(pod_group: Obj) -> bool:

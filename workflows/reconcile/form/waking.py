@@ -12,7 +12,7 @@ made again. Each time needs twice the wait of the one before, as the age of that
 from datetime import datetime, timedelta
 
 from cluster.errors import WriteConflict
-from cluster.interface import MERGE_PATCH, DeleteTarget, Obj
+from cluster.interface import DeleteTarget, Obj
 from cluster.kinds import POD
 from pools.documents.backend import version_of
 from scheduling.backends.registry import scheduler_backend
@@ -64,7 +64,7 @@ def wake(turn: Turn) -> Turn:
             continue
         body = {**patch, "metadata": {"resourceVersion": live["metadata"]["resourceVersion"]}}
         try:
-            turn.cluster.patch(kind, name, body, patch_type=MERGE_PATCH, namespace=namespace)
+            turn.cluster.patch(kind, name, body, namespace=namespace)
         except WriteConflict:  # the scheduler has written to it
             continue
         WAKES.labels(view.placement.terms.backend).inc()

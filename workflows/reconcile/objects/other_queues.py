@@ -9,7 +9,6 @@ waits its pod group follows their change. A pod group that holds room is never c
 from dataclasses import replace
 
 from cluster.errors import WriteConflict
-from cluster.interface import MERGE_PATCH
 from pools.documents.backend import queues_of, version_of
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import SchedulerVersion
@@ -49,7 +48,7 @@ def follow_other_queues(turn: Turn) -> Turn:
         metadata = {"resourceVersion": live["metadata"]["resourceVersion"], "annotations": annotations}
         body = {"metadata": metadata, "spec": manifest["spec"]}
         try:
-            turn.cluster.patch(kind, name, body, patch_type=MERGE_PATCH, namespace=namespace)
+            turn.cluster.patch(kind, name, body, namespace=namespace)
         except WriteConflict:  # the scheduler has written to it
             continue
     return turn

@@ -9,7 +9,6 @@ again, to the same value.
 """
 
 from cluster.errors import ObjectNotFound
-from cluster.interface import MERGE_PATCH
 from cluster.kinds import POD
 from workflows.reconcile.objects.create import ended_tasks
 from workflows.reconcile.turn import Turn
@@ -33,7 +32,7 @@ def name_ended_peers(turn: Turn) -> Turn:
     outdated = [pod for pod in waiting if pod.digest.get("ended") != text_digest(text)]
     for pod in outdated[:MOST_PATCHES]:
         try:
-            turn.cluster.patch(POD, pod.name, body, patch_type=MERGE_PATCH, namespace=pod.namespace)
+            turn.cluster.patch(POD, pod.name, body, namespace=pod.namespace)
         except ObjectNotFound:
             continue
     return turn

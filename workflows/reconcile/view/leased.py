@@ -13,7 +13,7 @@ from uuid import UUID
 
 from cluster.clock import boot_seconds
 from cluster.errors import NotServed
-from cluster.interface import ClusterApi, DeleteTarget, Deletion, Obj, PatchType, WriteOutcome, serves
+from cluster.interface import ClusterApi, DeleteTarget, Deletion, Obj, WriteOutcome, serves
 from cluster.kinds import Kind
 from workflows.services import heartbeat
 from workflows.services.lease import Lease, extend
@@ -61,10 +61,10 @@ class LeasedCluster:
         with self._call(kind):
             return self._cluster.create(kind, obj)
 
-    def patch(self, kind: Kind, name: str, body: Obj, *, patch_type: PatchType, namespace: str) -> Obj:
+    def patch(self, kind: Kind, name: str, body: Obj, *, namespace: str) -> Obj:
         self._lease.acts += 1
         with self._call(kind):
-            return self._cluster.patch(kind, name, body, patch_type=patch_type, namespace=namespace)
+            return self._cluster.patch(kind, name, body, namespace=namespace)
 
     def patch_status(self, kind: Kind, name: str, body: Obj, *, namespace: str) -> Obj:
         self._lease.acts += 1
