@@ -19,17 +19,15 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from pools import conditions, selectors
-from pools.clusters.capabilities import capabilities_of
+from pools.clusters.capabilities import capabilities_of, counts_by_flavor
 from pools.conditions import Condition, aged
 from pools.conditions.topology import TYPES, EvaluatedPool, TopologyObject, evaluate
-from pools.documents.backend import version_of
 from pools.models import Cluster, Node, ObservedResource, Pool
 from pools.pod_templates.applied import node_selection
 from pools.services.pool_objects import queue_of
 from pools.values.completeness import NODES, Completeness, where_known
 from scheduling.backends.facets import SchedulerBackend, TopologyObjects
 from scheduling.backends.registry import installed, traits_of
-from scheduling.capabilities import SchedulerVersion
 from scheduling.queues.joined_queues import JoinedQueue, Readings
 from scheduling.topology.levels import Levels
 
@@ -78,9 +76,19 @@ class ClusterObjects:
         """Whether the objects of a kind were listed completely: one without a row is absent."""
         return Completeness.of(self.entries, kind).is_known
 
-    def knows(self, scheduler: SchedulerBackend) -> bool:
-        """Whether all was listed that a queue which this scheduler's gangs join leads to."""
-        return all(map(self.has_all, _kinds_read_by(scheduler)))
+    def joined_queue(
+        self, scheduler_type: str, namespace: str, name: str, *, selector: Mapping[str, str]
+    ) -> JoinedQueue | None:
+        """The queue of this name, for gangs of a scheduler that select nodes by these labels.
+
+        None where its gangs join none, or while not all was listed that the queue leads to.
+        """
+        scheduler = installed().get(scheduler_type)
+        if scheduler is None or (queues := scheduler.joined_queues) is None:
+            return None
+        if not all(map(self.has_all, _kinds_read_by(scheduler))):
+            return None
+        return queues.joined_queue(namespace, name, selector=selector, objects=self.queues)
 
 
 def _kinds_read_by(scheduler: SchedulerBackend) -> set[str]:
@@ -123,7 +131,12 @@ def evaluate_pools(uid: str, *, nodes: Mapping[str, Mapping[str, str]]) -> int:
 def _evaluated(pool: Pool, objects: ClusterObjects, installation: UUID) -> EvaluatedPool:
     scheduler, levels = installed().get(pool.backend.scheduler_type), selectors.pool_levels(pool)
     joins = scheduler is not None and scheduler.joined_queues is not None
-    queue = queue_joined(pool, objects, installation) if joins else None
+    queue = objects.joined_queue(
+        pool.backend.scheduler_type,
+        pool.backend.namespace,
+        queue_of(pool, installation),
+        selector=node_selection(pool),
+    )
     topologies: tuple[TopologyObject, ...] | None = ()
     if scheduler is not None and joins:
         topologies = _of_queue(scheduler, queue, levels, objects)
@@ -139,27 +152,9 @@ def _evaluated(pool: Pool, objects: ClusterObjects, installation: UUID) -> Evalu
         topologies=topologies,
         joins=joins,
         queue=queue,
-        counts_by_flavor=_counts_by_flavor(pool),
+        counts_by_flavor=counts_by_flavor(pool.backend),
         hides_unlabelled=traits_of(pool.backend.scheduler_type).hides_unlabelled,
     )
-
-
-def _counts_by_flavor(pool: Pool) -> bool:
-    scheduler = installed().get(pool.backend.scheduler_type)
-    version = SchedulerVersion.parse_known(version_of(pool.backend))
-    return scheduler is not None and (
-        scheduler.joined_queues is not None and scheduler.joined_queues.counts_by_flavor(version)
-    )
-
-
-def queue_joined(pool: Pool, objects: ClusterObjects, installation: UUID) -> JoinedQueue | None:
-    """The queue that a pool's gangs join; None where they join none, or while it was not listed."""
-    scheduler = installed().get(pool.backend.scheduler_type)
-    if scheduler is None or scheduler.joined_queues is None or not objects.knows(scheduler):
-        return None
-    name, selector = queue_of(pool, installation), node_selection(pool)
-    queues = scheduler.joined_queues
-    return queues.joined_queue(pool.backend.namespace, name, selector=selector, objects=objects.queues)
 
 
 def _of_queue(

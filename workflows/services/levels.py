@@ -22,8 +22,7 @@ from pools.clusters.capabilities import capabilities_at
 from pools.conditions import Condition, aged
 from pools.selectors import freshness_of
 from pools.services import evaluation
-from scheduling.backends.registry import installed
-from scheduling.queues.joined_queues import JoinedQueue
+from scheduling.backends.registry import installed, joins_queues
 from workflows.explain.levels import UNAVAILABLE, ExternalTopology, NamedLevels, condition_of, coverage_of
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL
 from workflows.models import Event, TaskGroup
@@ -61,9 +60,7 @@ class _Group:
 
 def named_of(placement: GroupPlacement, labels: frozenset[str], *, cluster_uid: str) -> NamedLevels:
     """The levels that constraints with these labels name, with the external Topology object as observed."""
-    scheduler = installed().get(placement.terms.scheduler_type)
-    joins = scheduler is not None and scheduler.joined_queues is not None
-    reads = bool(placement.terms.external_topology) or joins
+    reads = bool(placement.terms.external_topology) or joins_queues(placement.terms.scheduler_type)
     return _named(placement, labels, evaluation.objects_of(cluster_uid) if reads else None)
 
 
@@ -83,17 +80,18 @@ def _external(
     placement: GroupPlacement, labels: frozenset[str], objects: evaluation.ClusterObjects
 ) -> ExternalTopology | None:
     """The Topology of others that a group's constraints are in; of several, one that lists most of them."""
-    scheduler = installed().get(placement.terms.scheduler_type)
-    names: tuple[str, ...] = (placement.terms.external_topology,)
-    expected = placement.terms.levels
+    terms = placement.terms
+    scheduler = installed().get(terms.scheduler_type)
+    names: tuple[str, ...] = (terms.external_topology,)
+    expected = terms.levels
     if scheduler is None or scheduler.topologies is None:
         return None
     resource = scheduler.topologies.kind.crd
     if scheduler.joined_queues is not None:
-        queue = _queue(placement, objects)
+        queue = objects.joined_queue(terms.scheduler_type, terms.namespace, terms.queue, selector={})
         if queue is None:
             return None
-        names, expected = queue.topologies, scheduler.joined_queues.levels_needed(placement.terms.levels)
+        names, expected = queue.topologies, scheduler.joined_queues.levels_needed(terms.levels)
     elif not scheduler.owns_topologies or not objects.has_all(resource):
         return None
     topologies = [
@@ -102,15 +100,6 @@ def _external(
         if name
     ]
     return max(topologies, key=lambda topology: len(labels & {*(topology.labels or ())}), default=None)
-
-
-def _queue(placement: GroupPlacement, objects: evaluation.ClusterObjects) -> JoinedQueue | None:
-    scheduler = installed().get(placement.terms.scheduler_type)
-    if scheduler is None or scheduler.joined_queues is None or not objects.knows(scheduler):
-        return None
-    return scheduler.joined_queues.joined_queue(
-        placement.terms.namespace, placement.terms.queue, selector={}, objects=objects.queues
-    )
 
 
 def evaluate(uid: str) -> None:

@@ -260,12 +260,8 @@ class _ClusterReading:
     def _quota(self, gang: ForeignGang, demand: GangDemand) -> QuotaVerdict:
         scheduler = self._scheduler
         if scheduler and scheduler.joined_queues:
-            if not self._objects.knows(scheduler):
-                return QuotaVerdict(QuotaAnswer.UNKNOWN)
-            queue = scheduler.joined_queues.joined_queue(
-                gang.namespace, gang.queue, selector={}, objects=self._objects.queues
-            )
-            return queue.quota(requested_of(demand))
+            queue = self._objects.joined_queue(scheduler.name, gang.namespace, gang.queue, selector={})
+            return queue.quota(requested_of(demand)) if queue else QuotaVerdict(QuotaAnswer.UNKNOWN)
         if scheduler and scheduler.queues:
             return quota_in(scheduler.queues, self._queues, gang.queue, demand)
         return NO_QUEUES

@@ -22,7 +22,7 @@ from pools.services.pool_objects import pool_request
 from pools.values.completeness import is_known
 from scheduling.backends.facets import BoundedQueues
 from scheduling.backends.priorities import PRIORITIES
-from scheduling.backends.registry import installed
+from scheduling.backends.registry import installed, joins_queues
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.node_index import total
 from scheduling.fit.snapshot import RESOURCES, OthersShare, ResourceVector, Snapshot
@@ -217,15 +217,11 @@ def read_joined_queue(placement: GroupPlacement, *, cluster: str) -> JoinedQueue
 
     Three queries for a scheduler that has them.
     """
-    scheduler = installed().get(placement.terms.scheduler_type)
-    if scheduler is None or scheduler.joined_queues is None:
+    terms = placement.terms
+    if not joins_queues(terms.scheduler_type):
         return None
-    objects = objects_of(cluster)
-    if not objects.knows(scheduler):
-        return JoinedQueue(name=placement.terms.queue)
-    return scheduler.joined_queues.joined_queue(
-        placement.terms.namespace, placement.terms.queue, selector={}, objects=objects.queues
-    )
+    queue = objects_of(cluster).joined_queue(terms.scheduler_type, terms.namespace, terms.queue, selector={})
+    return queue or JoinedQueue(name=terms.queue)
 
 
 def groups_with_room(placement: GroupPlacement, groups: Sequence[UUID], *, cluster: str) -> frozenset[UUID]:

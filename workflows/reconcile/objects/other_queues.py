@@ -9,9 +9,9 @@ waits its pod group follows their change. A pod group that holds room is never c
 from dataclasses import replace
 
 from cluster.errors import WriteConflict
-from pools.documents.backend import queues_of, version_of
+from pools.clusters.capabilities import counts_by_flavor
+from pools.documents.backend import queues_of
 from scheduling.backends.registry import scheduler_backend
-from scheduling.capabilities import SchedulerVersion
 from workflows.manifests.group import Renderer, left_out_mark
 from workflows.models import ObservedObject, TaskGroup
 from workflows.reconcile.observe import observations
@@ -55,9 +55,7 @@ def follow_other_queues(turn: Turn) -> Turn:
 
 
 def _counts_by_flavor(view: GroupView) -> bool:
-    queues = scheduler_backend(view.placement.terms.scheduler_type).joined_queues
-    version = SchedulerVersion.parse_known(version_of(view.backend))
-    return queues is not None and queues_of(view.backend).own and queues.counts_by_flavor(version)
+    return queues_of(view.backend).own and counts_by_flavor(view.backend)
 
 
 def _left_out(view: GroupView) -> tuple[str, ...]:
