@@ -31,13 +31,13 @@ def document_of(file: str) -> dict[str, Any]:
     return dict(content)
 
 
-def pairs_of(texts: list[str], *, option: str, apart: str = ",") -> list[dict[str, str]]:
+def pairs_of(texts: list[str], *, option: str) -> list[dict[str, str]]:
     """Texts such as ``zone=a,rack=r1`` as objects. Raises Misused."""
-    return [_pairs(text, option=option, apart=apart) for text in texts]
+    return [_pairs(text, option=option) for text in texts]
 
 
-def _pairs(text: str, *, option: str, apart: str) -> dict[str, str]:
-    pairs = [part.partition("=") for part in text.split(apart)]
+def _pairs(text: str, *, option: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in text.split(",")]
     if not all(name and equals and value for name, equals, value in pairs):
         raise Misused(f'{option} takes name=value, such as zone=a,rack=r1, and not "{text}".')
     return {name: value for name, _, value in pairs}

@@ -42,6 +42,10 @@ SetEnv = Annotated[
     list[str] | None,
     typer.Option("--set-env", metavar="NAME=VALUE", help="name=value in the environment of every task."),
 ]
+WorkflowFile = Annotated[
+    str,
+    typer.Argument(help="A workflow as YAML, or a template; - for standard input.", show_default=False),
+]
 TaskName = Annotated[
     str | None,
     typer.Option(
@@ -58,10 +62,7 @@ TryNumber = Annotated[int | None, typer.Option(min=0, help="Only this try's, cou
 def submit(
     context: typer.Context,
     *,
-    file: Annotated[
-        str,
-        typer.Argument(help="A workflow as YAML, or a template; - for standard input.", show_default=False),
-    ],
+    file: WorkflowFile,
     pool: Destination = "",
     variables: Set = None,
     strings: SetString = None,
@@ -107,10 +108,7 @@ def submit(
 def fits(
     context: typer.Context,
     *,
-    file: Annotated[
-        str,
-        typer.Argument(help="A workflow as YAML, or a template; - for standard input.", show_default=False),
-    ],
+    file: WorkflowFile,
     pool: Destination = "",
     variables: Set = None,
     strings: SetString = None,

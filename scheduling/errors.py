@@ -79,13 +79,13 @@ def more_faults(number: int, *, path: Path) -> Fault:
     return Fault(path, "too_many_faults", f"There are at least {number:,} more faults, which are not listed.")
 
 
-def at_most(faults: Iterable[Fault], limit: int = MAX_FAULTS) -> tuple[Fault, ...]:
+def at_most(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     """The first faults, and one that counts the others, without endless lists of what would be accepted."""
     faults = tuple(faults)
-    if len(faults) > limit + 1:
-        place = faults[limit]
-        last = more_faults(len(faults) - limit, path=place.path)
-        faults = (*faults[:limit], replace(last, line=place.line, column=place.column))
+    if len(faults) > MAX_FAULTS + 1:
+        place = faults[MAX_FAULTS]
+        last = more_faults(len(faults) - MAX_FAULTS, path=place.path)
+        faults = (*faults[:MAX_FAULTS], replace(last, line=place.line, column=place.column))
     return tuple(_with_short_lists(faults))
 
 
