@@ -240,9 +240,9 @@ def _message_of(view: GroupView, condition_type: str) -> str:
 
 def _unreachable_since(view: GroupView) -> datetime:
     """Since when its cluster has not answered: by its probe, else since the first failure here."""
-    for condition in view.backend.conditions:
-        if condition["type"] == "Reachable" and condition["status"] == "False":
-            return read_instant(condition["lastTransitionTime"]) or view.now
+    reachable = conditions.find(view.backend.conditions, "Reachable")
+    if reachable and reachable["status"] == "False":
+        return read_instant(reachable["lastTransitionTime"]) or view.now
     failed_at = view.row.waiting_since if view.row.waiting_why == Why.CLUSTER else None
     return failed_at or view.now
 

@@ -35,7 +35,6 @@ from workflows.reconcile.turn import ReadAgain, StepResult, Stop, Turn
 from workflows.reconcile.view.group_reader import GroupReader
 from workflows.reconcile.view.group_view import GroupView
 from workflows.reconcile.view.leased import LeasedCluster
-from workflows.reconcile.view.outcomes import Failed, Retry
 from workflows.services.changes import Change, NewForm, Note, OrderReached, PinsSettled
 from workflows.values.form_marks import FormMarks
 from workflows.values.observation import PINNED_SETS_ANNOTATION, PodSeen
@@ -220,7 +219,7 @@ def _bring_easing(turn: Turn) -> StepResult:
         if bound:
             after = before
         elif before != after:  # its minimums are those of the whole gang again
-            if _create_topologies(view, before, after, cluster):
+            if not _create_topologies(view, before, after, cluster):
                 return turn.at(view.now + AFTER_FAILURE)
             stage, levels = after.stage, after.preference_levels
             edit.bring(view, live, cluster=cluster, stage=stage, preference_levels=levels)
@@ -233,13 +232,11 @@ def _bring_easing(turn: Turn) -> StepResult:
     return turn.moved([news, *_notes(view, after, bound=bound)])
 
 
-def _create_topologies(
-    view: GroupView, before: GangForm, after: GangForm, cluster: LeasedCluster
-) -> Retry | Failed | None:
-    """Create the Topology objects that only the eased constraints name."""
+def _create_topologies(view: GroupView, before: GangForm, after: GangForm, cluster: LeasedCluster) -> bool:
+    """Create the Topology objects that only the eased constraints name; whether all are there."""
     named = {topology["metadata"]["name"] for topology in edit.gang_of(view, before).topologies}
     new = tuple(t for t in edit.gang_of(view, after).topologies if t["metadata"]["name"] not in named)
-    return create_objects(Create(kind_of(new[0]), new), cluster=cluster) if new else None
+    return not new or create_objects(Create(kind_of(new[0]), new), cluster=cluster) is None
 
 
 def _notes(view: GroupView, form: GangForm, *, bound: bool) -> list[Note]:
