@@ -112,27 +112,6 @@ _REVISIONS = f"""
                                                     AND next.created_at + interval '1 hour')
          ORDER BY r.id LIMIT {ROWS} FOR UPDATE OF r SKIP LOCKED)
 """  # noqa: S608 -- constants
-_SESSIONS = f"""
-    DELETE FROM django_session WHERE session_key IN (
-        SELECT session_key FROM django_session WHERE expire_date < statement_timestamp()
-         ORDER BY expire_date LIMIT {ROWS} FOR UPDATE SKIP LOCKED)
-"""  # noqa: S608 -- constants
-_BUCKETS = f"""
-    DELETE FROM web_ratebucket WHERE key IN (
-        SELECT key FROM web_ratebucket WHERE clear_at < statement_timestamp()
-         ORDER BY clear_at LIMIT {ROWS} FOR UPDATE SKIP LOCKED)
-"""  # noqa: S608 -- constants
-
-_FAILURES = f"""
-    DELETE FROM pools_nodefailure WHERE id IN (
-        SELECT id FROM pools_nodefailure WHERE at < statement_timestamp() - make_interval(secs => %(seconds)s)
-         ORDER BY at LIMIT {ROWS} FOR UPDATE SKIP LOCKED)
-"""  # noqa: S608 -- constants
-_SUSPECTS = f"""
-    DELETE FROM pools_suspectnode WHERE id IN (
-        SELECT id FROM pools_suspectnode WHERE until < statement_timestamp()
-         ORDER BY until LIMIT {ROWS} FOR UPDATE SKIP LOCKED)
-"""  # noqa: S608 -- constants
 _NEWS = f"""
     DELETE FROM workflows_newsitem WHERE id IN (
         SELECT n.id FROM workflows_newsitem n
@@ -186,11 +165,12 @@ def _counted(removed: Removed) -> Iterator[None]:
 
 
 def _remove_void(removed: Removed) -> None:
-    removed["sessions"] += _delete(_SESSIONS)
-    removed["rate_buckets"] += _delete(_BUCKETS)
-    removed["node_failures"] += _delete(_FAILURES, seconds=settings.ENV.suspect_window_seconds)
+    window = settings.ENV.suspect_window_seconds
+    removed["sessions"] += _delete_past("django_session", "session_key", "expire_date")
+    removed["rate_buckets"] += _delete_past("web_ratebucket", "key", "clear_at")
+    removed["node_failures"] += _delete_past("pools_nodefailure", "id", "at", seconds=window)
     removed["news"] += _delete(_NEWS)
-    removed["suspects"] += _delete(_SUSPECTS)
+    removed["suspects"] += _delete_past("pools_suspectnode", "id", "until")
     expired = PersonalToken.objects.filter(expiry__lt=Now() - TOKEN_GRACE, descendants=None).order_by("pk")
     tokens = list(expired.values_list("pk", flat=True)[:ROWS])
     removed["tokens"] += PersonalToken.objects.filter(pk__in=tokens).delete()[0] if tokens else 0
@@ -266,6 +246,16 @@ def _delete(statement: str, **values: Any) -> int:
     with _transaction() as cursor:
         cursor.execute(statement, values)
         return int(cursor.rowcount)
+
+
+def _delete_past(table: str, key: str, at: str, *, seconds: float = 0) -> int:
+    """Delete rows whose time is more than so many seconds ago, the oldest first, some at a time."""
+    statement = f"""
+        DELETE FROM {table} WHERE {key} IN (
+            SELECT {key} FROM {table} WHERE {at} < statement_timestamp() - make_interval(secs => %(seconds)s)
+             ORDER BY {at} LIMIT {ROWS} FOR UPDATE SKIP LOCKED)
+    """  # noqa: S608 -- names of columns
+    return _delete(statement, seconds=seconds)
 
 
 def _select(statement: str, **values: Any) -> list[tuple[Any, ...]]:
