@@ -52,12 +52,16 @@ class ByTable:
         )
         if tree is not None and not faults:
             faults = self.bounds(tree, capabilities)
-        return Checked(tuple(faults), tuple(notices))
+        return Checked(tuple(map(self.advised, faults)), tuple(notices))
 
     def bounds(self, tree: ConstraintTree, capabilities: Capabilities) -> list[Fault]:
         """The faults of a gang whose parts the scheduler can hold one by one. None."""
         del tree, capabilities
         return []
+
+    def advised(self, fault: Fault) -> Fault:
+        """A fault with the scheduler's own advice. As it is."""
+        return fault
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         """None."""

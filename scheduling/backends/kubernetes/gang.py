@@ -23,7 +23,6 @@ from typing import Any
 from scheduling import names
 from scheduling.backends.applied import applied
 from scheduling.backends.base import (
-    Checked,
     GangRequest,
     Manifest,
     ObjectQuery,
@@ -49,13 +48,12 @@ from scheduling.backends.kubernetes.workload import check_tree, templates_of
 from scheduling.backends.plain_texts import PlainTexts
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
 from scheduling.errors import Fault, UnsupportedCapability
-from scheduling.gang.checks import PreferenceWord
 from scheduling.gang.pins import node_labels, pinned
 from scheduling.gang.tree import ConstraintTree, grow
 from scheduling.kubernetes_syntax import GPU
 from scheduling.preflight import CheckResult, Observed, passed
-from scheduling.topology.levels import MAX_LEVELS, DomainPath, Levels
-from scheduling.topology.requirements import Gang, describe
+from scheduling.topology.levels import MAX_LEVELS
+from scheduling.topology.requirements import describe
 
 OLDEST = SchedulerVersion(1, 37)
 WITH_COMPOSITES = OLDEST.with_gates(COMPOSITE_GATE)
@@ -98,30 +96,16 @@ class Kubernetes(PlainTexts, ByTable):
             )
         return version
 
-    def check(
-        self,
-        gang: Gang,
-        levels: Levels,
-        *,
-        capabilities: Capabilities,
-        domains: Collection[DomainPath] | None = None,
-        unsupported_preferred: PreferenceWord = "refuse",
-        queue_timeout: float | None = None,
-    ) -> Checked:
-        checked = super().check(
-            gang,
-            levels,
-            capabilities=capabilities,
-            domains=domains,
-            unsupported_preferred=unsupported_preferred,
-            queue_timeout=queue_timeout,
-        )
-        return replace(checked, faults=tuple(map(_advised, checked.faults)))
-
     def bounds(self, tree: ConstraintTree, capabilities: Capabilities) -> list[Fault]:
         if Capability.GANG_MULTI_SET not in capabilities:
             return []
         return check_tree(lay_out(tree, ""), path=tree.gang.path)
+
+    def advised(self, fault: Fault) -> Fault:
+        """A fault with the way to the capability that it lacks."""
+        if fault.capability not in (Capability.GANG_MULTI_SET, Capability.TOPOLOGY_NESTED):
+            return fault
+        return replace(fault, message=f"{fault.message} {COMPOSITES_SWITCHED_ON}")
 
     def render(self, request: GangRequest) -> RenderedGang:
         """Create the groups of a gang. Raises for one that they cannot hold."""
@@ -176,13 +160,6 @@ class Kubernetes(PlainTexts, ByTable):
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return () if waiting.placed else tuple(dict.fromkeys(reasons.read(waiting)))
-
-
-def _advised(fault: Fault) -> Fault:
-    """A fault with the way to the capability that it lacks."""
-    if fault.capability not in (Capability.GANG_MULTI_SET, Capability.TOPOLOGY_NESTED):
-        return fault
-    return replace(fault, message=f"{fault.message} {COMPOSITES_SWITCHED_ON}")
 
 
 def _constrained(tree: ConstraintTree) -> list[Any]:
