@@ -19,6 +19,10 @@ from django.db import close_old_connections
 class KeptConnections(DjangoWorkerFixup):
     """Celery's signals before and after a task, with Django's rule for connections."""
 
+    def validate_models(self) -> None:
+        """Set Django up without its checks: they load every page, which only web serves (12 MiB)."""
+        self.django_setup()
+
     def close_database(self, **_: Any) -> None:
         close_old_connections()
 

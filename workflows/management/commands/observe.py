@@ -13,6 +13,7 @@ from workflows.observer.process import Observer
 
 class Command(BaseCommand):
     help = "Follow pods, pod groups, ComputeDomains, nodes and events of every backend's cluster."
+    requires_system_checks = ()  # they load every page, which only web serves
 
     def handle(self, *args: Any, **options: Any) -> None:
         del args, options
