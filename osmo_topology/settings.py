@@ -36,7 +36,7 @@ CSRF_TRUSTED_ORIGINS = ENV.csrf_trusted_origins
 INSTALLED_APPS = [
     "pools",  # before unfold, some of whose templates it replaces
     "unfold",
-    "django.contrib.admin",
+    "django.contrib.admin.apps.SimpleAdminConfig",  # ``urls`` loads the pages: other processes serve none
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

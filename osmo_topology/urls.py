@@ -9,6 +9,7 @@ from web.views import not_offered
 from web.views.admin_login import admin_login
 from web.views.docs import DocsView, SchemaView
 
+admin.autodiscover()
 urlpatterns = [
     path("livez", health.livez),
     path("readyz", health.readyz),

@@ -9,6 +9,5 @@ class WebConfig(AppConfig):
     verbose_name = "Access"
 
     def ready(self) -> None:
-        import_module("web.rest.schema")
         import_module("web.database.timestamps").register()
         import_module("web.operation.rollout").register_readiness()

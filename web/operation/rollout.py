@@ -24,8 +24,7 @@ from django.db.models.functions import Now
 from web.env import environment
 from web.models import InstalledRelease
 from web.operation import health
-from web.release import VERSION
-from web.views.version import as_numbers
+from web.release import VERSION, as_numbers
 
 REPORT_SECONDS = 20.0
 RETRY_SECONDS = 2.0

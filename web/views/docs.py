@@ -1,4 +1,7 @@
-"""The API's pages for people: HTML for logged-in users, the login for other browsers, errors for programs."""
+"""The API's pages for people: HTML for logged-in users, the login for other browsers, errors for programs.
+
+``web.rest.schema`` is loaded with them: drf-spectacular finds the authentication schemes by that.
+"""
 
 from django.contrib.auth.views import redirect_to_login
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
@@ -8,6 +11,7 @@ from rest_framework.response import Response
 
 from web.access.permissions import Needs
 from web.policy import Action
+from web.rest import schema as schema  # noqa: PLC0414 -- for what it registers
 
 
 class SchemaView(SpectacularJSONAPIView):

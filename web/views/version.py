@@ -6,7 +6,6 @@ answer. Both are settings and not rows, because they would be read with every re
 """
 
 import base64
-import re
 from collections.abc import Callable
 
 from django.conf import settings
@@ -18,20 +17,12 @@ from rest_framework.views import APIView
 
 from web.access.permissions import Anybody, Needs
 from web.policy import Action
-from web.release import VERSION
+from web.release import VERSION, as_numbers
 from web.rest import errors
 from web.rest.shapes import Shape
 
 WARNING_HEADER = "x-osmo-warning"
 """What OSMO's client prints beside an answer."""
-
-_VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", re.ASCII)
-
-
-def as_numbers(text: str) -> tuple[int, int, int] | None:
-    """A version as numbers, which compare; None for what is none."""
-    match = _VERSION.match(text)
-    return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 class ClientVersionMiddleware:
