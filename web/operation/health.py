@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, wraps
+from typing import Any
 from uuid import uuid4
 
 import redis
@@ -29,10 +30,10 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.module_loading import import_string
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework.exceptions import APIException
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from web.access.rights import read_grants
 from web.limits.redis_server import redis_client
@@ -181,8 +182,9 @@ def _readable_backends(request: HttpRequest) -> frozenset[str] | None:
 
 def _known_caller(request: HttpRequest) -> User | None:
     """The caller; None for a stranger and for credentials that are refused."""
+    logins: Any = settings.REST_FRAMEWORK["DEFAULT_AUTHENTICATION_CLASSES"]
     try:
-        user = Request(request, authenticators=APIView().get_authenticators()).user
+        user = Request(request, authenticators=[import_string(login)() for login in logins]).user
     except APIException:
         return None
     return user if isinstance(user, User) and user.is_active else None
