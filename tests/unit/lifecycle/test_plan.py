@@ -1,7 +1,6 @@
 """What is done next about a group's objects, from what is there."""
 
 from datetime import timedelta
-from functools import partial
 from itertools import accumulate, count, takewhile
 
 import pytest
@@ -89,7 +88,7 @@ def test_a_pod_is_rendered_only_when_it_is_read():
         return {"metadata": {"name": name}}
 
     names = ("a", "b", "c", "d")
-    pods = PodManifests({name: partial(render, name) for name in names})
+    pods = PodManifests(names, render)
     part = pods.without({"b"})[1:]
     assert (pods.names, part.names, len(part), rendered) == (names, ("c", "d"), 2, [])
     assert [pod["metadata"]["name"] for pod in part] == rendered == ["c", "d"]

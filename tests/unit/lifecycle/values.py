@@ -1,6 +1,5 @@
 """Groups as values, for tests that need no database."""
 
-from functools import partial
 from uuid import UUID
 
 from scheduling.terms import SchedulingTerms
@@ -63,4 +62,5 @@ def group(tasks, *, earlier=(), **changes):
 
 def manifests(pods):
     """These pods as what a group's objects have."""
-    return PodManifests({pod["metadata"]["name"]: partial(dict, pod) for pod in pods})
+    by_name = {pod["metadata"]["name"]: pod for pod in pods}
+    return PodManifests(by_name, lambda name: dict(by_name[name]))

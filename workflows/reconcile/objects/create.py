@@ -12,7 +12,6 @@ follow read it as gone.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
 
 from cluster.errors import NotServed
 from cluster.interface import Obj
@@ -294,7 +293,10 @@ def desired_group(
     preferred = PreferredDomains(view, pins)
     ended = ended_tasks(view)
 
-    def render(task_try: TaskTry) -> Obj:
+    by_pod = {names.pod(task_try.task_uuid, retry=task_try.retry_id): task_try for task_try in tries}
+
+    def render(pod_name: str) -> Obj:
+        task_try = by_pod[pod_name]
         pod = preferred.lead(renderer.pod(task_try, ended=ended), task_try)
         return _signed(_pinned(pod, pins.of(task_try), task_try))
 
@@ -313,20 +315,13 @@ def desired_group(
             parent for generation in sorted(generations) for parent in renderer.gangs[generation].parents
         ),
         service=renderer.service(),
-        pods=PodManifests(
-            {}
-            if awaits_room
-            else {
-                names.pod(task_try.task_uuid, retry=task_try.retry_id): partial(render, task_try)
-                for task_try in tries
-            }
-        ),
+        pods=PodManifests(() if awaits_room else by_pod, render),
         replaced={
-            names.pod(task_try.task_uuid, retry=task_try.retry_id): tuple(
+            pod_name: tuple(
                 names.pod(task_try.task_uuid, retry=retry)
                 for retry in range(task_try.first_retry, task_try.retry_id)
             )
-            for task_try in tries
+            for pod_name, task_try in by_pod.items()
             if task_try.replaces
         },
         awaits_room=awaits_room,

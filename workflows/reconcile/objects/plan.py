@@ -25,24 +25,21 @@ Wait = Literal["", "template", "room", "ending", "old pods", "pods", "objects"]
 
 
 class PodManifests(Sequence[Obj]):
-    """Pods in order, by name; each is rendered whenever it is read, and a part of them is as unread.
+    """Pods in order; each is rendered from its name whenever it is read, and a part of them is as unread.
 
     So only pods that are being sent take memory. A thousand are 3 MiB, and a worker creates several gangs at
     once.
     """
 
-    def __init__(self, renders: Mapping[str, Callable[[], Obj]]) -> None:
-        self._renders = tuple(renders.items())
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self._renders)
+    def __init__(self, names: Iterable[str], render: Callable[[str], Obj]) -> None:
+        self.names = tuple(names)
+        self._render = render
 
     def without(self, names: Collection[str]) -> "PodManifests":
-        return PodManifests({name: render for name, render in self._renders if name not in names})
+        return PodManifests((name for name in self.names if name not in names), self._render)
 
     def __len__(self) -> int:
-        return len(self._renders)
+        return len(self.names)
 
     @overload
     def __getitem__(self, at: int) -> Obj: ...
@@ -50,9 +47,8 @@ class PodManifests(Sequence[Obj]):
     def __getitem__(self, at: slice) -> "PodManifests": ...
     def __getitem__(self, at: int | slice) -> "Obj | PodManifests":
         if isinstance(at, slice):
-            return PodManifests(dict(self._renders[at]))
-        _, render = self._renders[at]
-        return render()
+            return PodManifests(self.names[at], self._render)
+        return self._render(self.names[at])
 
 
 @dataclass(frozen=True, slots=True)
